@@ -1,0 +1,1 @@
+"""What there is: nodes, racks, failure domains, and the one mutable state."""

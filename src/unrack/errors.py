@@ -1,0 +1,98 @@
+"""The error tree.
+
+::
+
+    UnrackError
+    ├── InputError            what the user gave is wrong: exit code 2
+    │   ├── StudyError        a study file
+    │   ├── ClusterError      a cluster file, preset or argument
+    │   ├── TraceError        a workload file; carries path, line, field
+    │   └── PolicyError       a policy's name, parameters, file or unmet needs
+    └── RunError              the run itself failed: exit code 1
+        └── RefusedError           a policy decided something the cluster state does not allow
+
+A fault is raised; "not now" is a :class:`unrack.reasons.Reason` and is returned.
+"""
+
+from __future__ import annotations
+
+
+class UnrackError(Exception):
+    """Any error that unrack raises on purpose."""
+
+    exit_code = 1
+
+
+class InputError(UnrackError):
+    """What the user gave is wrong.
+
+    Parameters
+    ----------
+    where
+        Where it was found: a file, a line, a key, an argument.
+    got
+        What was found there.
+    want
+        What would have been accepted.
+    """
+
+    exit_code = 2
+
+    def __init__(self, where: str, got: str, want: str) -> None:
+        super().__init__(where, got, want)
+        self.where = where
+        self.got = got
+        self.want = want
+
+    def __str__(self) -> str:
+        return f"{self.where}: got {self.got}, wanted {self.want}"
+
+
+class StudyError(InputError):
+    """A study file that cannot be run as it stands."""
+
+
+class ClusterError(InputError):
+    """A cluster that cannot be built as described."""
+
+
+class PolicyError(InputError):
+    """A policy that does not exist, has wrong parameters or needs what the input lacks."""
+
+
+class TraceError(InputError):
+    """A workload file that cannot be read.
+
+    Parameters
+    ----------
+    path
+        The file.
+    line
+        Its line, counted from 1, or ``None`` where the fault is not on one line.
+    field
+        The column or header at fault, or ``""``.
+    got, want
+        As in :class:`InputError`.
+    """
+
+    def __init__(self, path: str, line: int | None, field: str, got: str, want: str) -> None:
+        where = path
+        if line is not None:
+            where += f", line {line}"
+        if field:
+            where += f", {field}"
+        super().__init__(where, got, want)
+        self.path = path
+        self.line = line
+        self.field = field
+
+    def __reduce__(self) -> tuple[type[TraceError], tuple[str, int | None, str, str, str]]:
+        return (TraceError, (self.path, self.line, self.field, self.got, self.want))
+
+
+class RunError(UnrackError):
+    """A run that could not be finished."""
+
+
+class RefusedError(RunError):
+    """A decision that the cluster state does not allow; the state is unchanged."""

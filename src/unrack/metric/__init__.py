@@ -1,0 +1,1 @@
+"""What a run was worth: functions of its finished log."""

@@ -1,0 +1,1 @@
+"""How fast a job runs, given who shares what with it."""

@@ -1,0 +1,131 @@
+"""Amounts as people write them, as the integers that unrack keeps.
+
+Time is kept in whole microseconds, memory and storage in whole MB, bandwidth in whole MB/s. Demand is rounded up and
+capacity down, once, where it enters.
+
+Memory follows the habit of batch schedulers: K, M, G and T are powers of 1024, with or without "B" or "iB", so 1 GB =
+1 GiB = 1024 MB (see ``docs/decisions/0002-units.md``).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from decimal import Decimal, InvalidOperation
+from typing import Literal
+
+SECOND_US = 1_000_000
+NEVER_US = 2**62
+"""A time after everything; sums with any real time still fit in 64 bits."""
+
+LONGEST_US = 2**53
+"""The longest time accepted from a user, about 285 years: exact in a float64 too."""
+
+_TIME_US = {
+    "us": 1,
+    "µs": 1,
+    "ms": 1_000,
+    "s": SECOND_US,
+    "sec": SECOND_US,
+    "min": 60 * SECOND_US,
+    "m": 60 * SECOND_US,
+    "h": 3_600 * SECOND_US,
+    "d": 86_400 * SECOND_US,
+    "w": 7 * 86_400 * SECOND_US,
+}
+_MEMORY_MB = {"B": Decimal(1) / 2**20, "K": Decimal(1) / 1024, "M": Decimal(1), "G": Decimal(1024), "T": Decimal(2**20)}
+_AMOUNT = re.compile(r"\s*([+-]?[0-9.]+(?:[eE][+-]?[0-9]+)?)\s*([A-Za-zµ]*)\s*")
+
+
+def _split(text: str, what: str) -> tuple[Decimal, str]:
+    match = _AMOUNT.fullmatch(text)
+    try:
+        if match is None:
+            raise InvalidOperation
+        return Decimal(match[1]), match[2]
+    except InvalidOperation:
+        raise ValueError(f"{text!r} is not {what}") from None
+
+
+def time_us(value: float | str) -> int:
+    """Microseconds in a time given as seconds or as text.
+
+    Parameters
+    ----------
+    value
+        A number of seconds, or text with a unit: us, ms, s, min (or m), h, d, w; parts may follow each other.
+
+    Raises
+    ------
+    ValueError
+        The text is not a time, is negative, or is over about 285 years.
+
+    Examples
+    --------
+    >>> time_us(1.5), time_us("30 s"), time_us("1h 30min")
+    (1500000, 30000000, 5400000000)
+    """
+    if isinstance(value, str):
+        parts = re.findall(r"[^A-Za-zµ]+[A-Za-zµ]*", value)
+        if not parts or "".join(parts) != value:
+            raise ValueError(f"{value!r} is not a time (such as '30 s' or '1h 30min')")
+        total = Decimal(0)
+        for part in parts:
+            amount, unit = _split(part, "a time (such as '30 s' or '1h 30min')")
+            if (unit or "s") not in _TIME_US:
+                raise ValueError(f"{unit!r} is not a unit of time ({', '.join(_TIME_US)})")
+            total += amount * _TIME_US[unit or "s"]
+        micro = float(total)
+    else:
+        micro = value * SECOND_US
+    if not math.isfinite(micro) or micro < 0 or micro > LONGEST_US:
+        raise ValueError(f"{value!r} is not a time from 0 to 285 years")
+    return round(micro)
+
+
+def memory_mb(value: float | str, rounding: Literal["up", "down"] = "up") -> int:
+    """MB in an amount of memory given as MB or as text.
+
+    Parameters
+    ----------
+    value
+        A number of MB, or text with a unit: B, KB, MB, GB, TB (or KiB …: the same, powers of 1024).
+    rounding
+        ``"up"`` for a demand, ``"down"`` for a capacity.
+
+    Raises
+    ------
+    ValueError
+        The text is not an amount of memory, is negative, or is 2**42 MB or more.
+
+    Examples
+    --------
+    >>> memory_mb("64 GiB"), memory_mb("90 GB"), memory_mb(12), memory_mb("1 KB")
+    (65536, 92160, 12, 1)
+    """
+    if isinstance(value, str):
+        amount, unit = _split(value, "an amount of memory (such as '64 GB')")
+        match = re.fullmatch(r"(?:([KMGT])(?:i?B)?|(B))?", unit, re.IGNORECASE)
+        if match is None:
+            raise ValueError(f"{unit!r} is not a unit of memory (B, KB, MB, GB, TB)")
+        amount *= _MEMORY_MB[(match[1] or match[2] or "M").upper()]
+    elif math.isfinite(value):
+        amount = Decimal(str(value))
+    else:
+        raise ValueError(f"{value!r} is not an amount of memory")
+    if amount < 0 or amount >= 2**42:
+        raise ValueError(f"{value!r} is not an amount of memory from 0 to 4 EB")
+    return math.ceil(amount) if rounding == "up" else math.floor(amount)
+
+
+def seconds_text(seconds: float) -> str:
+    """A time for people: ``"1 d 2 h"``, ``"3 min 20 s"``, ``"0.5 s"``."""
+    if seconds < 60:
+        return f"{seconds:.3g} s"
+    parts = []
+    rest = round(seconds)
+    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1)):
+        count, rest = divmod(rest, size)
+        if count:
+            parts.append(f"{count} {unit}")
+    return " ".join(parts[:2])

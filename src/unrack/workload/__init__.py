@@ -1,0 +1,1 @@
+"""What is asked: jobs, readers, generators, filters."""

@@ -1,0 +1,302 @@
+"""What is asked: one job for people and policies, a table of jobs for the engine."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+Ints = NDArray[np.int64]
+
+TASKS, CORES, MEMORY, ESTIMATE = range(4)
+"""Rows of :attr:`JobTable.asks`: tasks, and per task cores and MB; and the run time the job asked for, in µs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """What a job asks for: a gang of equal tasks that start and end together.
+
+    Attributes
+    ----------
+    tasks
+        How many tasks, 1 or more. Each is placed whole on one node; several may share a node.
+    cores, memory_mb
+        Per task.
+    devices
+        Per task: kind of device → quantity → amount, for example ``{"nvme": {"bandwidth_mb_s": 1800}}``.
+    constraints
+        Names that a policy may understand; none is understood yet.
+    """
+
+    tasks: int
+    cores: int = 1
+    memory_mb: int = 0
+    devices: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    constraints: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One job, as a policy sees it.
+
+    Attributes
+    ----------
+    index
+        Its place in the table: jobs are numbered from 0 in order of (submission, id).
+    id
+        The trace's own name for it.
+    submit_us, request_us
+        When it was submitted; how long it asked to run.
+    deadline_us
+        When it should be done, or ``None``.
+    priority
+        Larger goes first, under policies that look at it.
+    user, app
+        Who submitted it, and which application or class it is; ``""`` where the trace does not say.
+    demand
+        What it asks for.
+    """
+
+    index: int
+    id: int | str
+    submit_us: int
+    request_us: int
+    deadline_us: int | None
+    priority: int
+    user: str
+    app: str
+    demand: Demand
+
+
+@dataclass(frozen=True, eq=False)
+class JobTable:
+    """Jobs in columns, in order of (submission, id); row i is job i everywhere in a run.
+
+    Attributes
+    ----------
+    ids : pl.Series, Int64 or String
+        The trace's own job ids.
+    submit_us, work_us : int64[jobs]
+        Submission, and how long the job runs when nothing slows it down. Policies are not shown ``work_us``.
+    asks : int64[4, jobs], C order
+        Rows TASKS, CORES (per task), MEMORY (MB per task), ESTIMATE (requested run time in µs).
+    priority : int64[jobs]
+        Larger goes first.
+    deadline_us : int64[jobs]
+        -1 = none.
+    user, app : int32[jobs]
+        Indices into ``user_names`` and ``app_names``; -1 = not known.
+    extra : pl.DataFrame
+        Further columns of the trace, carried into the results untouched (queue, group, status …).
+    devices
+        Per task: (kind, quantity) → int64[jobs].
+    """
+
+    ids: pl.Series
+    submit_us: Ints
+    work_us: Ints
+    asks: Ints
+    priority: Ints
+    deadline_us: Ints
+    user: NDArray[np.int32]
+    app: NDArray[np.int32]
+    user_names: tuple[str, ...] = ()
+    app_names: tuple[str, ...] = ()
+    extra: pl.DataFrame = field(default_factory=pl.DataFrame)
+    devices: Mapping[tuple[str, str], Ints] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.submit_us)
+
+    @property
+    def tasks(self) -> Ints:
+        """int64[jobs]: tasks in the gang."""
+        column: Ints = self.asks[TASKS]
+        return column
+
+    @property
+    def cores(self) -> Ints:
+        """int64[jobs]: cores per task."""
+        column: Ints = self.asks[CORES]
+        return column
+
+    @property
+    def memory_mb(self) -> Ints:
+        """int64[jobs]: MB per task."""
+        column: Ints = self.asks[MEMORY]
+        return column
+
+    @property
+    def request_us(self) -> Ints:
+        """int64[jobs]: requested run time."""
+        column: Ints = self.asks[ESTIMATE]
+        return column
+
+    def job(self, index: int) -> Job:
+        """Job ``index`` as an object."""
+        deadline = int(self.deadline_us[index])
+        devices: dict[str, dict[str, int]] = {}
+        for (kind, quantity), amounts in self.devices.items():
+            devices.setdefault(kind, {})[quantity] = int(amounts[index])
+        return Job(
+            index=int(index),
+            id=self.ids[int(index)],
+            submit_us=int(self.submit_us[index]),
+            request_us=int(self.asks[ESTIMATE, index]),
+            deadline_us=None if deadline < 0 else deadline,
+            priority=int(self.priority[index]),
+            user=self.user_names[self.user[index]] if self.user[index] >= 0 else "",
+            app=self.app_names[self.app[index]] if self.app[index] >= 0 else "",
+            demand=Demand(
+                int(self.asks[TASKS, index]), int(self.asks[CORES, index]), int(self.asks[MEMORY, index]), devices
+            ),
+        )
+
+    def take(self, rows: Ints | NDArray[np.bool_]) -> JobTable:
+        """A table of some of the rows, in the order given: indices or a mask."""
+        index = np.flatnonzero(rows) if rows.dtype == np.bool_ else rows
+        return JobTable(
+            ids=self.ids.gather(index),
+            submit_us=self.submit_us[index],
+            work_us=self.work_us[index],
+            asks=np.ascontiguousarray(self.asks[:, index]),
+            priority=self.priority[index],
+            deadline_us=self.deadline_us[index],
+            user=self.user[index],
+            app=self.app[index],
+            user_names=self.user_names,
+            app_names=self.app_names,
+            extra=self.extra[index] if self.extra.width else self.extra,
+            devices={key: amounts[index] for key, amounts in self.devices.items()},
+        )
+
+    def digest(self) -> str:
+        """SHA-256 over everything in the table: equal tables give equal digests on any machine."""
+        total = hashlib.sha256()
+        for column in (self.submit_us, self.work_us, self.asks, self.priority, self.deadline_us, self.user, self.app):
+            total.update(np.ascontiguousarray(column).astype("<i8").tobytes())
+        for key in sorted(self.devices):
+            total.update(repr(key).encode())
+            total.update(self.devices[key].astype("<i8").tobytes())
+        total.update("\x1f".join(map(str, self.ids.to_list())).encode())
+        total.update(repr((self.user_names, self.app_names)).encode())
+        total.update(self.extra.write_csv().encode())
+        return total.hexdigest()
+
+
+def job_table(
+    *,
+    submit_us: Ints,
+    work_us: Ints,
+    tasks: Ints,
+    ids: pl.Series | None = None,
+    request_us: Ints | None = None,
+    cores: Ints | None = None,
+    memory_mb: Ints | None = None,
+    priority: Ints | None = None,
+    deadline_us: Ints | None = None,
+    user: pl.Series | None = None,
+    app: pl.Series | None = None,
+    extra: pl.DataFrame | None = None,
+    devices: Mapping[tuple[str, str], Ints] | None = None,
+) -> JobTable:
+    """Build a table from columns in any order of rows: sorts by (submission, id) and fills in what is not given.
+
+    Defaults: ids 1, 2, 3 … in the order given; the request equals the work; one core and no memory per task; priority
+    0; no deadline, user or app. ``user`` and ``app`` may hold any values; null = not known.
+    """
+    count = len(submit_us)
+
+    def column(values: Ints | None, default: int) -> Ints:
+        return np.full(count, default, np.int64) if values is None else np.asarray(values, np.int64)
+
+    def coded(values: pl.Series | None) -> tuple[NDArray[np.int32], tuple[str, ...]]:
+        if values is None:
+            return np.full(count, -1, np.int32), ()
+        names = values.drop_nulls().unique().sort()
+        codes = values.replace_strict(names, pl.Series(range(len(names)), dtype=pl.Int32), default=-1)
+        return codes.cast(pl.Int32).fill_null(-1).to_numpy(), tuple(names.cast(pl.String).to_list())
+
+    ids = pl.Series("job", np.arange(1, count + 1), dtype=pl.Int64) if ids is None else ids.alias("job")
+    user_codes, user_names = coded(user)
+    app_codes, app_names = coded(app)
+    work = column(work_us, 0)
+    asks = np.empty((4, count), np.int64)
+    asks[TASKS] = tasks
+    asks[CORES] = column(cores, 1)
+    asks[MEMORY] = column(memory_mb, 0)
+    asks[ESTIMATE] = work if request_us is None else request_us
+    table = JobTable(
+        ids=ids,
+        submit_us=column(submit_us, 0),
+        work_us=work,
+        asks=asks,
+        priority=column(priority, 0),
+        deadline_us=column(deadline_us, -1),
+        user=user_codes,
+        app=app_codes,
+        user_names=user_names,
+        app_names=app_names,
+        extra=pl.DataFrame() if extra is None else extra,
+        devices={} if devices is None else dict(devices),
+    )
+    keys = pl.DataFrame({"submit": table.submit_us, "id": ids})
+    return table.take(
+        keys.select(pl.arg_sort_by("submit", "id", maintain_order=True)).to_series().cast(pl.Int64).to_numpy()
+    )
+
+
+@dataclass(frozen=True)
+class Intake:
+    """What a reader found in its input, and what it did about it.
+
+    Attributes
+    ----------
+    source
+        The file or generator.
+    format
+        The name of the reader.
+    read, kept
+        How many job lines were there, and how many became jobs.
+    dropped, changed
+        Rule → how many lines it dropped or changed. The rules are described in ``RULES`` of ``workload/rules.py``.
+    missing
+        Field → in how many of the kept jobs the input does not give it.
+    header
+        What the input says about itself (for SWF: the header comments).
+    """
+
+    source: str
+    format: str
+    read: int
+    kept: int
+    dropped: Mapping[str, int] = field(default_factory=dict)
+    changed: Mapping[str, int] = field(default_factory=dict)
+    missing: Mapping[str, int] = field(default_factory=dict)
+    header: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Jobs with a name and a record of where they came from.
+
+    Attributes
+    ----------
+    name
+        What reports call it.
+    jobs
+        The jobs.
+    intake
+        What was read, dropped and changed.
+    """
+
+    name: str
+    jobs: JobTable
+    intake: Intake
+
+    def __len__(self) -> int:
+        return len(self.jobs)
