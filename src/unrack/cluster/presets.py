@@ -1,0 +1,53 @@
+"""Named clusters: machines of public logs and of the papers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+
+class Preset(NamedTuple):
+    """A cluster by name: one line of words and the keys of its file."""
+
+    summary: str
+    content: Mapping[str, Any]
+
+
+PRESETS: dict[str, Preset] = {
+    "kth-sp2": Preset("IBM SP2 at KTH: 100 single-processor nodes", {"nodes": [{"count": 100, "cores": 1}]}),
+    "ctc-sp2": Preset("IBM SP2 at Cornell: 338 batch nodes", {"nodes": [{"count": 338, "cores": 1}]}),
+    "sdsc-sp2": Preset("IBM SP2 at San Diego: 128 nodes", {"nodes": [{"count": 128, "cores": 1}]}),
+    "sdsc-blue": Preset(
+        "Blue Horizon at San Diego: 144 nodes of 8 processors", {"nodes": [{"count": 144, "cores": 8}]}
+    ),
+    "nasa-ipsc": Preset("iPSC/860 at NASA Ames: 128 single-processor nodes", {"nodes": [{"count": 128, "cores": 1}]}),
+    "llnl-atlas": Preset(
+        "Atlas at LLNL: 1152 nodes of 8 cores, 16 GB", {"nodes": [{"count": 1152, "cores": 8, "memory": "16 GB"}]}
+    ),
+    "cerit-wagap": Preset(
+        "CERIT-SC grid, 2013: 20 zewura nodes of 80 cores, 505 GB; 48 zegox nodes of 12 cores, 90 GB",
+        {
+            "nodes": [
+                {"name": "zewura", "count": 20, "cores": 80, "memory": "529426432 KB"},
+                {"name": "zegox", "count": 48, "cores": 12, "memory": "94035968 KB"},
+            ]
+        },
+    ),
+    "memory-1024": Preset(
+        "The thesis's memory study (Vieira Zacarias 2022, Table 5.1): 1024 nodes of 32 cores, 64 GB",
+        {"nodes": [{"count": 1024, "cores": 32, "memory": "64 GB"}]},
+    ),
+    "memory-1024-half": Preset(
+        "The same with half large nodes: 512 of 32 GB and 512 of 64 GB",
+        {
+            "nodes": [
+                {"name": "normal", "count": 512, "cores": 32, "memory": "32 GB"},
+                {"name": "large", "count": 512, "cores": 32, "memory": "64 GB"},
+            ]
+        },
+    ),
+    "grizzly-1490": Preset(
+        "The size of LANL's Grizzly (Table 5.2): 1490 nodes of 32 cores, 128 GB",
+        {"nodes": [{"count": 1490, "cores": 32, "memory": "128 GB"}]},
+    ),
+}

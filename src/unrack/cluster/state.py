@@ -1,0 +1,318 @@
+"""The one mutable state of a run: what is free, who waits, who runs, and on what."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unrack.cluster.holding import MEETS, PROBLEMS, hold_job, release_job
+from unrack.cluster.lease import Lease, Loan, Share
+from unrack.cluster.spec import Cluster
+from unrack.errors import RefusedError
+
+Ints = NDArray[np.int64]
+
+
+class Status(IntEnum):
+    """What became of a job so far."""
+
+    UNKNOWN = 0  # not submitted yet
+    QUEUED = 1
+    RUNNING = 2
+    FINISHED = 3
+    REJECTED = 4
+
+
+@dataclass(slots=True)
+class Extra:
+    """What a running job holds beyond its rows, and what it was last seen to use."""
+
+    borrowed: tuple[Loan, ...] = ()
+    shares: tuple[Share, ...] = ()
+    used_mb: dict[int, int] | None = None
+
+
+class ClusterState:
+    """Free amounts, queue and leases; changed by its four writers only.
+
+    The writers are :meth:`submit`, :meth:`apply`, :meth:`release` (with :meth:`reject` for a job that leaves the queue
+    unserved) and :meth:`set_online`. Each checks everything, then writes; a refusal raises and changes nothing.
+
+    Attributes
+    ----------
+    free, total : int64[2, nodes]
+        Rows: cores, MB. A node that is offline has nothing free.
+    online : bool[nodes]
+    status : int8[jobs]
+        A :class:`Status` each.
+    queue : int64[jobs + 1]
+        Waiting jobs in order of (submission, id), at ``queue[queue_start:queue_end]``.
+    running : int64[2, running]
+        Rows: booked end, job; in order of (booked end, job); the first ``running_count`` columns count.
+    pool, lease_at
+        The rows of all running leases, and per job (first row, number of rows) in them.
+    version
+        Grows by one with every change.
+    """
+
+    def __init__(self, cluster: Cluster, asks: Ints) -> None:
+        nodes, jobs = len(cluster), asks.shape[1]
+        self.cluster = cluster
+        self.asks = asks
+        self.total = np.ascontiguousarray(np.stack([cluster.cores, cluster.memory_mb]))
+        self.free = self.total.copy()
+        self.online = np.ones(nodes, np.bool_)
+        self.status = np.zeros(jobs, np.int8)
+        self.queue = np.zeros(jobs + 1, np.int64)
+        self.queue_start = 0
+        self.queue_end = 0
+        self.running = np.zeros((2, 256), np.int64)
+        self.running_count = 0
+        self.pool = np.zeros((1024, 5), np.int64)
+        self.pool_used = 0
+        self.pool_dead = 0
+        self.lease_at = np.zeros((2, jobs), np.int64)
+        self.free_cores = int(self.free[0].sum())
+        self.extra: dict[int, Extra] = {}
+        self.version = 0
+        self.capacity_version = 0
+
+    # --- the four writers ---------------------------------------------------------------------------------------
+
+    def submit(self, job: int) -> None:
+        """Put a job at its place in the queue: its first time, or again after it was stopped.
+
+        Raises
+        ------
+        RefusedError
+            It is queued, running, finished or rejected already.
+        """
+        if self.status[job] != Status.UNKNOWN:
+            raise RefusedError(f"submit job {job}: it is {Status(self.status[job]).name} already")
+        self.status[job] = Status.QUEUED
+        self.version += 1
+        queue, start, end = self.queue, self.queue_start, self.queue_end
+        if start == end or queue[end - 1] < job:
+            if end == len(queue):
+                queue[: end - start] = queue[start:end].copy()
+                start, end = 0, end - start
+                self.queue_start = start
+            queue[end] = job
+            self.queue_end = end + 1
+            return
+        at = start + int(np.searchsorted(queue[start:end], job))
+        if start > 0:
+            queue[start - 1 : at - 1] = queue[start:at].copy()
+            queue[at - 1] = job
+            self.queue_start = start - 1
+        else:
+            queue[at + 1 : end + 1] = queue[at:end].copy()
+            queue[at] = job
+            self.queue_end = end + 1
+
+    def apply(self, lease: Lease, booked_end_us: int) -> None:
+        """Give a queued job what the lease says, or exchange what a running job holds for it.
+
+        Parameters
+        ----------
+        lease
+            Must hold all the job's tasks, with their cores and memory, on nodes that have them free.
+        booked_end_us
+            When the job is expected to end: ``view.running`` is kept in this order.
+
+        Raises
+        ------
+        RefusedError
+            The job is neither queued nor running, or something is not free; nothing has changed.
+        """
+        job = lease.job
+        status = self.status[job] if 0 <= job < len(self.status) else Status.UNKNOWN
+        before: tuple[Lease, int] | None = None
+        if status == Status.RUNNING:
+            before = self.lease(job), self.booked_end(job)
+            self._give_back(job)
+        elif status != Status.QUEUED:
+            raise RefusedError(f"start job {job}: it is not queued")
+        try:
+            self._take(lease, booked_end_us)
+        except RefusedError:
+            if before is not None:
+                self._take(*before)
+            raise
+        if before is None:
+            self.status[job] = Status.RUNNING
+            self._leave_queue(job)
+        self.version += 1
+
+    def release(self, job: int, status: Status = Status.FINISHED) -> None:
+        """Take back all that a running job holds.
+
+        Parameters
+        ----------
+        status
+            What becomes of it: FINISHED, or UNKNOWN so that it may be submitted again.
+
+        Raises
+        ------
+        RefusedError
+            It is not running.
+        """
+        if self.status[job] != Status.RUNNING:
+            raise RefusedError(f"release job {job}: it is not running")
+        self._give_back(job)
+        self.status[job] = status
+        self.version += 1
+
+    def reject(self, job: int) -> None:
+        """Drop a queued job, or one that was not let into the queue at all.
+
+        Raises
+        ------
+        RefusedError
+            It is running, finished or rejected already.
+        """
+        if self.status[job] == Status.QUEUED:
+            self._leave_queue(job)
+        elif self.status[job] != Status.UNKNOWN:
+            raise RefusedError(f"reject job {job}: it is {Status(self.status[job]).name}")
+        self.status[job] = Status.REJECTED
+        self.version += 1
+
+    def set_online(self, node: int, online: bool) -> None:
+        """Take an idle node out of service, or bring it back.
+
+        Raises
+        ------
+        RefusedError
+            The node still holds jobs, or is in that condition already.
+        """
+        if bool(self.online[node]) == online:
+            raise RefusedError(f"node {node} is {'online' if online else 'offline'} already")
+        if not online and (self.free[:, node] != self.total[:, node]).any():
+            raise RefusedError(f"node {node} still holds jobs")
+        self.online[node] = online
+        self.free[:, node] = self.total[:, node] if online else 0
+        self.free_cores += int(self.total[0, node]) * (1 if online else -1)
+        self.version += 1
+        self.capacity_version += 1
+
+    def use(self, job: int, task: int, mb: int) -> None:
+        """Record what a task of a running job was seen to use; what it holds does not change."""
+        extra = self.extra.setdefault(job, Extra())
+        extra.used_mb = {**(extra.used_mb or {}), task: mb}
+
+    # --- reading ------------------------------------------------------------------------------------------------
+
+    def lease(self, job: int) -> Lease:
+        """What a running job holds (a copy).
+
+        Raises
+        ------
+        RefusedError
+            It is not running.
+        """
+        if self.status[job] != Status.RUNNING:
+            raise RefusedError(f"lease of job {job}: it is not running")
+        at, rows = self.lease_at[:, job]
+        extra = self.extra.get(job)
+        held = self.pool[at : at + rows].copy()
+        return Lease(job, held) if extra is None else Lease(job, held, extra.borrowed, extra.shares)
+
+    def booked_end(self, job: int) -> int:
+        """When a running job is expected to end, µs."""
+        column = np.flatnonzero(self.running[1, : self.running_count] == job)[0]
+        return int(self.running[0, column])
+
+    def jobs_on(self, node: int) -> list[int]:
+        """The running jobs that hold something of a node, in order of id."""
+        found = []
+        for job in self.running[1, : self.running_count].tolist():
+            at, count = self.lease_at[:, job]
+            rows = self.pool[at : at + count]
+            extra = self.extra.get(job)
+            if ((rows[:, 0] <= node) & (node < rows[:, 0] + rows[:, 1])).any() or (
+                extra is not None and any(loan.lender == node for loan in extra.borrowed)
+            ):
+                found.append(job)
+        return sorted(found)
+
+    # --- inside -------------------------------------------------------------------------------------------------
+
+    def _take(self, lease: Lease, booked_end_us: int) -> None:
+        rows = lease.rows
+        count = rows.shape[0]
+        if lease.shares:
+            raise RefusedError(f"start job {lease.job}: it would hold devices, and this cluster has none")
+        if self.running_count == self.running.shape[1]:
+            self.running = np.concatenate([self.running, np.zeros_like(self.running)], axis=1)
+        if self.pool_used + count > self.pool.shape[0]:
+            self._make_room(count)
+        borrowed = self._lend(lease) if lease.borrowed else 0
+        verdict = hold_job(
+            lease.job, booked_end_us, rows, borrowed, self.asks, self.free, self.total, self.running,
+            self.running_count, self.pool, self.pool_used, self.lease_at,
+        )  # fmt: skip
+        if verdict < MEETS:
+            if lease.borrowed:
+                self._return(lease.borrowed)
+            raise RefusedError(f"start job {lease.job}: {PROBLEMS[verdict]}")
+        self.running_count += 1
+        self.pool_used += count
+        self.free_cores -= verdict
+        if lease.borrowed:
+            self.extra[lease.job] = Extra(lease.borrowed)
+
+    def _give_back(self, job: int) -> None:
+        self.free_cores += release_job(job, self.free, self.running, self.running_count, self.pool, self.lease_at)
+        self.running_count -= 1
+        self.pool_dead += int(self.lease_at[1, job])
+        extra = self.extra.pop(job, None)
+        if extra is not None:
+            self._return(extra.borrowed)
+
+    def _lend(self, lease: Lease) -> int:
+        """Take borrowed memory from its lenders; returns how much it is in all."""
+        taken: list[Loan] = []
+        for loan in lease.borrowed:
+            if not 0 <= loan.lender < len(self.online) or not 0 < loan.mb <= self.free[1, loan.lender]:
+                self._return(tuple(taken))
+                raise RefusedError(f"start job {lease.job}: node {loan.lender} cannot lend {loan.mb} MB")
+            self.free[1, loan.lender] -= loan.mb
+            taken.append(loan)
+        return sum(loan.mb for loan in taken)
+
+    def _return(self, loans: tuple[Loan, ...]) -> None:
+        for loan in loans:
+            self.free[1, loan.lender] += loan.mb
+
+    def _leave_queue(self, job: int) -> None:
+        queue, start, end = self.queue, self.queue_start, self.queue_end
+        if queue[start] == job:
+            self.queue_start = start + 1
+            return
+        at = start + int(np.searchsorted(queue[start:end], job))
+        if at - start < end - at:
+            queue[start + 1 : at + 1] = queue[start:at].copy()
+            self.queue_start = start + 1
+        else:
+            queue[at : end - 1] = queue[at + 1 : end].copy()
+            self.queue_end = end - 1
+
+    def _make_room(self, count: int) -> None:
+        """Make space for ``count`` rows: drop the rows of ended jobs, or double the pool."""
+        jobs = self.running[1, : self.running_count]
+        live = self.pool_used - self.pool_dead
+        size = self.pool.shape[0]
+        while size < 2 * (live + count):
+            size *= 2
+        pool = np.zeros((size, 5), np.int64)
+        used = 0
+        for job in jobs.tolist():
+            at, rows = self.lease_at[:, job]
+            pool[used : used + rows] = self.pool[at : at + rows]
+            self.lease_at[0, job] = used
+            used += int(rows)
+        self.pool, self.pool_used, self.pool_dead = pool, used, 0

@@ -1,0 +1,235 @@
+"""Events in, decisions out: no clock, no socket, no heap.
+
+The simulated and the live worlds both drive this, through :meth:`Core.handle` only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unrack.cluster.spec import Cluster
+from unrack.cluster.state import ClusterState, Status
+from unrack.errors import PolicyError, RefusedError
+from unrack.policy.contract import Decision, Estimates, Need, Policy, Reject, Requeue, Resize, Start
+from unrack.reasons import Code, Reason
+from unrack.view import View
+from unrack.workload.job import CORES, ESTIMATE, MEMORY, TASKS, JobTable
+
+
+class Submitted(NamedTuple):
+    """A job has arrived."""
+
+    job: int
+
+
+class Finished(NamedTuple):
+    """A running job has ended by itself."""
+
+    job: int
+
+
+class UsageChanged(NamedTuple):
+    """A task of a running job now uses ``mb`` of memory; what it holds is the policy's business."""
+
+    job: int
+    task: int
+    mb: int
+
+
+class Failed(NamedTuple):
+    """Nodes have gone down together; the jobs on them are killed and queued again."""
+
+    nodes: tuple[int, ...]
+
+
+class Repaired(NamedTuple):
+    """Nodes are back."""
+
+    nodes: tuple[int, ...]
+
+
+class Round(NamedTuple):
+    """Time for the policy to decide."""
+
+
+Event = Submitted | Finished | UsageChanged | Failed | Repaired | Round
+
+NOTHING: list[Decision] = []
+ROUND = Round()
+
+
+class Core:
+    """A cluster, its jobs and a policy.
+
+    Parameters
+    ----------
+    cluster, jobs
+        What there is and what is asked.
+    policy
+        Who decides.
+
+    Raises
+    ------
+    PolicyError
+        The policy needs something that the jobs do not have.
+    """
+
+    def __init__(self, cluster: Cluster, jobs: JobTable, policy: Policy[Any]) -> None:
+        check_needs(policy, jobs)
+        asks = jobs.asks
+        if policy.estimates == Estimates.EXACT:
+            asks = asks.copy()
+            asks[ESTIMATE] = jobs.work_us
+        self.jobs = jobs
+        self.policy = policy
+        self.state = ClusterState(cluster, np.ascontiguousarray(asks))
+        self.view = View(self.state, jobs, self.state.asks)
+        self.memory: Any = policy.begin(self.view)
+        self.reasons: dict[int, Reason] = {}
+        self._impossible = impossible(cluster, jobs)
+
+    def handle(self, event: Event, now: int) -> list[Decision]:
+        """Take note of an event at time ``now`` (µs); returns what was decided and done.
+
+        Only :class:`Round` asks the policy. A failure answers with the requeues it caused, and the submission of a job
+        that the whole cluster, empty, could not hold with its rejection.
+
+        Raises
+        ------
+        RefusedError
+            The event or one of the policy's decisions contradicts the state. Decisions before it were applied.
+        """
+        state = self.state
+        kind = type(event)
+        if kind is Round:
+            decisions, self.memory = self.policy.decide(self.view, self.memory, now)
+            for decision in decisions:
+                if type(decision) is Start:
+                    lease = decision.lease
+                    if state.status[lease.job] != Status.QUEUED:
+                        raise RefusedError(f"start job {lease.job}: it is not queued")
+                    state.apply(lease, now + int(state.asks[ESTIMATE, lease.job]))
+                else:
+                    self._apply(decision)
+            return decisions
+        if isinstance(event, Submitted):
+            if self._impossible[event.job]:
+                reason = self.too_big(event.job)
+                state.reject(event.job)
+                self.reasons[event.job] = reason
+                return [Reject(event.job, reason)]
+            state.submit(event.job)
+            return NOTHING
+        if isinstance(event, Finished):
+            state.release(event.job)
+            return NOTHING
+        if isinstance(event, UsageChanged):
+            state.use(event.job, event.task, event.mb)
+            return NOTHING
+        if isinstance(event, Failed):
+            return self._fail(event.nodes)
+        assert isinstance(event, Repaired)
+        for node in event.nodes:
+            state.set_online(node, True)
+        return NOTHING
+
+    def next_round(self, now: int) -> int | None:
+        """When the policy wants a :class:`Round` next even if nothing happens, µs; ``None``: only on events.
+
+        Raises
+        ------
+        RefusedError
+            It asks for a time that is not after ``now``.
+        """
+        wanted: int | None = self.policy.next_round(self.view, self.memory, now)
+        if wanted is not None and wanted <= now:
+            raise RefusedError(f"policy {self.policy.name} asks for a round at {wanted} µs, and it is {now} µs")
+        return wanted
+
+    def why(self, job: int, now: int) -> Reason:
+        """Why a job is not running: asked after a round."""
+        if job in self.reasons and self.state.status[job] == Status.REJECTED:
+            return self.reasons[job]
+        return self.policy.why(self.view, self.memory, job, now)
+
+    def too_big(self, job: int) -> Reason:
+        """In what a job is bigger than the whole cluster."""
+        cluster = self.state.cluster
+        tasks, cores, mb = (int(self.jobs.asks[row, job]) for row in (TASKS, CORES, MEMORY))
+        if tasks * cores > cluster.total_cores:
+            return Reason(Code.TOO_BIG, "cores", tasks * cores, cluster.total_cores)
+        if cores > int(cluster.cores.max()):
+            return Reason(Code.TOO_BIG, "cores on one node", cores, int(cluster.cores.max()))
+        if mb > int(cluster.memory_mb.max()):
+            return Reason(Code.TOO_BIG, "MB on one node", mb, int(cluster.memory_mb.max()))
+        room = int(places(cluster, np.array([cores]), np.array([mb]))[0])
+        return Reason(Code.TOO_BIG, f"places for tasks of {cores} cores and {mb} MB", tasks, room)
+
+    def _apply(self, decision: Decision) -> None:
+        state = self.state
+        if isinstance(decision, Resize):
+            job = decision.lease.job
+            if state.status[job] != Status.RUNNING:
+                raise RefusedError(f"resize job {job}: it is not running")
+            state.apply(decision.lease, state.booked_end(job))
+        elif isinstance(decision, Requeue):
+            self._requeue(decision)
+        elif isinstance(decision, Reject):
+            if state.status[decision.job] != Status.QUEUED:
+                raise RefusedError(f"reject job {decision.job}: it is not queued")
+            state.reject(decision.job)
+            self.reasons[decision.job] = decision.reason
+        else:
+            raise RefusedError(f"policy {self.policy.name} decided {decision!r}, which is not a decision")
+
+    def _requeue(self, decision: Requeue) -> None:
+        self.state.release(decision.job, Status.UNKNOWN)
+        self.state.submit(decision.job)
+
+    def _fail(self, nodes: Sequence[int]) -> list[Decision]:
+        decisions: list[Decision] = []
+        for node in nodes:
+            for job in self.state.jobs_on(node):
+                decision = Requeue(job, Reason(Code.NODE_FAILED, f"node {node}"))
+                self._requeue(decision)
+                decisions.append(decision)
+            self.state.set_online(node, False)
+        return decisions
+
+
+def check_needs(policy: Policy[Any], jobs: JobTable) -> None:
+    """Refuse a policy whose needs the jobs do not meet.
+
+    Raises
+    ------
+    PolicyError
+        It names the first need that is not met.
+    """
+    met = {
+        Need.REQUESTS: True,
+        Need.DEADLINES: bool((jobs.deadline_us >= 0).any()),
+        Need.PRIORITIES: bool((jobs.priority != 0).any()),
+    }
+    for need in sorted(policy.needs):
+        if not met[need]:
+            raise PolicyError(f"policy {policy.name}", f"a workload without {need}", f"a workload with {need}")
+
+
+def places(cluster: Cluster, cores: NDArray[np.int64], mb: NDArray[np.int64]) -> NDArray[np.int64]:
+    """int64[asks]: how many tasks of so many cores and MB the whole cluster, empty, can hold."""
+    kinds, counts = np.unique(np.stack([cluster.cores, cluster.memory_mb]), axis=1, return_counts=True)
+    room = np.zeros(len(cores), np.int64)
+    for (node_cores, node_mb), count in zip(kinds.T.tolist(), counts.tolist(), strict=True):
+        fit = np.where(cores > 0, node_cores // np.maximum(cores, 1), 2**31)
+        room += count * np.where(mb > 0, np.minimum(fit, node_mb // np.maximum(mb, 1)), fit)
+    return room
+
+
+def impossible(cluster: Cluster, jobs: JobTable) -> NDArray[np.bool_]:
+    """bool[jobs]: which jobs the whole cluster, empty, could not hold, on shared or on whole nodes."""
+    asks, inverse = np.unique(jobs.asks[[CORES, MEMORY]], axis=1, return_inverse=True)
+    return np.asarray(places(cluster, asks[0], asks[1])[inverse.ravel()] < jobs.tasks)

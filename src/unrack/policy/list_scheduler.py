@@ -1,0 +1,158 @@
+"""List schedulers: an order, a placement and a rule for who may pass the head of the queue.
+
+With a built-in placement, a pass over the queue runs compiled (``passing.py``); with a function of the user's own it
+runs in Python (``plain.py``); both make the same decisions, which the tests hold them to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unrack.cluster.lease import Lease
+from unrack.policy.contract import Decision, Estimates, Need, Start
+from unrack.policy.orders import ORDERS, Order
+from unrack.policy.passing import Backfill, pass_over
+from unrack.policy.placing import Fit, room_for
+from unrack.policy.plain import Placement, plain_pass
+from unrack.reasons import Code, Reason
+from unrack.view import View
+from unrack.workload.job import CORES, MEMORY, TASKS
+
+Ints = NDArray[np.int64]
+UNLIMITED = 2**40
+
+
+@dataclass(slots=True)
+class Buffers:
+    """Room for one pass's answer; what is in it between passes means nothing."""
+
+    started: Ints = field(default_factory=lambda: np.empty((3, 64), np.int64))
+    rows: Ints = field(default_factory=lambda: np.empty((256, 5), np.int64))
+
+    def grow(self, needed: int) -> None:
+        """Make room for ``needed`` jobs and rows."""
+        self.started = np.empty((3, 2 * needed), np.int64)
+        self.rows = np.empty((2 * needed, 5), np.int64)
+
+    def leases(self, count: int) -> list[Decision]:
+        """The first ``count`` answers as decisions."""
+        jobs, first, end = self.started[:, :count].tolist()
+        return [Start(Lease(jobs[i], self.rows[first[i] : end[i]].copy())) for i in range(count)]
+
+
+@dataclass(frozen=True)
+class ListScheduler:
+    """Considers the queue in an order and starts what fits.
+
+    Parameters
+    ----------
+    order
+        A name in ``ORDERS`` or a function ``order(view, queue, now) -> jobs``.
+    place
+        ``"first-fit"``, ``"best-fit"``, ``"worst-fit"`` or a function ``place(free, total, job) -> Lease | None``.
+    backfill
+        ``"none"``: nobody passes the head. ``"any"``: whoever fits now. ``"easy"``: whoever does not delay the head.
+    nodes
+        ``"shared"``: several jobs may hold cores of one node. ``"whole"``: a node serves one job at a time.
+    estimates
+        ``"requested"`` or ``"exact"`` run times.
+    depth
+        How many jobs behind the head are considered.
+    label
+        What reports call it.
+    """
+
+    order: str | Order = "fcfs"
+    place: str | Placement = "first-fit"
+    backfill: str = "none"
+    nodes: str = "shared"
+    estimates: Estimates = Estimates.REQUESTED
+    depth: int = UNLIMITED
+    label: str = "list"
+
+    needs: ClassVar[frozenset[Need]] = frozenset()
+
+    @property
+    def name(self) -> str:
+        """The label."""
+        return self.label
+
+    def begin(self, view: View) -> Buffers:
+        """Make room for answers."""
+        return Buffers()
+
+    def order_now(self, view: View, now: int) -> Ints:
+        """The queue in the order in which it is considered now: int64[waiting]."""
+        order: Callable[[View, Ints, int], Ints] = (
+            ORDERS[self.order].order if isinstance(self.order, str) else self.order
+        )
+        return order(view, view.queue, now)
+
+    def decide(self, view: View, memory: Buffers, now: int) -> tuple[list[Decision], Buffers]:
+        """Start what may start now."""
+        jobs = self.order_now(view, now)
+        if not isinstance(self.place, str):
+            return plain_pass(view, jobs, self.place, BACKFILL[self.backfill], self.depth, now), memory
+        count = choose(
+            view, jobs, memory, now, BACKFILL[self.backfill], self.depth, self.nodes == "whole", FIT[self.place]
+        )
+        return (memory.leases(count) if count else []), memory
+
+    def next_round(self, view: View, memory: Buffers, now: int) -> int | None:
+        """Only events matter, unless the order ages; even then nothing more fits until an event."""
+        return None
+
+    def why(self, view: View, memory: Buffers, job: int, now: int) -> Reason:
+        """No room, behind the head, or it would delay the head."""
+        jobs = self.order_now(view, now)
+        missing = short_of(view, job, self.nodes == "whole")
+        if missing is not None:
+            return missing
+        head = int(jobs[0])
+        if head == job:
+            return Reason(Code.NOT_YET)
+        if self.backfill == "none":
+            return Reason(Code.BEHIND, f"job {view.job(head).id}")
+        if int(np.flatnonzero(jobs == job)[0]) > self.depth:
+            return Reason(
+                Code.TOO_DEEP, "jobs considered behind the head", int(np.flatnonzero(jobs == job)[0]), self.depth
+            )
+        return Reason(Code.WOULD_DELAY, f"job {view.job(head).id}")
+
+
+BACKFILL = {"none": Backfill.NONE, "any": Backfill.ANY, "easy": Backfill.EASY}
+FIT = {"first-fit": Fit.FIRST, "best-fit": Fit.BEST, "worst-fit": Fit.WORST}
+
+
+def choose(
+    view: View, jobs: Ints, room: Buffers, now: int, backfill: Backfill, depth: int, whole: bool, fit: Fit
+) -> int:
+    """One compiled pass; the answers are in ``room``; returns how many."""
+    while True:
+        count = pass_over(
+            jobs, int(backfill), depth, now, view.asks, view.free, view.total, view.free_cores, view.running,
+            view.running_count, view.pool, view.lease_at, whole, int(fit), room.started, room.rows,
+        )  # fmt: skip
+        if count >= 0:
+            return count
+        room.grow(-count)
+
+
+def short_of(view: View, job: int, whole: bool) -> Reason | None:
+    """What there is too little of now for a job to start; ``None`` if it fits."""
+    tasks, cores, mb = (int(view.asks[row, job]) for row in (TASKS, CORES, MEMORY))
+    if tasks * cores > view.free_cores:
+        return Reason(Code.NO_ROOM, "cores", tasks * cores, view.free_cores)
+    room = room_for(view.free, view.total, cores, mb, whole)
+    if room >= tasks:
+        return None
+    if mb and room_for(view.free, view.total, cores, 0, whole) >= tasks:
+        return Reason(Code.NO_ROOM, f"places for tasks of {mb} MB", tasks, room)
+    return Reason(
+        Code.NO_ROOM, "places on whole idle nodes" if whole else f"places for tasks of {cores} cores", tasks, room
+    )

@@ -1,0 +1,90 @@
+"""Orders: in which order waiting jobs are considered. One plain function each; ties by (submission, id).
+
+``order(view, queue, now) -> jobs``: int64[waiting] in, the same jobs out. O(waiting log waiting).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unrack.view import View
+from unrack.workload.job import CORES, ESTIMATE, TASKS
+
+Ints = NDArray[np.int64]
+Order = Callable[[View, Ints, int], Ints]
+
+
+class NamedOrder(NamedTuple):
+    """An order, its line in lists, and whether the passing of time alone can change it."""
+
+    order: Order
+    summary: str
+    ages: bool = False
+
+
+def by_key(queue: Ints, key: NDArray[np.int64] | NDArray[np.float64]) -> Ints:
+    """The queue by ascending key; equal keys stay in the queue's order."""
+    jobs: Ints = queue[np.argsort(key, kind="stable")]
+    return jobs
+
+
+def fcfs(view: View, queue: Ints, now: int) -> Ints:
+    """First come, first served."""
+    return queue
+
+
+def shortest(view: View, queue: Ints, now: int) -> Ints:
+    """Shortest expected run time first."""
+    return by_key(queue, view.asks[ESTIMATE][queue])
+
+
+def longest(view: View, queue: Ints, now: int) -> Ints:
+    """Longest expected run time first."""
+    return by_key(queue, -view.asks[ESTIMATE][queue])
+
+
+def _cores(view: View, queue: Ints) -> Ints:
+    cores: Ints = view.asks[TASKS][queue] * view.asks[CORES][queue]
+    return cores
+
+
+def smallest(view: View, queue: Ints, now: int) -> Ints:
+    """Fewest cores first."""
+    return by_key(queue, _cores(view, queue))
+
+
+def largest(view: View, queue: Ints, now: int) -> Ints:
+    """Most cores first."""
+    return by_key(queue, -_cores(view, queue))
+
+
+def smallest_area(view: View, queue: Ints, now: int) -> Ints:
+    """Least cores times expected run time first."""
+    return by_key(queue, _cores(view, queue).astype(np.float64) * view.asks[ESTIMATE][queue])
+
+
+def priority(view: View, queue: Ints, now: int) -> Ints:
+    """Highest priority first, then first come."""
+    return by_key(queue, -view.priority[queue])
+
+
+def wfp3(view: View, queue: Ints, now: int) -> Ints:
+    """Largest (wait / expected run time)^3 x cores first (Tang et al. 2009): favours old, short, large jobs."""
+    wait = (now - view.submit_us[queue]).astype(np.float64)
+    return by_key(queue, -((wait / np.maximum(view.asks[ESTIMATE][queue], 1)) ** 3) * _cores(view, queue))
+
+
+ORDERS: dict[str, NamedOrder] = {
+    "fcfs": NamedOrder(fcfs, "first come, first served"),
+    "sjf": NamedOrder(shortest, "shortest expected run time first"),
+    "ljf": NamedOrder(longest, "longest expected run time first"),
+    "smallest": NamedOrder(smallest, "fewest cores first"),
+    "largest": NamedOrder(largest, "most cores first"),
+    "smallest-area": NamedOrder(smallest_area, "least cores x expected run time first"),
+    "priority": NamedOrder(priority, "highest priority first"),
+    "wfp3": NamedOrder(wfp3, "largest (wait / expected run time)^3 x cores first", ages=True),
+}

@@ -1,0 +1,182 @@
+"""Compiled: one pass over the queue for list schedulers without reservations, and for EASY backfill.
+
+EASY (Lifka 1995; Mu'alem and Feitelson 2001): start jobs in order while they fit. The first that does not fit, the
+head, gets a reservation at the earliest time at which the booked ends of running jobs leave room for it (its shadow
+time). A later job may start now if it is expected to end by then, or if the head still fits at the shadow time beside
+it. The test counts the tasks of the head that fit on each node, so it holds for unequal nodes and for memory too.
+
+A job that has run past its booked end is expected to end 1 µs from now.
+
+O(queue x nodes) a pass at worst; a job that asks for more cores than are free in all costs O(1).
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unrack.cluster.holding import add_rows
+from unrack.jit import compiled, inlined
+from unrack.policy.placing import place_job, tasks_on
+
+Ints = NDArray[np.int64]
+
+
+class Backfill(IntEnum):
+    """Who may pass the head of the queue."""
+
+    NONE = 0  # nobody
+    ANY = 1  # whoever fits now
+    EASY = 2  # whoever does not delay the head
+
+
+@inlined
+def change_rows(
+    free: Ints, total: Ints, cores: int, mb: int, whole: bool, rows: Ints, first: int, last: int, sign: int
+) -> int:
+    """Add (sign 1) or take (-1) rows; returns how many more tasks of ``cores`` and ``mb`` fit."""
+    gained = 0
+    for r in range(first, last):
+        for node in range(rows[r, 0], rows[r, 0] + rows[r, 1]):
+            gained -= tasks_on(free[0, node], free[1, node], total[0, node], cores, mb, whole)
+            free[0, node] += sign * rows[r, 3]
+            free[1, node] += sign * rows[r, 4]
+            gained += tasks_on(free[0, node], free[1, node], total[0, node], cores, mb, whole)
+    return gained
+
+
+@inlined
+def release_until(
+    shadow_free: Ints, total: Ints, tasks: int, cores: int, mb: int, whole: bool, now: int, running: Ints, count: int,
+    pool: Ints, lease_at: Ints, out: Ints, started: Ints, n_started: int, asks: Ints,
+) -> tuple[int, int]:  # fmt: skip
+    """Let jobs end, in order of booked end, until the head fits: (shadow time, tasks of it that fit then).
+
+    ``shadow_free`` holds what is free now and is changed to what is free at the shadow time. ``started[:, i]`` are the
+    jobs started in this pass: job, first row and end of its rows in ``out``. Returns time -1 if it never fits.
+    """
+    room = 0
+    for node in range(shadow_free.shape[1]):
+        room += tasks_on(shadow_free[0, node], shadow_free[1, node], total[0, node], cores, mb, whole)
+    ends = np.empty(n_started, np.int64)
+    for i in range(n_started):
+        ends[i] = now + asks[3, started[0, i]]
+    by_end = np.argsort(ends, kind="mergesort")
+    i, k, shadow = 0, 0, -1
+    while i < count or k < n_started:
+        from_running = k == n_started or (i < count and running[0, i] <= ends[by_end[k]])
+        end = running[0, i] if from_running else ends[by_end[k]]
+        if end <= now:
+            end = now + 1
+        if shadow >= 0 and end > shadow:
+            break
+        if from_running:
+            job = running[1, i]
+            first = lease_at[0, job]
+            room += change_rows(shadow_free, total, cores, mb, whole, pool, first, first + lease_at[1, job], 1)
+            i += 1
+        else:
+            s = by_end[k]
+            room += change_rows(shadow_free, total, cores, mb, whole, out, started[1, s], started[2, s], 1)
+            k += 1
+        if shadow < 0 and room >= tasks:
+            shadow = end
+    return shadow, room
+
+
+@inlined
+def any_may_fit(order: Ints, backfill: int, depth: int, asks: Ints, free_cores: int) -> bool:
+    """Whether some job that may be considered asks for no more cores than are free in all."""
+    last = min(order.shape[0], 1 + depth) if backfill > 0 else min(order.shape[0], 1)
+    for i in range(last):
+        if asks[0, order[i]] * asks[1, order[i]] <= free_cores:
+            return True
+    return False
+
+
+@compiled
+def pass_over(
+    order: Ints, backfill: int, depth: int, now: int, asks: Ints, free_now: Ints, total: Ints, free_cores: int,
+    running: Ints, count: int, pool: Ints, lease_at: Ints, whole: bool, fit: int, started: Ints, out: Ints,
+) -> int:  # fmt: skip
+    """Choose the jobs to start now.
+
+    Parameters
+    ----------
+    order
+        int64[waiting]: jobs in the order in which they are to be considered.
+    backfill
+        A :class:`Backfill`.
+    depth
+        How many jobs behind the head are considered.
+    now
+        µs.
+    started
+        int64[3, room]: written: job, first row and end of its rows in ``out``.
+    out
+        int64[room, 5]: written: the rows of the leases.
+
+    Returns
+    -------
+    int
+        How many jobs start; or minus the room that ``out`` or ``started`` should have had (nothing was decided).
+    """
+    if not any_may_fit(order, backfill, depth, asks, free_cores):
+        return 0
+    nodes = free_now.shape[1]
+    free = free_now.copy()
+    n: int = 0
+    at, i = 0, 0
+    # the head of the queue, as long as it fits
+    while i < order.shape[0]:
+        job = order[i]
+        tasks, cores, mb = asks[0, job], asks[1, job], asks[2, job]
+        if tasks * cores > free_cores:
+            break
+        if at + min(nodes, tasks) > out.shape[0] or n == started.shape[1]:
+            return int(-2 * (at + min(nodes, tasks) + n))
+        end = place_job(free, total, tasks, cores, mb, whole, fit, out, at)
+        if end < 0:
+            break
+        free_cores -= add_rows(free, out, at, end, -1)
+        started[0, n], started[1, n], started[2, n] = job, at, end
+        n, at, i = n + 1, end, i + 1
+    if backfill == 0 or i + 1 >= order.shape[0]:
+        return n
+    # the jobs behind it
+    head = order[i]
+    h_tasks, h_cores, h_mb = asks[0, head], asks[1, head], asks[2, head]
+    shadow, room = -1, 0
+    shadow_free = free
+    known = False
+    last = min(order.shape[0], i + 1 + depth)
+    for k in range(i + 1, last):
+        job = order[k]
+        tasks, cores, mb = asks[0, job], asks[1, job], asks[2, job]
+        if tasks * cores > free_cores:
+            continue
+        if at + min(nodes, tasks) > out.shape[0] or n == started.shape[1]:
+            return int(-2 * (at + min(nodes, tasks) + n))
+        end = place_job(free, total, tasks, cores, mb, whole, fit, out, at)
+        if end < 0:
+            continue
+        if backfill == 2:
+            if not known:
+                shadow_free = free.copy()
+                shadow, room = release_until(
+                    shadow_free, total, h_tasks, h_cores, h_mb, whole, now, running, count, pool, lease_at, out,
+                    started, n, asks,
+                )  # fmt: skip
+                known = True
+            if shadow >= 0 and now + asks[3, job] > shadow:
+                left = room + change_rows(shadow_free, total, h_cores, h_mb, whole, out, at, end, -1)
+                if left < h_tasks:
+                    add_rows(shadow_free, out, at, end, 1)
+                    continue
+                room = left
+        free_cores -= add_rows(free, out, at, end, -1)
+        started[0, n], started[1, n], started[2, n] = job, at, end
+        n, at = n + 1, end
+    return n

@@ -1,0 +1,238 @@
+"""Schedulers that plan ahead: conservative backfill, and a Slurm-like scheduler.
+
+Conservative backfill (Mu'alem and Feitelson 2001): every job gets a reservation when it arrives, the earliest that
+disturbs no other, and never a later one. When a job ends early, reservations move forward one by one, in order.
+O(waiting x steps of the plan) a round.
+
+Slurm-like: the main loop runs at every event and starts jobs in order until one does not fit. Every ``interval``
+seconds, backfill plans from scratch for the first ``depth`` jobs, in order, and starts those whose turn is now.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unrack.policy.contract import Decision, Estimates, Need
+from unrack.policy.list_scheduler import FIT, Buffers, choose, short_of
+from unrack.policy.orders import ORDERS, Order
+from unrack.policy.passing import Backfill
+from unrack.policy.plan import Grain, plan_round
+from unrack.reasons import Code, Reason
+from unrack.units import SECOND_US
+from unrack.view import View
+from unrack.workload.job import CORES, MEMORY
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(slots=True)
+class Plan:
+    """Reservations, and how the cluster is grouped for planning.
+
+    Attributes
+    ----------
+    start : int64[jobs]
+        Reserved start, µs; -1: none.
+    where, rows
+        Per job (first row, number of rows) of its reservation in ``rows``.
+    running
+        How many jobs ran after the last round: fewer now means that some ended.
+    """
+
+    grain: Grain
+    group_of: Ints
+    total: Ints
+    rank: Ints
+    start: Ints
+    where: Ints
+    rows: Ints
+    spare: Ints
+    buffers: Buffers = field(default_factory=Buffers)
+    running: int = 0
+    capacity_version: int = -1
+    planned_version: int = -1
+    planned_at: int = -1
+
+    @classmethod
+    def begin(cls, view: View, whole: bool, fit: str) -> Plan:
+        """Group the nodes as coarsely as is exact for these jobs."""
+        nodes, jobs = view.total.shape[1], view.asks.shape[1]
+        if whole:
+            grain = Grain.WHOLE
+            kinds, group_of = np.unique(view.total, axis=1, return_inverse=True)
+            first_node = np.array([int(np.flatnonzero(group_of == g)[0]) for g in range(kinds.shape[1])])
+            by_size = np.lexsort((np.arange(kinds.shape[1]), kinds[1], kinds[0]))
+            rank = {"first-fit": np.argsort(first_node), "best-fit": by_size, "worst-fit": by_size[::-1]}[fit]
+            total = kinds
+        elif bool((view.asks[CORES] == 1).all() and (view.asks[MEMORY] == 0).all()):
+            grain, group_of, rank = Grain.CORES, np.zeros(nodes, np.int64), np.zeros(1, np.int64)
+            total = view.total.sum(axis=1, keepdims=True)
+        else:
+            grain, group_of, rank = Grain.NODES, np.arange(nodes), np.arange(nodes)
+            total = view.total
+        empty = np.empty((256, 5), np.int64)
+        return cls(
+            grain=grain,
+            group_of=np.ascontiguousarray(group_of.ravel(), np.int64),
+            total=np.ascontiguousarray(total, np.int64).copy(),
+            rank=np.ascontiguousarray(rank, np.int64),
+            start=np.full(jobs, -1, np.int64),
+            where=np.zeros((2, jobs), np.int64),
+            rows=empty,
+            spare=empty.copy(),
+        )
+
+    def round(self, view: View, jobs: Ints, now: int, fit: str, compress: bool) -> list[Decision]:
+        """Plan for ``jobs`` in order; start those whose reservation is now."""
+        while True:
+            count = plan_round(
+                jobs, now, view.asks, view.free, view.total, view.running, view.running_count, view.pool,
+                view.lease_at, int(self.grain), int(FIT[fit]), self.group_of, self.total, self.rank, self.start,
+                self.where, self.rows, compress, self.buffers.started, self.buffers.rows, self.spare,
+            )  # fmt: skip
+            if count >= 0:
+                break
+            self.buffers.grow(-count)
+            self.spare = np.empty((-2 * count, 5), np.int64)
+        self.rows, self.spare = self.spare, self.rows
+        if self.spare.shape[0] < self.rows.shape[0]:
+            self.spare = np.empty_like(self.rows)
+        return self.buffers.leases(count)
+
+
+@dataclass(frozen=True)
+class Conservative:
+    """Backfill in which every job holds a reservation that only ever moves forward.
+
+    Parameters
+    ----------
+    order
+        In which order new jobs get reservations and later move forward: a name in ``ORDERS`` or a function.
+    place, nodes, estimates, label
+        As for :class:`unrack.policy.list_scheduler.ListScheduler`; ``place`` is a name here.
+    """
+
+    order: str | Order = "fcfs"
+    place: str = "first-fit"
+    nodes: str = "shared"
+    estimates: Estimates = Estimates.REQUESTED
+    label: str = "conservative"
+
+    needs: ClassVar[frozenset[Need]] = frozenset()
+
+    @property
+    def name(self) -> str:
+        """The label."""
+        return self.label
+
+    def begin(self, view: View) -> Plan:
+        """No reservations yet."""
+        return Plan.begin(view, self.nodes == "whole", self.place)
+
+    def decide(self, view: View, memory: Plan, now: int) -> tuple[list[Decision], Plan]:
+        """Reserve for new jobs, move reservations forward if jobs have ended, start whose turn it is."""
+        if len(view.queue) == 0:
+            memory.running = view.running_count
+            return [], memory
+        order = ORDERS[self.order].order if isinstance(self.order, str) else self.order
+        jobs = np.ascontiguousarray(order(view, view.queue, now))
+        compress = view.running_count < memory.running or view.capacity_version != memory.capacity_version
+        decisions = memory.round(view, jobs, now, self.place, compress)
+        memory.running = view.running_count + len(decisions)
+        memory.capacity_version = view.capacity_version
+        return decisions, memory
+
+    def next_round(self, view: View, memory: Plan, now: int) -> int | None:
+        """Reservations start when jobs end, which is an event."""
+        return None
+
+    def why(self, view: View, memory: Plan, job: int, now: int) -> Reason:
+        """It holds a reservation for later, or there is no room even then."""
+        missing = short_of(view, job, self.nodes == "whole")
+        if missing is not None:
+            return missing
+        if memory.start[job] >= 0:
+            return Reason(Code.RESERVED, f"from {memory.start[job] / SECOND_US:.0f} s")
+        return Reason(Code.NOT_YET)
+
+
+@dataclass(frozen=True)
+class SlurmLike:
+    """A main loop at every event, and backfill that plans for part of the queue at intervals.
+
+    Parameters
+    ----------
+    interval_us
+        Time between two backfills. They happen at whole multiples of it, while jobs wait.
+    depth
+        How many jobs, from the first, a backfill plans for.
+    queue
+        How many jobs, from the first, are looked at by either loop.
+    order, place, nodes, estimates, label
+        As for :class:`Conservative`.
+    """
+
+    interval_us: int = 30 * SECOND_US
+    depth: int = 100
+    queue: int = 100
+    order: str | Order = "fcfs"
+    place: str = "first-fit"
+    nodes: str = "shared"
+    estimates: Estimates = Estimates.REQUESTED
+    label: str = "slurm"
+
+    needs: ClassVar[frozenset[Need]] = frozenset()
+
+    @property
+    def name(self) -> str:
+        """The label."""
+        return self.label
+
+    def begin(self, view: View) -> Plan:
+        """Nothing planned yet."""
+        return Plan.begin(view, self.nodes == "whole", self.place)
+
+    def _jobs(self, view: View, now: int) -> Ints:
+        order = ORDERS[self.order].order if isinstance(self.order, str) else self.order
+        return np.ascontiguousarray(order(view, view.queue, now)[: self.queue])
+
+    def decide(self, view: View, memory: Plan, now: int) -> tuple[list[Decision], Plan]:
+        """Run the main loop; at a multiple of the interval, plan and backfill as well."""
+        if len(view.queue) == 0:
+            return [], memory
+        jobs = self._jobs(view, now)
+        if now % self.interval_us or (memory.planned_at == now and memory.planned_version == view.version):
+            count = choose(
+                view, jobs, memory.buffers, now, Backfill.NONE, 0, self.nodes == "whole", FIT[self.place]
+            )  # fmt: skip
+            return memory.buffers.leases(count), memory
+        jobs = jobs[: self.depth]
+        memory.start[jobs] = -1
+        decisions = memory.round(view, jobs, now, self.place, compress=False)
+        memory.planned_at, memory.planned_version = now, -1 if decisions else view.version
+        return decisions, memory
+
+    def next_round(self, view: View, memory: Plan, now: int) -> int | None:
+        """The next multiple of the interval, if jobs wait and something has changed since the last plan."""
+        if len(view.queue) == 0:
+            return None
+        ages = not isinstance(self.order, str) or ORDERS[self.order].ages
+        if memory.planned_version == view.version and not ages:
+            return None
+        return (now // self.interval_us + 1) * self.interval_us
+
+    def why(self, view: View, memory: Plan, job: int, now: int) -> Reason:
+        """No room, too deep in the queue, a reservation for later, or waiting for the next backfill."""
+        missing = short_of(view, job, self.nodes == "whole")
+        if missing is not None:
+            return missing
+        place = np.flatnonzero(self._jobs(view, now) == job)
+        if len(place) == 0 or place[0] >= self.depth:
+            return Reason(Code.TOO_DEEP, "jobs looked at", len(view.queue), min(self.queue, self.depth))
+        if memory.start[job] > now:
+            return Reason(Code.RESERVED, f"from {memory.start[job] / SECOND_US:.0f} s")
+        return Reason(Code.NOT_YET)

@@ -1,0 +1,203 @@
+"""The built-in policies by name, and how a name with parameters is read."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from typing import Any, NamedTuple
+
+from unrack.errors import PolicyError
+from unrack.policy.contract import Estimates, Policy
+from unrack.policy.list_scheduler import BACKFILL, FIT, UNLIMITED, ListScheduler
+from unrack.policy.orders import ORDERS
+from unrack.policy.planned import Conservative, SlurmLike
+from unrack.units import time_us
+
+
+class Parameter(NamedTuple):
+    """A parameter of a policy, as the user writes it.
+
+    Attributes
+    ----------
+    field
+        The field of the policy that it sets.
+    read
+        Turns what the user wrote into the field's value; raises ValueError.
+    default, words
+        For lists and documentation.
+    """
+
+    field: str
+    read: Callable[[object], object]
+    default: str
+    words: str
+
+
+class Entry(NamedTuple):
+    """A built-in policy: one line of words, its parameters, and how to make it."""
+
+    summary: str
+    make: Callable[..., Any]
+    parameters: Mapping[str, Parameter]
+    fixed: Mapping[str, Any]
+
+
+def _one_of(names: Mapping[str, object] | tuple[str, ...]) -> Callable[[object], object]:
+    def read(value: object) -> object:
+        if value not in names:
+            raise ValueError(f"one of {', '.join(names)}")
+        return value
+
+    return read
+
+
+def _count(value: object) -> object:
+    try:
+        number = int(str(value))
+    except ValueError:
+        number = 0
+    if number < 1:
+        raise ValueError("a whole number of 1 or more")
+    return number
+
+
+def _time(value: object) -> object:
+    try:
+        time = time_us(value if isinstance(value, int | float) and not isinstance(value, bool) else str(value))
+    except ValueError:
+        time = 0
+    if time < 1:
+        raise ValueError("a time above 0 such as '30 s'")
+    return time
+
+
+ORDER = Parameter("order", _one_of(ORDERS), "fcfs", "in which order jobs are considered: " + ", ".join(ORDERS))
+PLACE = Parameter("place", _one_of(FIT), "first-fit", "which nodes are filled first: " + ", ".join(FIT))
+NODES = Parameter("nodes", _one_of(("shared", "whole")), "shared", "shared: jobs may share a node; whole: they may not")
+ESTIMATES = Parameter(
+    "estimates",
+    lambda value: Estimates(str(_one_of(tuple(Estimates))(value))),
+    "requested",
+    "run times the policy is told: requested or exact",
+)
+BACKFILLS = Parameter("backfill", _one_of(BACKFILL), "none", "who may pass the head: none, any (that fits) or easy")
+DEPTH = Parameter("depth", _count, "unlimited", "how many jobs behind the head are considered")
+COMMON = {"place": PLACE, "nodes": NODES, "estimates": ESTIMATES}
+
+
+def _list(summary: str, first: str, rule: str, /, **parameters: Parameter) -> Entry:
+    return Entry(summary, ListScheduler, {**parameters, **COMMON}, {"order": first, "backfill": rule})
+
+
+_FREE = {"backfill": BACKFILLS, "depth": DEPTH}
+
+POLICIES: dict[str, Entry] = {
+    "fcfs": _list("first come, first served; nobody passes the head of the queue", "fcfs", "none", **_FREE),
+    "sjf": _list("shortest expected run time first", "sjf", "none", **_FREE),
+    "ljf": _list("longest expected run time first", "ljf", "none", **_FREE),
+    "smallest": _list("fewest cores first", "smallest", "none", **_FREE),
+    "largest": _list("most cores first", "largest", "none", **_FREE),
+    "smallest-area": _list("least cores x expected run time first", "smallest-area", "none", **_FREE),
+    "priority": _list("highest priority first, then first come", "priority", "none", **_FREE),
+    "wfp3": _list("largest (wait / expected run time)^3 x cores first", "wfp3", "none", **_FREE),
+    "list": _list("any order with any rule for passing the head", "fcfs", "none", order=ORDER, **_FREE),
+    "easy": _list(
+        "EASY backfill: a job may pass if it does not delay the head's reservation", "fcfs", "easy",
+        order=ORDER, depth=DEPTH,
+    ),  # fmt: skip
+    "conservative": Entry(
+        "conservative backfill: every job holds a reservation that is never delayed",
+        Conservative,
+        {"order": ORDER, **COMMON},
+        {},
+    ),
+    "slurm": Entry(
+        "Slurm-like: a main loop at every event, and backfill of part of the queue at intervals",
+        SlurmLike,
+        {
+            "interval": Parameter("interval_us", _time, "30 s", "time between two backfills"),
+            "depth": Parameter("depth", _count, "100", "how many jobs a backfill plans for"),
+            "queue": Parameter("queue", _count, "100", "how many jobs either loop looks at"),
+            "order": ORDER,
+            **COMMON,
+        },
+        {},
+    ),
+}
+
+
+def make_policy(name: str, parameters: Mapping[str, object], label: str | None = None) -> Policy[Any]:
+    """A built-in policy.
+
+    Parameters
+    ----------
+    name
+        A name in ``POLICIES``.
+    parameters
+        As the user writes them.
+    label
+        What reports call it; default: its name with the parameters that were given.
+
+    Raises
+    ------
+    PolicyError
+        There is no such policy or parameter, or a value is wrong.
+    """
+    if name not in POLICIES:
+        near = difflib.get_close_matches(name, POLICIES, 1)
+        hint = f" (did you mean {near[0]!r}?)" if near else ""
+        raise PolicyError("policy", repr(name) + hint, f"one of {', '.join(POLICIES)}")
+    entry = POLICIES[name]
+    values: dict[str, object] = dict(entry.fixed)
+    for key, value in parameters.items():
+        if key not in entry.parameters:
+            raise PolicyError(f"policy {name}", f"the parameter {key!r}", f"one of {', '.join(entry.parameters)}")
+        try:
+            values[entry.parameters[key].field] = entry.parameters[key].read(value)
+        except ValueError as error:
+            raise PolicyError(f"policy {name}, {key}", repr(value), str(error)) from None
+    written = ", ".join(f"{key}={value}" for key, value in parameters.items())
+    policy: Policy[Any] = entry.make(**values, label=label or (f"{name}({written})" if written else name))
+    return policy
+
+
+def parse_policy(text: str, label: str | None = None) -> Policy[Any]:
+    """A built-in policy from a name, or a name with parameters.
+
+    Raises
+    ------
+    PolicyError
+        As :func:`make_policy`, or the text is not ``name`` or ``name(key=value, …)``.
+
+    Examples
+    --------
+    >>> parse_policy("easy(order=sjf)").name
+    'easy(order=sjf)'
+    """
+    match = re.fullmatch(r"\s*([\w-]+)\s*(?:\((.*)\))?\s*", text, re.DOTALL)
+    if match is None:
+        raise PolicyError("policy", repr(text), "a name such as 'easy' or 'easy(order=sjf, nodes=whole)'")
+    parameters: dict[str, object] = {}
+    for part in (match[2] or "").split(","):
+        key, equals, value = (piece.strip() for piece in part.partition("="))
+        if not part.strip() and not (match[2] or "").strip():
+            continue
+        if not equals or not key or not value or key in parameters:
+            raise PolicyError(f"policy {match[1]}", repr(part.strip()), "key=value, each key once")
+        parameters[key] = value.strip("'\"")
+    return make_policy(match[1], parameters, label)
+
+
+def canonical(policy: Policy[Any]) -> str:
+    """A text that two policies share only if they decide alike: the class and every field but the label."""
+    if not hasattr(policy, "__dataclass_fields__"):
+        return repr(policy)
+    values = []
+    for field in fields(policy):  # type: ignore[arg-type]  # checked above
+        value = getattr(policy, field.name)
+        if field.name == "label" or value == UNLIMITED:
+            continue
+        values.append(f"{field.name}={value.__qualname__ if callable(value) else str(value)}")
+    return f"{type(policy).__name__}({', '.join(values)})"

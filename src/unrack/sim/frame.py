@@ -1,0 +1,157 @@
+"""A run's log as tables for people: jobs, usage over time, placements. Times in seconds."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from unrack.cluster.state import Status
+from unrack.sim.log import OUTCOME_NAMES, Outcome, RunLog
+from unrack.units import SECOND_US
+
+Ints = NDArray[np.int64]
+BOUND_US = 10 * SECOND_US
+"""The threshold of the bounded slowdown: 10 s (Feitelson and Rudolph 1998)."""
+
+STATE_NAMES = {
+    Status.FINISHED: "finished",
+    Status.REJECTED: "rejected",
+    Status.QUEUED: "queued",
+    Status.RUNNING: "running",
+    Status.UNKNOWN: "unknown",
+}
+
+
+def _seconds(time_us: Ints, known: NDArray[np.bool_]) -> pl.Series:
+    return pl.Series(np.where(known, time_us / SECOND_US, np.nan), nan_to_null=True)
+
+
+def jobs_frame(log: RunLog) -> pl.DataFrame:
+    """One row a job, in order of (submission, id)."""
+    jobs = log.jobs
+    count = len(jobs)
+    nodes, cores, _ = log.amounts()
+    start, end = np.full(count, -1, np.int64), np.full(count, -1, np.int64)
+    held_nodes, held_cores, attempts = (np.zeros(count, np.int64) for _ in range(3))
+    first_start = np.full(count, np.iinfo(np.int64).max)
+    if len(log.attempt_job):
+        np.minimum.at(first_start, log.attempt_job, log.attempt_start_us)
+        np.add.at(attempts, log.attempt_job, 1)
+        done = log.attempt_outcome == Outcome.FINISHED
+        which = log.attempt_job[done]
+        start[which], end[which] = log.attempt_start_us[done], log.attempt_end_us[done]
+        held_nodes[which], held_cores[which] = nodes[done], cores[done]
+    finished = end >= 0
+    run, response = end - start, end - jobs.submit_us
+    reasons = [""] * count
+    for job, reason in log.reasons.items():
+        reasons[job] = str(reason)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        slowdown = np.where(finished & (run > 0), response / run, np.nan)
+    bounded = np.maximum(1.0, response / np.maximum(run, BOUND_US))
+    users = pl.Series([*jobs.user_names, None], dtype=pl.String)
+    apps = pl.Series([*jobs.app_names, None], dtype=pl.String)
+    states = np.array([STATE_NAMES[status] for status in Status])
+    extra = jobs.extra
+    frame = pl.DataFrame(
+        {
+            "job": jobs.ids,
+            "submit_s": jobs.submit_us / SECOND_US,
+            "start_s": _seconds(start, finished),
+            "end_s": _seconds(end, finished),
+            "wait_s": _seconds(start - jobs.submit_us, finished),
+            "response_s": _seconds(response, finished),
+            "run_s": _seconds(run, finished),
+            "request_s": jobs.request_us / SECOND_US,
+            "slowdown": pl.Series(slowdown, nan_to_null=True),
+            "bounded_slowdown": pl.Series(np.where(finished, bounded, np.nan), nan_to_null=True),
+            "tasks": jobs.tasks,
+            "nodes": held_nodes,
+            "cores": held_cores,
+            "memory_mb": jobs.tasks * jobs.memory_mb,
+            "user": users.gather(np.where(jobs.user < 0, len(users) - 1, jobs.user)),
+            "app": apps.gather(np.where(jobs.app < 0, len(apps) - 1, jobs.app)),
+            "priority": jobs.priority,
+            "state": pl.Series(states[log.state], dtype=pl.String),
+            "reason": pl.Series(reasons, dtype=pl.String),
+            "restarts": np.maximum(attempts - finished, 0),
+        }
+    )
+    new = [name for name in extra.columns if name not in frame.columns]
+    return frame.hstack(extra.select(new)) if new else frame
+
+
+def usage_frame(log: RunLog) -> pl.DataFrame:
+    """What was held and who waited: a step function; each row holds until the next.
+
+    A job that is queued again after a failure counts as waiting again.
+    """
+    jobs = log.jobs
+    _, cores, mb = log.amounts()
+    asked = jobs.tasks * jobs.asks[1]
+    runs = log.attempt_job
+    waiting = log.state != Status.REJECTED
+    entered = np.flatnonzero(waiting)
+    again = runs[log.attempt_outcome != Outcome.FINISHED]
+    again_at = log.attempt_end_us[log.attempt_outcome != Outcome.FINISHED]
+    one, ones = np.ones(len(runs), np.int64), np.ones(len(entered), np.int64)
+    zero, none = np.zeros(len(runs), np.int64), np.zeros(len(entered), np.int64)
+    times = np.concatenate([log.attempt_start_us, log.attempt_end_us, jobs.submit_us[entered], again_at])
+    nothing = np.zeros(len(again), np.int64)
+    steps = {
+        "cores_held": [cores, -cores, none, nothing],
+        "cores_asked": [asked[runs], -asked[runs], none, nothing],
+        "memory_mb_held": [mb, -mb, none, nothing],
+        "running_jobs": [one, -one, none, nothing],
+        "queued_jobs": [-one, zero, ones, nothing + 1],
+        "queued_cores": [-asked[runs], zero, asked[entered], asked[again]],
+    }
+    unique, inverse = np.unique(times, return_inverse=True)
+    columns: dict[str, Ints] = {}
+    for name, parts in steps.items():
+        change = np.zeros(len(unique), np.int64)
+        np.add.at(change, inverse, np.concatenate(parts))
+        columns[name] = np.cumsum(change)
+    if len(log.capacity):
+        merged = np.union1d(unique, log.capacity[:, 0])
+        at = np.searchsorted(unique, merged, side="right") - 1
+        columns = {name: np.where(at < 0, 0, column[at]) for name, column in columns.items()}
+        changes = np.searchsorted(log.capacity[:, 0], merged, side="right") - 1
+        online = np.where(changes < 0, log.cluster.total_cores, log.capacity[changes, 1])
+        unique = merged
+    else:
+        online = np.full(len(unique), log.cluster.total_cores, np.int64)
+    frame = pl.DataFrame({"time_s": unique / SECOND_US, **columns, "cores_online": online})
+    order = "time_s cores_held cores_asked memory_mb_held cores_online running_jobs queued_jobs queued_cores"
+    return frame.select(order.split())
+
+
+def placements_frame(log: RunLog) -> pl.DataFrame:
+    """One row for every run of equal consecutive nodes of every attempt, in order of (start, job)."""
+    count = np.diff(log.attempt_rows)
+    of_row = np.repeat(np.arange(len(count)), count)
+    number = np.zeros(len(count), np.int64)
+    seen: dict[int, int] = {}
+    if log.attempt_outcome.any():
+        for i, job in enumerate(log.attempt_job.tolist()):
+            number[i] = seen.get(job, 0)
+            seen[job] = int(number[i]) + 1
+    outcomes = pl.Series(OUTCOME_NAMES, dtype=pl.String)
+    job = log.attempt_job[of_row]
+    start = log.attempt_start_us[of_row]
+    order = np.lexsort((np.arange(len(job)), job, start))
+    of_row, job = of_row[order], job[order]
+    rows = log.rows[order]
+    return pl.DataFrame(
+        {
+            "job": log.jobs.ids.gather(job),
+            "attempt": number[of_row] + 1,
+            "start_s": log.attempt_start_us[of_row] / SECOND_US,
+            "end_s": log.attempt_end_us[of_row] / SECOND_US,
+            "first_node": rows[:, 0],
+            "nodes": rows[:, 1],
+            "cores_per_node": rows[:, 3],
+            "outcome": outcomes.gather(log.attempt_outcome[of_row]),
+        }
+    )

@@ -1,0 +1,243 @@
+"""The simulated world: a heap of events, and jobs whose speed may change while they run.
+
+Events at one time come in the order of the tie rule. ``together`` (the default): ends, failures, repairs, submissions,
+then one round. ``finish-first`` and ``submit-first``: every event gets a round of its own; ends before submissions, or
+submissions before ends. Under ``submit-first`` a job that has run for exactly as long as it asked gives back what it
+holds before the submissions of that time, as in simulators that plan on booked ends, and gets its round after them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from enum import StrEnum
+from heapq import heappop, heappush
+from math import ceil
+
+from unrack.cluster.lease import Lease
+from unrack.core import ROUND, Core, Failed, Finished, Repaired, Submitted
+from unrack.errors import RunError
+from unrack.policy.contract import Decision, Requeue, Resize, Start
+from unrack.reasons import Code, Reason
+from unrack.sim.fault import Fault
+from unrack.sim.log import Outcome, Recorder, RunLog
+from unrack.sim.work import Work
+from unrack.slowdown.contract import Slowdown
+from unrack.units import NEVER_US
+from unrack.workload.job import ESTIMATE
+
+
+class Ties(StrEnum):
+    """What happens first at one time."""
+
+    TOGETHER = "together"
+    FINISH_FIRST = "finish-first"
+    SUBMIT_FIRST = "submit-first"
+
+
+BOOKED, FINISH, FAIL, REPAIR, SUBMIT, LATE_FINISH = range(6)
+"""Ranks: what comes first at one time."""
+ROUND_ONLY = -1
+"""The version of a LATE_FINISH whose job has given back what it held already."""
+
+Entry = tuple[int, int, int, int, int]
+"""Time, rank, sequence; then a job and the version of its plan, or the number of a fault."""
+
+
+class Kernel:
+    """One run: drives a core with simulated events."""
+
+    def __init__(self, core: Core, ties: Ties, faults: Sequence[Fault], slowdown: Slowdown | None) -> None:
+        self.core = core
+        self.ties = ties
+        self.slowdown = slowdown
+        self.submit: list[int] = core.jobs.submit_us.tolist()
+        self.work: list[int] = core.jobs.work_us.tolist()
+        self.request: list[int] = core.jobs.asks[ESTIMATE].tolist()
+        self.version = [0] * len(self.submit)
+        self.running: dict[int, tuple[int, Lease]] = {}
+        self.kept_work: dict[int, float] = {}
+        self.works = Work()
+        self.recorder = Recorder()
+        self.heap: list[Entry] = []
+        self.sequence = 0
+        self.capacity: list[tuple[int, int]] = []
+        self.down = [0] * len(core.state.cluster)
+        self.faults = [core.state.cluster.domain(fault.domain) for fault in faults]
+        for i, fault in enumerate(faults):
+            self.push(fault.at_us, FAIL, i, 0)
+            self.push(fault.at_us + fault.repair_us, REPAIR, i, 0)
+
+    def push(self, time: int, rank: int, what: int, version: int) -> None:
+        """Put an event on the heap."""
+        self.sequence += 1
+        heappush(self.heap, (time, rank, self.sequence, what, version))
+
+    # --- the loop -----------------------------------------------------------------------------------------------
+
+    def run(
+        self, progress: Callable[[int, int], None] | None = None, after_round: Callable[[int], None] | None = None
+    ) -> RunLog:
+        """Run until every job has ended, or until nothing is left that could start one.
+
+        Parameters
+        ----------
+        progress
+            Told now and then how many jobs have been submitted, of how many.
+        after_round
+            Told the time after every round.
+        """
+        heap, submit, state = self.heap, self.submit, self.core.state
+        together = self.ties == Ties.TOGETHER
+        count, i, now, wake = len(submit), 0, 0, NEVER_US
+        while i < count or self.running or state.queue_start != state.queue_end:
+            next_submit = submit[i] if i < count else NEVER_US
+            time = min(heap[0][0] if heap else NEVER_US, next_submit, wake)
+            if time == NEVER_US:
+                break
+            now = time
+            something = False
+            while heap and heap[0][0] == now and not (something and not together):
+                if heap[0][1] > SUBMIT and next_submit == now:
+                    break
+                something = self.happen(heappop(heap), now) or something
+            while next_submit == now and not (something and not together):
+                self.core.handle(Submitted(i), now)
+                i += 1
+                something = True
+                next_submit = submit[i] if i < count else NEVER_US
+                if progress is not None and i % 4096 == 0:
+                    progress(i, count)
+            if something or wake <= now:
+                wake = self.round(now)
+                if after_round is not None:
+                    after_round(now)
+        if progress is not None:
+            progress(count, count)
+        return self.log(now)
+
+    def round(self, now: int) -> int:
+        """Ask the policy and carry out what it decides; returns when it wants to be asked again."""
+        decisions = self.core.handle(ROUND, now)
+        if decisions:
+            self.carry_out(decisions, now)
+        wanted = self.core.next_round(now)
+        return NEVER_US if wanted is None else wanted
+
+    def happen(self, entry: Entry, now: int) -> bool:
+        """Let an event from the heap happen; False if it is out of date or needs no round."""
+        _, rank, _, what, version = entry
+        if rank == FAIL:
+            return self.fail(self.faults[what], now)
+        if rank == REPAIR:
+            return self.repair(self.faults[what], now)
+        if version == ROUND_ONLY:
+            return True
+        if self.version[what] != version:
+            return False
+        lease = self.end(what, now, Outcome.FINISHED)
+        self.core.handle(Finished(what), now)
+        self.update_speeds(lease, now)
+        if rank == BOOKED:
+            self.push(now, LATE_FINISH, what, ROUND_ONLY)
+            return False
+        return True
+
+    # --- jobs ---------------------------------------------------------------------------------------------------
+
+    def carry_out(self, decisions: list[Decision], now: int) -> None:
+        """Turn decisions into future events."""
+        for decision in decisions:
+            if type(decision) is Start:
+                lease = decision.lease
+                job = lease.job
+                self.running[job] = (now, lease)
+                work = self.kept_work.pop(job, self.work[job]) if self.kept_work else self.work[job]
+                if self.slowdown is None:
+                    self.plan_end(job, now + ceil(work), now)
+                else:
+                    self.works.start(job, work, now)
+                    self.plan_end(job, self.works.end_us(job), now)
+                    self.update_speeds(lease, now)
+            elif isinstance(decision, Requeue):
+                self.stop(decision, now)
+            elif isinstance(decision, Resize):
+                before = self.running[decision.lease.job]
+                self.running[decision.lease.job] = (before[0], decision.lease)
+                self.update_speeds(before[1], now)
+                self.update_speeds(decision.lease, now)
+
+    def plan_end(self, job: int, time: int, now: int) -> None:
+        """Plan the end of a running job."""
+        rank = FINISH
+        if self.ties == Ties.SUBMIT_FIRST:
+            booked = time == self.running[job][0] + self.request[job] and time > now
+            rank = BOOKED if booked else LATE_FINISH
+        self.push(time, rank, job, self.version[job])
+
+    def end(self, job: int, now: int, outcome: Outcome) -> Lease:
+        """Note that an attempt has ended; returns what it held."""
+        start, lease = self.running.pop(job)
+        self.version[job] += 1
+        if self.slowdown is not None:
+            self.works.stop(job)
+        self.recorder.attempt(job, start, now, outcome, lease.rows)
+        return lease
+
+    def stop(self, decision: Requeue, now: int) -> None:
+        """A job was stopped; the core has queued it again already."""
+        job = decision.job
+        if decision.keep_work:
+            start = self.running[job][0]
+            at_start = self.kept_work.get(job, float(self.work[job]))
+            self.kept_work[job] = self.works.left(job, now) if self.slowdown else at_start - (now - start)
+        failed = decision.reason.code == Code.NODE_FAILED
+        lease = self.end(job, now, Outcome.NODE_FAILED if failed else Outcome.PREEMPTED)
+        self.update_speeds(lease, now)
+
+    def update_speeds(self, lease: Lease, now: int) -> None:
+        """After a lease came, went or changed: new speeds, and new ends, for the jobs that this touches."""
+        if self.slowdown is None:
+            return
+        jobs = self.slowdown.touched(self.core.view, lease)
+        speeds = self.slowdown.speeds(self.core.view, jobs)
+        for job, speed in zip(jobs.tolist(), speeds.tolist(), strict=True):
+            if job not in self.running:
+                continue
+            if not speed > 0:
+                raise RunError(f"the slowdown model gives job {job} the speed {speed}, wanted a number above 0")
+            if self.works.change_speed(job, speed, now):
+                self.version[job] += 1
+                self.plan_end(job, max(now, self.works.end_us(job)), now)
+
+    # --- nodes --------------------------------------------------------------------------------------------------
+
+    def fail(self, nodes: tuple[int, ...], now: int) -> bool:
+        """Nodes go down, unless they are down already for another reason."""
+        falling = tuple(node for node in nodes if self.down[node] == 0)
+        for node in nodes:
+            self.down[node] += 1
+        self.carry_out(self.core.handle(Failed(falling), now), now)
+        return self.note_capacity(now)
+
+    def repair(self, nodes: tuple[int, ...], now: int) -> bool:
+        """Nodes come back, unless another fault still keeps them down."""
+        for node in nodes:
+            self.down[node] -= 1
+        rising = tuple(node for node in nodes if self.down[node] == 0)
+        self.core.handle(Repaired(rising), now)
+        return self.note_capacity(now)
+
+    def note_capacity(self, now: int) -> bool:
+        """Record the cores online from now on."""
+        state = self.core.state
+        self.capacity.append((now, int(state.cluster.cores[state.online].sum())))
+        return True
+
+    def log(self, now: int) -> RunLog:
+        """What happened, with the reasons of those that never started."""
+        state = self.core.state
+        reasons = dict(self.core.reasons)
+        for job in state.queue[state.queue_start : state.queue_end].tolist():
+            last = self.core.why(job, now)
+            reasons[job] = Reason(Code.NEVER_STARTED, str(last))
+        return RunLog.of(self.recorder, state.cluster, self.core.jobs, state.status, reasons, self.capacity, now)

@@ -1,0 +1,131 @@
+"""What happened in a run: one line a submission, one line an attempt, and the rows of nodes each attempt held."""
+
+from __future__ import annotations
+
+from array import array
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unrack.cluster.spec import Cluster
+from unrack.reasons import Reason
+from unrack.workload.job import JobTable
+
+Ints = NDArray[np.int64]
+
+
+class Outcome(IntEnum):
+    """How an attempt ended."""
+
+    FINISHED = 0
+    NODE_FAILED = 1
+    PREEMPTED = 2
+    CUT = 3  # the run ended first
+
+
+OUTCOME_NAMES = ("finished", "node-failed", "preempted", "cut")
+
+
+class Recorder:
+    """Collects attempts while a run goes on: compact, and O(1) each."""
+
+    def __init__(self) -> None:
+        self.job = array("q")
+        self.start_us = array("q")
+        self.end_us = array("q")
+        self.outcome = array("q")
+        self.first_row = array("q")
+        self.rows = np.empty((1024, 5), np.int64)
+        self.used = 0
+
+    def attempt(self, job: int, start_us: int, end_us: int, outcome: Outcome, rows: Ints) -> None:
+        """Note an attempt that has ended."""
+        self.job.append(job)
+        self.start_us.append(start_us)
+        self.end_us.append(end_us)
+        self.outcome.append(outcome)
+        self.first_row.append(self.used)
+        end = self.used + rows.shape[0]
+        if end > self.rows.shape[0]:
+            grown = np.empty((2 * end, 5), np.int64)
+            grown[: self.used] = self.rows[: self.used]
+            self.rows = grown
+        self.rows[self.used : end] = rows
+        self.used = end
+
+
+@dataclass(frozen=True, eq=False)
+class RunLog:
+    """A finished run.
+
+    Attributes
+    ----------
+    cluster, jobs
+        What there was and what was asked.
+    state : int8[jobs]
+        A ``Status`` each.
+    reasons
+        Job → why it was rejected, or is still queued.
+    attempt_job, attempt_start_us, attempt_end_us, attempt_outcome : int64[attempts]
+        In the order in which attempts ended.
+    attempt_rows : int64[attempts + 1]
+        The rows of attempt i are ``rows[attempt_rows[i]:attempt_rows[i + 1]]``.
+    rows : int64[rows, 5]
+        As in :class:`unrack.cluster.lease.Lease`.
+    capacity : int64[changes, 2]
+        When nodes went down or came back (µs), and the cores online since.
+    end_us
+        The last event.
+    """
+
+    cluster: Cluster
+    jobs: JobTable
+    state: NDArray[np.int8]
+    reasons: dict[int, Reason]
+    attempt_job: Ints
+    attempt_start_us: Ints
+    attempt_end_us: Ints
+    attempt_outcome: Ints
+    attempt_rows: Ints
+    rows: Ints
+    capacity: Ints
+    end_us: int
+
+    @classmethod
+    def of(
+        cls,
+        recorder: Recorder,
+        cluster: Cluster,
+        jobs: JobTable,
+        state: NDArray[np.int8],
+        reasons: dict[int, Reason],
+        capacity: list[tuple[int, int]],
+        end_us: int,
+    ) -> RunLog:
+        """Freeze what was recorded."""
+        return cls(
+            cluster=cluster,
+            jobs=jobs,
+            state=state.copy(),
+            reasons=dict(reasons),
+            attempt_job=np.array(recorder.job, np.int64),
+            attempt_start_us=np.array(recorder.start_us, np.int64),
+            attempt_end_us=np.array(recorder.end_us, np.int64),
+            attempt_outcome=np.array(recorder.outcome, np.int64),
+            attempt_rows=np.array([*recorder.first_row, recorder.used], np.int64),
+            rows=recorder.rows[: recorder.used].copy(),
+            capacity=np.array(capacity, np.int64).reshape(-1, 2),
+            end_us=end_us,
+        )
+
+    def amounts(self) -> tuple[Ints, Ints, Ints]:
+        """int64[attempts] each: nodes, cores and MB held."""
+        if len(self.attempt_job) == 0:
+            empty = np.zeros(0, np.int64)
+            return empty, empty, empty
+        nodes = self.rows[:, 1]
+        held = np.stack([nodes, nodes * self.rows[:, 3], nodes * self.rows[:, 4]])
+        nodes, cores, mb = np.add.reduceat(held, self.attempt_rows[:-1], axis=1)
+        return nodes, cores, mb

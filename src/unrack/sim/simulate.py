@@ -1,0 +1,125 @@
+"""Run a workload on a cluster under a policy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import polars as pl
+
+from unrack.cluster.spec import Cluster
+from unrack.core import Core
+from unrack.errors import InputError
+from unrack.policy.contract import Policy
+from unrack.policy.table import parse_policy
+from unrack.sim.fault import Fault
+from unrack.sim.frame import jobs_frame, placements_frame, usage_frame
+from unrack.sim.kernel import Kernel, Ties
+from unrack.sim.log import RunLog
+from unrack.slowdown.contract import Slowdown
+from unrack.workload.job import Workload
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """A finished run.
+
+    Attributes
+    ----------
+    log
+        Everything that happened, in columns of integers.
+    window_us
+        The part of time over which metrics of time are taken; ``None``: from the first submission to the last end.
+    """
+
+    log: RunLog
+    window_us: tuple[int, int] | None = None
+
+    @cached_property
+    def jobs(self) -> pl.DataFrame:
+        """One row a job, in order of (submission, id); see ``docs/file-formats.md``."""
+        return jobs_frame(self.log)
+
+    @cached_property
+    def usage(self) -> pl.DataFrame:
+        """What was held and who waited, as a step function of time."""
+        return usage_frame(self.log)
+
+    @cached_property
+    def placements(self) -> pl.DataFrame:
+        """Which nodes each attempt held."""
+        return placements_frame(self.log)
+
+    @cached_property
+    def metrics(self) -> dict[str, float | None]:
+        """Metric name → value; units and definitions in :func:`unrack.metrics`."""
+        from unrack.metric.table import measure
+
+        return measure(self.jobs, self.usage, self.log.cluster, self.window_us)
+
+
+def simulate(
+    cluster: Cluster,
+    workload: Workload,
+    policy: str | Policy[Any] = "easy",
+    *,
+    seed: int = 0,
+    ties: str = "together",
+    faults: Sequence[Fault] = (),
+    slowdown: Slowdown | None = None,
+    window_us: tuple[int, int] | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Result:
+    """Run a workload on a cluster under a policy.
+
+    Parameters
+    ----------
+    cluster
+        What there is.
+    workload
+        What is asked.
+    policy
+        A name (``"easy"``), a name with parameters (``"easy(order=sjf)"``) or an object.
+    seed
+        Given to policies that draw random numbers (those with a ``seeded`` method); built-in ones draw none.
+    ties
+        What happens first at one time: ``"together"``, ``"finish-first"`` or ``"submit-first"``.
+    faults
+        Failures of nodes.
+    slowdown
+        How jobs slow each other down; ``None``: they do not.
+    window_us
+        From when to when metrics of time are taken, µs.
+    progress
+        Told now and then how many jobs have been submitted, of how many.
+
+    Raises
+    ------
+    PolicyError
+        The policy does not exist, or needs what the workload lacks.
+    ClusterError
+        A fault names a domain that the cluster does not have.
+    InputError
+        ``ties`` or ``window_us`` is wrong.
+    RunError
+        The policy decided something impossible.
+
+    Examples
+    --------
+    >>> import unrack
+    >>> cluster = unrack.Cluster.homogeneous(nodes=2, cores=1)
+    >>> workload = unrack.generate({"jobs": 3, "interval": "1 s", "classes": [{"run": "10 s"}]}, seed=0)
+    >>> unrack.simulate(cluster, workload, "fcfs").jobs["wait_s"].to_list()
+    [0.0, 0.0, 8.0]
+    """
+    if ties not in tuple(Ties):
+        raise InputError("ties", repr(ties), f"one of {', '.join(Ties)}")
+    if window_us is not None and not 0 <= window_us[0] < window_us[1]:
+        raise InputError("window", repr(window_us), "a start of 0 or more and a later end")
+    chosen = parse_policy(policy) if isinstance(policy, str) else policy
+    if hasattr(chosen, "seeded"):
+        chosen = chosen.seeded(seed)
+    kernel = Kernel(Core(cluster, workload.jobs, chosen), Ties(ties), faults, slowdown)
+    return Result(kernel.run(progress), window_us)

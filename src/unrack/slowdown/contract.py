@@ -1,0 +1,30 @@
+"""The contract of a slowdown model: how fast jobs run, given who shares what with whom."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unrack.cluster.lease import Lease
+from unrack.view import View
+
+
+class Slowdown(Protocol):
+    """Speeds of running jobs: 1 = as fast as alone on what it asked for."""
+
+    def touched(self, view: View, lease: Lease) -> NDArray[np.int64]:
+        """int64[k]: the running jobs whose speed may change because this lease came, went or changed.
+
+        Called after the change. The job of the lease is asked about too if it still runs.
+        """
+        ...
+
+    def speeds(self, view: View, jobs: NDArray[np.int64]) -> NDArray[np.float64]:
+        """float64[jobs]: their speeds now; above 0."""
+        ...
+
+    def predicted(self, view: View, lease: Lease) -> float:
+        """The speed the lease's job would start with; changes nothing."""
+        ...
