@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrack.cluster.spec import Cluster
-from unrack.cluster.state import ClusterState, Status
+from unrack.cluster.state import QUEUED, REJECTED, RUNNING, UNKNOWN, ClusterState
 from unrack.errors import PolicyError, RefusedError
 from unrack.policy.contract import Decision, Estimates, Need, Policy, Reject, Requeue, Resize, Start
 from unrack.reasons import Code, Reason
@@ -88,6 +88,7 @@ class Core:
         self.policy = policy
         self.state = ClusterState(cluster, np.ascontiguousarray(asks))
         self.view = View(self.state, jobs, self.state.asks)
+        self._expected_us: list[int] = self.state.asks[ESTIMATE].tolist()
         self.memory: Any = policy.begin(self.view)
         self.reasons: dict[int, Reason] = {}
         self._impossible = impossible(cluster, jobs)
@@ -110,9 +111,9 @@ class Core:
             for decision in decisions:
                 if type(decision) is Start:
                     lease = decision.lease
-                    if state.status[lease.job] != Status.QUEUED:
+                    if state.conditions[lease.job] != QUEUED:
                         raise RefusedError(f"start job {lease.job}: it is not queued")
-                    state.apply(lease, now + int(state.asks[ESTIMATE, lease.job]))
+                    state.apply(lease, now + self._expected_us[lease.job])
                 else:
                     self._apply(decision)
             return decisions
@@ -152,7 +153,7 @@ class Core:
 
     def why(self, job: int, now: int) -> Reason:
         """Why a job is not running: asked after a round."""
-        if job in self.reasons and self.state.status[job] == Status.REJECTED:
+        if job in self.reasons and self.state.conditions[job] == REJECTED:
             return self.reasons[job]
         return self.policy.why(self.view, self.memory, job, now)
 
@@ -173,13 +174,13 @@ class Core:
         state = self.state
         if isinstance(decision, Resize):
             job = decision.lease.job
-            if state.status[job] != Status.RUNNING:
+            if state.conditions[job] != RUNNING:
                 raise RefusedError(f"resize job {job}: it is not running")
             state.apply(decision.lease, state.booked_end(job))
         elif isinstance(decision, Requeue):
             self._requeue(decision)
         elif isinstance(decision, Reject):
-            if state.status[decision.job] != Status.QUEUED:
+            if state.conditions[decision.job] != QUEUED:
                 raise RefusedError(f"reject job {decision.job}: it is not queued")
             state.reject(decision.job)
             self.reasons[decision.job] = decision.reason
@@ -187,7 +188,7 @@ class Core:
             raise RefusedError(f"policy {self.policy.name} decided {decision!r}, which is not a decision")
 
     def _requeue(self, decision: Requeue) -> None:
-        self.state.release(decision.job, Status.UNKNOWN)
+        self.state.release(decision.job, UNKNOWN)
         self.state.submit(decision.job)
 
     def _fail(self, nodes: Sequence[int]) -> list[Decision]:

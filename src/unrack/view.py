@@ -69,6 +69,11 @@ class View:
         return self._state.version
 
     @property
+    def releases(self) -> int:
+        """Grows by one with every change that gives something back: a job's end, a node's return."""
+        return self._state.releases
+
+    @property
     def capacity_version(self) -> int:
         """Grows by one whenever a node goes offline or comes back."""
         return self._state.capacity_version
@@ -101,6 +106,20 @@ class View:
         return self._state.lease(job)
 
     # --- waiting jobs -------------------------------------------------------------------------------------------
+
+    @property
+    def waiting(self) -> int:
+        """How many jobs wait."""
+        return self._state.queue_end - self._state.queue_start
+
+    @property
+    def last_waiting(self) -> int:
+        """The waiting job that was submitted last; only if any waits."""
+        return int(self._state.queue[self._state.queue_end - 1])
+
+    def cores_asked(self, job: int) -> int:
+        """How many cores a job asks for in all."""
+        return int(self.asks[0, job] * self.asks[1, job])
 
     @property
     def queue(self) -> Ints:

@@ -106,3 +106,22 @@ def release_job(job: int, free: Ints, running: Ints, count: int, pool: Ints, lea
         running[1, i] = running[1, i + 1]
     first = lease_at[0, job]
     return add_rows(free, pool, first, first + lease_at[1, job], 1)
+
+
+@compiled
+def strike(queue: Ints, start: int, end: int, job: int) -> bool:
+    """Take a job out of the ascending ``queue[start:end]`` by moving the shorter side; True: the start moved up."""
+    low, high = start, end
+    while low < high:
+        middle = (low + high) // 2
+        if queue[middle] < job:
+            low = middle + 1
+        else:
+            high = middle
+    if low - start < end - low:
+        for i in range(low, start, -1):
+            queue[i] = queue[i - 1]
+        return True
+    for i in range(low, end - 1):
+        queue[i] = queue[i + 1]
+    return False

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -41,8 +40,7 @@ class Share(NamedTuple):
     amounts: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Lease:
+class Lease(NamedTuple):
     """All that one job holds while it runs.
 
     Attributes

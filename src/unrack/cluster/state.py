@@ -8,7 +8,7 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from unrack.cluster.holding import MEETS, PROBLEMS, hold_job, release_job
+from unrack.cluster.holding import MEETS, PROBLEMS, hold_job, release_job, strike
 from unrack.cluster.lease import Lease, Loan, Share
 from unrack.cluster.spec import Cluster
 from unrack.errors import RefusedError
@@ -24,6 +24,10 @@ class Status(IntEnum):
     RUNNING = 2
     FINISHED = 3
     REJECTED = 4
+
+
+UNKNOWN, QUEUED, RUNNING, FINISHED, REJECTED = (int(status) for status in Status)
+"""The same as plain integers: looking up a member of an enumeration is slow in the inner loop."""
 
 
 @dataclass(slots=True)
@@ -46,16 +50,16 @@ class ClusterState:
     free, total : int64[2, nodes]
         Rows: cores, MB. A node that is offline has nothing free.
     online : bool[nodes]
-    status : int8[jobs]
-        A :class:`Status` each.
+    conditions, status
+        A :class:`Status` each, as a bytearray and as int8[jobs] over the same memory.
     queue : int64[jobs + 1]
         Waiting jobs in order of (submission, id), at ``queue[queue_start:queue_end]``.
     running : int64[2, running]
         Rows: booked end, job; in order of (booked end, job); the first ``running_count`` columns count.
     pool, lease_at
         The rows of all running leases, and per job (first row, number of rows) in them.
-    version
-        Grows by one with every change.
+    version, releases
+        Grow by one with every change, and with every change that gives something back.
     """
 
     def __init__(self, cluster: Cluster, asks: Ints) -> None:
@@ -65,7 +69,8 @@ class ClusterState:
         self.total = np.ascontiguousarray(np.stack([cluster.cores, cluster.memory_mb]))
         self.free = self.total.copy()
         self.online = np.ones(nodes, np.bool_)
-        self.status = np.zeros(jobs, np.int8)
+        self.conditions = bytearray(jobs)
+        self.status = np.frombuffer(self.conditions, np.int8)
         self.queue = np.zeros(jobs + 1, np.int64)
         self.queue_start = 0
         self.queue_end = 0
@@ -78,6 +83,7 @@ class ClusterState:
         self.free_cores = int(self.free[0].sum())
         self.extra: dict[int, Extra] = {}
         self.version = 0
+        self.releases = 0
         self.capacity_version = 0
 
     # --- the four writers ---------------------------------------------------------------------------------------
@@ -90,9 +96,9 @@ class ClusterState:
         RefusedError
             It is queued, running, finished or rejected already.
         """
-        if self.status[job] != Status.UNKNOWN:
-            raise RefusedError(f"submit job {job}: it is {Status(self.status[job]).name} already")
-        self.status[job] = Status.QUEUED
+        if self.conditions[job] != UNKNOWN:
+            raise RefusedError(f"submit job {job}: it is {Status(self.conditions[job]).name} already")
+        self.conditions[job] = QUEUED
         self.version += 1
         queue, start, end = self.queue, self.queue_start, self.queue_end
         if start == end or queue[end - 1] < job:
@@ -129,12 +135,12 @@ class ClusterState:
             The job is neither queued nor running, or something is not free; nothing has changed.
         """
         job = lease.job
-        status = self.status[job] if 0 <= job < len(self.status) else Status.UNKNOWN
+        status = self.conditions[job] if 0 <= job < len(self.conditions) else UNKNOWN
         before: tuple[Lease, int] | None = None
-        if status == Status.RUNNING:
+        if status == RUNNING:
             before = self.lease(job), self.booked_end(job)
             self._give_back(job)
-        elif status != Status.QUEUED:
+        elif status != QUEUED:
             raise RefusedError(f"start job {job}: it is not queued")
         try:
             self._take(lease, booked_end_us)
@@ -143,11 +149,11 @@ class ClusterState:
                 self._take(*before)
             raise
         if before is None:
-            self.status[job] = Status.RUNNING
+            self.conditions[job] = RUNNING
             self._leave_queue(job)
         self.version += 1
 
-    def release(self, job: int, status: Status = Status.FINISHED) -> None:
+    def release(self, job: int, status: int = FINISHED) -> None:
         """Take back all that a running job holds.
 
         Parameters
@@ -160,10 +166,10 @@ class ClusterState:
         RefusedError
             It is not running.
         """
-        if self.status[job] != Status.RUNNING:
+        if self.conditions[job] != RUNNING:
             raise RefusedError(f"release job {job}: it is not running")
         self._give_back(job)
-        self.status[job] = status
+        self.conditions[job] = status
         self.version += 1
 
     def reject(self, job: int) -> None:
@@ -174,11 +180,11 @@ class ClusterState:
         RefusedError
             It is running, finished or rejected already.
         """
-        if self.status[job] == Status.QUEUED:
+        if self.conditions[job] == QUEUED:
             self._leave_queue(job)
-        elif self.status[job] != Status.UNKNOWN:
-            raise RefusedError(f"reject job {job}: it is {Status(self.status[job]).name}")
-        self.status[job] = Status.REJECTED
+        elif self.conditions[job] != UNKNOWN:
+            raise RefusedError(f"reject job {job}: it is {Status(self.conditions[job]).name}")
+        self.conditions[job] = REJECTED
         self.version += 1
 
     def set_online(self, node: int, online: bool) -> None:
@@ -197,6 +203,7 @@ class ClusterState:
         self.free[:, node] = self.total[:, node] if online else 0
         self.free_cores += int(self.total[0, node]) * (1 if online else -1)
         self.version += 1
+        self.releases += 1
         self.capacity_version += 1
 
     def use(self, job: int, task: int, mb: int) -> None:
@@ -214,7 +221,7 @@ class ClusterState:
         RefusedError
             It is not running.
         """
-        if self.status[job] != Status.RUNNING:
+        if self.conditions[job] != RUNNING:
             raise RefusedError(f"lease of job {job}: it is not running")
         at, rows = self.lease_at[:, job]
         extra = self.extra.get(job)
@@ -266,6 +273,7 @@ class ClusterState:
             self.extra[lease.job] = Extra(lease.borrowed)
 
     def _give_back(self, job: int) -> None:
+        self.releases += 1
         self.free_cores += release_job(job, self.free, self.running, self.running_count, self.pool, self.lease_at)
         self.running_count -= 1
         self.pool_dead += int(self.lease_at[1, job])
@@ -289,17 +297,12 @@ class ClusterState:
             self.free[1, loan.lender] += loan.mb
 
     def _leave_queue(self, job: int) -> None:
-        queue, start, end = self.queue, self.queue_start, self.queue_end
-        if queue[start] == job:
-            self.queue_start = start + 1
-            return
-        at = start + int(np.searchsorted(queue[start:end], job))
-        if at - start < end - at:
-            queue[start + 1 : at + 1] = queue[start:at].copy()
-            self.queue_start = start + 1
+        if self.queue[self.queue_start] == job:
+            self.queue_start += 1
+        elif strike(self.queue, self.queue_start, self.queue_end, job):
+            self.queue_start += 1
         else:
-            queue[at : end - 1] = queue[at + 1 : end].copy()
-            self.queue_end = end - 1
+            self.queue_end -= 1
 
     def _make_room(self, count: int) -> None:
         """Make space for ``count`` rows: drop the rows of ended jobs, or double the pool."""

@@ -29,10 +29,20 @@ UNLIMITED = 2**40
 
 @dataclass(slots=True)
 class Buffers:
-    """Room for one pass's answer; what is in it between passes means nothing."""
+    """Room for one pass's answer, and what the last pass had seen.
+
+    Attributes
+    ----------
+    started, rows
+        The answer; what is in them between passes means nothing.
+    releases, last_job
+        ``view.releases`` at the last pass, and the last job that was submitted by then.
+    """
 
     started: Ints = field(default_factory=lambda: np.empty((3, 64), np.int64))
     rows: Ints = field(default_factory=lambda: np.empty((256, 5), np.int64))
+    releases: int = -1
+    last_job: int = -1
 
     def grow(self, needed: int) -> None:
         """Make room for ``needed`` jobs and rows."""
@@ -41,6 +51,9 @@ class Buffers:
 
     def leases(self, count: int) -> list[Decision]:
         """The first ``count`` answers as decisions."""
+        if count == 1:
+            job, _, end = self.started[:, 0].tolist()
+            return [Start(Lease(job, self.rows[:end].copy()))]
         jobs, first, end = self.started[:, :count].tolist()
         return [Start(Lease(jobs[i], self.rows[first[i] : end[i]].copy())) for i in range(count)]
 
@@ -95,13 +108,34 @@ class ListScheduler:
 
     def decide(self, view: View, memory: Buffers, now: int) -> tuple[list[Decision], Buffers]:
         """Start what may start now."""
-        jobs = self.order_now(view, now)
+        if not view.waiting:
+            return [], memory
         if not isinstance(self.place, str):
+            jobs = self.order_now(view, now)
             return plain_pass(view, jobs, self.place, BACKFILL[self.backfill], self.depth, now), memory
+        if self.nothing_new(view, memory):
+            return [], memory
+        jobs = self.order_now(view, now)
         count = choose(
             view, jobs, memory, now, BACKFILL[self.backfill], self.depth, self.nodes == "whole", FIT[self.place]
         )
         return (memory.leases(count) if count else []), memory
+
+    def nothing_new(self, view: View, memory: Buffers) -> bool:
+        """Whether a pass can be spared: since the last, nothing was given back and no job came that could start.
+
+        A pass leaves nothing that could start; time alone makes nothing fit. In an order other than first come, a new
+        job at the head may lift the protection of the old one, so EASY is not spared then.
+        """
+        releases, last_job = memory.releases, memory.last_job
+        memory.releases = view.releases
+        newest = view.last_waiting
+        memory.last_job = max(last_job, newest)
+        if releases != memory.releases or (self.backfill == "easy" and self.order != "fcfs"):
+            return False
+        if newest > last_job + 1 or not isinstance(self.order, str) or ORDERS[self.order].ages:
+            return False
+        return newest <= last_job or view.cores_asked(newest) > view.free_cores
 
     def next_round(self, view: View, memory: Buffers, now: int) -> int | None:
         """Only events matter, unless the order ages; even then nothing more fits until an event."""
@@ -125,18 +159,18 @@ class ListScheduler:
         return Reason(Code.WOULD_DELAY, f"job {view.job(head).id}")
 
 
-BACKFILL = {"none": Backfill.NONE, "any": Backfill.ANY, "easy": Backfill.EASY}
-FIT = {"first-fit": Fit.FIRST, "best-fit": Fit.BEST, "worst-fit": Fit.WORST}
+BACKFILL = {"none": int(Backfill.NONE), "any": int(Backfill.ANY), "easy": int(Backfill.EASY)}
+FIT = {"first-fit": int(Fit.FIRST), "best-fit": int(Fit.BEST), "worst-fit": int(Fit.WORST)}
 
 
 def choose(
-    view: View, jobs: Ints, room: Buffers, now: int, backfill: Backfill, depth: int, whole: bool, fit: Fit
+    view: View, jobs: Ints, room: Buffers, now: int, backfill: int, depth: int, whole: bool, fit: int
 ) -> int:
     """One compiled pass; the answers are in ``room``; returns how many."""
     while True:
         count = pass_over(
-            jobs, int(backfill), depth, now, view.asks, view.free, view.total, view.free_cores, view.running,
-            view.running_count, view.pool, view.lease_at, whole, int(fit), room.started, room.rows,
+            jobs, backfill, depth, now, view.asks, view.free, view.total, view.free_cores, view.running,
+            view.running_count, view.pool, view.lease_at, whole, fit, room.started, room.rows,
         )  # fmt: skip
         if count >= 0:
             return count

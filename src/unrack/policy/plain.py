@@ -29,7 +29,7 @@ def _change(free: Ints, lease: Lease, sign: int) -> None:
         free[1, loan.lender] += sign * loan.mb
 
 
-def plain_pass(view: View, order: Ints, place: Placement, backfill: Backfill, depth: int, now: int) -> list[Decision]:
+def plain_pass(view: View, order: Ints, place: Placement, backfill: int, depth: int, now: int) -> list[Decision]:
     """Choose the jobs to start now; see ``passing.pass_over``."""
     free, total = view.free.copy(), view.total
     running = [

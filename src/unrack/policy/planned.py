@@ -91,7 +91,7 @@ class Plan:
         while True:
             count = plan_round(
                 jobs, now, view.asks, view.free, view.total, view.running, view.running_count, view.pool,
-                view.lease_at, int(self.grain), int(FIT[fit]), self.group_of, self.total, self.rank, self.start,
+                view.lease_at, int(self.grain), FIT[fit], self.group_of, self.total, self.rank, self.start,
                 self.where, self.rows, compress, self.buffers.started, self.buffers.rows, self.spare,
             )  # fmt: skip
             if count >= 0:
@@ -135,7 +135,7 @@ class Conservative:
 
     def decide(self, view: View, memory: Plan, now: int) -> tuple[list[Decision], Plan]:
         """Reserve for new jobs, move reservations forward if jobs have ended, start whose turn it is."""
-        if len(view.queue) == 0:
+        if not view.waiting:
             memory.running = view.running_count
             return [], memory
         order = ORDERS[self.order].order if isinstance(self.order, str) else self.order
@@ -202,12 +202,12 @@ class SlurmLike:
 
     def decide(self, view: View, memory: Plan, now: int) -> tuple[list[Decision], Plan]:
         """Run the main loop; at a multiple of the interval, plan and backfill as well."""
-        if len(view.queue) == 0:
+        if not view.waiting:
             return [], memory
         jobs = self._jobs(view, now)
         if now % self.interval_us or (memory.planned_at == now and memory.planned_version == view.version):
             count = choose(
-                view, jobs, memory.buffers, now, Backfill.NONE, 0, self.nodes == "whole", FIT[self.place]
+                view, jobs, memory.buffers, now, int(Backfill.NONE), 0, self.nodes == "whole", FIT[self.place]
             )  # fmt: skip
             return memory.buffers.leases(count), memory
         jobs = jobs[: self.depth]
@@ -218,7 +218,7 @@ class SlurmLike:
 
     def next_round(self, view: View, memory: Plan, now: int) -> int | None:
         """The next multiple of the interval, if jobs wait and something has changed since the last plan."""
-        if len(view.queue) == 0:
+        if not view.waiting:
             return None
         ages = not isinstance(self.order, str) or ORDERS[self.order].ages
         if memory.planned_version == view.version and not ages:

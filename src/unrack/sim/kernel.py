@@ -36,6 +36,7 @@ class Ties(StrEnum):
 
 BOOKED, FINISH, FAIL, REPAIR, SUBMIT, LATE_FINISH = range(6)
 """Ranks: what comes first at one time."""
+FINISHED_OUTCOME = Outcome.FINISHED
 ROUND_ONLY = -1
 """The version of a LATE_FINISH whose job has given back what it held already."""
 
@@ -134,7 +135,7 @@ class Kernel:
             return True
         if self.version[what] != version:
             return False
-        lease = self.end(what, now, Outcome.FINISHED)
+        lease = self.end(what, now, FINISHED_OUTCOME)
         self.core.handle(Finished(what), now)
         self.update_speeds(lease, now)
         if rank == BOOKED:

@@ -28,6 +28,10 @@ class Outcome(IntEnum):
 OUTCOME_NAMES = ("finished", "node-failed", "preempted", "cut")
 
 
+CHUNK = 16_384
+"""Attempts whose rows are kept one by one before they are packed."""
+
+
 class Recorder:
     """Collects attempts while a run goes on: compact, and O(1) each."""
 
@@ -36,9 +40,9 @@ class Recorder:
         self.start_us = array("q")
         self.end_us = array("q")
         self.outcome = array("q")
-        self.first_row = array("q")
-        self.rows = np.empty((1024, 5), np.int64)
-        self.used = 0
+        self.rows: list[Ints] = []
+        self.recent: list[Ints] = []
+        self.row_count = array("q")
 
     def attempt(self, job: int, start_us: int, end_us: int, outcome: Outcome, rows: Ints) -> None:
         """Note an attempt that has ended."""
@@ -46,14 +50,15 @@ class Recorder:
         self.start_us.append(start_us)
         self.end_us.append(end_us)
         self.outcome.append(outcome)
-        self.first_row.append(self.used)
-        end = self.used + rows.shape[0]
-        if end > self.rows.shape[0]:
-            grown = np.empty((2 * end, 5), np.int64)
-            grown[: self.used] = self.rows[: self.used]
-            self.rows = grown
-        self.rows[self.used : end] = rows
-        self.used = end
+        self.row_count.append(rows.shape[0])
+        self.recent.append(rows)
+        if len(self.recent) == CHUNK:
+            self.rows.append(np.concatenate(self.recent))
+            self.recent.clear()
+
+    def all_rows(self) -> Ints:
+        """int64[rows, 5]: the rows of all attempts, in order."""
+        return np.concatenate([np.empty((0, 5), np.int64), *self.rows, *self.recent])
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,8 +119,8 @@ class RunLog:
             attempt_start_us=np.array(recorder.start_us, np.int64),
             attempt_end_us=np.array(recorder.end_us, np.int64),
             attempt_outcome=np.array(recorder.outcome, np.int64),
-            attempt_rows=np.array([*recorder.first_row, recorder.used], np.int64),
-            rows=recorder.rows[: recorder.used].copy(),
+            attempt_rows=np.concatenate([[0], np.cumsum(np.array(recorder.row_count, np.int64))]),
+            rows=recorder.all_rows(),
             capacity=np.array(capacity, np.int64).reshape(-1, 2),
             end_us=end_us,
         )
