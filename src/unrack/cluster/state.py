@@ -297,9 +297,7 @@ class ClusterState:
             self.free[1, loan.lender] += loan.mb
 
     def _leave_queue(self, job: int) -> None:
-        if self.queue[self.queue_start] == job:
-            self.queue_start += 1
-        elif strike(self.queue, self.queue_start, self.queue_end, job):
+        if self.queue[self.queue_start] == job or strike(self.queue, self.queue_start, self.queue_end, job):
             self.queue_start += 1
         else:
             self.queue_end -= 1

@@ -163,9 +163,7 @@ BACKFILL = {"none": int(Backfill.NONE), "any": int(Backfill.ANY), "easy": int(Ba
 FIT = {"first-fit": int(Fit.FIRST), "best-fit": int(Fit.BEST), "worst-fit": int(Fit.WORST)}
 
 
-def choose(
-    view: View, jobs: Ints, room: Buffers, now: int, backfill: int, depth: int, whole: bool, fit: int
-) -> int:
+def choose(view: View, jobs: Ints, room: Buffers, now: int, backfill: int, depth: int, whole: bool, fit: int) -> int:
     """One compiled pass; the answers are in ``room``; returns how many."""
     while True:
         count = pass_over(

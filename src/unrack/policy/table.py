@@ -104,9 +104,12 @@ POLICIES: dict[str, Entry] = {
     "wfp3": _list("largest (wait / expected run time)^3 x cores first", "wfp3", "none", **_FREE),
     "list": _list("any order with any rule for passing the head", "fcfs", "none", order=ORDER, **_FREE),
     "easy": _list(
-        "EASY backfill: a job may pass if it does not delay the head's reservation", "fcfs", "easy",
-        order=ORDER, depth=DEPTH,
-    ),  # fmt: skip
+        "EASY backfill: a job may pass if it does not delay the head's reservation",
+        "fcfs",
+        "easy",
+        order=ORDER,
+        depth=DEPTH,
+    ),
     "conservative": Entry(
         "conservative backfill: every job holds a reservation that is never delayed",
         Conservative,

@@ -1,0 +1,195 @@
+"""The metrics: name, unit, which way is better, and the formula; and how they are measured on a finished run."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+import numpy as np
+import polars as pl
+
+from unrack.cluster.spec import Cluster
+from unrack.units import SECOND_US
+
+
+class Metric(NamedTuple):
+    """A metric.
+
+    Attributes
+    ----------
+    name
+        Its column in ``summary.csv``.
+    unit
+        Of its value; ``""``: a plain number.
+    better
+        ``"low"``, ``"high"`` or ``""`` where neither is better.
+    summary
+        One line of words.
+    formula
+        How it is computed, in the notation of ``docs/metrics.md``.
+    """
+
+    name: str
+    unit: str
+    better: Literal["low", "high", ""]
+    summary: str
+    formula: str
+
+
+STATISTICS = {
+    "mean": ("mean", "Σx / n"),
+    "median": ("median", "x at rank 0.5 (n - 1), interpolated"),
+    "p95": ("95th percentile", "x at rank 0.95 (n - 1), interpolated"),
+    "max": ("largest", "max x"),
+}
+OF_JOBS = {
+    "wait_s": ("s", "wait of finished jobs", "x = start - submit"),
+    "response_s": ("s", "response time (wait + run) of finished jobs", "x = end - submit"),
+    "slowdown": ("", "slowdown of finished jobs that ran at all", "x = response / run, where run > 0"),
+    "bounded_slowdown": ("", "bounded slowdown of finished jobs", "x = max(1, response / max(run, 10 s))"),
+}
+
+
+def _all() -> dict[str, Metric]:
+    metrics = [
+        Metric("jobs_finished", "jobs", "high", "jobs that ran to their end", "count"),
+        Metric("jobs_rejected", "jobs", "low", "jobs bigger than the cluster, or rejected by the policy", "count"),
+        Metric("jobs_queued", "jobs", "low", "jobs that never started", "count"),
+    ]
+    for column, (unit, words, formula) in OF_JOBS.items():
+        for statistic, (name, rule) in STATISTICS.items():
+            metrics.append(Metric(f"{column}_{statistic}", unit, "low", f"{name} {words}", f"{rule}, {formula}"))
+    return {
+        metric.name: metric
+        for metric in [
+            *metrics,
+            Metric("throughput_jobs_per_h", "jobs/h", "high", "jobs ended per hour of the window", "ended / window"),
+            Metric("makespan_s", "s", "low", "from the first submission to the last end", "max end - min submit"),
+            Metric(
+                "utilisation_cores", "", "high", "share of the online cores that jobs held",
+                "∫ held cores dt / ∫ online cores dt",
+            ),
+            Metric(
+                "utilisation_cores_asked", "", "high", "share of the online cores that running jobs asked for",
+                "∫ cores asked by running jobs dt / ∫ online cores dt",
+            ),
+            Metric(
+                "utilisation_memory", "", "high", "share of the installed memory that jobs held",
+                "∫ held MB dt / (installed MB x window)",
+            ),
+            Metric("queue_length_mean", "jobs", "low", "waiting jobs, averaged over time", "∫ waiting dt / window"),
+            Metric("queue_length_max", "jobs", "low", "most jobs waiting at one time", "max waiting"),
+            Metric("restarts", "", "low", "attempts that ended before their job did", "count"),
+            Metric("window_start_s", "s", "", "start of the window of the metrics of time", ""),
+            Metric("window_end_s", "s", "", "end of the window of the metrics of time", ""),
+        ]
+    }  # fmt: skip
+
+
+METRICS: dict[str, Metric] = _all()
+
+
+def measure(
+    jobs: pl.DataFrame, usage: pl.DataFrame, cluster: Cluster, window_us: tuple[int, int] | None = None
+) -> dict[str, float | None]:
+    """Every metric of ``METRICS``, in its order; ``None`` where it is not defined.
+
+    Parameters
+    ----------
+    jobs, usage
+        The frames of a run.
+    cluster
+        Its cluster.
+    window_us
+        Metrics of jobs are over the jobs submitted in this window (both ends included), metrics of time over the
+        window. ``None``: all jobs, and from the first submission to the last end.
+    """
+    ends = jobs["end_s"].drop_nulls()
+    if window_us is None:
+        start = _number(jobs["submit_s"].min()) or 0.0
+        last = _number(ends.max())
+        end = start if last is None else last
+    else:
+        start, end = window_us[0] / SECOND_US, window_us[1] / SECOND_US
+        jobs = jobs.filter(pl.col("submit_s").is_between(start, end))
+    length = end - start
+    values: dict[str, float | None] = dict.fromkeys(METRICS)
+    states = jobs["state"]
+    finished = jobs.filter(states == "finished")
+    values["jobs_finished"] = float(finished.height)
+    values["jobs_rejected"] = float((states == "rejected").sum())
+    values["jobs_queued"] = float((states == "queued").sum())
+    for column in OF_JOBS:
+        series = finished[column].drop_nulls()
+        if len(series):
+            values[f"{column}_mean"] = _number(series.mean())
+            values[f"{column}_median"] = _number(series.median())
+            values[f"{column}_p95"] = _number(series.quantile(0.95, "linear"))
+            values[f"{column}_max"] = _number(series.max())
+    if finished.height:
+        values["makespan_s"] = (_number(finished["end_s"].max()) or 0.0) - (_number(jobs["submit_s"].min()) or 0.0)
+    if length > 0:
+        ended = int(ends.is_between(start, end).sum())
+        values["throughput_jobs_per_h"] = 3600 * ended / length
+        areas = integrals(usage, start, end)
+        online = areas["cores_online"]
+        values["utilisation_cores"] = areas["cores_held"] / online if online else None
+        values["utilisation_cores_asked"] = areas["cores_asked"] / online if online else None
+        if cluster.total_mb:
+            values["utilisation_memory"] = areas["memory_mb_held"] / (cluster.total_mb * length)
+        values["queue_length_mean"] = areas["queued_jobs"] / length
+        inside = usage.filter(pl.col("time_s").is_between(start, end))
+        values["queue_length_max"] = _number(inside["queued_jobs"].max())
+    values["restarts"] = float(jobs["restarts"].sum())
+    values["window_start_s"], values["window_end_s"] = start, end
+    return values
+
+
+def integrals(usage: pl.DataFrame, start_s: float, end_s: float) -> dict[str, float]:
+    """The integral over time of every column of a usage frame, from ``start_s`` to ``end_s``.
+
+    Before the first row nothing is held and nobody waits; the cores online are those of the first row.
+    """
+    columns = [name for name in usage.columns if name != "time_s"]
+    if usage.height == 0 or end_s <= start_s:
+        return dict.fromkeys(columns, 0.0)
+    times = usage["time_s"].to_numpy()
+    lengths = np.diff(np.clip(np.append(times, np.inf), start_s, end_s))
+    areas = {name: float(np.dot(lengths, usage[name].to_numpy().astype(np.float64))) for name in columns}
+    before = min(max(float(times[0]) - start_s, 0.0), end_s - start_s)
+    areas["cores_online"] += before * float(usage["cores_online"][0])
+    return areas
+
+
+def per_group(jobs: pl.DataFrame, by: str) -> pl.DataFrame:
+    """Metrics of jobs for every value of a column: ``user``, ``app`` or any other column of the jobs frame.
+
+    Returns
+    -------
+    pl.DataFrame
+        The column; jobs, core_hours; and for wait, response and bounded slowdown mean, median, p95 and max; most
+        core-hours first, then by name.
+    """
+    measures = [
+        statistic.alias(f"{column}_{name}")
+        for column in ("wait_s", "response_s", "bounded_slowdown")
+        for name, statistic in (
+            ("mean", pl.col(column).mean()),
+            ("median", pl.col(column).median()),
+            ("p95", pl.col(column).quantile(0.95, "linear")),
+            ("max", pl.col(column).max()),
+        )
+    ]
+    return (
+        jobs.filter(pl.col("state") == "finished")
+        .group_by(by)
+        .agg(
+            pl.len().alias("jobs"),
+            ((pl.col("cores") * pl.col("run_s")).sum() / 3600).alias("core_hours"),
+            *measures,
+        )
+        .sort("core_hours", by, descending=[True, False], nulls_last=True)
+    )
+
+
+def _number(value: object) -> float | None:
+    return float(value) if isinstance(value, int | float) else None

@@ -1,0 +1,175 @@
+"""One job's life: the run is simulated once more, and the policy is asked about the job after every round."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from unrack.cluster.spec import Cluster
+from unrack.cluster.state import QUEUED
+from unrack.core import Core
+from unrack.policy.contract import Policy
+from unrack.policy.list_scheduler import short_of
+from unrack.reasons import Reason
+from unrack.sim.fault import Fault
+from unrack.sim.kernel import Kernel, Ties
+from unrack.sim.log import OUTCOME_NAMES, RunLog
+from unrack.workload.job import Job, JobTable
+
+
+@dataclass(frozen=True)
+class Spell:
+    """A stretch of waiting for one reason, µs."""
+
+    from_us: int
+    to_us: int
+    reason: Reason
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One time that the job ran, µs; ``nodes`` as ranges (first, last)."""
+
+    start_us: int
+    end_us: int
+    nodes: tuple[tuple[int, int], ...]
+    outcome: str
+
+
+@dataclass(frozen=True)
+class Passed:
+    """A job that was submitted later and started while this one waited."""
+
+    job: Job
+    start_us: int
+
+
+@dataclass(frozen=True)
+class Story:
+    """One job's life.
+
+    Attributes
+    ----------
+    job
+        The job.
+    ahead
+        How many jobs waited when it was submitted.
+    free_cores
+        Free cores at its first round.
+    room_us
+        When there first was room for it after a round, µs: it could have started then but for the jobs before it.
+        ``None``: not before it started.
+    spells
+        What it waited for, in order.
+    before
+        How many jobs submitted earlier started while it waited.
+    passed
+        Jobs submitted later that started while it waited, in order of start.
+    attempts
+        When and where it ran.
+    reason
+        Why it never ran, or ``None``.
+    """
+
+    job: Job
+    ahead: int
+    free_cores: int
+    room_us: int | None
+    spells: tuple[Spell, ...]
+    before: int
+    passed: tuple[Passed, ...]
+    attempts: tuple[Attempt, ...]
+    reason: Reason | None
+
+
+@dataclass
+class Watch:
+    """Asks about one job after every round."""
+
+    core: Core
+    job: int
+    whole: bool
+    ahead: int = -1
+    free_cores: int = 0
+    room_us: int | None = None
+    spells: list[Spell] = field(default_factory=list)
+
+    def __call__(self, now: int) -> None:
+        """Note why the job waits."""
+        view = self.core.view
+        if self.spells and self.spells[-1].to_us < 0:
+            self.spells[-1] = Spell(self.spells[-1].from_us, now, self.spells[-1].reason)
+        if self.ahead < 0 and now >= view.submit_us[self.job]:
+            queue = view.queue
+            self.ahead = int((queue < self.job).sum())
+            self.free_cores = view.free_cores
+        if view.status[self.job] != QUEUED:
+            return
+        reason = self.core.why(self.job, now)
+        if self.room_us is None and short_of(view, self.job, self.whole) is None:
+            self.room_us = now
+        last = self.spells[-1] if self.spells else None
+        if (
+            last is not None
+            and last.to_us == now
+            and (last.reason.code, last.reason.what) == (reason.code, reason.what)
+        ):
+            self.spells[-1] = Spell(last.from_us, -1, last.reason)
+        else:
+            self.spells.append(Spell(now, -1, reason))
+
+
+def explain(
+    cluster: Cluster,
+    jobs: JobTable,
+    policy: Policy[Any],
+    job: int,
+    *,
+    ties: str = "together",
+    faults: Sequence[Fault] = (),
+) -> Story:
+    """The life of job ``job`` (an index into ``jobs``) in the run with these inputs.
+
+    Raises
+    ------
+    PolicyError, ClusterError, RunError
+        As :func:`unrack.simulate`.
+    """
+    core = Core(cluster, jobs, policy)
+    watch = Watch(core, job, getattr(policy, "nodes", "shared") == "whole")
+    log = Kernel(core, Ties(ties), faults, None).run(after_round=watch)
+    mine = np.flatnonzero(log.attempt_job == job)
+    attempts = tuple(_attempt(log, int(i)) for i in mine)
+    last_start = attempts[-1].start_us if attempts else log.end_us
+    submit = int(jobs.submit_us[job])
+    meanwhile = (log.attempt_start_us >= submit) & (log.attempt_start_us <= last_start) & (log.attempt_job != job)
+    others = np.flatnonzero(meanwhile & (log.attempt_start_us < last_start))
+    later = sorted((int(log.attempt_start_us[i]), int(log.attempt_job[i])) for i in others if log.attempt_job[i] > job)
+    return Story(
+        job=jobs.job(job),
+        ahead=max(watch.ahead, 0),
+        free_cores=watch.free_cores,
+        room_us=watch.room_us,
+        spells=tuple(
+            spell if spell.to_us >= 0 else Spell(spell.from_us, log.end_us, spell.reason) for spell in watch.spells
+        ),
+        before=len({int(log.attempt_job[i]) for i in others if log.attempt_job[i] < job}),
+        passed=tuple(Passed(jobs.job(other), start) for start, other in later),
+        attempts=attempts,
+        reason=log.reasons.get(job),
+    )
+
+
+def _attempt(log: RunLog, i: int) -> Attempt:
+    rows = log.rows[log.attempt_rows[i] : log.attempt_rows[i + 1]]
+    ranges: list[tuple[int, int]] = []
+    for first, count in sorted((int(row[0]), int(row[1])) for row in rows):
+        if ranges and ranges[-1][1] + 1 == first:
+            ranges[-1] = (ranges[-1][0], first + count - 1)
+        else:
+            ranges.append((first, first + count - 1))
+    outcome = OUTCOME_NAMES[int(log.attempt_outcome[i])]
+    return Attempt(int(log.attempt_start_us[i]), int(log.attempt_end_us[i]), tuple(ranges), outcome)

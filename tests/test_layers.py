@@ -1,0 +1,99 @@
+"""The house rules that a parser can check."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SOURCE = ROOT / "src" / "unrack"
+ROOMS = [
+    {"units", "errors", "reasons", "jit"},
+    {"cluster"},
+    {"workload"},
+    {"view"},
+    {"slowdown"},
+    {"solver"},
+    {"policy"},
+    {"core"},
+    {"metric"},  # functions of result tables: see docs/decisions/0003-metrics-before-sim.md
+    {"sim", "live"},
+    {"study"},
+    {"report"},
+    {"cli"},
+]
+FLOOR = {room: floor for floor, rooms in enumerate(ROOMS) for room in rooms}
+ENTRY = {"__init__"}  # the public face looks into every room
+FILES = sorted(SOURCE.rglob("*.py"))
+HEAVY = {"numpy", "numba", "polars", "scipy", "vl_convert", "jinja2"}
+
+
+def room_of(parts: tuple[str, ...]) -> str:
+    return parts[0].removesuffix(".py")
+
+
+def imported(path: Path) -> set[str]:
+    """Modules of unrack that a file imports when it is loaded, or ever."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
+            found.add(node.module)
+            found |= {f"{node.module}.{alias.name}" for alias in node.names if node.module == "unrack"}
+        elif isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+    return {name for name in found if name.startswith("unrack.")}
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
+def test_a_file_imports_only_rooms_above_its_own(path: Path) -> None:
+    room = room_of(path.relative_to(SOURCE).parts)
+    if room in ENTRY:
+        return
+    for name in imported(path):
+        other = name.split(".")[1]
+        if other.startswith("__"):
+            continue
+        assert other in FLOOR, f"{path} imports {name}, which is in no known room"
+        same_floor_other_room = FLOOR[other] == FLOOR[room] and other != room and FLOOR[room] > 0
+        assert FLOOR[other] <= FLOOR[room] and not same_floor_other_room, f"{room} may not import {name}"
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
+def test_no_file_has_a_name_that_says_nothing(path: Path) -> None:
+    banned = {"utils", "util", "helpers", "helper", "manager", "handler", "data", "info", "common", "misc"}
+    assert path.stem not in banned
+
+
+@pytest.mark.parametrize("path", sorted((SOURCE / "cli").glob("*.py")), ids=lambda path: path.name)
+def test_command_files_load_nothing_heavy_at_the_top(path: Path) -> None:
+    top = [node for node in ast.parse(path.read_text()).body if isinstance(node, ast.Import | ast.ImportFrom)]
+    for node in top:
+        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module or ""]
+        for name in names:
+            assert name.split(".")[0] not in HEAVY, f"{path.name} imports {name} at the top"
+
+
+def test_wall_clocks_and_random_state_stay_out_of_the_engine() -> None:
+    for room in ("cluster", "policy", "sim", "slowdown", "metric", "workload"):
+        for path in sorted((SOURCE / room).rglob("*.py")):
+            text = path.read_text()
+            for banned in (
+                "import time\n",
+                "time.time(",
+                "datetime.now(",
+                "import random\n",
+                "np.random.seed",
+                "np.random.rand",
+            ):
+                assert banned not in text, f"{path} uses {banned.strip()}"
+
+
+def test_nothing_in_the_project_names_a_machine_or_a_registry() -> None:
+    banned = ("/root/", "/home/", "://pypi", "://registry", "index-url", "localhost:")
+    for pattern in ("src/**/*.py", "docs/**/*.md", "*.md", "*.toml", "*.txt", "Makefile", ".ci/run", "examples/*"):
+        for path in ROOT.glob(pattern):
+            if path.is_file():
+                text = path.read_text(errors="replace")
+                assert not [word for word in banned if word in text], path
