@@ -18,8 +18,8 @@ import time
 from pathlib import Path
 
 import numpy as np
-
 import reference
+
 import unrack
 from unrack.workload.job import Intake, Workload, job_table
 

@@ -57,7 +57,8 @@ def test_a_file_imports_only_rooms_above_its_own(path: Path) -> None:
             continue
         assert other in FLOOR, f"{path} imports {name}, which is in no known room"
         same_floor_other_room = FLOOR[other] == FLOOR[room] and other != room and FLOOR[room] > 0
-        assert FLOOR[other] <= FLOOR[room] and not same_floor_other_room, f"{room} may not import {name}"
+        assert FLOOR[other] <= FLOOR[room], f"{room} may not import {name}"
+        assert not same_floor_other_room, f"{room} may not import {name}"
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))

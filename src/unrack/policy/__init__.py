@@ -1,1 +1,37 @@
-"""Where and when: orders, placements, backfill."""
+"""Where and when: orders, placements, backfill; and all that a policy of one's own needs."""
+
+from unrack.cluster.lease import Lease, Loan, Share
+from unrack.policy.contract import Decision, Estimates, Need, Policy, Reject, Requeue, Resize, Start
+from unrack.policy.list_scheduler import ListScheduler
+from unrack.policy.orders import by_key
+from unrack.policy.planned import Conservative, SlurmLike
+from unrack.reasons import Code, Reason
+from unrack.view import View
+from unrack.workload.job import CORES, ESTIMATE, MEMORY, TASKS, Demand, Job
+
+__all__ = [
+    "CORES",
+    "ESTIMATE",
+    "MEMORY",
+    "TASKS",
+    "Code",
+    "Conservative",
+    "Decision",
+    "Demand",
+    "Estimates",
+    "Job",
+    "Lease",
+    "ListScheduler",
+    "Loan",
+    "Need",
+    "Policy",
+    "Reason",
+    "Reject",
+    "Requeue",
+    "Resize",
+    "Share",
+    "SlurmLike",
+    "Start",
+    "View",
+    "by_key",
+]

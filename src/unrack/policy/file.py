@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from unrack.errors import PolicyError
+from unrack.policy.complete import complete
 from unrack.policy.contract import Policy
 
 
@@ -40,17 +41,12 @@ def load_policy(spec: str) -> Policy[Any]:
         public = [key for key in vars(module) if not key.startswith("_")]
         raise PolicyError(path_text, f"no {name!r} in it", f"one of the names it defines: {', '.join(public)}")
     found = getattr(module, name)
-    if isinstance(found, type) or (callable(found) and not isinstance(found, Policy)):
+    if isinstance(found, type) or (callable(found) and not hasattr(found, "decide")):
         try:
             found = found()
         except Exception as error:  # the same
             raise PolicyError(f"{path_text}, {name}()", f"{type(error).__name__}: {error}", "a policy") from error
-    missing = [part for part in ("name", "needs", "estimates", "begin", "decide", "next_round", "why")
-               if not hasattr(found, part)]  # fmt: skip
-    if missing:
-        raise PolicyError(f"{path_text}, {name}", f"{found!r} without {', '.join(missing)}", "a policy")
-    policy: Policy[Any] = found
-    return policy
+    return complete(found, f"{path_text}, {name}")
 
 
 def source_digest(spec: str) -> str:

@@ -12,6 +12,7 @@ import polars as pl
 from unrack.cluster.spec import Cluster
 from unrack.core import Core
 from unrack.errors import InputError
+from unrack.policy.complete import complete
 from unrack.policy.contract import Policy
 from unrack.policy.table import parse_policy
 from unrack.sim.fault import Fault
@@ -118,7 +119,7 @@ def simulate(
         raise InputError("ties", repr(ties), f"one of {', '.join(Ties)}")
     if window_us is not None and not 0 <= window_us[0] < window_us[1]:
         raise InputError("window", repr(window_us), "a start of 0 or more and a later end")
-    chosen = parse_policy(policy) if isinstance(policy, str) else policy
+    chosen = parse_policy(policy) if isinstance(policy, str) else complete(policy, "policy")
     if hasattr(chosen, "seeded"):
         chosen = chosen.seeded(seed)
     kernel = Kernel(Core(cluster, workload.jobs, chosen), Ties(ties), faults, slowdown)

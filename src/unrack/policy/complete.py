@@ -1,0 +1,89 @@
+"""Accept a policy that only decides: what it leaves out gets a plain default."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from unrack.errors import PolicyError
+from unrack.policy.contract import Decision, Estimates, Need, Policy
+from unrack.policy.list_scheduler import short_of
+from unrack.reasons import Code, Reason
+from unrack.view import View
+
+
+@dataclass(frozen=True)
+class Completed:
+    """A policy around an object that has ``decide`` and lacks other parts of the contract.
+
+    Defaults: named after its class; needs nothing; told requested run times; no memory (``None``); asked on events;
+    a job waits for lack of room, or because the policy has passed it over.
+    """
+
+    inner: Any
+
+    @property
+    def name(self) -> str:
+        """Its own name, or that of its class."""
+        return str(getattr(self.inner, "name", type(self.inner).__name__))
+
+    @property
+    def needs(self) -> frozenset[Need]:
+        """Its own needs, or none."""
+        return frozenset(getattr(self.inner, "needs", ()))
+
+    @property
+    def estimates(self) -> Estimates:
+        """Its own wish, or requested run times."""
+        return Estimates(getattr(self.inner, "estimates", Estimates.REQUESTED))
+
+    @property
+    def nodes(self) -> str:
+        """Whole or shared nodes, for reasons given to people."""
+        return str(getattr(self.inner, "nodes", "shared"))
+
+    def begin(self, view: View) -> Any:
+        """Its own memory, or ``None``."""
+        return self.inner.begin(view) if hasattr(self.inner, "begin") else None
+
+    def decide(self, view: View, memory: Any, now: int) -> tuple[list[Decision], Any]:
+        """Its own decisions.
+
+        Raises
+        ------
+        PolicyError
+            What it returns is not a pair of decisions and memory.
+        """
+        answer = self.inner.decide(view, memory, now)
+        if not (isinstance(answer, tuple) and len(answer) == 2 and isinstance(answer[0], list)):
+            raise PolicyError(f"policy {self.name}, decide", f"{answer!r:.100}", "a pair: a list of decisions, memory")
+        return answer
+
+    def next_round(self, view: View, memory: Any, now: int) -> int | None:
+        """Its own wish, or ``None``."""
+        if not hasattr(self.inner, "next_round"):
+            return None
+        wanted: int | None = self.inner.next_round(view, memory, now)
+        return wanted
+
+    def why(self, view: View, memory: Any, job: int, now: int) -> Reason:
+        """Its own reason, or whether there is room."""
+        if hasattr(self.inner, "why"):
+            own: Reason = self.inner.why(view, memory, job, now)
+            return own
+        return short_of(view, job, self.nodes == "whole") or Reason(Code.BEHIND, "passed over by the policy")
+
+
+def complete(found: object, where: str) -> Policy[Any]:
+    """The object itself if it keeps the whole contract, else the object with defaults for what it lacks.
+
+    Raises
+    ------
+    PolicyError
+        It has no ``decide`` to call.
+    """
+    if isinstance(found, Policy):
+        return found
+    if not callable(getattr(found, "decide", None)):
+        raise PolicyError(where, f"{found!r:.100}", "an object with a method decide(view, memory, now)")
+    return Completed(found)
