@@ -91,7 +91,7 @@ class Core:
         self._expected_us: list[int] = self.state.asks[ESTIMATE].tolist()
         self.memory: Any = policy.begin(self.view)
         self.reasons: dict[int, Reason] = {}
-        self._impossible = impossible(cluster, jobs)
+        self._impossible = bytes(impossible(cluster, jobs))
 
     def handle(self, event: Event, now: int) -> list[Decision]:
         """Take note of an event at time ``now`` (µs); returns what was decided and done.
@@ -117,6 +117,9 @@ class Core:
                 else:
                     self._apply(decision)
             return decisions
+        if kind is Finished:
+            state.release(event.job)  # type: ignore[union-attr]  # the line above says so
+            return NOTHING
         if isinstance(event, Submitted):
             if self._impossible[event.job]:
                 reason = self.too_big(event.job)
@@ -124,9 +127,6 @@ class Core:
                 self.reasons[event.job] = reason
                 return [Reject(event.job, reason)]
             state.submit(event.job)
-            return NOTHING
-        if isinstance(event, Finished):
-            state.release(event.job)
             return NOTHING
         if isinstance(event, UsageChanged):
             state.use(event.job, event.task, event.mb)

@@ -137,7 +137,8 @@ class Kernel:
             return False
         lease = self.end(what, now, FINISHED_OUTCOME)
         self.core.handle(Finished(what), now)
-        self.update_speeds(lease, now)
+        if self.slowdown is not None:
+            self.update_speeds(lease, now)
         if rank == BOOKED:
             self.push(now, LATE_FINISH, what, ROUND_ONLY)
             return False
