@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from unrack.cluster.lease import Lease
 from unrack.cluster.spec import Cluster
 from unrack.cluster.state import ClusterState
+from unrack.units import NEVER_US
 from unrack.workload.job import ESTIMATE, Job, JobTable
 
 Ints = NDArray[np.int64]
@@ -92,6 +93,11 @@ class View:
     def running_count(self) -> int:
         """How many jobs run."""
         return self._state.running_count
+
+    @property
+    def first_end_us(self) -> int:
+        """The first booked end of the running jobs, µs; a time after everything if none runs."""
+        return int(self._state.running[0, 0]) if self._state.running_count else NEVER_US
 
     @property
     def pool(self) -> Ints:

@@ -37,12 +37,15 @@ class Buffers:
         The answer; what is in them between passes means nothing.
     releases, last_job
         ``view.releases`` at the last pass, and the last job that was submitted by then.
+    complete
+        Whether a pass leaves nothing that could start in a second pass at once.
     """
 
     started: Ints = field(default_factory=lambda: np.empty((3, 64), np.int64))
     rows: Ints = field(default_factory=lambda: np.empty((256, 5), np.int64))
     releases: int = -1
     last_job: int = -1
+    complete: bool = False
 
     def grow(self, needed: int) -> None:
         """Make room for ``needed`` jobs and rows."""
@@ -97,7 +100,9 @@ class ListScheduler:
 
     def begin(self, view: View) -> Buffers:
         """Make room for answers."""
-        return Buffers()
+        static = isinstance(self.order, str) and not ORDERS[self.order].ages
+        alike = self.nodes == "shared" and bool((view.asks[CORES] == 1).all() and (view.asks[MEMORY] == 0).all())
+        return Buffers(complete=static and (self.backfill != "easy" or (self.order == "fcfs" and alike)))
 
     def order_now(self, view: View, now: int) -> Ints:
         """The queue in the order in which it is considered now: int64[waiting]."""
@@ -113,7 +118,7 @@ class ListScheduler:
         if not isinstance(self.place, str):
             jobs = self.order_now(view, now)
             return plain_pass(view, jobs, self.place, BACKFILL[self.backfill], self.depth, now), memory
-        if self.nothing_new(view, memory):
+        if self.nothing_new(view, memory, now):
             return [], memory
         jobs = self.order_now(view, now)
         count = choose(
@@ -121,21 +126,22 @@ class ListScheduler:
         )
         return (memory.leases(count) if count else []), memory
 
-    def nothing_new(self, view: View, memory: Buffers) -> bool:
+    def nothing_new(self, view: View, memory: Buffers, now: int) -> bool:
         """Whether a pass can be spared: since the last, nothing was given back and no job came that could start.
 
-        A pass leaves nothing that could start; time alone makes nothing fit. In an order other than first come, a new
-        job at the head may lift the protection of the old one, so EASY is not spared then.
+        Time alone makes nothing fit, and in a fixed order a pass leaves nothing that could start; but EASY may, where a
+        new job at the head lifts the protection of the old one, where it matters which nodes another job took, or where
+        a running job has passed its booked end and the head's reservation moves.
         """
         releases, last_job = memory.releases, memory.last_job
         memory.releases = view.releases
         newest = view.last_waiting
         memory.last_job = max(last_job, newest)
-        if releases != memory.releases or (self.backfill == "easy" and self.order != "fcfs"):
+        if not memory.complete or releases != memory.releases or newest > last_job + 1:
             return False
-        if newest > last_job + 1 or not isinstance(self.order, str) or ORDERS[self.order].ages:
+        if newest > last_job and view.cores_asked(newest) <= view.free_cores:
             return False
-        return newest <= last_job or view.cores_asked(newest) > view.free_cores
+        return self.backfill != "easy" or view.first_end_us > now
 
     def next_round(self, view: View, memory: Buffers, now: int) -> int | None:
         """Only events matter, unless the order ages; even then nothing more fits until an event."""

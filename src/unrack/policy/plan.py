@@ -9,7 +9,7 @@ told apart:
 * ``WHOLE``: one group a kind of node, counted in nodes. Exact for whole-node allocation.
 * ``NODES``: one group a node, cores and MB. Anything else: a reservation then names its nodes.
 
-A job that has run past its booked end is expected to end 1 µs from now.
+A job that has run past its booked end is expected to end 1 µs from now, and a job that asks for no time to take 1 µs.
 """
 
 from __future__ import annotations
@@ -106,8 +106,6 @@ def book(
     sign: int,
 ) -> int:  # fmt: skip
     """Take (sign -1) or give back (1) rows from ``start`` for ``length`` µs; returns the new number of steps."""
-    if length == 0:
-        return steps
     a, steps = step_at(times, level, steps, start)
     b, steps = step_at(times, level, steps, start + length)
     for k in range(a, b):
@@ -183,16 +181,17 @@ def settle(
             for node in range(rows[r, 0], rows[r, 0] + rows[r, 1]):
                 at = add_node(out, start, at, node, rows[r, 2], rows[r, 3], rows[r, 4])
             continue
-        left = rows[r, 2]
-        for node in range(free.shape[1]):
-            if group_of[node] != rows[r, 0]:
-                continue
-            here = min(left, tasks_on(free[0, node], free[1, node], node_total[0, node], cores, mb, True))
-            if here > 0:
-                at = add_node(out, start, at, node, here, node_total[0, node], here * mb)
-                left -= here
-                if left == 0:
-                    break
+        for g in range(rows[r, 0], rows[r, 0] + rows[r, 1]):
+            left = rows[r, 2]
+            for node in range(free.shape[1]):
+                if group_of[node] != g:
+                    continue
+                here = min(left, tasks_on(free[0, node], free[1, node], node_total[0, node], cores, mb, True))
+                if here > 0:
+                    at = add_node(out, start, at, node, here, node_total[0, node], here * mb)
+                    left -= here
+                    if left == 0:
+                        break
     return at
 
 
@@ -257,10 +256,11 @@ def plan_round(
         if kept_start[job] < now:
             continue
         a, b = kept_at[0, job], kept_at[0, job] + kept_at[1, job]
+        length = max(1, asks[3, job])
         if used + b - a > rows.shape[0]:
             return -2 * int(used + b - a + jobs)
-        if fits_at(times, level, steps, kept_start[job], asks[3, job], kept_rows, a, b):
-            steps = book(times, level, steps, kept_start[job], asks[3, job], kept_rows, a, b, -1)
+        if fits_at(times, level, steps, kept_start[job], length, kept_rows, a, b):
+            steps = book(times, level, steps, kept_start[job], length, kept_rows, a, b, -1)
             start[q], first[q], last[q] = kept_start[job], used, used + b - a
             rows[used : used + b - a] = kept_rows[a:b]
             used += b - a
@@ -269,7 +269,7 @@ def plan_round(
         if start[q] >= 0 and (not compress or start[q] == now):
             continue
         job = order[q]
-        tasks, cores, mb, length = asks[0, job], asks[1, job], asks[2, job], asks[3, job]
+        tasks, cores, mb, length = asks[0, job], asks[1, job], asks[2, job], max(1, asks[3, job])
         if steps + 2 > times.shape[0]:
             times = np.concatenate((times, np.empty_like(times)))
             level = np.concatenate((level, np.zeros_like(level)))
