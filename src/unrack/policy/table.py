@@ -166,31 +166,41 @@ def make_policy(name: str, parameters: Mapping[str, object], label: str | None =
     return policy
 
 
+def split_policy(text: str) -> tuple[str, dict[str, object]]:
+    """Name and parameters of a policy written as ``name`` or ``name(key=value, …)``.
+
+    Raises
+    ------
+    PolicyError
+        It is written otherwise.
+    """
+    match = re.fullmatch(r"\s*([\w-]+)\s*(?:\((.*)\))?\s*", text, re.DOTALL)
+    if match is None:
+        raise PolicyError("policy", repr(text), "a name such as 'easy' or 'easy(order=sjf, nodes=whole)'")
+    parameters: dict[str, object] = {}
+    for part in match[2].split(",") if (match[2] or "").strip() else []:
+        key, equals, value = (piece.strip() for piece in part.partition("="))
+        if not equals or not key or not value or key in parameters:
+            raise PolicyError(f"policy {match[1]}", repr(part.strip()), "key=value, each key once")
+        parameters[key] = value.strip("'\"")
+    return match[1], parameters
+
+
 def parse_policy(text: str, label: str | None = None) -> Policy[Any]:
     """A built-in policy from a name, or a name with parameters.
 
     Raises
     ------
     PolicyError
-        As :func:`make_policy`, or the text is not ``name`` or ``name(key=value, …)``.
+        As :func:`make_policy` and :func:`split_policy`.
 
     Examples
     --------
     >>> parse_policy("easy(order=sjf)").name
     'easy(order=sjf)'
     """
-    match = re.fullmatch(r"\s*([\w-]+)\s*(?:\((.*)\))?\s*", text, re.DOTALL)
-    if match is None:
-        raise PolicyError("policy", repr(text), "a name such as 'easy' or 'easy(order=sjf, nodes=whole)'")
-    parameters: dict[str, object] = {}
-    for part in (match[2] or "").split(","):
-        key, equals, value = (piece.strip() for piece in part.partition("="))
-        if not part.strip() and not (match[2] or "").strip():
-            continue
-        if not equals or not key or not value or key in parameters:
-            raise PolicyError(f"policy {match[1]}", repr(part.strip()), "key=value, each key once")
-        parameters[key] = value.strip("'\"")
-    return make_policy(match[1], parameters, label)
+    name, parameters = split_policy(text)
+    return make_policy(name, parameters, label)
 
 
 def canonical(policy: Policy[Any]) -> str:

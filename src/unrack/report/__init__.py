@@ -1,1 +1,1 @@
-"""What people see: tables, plots, one HTML file."""
+"""What people see of a finished study: one self-contained HTML page."""

@@ -1,0 +1,54 @@
+"use strict";
+// The rectangles of a Gantt chart: unpacked (the packing is described in gantt.py) and coloured.
+const ganttRows = (() => {
+  const HUES = ["#4477AA", "#EE6677", "#228833", "#CCBB44", "#66CCEE", "#AA3377", "#EE8866", "#44AA99", "#999933", "#882255", "#8FA3B7"];
+  const OTHER = HUES.length - 1;
+  const WAITS = [[0, "none"], [60, "< 1 min"], [600, "< 10 min"], [3600, "< 1 h"], [21600, "< 6 h"], [86400, "< 1 d"], [Infinity, "longer"]];
+  const WAIT_HUES = ["#BFD3C1", "#7FC8A9", "#3FA7A0", "#3B7EA1", "#5B5EA6", "#8E3B8E", "#C2185B", "#8FA3B7"];
+
+  async function unpack(info) {
+    const packed = Uint8Array.from(atob(info.data), (letter) => letter.charCodeAt(0));
+    const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
+    const bytes = await new Response(stream).arrayBuffer();
+    const size = new DataView(bytes).getUint32(0, true);
+    const head = JSON.parse(new TextDecoder().decode(new Uint8Array(bytes, 4, size)));
+    let at = 4 + size;
+    const take = (Kind, count) => { const column = new Kind(bytes, at, count); at += column.byteLength; return column; };
+    const n = head.rows, m = head.jobs;
+    const gap = take(Uint32Array, n), length = take(Uint32Array, n);
+    const first = take(Uint32Array, n), nodes = take(Uint32Array, n), job = take(Uint32Array, n);
+    const wait = take(Float32Array, m), user = take(Uint32Array, m), app = take(Uint32Array, m);
+    const lower = take(Uint8Array, n), tall = take(Uint8Array, n), outcome = take(Uint8Array, n);
+    const start = new Float64Array(n), end = new Float64Array(n);
+    for (let i = 0, ticks = 0; i < n; i++) {
+      ticks += gap[i];
+      start[i] = info.start + ticks * head.tick;
+      end[i] = start[i] + length[i] * head.tick;
+    }
+    return { info, ...head, start, end, first, nodes, job, wait, user, app, lower, tall, outcome };
+  }
+
+  // Colours: each job gets a place in a palette; rectangles are grouped by it so that the pen changes colour rarely.
+  function colours(run, mode) {
+    const place = new Uint8Array(run.jobs), labels = [];
+    if (mode === "wait") {
+      run.wait.forEach((wait, job) => { place[job] = Number.isNaN(wait) ? 7 : WAITS.findIndex(([most]) => wait <= 0 ? most === 0 : wait < most); });
+      WAITS.forEach(([, words], index) => labels.push([WAIT_HUES[index], words]));
+    } else if (mode === "job") {
+      for (let job = 0; job < run.jobs; job++) place[job] = (Math.imul(job + 1, 2654435761) >>> 8) % OTHER;
+    } else {
+      const codes = run[mode], names = run[mode + "s"], total = new Float64Array(names.length);
+      for (let i = 0; i < run.rows; i++) total[codes[run.job[i]]] += (run.end[i] - run.start[i]) * run.nodes[i];
+      const order = [...total.keys()].filter((code) => names[code] !== "").sort((a, b) => total[b] - total[a] || a - b).slice(0, OTHER);
+      const hue = new Uint8Array(names.length).fill(OTHER);
+      order.forEach((code, index) => { hue[code] = index; labels.push([HUES[index], names[code]]); });
+      codes.forEach((code, job) => { place[job] = hue[code]; });
+      if (names.length > order.length) labels.push([HUES[OTHER], order.length ? "all others" : "not known"]);
+    }
+    const rows = Array.from({ length: 12 }, () => []);
+    for (let i = 0; i < run.rows; i++) rows[place[run.job[i]]].push(i);
+    return { palette: mode === "wait" ? WAIT_HUES : HUES, rows, labels };
+  }
+
+  return { unpack, colours };
+})();

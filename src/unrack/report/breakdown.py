@@ -1,0 +1,180 @@
+"""What went in and what was lost: input rules, rejected jobs; and who got what: users, applications, queues."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from unrack.report.column import column_of, number_text
+from unrack.report.directory import RunFiles
+from unrack.report.setting import Setting, best_of, estimate
+
+TOP = 10
+_KINDS = {"user": "User", "app": "Application or class", "queue": "Queue", "group": "Group", "partition": "Partition"}
+
+
+@dataclass(frozen=True)
+class InputReport:
+    """What a reader did to one workload: (rule, jobs, sentence) of each rule, (field, jobs) missing, the header."""
+
+    workload: str
+    source: str
+    format: str
+    read: int
+    kept: int
+    dropped: tuple[tuple[str, int, str], ...]
+    changed: tuple[tuple[str, int, str], ...]
+    missing: tuple[tuple[str, int], ...]
+    header: tuple[tuple[str, str], ...]
+
+
+def inputs(runs: Iterable[RunFiles]) -> list[InputReport]:
+    """One report for each different intake of the study's workloads."""
+    rules = _rules()
+    seen: dict[str, InputReport] = {}
+    for run in runs:
+        intake = run.record["workload"].get("intake") or {}
+        key = run.workload + repr(intake)
+        if key in seen:
+            continue
+
+        def listed(name: str, intake: Mapping[str, Any] = intake) -> tuple[tuple[str, int, str], ...]:
+            counts = intake.get(name) or {}
+            return tuple((rule, int(count), rules.get(rule, "")) for rule, count in counts.items() if count)
+
+        seen[key] = InputReport(
+            run.workload, str(intake.get("source", "")), str(intake.get("format", "")), int(intake.get("read", 0)),
+            int(intake.get("kept", 0)), listed("dropped"), listed("changed"),
+            tuple((str(k), int(v)) for k, v in (intake.get("missing") or {}).items() if v),
+            tuple((str(k), str(v)) for k, v in (intake.get("header") or {}).items()),
+        )  # fmt: skip
+    return list(seen.values())
+
+
+def _rules() -> Mapping[str, str]:
+    try:
+        return dict(importlib.import_module("unrack.workload.rules").RULES)
+    except ModuleNotFoundError:
+        return {}
+
+
+@dataclass(frozen=True)
+class Loss:
+    """Jobs of one setting that did not finish, for one reason: how many at least and at most over the runs."""
+
+    setting: str
+    state: str
+    reason: str
+    low: int
+    high: int
+    policies: str
+    examples: str
+
+
+def losses(settings: Sequence[Setting]) -> list[Loss]:
+    """Jobs that were rejected or still queued at the end, by setting and reason."""
+    found = []
+    for setting in settings:
+        counts: dict[tuple[str, str], dict[str, list[int]]] = {}
+        examples: dict[tuple[str, str], str] = {}
+        for policy, runs in setting.runs.items():
+            for run in runs:
+                if not any(run.metrics.get(name, 1) for name in ("jobs_rejected", "jobs_queued")):
+                    continue
+                lost = (
+                    run.frame("jobs", ("job", "state", "reason"))
+                    .filter(pl.col("state") != "finished")
+                    .with_columns(pl.col("reason").fill_null("").str.replace(r" \(.*$", ""))
+                    .group_by("state", "reason", maintain_order=True)
+                    .agg(
+                        pl.len().alias("count"), pl.col("job").cast(pl.String).head(5).str.join(", ").alias("examples")
+                    )
+                )
+                for state, reason, count, some in lost.sort("state", "reason").iter_rows():
+                    counts.setdefault((state, reason), {}).setdefault(policy, []).append(count)
+                    examples.setdefault((state, reason), some)
+        for (state, reason), own in counts.items():
+            numbers = [count for values in own.values() for count in values]
+            whole = len(own) == len(setting.runs)
+            low = min(numbers) if whole else 0
+            names = "all" if whole else ", ".join(own)
+            found.append(Loss(setting.title, state, reason, low, max(numbers), names, examples[state, reason]))
+    return found
+
+
+@dataclass(frozen=True)
+class Breakdown:
+    """Mean waits by one attribute of the jobs.
+
+    Attributes
+    ----------
+    title
+        Setting and attribute.
+    unit
+        Of the waits.
+    policies
+        Heads of the last columns.
+    rows
+        (value, jobs, share of core-time in %, for each policy (mean wait, it is the best)).
+    others
+        How many values are left out.
+    """
+
+    title: str
+    unit: str
+    policies: tuple[str, ...]
+    rows: tuple[tuple[str, str, str, tuple[tuple[str, bool], ...]], ...]
+    others: int
+
+
+def breakdowns(setting: Setting) -> list[Breakdown]:
+    """By user, application, queue, group and partition, where the trace has them: the ``TOP`` by core-time.
+
+    Core-time is cores × run time of all jobs; mean waits are of the finished jobs of each policy's first seed. Empty
+    where no job finished.
+    """
+    frames = {
+        policy: runs[0].frame("jobs", ("state", "wait_s", "run_s", "cores", *_KINDS))
+        for policy, runs in setting.runs.items()
+    }
+    first = next(iter(frames.values()))
+    if not any((frame["state"] == "finished").any() for frame in frames.values()):
+        return []
+    return [
+        _breakdown(setting.title, kind, words, frames)
+        for kind, words in _KINDS.items()
+        if kind in first.columns and first[kind].drop_nulls().n_unique() > 1
+    ]
+
+
+def _breakdown(title: str, kind: str, words: str, frames: Mapping[str, pl.DataFrame]) -> Breakdown:
+    first = next(iter(frames.values())).with_columns(pl.col(kind).cast(pl.String).fill_null("(not known)"))
+    work = pl.col("run_s") * pl.col("cores")
+    ranked = (
+        first.group_by(kind)
+        .agg(work.sum().alias("work"), pl.len().alias("jobs"))
+        .sort("work", kind, descending=[True, False])
+    )
+    total = float(ranked["work"].sum()) or 1.0
+    waits = {
+        policy: dict(
+            frame.filter(pl.col("state") == "finished")
+            .group_by(pl.col(kind).cast(pl.String).fill_null("(not known)"))
+            .agg(pl.col("wait_s").mean())
+            .iter_rows()
+        )
+        for policy, frame in frames.items()
+    }
+    top = ranked.head(TOP)
+    column = column_of("wait_s_mean", (own.get(name) for own in waits.values() for name in top[kind]))
+    rows = []
+    for name, work_s, jobs in top.iter_rows():
+        means = {policy: value for policy, own in waits.items() if (value := estimate([own.get(name)])) is not None}
+        best = best_of(means, "low")
+        cells = tuple((column.text(waits[policy].get(name)), policy in best) for policy in frames)
+        rows.append((name, f"{jobs:,}", number_text(round(100 * (work_s or 0.0) / total, 1)), cells))
+    return Breakdown(f"{words} · {title}", column.unit, tuple(frames), tuple(rows), max(len(ranked) - TOP, 0))

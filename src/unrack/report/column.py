@@ -1,0 +1,117 @@
+"""Metrics as columns for people: label, unit, definition, number format."""
+
+from __future__ import annotations
+
+import importlib
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+SHORT = (
+    "wait_s_mean", "wait_s_p95", "response_s_mean", "bounded_slowdown_mean", "utilisation_cores", "queue_length_mean",
+    "makespan_s", "jobs_finished",
+)  # fmt: skip
+"""The columns that a table shows until all are asked for."""
+
+_STATISTICS = {"mean": "mean", "median": "median", "p95": "95th percentile", "max": "maximum"}
+_UNITS = (("_jobs_per_h", "jobs/h"), ("_s", "s"), ("_mb", "MB"), ("_h", "h"))
+_LOWER = (
+    "wait",
+    "response",
+    "slowdown",
+    "bounded_slowdown",
+    "queue_length",
+    "makespan",
+    "jobs_rejected",
+    "jobs_queued",
+)
+_HIGHER = ("throughput", "utilisation", "jobs_finished")
+
+
+@dataclass(frozen=True)
+class Column:
+    """A metric, ready to show.
+
+    Attributes
+    ----------
+    name
+        Of the metric.
+    label
+        Words for a heading, without the unit.
+    unit
+        Of the numbers as :meth:`text` prints them; ``""``: none.
+    factor
+        What a value is multiplied by to be in ``unit``.
+    better
+        ``"low"``, ``"high"`` or ``""``.
+    meaning
+        The definition, in a sentence or two.
+    """
+
+    name: str
+    label: str
+    unit: str
+    factor: float
+    better: str
+    meaning: str
+
+    def text(self, value: float | None) -> str:
+        """The value in ``unit``, to about four digits; a dash for ``None``."""
+        return number_text(None if value is None else value * self.factor)
+
+
+def number_text(value: float | None) -> str:
+    """A number to about four digits, with commas between thousands.
+
+    Examples
+    --------
+    >>> number_text(1234567.8), number_text(12.3456), number_text(3.0), number_text(None)
+    ('1,234,568', '12.35', '3', '–')
+    """
+    if value is None or not math.isfinite(value):
+        return "–"
+    if value == round(value) or abs(value) >= 1000:
+        return f"{round(value):,}"
+    return f"{value:.4g}"
+
+
+def column_of(name: str, values: Iterable[float | None]) -> Column:
+    """Describe a metric for a table that holds these values.
+
+    Seconds become minutes or hours where the largest value is more than ten of those; fractions become percentages.
+    """
+    stem, _, last = name.rpartition("_")
+    statistic = _STATISTICS.get(last, "")
+    base = stem if statistic else name
+    unit = next((unit for ending, unit in _UNITS if base.endswith(ending)), "")
+    plain = base
+    for ending, _ in _UNITS:
+        plain = plain.removesuffix(ending)
+    better = "low" if plain in _LOWER else "high" if plain.startswith(_HIGHER) else ""
+    summary, formula = "", ""
+    known = _known().get(name)
+    if known is not None:
+        unit, better, summary, formula = (
+            str(getattr(known, key, "")) for key in ("unit", "better", "summary", "formula")
+        )
+    label = " ".join([plain.replace("_", " "), *([last] if statistic else [])])
+    meaning = ". ".join(
+        part.rstrip(".") for part in (summary or f"{plain.replace('_', ' ')} {statistic}", formula) if part
+    )
+    if better:
+        meaning += f". {'Lower' if better == 'low' else 'Higher'} is better"
+    factor = 1.0
+    if name.startswith("utilisation"):
+        unit, factor = "%", 100.0
+    elif unit == "s":
+        largest = max((abs(value) for value in values if value is not None), default=0.0)
+        unit, factor = ("h", 1 / 3600) if largest >= 36_000 else ("min", 1 / 60) if largest >= 600 else ("s", 1.0)
+    return Column(name, label, "" if unit in ("1", "-") else unit, factor, better, f"{name}: {meaning}.")
+
+
+def _known() -> dict[str, object]:
+    """The table of metrics; empty where the metric room does not have one."""
+    try:
+        return dict(importlib.import_module("unrack.metric.table").METRICS)
+    except ModuleNotFoundError:
+        return {}

@@ -1,0 +1,188 @@
+"""The files of a finished study, as the report reads them."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from unrack.errors import InputError
+
+Parameters = tuple[tuple[str, str], ...]
+FRAMES = ("jobs", "usage", "placements")
+
+
+@dataclass(frozen=True)
+class RunFiles:
+    """One run of a finished study.
+
+    Attributes
+    ----------
+    folder
+        Its directory, ``runs/<id>``.
+    record
+        What ``run.json`` holds.
+    """
+
+    folder: Path
+    record: dict[str, Any] = field(repr=False)
+
+    @property
+    def id(self) -> str:
+        """The run's id, also the name of its folder."""
+        return str(self.record["id"])
+
+    @property
+    def cluster(self) -> str:
+        """Name of the cluster."""
+        return str(self.record["cluster"]["name"])
+
+    @property
+    def workload(self) -> str:
+        """Name of the workload."""
+        return str(self.record["workload"]["name"])
+
+    @property
+    def label(self) -> str:
+        """The policy as the user wrote it."""
+        return str(self.record.get("policy_label") or self.policy)
+
+    @property
+    def policy(self) -> str:
+        """The policy with all its parameters."""
+        return str(self.record["policy"])
+
+    @property
+    def seed(self) -> int:
+        """The seed."""
+        return int(self.record["seed"])
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """Swept key → value of this run; empty without a sweep."""
+        return dict(self.record.get("parameters") or {})
+
+    @property
+    def metrics(self) -> dict[str, float | None]:
+        """Metric → value; ``None`` where it is not defined."""
+        return dict(self.record["metrics"])
+
+    def frame(self, name: str, columns: Sequence[str] | None = None) -> pl.DataFrame:
+        """One of the run's tables: ``"jobs"``, ``"usage"`` or ``"placements"``.
+
+        Parameters
+        ----------
+        name
+            Which.
+        columns
+            Read only those of these columns that are there; ``None``: all.
+
+        Raises
+        ------
+        InputError
+            The file cannot be read.
+        """
+        path = self.folder / f"{name}.parquet"
+        try:
+            scan = pl.scan_parquet(path)
+            if columns is not None:
+                there = set(scan.collect_schema().names())
+                scan = scan.select([column for column in columns if column in there])
+            return scan.collect()
+        except (OSError, pl.exceptions.PolarsError) as fault:
+            raise InputError(str(path), f"a file that cannot be read ({fault})", "a Parquet table of a run") from fault
+
+
+@dataclass(frozen=True)
+class FinishedStudy:
+    """A study that has been run.
+
+    Attributes
+    ----------
+    folder
+        Its directory.
+    text, table
+        ``study.toml`` as text and as a table.
+    runs
+        In the order of ``summary.csv``; one or more.
+    """
+
+    folder: Path
+    text: str
+    table: dict[str, Any] = field(repr=False)
+    runs: tuple[RunFiles, ...]
+
+
+def read_finished(directory: Path) -> FinishedStudy:
+    """Read what a report needs of a finished study, tables of runs excepted.
+
+    Parameters
+    ----------
+    directory
+        The study's directory, with ``study.toml``, ``summary.csv`` and ``runs/<id>/…``.
+
+    Raises
+    ------
+    InputError
+        It is not a finished study; the message says which file is missing or what is wrong with it.
+    """
+    want = "the directory of a finished study (study.toml, summary.csv, runs/)"
+    if not directory.is_dir():
+        raise InputError(str(directory), "no such directory" if not directory.exists() else "a file", want)
+    missing = [name for name in ("study.toml", "summary.csv", "runs") if not (directory / name).exists()]
+    if missing:
+        raise InputError(str(directory), f"a directory without {' and '.join(missing)}", want)
+    text = _text(directory / "study.toml")
+    try:
+        table = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as fault:
+        raise InputError(str(directory / "study.toml"), f"broken TOML ({fault})", "the resolved study") from fault
+    ids = _ids(directory / "summary.csv")
+    return FinishedStudy(directory, text, table, tuple(_run(directory / "runs" / name) for name in ids))
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as fault:
+        raise InputError(str(path), f"a file that cannot be read ({fault})", "text in UTF-8") from fault
+
+
+def _ids(path: Path) -> list[str]:
+    try:
+        ids = pl.read_csv(path, infer_schema=False)["run"].to_list()
+    except (OSError, pl.exceptions.PolarsError) as fault:
+        raise InputError(
+            str(path), f"a table that cannot be read ({fault})", "a row a run, column run first"
+        ) from fault
+    if not ids:
+        raise InputError(str(path), "no runs", "one row or more: the study has not been run")
+    return [str(name) for name in ids]
+
+
+def _run(folder: Path) -> RunFiles:
+    missing = [
+        name for name in ("run.json", *(f"{frame}.parquet" for frame in FRAMES)) if not (folder / name).is_file()
+    ]
+    if missing:
+        raise InputError(
+            str(folder), f"no {', '.join(missing)}", "the files of every run in summary.csv: run the study again"
+        )
+    path = folder / "run.json"
+    try:
+        record = json.loads(_text(path))
+    except json.JSONDecodeError as fault:
+        raise InputError(f"{path}, line {fault.lineno}", fault.msg, "the JSON record of a run") from fault
+    wanted = {"id": str, "cluster": dict, "workload": dict, "policy": str, "seed": int, "metrics": dict}
+    for key, kind in wanted.items():
+        if not isinstance(record, dict) or not isinstance(record.get(key), kind):
+            raise InputError(f"{path}, {key}", "nothing of that kind", f"a value of type {kind.__name__}")
+    for key in ("cluster", "workload"):
+        if "name" not in record[key]:
+            raise InputError(f"{path}, {key}.name", "nothing", "a name")
+    return RunFiles(folder, record)

@@ -1,0 +1,181 @@
+"""The report: one HTML page with everything in it, from the files of a finished study."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from unrack.report.answer import answer
+from unrack.report.breakdown import breakdowns, inputs, losses
+from unrack.report.chart import MOST_POLICIES, MOST_SETTINGS, setting_charts
+from unrack.report.directory import FinishedStudy, RunFiles, read_finished
+from unrack.report.gantt import MOST_ROWS_A_PAGE, MOST_ROWS_A_RUN, MOST_RUNS, gantt_data
+from unrack.report.setting import Setting, policies_of, settings_of
+from unrack.report.spec import colour_of
+from unrack.report.sweep import sweep_charts
+from unrack.report.table import comparison
+
+MOST_NAMES = 12
+
+
+def write_report(study_dir: Path) -> Path:
+    """Write ``report.html`` of a finished study, or write it again.
+
+    The page needs no network and no other file, and its bytes follow from the study's files alone.
+
+    Parameters
+    ----------
+    study_dir
+        The study's directory: ``study.toml``, ``summary.csv``, ``runs/<id>/…``.
+
+    Returns
+    -------
+    Path
+        ``study_dir / "report.html"``.
+
+    Raises
+    ------
+    InputError
+        The directory is no finished study; the message says what is missing.
+    """
+    page = render(read_finished(study_dir))
+    path = study_dir / "report.html"
+    fresh = path.with_name("report.html.part")
+    fresh.write_text(page, encoding="utf-8", newline="\n")
+    fresh.replace(path)
+    return path
+
+
+def render(study: FinishedStudy) -> str:
+    """The page as text."""
+    import jinja2
+
+    settings = settings_of(study.runs)
+    policies = policies_of(settings)
+    shown = settings[:MOST_SETTINGS]
+    gantts = _gantts(shown)
+    environment = jinja2.Environment(
+        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    charts: dict[str, Any] = {
+        "policies": [{"name": name, "colour": colour_of(index)} for index, name in enumerate(policies)],
+        "settings": [{"title": setting.title, "charts": setting_charts(setting, policies)} for setting in shown],
+        "sweeps": sweep_charts(settings, policies),
+    }
+    return environment.from_string(_asset("page.html.j2")).render(
+        name=str(study.table.get("name") or "A study"),
+        question=str(study.table.get("question") or ""),
+        answer=answer(settings),
+        facts=_facts(study.runs, policies),
+        table=comparison(settings),
+        colours={name: colour_of(index) for index, name in enumerate(policies)},
+        settings=settings,
+        limits={"settings": MOST_SETTINGS, "policies": MOST_POLICIES, "rows": MOST_ROWS_A_RUN, "runs": MOST_RUNS},
+        seeds=max(len(runs) for setting in settings for runs in setting.runs.values()),
+        gantts=gantts,
+        inputs=inputs(study.runs),
+        losses=losses(settings),
+        breakdowns=[table for setting in shown[:4] for table in breakdowns(_narrow(setting))],
+        study_text=study.text,
+        digests=_digests(study.runs),
+        versions=sorted({str(run.record.get("unrack", "unknown")) for run in study.runs}),
+        charts_json=script_json(charts),
+        gantt_json=script_json(gantts),
+        style=_asset("page.css"),
+        vega=_vega(),
+        scripts=[_asset(name) for name in ("page.js", "gantt_rows.js", "gantt.js")],
+    )
+
+
+def script_json(value: object) -> str:
+    r"""JSON that is safe inside a ``<script type="application/json">`` element, whatever the strings in it.
+
+    Examples
+    --------
+    >>> script_json("</script>")
+    '"\\u003c/script\\u003e"'
+    """
+    text = json.dumps(value, separators=(",", ":"), allow_nan=False)
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def _asset(name: str) -> str:
+    return resources.files("unrack.report").joinpath("assets", name).read_text(encoding="utf-8")
+
+
+def _vega() -> str:
+    """Vega-Lite and what it needs, as one script that can stand inside an element."""
+    import vl_convert
+
+    bundle = str(vl_convert.javascript_bundle())  # type: ignore[call-arg]  # its stub forgets that snippet is optional
+    return bundle.replace("</script", "<\\/script").replace("<!--", "<\\!--")
+
+
+def _narrow(setting: Setting) -> Setting:
+    """The setting with its first ``MOST_POLICIES`` policies."""
+    kept = dict(list(setting.runs.items())[:MOST_POLICIES])
+    return Setting(setting.cluster, setting.workload, setting.parameters, kept)
+
+
+def _gantts(settings: Sequence[Setting]) -> list[dict[str, Any]]:
+    chosen = [
+        (runs[0], f"{policy} · {setting.title}" if len(settings) > 1 else policy)
+        for setting in settings
+        for policy, runs in _narrow(setting).runs.items()
+    ][:MOST_RUNS]
+    budget = min(MOST_ROWS_A_RUN, MOST_ROWS_A_PAGE // len(chosen))
+    return [gantt_data(run, title, budget) for run, title in chosen]
+
+
+def _facts(runs: Sequence[RunFiles], policies: Sequence[str]) -> list[tuple[str, str]]:
+    """What was run: (noun, words)."""
+
+    def listed(names: Sequence[str]) -> str:
+        more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+        return ", ".join(names[:MOST_NAMES]) + more
+
+    clusters: dict[str, str] = {}
+    for run in runs:
+        size = [f"{run.record['cluster'][key]:,} {key}" for key in ("nodes", "cores") if run.record["cluster"].get(key)]
+        clusters.setdefault(run.cluster, f"{run.cluster} ({', '.join(size)})" if size else run.cluster)
+    workloads: dict[str, str] = {}
+    for run in runs:
+        kept = (run.record["workload"].get("intake") or {}).get("kept")
+        workloads.setdefault(run.workload, f"{run.workload} ({kept:,} jobs)" if kept is not None else run.workload)
+    swept: dict[str, list[str]] = {}
+    for run in runs:
+        for key, value in run.parameters.items():
+            if str(value) not in swept.setdefault(key, []):
+                swept[key].append(str(value))
+    ties = list(dict.fromkeys(str(run.record["ties"]) for run in runs if run.record.get("ties")))
+    facts = [
+        ("Clusters", list(clusters.values())), ("Workloads", list(workloads.values())), ("Policies", list(policies)),
+        *((f"Swept {key}", values) for key, values in swept.items()),
+        ("Seeds", [str(seed) for seed in dict.fromkeys(run.seed for run in runs)]), ("Ties", ties),
+        ("Runs", [f"{len(runs):,}"]),
+    ]  # fmt: skip
+    return [(noun, listed(names)) for noun, names in facts if names]
+
+
+def _digests(runs: Sequence[RunFiles]) -> list[tuple[str, str]]:
+    """Every digest that the runs record, as (where, digest), each once."""
+
+    def within(part: object, path: str) -> Iterator[tuple[str, str]]:
+        if isinstance(part, Mapping):
+            for key, value in part.items():
+                if isinstance(value, str) and any(word in key for word in ("digest", "sha256")):
+                    yield f"{path}{key}", value
+                else:
+                    yield from within(value, f"{path}{key}.")
+
+    found: dict[tuple[str, str], None] = {}
+    for run in runs:
+        for key in ("cluster", "workload"):
+            own = run.record[key]
+            found.update(dict.fromkeys((f"{own['name']}: {where}", digest) for where, digest in within(own, "")))
+        rest = {key: value for key, value in run.record.items() if key not in ("cluster", "workload", "metrics")}
+        found.update(dict.fromkeys(within(rest, "")))
+    return list(found)[:50]

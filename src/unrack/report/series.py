@@ -1,0 +1,105 @@
+"""Long columns made short enough to draw: bins of a step function, points of a distribution."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+BINS = 400
+"""Bins of a chart over time."""
+
+POINTS = 300
+"""Points of a distribution."""
+
+
+def bin_edges(spans: list[tuple[float, float]], bins: int = BINS) -> Floats:
+    """Equal bins from the earliest start to the latest end, in the unit of the spans; float64[bins + 1]."""
+    start, end = min(span[0] for span in spans), max(span[1] for span in spans)
+    return np.linspace(start, end if end > start else start + 1.0, bins + 1)
+
+
+def binned_integral(times: Floats, values: Floats, edges: Floats) -> Floats:
+    """The integral of a step function over each bin.
+
+    Parameters
+    ----------
+    times, values : float64[rows]
+        The value from each time until the next; the last row only ends the one before. Times do not fall.
+    edges : float64[bins + 1]
+        Bins; the function is 0 outside its times.
+
+    Returns
+    -------
+    float64[bins]
+        In the unit of the values times that of the edges.
+
+    Examples
+    --------
+    >>> binned_integral(np.array([0.0, 1.0, 3.0]), np.array([4.0, 1.0, 0.0]), np.array([0.0, 2.0, 4.0])).tolist()
+    [5.0, 1.0]
+    """
+    if len(times) == 0:
+        return np.zeros(len(edges) - 1)
+    total = np.concatenate([[0.0], np.cumsum(values[:-1] * np.diff(times))])
+    return np.diff(np.interp(edges, times, total))
+
+
+def binned_mean(times: Floats, values: Floats, edges: Floats) -> Floats:
+    """The time-weighted mean of a step function in each bin, over that part of the bin in which it is known.
+
+    NaN where a bin lies outside the times. Parameters as in :func:`binned_integral`.
+    """
+    covered = binned_integral(times, np.ones_like(times), edges)
+    known = covered > 1e-9 * (edges[-1] - edges[0]) / (len(edges) - 1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.where(known, binned_integral(times, values, edges) / covered, np.nan)
+
+
+def distribution(values: Floats, points: int = POINTS) -> tuple[Floats, Floats]:
+    """The empirical distribution function, thinned to evenly spaced quantiles.
+
+    Parameters
+    ----------
+    values : float64[rows]
+        In any order; NaN is left out.
+    points
+        At most so many, the smallest and the largest value always among them.
+
+    Returns
+    -------
+    x, share : float64[points]
+        The share of values that are at most x; rising. Empty without values.
+
+    Examples
+    --------
+    >>> [column.tolist() for column in distribution(np.array([3.0, 0.0, 0.0, 1.0]))]
+    [[0.0, 1.0, 3.0], [0.5, 0.75, 1.0]]
+    """
+    ordered = np.sort(values[~np.isnan(values)])
+    if len(ordered) == 0:
+        return ordered, ordered
+    x, counts = np.unique(ordered, return_counts=True)
+    share = counts.cumsum() / len(ordered)
+    if len(x) > points:
+        # In rank rather than in value; a value that many share keeps its own jump.
+        pick = np.unique(np.searchsorted(share, np.linspace(share[0], 1.0, points) - 1e-12))
+        x, share = x[pick], share[pick]
+    return x, share
+
+
+def rounded(values: Floats, digits: int = 4) -> list[float | None]:
+    """Numbers for JSON, to so many significant digits; NaN becomes ``None``.
+
+    Examples
+    --------
+    >>> rounded(np.array([0.123456, 120.0, np.nan]))
+    [0.1235, 120.0, None]
+    """
+    return [None if np.isnan(value) else float(f"{value:.{digits}g}") for value in values.tolist()]
+
+
+def six_digits(value: float) -> float:
+    """A number to six significant digits, so that a page does not carry noise."""
+    return float(f"{value:.6g}")

@@ -1,0 +1,131 @@
+"""Vega-Lite specifications as plain dictionaries; the rows are put in by the page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+# Okabe and Ito's colours, told apart with any colour vision, without yellow and black; then they repeat, dashed.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8F8F8F", "#A6761D")
+_DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3])
+_TIMES = ((0, "0"), (1, "1 s"), (10, "10 s"), (60, "1 min"), (600, "10 min"), (3600, "1 h"), (21600, "6 h"),
+          (86400, "1 d"), (604800, "1 w"), (2592000, "30 d"))  # fmt: skip
+
+Spec = dict[str, Any]
+
+
+def colour_of(index: int) -> str:
+    """The colour of policy ``index``."""
+    return COLOURS[index % len(COLOURS)]
+
+
+def policy_channels(policies: Sequence[str]) -> Spec:
+    """Colour, and dashes once the colours repeat, for each policy of the study; legends are the page's own."""
+    colours = [colour_of(index) for index in range(len(policies))]
+    channels: Spec = {
+        "color": {
+            "field": "policy",
+            "type": "nominal",
+            "scale": {"domain": list(policies), "range": colours},
+            "legend": None,
+        }
+    }
+    if len(policies) > len(COLOURS):
+        dashes = [_DASHES[index // len(COLOURS) % len(_DASHES)] for index in range(len(policies))]
+        scale = {"domain": list(policies), "range": dashes}
+        channels["strokeDash"] = {"field": "policy", "type": "nominal", "scale": scale, "legend": None}
+    return channels
+
+
+def line_spec(policies: Sequence[str], x: Spec, y: Spec, interpolate: str = "linear", marks: bool = False) -> Spec:
+    """Lines of y over x, one a policy, with a tooltip at the nearest point.
+
+    Parameters
+    ----------
+    policies
+        All policies of the study, in order.
+    x, y
+        Channels on the fields ``x`` and ``y``.
+    interpolate
+        As Vega-Lite has it.
+    marks
+        Show each point, with an error bar from ``low`` to ``high``.
+    """
+    names = policy_channels(policies)
+    tooltip = [{"field": "policy", "title": "policy"}, {**_tip(x), "field": "x"}, {**_tip(y), "field": "y"}]
+    near = {"name": "near", "select": {"type": "point", "nearest": True, "on": "pointermove", "clear": "pointerout"}}
+    shown = 1 if marks else {"condition": {"param": "near", "empty": False, "value": 1}, "value": 0}
+    opacity = {"value": shown} if marks else shown
+    layers: list[Spec] = [
+        {
+            "mark": {"type": "line", "interpolate": interpolate, "strokeWidth": 1.4, "clip": True},
+            "encoding": {"y": y, **names},
+        }
+    ]
+    if marks:
+        bar = {"type": "nominal", "field": "policy"}
+        layers.append({
+            "transform": [{"filter": "datum.high > datum.low"}],
+            "mark": {"type": "rule", "strokeWidth": 1.2},
+            "encoding": {"y": {**y, "field": "low"}, "y2": {"field": "high"}, "color": names["color"], "detail": bar},
+        })  # fmt: skip
+    layers.append({
+        "params": [near],
+        "mark": {"type": "point", "filled": True, "size": 45},
+        "encoding": {"y": y, "color": names["color"], "opacity": opacity, "tooltip": tooltip},
+    })  # fmt: skip
+    return _framed({"encoding": {"x": x}, "layer": layers})
+
+
+def _tip(channel: Spec) -> Spec:
+    axis = channel.get("axis", {})
+    pattern = channel.get("tip", axis.get("format", ".4~g"))
+    return {"type": channel["type"], "title": channel["title"]} | (
+        {"format": pattern} if channel["type"] == "quantitative" else {}
+    )
+
+
+def bar_spec(policies: Sequence[str], classes: Sequence[str], x_title: str, y_title: str) -> Spec:
+    """Bars up from 1 on a log scale, grouped by class, one a policy (fields ``x``, ``y``, ``count``)."""
+    y = {"field": "y", "type": "quantitative", "title": y_title, "scale": {"type": "log", "domainMin": 1, "nice": True}}
+    return _framed({
+        "mark": {"type": "bar"},
+        "encoding": {
+            "x": {"field": "x", "type": "nominal", "sort": list(classes), "title": x_title, "axis": {"labelAngle": 0}},
+            "xOffset": {"field": "policy", "type": "nominal", "sort": list(policies)},
+            "y": {**y, "axis": {"format": "~s", "labelOverlap": True, "tickCount": 4}},
+            "y2": {"datum": 1},
+            "color": policy_channels(policies)["color"],
+            "tooltip": [
+                {"field": "policy", "type": "nominal", "title": "policy"},
+                {"field": "x", "type": "nominal", "title": x_title},
+                {"field": "y", "type": "quantitative", "title": y_title, "format": ",.4~g"},
+                {"field": "count", "type": "quantitative", "title": "jobs", "format": ",d"},
+            ],
+        },
+    })  # fmt: skip
+
+
+def time_axis(title: str) -> Spec:
+    """An x channel for seconds from 0 to months: logarithmic, but with a place for 0."""
+    words = ", ".join(f"'{value}': '{text}'" for value, text in _TIMES)
+    values = [value for value, _ in _TIMES]
+    axis = {"values": values, "labelExpr": f"({{{words}}})[datum.value]", "labelOverlap": "greedy"}
+    scale = {"type": "symlog", "constant": 1, "nice": False, "zero": True}
+    return {"field": "x", "type": "quantitative", "title": title, "scale": scale, "axis": axis, "tip": ",.4~g"}
+
+
+def _framed(spec: Spec) -> Spec:
+    return {
+        "$schema": "https://vega.github.io/schema/vega-lite/v6.json",
+        "width": "container",
+        "height": 230,
+        "autosize": {"type": "fit", "contains": "padding"},
+        **_without_tips(spec),
+    }
+
+
+def _without_tips(part: Any) -> Any:
+    if isinstance(part, dict):
+        return {key: _without_tips(value) for key, value in part.items() if key != "tip"}
+    return [_without_tips(value) for value in part] if isinstance(part, list) else part

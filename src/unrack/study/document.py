@@ -1,0 +1,179 @@
+"""A study as it was written: its text, its table, and where in the text each key stands."""
+
+from __future__ import annotations
+
+import difflib
+import re
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from unrack.errors import InputError, StudyError
+
+Location = tuple[str | int, ...]
+Model = TypeVar("Model", bound=BaseModel)
+
+_HEADER = re.compile(r"\s*(\[\[?)\s*([^\[\]]+?)\s*\]\]?\s*(?:#.*)?")
+_KEY = re.compile(r"""\s*((?:[A-Za-z0-9_-]+|"[^"]*"|'[^']*')(?:\s*\.\s*(?:[A-Za-z0-9_-]+|"[^"]*"|'[^']*'))*)\s*=""")
+_PART = re.compile(r"""[A-Za-z0-9_-]+|"[^"]*"|'[^']*'""")
+
+
+@dataclass(frozen=True)
+class Document:
+    """A TOML text and its table.
+
+    Attributes
+    ----------
+    path
+        The file, as errors and resolved studies call it.
+    folder
+        Where relative paths in it are looked for first; ``None``: nowhere.
+    table
+        The content.
+    text
+        The text, for line numbers; ``""`` where there is none.
+    """
+
+    path: str
+    folder: Path | None
+    table: Mapping[str, Any]
+    text: str = field(default="", repr=False)
+
+    @classmethod
+    def read(cls, path: str | Path) -> Document:
+        """Read a TOML file.
+
+        Raises
+        ------
+        StudyError
+            It cannot be read or is not TOML; the message has the line.
+        """
+        where, file = str(path), Path(path)
+        try:
+            text = file.read_bytes().decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            raise StudyError(
+                where, f"bytes that are not UTF-8 (at byte {error.start})", "a TOML file in UTF-8"
+            ) from None
+        except (OSError, ValueError) as error:
+            got = "a folder" if isinstance(error, IsADirectoryError) else getattr(error, "strerror", None) or str(error)
+            raise StudyError(where, got, "a study file (TOML)") from None
+        text = text.replace("\r\n", "\n")
+        try:
+            return cls(where, file.parent, tomllib.loads(text), text)
+        except tomllib.TOMLDecodeError as error:
+            line = re.search(r"at line (\d+)", str(error))
+            at = f"{where}, line {line[1]}" if line else f"{where}, line {text.count(chr(10)) + 1}"
+            raise StudyError(at, str(error), "valid TOML") from None
+
+    def fault(self, location: Location, got: str, want: str) -> StudyError:
+        """An error at a key: the message names the file, the line where it is known, and the key."""
+        return StudyError(self.where(location), got, want)
+
+    def within(self, location: Location, error: InputError) -> StudyError:
+        """The error of a part of the study, as an error of the study at the key that names the part."""
+        return StudyError(f"{self.where(location)}: {error.where}", error.got, error.want)
+
+    def where(self, location: Location) -> str:
+        """File, line and key, as far as they are known."""
+        line = line_of(self.text, location)
+        parts = [self.path, *([f"line {line}"] if line else []), *([dotted(location)] if location else [])]
+        return ", ".join(parts)
+
+    def validated(self, model: type[Model], table: Mapping[str, Any], location: Location = ()) -> Model:
+        """The table at a location as a model; the first thing wrong with it is raised.
+
+        Raises
+        ------
+        StudyError
+            A key is unknown (the message suggests the nearest), missing, or has a value that cannot be.
+        """
+        try:
+            return model.model_validate(dict(table))
+        except ValidationError as error:
+            first = error.errors()[0]
+        at = (*location, *first["loc"])
+        if first["type"] == "extra_forbidden" and len(first["loc"]) == 1:
+            known = [info.alias or name for name, info in model.model_fields.items()]
+            raise self.fault(at, "an unknown key", nearest(str(first["loc"][0]), known)) from None
+        if first["type"] == "missing":
+            raise self.fault(at, "nothing", "this key") from None
+        cause = first.get("ctx", {}).get("error")
+        want = str(cause) if cause else first["msg"][:1].lower() + first["msg"][1:]
+        raise self.fault(at, shown(first["input"]), want) from None
+
+
+def shown(value: object) -> str:
+    """A value in an error message, not longer than a line."""
+    text = repr(value)
+    return text if len(text) <= 120 else text[:117] + "..."
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """What was wanted in place of a misspelt word: the nearest known one first, then all.
+
+    Examples
+    --------
+    >>> nearest("polices", ["name", "policies"])
+    "'policies' perhaps, or one of name, policies"
+    """
+    choices = list(known)
+    close = difflib.get_close_matches(word, choices, n=1, cutoff=0.6)
+    listed = f"one of {', '.join(choices)}" if len(choices) > 1 else ", ".join(choices)
+    return f"{close[0]!r} perhaps, or {listed}" if close else listed
+
+
+def dotted(location: Sequence[str | int]) -> str:
+    """A location as people write it.
+
+    Examples
+    --------
+    >>> dotted(("workloads", 0, "trace"))
+    'workloads[0].trace'
+    """
+    text = ""
+    for part in location:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
+    return text
+
+
+def line_of(text: str, location: Location) -> int | None:
+    """The line of a key in a TOML text, from 1, or of the nearest key or table above it; ``None``: not found.
+
+    Keys are found by how a person writes them: a table header or a key at the start of a line.
+    """
+    best, best_length = None, 0
+    table: Location = ()
+    counts: dict[Location, int] = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        if header := _HEADER.fullmatch(line):
+            table = _absolute(_parts(header[2]), counts)
+            if header[1] == "[[":
+                counts[table] = counts.get(table, -1) + 1
+                table = (*table, counts[table])
+            found = table
+        elif key := _KEY.match(line):
+            found = (*table, *_parts(key[1]))
+        else:
+            continue
+        if len(found) > best_length and location[: len(found)] == found:
+            best, best_length = number, len(found)
+    return best
+
+
+def _parts(key: str) -> Location:
+    return tuple(part.strip("\"'") for part in _PART.findall(key))
+
+
+def _absolute(parts: Location, counts: Mapping[Location, int]) -> Location:
+    """The parts of a header with the numbers of the array items that it continues put in."""
+    found: Location = ()
+    for place, part in enumerate(parts):
+        found = (*found, part)
+        if place < len(parts) - 1 and found in counts:
+            found = (*found, counts[found])
+    return found

@@ -1,0 +1,134 @@
+"""A study file: what to run, checked key by key before anything runs. ``docs/study-files.md`` describes every key."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
+
+from unrack.sim.kernel import Ties
+from unrack.units import time_us
+
+
+def _time(value: object) -> object:
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        raise ValueError("a time: seconds, or text such as '2 h'")
+    return time_us(value)
+
+
+TimeUs = Annotated[int, BeforeValidator(_time)]
+
+
+class Strict(BaseModel):
+    """A table in which an unknown key is an error."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class WorkloadTable(Strict):
+    """A ``[[workloads]]`` table: a trace or a generator, and filters."""
+
+    name: str | None = Field(default=None, min_length=1)
+    trace: str | None = None
+    format: str | None = None
+    options: dict[str, Any] = Field(default_factory=dict)
+    generate: dict[str, Any] | None = None
+    window: tuple[TimeUs, TimeUs] | None = None
+    scale_load: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    first: int | None = Field(default=None, ge=1)
+    rebase: bool = False
+
+    @model_validator(mode="after")
+    def _one_source(self) -> WorkloadTable:
+        if (self.trace is None) == (self.generate is None):
+            raise ValueError("either trace or generate")
+        if self.generate is not None and (self.format is not None or self.options):
+            raise ValueError("format and options only beside a trace")
+        if self.window is not None and self.window[0] >= self.window[1]:
+            raise ValueError("a window that ends after it starts")
+        return self
+
+
+class MeasureTable(Strict):
+    """The ``[measure]`` table: the window of the metrics."""
+
+    start: TimeUs = Field(default=0, alias="from")
+    end: TimeUs = Field(alias="to")
+
+    @model_validator(mode="after")
+    def _forwards(self) -> MeasureTable:
+        if self.start >= self.end:
+            raise ValueError("a 'to' after 'from'")
+        return self
+
+
+class FaultTable(Strict):
+    """A ``[[faults]]`` table: a domain that goes down once."""
+
+    domain: str
+    at: TimeUs
+    repair_after: TimeUs
+
+    @field_validator("repair_after")
+    @classmethod
+    def _some_time(cls, value: int) -> int:
+        if value < 1:
+            raise ValueError("a time above 0")
+        return value
+
+
+class RandomFaultsTable(Strict):
+    """The ``[random_faults]`` table: independent failures of single nodes, drawn anew for each seed."""
+
+    mtbf: TimeUs
+    mttr: TimeUs
+
+    @field_validator("mtbf", "mttr")
+    @classmethod
+    def _some_time(cls, value: int) -> int:
+        if value < 1:
+            raise ValueError("a time above 0")
+        return value
+
+
+class StudyTable(Strict):
+    """A whole study file."""
+
+    name: str | None = Field(default=None, min_length=1)
+    question: str = ""
+    clusters: list[dict[str, Any]] = Field(min_length=1)
+    workloads: list[WorkloadTable] = Field(min_length=1)
+    policies: list[str | dict[str, Any]] = Field(min_length=1)
+    seeds: list[Annotated[int, Field(ge=0, lt=2**63)]] = Field(default=[0], min_length=1)
+    ties: Ties = Ties.TOGETHER
+    measure: MeasureTable | None = None
+    faults: list[FaultTable] = Field(default_factory=list)
+    random_faults: RandomFaultsTable | None = None
+    sweep: dict[str, list[Any]] = Field(default_factory=dict)
+
+    @field_validator("seeds", mode="before")
+    @classmethod
+    def _count_of_seeds(cls, value: object) -> object:
+        if isinstance(value, int) and not isinstance(value, bool):
+            if not 1 <= value <= 100_000:
+                raise ValueError("a list of seeds, or how many (1 to 100000)")
+            return list(range(value))
+        return value
+
+    @field_validator("seeds")
+    @classmethod
+    def _different_seeds(cls, value: list[int]) -> list[int]:
+        if len(set(value)) != len(value):
+            raise ValueError("every seed once")
+        return value
+
+    @field_validator("sweep")
+    @classmethod
+    def _some_values(cls, value: Mapping[str, list[Any]]) -> Mapping[str, list[Any]]:
+        for key, values in value.items():
+            if not values:
+                raise ValueError(f"at least one value for {key!r}")
+            if key.split(".")[0] in ("sweep", "seeds", "name", "question"):
+                raise ValueError(f"a key that changes a run, not {key!r}")
+        return value

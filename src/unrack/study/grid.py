@@ -1,0 +1,218 @@
+"""From a study file to its runs: clusters × workloads × policies × seeds × swept values."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import Any
+
+from unrack.cluster.spec import Cluster
+from unrack.core import check_needs
+from unrack.errors import ClusterError, PolicyError
+from unrack.sim.fault import Fault, random_faults
+from unrack.study.document import Document
+from unrack.study.file import StudyTable, WorkloadTable
+from unrack.study.inputs import PolicySpec, make_cluster, make_policy_spec, make_workload, policy_from_file
+from unrack.study.sweep import combinations
+from unrack.workload.job import Workload
+
+Range = tuple[int, int]
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """One run of a study.
+
+    Attributes
+    ----------
+    id
+        Its folder: readable names and a hash of everything that determines the result.
+    workload_digest
+        SHA-256 of the workload's content.
+    parameters
+        The swept values it was made with.
+    window_us
+        The window of the metrics, or ``None``.
+    """
+
+    id: str
+    cluster: Cluster
+    workload: Workload
+    workload_digest: str
+    policy: PolicySpec
+    seed: int
+    ties: str
+    faults: tuple[Fault, ...]
+    window_us: Range | None
+    parameters: Mapping[str, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Study:
+    """A study that can be run.
+
+    Attributes
+    ----------
+    name, question
+        As written.
+    runs
+        In the order of the report: swept values, clusters, workloads, policies, seeds.
+    resolved
+        The study as a table in which everything is said.
+    """
+
+    name: str
+    question: str
+    runs: tuple[Run, ...]
+    resolved: Mapping[str, Any]
+
+
+def load_study(
+    path: str, *, seed: int | None = None, policies: Sequence[str] = (), document: Document | None = None
+) -> Study:
+    """Read a study and load everything it names.
+
+    Parameters
+    ----------
+    path
+        The study file.
+    seed
+        Takes the place of the study's seeds.
+    policies
+        Further policies: names, names with parameters, or ``FILE.py:NAME``.
+    document
+        A study that is not in a file.
+
+    Raises
+    ------
+    StudyError, PolicyError
+        Something in it cannot be run.
+    """
+    document = document or Document.read(path)
+    whole = document.validated(StudyTable, document.table)
+    name = whole.name or re.sub(r"\.toml$", "", path.replace("\\", "/").rsplit("/", 1)[-1]) or "study"
+    seeds = whole.seeds if seed is None else [seed]
+    added = [policy_from_file(text, None, document) if ".py:" in text else make_policy_spec(text, document, -1)
+             for text in policies]  # fmt: skip
+    workloads: dict[str, tuple[Workload, str]] = {}
+    runs: list[Run] = []
+    for parameters, table in combinations(document.table, document):
+        variant = document.validated(StudyTable, table)
+        runs.extend(_runs(variant, document, seeds, added, parameters, workloads))
+    seen: dict[str, Run] = {}
+    for run in runs:
+        if run.id in seen:
+            got = f"the same run twice ({run.cluster.name}, {run.workload.name}, {run.policy.label})"
+            raise document.fault((), got, "clusters, workloads, policies and swept values that all differ")
+        seen[run.id] = run
+    resolved = _resolved(name, whole, seeds, document.table, added, runs)
+    return Study(name, whole.question, tuple(runs), resolved)
+
+
+def _runs(
+    table: StudyTable,
+    document: Document,
+    seeds: Sequence[int],
+    added: Sequence[PolicySpec],
+    parameters: Mapping[str, Any],
+    loaded: dict[str, tuple[Workload, str]],
+) -> list[Run]:
+    clusters = [make_cluster(entry, document, i) for i, entry in enumerate(table.clusters)]
+    specs = [*(make_policy_spec(entry, document, i) for i, entry in enumerate(table.policies)), *added]
+    _different([cluster.name for cluster in clusters], "clusters", document)
+    _different([spec.label for spec in specs], "policies", document)
+    window = None if table.measure is None else (table.measure.start, table.measure.end)
+    fixed = tuple(Fault(fault.domain, fault.at, fault.repair_after) for fault in table.faults)
+    for cluster in clusters:
+        for i, fault in enumerate(fixed):
+            try:
+                cluster.domain(fault.domain)
+            except ClusterError as error:
+                raise document.within(("faults", i, "domain"), error) from None
+    identities = {spec.label: spec.identity() for spec in specs}
+    by_seed = {seed: [_workload(entry, document, i, seed, loaded) for i, entry in enumerate(table.workloads)]
+               for seed in seeds}  # fmt: skip
+    _different([workload.name for workload, _ in by_seed[seeds[0]]], "workloads", document)
+    runs = []
+    for cluster in clusters:
+        for w in range(len(table.workloads)):
+            for p, spec in enumerate(specs):
+                for seed in seeds:
+                    workload, digest = by_seed[seed][w]
+                    try:
+                        check_needs(spec.make(), workload.jobs)
+                    except PolicyError as error:
+                        raise document.within(("policies", p), error) from None
+                    faults = fixed + _drawn(table, cluster, workload, seed)
+                    identity = [cluster.digest(), digest, identities[spec.label], spec.label, seed, str(table.ties),
+                                faults, window, version("unrack"), cluster.name, workload.name, dict(parameters)]  # fmt: skip
+                    code = hashlib.sha256(json.dumps(identity, sort_keys=True, default=str).encode()).hexdigest()[:8]
+                    label = "--".join(slug(part) for part in (cluster.name, workload.name, spec.label))
+                    runs.append(Run(f"{label}--s{seed}-{code}", cluster, workload, digest, spec, seed, str(table.ties),
+                                    faults, window, dict(parameters)))  # fmt: skip
+    return runs
+
+
+def _workload(
+    table: WorkloadTable, document: Document, index: int, seed: int, loaded: dict[str, tuple[Workload, str]]
+) -> tuple[Workload, str]:
+    """Each trace is read once, each generator runs once a seed."""
+    key = json.dumps([table.model_dump(mode="json"), index, seed if table.generate is not None else None])
+    if key not in loaded:
+        workload = make_workload(table, document, index, seed)
+        loaded[key] = (workload, workload.jobs.digest())
+    return loaded[key]
+
+
+def _drawn(table: StudyTable, cluster: Cluster, workload: Workload, seed: int) -> tuple[Fault, ...]:
+    """Random faults up to twice the time of the last submission plus a day: later ones hardly matter."""
+    if table.random_faults is None:
+        return ()
+    until = 2 * int(workload.jobs.submit_us[-1]) + 86_400_000_000
+    return random_faults(cluster, table.random_faults.mtbf, table.random_faults.mttr, until, seed)
+
+
+def _different(names: Sequence[str], key: str, document: Document) -> None:
+    for i, name in enumerate(names):
+        if name in names[:i]:
+            raise document.fault((key, i), f"a second {name!r}", "a different name (or label) for each")
+
+
+def slug(text: str) -> str:
+    """A name as part of a folder's name.
+
+    Examples
+    --------
+    >>> slug("easy(order=sjf)")
+    'easy-order-sjf'
+    """
+    return re.sub(r"[^A-Za-z0-9]+", "-", text).strip("-")[:48] or "x"
+
+
+def _resolved(
+    name: str,
+    table: StudyTable,
+    seeds: Sequence[int],
+    written: Mapping[str, Any],
+    added: Sequence[PolicySpec],
+    runs: Sequence[Run],
+) -> dict[str, Any]:
+    """The study as a table that can be run again, with every default said."""
+    if table.sweep:
+        policies = [*written["policies"], *(spec.written() for spec in added)]
+    else:
+        policies = list({run.policy.label: run.policy.written() for run in runs}.values())
+    return {
+        "name": name,
+        "question": table.question,
+        "ties": str(table.ties),
+        "seeds": list(seeds),
+        "policies": policies,
+        **{key: written[key] for key in ("measure", "faults", "random_faults", "sweep") if key in written},
+        "clusters": list(written["clusters"]),
+        "workloads": list(written["workloads"]),
+    }

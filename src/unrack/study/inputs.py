@@ -1,0 +1,183 @@
+"""The inputs of a study, loaded and checked before the first run: clusters, workloads, policies."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from unrack.cluster.presets import PRESETS
+from unrack.cluster.spec import Cluster
+from unrack.errors import ClusterError, InputError, PolicyError
+from unrack.policy.contract import Policy
+from unrack.policy.file import load_policy, source_digest
+from unrack.policy.table import POLICIES, canonical, make_policy, split_policy
+from unrack.study.document import Document, nearest
+from unrack.study.file import WorkloadTable
+from unrack.workload import filters
+from unrack.workload.generator import generate
+from unrack.workload.job import Workload
+from unrack.workload.readers import read_trace
+
+
+@dataclass(frozen=True)
+class PolicySpec:
+    """How to make a policy, also in another process.
+
+    Attributes
+    ----------
+    name, parameters
+        Of a built-in policy; or
+    file
+        ``FILE.py:NAME``, with the path as found.
+    label
+        What reports call it.
+    """
+
+    label: str
+    name: str = ""
+    parameters: tuple[tuple[str, Any], ...] = ()
+    file: str = ""
+
+    def make(self) -> Policy[Any]:
+        """The policy.
+
+        Raises
+        ------
+        PolicyError
+            It cannot be made.
+        """
+        return load_policy(self.file) if self.file else make_policy(self.name, dict(self.parameters), self.label)
+
+    def written(self) -> dict[str, Any]:
+        """As a table of a study file; a file by its name only."""
+        if self.file:
+            path, _, name = self.file.rpartition(":")
+            return {"file": f"{Path(path).name}:{name}", "label": self.label}
+        return {"name": self.name, **dict(self.parameters), "label": self.label}
+
+    def identity(self) -> str:
+        """A text that differs where decisions may differ."""
+        made = canonical(self.make())
+        return f"{made} from {source_digest(self.file)}" if self.file else made
+
+
+def make_cluster(table: Mapping[str, Any], document: Document, index: int) -> Cluster:
+    """The cluster of a ``[[clusters]]`` table: ``preset``, ``file``, or the keys of a cluster file.
+
+    Raises
+    ------
+    StudyError
+        It cannot be made.
+    """
+    at = ("clusters", index)
+    sources = [key for key in ("preset", "file", "nodes") if key in table]
+    if len(sources) != 1:
+        raise document.fault(at, ", ".join(sources) or "none of them", "exactly one of preset, file, nodes")
+    source = sources[0]
+    try:
+        if source == "nodes":
+            return Cluster.from_dict({"name": f"cluster{index + 1}", **table}, "clusters")
+        if extra := sorted(set(table) - {source, "name"}):
+            raise document.fault((*at, extra[0]), "this key", f"only name beside {source}")
+        if source == "preset":
+            if table["preset"] not in PRESETS:
+                raise document.fault((*at, "preset"), repr(table["preset"]), nearest(str(table["preset"]), PRESETS))
+            content: dict[str, Any] = {"name": table["preset"], **PRESETS[table["preset"]].content}
+            return Cluster.from_dict({**content, **({"name": table["name"]} if "name" in table else {})}, "preset")
+        loaded = Cluster.load(_beside(str(table["file"]), document))
+    except ClusterError as error:
+        raise document.within(at, error) from None
+    if "name" in table:
+        from dataclasses import replace
+
+        loaded = replace(loaded, name=str(table["name"]))
+    return loaded
+
+
+def make_policy_spec(entry: str | Mapping[str, Any], document: Document, index: int) -> PolicySpec:
+    """The policy of an entry of ``policies``: text, or a table with ``name`` or ``file``.
+
+    Raises
+    ------
+    StudyError
+        It cannot be made.
+    """
+    at = ("policies", index)
+    try:
+        if isinstance(entry, str):
+            if entry.rpartition(":")[0].endswith(".py"):
+                return policy_from_file(entry, None, document)
+            name, parameters = split_policy(entry)
+            label: str | None = entry.strip() if parameters else name
+        else:
+            parameters = {key: value for key, value in entry.items() if key not in ("name", "label", "file")}
+            label = entry.get("label")
+            if label is not None and (not isinstance(label, str) or not label):
+                raise document.fault((*at, "label"), repr(label), "some text")
+            if ("name" in entry) == ("file" in entry):
+                raise document.fault(at, "both or neither of them", "either name or file")
+            if "file" in entry:
+                if parameters:
+                    raise document.fault((*at, next(iter(parameters))), "this key", "only label beside file")
+                return policy_from_file(str(entry["file"]), label, document)
+            name = str(entry["name"])
+        if name not in POLICIES:
+            raise document.fault(at, repr(name), nearest(name, POLICIES))
+        label = label or make_policy(name, parameters).name
+        spec = PolicySpec(label, name, tuple(parameters.items()))
+        spec.make()
+    except PolicyError as error:
+        raise document.within(at, error) from None
+    return spec
+
+
+def policy_from_file(spec: str, label: str | None, document: Document) -> PolicySpec:
+    """The policy of ``FILE.py:NAME``, looked for beside the study and in the working folder.
+
+    Raises
+    ------
+    PolicyError
+        It cannot be loaded.
+    """
+    path, colon, name = spec.rpartition(":")
+    found = f"{_beside(path, document)}{colon}{name}"
+    return PolicySpec(label or load_policy(found).name, file=found)
+
+
+def make_workload(table: WorkloadTable, document: Document, index: int, seed: int) -> Workload:
+    """The workload of a ``[[workloads]]`` table, filters applied.
+
+    Raises
+    ------
+    StudyError
+        It cannot be read or generated, or no job is left.
+    """
+    at = ("workloads", index)
+    try:
+        if table.generate is not None:
+            workload = generate(table.generate, seed)
+        else:
+            trace = str(table.trace)
+            workload = read_trace(_beside(trace, document), table.format, **table.options)
+        if table.window is not None:
+            workload = filters.window(workload, *table.window)
+        if table.first is not None:
+            workload = filters.first(workload, table.first)
+        if table.scale_load is not None:
+            workload = filters.scale_load(workload, table.scale_load)
+        if table.rebase:
+            workload = filters.rebase(workload)
+    except InputError as error:
+        raise document.within(at, error) from None
+    if len(workload) == 0:
+        raise document.fault(at, "no job left after reading and filtering", "at least one job")
+    return Workload(table.name, workload.jobs, workload.intake) if table.name else workload
+
+
+def _beside(path: str, document: Document) -> str:
+    """The path, beside the study file if it is there."""
+    if document.folder is not None and (document.folder / path).is_file():
+        return str(document.folder / path)
+    return path

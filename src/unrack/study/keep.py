@@ -1,0 +1,115 @@
+"""What a finished run and a finished study leave on disk. Nothing in it depends on where or when it was run."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import shutil
+from collections.abc import Sequence
+from dataclasses import asdict
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import tomli_w
+
+from unrack.metric.table import METRICS
+from unrack.policy.table import canonical
+from unrack.sim.simulate import Result
+from unrack.study.grid import Run, Study
+
+FRAMES = ("jobs", "usage", "placements")
+
+
+def is_kept(directory: Path, run: Run) -> bool:
+    """Whether the run was finished before."""
+    return (directory / "runs" / run.id / "run.json").is_file()
+
+
+def keep_run(directory: Path, run: Run, result: Result) -> None:
+    """Write a finished run; the folder appears whole or not at all."""
+    runs = directory / "runs"
+    target, building = runs / run.id, runs / f".{run.id}.{os.getpid()}"
+    shutil.rmtree(building, ignore_errors=True)
+    building.mkdir(parents=True)
+    for name in FRAMES:
+        getattr(result, name).write_parquet(building / f"{name}.parquet", compression="zstd")
+    (building / "run.json").write_text(json.dumps(description(run, result), indent=1, ensure_ascii=False) + "\n")
+    shutil.rmtree(target, ignore_errors=True)
+    building.replace(target)
+
+
+def description(run: Run, result: Result) -> dict[str, Any]:
+    """The content of ``run.json``."""
+    cluster = run.cluster
+    classes = [
+        {
+            "name": name,
+            "nodes": int((cluster.node_class == i).sum()),
+            "cores": int(cluster.cores[cluster.node_class == i][0]),
+            "memory_mb": None if cluster.total_mb is None else int(cluster.memory_mb[cluster.node_class == i][0]),
+        }
+        for i, name in enumerate(cluster.class_names)
+    ]
+    return {
+        "id": run.id,
+        "cluster": {
+            "name": cluster.name,
+            "nodes": len(cluster),
+            "cores": cluster.total_cores,
+            "memory_mb": cluster.total_mb,
+            "classes": classes,
+            "racks": len(cluster.rack_names),
+            "digest": cluster.digest(),
+        },
+        "workload": {"name": run.workload.name, "digest": run.workload_digest, "intake": asdict(run.workload.intake)},
+        "policy": canonical(run.policy.make()),
+        "policy_label": run.policy.label,
+        "policy_table": run.policy.written(),
+        "seed": run.seed,
+        "ties": run.ties,
+        "faults": [list(fault) for fault in run.faults],
+        "window_us": list(run.window_us) if run.window_us else None,
+        "parameters": dict(run.parameters),
+        "metrics": result.metrics,
+        "unrack": version("unrack"),
+    }
+
+
+def summary(directory: Path, runs: Sequence[Run]) -> list[dict[str, Any]]:
+    """One row a run: what it was, and every metric."""
+    rows = []
+    for run in runs:
+        kept = json.loads((directory / "runs" / run.id / "run.json").read_text())
+        row: dict[str, Any] = {
+            "run": run.id,
+            "cluster": run.cluster.name,
+            "workload": run.workload.name,
+            "policy": run.policy.label,
+            "seed": run.seed,
+        }
+        row.update(run.parameters)
+        row.update({name: kept["metrics"].get(name) for name in METRICS})
+        rows.append(row)
+    return rows
+
+
+def keep_study(directory: Path, study: Study) -> list[dict[str, Any]]:
+    """Write ``summary.csv`` and ``study.toml``; returns the rows of the summary."""
+    rows = summary(directory, study.runs)
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    (directory / "summary.csv").write_text(text.getvalue())
+    workloads = {run.workload_digest: run.workload for run in study.runs}
+    lines = [
+        f"# Resolved by unrack {version('unrack')}: {len(study.runs)} runs. Workloads by content (SHA-256):",
+        *(f"#   {workload.name}: {len(workload)} jobs, {digest}" for digest, workload in workloads.items()),
+    ]
+    (directory / "study.toml").write_text(
+        "\n".join(lines) + "\n\n" + tomli_w.dumps(study.resolved, multiline_strings=True)
+    )
+    return rows

@@ -1,0 +1,198 @@
+"""Run a study: in this process or over several, keeping what is finished."""
+
+from __future__ import annotations
+
+import multiprocessing
+import pickle
+import shutil
+import signal
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from unrack.errors import RunError, UnrackError
+from unrack.sim.simulate import simulate
+from unrack.study.grid import Run, Study
+from unrack.study.keep import is_kept, keep_run, keep_study
+
+Told = Callable[["Progress"], None]
+
+
+class Progress(NamedTuple):
+    """How far a study is: runs and jobs done, of how many; ``kept`` runs were finished before."""
+
+    runs_done: int
+    runs: int
+    jobs_done: int
+    jobs: int
+    kept: int
+
+
+class Failure(NamedTuple):
+    """A run that failed, and why."""
+
+    run: Run
+    error: str
+
+
+def run_study(study: Study, directory: Path, *, jobs: int = 1, told: Told | None = None) -> list[dict[str, Any]]:
+    """Run what is not finished yet, then write the summary.
+
+    Parameters
+    ----------
+    study
+        What to run.
+    directory
+        Where to; made if it is not there.
+    jobs
+        How many processes; 1: this one.
+    told
+        Told of progress, a few times a second at most while something runs.
+
+    Returns
+    -------
+    list of dict
+        The rows of ``summary.csv``.
+
+    Raises
+    ------
+    RunError
+        A run failed; the others were finished and kept.
+    KeyboardInterrupt
+        Interrupted; what was finished is kept.
+    """
+    (directory / "runs").mkdir(parents=True, exist_ok=True)
+    left = [run for run in study.runs if not is_kept(directory, run)]
+    board = _Board(study.runs, left, told)
+    board.tell()
+    if jobs <= 1 or len(left) <= 1:
+        failures = _run_here(left, directory, board)
+    else:
+        failures = _run_in_processes(left, directory, min(jobs, len(left)), board)
+    if failures:
+        lines = "\n".join(f"  {failure.run.id}: {failure.error}" for failure in failures)
+        raise RunError(f"{len(failures)} of {len(study.runs)} runs failed (the others are kept):\n{lines}")
+    return keep_study(directory, study)
+
+
+class _Board:
+    """Adds up progress."""
+
+    def __init__(self, runs: Sequence[Run], left: Sequence[Run], told: Told | None) -> None:
+        self.told = told
+        self.kept = len(runs) - len(left)
+        self.sizes = [len(run.workload) for run in left]
+        self.done = [0] * len(left)
+        self.finished = 0
+
+    def tell(self) -> None:
+        """Pass on where things are."""
+        if self.told is not None:
+            total = len(self.sizes) + self.kept
+            self.told(Progress(self.finished + self.kept, total, sum(self.done), sum(self.sizes), self.kept))
+
+
+def _run_here(left: Sequence[Run], directory: Path, board: _Board) -> list[Failure]:
+    failures = []
+    for i, run in enumerate(left):
+
+        def progress(done: int, _: int, i: int = i) -> None:
+            board.done[i] = done
+            board.tell()
+
+        try:
+            one_run(run, directory, progress)
+        except UnrackError as error:
+            failures.append(Failure(run, str(error)))
+        board.done[i] = board.sizes[i]
+        board.finished += 1
+        board.tell()
+    return failures
+
+
+def one_run(run: Run, directory: Path, progress: Callable[[int, int], None] | None = None) -> None:
+    """Simulate one run and keep it."""
+    result = simulate(
+        run.cluster,
+        run.workload,
+        run.policy.make(),
+        seed=run.seed,
+        ties=run.ties,
+        faults=run.faults,
+        window_us=run.window_us,
+        progress=progress,
+    )
+    keep_run(directory, run, result)
+
+
+# --- over processes ---------------------------------------------------------------------------------------------
+
+
+def _run_in_processes(left: Sequence[Run], directory: Path, jobs: int, board: _Board) -> list[Failure]:
+    """Workers are fresh processes; each workload goes to them once, through a file."""
+    context = multiprocessing.get_context("spawn")
+    counters = context.Array("q", len(left), lock=False)
+    folder = directory / ".workloads"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    failures: list[Failure] = []
+    pool = ProcessPoolExecutor(jobs, context, _begin_worker, (str(folder), counters))
+    try:
+        for run in left:
+            path = folder / run.workload_digest
+            if not path.exists():
+                path.write_bytes(pickle.dumps(run.workload.jobs, protocol=5))
+        futures: dict[Future[None], int] = {}
+        for i, run in enumerate(left):
+            slim = replace(run, workload=replace(run.workload, jobs=None))  # type: ignore[arg-type]  # put back there
+            futures[pool.submit(_work, slim, directory, i)] = i
+        waiting = set(futures)
+        while waiting:
+            ended, waiting = wait(waiting, timeout=0.25, return_when=FIRST_COMPLETED)
+            for future in ended:
+                i = futures[future]
+                error = future.exception()
+                if isinstance(error, BrokenProcessPool):
+                    raise RunError("a worker process was killed (out of memory?); finished runs are kept") from error
+                if error is not None:
+                    failures.append(Failure(left[i], f"{error}" if isinstance(error, UnrackError) else repr(error)))
+                counters[i] = board.sizes[i]
+                board.finished += 1
+            board.done = list(counters)
+            board.tell()
+    except BaseException:
+        for process in list((pool._processes or {}).values()):
+            process.terminate()
+        pool.shutdown(wait=True, cancel_futures=True)
+        raise
+    else:
+        pool.shutdown()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        for building in (directory / "runs").glob(".*"):
+            shutil.rmtree(building, ignore_errors=True)
+    return sorted(failures, key=lambda failure: failure.run.id)
+
+
+_worker: dict[str, Any] = {}
+"""What a worker process was given when it began; empty in any other process."""
+
+
+def _begin_worker(folder: str, counters: Any) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
+    _worker.update(folder=folder, counters=counters, digest=None, table=None)
+
+
+def _work(run: Run, directory: Path, index: int) -> None:
+    if _worker["digest"] != run.workload_digest:
+        _worker["table"] = pickle.loads((Path(_worker["folder"]) / run.workload_digest).read_bytes())
+        _worker["digest"] = run.workload_digest
+    counters = _worker["counters"]
+
+    def progress(done: int, _: int) -> None:
+        counters[index] = done
+
+    one_run(replace(run, workload=replace(run.workload, jobs=_worker["table"])), directory, progress)

@@ -1,0 +1,154 @@
+"""Random variables for synthetic workloads, as a study file writes them: a number, or ``{kind = "...", ...}``."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, FiniteFloat, model_validator
+
+Floats = NDArray[np.float64]
+Amount = Annotated[FiniteFloat, Field(ge=0, le=1e15)]
+Positive = Annotated[FiniteFloat, Field(gt=0, le=1e15)]
+
+
+class Strict(BaseModel):
+    """A model that refuses keys it does not know and does not change."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Constant(Strict):
+    """Always ``value``; a plain number means the same."""
+
+    kind: Literal["constant"]
+    value: Amount
+
+    def draw(self, rng: np.random.Generator, count: int) -> Floats:
+        """``float64[count]``; draws nothing from the generator."""
+        return np.full(count, self.value)
+
+
+class _Range(Strict):
+    min: Amount
+    max: Amount
+
+    @model_validator(mode="after")
+    def _ordered(self) -> _Range:
+        if self.min > self.max:
+            raise ValueError(f"min {self.min:g} is above max {self.max:g}")
+        return self
+
+
+class Uniform(_Range):
+    """Between ``min`` and ``max``, all alike."""
+
+    kind: Literal["uniform"]
+
+    def draw(self, rng: np.random.Generator, count: int) -> Floats:
+        """``float64[count]``."""
+        return rng.uniform(self.min, self.max, count)
+
+
+class LogUniform(_Range):
+    """Between ``min`` (above 0) and ``max``, with a uniform logarithm."""
+
+    kind: Literal["log-uniform"]
+    min: Positive
+
+    def draw(self, rng: np.random.Generator, count: int) -> Floats:
+        """``float64[count]``."""
+        return np.exp(rng.uniform(math.log(self.min), math.log(self.max), count))
+
+
+class PowerOfTwo(_Range):
+    """The powers of two from ``min`` to ``max``, all alike."""
+
+    kind: Literal["power-of-two"]
+    min: Annotated[FiniteFloat, Field(ge=1, le=1e15)] = 1
+
+    @model_validator(mode="after")
+    def _holds_one(self) -> PowerOfTwo:
+        if math.ceil(math.log2(self.min)) > math.floor(math.log2(self.max)):
+            raise ValueError(f"there is no power of two from {self.min:g} to {self.max:g}")
+        return self
+
+    def draw(self, rng: np.random.Generator, count: int) -> Floats:
+        """``float64[count]``."""
+        low, high = math.ceil(math.log2(self.min)), math.floor(math.log2(self.max))
+        return np.exp2(rng.integers(low, high + 1, count).astype(np.float64))
+
+
+class _Bounded(Strict):
+    min: Amount = 0
+    max: Amount = 1e15
+
+    def _bounded(self, values: Floats) -> Floats:
+        return np.clip(values, self.min, self.max)
+
+
+class Exponential(_Bounded):
+    """With this ``mean``; values outside ``min`` and ``max`` are moved to them."""
+
+    kind: Literal["exponential"]
+    mean: Positive
+
+    def draw(self, rng: np.random.Generator, count: int) -> Floats:
+        """``float64[count]``."""
+        return self._bounded(rng.exponential(self.mean, count))
+
+
+class LogNormal(_Bounded):
+    """With this ``median``, ``sigma`` of the logarithm; values outside ``min`` and ``max`` are moved to them."""
+
+    kind: Literal["lognormal"]
+    median: Positive
+    sigma: Annotated[FiniteFloat, Field(ge=0, le=20)]
+
+    def draw(self, rng: np.random.Generator, count: int) -> Floats:
+        """``float64[count]``."""
+        return self._bounded(self.median * np.exp(self.sigma * rng.standard_normal(count)))
+
+
+class Choice(Strict):
+    """One of ``values``, with ``weights`` (default: all alike)."""
+
+    kind: Literal["choice"]
+    values: Annotated[list[Amount], Field(min_length=1)]
+    weights: list[Amount] | None = None
+
+    @model_validator(mode="after")
+    def _weighted(self) -> Choice:
+        if self.weights is not None and len(self.weights) != len(self.values):
+            raise ValueError(f"{len(self.weights)} weights for {len(self.values)} values")
+        if self.weights is not None and sum(self.weights) <= 0:
+            raise ValueError("all weights are 0")
+        return self
+
+    def draw(self, rng: np.random.Generator, count: int) -> Floats:
+        """``float64[count]``."""
+        weights = np.ones(len(self.values)) if self.weights is None else np.array(self.weights)
+        return np.array(self.values)[pick(rng, weights, count)]
+
+
+def pick(rng: np.random.Generator, weights: Floats, count: int) -> NDArray[np.int64]:
+    """``int64[count]``: indices into ``weights``, drawn in proportion to them."""
+    edges = np.cumsum(weights)
+    return np.searchsorted(edges / edges[-1], rng.random(count), side="right").clip(max=len(weights) - 1)
+
+
+def _number_is_constant(value: Any) -> Any:
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return {"kind": "constant", "value": value}
+    return value
+
+
+Distribution = Annotated[
+    Annotated[
+        Constant | Uniform | LogUniform | PowerOfTwo | Exponential | LogNormal | Choice, Field(discriminator="kind")
+    ],
+    BeforeValidator(_number_is_constant),
+]
+"""Any of the kinds; a plain number is a constant."""

@@ -1,0 +1,221 @@
+"""Parts of a workload, and workloads stretched in time; each filter leaves a record in ``Workload.intake``.
+
+``Intake.dropped`` counts the jobs left out and the header entry ``Filters`` holds one line for each filter applied.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from unrack.errors import InputError
+from unrack.units import LONGEST_US, SECOND_US, seconds_text, time_us
+from unrack.workload.job import JobTable, Workload
+
+
+def window(workload: Workload, start_us: int, end_us: int) -> Workload:
+    """Jobs submitted in [start, end), counted from the first submission; their times stay as they are.
+
+    Follow with :func:`rebase` to start the clock at 0.
+
+    Raises
+    ------
+    InputError
+        The window is empty.
+    """
+    if not 0 <= start_us < end_us:
+        raise InputError("filter window", f"{start_us} to {end_us} µs", "a start and a later end")
+    since = workload.jobs.submit_us - _first_us(workload.jobs)
+    words = f"window from {seconds_text(start_us / SECOND_US)} to {seconds_text(end_us / SECOND_US)}"
+    return _part(workload, (since >= start_us) & (since < end_us), "outside window", words)
+
+
+def first(workload: Workload, jobs: int) -> Workload:
+    """The first ``jobs`` jobs in order of (submission, id).
+
+    Raises
+    ------
+    InputError
+        The number is not 1 or more.
+    """
+    if isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1:
+        raise InputError("filter first", repr(jobs), "a number of jobs, 1 or more")
+    return _part(workload, np.arange(len(workload)) < jobs, "after the first", f"the first {jobs} jobs")
+
+
+def users(workload: Workload, names: Sequence[str | int]) -> Workload:
+    """The jobs of these users.
+
+    Raises
+    ------
+    InputError
+        No job is by one of them.
+    """
+    names = [names] if isinstance(names, (str, int)) else names
+    for name in names:
+        if str(name) not in workload.jobs.user_names:
+            known = ", ".join(workload.jobs.user_names[:20])
+            raise InputError("filter users", repr(name), f"users of {workload.name}: {known or 'none are known'}")
+    codes = [workload.jobs.user_names.index(str(name)) for name in names]
+    listed = ", ".join(map(str, names))
+    return _part(workload, np.isin(workload.jobs.user, codes), "other users", f"only users {listed}")
+
+
+def sizes(workload: Workload, fewest: int, most: int) -> Workload:
+    """Jobs of ``fewest`` to ``most`` cores in total, both included.
+
+    Raises
+    ------
+    InputError
+        The range is empty.
+    """
+    if not 1 <= fewest <= most:
+        raise InputError("filter sizes", f"{fewest} to {most}", "a number of cores and a larger one")
+    total = workload.jobs.tasks * workload.jobs.cores
+    return _part(workload, (total >= fewest) & (total <= most), "other sizes", f"only jobs of {fewest} to {most} cores")
+
+
+def scale_load(workload: Workload, factor: float) -> Workload:
+    """Divide the times between submissions by ``factor``: above 1 is more load. Deadlines move with submissions.
+
+    Raises
+    ------
+    InputError
+        The factor is not positive, or stretches the workload beyond 285 years.
+    """
+    if isinstance(factor, bool) or not isinstance(factor, (int, float)) or not (math.isfinite(factor) and factor > 0):
+        raise InputError("filter scale_load", repr(factor), "a factor above 0")
+    jobs = workload.jobs
+    begin = _first_us(jobs)
+    scaled = begin + np.rint((jobs.submit_us - begin) / factor)
+    if len(jobs) and scaled[-1] > LONGEST_US:
+        raise InputError("filter scale_load", repr(factor), "a factor that keeps submissions within 285 years")
+    return _moved(workload, scaled.astype(np.int64), "arrivals scaled", f"load scaled by {factor:g}")
+
+
+def rebase(workload: Workload, start_us: int = 0) -> Workload:
+    """Move all submissions and deadlines together so that the first submission is at ``start_us``.
+
+    Raises
+    ------
+    InputError
+        The start is negative.
+    """
+    if not 0 <= start_us <= LONGEST_US:
+        raise InputError("filter rebase", f"{start_us} µs", "a time from 0 to 285 years")
+    submit = workload.jobs.submit_us - _first_us(workload.jobs) + start_us
+    words = f"first submission moved to {seconds_text(start_us / SECOND_US)}"
+    return _moved(workload, submit, "times rebased", words)
+
+
+def _first_us(jobs: JobTable) -> int:
+    return int(jobs.submit_us[0]) if len(jobs) else 0
+
+
+def _part(workload: Workload, keep: NDArray[np.bool_], rule: str, words: str) -> Workload:
+    jobs = workload.jobs.take(keep)
+    left_out = len(workload) - len(jobs)
+    dropped = dict(workload.intake.dropped)
+    if left_out:
+        dropped[rule] = dropped.get(rule, 0) + left_out
+    return _recorded(workload, jobs, f"{words}: {len(jobs)} of {len(workload)} jobs kept", dropped=dropped)
+
+
+def _moved(workload: Workload, submit_us: NDArray[np.int64], rule: str, words: str) -> Workload:
+    jobs = workload.jobs
+    moved = int(np.count_nonzero(submit_us != jobs.submit_us))
+    deadline = np.where(jobs.deadline_us < 0, -1, np.maximum(jobs.deadline_us + submit_us - jobs.submit_us, 0))
+    order = pl.DataFrame({"submit": submit_us, "id": jobs.ids}).select(
+        pl.arg_sort_by("submit", "id", maintain_order=True).cast(pl.Int64)
+    )
+    jobs = replace(jobs, submit_us=submit_us, deadline_us=deadline).take(order.to_series().to_numpy())
+    changed = dict(workload.intake.changed)
+    if moved:
+        changed[rule] = changed.get(rule, 0) + moved
+    return _recorded(workload, jobs, words, changed=changed)
+
+
+def _recorded(
+    workload: Workload,
+    jobs: JobTable,
+    words: str,
+    *,
+    dropped: Mapping[str, int] | None = None,
+    changed: Mapping[str, int] | None = None,
+) -> Workload:
+    header = dict(workload.intake.header)
+    header["Filters"] = f"{header['Filters']}\n{words}" if "Filters" in header else words
+    intake = replace(
+        workload.intake,
+        kept=len(jobs),
+        header=header,
+        dropped=workload.intake.dropped if dropped is None else dropped,
+        changed=workload.intake.changed if changed is None else changed,
+    )
+    return replace(workload, jobs=jobs, intake=intake)
+
+
+def _pair(name: str, value: Any) -> tuple[Any, Any]:
+    if not isinstance(value, (list, tuple)) or len(value) != 2:
+        raise InputError(f"filter {name}", repr(value), "a list of two: from and to")
+    return value[0], value[1]
+
+
+def _time(name: str, value: Any) -> int:
+    try:
+        return time_us(value)
+    except (ValueError, TypeError) as error:
+        raise InputError(f"filter {name}", repr(value), f"a time such as '7 d' ({error})") from None
+
+
+def _window(workload: Workload, value: Any) -> Workload:
+    start, end = _pair("window", value)
+    return window(workload, _time("window", start), _time("window", end))
+
+
+def _sizes(workload: Workload, value: Any) -> Workload:
+    fewest, most = _pair("sizes", value)
+    if not all(isinstance(bound, int) and not isinstance(bound, bool) for bound in (fewest, most)):
+        raise InputError("filter sizes", repr(value), "two whole numbers of cores")
+    return sizes(workload, fewest, most)
+
+
+def _users(workload: Workload, value: Any) -> Workload:
+    if not isinstance(value, (list, tuple)) or not all(isinstance(name, (str, int)) for name in value):
+        raise InputError("filter users", repr(value), "a list of users")
+    return users(workload, value)
+
+
+FILTERS: dict[str, Callable[[Workload, Any], Workload]] = {
+    "window": _window,
+    "users": _users,
+    "sizes": _sizes,
+    "first": first,
+    "scale_load": scale_load,
+    "rebase": lambda workload, value: rebase(workload, _time("rebase", value)),
+}
+"""Filter name → function of a workload and a value as study files give it: ``window = ["0 s", "7 d"]``,
+``users = [3, 4]``, ``sizes = [1, 64]``, ``first = 1000``, ``scale_load = 1.2``, ``rebase = 0``."""
+
+
+def filtered(workload: Workload, filters: Mapping[str, Any]) -> Workload:
+    """Apply filters by name, always in the order of :data:`FILTERS`, whatever the order given.
+
+    Raises
+    ------
+    InputError
+        There is no such filter, or its value is wrong.
+    """
+    for name in filters:
+        if name not in FILTERS:
+            raise InputError("filters", repr(name), f"one of {', '.join(FILTERS)}")
+    for name, apply in FILTERS.items():
+        if name in filters:
+            workload = apply(workload, filters[name])
+    return workload

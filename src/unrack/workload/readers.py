@@ -1,0 +1,90 @@
+"""All readers in a table, and the one function that picks among them."""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from unrack.errors import InputError
+from unrack.workload.job import Workload
+from unrack.workload.source import Source, load, sniff
+from unrack.workload.swf import read_swf
+from unrack.workload.table import read_table
+
+
+class Format(NamedTuple):
+    """One file format.
+
+    Attributes
+    ----------
+    reader
+        ``reader(path, **options) -> Workload``.
+    summary
+        One line for people.
+    offers
+        What files of this format can say: "memory", "request", "user", "app", "deadline", "priority", "devices".
+    options
+        Names of the reader's options, with their defaults.
+    """
+
+    reader: Callable[..., Workload]
+    summary: str
+    offers: frozenset[str]
+    options: dict[str, Any]
+
+
+def _format(reader: Callable[..., Workload], summary: str, offers: str, without: tuple[str, ...] = ()) -> Format:
+    parameters = list(inspect.signature(reader).parameters.values())[1:]
+    options = {parameter.name: parameter.default for parameter in parameters if parameter.name not in without}
+    return Format(reader, summary, frozenset(offers.split()), options)
+
+
+_ALL = "memory request user app deadline priority devices"
+FORMATS: dict[str, Format] = {
+    "swf": _format(read_swf, "Standard Workload Format of the Parallel Workloads Archive", "memory request user app"),
+    "csv": _format(read_table, "comma-separated values with any columns, mapped by name", _ALL),
+    "parquet": _format(read_table, "Parquet with any columns, mapped by name", _ALL, ("has_header", "separator")),
+}
+"""Format name → reader; all may be packed by gzip."""
+
+
+def read_trace(path: str | os.PathLike[str], format: str | None = None, **options: Any) -> Workload:  # noqa: A002 -- the public name
+    """Read a workload from a file.
+
+    Parameters
+    ----------
+    path
+        The file; ``~`` and environment variables are expanded, and a relative path is looked for in the working
+        folder, then in the folder ``$UNRACK_TRACES``.
+    format
+        A key of :data:`FORMATS`; by default found from the content.
+    options
+        The options of the format's reader: see :func:`unrack.workload.swf.read_swf` and
+        :func:`unrack.workload.table.read_table`.
+
+    Raises
+    ------
+    TraceError
+        The file cannot be read as that format; the error names the line and the field.
+    InputError
+        There is no such format or option, or an option has a value it cannot have.
+    """
+    if format is not None and format not in FORMATS:
+        raise InputError("format", repr(format), f"one of {', '.join(FORMATS)}")
+    source = load(path)
+    name = sniff(source) if format is None else format
+    check_content(source, name)
+    for option in options:
+        if option not in FORMATS[name].options:
+            valid = ", ".join(FORMATS[name].options)
+            raise InputError(f"{source.path}: option {option}", f"no option of {name}", f"one of {valid}")
+    return FORMATS[name].reader(source, **options)
+
+
+def check_content(source: Source, name: str) -> None:
+    """Refuse content that cannot be the format named: Parquet as text, or text as Parquet."""
+    is_parquet = source.data.startswith(b"PAR1")
+    if is_parquet != (name == "parquet"):
+        raise source.fault(None, "", "Parquet data" if is_parquet else "no Parquet data", f"the format {name}")

@@ -1,0 +1,43 @@
+"""Every rule by which a reader, filter or generator drops or changes a job, in one sentence each.
+
+The names are the keys of ``Intake.dropped`` and ``Intake.changed``; ``docs/file-formats.md``, ``unrack trace info`` and
+the reports print the sentences from here.
+"""
+
+from __future__ import annotations
+
+RULES: dict[str, str] = {
+    # dropped
+    "partial execution": "Lines with status 2, 3 or 4 are parts of a job that another line sums up; they are dropped.",
+    "submit missing": "A job without a submission time, or with a negative one, is dropped.",
+    "cancelled before start": "A job with status 5 and no run time, or with no run time and no processors, never ran; "
+    "it is dropped.",
+    "run missing": "A job without a run time, or with a negative one, is dropped.",
+    "size missing": "A job that gives neither requested nor allocated processors (or asks for 0 tasks or cores) is "
+    "dropped.",
+    # changed
+    "size from allocation": "Where the requested number of processors is missing, the allocated number is used.",
+    "request from run": "Where the requested time is missing or 0, the job is taken to have asked for its run time.",
+    "run cut at request": "A run longer than the requested time ends at the requested time, as batch systems kill it "
+    "there (overrun = truncate).",
+    "request raised to run": "A requested time shorter than the run is raised to the run time (overrun = extend).",
+    "run beyond request": "A run longer than the requested time is kept as it is (overrun = keep).",
+    "id missing": "A job without an id gets the number of its row among the jobs, counted from 1.",
+    "id repeated": "Jobs that share an id are all kept; their order in the file breaks ties.",
+    "out of order": "Jobs that do not follow their predecessor in order of (submission, id) are sorted into place.",
+    "dependency ignored": "The preceding job and the think time are not honoured: the job is submitted when the log "
+    "says it was.",
+    "extra fields": "What a line holds beyond its 18 fields is not read.",
+    "memory ignored": "The log gives memory, and it is not used unless the option memory says how.",
+    "size from node spec": "The node specification N:ppn=P gives N tasks of P cores in place of the number of "
+    "processors (node_spec = true).",
+    "size rounded up": "Processors that do not fill the last task of procs_per_task cores are rounded up to a whole "
+    "task.",
+    # filters
+    "outside window": "Jobs submitted outside the time window are left out.",
+    "after the first": "Jobs after the first n are left out.",
+    "other users": "Jobs of users that were not asked for are left out.",
+    "other sizes": "Jobs with fewer or more cores than asked for are left out.",
+    "arrivals scaled": "The times between submissions are divided by the load factor; run times stay.",
+    "times rebased": "All submissions are moved together so that the first is at the time asked for.",
+}

@@ -1,0 +1,145 @@
+"""Workloads in CSV or Parquet: any columns, mapped to ours by name.
+
+The rules for missing and odd values are those of :mod:`unrack.workload.rules`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from fractions import Fraction
+
+import polars as pl
+
+from unrack.errors import InputError
+from unrack.workload.intake import DEVICE, EXTRA, OVERRUN, Tally, workload
+from unrack.workload.job import Workload
+from unrack.workload.quantities import choice, memory_unit_mb, time_unit_us
+from unrack.workload.source import Locator, Source, load
+from unrack.workload.table_columns import COLUMNS, NAMES, TableColumns, typed
+from unrack.workload.table_text import csv_frame, parquet_frame
+
+_DEVICE_KEY = re.compile(r"[A-Za-z][\w-]*\.[A-Za-z]\w*")
+
+
+def read_table(
+    path: str | os.PathLike[str] | Source,
+    *,
+    columns: Mapping[str, str | int] | None = None,
+    defaults: Mapping[str, float | str] | None = None,
+    scale: Mapping[str, float] | None = None,
+    time_unit: str | float = "s",
+    memory_unit: str = "MB",
+    memory_per: str = "task",
+    overrun: str = "truncate",
+    has_header: bool | None = None,
+    separator: str | None = None,
+) -> Workload:
+    """Read jobs from a CSV (plain or gzip) or Parquet file.
+
+    Parameters
+    ----------
+    path
+        The file.
+    columns
+        Our name → the file's column, or its number from 1: ``id``, ``submit``, ``start``, ``end``, ``run``,
+        ``request``, ``deadline``, ``tasks``, ``cores`` (per task), ``memory``, ``priority``, ``user``, ``app``, or
+        ``KIND.QUANTITY`` for a device demand per task. Columns of the same name need no mapping. ``submit`` is needed,
+        and ``run``, or ``end`` with or without ``start``.
+    defaults
+        Our name → the value where the column or its entry is missing.
+    scale
+        Our name → a factor on the numbers of that column, such as ``{"cores": 0.01}`` for hundredths of a core.
+    time_unit
+        Unit of all times: us, ms, s, min, h, d, or a number of seconds. ISO timestamps are read as such.
+    memory_unit, memory_per
+        B, KB, MB, GB or TB; per ``"task"``, ``"core"`` or ``"job"``.
+    overrun
+        As in :func:`unrack.workload.swf.read_swf`.
+    has_header
+        Whether the first line of a CSV names the columns; by default it does unless a field in it is a number. Without
+        a header the columns are called column_1, column_2 …
+    separator
+        Between the fields of a CSV; by default found from the first line.
+
+    Raises
+    ------
+    TraceError
+        The file cannot be read, lacks a column, or holds something else than was mapped.
+    InputError
+        An option has a value it cannot have.
+    """
+    choice("overrun", overrun, OVERRUN)
+    choice("memory_per", memory_per, ("task", "core", "job"))
+    source = load(path)
+    if source.data.startswith(b"PAR1"):
+        kind, (frame, at) = "parquet", parquet_frame(source)
+    else:
+        kind, (frame, at) = "csv", csv_frame(source, has_header, separator)
+    table = TableColumns(
+        frame,
+        at,
+        _mapped(frame, columns or {}, at),
+        _checked("defaults", defaults or {}),
+        _factors(scale or {}),
+        time_unit_us(time_unit),
+        memory_unit_mb(memory_unit),
+        memory_per,
+    )
+    taken = set(table.columns.values())
+    rest = [_carried(frame[name]) for name in frame.columns if name not in taken]
+    ours = pl.DataFrame([*table.jobs(), *rest])
+    return workload(source, kind, frame.height, ours, Tally(), overrun, {})
+
+
+def _carried(values: pl.Series) -> pl.Series:
+    return (typed(values) if values.dtype == pl.String else values).alias(EXTRA + values.name)
+
+
+def _mapped(frame: pl.DataFrame, columns: Mapping[str, str | int], at: Locator) -> dict[str, str]:
+    """Our name → the file's column; same-named columns included."""
+    found = {name.removeprefix(DEVICE): name for name in frame.columns if _known(name.removeprefix(DEVICE))}
+    found = {ours: name for ours, name in found.items() if ours in COLUMNS or name.startswith(DEVICE)}
+    if not isinstance(columns, Mapping):
+        raise InputError("option columns", repr(columns), "a table of our names and the file's columns")
+    for ours, theirs in columns.items():
+        if not _known(ours):
+            raise InputError("option columns", repr(ours), f"one of {', '.join(COLUMNS)}, or KIND.QUANTITY")
+        name = theirs
+        if isinstance(theirs, int) and 1 <= theirs <= frame.width:
+            name = frame.columns[theirs - 1]
+        if not isinstance(name, str) or name not in frame.columns:
+            raise at.source.fault(None, f"column for {ours}", f"no column {theirs!r}", _one_of(frame))
+        found[ours] = name
+    if "submit" not in found:
+        raise at.source.fault(None, "column submit", "no such column", f"columns={{'submit': …}} with {_one_of(frame)}")
+    if "run" not in found and "end" not in found:
+        raise at.source.fault(None, "column run", "no such column", f"columns={{'run': …}} with {_one_of(frame)}")
+    return found
+
+
+def _known(name: object) -> bool:
+    return isinstance(name, str) and (name in COLUMNS or _DEVICE_KEY.fullmatch(name) is not None)
+
+
+def _one_of(frame: pl.DataFrame) -> str:
+    names = ", ".join(frame.columns[:30])
+    return f"one of {names}{', …' if frame.width > 30 else ''}"
+
+
+def _checked(option: str, values: Mapping[str, float | str]) -> dict[str, float | str]:
+    if not isinstance(values, Mapping):
+        raise InputError(f"option {option}", repr(values), "a table of our names and values")
+    for name in values:
+        if not _known(name):
+            raise InputError(f"option {option}", repr(name), f"one of {', '.join(COLUMNS)}, or KIND.QUANTITY")
+    return dict(values)
+
+
+def _factors(scale: Mapping[str, float]) -> dict[str, Fraction]:
+    checked = _checked("scale", scale)
+    for name, factor in checked.items():
+        if name in NAMES or isinstance(factor, (str, bool)) or not 1e-12 <= factor <= 1e12:
+            raise InputError(f"option scale.{name}", repr(factor), "a factor from 1e-12 to 1e12 on a number")
+    return {name: Fraction(str(factor)) for name, factor in checked.items()}

@@ -1,0 +1,21 @@
+"""Fixtures of all tests."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+settings.register_profile("quick", deadline=None, derandomize=True, database=None)
+settings.load_profile("quick")
+
+
+@pytest.fixture(scope="session")
+def data() -> Path:
+    """The folder of real logs; the test is skipped, saying so, where it is absent."""
+    path = Path(os.environ.get("UNRACK_DATA") or Path(__file__).parents[2] / "shared" / "data")
+    if not path.is_dir():
+        pytest.skip(f"real logs are not at {path}: set UNRACK_DATA to their folder")
+    return path
