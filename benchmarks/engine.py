@@ -81,7 +81,7 @@ def first_use() -> None:
     """Time a first simulation with no compiled kernels on disk, in a process of its own."""
     code = (
         "import unrack\n"
-        "w = unrack.generate({'jobs': 200, 'interval': '1 s', 'classes': [{'run': '60 s', 'tasks': 2}]}, seed=0)\n"
+        "w = unrack.generate({'jobs': 200, 'arrivals': {'gap_s': 1}, 'classes': [{'run_s': 60, 'tasks': 2}]}, seed=0)\n"
         "c = unrack.Cluster.homogeneous(nodes=20, cores=2)\n"
         "[unrack.simulate(c, w, p) for p in ('fcfs', 'easy', 'conservative', 'slurm')]\n"
     )

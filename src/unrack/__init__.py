@@ -1,7 +1,106 @@
 """Scheduling for disaggregated data centres: simulate, plan, run, reproduce.
 
 >>> import unrack
->>> workload = unrack.generate({"jobs": 50, "load": 0.9, "cores": 8}, seed=1)  # doctest: +SKIP
+>>> service = {"run_s": {"kind": "exponential", "mean": 60}}
+>>> workload = unrack.generate({"jobs": 50, "arrivals": {"load": 0.9, "cores": 8}, "classes": [service]}, seed=1)
 >>> cluster = unrack.Cluster.homogeneous(nodes=8, cores=1)
->>> result = unrack.simulate(cluster, workload, policy="easy")  # doctest: +SKIP
+>>> result = unrack.simulate(cluster, workload, policy="easy")
+>>> int(result.metrics["jobs_finished"])
+50
+
+Names are loaded when they are first used, so that ``import unrack`` costs little.
 """
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from unrack.cluster.spec import Cluster
+    from unrack.errors import ClusterError, InputError, PolicyError, RunError, StudyError, TraceError, UnrackError
+    from unrack.metric.table import Metric
+    from unrack.policy.table import Entry
+    from unrack.sim.fault import Fault, random_faults
+    from unrack.sim.simulate import Result, simulate
+    from unrack.workload.filters import filtered
+    from unrack.workload.generator import generate
+    from unrack.workload.job import Demand, Job, Workload
+    from unrack.workload.readers import read_trace
+    from unrack.workload.writers import write_trace
+
+__version__: str
+
+_HOMES = {
+    "Cluster": "cluster.spec",
+    "ClusterError": "errors",
+    "Demand": "workload.job",
+    "Fault": "sim.fault",
+    "InputError": "errors",
+    "Job": "workload.job",
+    "PolicyError": "errors",
+    "Result": "sim.simulate",
+    "RunError": "errors",
+    "StudyError": "errors",
+    "TraceError": "errors",
+    "UnrackError": "errors",
+    "Workload": "workload.job",
+    "filtered": "workload.filters",
+    "generate": "workload.generator",
+    "random_faults": "sim.fault",
+    "read_trace": "workload.readers",
+    "simulate": "sim.simulate",
+    "write_trace": "workload.writers",
+}
+
+__all__ = [
+    "Cluster",
+    "ClusterError",
+    "Demand",
+    "Fault",
+    "InputError",
+    "Job",
+    "PolicyError",
+    "Result",
+    "RunError",
+    "StudyError",
+    "TraceError",
+    "UnrackError",
+    "Workload",
+    "filtered",
+    "generate",
+    "metrics",
+    "policies",
+    "random_faults",
+    "read_trace",
+    "simulate",
+    "write_trace",
+]
+
+
+def metrics() -> dict[str, Metric]:
+    """Every metric: name → unit, which way is better, one line of words, formula."""
+    from unrack.metric.table import METRICS
+
+    return dict(METRICS)
+
+
+def policies() -> dict[str, Entry]:
+    """Every built-in policy: name → one line of words and its parameters."""
+    from unrack.policy.table import POLICIES
+
+    return dict(POLICIES)
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("unrack")
+    if name in _HOMES:
+        return getattr(import_module(f"unrack.{_HOMES[name]}"), name)
+    raise AttributeError(f"module 'unrack' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__"])

@@ -111,7 +111,7 @@ class Core:
             for decision in decisions:
                 if type(decision) is Start:
                     lease = decision.lease
-                    if state.conditions[lease.job] != QUEUED:
+                    if state.condition(lease.job) != QUEUED:
                         raise RefusedError(f"start job {lease.job}: it is not queued")
                     state.apply(lease, now + self._expected_us[lease.job])
                 else:
@@ -174,13 +174,13 @@ class Core:
         state = self.state
         if isinstance(decision, Resize):
             job = decision.lease.job
-            if state.conditions[job] != RUNNING:
+            if state.condition(job) != RUNNING:
                 raise RefusedError(f"resize job {job}: it is not running")
             state.apply(decision.lease, state.booked_end(job))
         elif isinstance(decision, Requeue):
             self._requeue(decision)
         elif isinstance(decision, Reject):
-            if state.conditions[decision.job] != QUEUED:
+            if state.condition(decision.job) != QUEUED:
                 raise RefusedError(f"reject job {decision.job}: it is not queued")
             state.reject(decision.job)
             self.reasons[decision.job] = decision.reason

@@ -65,13 +65,15 @@ def test_orders_and_depths_keep_the_same_promises(
 
 
 @settings(max_examples=60)
-@given(
-    cluster=clusters(), jobs=job_lists(honest=False), ties=st.sampled_from(TIES), place=st.sampled_from(PLACES)
-)
+@given(cluster=clusters(), jobs=job_lists(honest=False), ties=st.sampled_from(TIES), place=st.sampled_from(PLACES))
 def test_fcfs_starts_jobs_in_the_order_of_their_submission(
     cluster: Cluster, jobs: list[J], ties: str, place: str
 ) -> None:
-    begun = [start for start in starts(simulate(cluster, work(*jobs), f"fcfs(place={place})", ties=ties).log) if start is not None]
+    begun = [
+        start
+        for start in starts(simulate(cluster, work(*jobs), f"fcfs(place={place})", ties=ties).log)
+        if start is not None
+    ]
     assert begun == sorted(begun)
 
 

@@ -20,9 +20,7 @@ def test_easy_gives_the_published_start_time_of_every_job_of_kth_sp2(data: Path)
     with gzip.open(data / "swf" / "KTH-SP2.easy-reference.swf.gz", "rt") as lines:
         rows = np.array([[int(x) for x in line.split()[:9]] for line in lines if not line.startswith(";")])
     number, submit, wait, run, tasks, request = rows[:, [0, 1, 2, 3, 7, 8]].T
-    jobs = job_table(
-        submit_us=submit * S, work_us=run * S, request_us=request * S, tasks=tasks, ids=pl.Series(number)
-    )
+    jobs = job_table(submit_us=submit * S, work_us=run * S, request_us=request * S, tasks=tasks, ids=pl.Series(number))
     result = simulate(Cluster.preset("kth-sp2"), workload_of(jobs), "easy", ties="submit-first")
     published = dict(zip(number.tolist(), (submit + wait).tolist(), strict=True))
     ours = dict(zip(result.jobs["job"].to_list(), result.jobs["start_s"].to_list(), strict=True))

@@ -142,7 +142,7 @@ def make_study(
                 )
                 found = metrics(table, use, nodes * cores)
                 parameters = {sweep[0]: value} if sweep else {}
-                kinds = [{"name": "thin", "count": nodes, "cores": cores, "memory_mb": None}]
+                kinds = [{"name": "thin", "nodes": nodes, "cores": cores, "memory_mb": None}]
                 record = {
                     "id": run, "cluster": {"name": "iron", "nodes": nodes, "cores": nodes * cores, "memory_mb": None,
                     "classes": kinds, "racks": 1},

@@ -10,6 +10,7 @@ from fabricate import make_study
 from hypothesis import given
 from hypothesis import strategies as st
 
+from unrack.report.answer import answer
 from unrack.report.chart import class_name, size_class
 from unrack.report.column import column_of
 from unrack.report.directory import read_finished
@@ -169,3 +170,36 @@ def test_jobs_that_share_a_node_and_fit_side_by_side_are_not_drawn_over_each_oth
             if meet_time and meet_node:
                 apart = lower[i] + int(height[i]) <= lower[j] + 1 or lower[j] + int(height[j]) <= lower[i] + 1
                 assert apart, (rows[i], rows[j], lower, height)
+
+
+def answered(tmp_path, *waits, seeds=(0,)):
+    policies = ("fcfs", "easy", "sjf")[: len(waits)]
+    study = read_finished(make_study(tmp_path / "study", jobs=10, policies=policies, seeds=seeds))
+    for number, run in enumerate(study.runs):
+        wait = waits[number // len(seeds)]
+        run.record["metrics"] = {"wait_s_mean": wait if wait is None else wait + run.seed, "jobs_finished": 10}
+    return [str(sentence) for sentence in answer(settings_of(study.runs))]
+
+
+@pytest.mark.parametrize(
+    ("waits", "sentence"),
+    [
+        ((400.0, 100.0, 200.0), "Mean wait is shortest under <b>easy</b>: <b>1 min 40 s</b>, 75 % less than under fcfs "
+         "(6 min 40 s), the longest."),
+        ((50.0, 100.0, 50.0), "Mean wait is shortest under <b>fcfs</b> and <b>sjf</b>: <b>50 s</b>, 50 % less than "
+         "under easy (1 min 40 s), the longest."),
+        ((50.0, 50.0), "Mean wait is the same under every policy: <b>50 s</b>."),
+        ((50.0, 50.001), "Mean wait is about the same under every policy: <b>50 s</b>."),
+        ((50.0, None), "Mean wait is known under one policy only (fcfs): <b>50 s</b>."),
+        ((50.0,), "Mean wait is <b>50 s</b>."),
+    ],
+)  # fmt: skip
+def test_the_answer_names_the_best_policy_and_the_distance_to_the_worst(tmp_path, waits, sentence):
+    assert answered(tmp_path, *waits) == [sentence]
+
+
+def test_the_answer_says_when_seeds_leave_the_best_policy_open(tmp_path):
+    (clear,) = answered(tmp_path / "a", 10.0, 900.0, seeds=(0, 1, 2))
+    (open_,) = answered(tmp_path / "b", 10.0, 10.5, seeds=(0, 1, 2))
+    assert "overlap" not in clear
+    assert open_.endswith("it is not clearly better than easy: their 95 % intervals overlap.")

@@ -96,7 +96,7 @@ class ClusterState:
         RefusedError
             It is queued, running, finished or rejected already.
         """
-        if self.conditions[job] != UNKNOWN:
+        if self.condition(job) != UNKNOWN:
             raise RefusedError(f"submit job {job}: it is {Status(self.conditions[job]).name} already")
         self.conditions[job] = QUEUED
         self.version += 1
@@ -135,22 +135,15 @@ class ClusterState:
             The job is neither queued nor running, or something is not free; nothing has changed.
         """
         job = lease.job
-        status = self.conditions[job] if 0 <= job < len(self.conditions) else UNKNOWN
-        before: tuple[Lease, int] | None = None
+        status = self.condition(job)
         if status == RUNNING:
-            before = self.lease(job), self.booked_end(job)
-            self._give_back(job)
-        elif status != QUEUED:
-            raise RefusedError(f"start job {job}: it is not queued")
-        try:
+            self._exchange(lease, booked_end_us)
+        elif status == QUEUED:
             self._take(lease, booked_end_us)
-        except RefusedError:
-            if before is not None:
-                self._take(*before)
-            raise
-        if before is None:
             self.conditions[job] = RUNNING
             self._leave_queue(job)
+        else:
+            raise RefusedError(f"start job {job}: it is not queued")
         self.version += 1
 
     def release(self, job: int, status: int = FINISHED) -> None:
@@ -166,7 +159,7 @@ class ClusterState:
         RefusedError
             It is not running.
         """
-        if self.conditions[job] != RUNNING:
+        if self.condition(job) != RUNNING:
             raise RefusedError(f"release job {job}: it is not running")
         self._give_back(job)
         self.conditions[job] = status
@@ -180,9 +173,10 @@ class ClusterState:
         RefusedError
             It is running, finished or rejected already.
         """
-        if self.conditions[job] == QUEUED:
+        status = self.condition(job)
+        if status == QUEUED:
             self._leave_queue(job)
-        elif self.conditions[job] != UNKNOWN:
+        elif status != UNKNOWN:
             raise RefusedError(f"reject job {job}: it is {Status(self.conditions[job]).name}")
         self.conditions[job] = REJECTED
         self.version += 1
@@ -195,6 +189,8 @@ class ClusterState:
         RefusedError
             The node still holds jobs, or is in that condition already.
         """
+        if not 0 <= node < len(self.online):
+            raise RefusedError(f"node {node} does not exist")
         if bool(self.online[node]) == online:
             raise RefusedError(f"node {node} is {'online' if online else 'offline'} already")
         if not online and (self.free[:, node] != self.total[:, node]).any():
@@ -207,11 +203,33 @@ class ClusterState:
         self.capacity_version += 1
 
     def use(self, job: int, task: int, mb: int) -> None:
-        """Record what a task of a running job was seen to use; what it holds does not change."""
+        """Record what a task of a running job was seen to use; what it holds does not change.
+
+        Raises
+        ------
+        RefusedError
+            The job is not running, or has no such task.
+        """
+        if self.condition(job) != RUNNING:
+            raise RefusedError(f"usage of job {job}: it is not running")
+        if not 0 <= task < self.asks[0, job] or mb < 0:
+            raise RefusedError(f"usage of job {job}: task {task} of {self.asks[0, job]} uses {mb} MB")
         extra = self.extra.setdefault(job, Extra())
         extra.used_mb = {**(extra.used_mb or {}), task: mb}
 
     # --- reading ------------------------------------------------------------------------------------------------
+
+    def condition(self, job: int) -> int:
+        """The :class:`Status` of a job, as a plain integer.
+
+        Raises
+        ------
+        RefusedError
+            There is no such job.
+        """
+        if not 0 <= job < len(self.conditions):
+            raise RefusedError(f"job {job}: there is no such job; they are numbered 0 to {len(self.conditions) - 1}")
+        return self.conditions[job]
 
     def lease(self, job: int) -> Lease:
         """What a running job holds (a copy).
@@ -221,7 +239,7 @@ class ClusterState:
         RefusedError
             It is not running.
         """
-        if self.conditions[job] != RUNNING:
+        if self.condition(job) != RUNNING:
             raise RefusedError(f"lease of job {job}: it is not running")
         at, rows = self.lease_at[:, job]
         extra = self.extra.get(job)
@@ -247,6 +265,22 @@ class ClusterState:
         return sorted(found)
 
     # --- inside -------------------------------------------------------------------------------------------------
+
+    def _exchange(self, lease: Lease, booked_end_us: int) -> None:
+        """Give a running job another lease; what it was seen to use stays known."""
+        job = lease.job
+        before, end, used = self.lease(job), self.booked_end(job), self.extra.get(job, Extra()).used_mb
+        releases = self.releases
+        self._give_back(job)
+        try:
+            self._take(lease, booked_end_us)
+        except RefusedError:
+            self._take(before, end)
+            self.releases = releases
+            raise
+        finally:
+            if used is not None:
+                self.extra.setdefault(job, Extra()).used_mb = used
 
     def _take(self, lease: Lease, booked_end_us: int) -> None:
         rows = lease.rows

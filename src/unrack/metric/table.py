@@ -137,8 +137,9 @@ def measure(
         if cluster.total_mb:
             values["utilisation_memory"] = areas["memory_mb_held"] / (cluster.total_mb * length)
         values["queue_length_mean"] = areas["queued_jobs"] / length
+        before = usage.filter(pl.col("time_s") < start).tail(1)
         inside = usage.filter(pl.col("time_s").is_between(start, end))
-        values["queue_length_max"] = _number(inside["queued_jobs"].max())
+        values["queue_length_max"] = _number(pl.concat([before, inside])["queued_jobs"].max()) or 0.0
     values["restarts"] = float(jobs["restarts"].sum())
     values["window_start_s"], values["window_end_s"] = start, end
     return values

@@ -212,7 +212,7 @@ def plan_round(
     group_of, total, rank
         The group of each node; cores and MB of a node of each group; in which order groups are filled.
     kept_start, kept_at, kept_rows
-        By job: reserved start (-1: none), and where its rows are in ``kept_rows``. Changed to the new reservations,
+        By job: reserved start (-1: none, or it starts now), and where its rows are in ``kept_rows``. Changed to the new reservations,
         whose rows are in ``rows``.
     started, out
         Written: the jobs that start now, as in ``passing.pass_over``.
@@ -307,6 +307,6 @@ def plan_round(
         n, at = n + 1, end
     for q in range(jobs):
         job = order[q]
-        kept_start[job] = start[q]
+        kept_start[job] = start[q] if start[q] != now else -1
         kept_at[0, job], kept_at[1, job] = first[q], last[q] - first[q]
     return n

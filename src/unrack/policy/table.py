@@ -46,7 +46,7 @@ class Entry(NamedTuple):
 
 def _one_of(names: Mapping[str, object] | tuple[str, ...]) -> Callable[[object], object]:
     def read(value: object) -> object:
-        if value not in names:
+        if not isinstance(value, str) or value not in names:
             raise ValueError(f"one of {', '.join(names)}")
         return value
 
@@ -60,7 +60,7 @@ def _count(value: object) -> object:
         number = 0
     if number < 1:
         raise ValueError("a whole number of 1 or more")
-    return number
+    return min(number, UNLIMITED)
 
 
 def _time(value: object) -> object:

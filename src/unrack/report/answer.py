@@ -77,6 +77,8 @@ def _one(question: Question, values: Mapping[str, Estimate]) -> Markup:
     sign = 1 if question.better == "low" else -1
     ranked = sorted(values, key=lambda policy: sign * values[policy].mean)
     top, worst = values[best[0]], values[ranked[-1]]
+    if _amount(question, top.mean) == _amount(question, worst.mean):
+        return Markup("{} is about the same under every policy: <b>{}</b>.").format(words, _amount(question, top.mean))
     names = Markup(" and ").join(Markup("<b>{}</b>").format(name) for name in best)
     sentence = Markup("{} is {} under {}: <b>{}</b>, {} than under {} ({}), the {}").format(
         words, question.best, names, _amount(question, top.mean), _change(question, top.mean, worst.mean),

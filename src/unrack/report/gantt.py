@@ -72,8 +72,8 @@ def _cores(run: RunFiles, nodes: int) -> Ints:
     """int64[nodes]: cores of each node."""
     cluster = run.record["cluster"]
     classes = cluster.get("classes") or []
-    if all(isinstance(kind, dict) and "count" in kind and "cores" in kind for kind in classes):
-        cores = np.repeat([int(kind["cores"]) for kind in classes], [int(kind["count"]) for kind in classes])
+    if all(isinstance(kind, dict) and "nodes" in kind and "cores" in kind for kind in classes):
+        cores = np.repeat([int(kind["cores"]) for kind in classes], [int(kind["nodes"]) for kind in classes])
         if len(cores) == nodes:
             return np.maximum(cores.astype(np.int64), 1)
     return np.full(nodes, max(int(cluster.get("cores") or nodes) // nodes, 1), np.int64)

@@ -19,6 +19,7 @@ from unrack.report.sweep import sweep_charts
 from unrack.report.table import comparison
 
 MOST_NAMES = 12
+MOST_INPUTS = 8
 
 
 def write_report(study_dir: Path) -> Path:
@@ -73,7 +74,12 @@ def render(study: FinishedStudy) -> str:
         table=comparison(settings),
         colours={name: colour_of(index) for index, name in enumerate(policies)},
         settings=settings,
-        limits={"settings": MOST_SETTINGS, "policies": MOST_POLICIES, "rows": MOST_ROWS_A_RUN, "runs": MOST_RUNS},
+        limits={
+            "inputs": MOST_INPUTS,
+            "settings": MOST_SETTINGS,
+            "policies": MOST_POLICIES,
+            "runs": MOST_RUNS,
+        },
         seeds=max(len(runs) for setting in settings for runs in setting.runs.values()),
         gantts=gantts,
         inputs=inputs(study.runs),

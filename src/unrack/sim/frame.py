@@ -34,9 +34,7 @@ def jobs_frame(log: RunLog) -> pl.DataFrame:
     nodes, cores, _ = log.amounts()
     start, end = np.full(count, -1, np.int64), np.full(count, -1, np.int64)
     held_nodes, held_cores, attempts = (np.zeros(count, np.int64) for _ in range(3))
-    first_start = np.full(count, np.iinfo(np.int64).max)
     if len(log.attempt_job):
-        np.minimum.at(first_start, log.attempt_job, log.attempt_start_us)
         np.add.at(attempts, log.attempt_job, 1)
         done = log.attempt_outcome == Outcome.FINISHED
         which = log.attempt_job[done]

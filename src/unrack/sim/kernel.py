@@ -153,7 +153,7 @@ class Kernel:
                 lease = decision.lease
                 job = lease.job
                 self.running[job] = (now, lease)
-                work = self.kept_work.pop(job, self.work[job]) if self.kept_work else self.work[job]
+                work = self.kept_work.get(job, self.work[job]) if self.kept_work else self.work[job]
                 if self.slowdown is None:
                     self.plan_end(job, now + ceil(work), now)
                 else:
@@ -192,6 +192,8 @@ class Kernel:
             start = self.running[job][0]
             at_start = self.kept_work.get(job, float(self.work[job]))
             self.kept_work[job] = self.works.left(job, now) if self.slowdown else at_start - (now - start)
+        else:
+            self.kept_work.pop(job, None)
         failed = decision.reason.code == Code.NODE_FAILED
         lease = self.end(job, now, Outcome.NODE_FAILED if failed else Outcome.PREEMPTED)
         self.update_speeds(lease, now)

@@ -111,7 +111,7 @@ def simulate(
     --------
     >>> import unrack
     >>> cluster = unrack.Cluster.homogeneous(nodes=2, cores=1)
-    >>> workload = unrack.generate({"jobs": 3, "interval": "1 s", "classes": [{"run": "10 s"}]}, seed=0)
+    >>> workload = unrack.generate({"jobs": 3, "arrivals": {"gap_s": 1}, "classes": [{"run_s": 10}]}, seed=0)
     >>> unrack.simulate(cluster, workload, "fcfs").jobs["wait_s"].to_list()
     [0.0, 0.0, 8.0]
     """

@@ -151,7 +151,8 @@ def _runs(
                     identity = [cluster.digest(), digest, identities[spec.label], spec.label, seed, str(table.ties),
                                 faults, window, version("unrack"), cluster.name, workload.name, dict(parameters)]  # fmt: skip
                     code = hashlib.sha256(json.dumps(identity, sort_keys=True, default=str).encode()).hexdigest()[:8]
-                    label = "--".join(slug(part) for part in (cluster.name, workload.name, spec.label))
+                    names = (cluster.name, workload.name, spec.label)
+                    label = "--".join(slug(part) for part in names)
                     runs.append(Run(f"{label}--s{seed}-{code}", cluster, workload, digest, spec, seed, str(table.ties),
                                     faults, window, dict(parameters)))  # fmt: skip
     return runs

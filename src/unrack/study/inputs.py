@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from unrack.policy.file import load_policy, source_digest
 from unrack.policy.table import POLICIES, canonical, make_policy, split_policy
 from unrack.study.document import Document, nearest
 from unrack.study.file import WorkloadTable
-from unrack.workload import filters
+from unrack.workload.filters import FILTERS, filtered
 from unrack.workload.generator import generate
 from unrack.workload.job import Workload
 from unrack.workload.readers import read_trace
@@ -90,8 +90,6 @@ def make_cluster(table: Mapping[str, Any], document: Document, index: int) -> Cl
     except ClusterError as error:
         raise document.within(at, error) from None
     if "name" in table:
-        from dataclasses import replace
-
         loaded = replace(loaded, name=str(table["name"]))
     return loaded
 
@@ -161,14 +159,8 @@ def make_workload(table: WorkloadTable, document: Document, index: int, seed: in
         else:
             trace = str(table.trace)
             workload = read_trace(_beside(trace, document), table.format, **table.options)
-        if table.window is not None:
-            workload = filters.window(workload, *table.window)
-        if table.first is not None:
-            workload = filters.first(workload, table.first)
-        if table.scale_load is not None:
-            workload = filters.scale_load(workload, table.scale_load)
-        if table.rebase:
-            workload = filters.rebase(workload)
+        wanted = {name: getattr(table, name) for name in FILTERS if getattr(table, name) is not None}
+        workload = filtered(workload, wanted)
     except InputError as error:
         raise document.within(at, error) from None
     if len(workload) == 0:

@@ -13,8 +13,10 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import tomli_w
 
+from unrack.cluster.spec import UNCOUNTED_MB, Cluster
 from unrack.metric.table import METRICS
 from unrack.policy.table import canonical
 from unrack.sim.simulate import Result
@@ -62,6 +64,9 @@ def description(run: Run, result: Result) -> dict[str, Any]:
             "memory_mb": cluster.total_mb,
             "classes": classes,
             "racks": len(cluster.rack_names),
+            "rack_names": list(cluster.rack_names),
+            "domains": {name: list(nodes) for name, nodes in cluster.domains.items()},
+            "columns": columns(cluster),
             "digest": cluster.digest(),
         },
         "workload": {"name": run.workload.name, "digest": run.workload_digest, "intake": asdict(run.workload.intake)},
@@ -76,6 +81,16 @@ def description(run: Run, result: Result) -> dict[str, Any]:
         "metrics": result.metrics,
         "unrack": version("unrack"),
     }
+
+
+def columns(cluster: Cluster) -> dict[str, list[int]]:
+    """The nodes, run by run of equal consecutive ones: how many, and their columns; -1: memory not counted."""
+    memory = np.where(cluster.memory_mb == UNCOUNTED_MB, -1, cluster.memory_mb)
+    table = np.stack([cluster.cores, memory, cluster.node_class, cluster.rack])
+    first = np.flatnonzero(np.append(True, (np.diff(table, axis=1) != 0).any(axis=0)))
+    names = ("cores", "memory_mb", "node_class", "rack")
+    kept = {name: table[row, first].tolist() for row, name in enumerate(names)}
+    return {"count": np.diff(np.append(first, len(cluster))).tolist(), **kept}
 
 
 def summary(directory: Path, runs: Sequence[Run]) -> list[dict[str, Any]]:

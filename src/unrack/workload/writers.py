@@ -84,7 +84,11 @@ def write_swf(path: str | os.PathLike[str], workload: Workload, *, wait_us: Ints
         pl.Series([-1]).new_from_index(0, len(jobs)),
     ]
     frame = pl.DataFrame([values.alias(f"field{k}") for k, values in enumerate(columns)])
-    notes = [f"; {key}: {workload.intake.header[key]}" for key in _HEADER_KEYS if key in workload.intake.header]
+    notes = [
+        f"; {key}: {' '.join(workload.intake.header[key].split())}"
+        for key in _HEADER_KEYS
+        if key in workload.intake.header
+    ]
     notes = [
         f"; Workload: {' '.join(workload.name.split())}",
         f"; MaxJobs: {len(jobs)}",

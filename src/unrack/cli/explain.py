@@ -1,0 +1,94 @@
+"""``unrack explain DIR JOB``: one job's life."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from unrack.sim.explain import Story
+
+MOST = 10
+"""Lines of a list that are printed without --all."""
+
+
+def explain(
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="The directory that `unrack run` wrote.")],
+    job: Annotated[str, typer.Argument(metavar="JOB", help="The job's id in the trace.")],
+    run: Annotated[
+        str | None, typer.Option("--run", help="Which run: its policy, or its id or the start of it.")
+    ] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Print long lists whole.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Tell one job's life: what it waited for, when there was room for it, who went first."""
+    from unrack.study.again import finished_run
+
+    again = finished_run(directory, run)
+    story = again.story(job)
+    if as_json:
+        typer.echo(json.dumps({"run": again.record["id"], **asdict(story)}, default=str, indent=1))
+        return
+    for line in _lines(story, again.record["policy_label"], None if everything else MOST):
+        typer.echo(line)
+
+
+def _lines(story: Story, policy: str, most: int | None) -> list[str]:
+    from unrack.units import SECOND_US, seconds_text
+
+    job, demand = story.job, story.job.demand
+
+    def clock(time_us: int) -> str:
+        return f"{time_us / SECOND_US:,.0f} s"
+
+    def after(time_us: int) -> str:
+        return f"+{seconds_text((time_us - job.submit_us) / SECOND_US)}"
+
+    memory = f", {demand.memory_mb:,} MB" if demand.memory_mb else ""
+    who = "".join([f" of user {job.user}" if job.user else "", f" ({job.app})" if job.app else ""])
+    lines = [
+        f"job {job.id}{who} under {policy}",
+        f"  asks for    {demand.tasks} task(s) of {demand.cores} core(s){memory}, "
+        f"for {seconds_text(job.request_us / SECOND_US)}",
+        f"  submitted   {clock(job.submit_us)}, {story.ahead} job(s) ahead; {story.free_cores} cores left free then",
+    ]
+    if story.reason is not None and not story.attempts:
+        return [*lines, f"  never ran   {story.reason}"]
+    if story.spells:
+        lines.append("  waited for")
+        shown = story.spells if most is None or len(story.spells) <= most else (
+            *story.spells[: most // 2], None, *story.spells[-most // 2 :])  # fmt: skip
+        for spell in shown:
+            if spell is None:
+                lines.append(f"    … {len(story.spells) - most // 2 * 2} more (--all)" if most else "")
+            else:
+                lines.append(
+                    f"    {after(spell.from_us):>18}  {seconds_text((spell.to_us - spell.from_us) / SECOND_US):>14}"
+                    f"  {spell.reason}"
+                )
+    if story.room_us is not None:
+        lines.append(f"  had room    {after(story.room_us)}: it fitted then, but was not allowed to go")
+    if story.before:
+        lines.append(f"  before it   {story.before} job(s) submitted earlier started while it waited")
+    if story.passed:
+        lines.append(f"  passed by   {len(story.passed)} job(s) submitted later that started while it waited")
+        for passed in story.passed[:most]:
+            asked = passed.job.demand
+            lines.append(
+                f"    {after(passed.start_us):>18}  job {passed.job.id}: {asked.tasks * asked.cores} core(s) for "
+                f"{seconds_text(passed.job.request_us / SECOND_US)}"
+            )
+        if most is not None and len(story.passed) > most:
+            lines.append(f"    … {len(story.passed) - most} more (--all)")
+    for attempt in story.attempts:
+        nodes = ", ".join(f"{first}" if first == last else f"{first}-{last}" for first, last in attempt.nodes)
+        lines.append(f"  started     {clock(attempt.start_us)} ({after(attempt.start_us)}) on node(s) {nodes}")
+        lines.append(
+            f"  ended       {clock(attempt.end_us)} after {seconds_text((attempt.end_us - attempt.start_us) / SECOND_US)}"
+            f": {attempt.outcome}"
+        )
+    return lines

@@ -1,0 +1,98 @@
+"""``unrack policies | metrics | presets | traces``: what there is, one line each."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+import typer
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def _show(entries: dict[str, dict[str, Any]], as_json: bool, tail: tuple[str, ...] = ()) -> None:
+    if as_json:
+        typer.echo(json.dumps(entries, indent=1, ensure_ascii=False))
+        return
+    width = max(len(name) for name in entries)
+    for name, entry in entries.items():
+        typer.echo(f"{name:{width}}  {entry['summary']}")
+        for key, words in entry.get("parameters", {}).items():
+            typer.echo(f"{'':{width}}    {key}: {words}")
+    for line in tail:
+        typer.echo(line)
+
+
+def policies(
+    as_json: Json = False,
+    long: Annotated[bool, typer.Option("--long", "-l", help="With each policy's parameters.")] = False,
+) -> None:
+    """List the scheduling policies."""
+    from unrack.policy.table import POLICIES
+
+    entries: dict[str, dict[str, Any]] = {}
+    for name, entry in POLICIES.items():
+        entries[name] = {"summary": entry.summary}
+        if as_json or long:
+            entries[name]["parameters"] = {
+                key: f"{parameter.words} (default {_default(key, parameter.default, entry.fixed)})"
+                for key, parameter in entry.parameters.items()
+            }
+    tail = () if long else ("", "Parameters: unrack policies --long. Written as easy(order=sjf, nodes=whole).")
+    _show(entries, as_json, tail)
+
+
+def _default(key: str, default: str, fixed: Any) -> str:
+    return str(fixed.get(key, default))
+
+
+def metrics(as_json: Json = False) -> None:
+    """List the metrics with their units."""
+    from unrack.metric.table import METRICS
+
+    entries = {}
+    for name, metric in METRICS.items():
+        unit = f" [{metric.unit}]" if metric.unit else ""
+        entry: dict[str, Any] = {"summary": f"{metric.summary}{unit}"}
+        if as_json:
+            entry = {"summary": metric.summary, "unit": metric.unit, "better": metric.better, "formula": metric.formula}
+        entries[name] = entry
+    _show(entries, as_json)
+
+
+def presets(as_json: Json = False) -> None:
+    """List the named clusters."""
+    from unrack.cluster.presets import PRESETS
+
+    _show({name: {"summary": preset.summary} for name, preset in PRESETS.items()}, as_json)
+
+
+def traces(as_json: Json = False) -> None:
+    """List the workload formats, what they can say and their options; and the traces in $UNRACK_TRACES."""
+    from unrack.workload.catalogue import traces_found
+    from unrack.workload.readers import FORMATS
+
+    entries: dict[str, dict[str, Any]] = {}
+    for name, entry in FORMATS.items():
+        offers = ", ".join(sorted(entry.offers))
+        entries[name] = {"summary": f"{entry.summary}; can say: {offers}"}
+        if as_json:
+            entries[name] = {
+                "summary": entry.summary,
+                "offers": sorted(entry.offers),
+                "options": {key: repr(default) for key, default in entry.options.items()},
+            }
+        else:
+            entries[name]["parameters"] = {key: f"default {default!r}" for key, default in entry.options.items()}
+    found = traces_found()
+    if as_json:
+        typer.echo(json.dumps({"formats": entries, "found": found}, indent=1, ensure_ascii=False))
+        return
+    _show(entries, as_json)
+    typer.echo("")
+    if found:
+        typer.echo("found in $UNRACK_TRACES:")
+        for name in found:
+            typer.echo(f"  {name}")
+    else:
+        typer.echo("Set UNRACK_TRACES to a folder of traces, and they are found by name and listed here.")

@@ -1,0 +1,67 @@
+"""The command ``unrack``: commands are loaded when they are called, so that ``--help`` answers at once."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from unrack.cli import explain, listing, report, run
+from unrack.cli import trace as trace_commands
+from unrack.errors import UnrackError
+
+app = typer.Typer(
+    name="unrack",
+    help="Scheduling for disaggregated data centres: simulate workloads on clusters under policies, and compare.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"unrack {version('unrack')}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and stop.", callback=_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Scheduling for disaggregated data centres: simulate workloads on clusters under policies, and compare."""
+
+
+app.command("run")(run.run)
+app.command("report")(report.report)
+app.command("explain")(explain.explain)
+app.add_typer(trace_commands.app, name="trace")
+app.command("policies")(listing.policies)
+app.command("metrics")(listing.metrics)
+app.command("presets")(listing.presets)
+app.command("traces")(listing.traces)
+
+
+def main() -> None:
+    """Run the command; wrong input ends with one message and exit code 2, a failed run with 1, Ctrl-C with 130."""
+    try:
+        app(standalone_mode=True)
+    except UnrackError as error:
+        if os.environ.get("UNRACK_DEBUG"):
+            raise
+        print(f"error: {error}", file=sys.stderr)  # noqa: T201 -- the one place where errors become text
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)  # noqa: T201
+        sys.exit(130)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(141)

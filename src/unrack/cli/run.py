@@ -1,0 +1,136 @@
+"""``unrack run STUDY.toml``: run a study, keep what is finished, compare, write the report."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from unrack.study.grid import Study
+    from unrack.study.runner import Progress
+
+SHOWN = ("wait_s_mean", "wait_s_p95", "bounded_slowdown_mean", "utilisation_cores", "jobs_finished", "jobs_rejected")
+
+
+def run(
+    study: Annotated[Path, typer.Argument(metavar="STUDY.toml", help="The study file.")],
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="DIR", help="Where to write (default: out/ and its name).")
+    ] = None,
+    jobs: Annotated[int, typer.Option("--jobs", "-j", min=0, help="Processes; 0: one a core.")] = 0,
+    seed: Annotated[int | None, typer.Option("--seed", min=0, help="This seed in place of the study's.")] = None,
+    policy: Annotated[
+        list[str] | None,
+        typer.Option("--policy", metavar="FILE.py:NAME", help="A further policy, from a file or by name; repeatable."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON, and nothing else.")] = False,
+    no_report: Annotated[bool, typer.Option("--no-report", help="Do not write report.html.")] = False,
+) -> None:
+    """Run a study: every cluster, workload, policy, seed and swept value. Finished runs are kept and not run again."""
+    from unrack.study.grid import load_study
+    from unrack.study.runner import run_study
+
+    loaded = load_study(str(study), seed=seed, policies=policy or ())
+    directory = out or Path("out") / loaded.name
+    processes = jobs or os.cpu_count() or 1
+    try:
+        with _bar(quiet=as_json) as told:
+            rows = run_study(loaded, directory, jobs=processes, told=told)
+            page = None
+            if not no_report:
+                from unrack.report.page import write_report
+
+                page = write_report(directory)
+    except KeyboardInterrupt:
+        finished = sum((directory / "runs" / one.id / "run.json").is_file() for one in loaded.runs)
+        again = f"unrack run {study} --out {directory}"
+        typer.echo(f"interrupted: {finished} of {len(loaded.runs)} runs are kept; go on with: {again}", err=True)
+        raise typer.Exit(130) from None
+    if as_json:
+        typer.echo(json.dumps({"directory": str(directory), "report": str(page) if page else None, "runs": rows}))
+        return
+    _table(loaded, rows)
+    typer.echo(f"report: {page}" if page else f"results: {directory}")
+
+
+class _bar:  # noqa: N801 -- reads as a function where it is used
+    """A progress bar on the error stream: runs, jobs a second, time left; nothing if quiet or no terminal."""
+
+    def __init__(self, quiet: bool) -> None:
+        self.live: Any = None
+        self.task: Any = None
+        self.quiet = quiet or not sys.stderr.isatty()
+
+    def __enter__(self) -> Any:
+        if self.quiet:
+            return None
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+        text = TextColumn("{task.fields[runs]} runs  {task.fields[rate]}")
+        self.live = Progress(BarColumn(), text, TimeRemainingColumn(), console=Console(stderr=True), transient=True)
+        self.live.start()
+        self.task = self.live.add_task("", total=None, runs="", rate="")
+        return self.tell
+
+    def tell(self, progress: Progress) -> None:
+        """Draw how far it is."""
+        speed = self.live.tasks[0].speed
+        kept = f" ({progress.kept} kept)" if progress.kept else ""
+        self.live.update(
+            self.task,
+            total=max(1, progress.jobs),
+            completed=progress.jobs_done,
+            runs=f"{progress.runs_done}/{progress.runs}{kept}",
+            rate=f"{speed:,.0f} jobs/s" if speed else "",
+        )
+
+    def __exit__(self, *_: object) -> None:
+        if self.live is not None:
+            self.live.stop()
+
+
+def _table(study: Study, rows: list[dict[str, Any]]) -> None:
+    """Compare the runs, the best of each column in bold; long studies are left to the report."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from unrack.metric.table import METRICS
+
+    many = 40
+    swept = [key for key in rows[0] if "." in key]
+    heads = [key for key in ("cluster", "workload") if len({row[key] for row in rows}) > 1]
+    heads += [*swept, "policy", *(["seed"] if len({row["seed"] for row in rows}) > 1 else [])]
+    table = Table(title=study.question or study.name, title_justify="left")
+    for head in heads:
+        table.add_column(head)
+    for name in SHOWN:
+        unit = METRICS[name].unit
+        table.add_column(f"{name} [{unit}]".replace("[", r"\[") if unit and unit != "jobs" else name, justify="right")
+    places: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for row in rows:
+        key = tuple(str(row[part]) for part in ("cluster", "workload", *swept))
+        places.setdefault(key, []).append(row)
+    for group in list(places.values()):
+        for row in group[:many]:
+            cells = [str(row[head]) for head in heads]
+            table.add_row(*cells, *(_cell(row[name], [other[name] for other in group], METRICS[name].better)
+                                    for name in SHOWN))  # fmt: skip
+    if len(rows) <= many:
+        Console().print(table)
+    else:
+        typer.echo(f"{len(rows)} runs: see the report, or summary.csv")
+
+
+def _cell(value: float | None, all_values: list[float | None], better: str) -> str:
+    known = [other for other in all_values if other is not None]
+    if value is None:
+        return "–"
+    text = f"{value:,.0f}" if abs(value) >= 1000 or value == int(value) else f"{value:.3g}"
+    best = {"low": min, "high": max}.get(better)
+    return f"[bold green]{text}[/]" if best and len(set(known)) > 1 and value == best(known) else text

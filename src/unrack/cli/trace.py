@@ -1,0 +1,136 @@
+"""``unrack trace``: look into a workload file, convert it, or make one."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from unrack.errors import InputError
+
+if TYPE_CHECKING:
+    from unrack.workload.job import Workload
+
+app = typer.Typer(help="Look into a workload file, convert it, or make one.", no_args_is_help=True)
+
+Log = Annotated[str, typer.Argument(metavar="LOG", help="A workload: SWF, CSV or Parquet, plain or gzip.")]
+Format = Annotated[str | None, typer.Option("--format", help="swf, csv or parquet; by default found from the content.")]
+Options = Annotated[
+    list[str] | None,
+    typer.Option(
+        "-o", "--option", metavar="KEY=VALUE", help="An option of the reader, as memory=requested or columns.run=dur."
+    ),
+]
+
+
+@app.command()
+def info(
+    log: Log,
+    format: Format = None,  # noqa: A002 -- named after the option
+    option: Options = None,
+    nodes: Annotated[int | None, typer.Option(min=1, help="Hold the workload against so many nodes …")] = None,
+    cores: Annotated[int, typer.Option(min=1, help="… of so many cores each.")] = 1,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Tell what is in a workload, what is missing, and what was dropped or changed and why."""
+    from unrack.workload.contents import describe
+
+    contents = describe(_read(log, format, option), nodes=nodes, cores=cores)
+    if as_json:
+        typer.echo(json.dumps(contents, indent=2, ensure_ascii=False))
+        return
+    from rich.console import Console
+
+    from unrack.cli.trace_page import page
+
+    console = Console()
+    for part in page(contents):
+        console.print(part)
+
+
+@app.command()
+def convert(
+    log: Log,
+    out: Annotated[str, typer.Argument(metavar="OUT", help="Ends in .swf, .csv (either also .gz) or .parquet.")],
+    format: Format = None,  # noqa: A002 -- named after the option
+    option: Options = None,
+) -> None:
+    """Read a workload and write it in another format; dropped jobs stay out."""
+    from unrack.workload.writers import write_trace
+
+    workload = _read(log, format, option)
+    write_trace(out, workload)
+    typer.echo(f"{out}: {len(workload)} jobs")
+
+
+@app.command()
+def make(
+    spec: Annotated[str, typer.Argument(metavar="SPEC.toml", help="What to draw: see docs/file-formats.md.")],
+    out: Annotated[str, typer.Argument(metavar="OUT", help="Ends in .swf, .csv (either also .gz) or .parquet.")],
+    seed: Annotated[int, typer.Option(min=0, help="Of the random numbers.")] = 0,
+) -> None:
+    """Draw a synthetic workload from a specification and write it."""
+    from unrack.workload.generator import generate
+    from unrack.workload.writers import write_trace
+
+    workload = generate(_toml(spec), seed, Path(spec).stem)
+    write_trace(out, workload)
+    typer.echo(f"{out}: {len(workload)} jobs")
+
+
+def _toml(path: str) -> dict[str, Any]:
+    import tomllib
+
+    try:
+        return tomllib.loads(Path(path).expanduser().read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(path, error.strerror or str(error), "a file that can be read") from None
+    except UnicodeDecodeError:
+        raise InputError(path, "text that is not UTF-8", "a TOML file") from None
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(path, str(error), "a TOML file") from None
+
+
+def _read(log: str, format: str | None, option: list[str] | None) -> Workload:  # noqa: A002 -- named after the option
+    from unrack.workload.readers import read_trace
+
+    return read_trace(log, format, **parse_options(option or []))
+
+
+def parse_options(pairs: list[str]) -> dict[str, Any]:
+    """Reader options from ``KEY=VALUE`` texts; a dot in the key makes a table.
+
+    Raises
+    ------
+    InputError
+        A text has no ``=``, or a key is given as a value and as a table.
+
+    Examples
+    --------
+    >>> parse_options(["memory=requested", "node_spec=true", "columns.run=dur", "defaults.cores=2"])
+    {'memory': 'requested', 'node_spec': True, 'columns': {'run': 'dur'}, 'defaults': {'cores': 2}}
+    """
+    options: dict[str, Any] = {}
+    for pair in pairs:
+        key, equals, text = pair.partition("=")
+        if not equals or not re.fullmatch(r"[a-z_]+(\..+)?", key):
+            raise InputError("-o", repr(pair), "KEY=VALUE, such as memory=requested or columns.run=dur")
+        name, dot, inner = key.partition(".")
+        table = options.setdefault(name, {}) if dot else options
+        if not isinstance(table, dict):
+            raise InputError("-o", repr(pair), f"{name} either as a value or as {name}.KEY")
+        table[inner if dot else name] = _value(text)
+    return options
+
+
+def _value(text: str) -> bool | int | float | str:
+    if text in ("true", "false"):
+        return text == "true"
+    if re.fullmatch(r"[+-]?[0-9]{1,18}", text):
+        return int(text)
+    if re.fullmatch(r"[+-]?[0-9]+\.[0-9]*([eE][+-]?[0-9]{1,2})?", text):
+        return float(text)
+    return text

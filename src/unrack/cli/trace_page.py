@@ -1,0 +1,124 @@
+"""What ``unrack trace info`` shows, as Rich tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Group, RenderableType
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from unrack.units import seconds_text
+
+_BARS = " ▁▂▃▄▅▆▇█"
+_SPREAD = ("min", "p25", "median", "p75", "p95", "max", "mean")
+
+
+def page(contents: dict[str, Any]) -> Iterator[RenderableType]:
+    """The parts of the page, top to bottom, from what :func:`unrack.workload.contents.describe` gave."""
+    yield _head(contents)
+    yield _spreads(contents)
+    yield _arrivals(contents["arrivals"])
+    for key, title in (("dropped", "Dropped"), ("changed", "Changed or noted")):
+        if contents[key]:
+            yield _rules(contents[key], title)
+    if contents["missing"]:
+        yield _missing(contents["missing"], contents["jobs"]["kept"])
+
+
+def _head(contents: dict[str, Any]) -> Table:
+    table = Table(title=escape(contents["name"]), title_style="bold", title_justify="left", show_header=False, box=None)
+    table.add_column(style="dim")
+    table.add_column(overflow="fold")
+
+    def row(name: str, value: str) -> None:
+        table.add_row(name, escape(value))
+
+    jobs, span, load = contents["jobs"], contents["span"], contents["load"]
+    row("file", f"{contents['source']} ({contents['format']})")
+    for key in ("Computer", "Installation", "Note"):
+        if key in contents["header"]:
+            row(key.lower(), contents["header"][key])
+    row("jobs", f"{jobs['kept']:,} of {jobs['read']:,} read")
+    if span["first"]:
+        row("submitted", f"{span['first']} to {span['last']}, {span['days']:.1f} days")
+    elif span["first_s"] is not None:
+        row("submitted", f"{span['first_s']:,.0f} s to {span['last_s']:,.0f} s, {span['days']:.1f} days")
+    row("users, apps", f"{contents['users'] or 'not known'}, {contents['apps'] or 'not known'}")
+    row("work", f"{contents['core_hours']:,.0f} core-hours")
+    if load:
+        row("offered load", f"{load['offered']:.1%} of {load['cores']:,} cores ({load['against']})")
+    sizes = ", ".join(f"{size}: {count:,}" for size, count in contents["common_sizes"].items())
+    row("commonest sizes", f"{sizes} (cores: jobs)" if sizes else "none")
+    if (too_big := contents["too_big"]) is not None:
+        words = f"{too_big['jobs']:,} jobs do not fit on {too_big['nodes']:,} nodes of {too_big['cores']:,} cores"
+        if too_big["jobs"]:
+            words += f": job {', '.join(too_big['ids'])}{' …' if too_big['jobs'] > len(too_big['ids']) else ''}"
+        row("too big", words)
+    if "Filters" in contents["header"]:
+        row("filters", contents["header"]["Filters"])
+    return table
+
+
+def _spreads(contents: dict[str, Any]) -> Table:
+    table = Table(
+        title="Sizes and times", title_justify="left", title_style="bold", box=SIMPLE_HEAD, padding=(0, 1, 0, 0)
+    )
+    table.add_column("", no_wrap=True)
+    for name in _SPREAD:
+        table.add_column(name, justify="right")
+    rows = {
+        "cores": "cores of a job",
+        "memory_mb": "MB of a task",
+        "run_s": "run time",
+        "request_s": "requested",
+        "accuracy": "run/requested",
+    }
+    for key, label in rows.items():
+        spread = contents[key]
+        if spread is None or (key == "memory_mb" and spread["max"] == 0):
+            continue
+        cells = [seconds_text(spread[name]) if key.endswith("_s") else f"{spread[name]:,.4g}" for name in _SPREAD]
+        if not key.endswith("_s") and key != "accuracy":
+            cells = [
+                f"{spread[name]:,.0f}" if spread[name] == int(spread[name]) else f"{spread[name]:,.1f}"
+                for name in _SPREAD
+            ]
+        table.add_row(label, *cells)
+    return table
+
+
+def _arrivals(arrivals: dict[str, Any]) -> Group:
+    lines = [Text("Submissions by hour", style="bold") + Text(f" ({arrivals['clock']})", style="dim not bold")]
+    lines.append(Text(f"0h {_bars(arrivals['hour'])} 24h   most {max(arrivals['hour']):,}"))
+    if arrivals["weekday"]:
+        days = arrivals["weekday"]
+        lines.append(Text("   ".join(f"{day[:2]} {count:,}" for day, count in days.items())))
+    return Group(*lines)
+
+
+def _bars(counts: list[int]) -> str:
+    most = max(counts) or 1
+    return "".join(_BARS[-(-count * (len(_BARS) - 1) // most)] for count in counts)
+
+
+def _rules(rules: list[dict[str, Any]], title: str) -> Table:
+    table = Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD)
+    table.add_column("jobs", justify="right")
+    table.add_column("rule", no_wrap=True)
+    table.add_column("what it says")
+    for rule in rules:
+        table.add_row(f"{rule['jobs']:,}", escape(rule["rule"]), escape(rule["sentence"]))
+    return table
+
+
+def _missing(missing: dict[str, int], kept: int) -> Table:
+    table = Table(title="Not in the input", title_justify="left", title_style="bold", box=SIMPLE_HEAD)
+    table.add_column("field")
+    table.add_column("jobs without it", justify="right")
+    for field, count in missing.items():
+        table.add_row(escape(field), "all" if count == kept else f"{count:,}")
+    return table

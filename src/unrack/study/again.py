@@ -1,0 +1,148 @@
+"""A finished run as inputs again, from its own folder: the traces and the study file are not needed."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from unrack.cluster.spec import UNCOUNTED_MB, Cluster
+from unrack.errors import InputError
+from unrack.policy.contract import Policy
+from unrack.policy.file import load_policy
+from unrack.policy.table import make_policy
+from unrack.sim.explain import Story, explain
+from unrack.sim.fault import Fault
+from unrack.units import SECOND_US
+from unrack.workload.job import JobTable, job_table
+
+
+@dataclass(frozen=True, eq=False)
+class Again:
+    """What a finished run was made of.
+
+    Attributes
+    ----------
+    folder
+        Its folder.
+    record
+        Its ``run.json``.
+    frame
+        Its jobs.
+    """
+
+    folder: Path
+    record: dict[str, Any]
+    frame: pl.DataFrame
+
+    def index(self, job: str) -> int:
+        """The number of a job, by the trace's id.
+
+        Raises
+        ------
+        InputError
+            There is no such job.
+        """
+        ids = self.frame["job"].cast(pl.String)
+        found = (ids == job).arg_true()
+        if len(found) == 0:
+            near = f"{ids[0]} … {ids[-1]}" if len(ids) else "none"
+            raise InputError("job", repr(job), f"the id of a job of this run ({len(ids)} jobs: {near})")
+        return int(found[0])
+
+    def story(self, job: str) -> Story:
+        """The life of a job: the run is simulated once more.
+
+        Raises
+        ------
+        InputError
+            There is no such job, or the policy's file is not where it was.
+        """
+        index = self.index(job)
+        faults = [Fault(*fault) for fault in self.record["faults"]]
+        return explain(self.cluster(), self.jobs(), self.policy(), index, ties=self.record["ties"], faults=faults)
+
+    def jobs(self) -> JobTable:
+        """The jobs as they were given to the simulator."""
+        frame = self.frame
+
+        def micro(column: str) -> np.ndarray[Any, np.dtype[np.int64]]:
+            values = (frame[column].fill_null(-1 / SECOND_US) * SECOND_US).round().cast(pl.Int64)
+            return np.ascontiguousarray(values.to_numpy())
+
+        return job_table(
+            ids=frame["job"],
+            submit_us=micro("submit_s"),
+            work_us=micro("work_s"),
+            request_us=micro("request_s"),
+            deadline_us=micro("deadline_s"),
+            tasks=frame["tasks"].to_numpy(),
+            cores=frame["cores_per_task"].to_numpy(),
+            memory_mb=frame["memory_mb_per_task"].to_numpy(),
+            priority=frame["priority"].to_numpy(),
+            user=frame["user"],
+            app=frame["app"],
+        )
+
+    def cluster(self) -> Cluster:
+        """The cluster, from the columns that were kept."""
+        kept = self.record["cluster"]
+        columns = {name: np.array(kept["columns"][name], np.int64).repeat(kept["columns"]["count"])
+                   for name in ("cores", "memory_mb", "node_class", "rack")}  # fmt: skip
+        columns["memory_mb"][columns["memory_mb"] < 0] = UNCOUNTED_MB
+        return Cluster(
+            name=kept["name"],
+            class_names=tuple(entry["name"] for entry in kept["classes"]),
+            rack_names=tuple(kept["rack_names"]),
+            domains={name: tuple(nodes) for name, nodes in kept["domains"].items()},
+            **columns,
+        )
+
+    def policy(self) -> Policy[Any]:
+        """The policy.
+
+        Raises
+        ------
+        PolicyError
+            It came from a file that is not in the working folder any more.
+        """
+        table = dict(self.record["policy_table"])
+        label = table.pop("label")
+        if "file" in table:
+            return load_policy(str(table["file"]))
+        return make_policy(table.pop("name"), table, label)
+
+
+def finished_run(directory: Path, chosen: str | None) -> Again:
+    """A finished run of a study directory.
+
+    Parameters
+    ----------
+    directory
+        What ``unrack run`` wrote.
+    chosen
+        Its id or the start of it, or its policy's label; may be left out if there is only one run.
+
+    Raises
+    ------
+    InputError
+        The directory has no finished runs, or the choice is not one of them.
+    """
+    folders = sorted(path.parent for path in (directory / "runs").glob("*/run.json"))
+    if not folders:
+        raise InputError(str(directory), "no finished runs", "a directory that 'unrack run' wrote")
+    records = {folder: json.loads((folder / "run.json").read_text()) for folder in folders}
+    matching = [
+        folder for folder in folders
+        if chosen is None or folder.name.startswith(chosen) or records[folder]["policy_label"] == chosen
+    ]  # fmt: skip
+    if len(matching) != 1:
+        listed = ", ".join(f"{records[folder]['policy_label']} ({folder.name})" for folder in matching or folders)
+        got = "no choice" if chosen is None else f"{chosen!r}, which is {'none' if not matching else 'several'} of them"
+        raise InputError("--run", got, f"one of: {listed}")
+    folder = matching[0]
+    return Again(folder, records[folder], pl.read_parquet(folder / "jobs.parquet"))
