@@ -25,7 +25,7 @@ ROOMS = [
     {"cli"},
 ]
 FLOOR = {room: floor for floor, rooms in enumerate(ROOMS) for room in rooms}
-ENTRY = {"__init__"}  # the public face looks into every room
+ENTRY = {"__init__", "__main__"}  # the public face looks into every room
 FILES = sorted(SOURCE.rglob("*.py"))
 HEAVY = {"numpy", "numba", "polars", "scipy", "vl_convert", "jinja2"}
 

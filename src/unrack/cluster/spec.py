@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from unrack.errors import ClusterError
+from unrack.errors import ClusterError, first_fault, got_and_want
 from unrack.units import memory_mb
 
 Ints = NDArray[np.int64]
@@ -131,9 +131,9 @@ class Cluster:
         try:
             file = ClusterFile.model_validate(dict(content))
         except ValidationError as error:
-            first = error.errors()[0]
-            key = ".".join(str(part) for part in first["loc"])
-            raise ClusterError(f"{where}, {key}" if key else where, repr(first["input"])[:200], first["msg"]) from None
+            fault = first_fault(error.errors())
+            key = ".".join(str(part) for part in fault["loc"])
+            raise ClusterError(f"{where}, {key}" if key else where, *got_and_want(fault)) from None
         return _build(file, where)
 
     @classmethod

@@ -212,8 +212,8 @@ def plan_round(
     group_of, total, rank
         The group of each node; cores and MB of a node of each group; in which order groups are filled.
     kept_start, kept_at, kept_rows
-        By job: reserved start (-1: none, or it starts now), and where its rows are in ``kept_rows``. Changed to the new reservations,
-        whose rows are in ``rows``.
+        By job: reserved start (-1: none, or it starts now), and where its rows are in ``kept_rows``. Changed to the
+        new reservations, whose rows are in ``rows``.
     started, out
         Written: the jobs that start now, as in ``passing.pass_over``.
     rows

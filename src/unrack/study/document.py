@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from unrack.errors import InputError, StudyError
+from unrack.errors import InputError, StudyError, first_fault, got_and_want
 
 Location = tuple[str | int, ...]
 Model = TypeVar("Model", bound=BaseModel)
@@ -95,22 +95,12 @@ class Document:
         try:
             return model.model_validate(dict(table))
         except ValidationError as error:
-            first = error.errors()[0]
+            first = first_fault(error.errors())
         at = (*location, *first["loc"])
         if first["type"] == "extra_forbidden" and len(first["loc"]) == 1:
             known = [info.alias or name for name, info in model.model_fields.items()]
             raise self.fault(at, "an unknown key", nearest(str(first["loc"][0]), known)) from None
-        if first["type"] == "missing":
-            raise self.fault(at, "nothing", "this key") from None
-        cause = first.get("ctx", {}).get("error")
-        want = str(cause) if cause else first["msg"][:1].lower() + first["msg"][1:]
-        raise self.fault(at, shown(first["input"]), want) from None
-
-
-def shown(value: object) -> str:
-    """A value in an error message, not longer than a line."""
-    text = repr(value)
-    return text if len(text) <= 120 else text[:117] + "..."
+        raise self.fault(at, *got_and_want(first)) from None
 
 
 def nearest(word: str, known: Iterable[str]) -> str:

@@ -148,13 +148,13 @@ def _runs(
                     except PolicyError as error:
                         raise document.within(("policies", p), error) from None
                     faults = fixed + _drawn(table, cluster, workload, seed)
-                    identity = [cluster.digest(), digest, identities[spec.label], spec.label, seed, str(table.ties),
-                                faults, window, version("unrack"), cluster.name, workload.name, dict(parameters)]  # fmt: skip
-                    code = hashlib.sha256(json.dumps(identity, sort_keys=True, default=str).encode()).hexdigest()[:8]
-                    names = (cluster.name, workload.name, spec.label)
-                    label = "--".join(slug(part) for part in names)
-                    runs.append(Run(f"{label}--s{seed}-{code}", cluster, workload, digest, spec, seed, str(table.ties),
-                                    faults, window, dict(parameters)))  # fmt: skip
+                    decisive = [cluster.digest(), digest, identities[spec.label], seed, table.ties, faults, window]
+                    named = [cluster.name, workload.name, spec.label, dict(parameters)]
+                    run_id = _id(named[:3], seed, [*decisive, *named, version("unrack")])
+                    ties = str(table.ties)
+                    runs.append(
+                        Run(run_id, cluster, workload, digest, spec, seed, ties, faults, window, dict(parameters))
+                    )
     return runs
 
 
@@ -181,6 +181,12 @@ def _different(names: Sequence[str], key: str, document: Document) -> None:
     for i, name in enumerate(names):
         if name in names[:i]:
             raise document.fault((key, i), f"a second {name!r}", "a different name (or label) for each")
+
+
+def _id(names: Sequence[Any], seed: int, identity: Sequence[Any]) -> str:
+    """Readable names, and eight hexadecimal digits of a hash of all that matters."""
+    code = hashlib.sha256(json.dumps(identity, sort_keys=True, default=str).encode()).hexdigest()[:8]
+    return "--".join(slug(str(name)) for name in names) + f"--s{seed}-{code}"
 
 
 def slug(text: str) -> str:

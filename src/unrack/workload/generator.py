@@ -10,7 +10,7 @@ import polars as pl
 from numpy.typing import NDArray
 from pydantic import Field, FiniteFloat, ValidationError, model_validator
 
-from unrack.errors import InputError
+from unrack.errors import InputError, first_fault, got_and_want
 from unrack.units import LONGEST_US, SECOND_US
 from unrack.workload.distributions import Distribution, Floats, Positive, Strict, pick
 from unrack.workload.job import Intake, Ints, Workload, job_table
@@ -182,11 +182,9 @@ def parse_spec(spec: GeneratorSpec | Mapping[str, Any]) -> GeneratorSpec:
     try:
         return GeneratorSpec.model_validate(spec)
     except ValidationError as error:
-        fault = error.errors()[0]
+        fault = first_fault(error.errors())
         key = ".".join(map(str, fault["loc"])) or "the whole"
-        got = "nothing" if fault["type"] == "missing" else repr(fault["input"])
-        want = fault["msg"].removeprefix("Value error, ")
-        raise InputError(f"generator, {key}", got if len(got) <= 80 else got[:77] + "...", want) from None
+        raise InputError(f"generate, {key}", *got_and_want(fault)) from None
 
 
 _COLUMNS = ("run", "tasks", "cores", "memory", "request", "lasts")

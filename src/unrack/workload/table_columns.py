@@ -25,7 +25,7 @@ _ISO = "a time (a number, or a timestamp such as 2024-05-31 13:59:00)"
 def typed(values: pl.Series) -> pl.Series:
     """A text column as Int64 where every entry is a plain whole number, else as it is; empty text is null."""
     values = values.set((values == "").fill_null(False), None)
-    if values.str.contains(r"^(0|-?[1-9][0-9]{0,14})$").fill_null(True).all():
+    if values.str.contains(r"^(0|-?[1-9][0-9]{0,17})$").fill_null(True).all():
         return values.cast(pl.Int64)
     return values
 

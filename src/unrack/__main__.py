@@ -1,0 +1,5 @@
+"""``python -m unrack``."""
+
+from unrack.cli.main import main
+
+main()

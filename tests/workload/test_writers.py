@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from unrack.errors import InputError, TraceError
+from unrack.workload.generator import generate
+from unrack.workload.job import Intake, JobTable, Workload, job_table
+from unrack.workload.readers import read_trace
+from unrack.workload.writers import write_swf, write_trace
+
+MICRO = st.integers(0, 2 * 10**15)  # times in s with 6 decimals are exact in float64 up to 2**31 s
+
+
+@st.composite
+def tables(draw: st.DrawFn, *, named: bool) -> JobTable:
+    size = draw(st.integers(1, 12))
+
+    def column(values: st.SearchStrategy[int]) -> np.ndarray:
+        return np.array(draw(st.lists(values, min_size=size, max_size=size)), np.int64)
+
+    work = column(MICRO)
+    names = st.text("abc XYZ,;'\"é", min_size=1, max_size=5).map(str.strip).filter(bool)
+    who = st.sampled_from(["ann", *draw(st.lists(names, max_size=3))]) if named else st.integers(0, 999)
+    return job_table(
+        submit_us=column(MICRO),
+        work_us=work,
+        request_us=np.maximum(work + column(st.integers(0, 10**9)), 1),
+        tasks=column(st.integers(1, 10**6)),
+        cores=column(st.integers(1, 10**6)) if named else None,
+        memory_mb=column(st.integers(0, 10**6)),
+        ids=pl.Series(column(st.integers(0, 2**53))),
+        user=pl.Series(draw(st.lists(st.none() | who, min_size=size, max_size=size)), strict=False),
+        app=pl.Series(draw(st.lists(who, min_size=size, max_size=size))),
+        priority=column(st.integers(-9, 9)) if named else None,
+        deadline_us=column(st.integers(-1, 10**15)) if named else None,
+        devices={("gpu", "milli"): column(st.integers(0, 1000))} if named else None,
+        extra=None
+        if named
+        else pl.DataFrame({"group": column(st.integers(0, 9)), "status": column(st.integers(0, 1))}),
+    )
+
+
+def workload(jobs: JobTable) -> Workload:
+    return Workload("made", jobs, Intake("test", "generated", len(jobs), len(jobs)))
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(tables(named=False))
+def test_what_is_written_as_swf_is_read_back_the_same(tmp_path: Path, jobs: JobTable) -> None:
+    write_trace(tmp_path / "t.swf.gz", workload(jobs))
+    assert read_trace(tmp_path / "t.swf.gz", memory="requested").jobs.digest() == jobs.digest()
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.sampled_from(["t.csv", "t.csv.gz", "t.parquet"]), tables(named=True))
+def test_what_is_written_as_a_table_is_read_back_the_same(tmp_path: Path, name: str, jobs: JobTable) -> None:
+    write_trace(tmp_path / name, workload(jobs))
+    assert read_trace(tmp_path / name).jobs.digest() == jobs.digest()
+
+
+def test_names_are_numbered_in_swf_and_named_in_its_header(tmp_path: Path) -> None:
+    jobs = job_table(
+        submit_us=np.zeros(2, np.int64), work_us=np.ones(2, np.int64), tasks=np.ones(2, np.int64),
+        user=pl.Series(["zoe", "al; bo"]),
+    )  # fmt: skip
+    write_trace(tmp_path / "t.swf", workload(jobs))
+    back = read_trace(tmp_path / "t.swf")
+    assert back.jobs.user_names == ("1", "2")
+    assert back.intake.header["User"] == "1 al; bo\n2 zoe"
+
+
+def test_waiting_times_given_become_those_of_the_log(tmp_path: Path) -> None:
+    jobs = job_table(submit_us=np.zeros(2, np.int64), work_us=np.ones(2, np.int64), tasks=np.ones(2, np.int64))
+    write_swf(tmp_path / "t.swf", workload(jobs), wait_us=np.array([2_500_000, -1]))
+    assert read_trace(tmp_path / "t.swf").jobs.extra["log_wait_s"].to_list() == [2.5, None]
+
+
+def test_a_gzip_file_has_the_same_bytes_each_time(tmp_path: Path) -> None:
+    made = generate({"jobs": 50, "arrivals": {"gap_s": 1}, "classes": [{"run_s": 5}]})
+    write_trace(tmp_path / "a.swf.gz", made)
+    write_trace(tmp_path / "b.swf.gz", made)
+    assert (tmp_path / "a.swf.gz").read_bytes() == (tmp_path / "b.swf.gz").read_bytes()
+
+
+def test_a_file_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
+    made = generate({"jobs": 1, "arrivals": {"gap_s": 1}, "classes": [{"run_s": 5}]})
+    for name in ("a.xls", "a.parquet.gz", "swf"):
+        with pytest.raises(InputError, match=r"\.swf"):
+            write_trace(tmp_path / name, made)
+    with pytest.raises(TraceError):
+        write_trace(tmp_path / "no" / "a.swf", made)
