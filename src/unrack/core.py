@@ -121,7 +121,7 @@ class Core:
             state.release(event.job)  # type: ignore[union-attr]  # the line above says so
             return NOTHING
         if isinstance(event, Submitted):
-            if self._impossible[event.job]:
+            if state.condition(event.job) == UNKNOWN and self._impossible[event.job]:
                 reason = self.too_big(event.job)
                 state.reject(event.job)
                 self.reasons[event.job] = reason

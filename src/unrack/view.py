@@ -153,3 +153,11 @@ class View:
         if name not in self._jobs.extra.columns:
             raise KeyError(f"the trace has no column {name!r} (it has {', '.join(self._jobs.extra.columns) or 'none'})")
         return self._jobs.extra[name]
+
+
+def arrays_of(view: View) -> ClusterState:
+    """The state behind a view, for the compiled kernels of this package: they take its arrays and only read them.
+
+    Kernels would be compiled once more for the read-only arrays of a view.
+    """
+    return view._state

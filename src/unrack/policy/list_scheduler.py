@@ -20,7 +20,7 @@ from unrack.policy.passing import Backfill, pass_over
 from unrack.policy.placing import Fit, room_for
 from unrack.policy.plain import Placement, plain_pass
 from unrack.reasons import Code, Reason
-from unrack.view import View
+from unrack.view import View, arrays_of
 from unrack.workload.job import CORES, MEMORY, TASKS
 
 Ints = NDArray[np.int64]
@@ -171,10 +171,13 @@ FIT = {"first-fit": int(Fit.FIRST), "best-fit": int(Fit.BEST), "worst-fit": int(
 
 def choose(view: View, jobs: Ints, room: Buffers, now: int, backfill: int, depth: int, whole: bool, fit: int) -> int:
     """One compiled pass; the answers are in ``room``; returns how many."""
+    state = arrays_of(view)
+    if not jobs.flags.writeable:
+        jobs = jobs.copy()
     while True:
         count = pass_over(
-            jobs, backfill, depth, now, view.asks, view.free, view.total, view.free_cores, view.running,
-            view.running_count, view.pool, view.lease_at, whole, fit, room.started, room.rows,
+            jobs, backfill, depth, now, state.asks, state.free, state.total, state.free_cores, state.running,
+            state.running_count, state.pool, state.lease_at, whole, fit, room.started, room.rows,
         )  # fmt: skip
         if count >= 0:
             return count
@@ -184,12 +187,13 @@ def choose(view: View, jobs: Ints, room: Buffers, now: int, backfill: int, depth
 def short_of(view: View, job: int, whole: bool) -> Reason | None:
     """What there is too little of now for a job to start; ``None`` if it fits."""
     tasks, cores, mb = (int(view.asks[row, job]) for row in (TASKS, CORES, MEMORY))
+    free, total = arrays_of(view).free, arrays_of(view).total
     if tasks * cores > view.free_cores:
         return Reason(Code.NO_ROOM, "cores", tasks * cores, view.free_cores)
-    room = room_for(view.free, view.total, cores, mb, whole)
+    room = room_for(free, total, cores, mb, whole)
     if room >= tasks:
         return None
-    if mb and room_for(view.free, view.total, cores, 0, whole) >= tasks:
+    if mb and room_for(free, total, cores, 0, whole) >= tasks:
         return Reason(Code.NO_ROOM, f"places for tasks of {mb} MB", tasks, room)
     return Reason(
         Code.NO_ROOM, "places on whole idle nodes" if whole else f"places for tasks of {cores} cores", tasks, room

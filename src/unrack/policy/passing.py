@@ -61,9 +61,14 @@ def release_until(
     for node in range(shadow_free.shape[1]):
         room += tasks_on(shadow_free[0, node], shadow_free[1, node], total[0, node], cores, mb, whole)
     ends = np.empty(n_started, np.int64)
-    for i in range(n_started):
-        ends[i] = now + asks[3, started[0, i]]
-    by_end = np.argsort(ends, kind="mergesort")
+    by_end = np.empty(n_started, np.int64)
+    for s in range(n_started):  # insertion sort: a pass starts few jobs
+        ends[s] = now + asks[3, started[0, s]]
+        k = s
+        while k > 0 and ends[by_end[k - 1]] > ends[s]:
+            by_end[k] = by_end[k - 1]
+            k -= 1
+        by_end[k] = s
     i, k, shadow = 0, 0, -1
     while i < count or k < n_started:
         from_running = k == n_started or (i < count and running[0, i] <= ends[by_end[k]])

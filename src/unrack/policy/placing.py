@@ -126,24 +126,21 @@ def place_job(
         return -1
     for i in range(size // 2 - 1, -1, -1):
         sift_down(keys, ids, i, size)
-    used = np.empty(nodes, np.int64)
-    count = 0
+    used = np.zeros(nodes, np.bool_)
+    last = -1
     while left > 0:
-        node = ids[0]
-        used[count] = node
-        count += 1
-        left -= tasks_on(free[0, node], free[1, node], total[0, node], cores, mb, whole)
+        last = ids[0]
+        used[last] = True
+        left -= tasks_on(free[0, last], free[1, last], total[0, last], cores, mb, whole)
         size -= 1
         keys[0, 0], keys[1, 0], ids[0] = keys[0, size], keys[1, size], ids[size]
         sift_down(keys, ids, 0, size)
-    partial = used[count - 1]
-    rest = tasks_on(free[0, partial], free[1, partial], total[0, partial], cores, mb, whole) + left
-    chosen = np.sort(used[:count])
-    for node in chosen:
-        here = rest
-        if node != partial:
+    for node in range(nodes):
+        if used[node]:
             here = tasks_on(free[0, node], free[1, node], total[0, node], cores, mb, whole)
-        at = add_node(out, start, at, node, here, total[0, node] if whole else here * cores, here * mb)
+            if node == last:
+                here += left
+            at = add_node(out, start, at, node, here, total[0, node] if whole else here * cores, here * mb)
     return at
 
 

@@ -58,7 +58,9 @@ def earliest(
     """The first step at whose start the job fits for ``length`` µs; -1: never. ``low`` gets what is free throughout."""
     i = 0
     while i < steps:
-        low[:] = level[i]
+        for g in range(low.shape[1]):
+            low[0, g] = level[i, 0, g]
+            low[1, g] = level[i, 1, g]
         if room_in(low, total, grain, tasks, cores, mb) < tasks:
             i += 1
             continue
@@ -81,6 +83,22 @@ def earliest(
 
 
 @inlined
+def copy_step(level: NDArray[np.int64], source: int, target: int) -> None:
+    """Make one step of the plan equal to another."""
+    for g in range(level.shape[2]):
+        level[target, 0, g] = level[source, 0, g]
+        level[target, 1, g] = level[source, 1, g]
+
+
+@inlined
+def copy_rows(source: Ints, first: int, last: int, target: Ints, at: int) -> None:
+    """Copy rows to ``target`` from row ``at`` on."""
+    for r in range(first, last):
+        for c in range(5):
+            target[at + r - first, c] = source[r, c]
+
+
+@inlined
 def step_at(times: Ints, level: NDArray[np.int64], steps: int, time: int) -> tuple[int, int]:
     """The step that starts at ``time``, split off if there is none; and the new number of steps."""
     low, high = 0, steps
@@ -94,9 +112,9 @@ def step_at(times: Ints, level: NDArray[np.int64], steps: int, time: int) -> tup
         return low, steps
     for k in range(steps, low, -1):
         times[k] = times[k - 1]
-        level[k] = level[k - 1]
+        copy_step(level, k - 1, k)
     times[low] = time
-    level[low] = level[low - 1]
+    copy_step(level, low - 1, low)
     return low, steps + 1
 
 
@@ -231,9 +249,12 @@ def plan_round(
     times[0] = now
     steps = 1
     if grain == 0:
-        level[0] = free_now
+        for node in range(nodes):
+            level[0, 0, node] = free_now[0, node]
+            level[0, 1, node] = free_now[1, node]
     elif grain == 2:
-        level[0, 0, 0] = free_now[0].sum()
+        for node in range(nodes):
+            level[0, 0, 0] += free_now[0, node]
     else:
         for node in range(nodes):
             if free_now[0, node] > 0 and free_now[0, node] == node_total[0, node]:
@@ -242,7 +263,7 @@ def plan_round(
         end, job = max(running[0, i], now + 1), running[1, i]
         if end != times[steps - 1]:
             times[steps] = end
-            level[steps] = level[steps - 1]
+            copy_step(level, steps - 1, steps)
             steps += 1
         group_rows(pool, lease_at[0, job], lease_at[0, job] + lease_at[1, job], grain, group_of, level[steps - 1])
     # reservations that can stay
@@ -262,7 +283,7 @@ def plan_round(
         if fits_at(times, level, steps, kept_start[job], length, kept_rows, a, b):
             steps = book(times, level, steps, kept_start[job], length, kept_rows, a, b, -1)
             start[q], first[q], last[q] = kept_start[job], used, used + b - a
-            rows[used : used + b - a] = kept_rows[a:b]
+            copy_rows(kept_rows, a, b, rows, used)
             used += b - a
     # new ones, and earlier ones
     for q in range(jobs):

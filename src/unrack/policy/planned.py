@@ -23,7 +23,7 @@ from unrack.policy.passing import Backfill
 from unrack.policy.plan import Grain, plan_round
 from unrack.reasons import Code, Reason
 from unrack.units import SECOND_US
-from unrack.view import View
+from unrack.view import View, arrays_of
 from unrack.workload.job import CORES, MEMORY
 
 Ints = NDArray[np.int64]
@@ -88,10 +88,11 @@ class Plan:
 
     def round(self, view: View, jobs: Ints, now: int, fit: str, compress: bool) -> list[Decision]:
         """Plan for ``jobs`` in order; start those whose reservation is now."""
+        state = arrays_of(view)
         while True:
             count = plan_round(
-                jobs, now, view.asks, view.free, view.total, view.running, view.running_count, view.pool,
-                view.lease_at, int(self.grain), FIT[fit], self.group_of, self.total, self.rank, self.start,
+                jobs, now, state.asks, state.free, state.total, state.running, state.running_count, state.pool,
+                state.lease_at, int(self.grain), FIT[fit], self.group_of, self.total, self.rank, self.start,
                 self.where, self.rows, compress, self.buffers.started, self.buffers.rows, self.spare,
             )  # fmt: skip
             if count >= 0:
@@ -139,7 +140,7 @@ class Conservative:
             memory.running = view.running_count
             return [], memory
         order = ORDERS[self.order].order if isinstance(self.order, str) else self.order
-        jobs = np.ascontiguousarray(order(view, view.queue, now))
+        jobs = order(view, view.queue, now).copy()
         compress = view.running_count < memory.running or view.capacity_version != memory.capacity_version
         decisions = memory.round(view, jobs, now, self.place, compress)
         memory.running = view.running_count + len(decisions)
@@ -198,7 +199,7 @@ class SlurmLike:
 
     def _jobs(self, view: View, now: int) -> Ints:
         order = ORDERS[self.order].order if isinstance(self.order, str) else self.order
-        return np.ascontiguousarray(order(view, view.queue, now)[: self.queue])
+        return order(view, view.queue, now)[: self.queue].copy()
 
     def decide(self, view: View, memory: Plan, now: int) -> tuple[list[Decision], Plan]:
         """Run the main loop; at a multiple of the interval, plan and backfill as well."""

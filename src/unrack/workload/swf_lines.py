@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 from fractions import Fraction
 
@@ -41,7 +42,7 @@ def header(text: bytes) -> dict[str, str]:
     """The header comments ``; Key: value`` of an SWF text; values of a repeated key and further lines are joined."""
     found: dict[str, str] = {}
     key = ""
-    for raw in text.split(b"\n"):
+    for raw in io.BytesIO(text):
         line = raw.strip()
         if not line.startswith(b";"):
             if line:
@@ -63,6 +64,7 @@ def header(text: bytes) -> dict[str, str]:
 def normal_lines(text: bytes) -> bytes:
     """The job lines with single blanks between the fields and none around them; comments are left in."""
     blank = text.translate(bytes.maketrans(b"\t\v\f", b"   "))
+    blank = blank.replace(b"     ", b" ")  # long runs first: fewer passes
     while b"  " in blank:
         blank = blank.replace(b"  ", b" ")
     blank = (b"\n" + blank + b"\n").replace(b"\n ", b"\n").replace(b" \n", b"\n")
