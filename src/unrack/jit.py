@@ -9,16 +9,20 @@ from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar, cast
 
 import numba
-from numba.core import types
-from numba.core.dispatcher import Dispatcher
+import numba.core.dispatcher
+import numba.core.types
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
+_njit: Any = numba.njit
+_unliteral: Any = numba.core.types.unliteral
+_Dispatcher: Any = numba.core.dispatcher.Dispatcher
+
 
 def compiled(function: Callable[P, R]) -> Callable[P, R]:
     """Compile a function on its first call; the machine code is kept on disk between processes."""
-    return cast("Callable[P, R]", numba.njit(cache=True)(function))
+    return cast("Callable[P, R]", _njit(cache=True)(function))
 
 
 def inlined(function: Callable[P, R]) -> Callable[P, R]:
@@ -27,12 +31,12 @@ def inlined(function: Callable[P, R]) -> Callable[P, R]:
     It is compiled once for whole numbers and truth values as such, not once for every constant that it is called with,
     and without an entry from Python: both halve the time of a first use.
     """
-    kernel: Any = numba.njit(no_cpython_wrapper=True)(function)
-    if isinstance(kernel, Dispatcher):  # not where compilation is off
+    kernel = _njit(no_cpython_wrapper=True)(function)
+    if isinstance(kernel, _Dispatcher):  # not where compilation is off
         template = kernel.get_call_template
 
         def for_any_value(args: tuple[Any, ...], kws: dict[str, Any]) -> Any:
-            return template(tuple(map(types.unliteral, args)), {key: types.unliteral(kws[key]) for key in kws})
+            return template(tuple(map(_unliteral, args)), {key: _unliteral(value) for key, value in dict(kws).items()})
 
         kernel.get_call_template = for_any_value
     return cast("Callable[P, R]", kernel)
