@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -167,7 +168,7 @@ def audit(log: RunLog, whole: bool = False, faults: Sequence[Fault] = (), exact:
         _audit_node(held_there, int(cluster.cores[node]), int(cluster.memory_mb[node]))
     for job, attempts in own.items():
         attempts.sort()
-        assert all(before[1] <= after[0] for before, after in zip(attempts, attempts[1:], strict=False)), "ran twice"
+        assert all(before[1] <= after[0] for before, after in pairwise(attempts)), "ran twice"
         assert finished[job] == 1, "an attempted job did not finish exactly once"
     for fault in faults:
         for node in cluster.domain(fault.domain):

@@ -41,9 +41,11 @@ def test_every_policy_keeps_capacity_and_gangs_and_finishes_every_possible_job(
 
 @settings(max_examples=60)
 @given(
-    cluster=clusters(most_classes=2, memory=False), jobs=st.booleans().flatmap(lambda h: job_lists(h, single=True)),
-    ties=st.sampled_from(TIES), name=st.sampled_from(["conservative", "slurm(interval=3 s)", "easy", "list(backfill=any)"]),
-)  # fmt: skip
+    cluster=clusters(most_classes=2, memory=False),
+    jobs=st.booleans().flatmap(lambda h: job_lists(h, single=True)),
+    ties=st.sampled_from(TIES),
+    name=st.sampled_from(["conservative", "slurm(interval=3 s)", "easy", "list(backfill=any)"]),
+)
 def test_tasks_of_one_core_keep_the_same_promises(cluster: Cluster, jobs: list[J], ties: str, name: str) -> None:
     audit(simulate(cluster, work(*jobs), name, ties=ties).log)
 
@@ -109,7 +111,7 @@ def reservation(core: Core, job: int, now: int, whole: bool) -> int:
     raise AssertionError("a job that is not impossible fits when all others have ended")
 
 
-@settings(max_examples=150)
+@settings(max_examples=300)
 @given(
     cluster=clusters(), jobs=job_lists(honest=True), ties=st.sampled_from(TIES), whole=st.booleans(),
     place=st.sampled_from(PLACES),
@@ -136,7 +138,7 @@ def test_easy_never_delays_the_reservation_of_the_head_when_requests_are_honest(
         assert begun[job] * S <= time
 
 
-@settings(max_examples=150)
+@settings(max_examples=300)
 @given(
     cluster=clusters(), jobs=job_lists(honest=True), ties=st.sampled_from(TIES), whole=st.booleans(),
     place=st.sampled_from(PLACES), order=st.sampled_from(["fcfs", "fcfs", "sjf", "largest"]), single=st.booleans(),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -135,17 +137,17 @@ def test_easy_is_the_textbook_schedule_on_hundreds_of_random_traces(over: bool) 
         assert starts(log) == naive_run(jobs, processors, naive_easy), f"seed {seed}"
         first = [start for start in starts(log) if start is not None]
         passed += first != sorted(first)
-    assert passed > 100, "the traces must make jobs pass each other"
+    assert passed > 200, "the traces must make jobs pass each other"
 
 
 def test_conservative_is_the_textbook_schedule_on_hundreds_of_random_traces() -> None:
     passed = 0
-    for seed in range(100):
+    for seed in range(200):
         jobs, processors = random_table(1000 + seed, over=False)
         log = simulate(Cluster.homogeneous(processors, 1), workload_of(jobs), "conservative").log
         assert starts(log) == naive_run(jobs, processors, NaiveConservative(jobs)), f"seed {seed}"
         passed += starts(log) != starts(simulate(log.cluster, workload_of(jobs), "easy").log)
-    assert passed > 10, "the traces must tell conservative from EASY"
+    assert passed > 20, "the traces must tell conservative from EASY"
 
 
 def test_counting_cores_of_wide_nodes_is_counting_processors() -> None:
@@ -154,17 +156,12 @@ def test_counting_cores_of_wide_nodes_is_counting_processors() -> None:
         wide = Cluster.from_dict({"nodes": [{"count": 2, "cores": 4}, {"count": 1, "cores": 2}]})
         for name in ("easy", "conservative", "fcfs", "easy(order=largest)", "conservative(order=sjf)"):
             for place in ("first-fit", "worst-fit"):
-                policy = parse_policy(name)
-                spread = type(policy)(**{**policy_fields(policy), "place": place})
+                spread = replace(parse_policy(name), place=place)
                 narrow = simulate(Cluster.homogeneous(10, 1), workload_of(jobs), name).log
                 assert starts(simulate(wide, workload_of(jobs), spread).log) == starts(narrow)
 
 
-def policy_fields(policy: object) -> dict[str, object]:
-    return {name: getattr(policy, name) for name in policy.__dataclass_fields__}
-
-
-@settings(max_examples=150)
+@settings(max_examples=300)
 @given(
     cluster=clusters(), jobs=st.booleans().flatmap(lambda honest: job_lists(honest, most=20)),
     backfill=st.sampled_from(["none", "any", "easy"]), depth=st.sampled_from([1, 3, 2**40]),
@@ -213,10 +210,15 @@ def sorted_fit(free: np.ndarray, total: np.ndarray, ask: list[int], whole: bool,
 
 @settings(max_examples=300)
 @given(
-    nodes=st.lists(st.tuples(st.integers(1, 6), st.integers(0, 9), st.integers(0, 6), st.integers(0, 9)), min_size=1, max_size=9),
-    tasks=st.integers(1, 12), cores=st.integers(1, 4), mb=st.integers(0, 4), whole=st.booleans(),
+    nodes=st.lists(
+        st.tuples(st.integers(1, 6), st.integers(0, 9), st.integers(0, 6), st.integers(0, 9)), min_size=1, max_size=9
+    ),
+    tasks=st.integers(1, 12),
+    cores=st.integers(1, 4),
+    mb=st.integers(0, 4),
+    whole=st.booleans(),
     fit=st.sampled_from(list(FIT)),
-)  # fmt: skip
+)
 def test_first_best_and_worst_fit_choose_the_nodes_that_sorting_chooses(
     nodes: list[tuple[int, int, int, int]], tasks: int, cores: int, mb: int, whole: bool, fit: str
 ) -> None:

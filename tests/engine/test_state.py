@@ -66,7 +66,10 @@ REFUSALS: dict[str, tuple[Callable[[ClusterState], None], str]] = {
     "starting on too few cores": (lambda s: s.apply(lease_on(4, 0, 2, 1), 9), "job 4"),
     "starting on too little memory": (lambda s: s.apply(lease_on(2, 0, 3, 3, 5), 9), "job 2"),
     "starting on cores that are held": (lambda s: s.apply(lease_on(1, 0, 2, 4), 9), "job 1"),
-    "starting on memory that is held": (lambda s: s.apply(Lease(2, rows([1, 1, 1, 1, 2], [2, 1, 2, 2, 4])), 9), "job 2"),
+    "starting on memory that is held": (
+        lambda s: s.apply(Lease(2, rows([1, 1, 1, 1, 2], [2, 1, 2, 2, 4])), 9),
+        "job 2",
+    ),
     "starting on a node that is down": (lambda s: s.apply(lease_on(4, 3, 2, 2), 9), "job 4"),
     "starting on a node past the end": (lambda s: s.apply(lease_on(4, 4, 2, 2), 9), "job 4"),
     "starting on a node before the start": (lambda s: s.apply(lease_on(4, -1, 2, 2), 9), "job 4"),
@@ -76,15 +79,18 @@ REFUSALS: dict[str, tuple[Callable[[ClusterState], None], str]] = {
     "starting with negative memory": (lambda s: s.apply(Lease(4, rows([0, 1, 2, 2, -1])), 9), "job 4"),
     "starting on no rows": (lambda s: s.apply(Lease(4, np.empty((0, 5), np.int64)), 9), "job 4"),
     "starting twice on one node, together too much": (
-        lambda s: s.apply(Lease(1, rows([0, 1, 1, 2, 0], [0, 1, 1, 2, 0])), 9), "job 1"
+        lambda s: s.apply(Lease(1, rows([0, 1, 1, 2, 0], [0, 1, 1, 2, 0])), 9),
+        "job 1",
     ),
     "borrowing more than is free": (
-        lambda s: s.apply(Lease(2, rows([0, 1, 3, 3, 0]), (Loan(0, 2, 1), Loan(0, 2, 16))), 9), "job 2"
+        lambda s: s.apply(Lease(2, rows([0, 1, 3, 3, 0]), (Loan(0, 2, 1), Loan(0, 2, 16))), 9),
+        "job 2",
     ),
     "borrowing from nobody": (lambda s: s.apply(Lease(2, rows([0, 1, 3, 3, 0]), (Loan(0, 7, 6),)), 9), "job 2"),
     "borrowing nothing": (lambda s: s.apply(Lease(2, rows([0, 1, 3, 3, 6]), (Loan(0, 2, 0),)), 9), "job 2"),
     "borrowing but starting on cores that are held": (
-        lambda s: s.apply(Lease(2, rows([2, 1, 3, 3, 0]), (Loan(2, 2, 6),)), 9), "job 2"
+        lambda s: s.apply(Lease(2, rows([2, 1, 3, 3, 0]), (Loan(2, 2, 6),)), 9),
+        "job 2",
     ),
     "borrowing too little": (lambda s: s.apply(Lease(2, rows([0, 1, 3, 3, 0]), (Loan(0, 2, 5),)), 9), "job 2"),
     "holding devices": (lambda s: s.apply(Lease(4, rows([0, 1, 2, 2, 0]), (), (Share(0, (1,), (1,)),)), 9), "job 4"),
@@ -104,7 +110,7 @@ REFUSALS: dict[str, tuple[Callable[[ClusterState], None], str]] = {
     "seeing a waiting job use memory": (lambda s: s.use(1, 0, 5), "job 1"),
     "seeing a task that does not exist use memory": (lambda s: s.use(0, 1, 5), "job 0"),
     "asking for the lease of a waiting job": (lambda s: s.lease(1) and None, "job 1"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("what", REFUSALS)

@@ -21,13 +21,19 @@ Ints = NDArray[np.int64]
 MOST_NODES = 10_000_000
 
 
+def _number(value: object) -> object:
+    if isinstance(value, bool):
+        raise ValueError("a number")
+    return value
+
+
 def _capacity_mb(value: object) -> object:
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
-        return value
-    return memory_mb(value, rounding="down")
+    known = _number(value)
+    return memory_mb(known, rounding="down") if isinstance(known, int | float | str) else known
 
 
 CapacityMb = Annotated[int, BeforeValidator(_capacity_mb), Field(ge=0)]
+Count = Annotated[int, BeforeValidator(_number), Field(ge=1)]
 
 
 class NodeClass(BaseModel):
@@ -49,8 +55,8 @@ class NodeClass(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    count: int = Field(ge=1, le=MOST_NODES)
-    cores: int = Field(ge=1, lt=2**31)
+    count: Count = Field(le=MOST_NODES)
+    cores: Count = Field(lt=2**31)
     memory_mb: CapacityMb | None = Field(default=None, alias="memory")
     name: str = ""
     rack: str | None = None
@@ -63,7 +69,7 @@ class ClusterFile(BaseModel):
 
     name: str = "cluster"
     nodes: list[NodeClass] = Field(min_length=1)
-    nodes_per_rack: int | None = Field(default=None, ge=1)
+    nodes_per_rack: Count | None = None
     domains: dict[str, list[str]] = Field(default_factory=dict)
 
 

@@ -134,7 +134,7 @@ def measure(
         online = areas["cores_online"]
         values["utilisation_cores"] = areas["cores_held"] / online if online else None
         values["utilisation_cores_asked"] = areas["cores_asked"] / online if online else None
-        if cluster.total_mb:
+        if cluster.total_mb and bool((jobs["memory_mb"] > 0).any()):
             values["utilisation_memory"] = areas["memory_mb_held"] / (cluster.total_mb * length)
         values["queue_length_mean"] = areas["queued_jobs"] / length
         before = usage.filter(pl.col("time_s") < start).tail(1)

@@ -116,4 +116,5 @@ def _change(question: Question, value: float, base: float) -> str:
         return f"{abs(value - base) * 100:.1f} points {question.less}"
     if math.isclose(base, 0.0, abs_tol=1e-12):
         return question.less
-    return f"{abs(1 - value / base) * 100:.0f} % {question.less}"
+    percent = abs(1 - value / base) * 100
+    return f"{percent:.{1 if 99 < percent < 100 else 0}f} % {question.less}"

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
-BINS = 400
+BINS = 150
 """Bins of a chart over time."""
 
 POINTS = 300
