@@ -190,13 +190,15 @@ def settle(
     free: Ints, node_total: Ints, grain: int, group_of: Ints, fit: int, tasks: int, cores: int, mb: int, rows: Ints,
     first: int, last: int, out: Ints, at: int,
 ) -> int:  # fmt: skip
-    """Turn a reservation that starts now into rows of nodes; returns their end."""
+    """Turn a reservation that starts now into rows of nodes; returns their end, or -1 if they are not free yet."""
     if grain == 2:
         return place_job(free, node_total, tasks, cores, mb, False, fit, out, at)
     start = at
     for r in range(first, last):
         if grain == 0:
             for node in range(rows[r, 0], rows[r, 0] + rows[r, 1]):
+                if free[0, node] < rows[r, 3] or free[1, node] < rows[r, 4]:
+                    return -1
                 at = add_node(out, start, at, node, rows[r, 2], rows[r, 3], rows[r, 4])
             continue
         for g in range(rows[r, 0], rows[r, 0] + rows[r, 1]):
@@ -210,6 +212,8 @@ def settle(
                     left -= here
                     if left == 0:
                         break
+            if left > 0:
+                return -1
     return at
 
 
@@ -217,7 +221,7 @@ def settle(
 def plan_round(
     order: Ints, now: int, asks: Ints, free_now: Ints, node_total: Ints, running: Ints, count: int, pool: Ints,
     lease_at: Ints, grain: int, fit: int, group_of: Ints, total: Ints, rank: Ints, kept_start: Ints, kept_at: Ints,
-    kept_rows: Ints, compress: bool, started: Ints, out: Ints, rows: Ints,
+    kept_rows: Ints, compress: bool, trust: bool, started: Ints, out: Ints, rows: Ints,
 ) -> int:  # fmt: skip
     """Plan for the jobs of ``order`` and choose those that start now.
 
@@ -232,6 +236,9 @@ def plan_round(
     kept_start, kept_at, kept_rows
         By job: reserved start (-1: none, or it starts now), and where its rows are in ``kept_rows``. Changed to the
         new reservations, whose rows are in ``rows``.
+    trust
+        Whether a job whose booked end is now counts as ended, so that a reservation for now stays although its end has
+        not been seen yet; what needs its room starts in a later round of this moment.
     started, out
         Written: the jobs that start now, as in ``passing.pass_over``.
     rows
@@ -260,7 +267,13 @@ def plan_round(
             if free_now[0, node] > 0 and free_now[0, node] == node_total[0, node]:
                 level[0, 0, group_of[node]] += 1
     for i in range(count):
+        job = running[1, i]
+        if trust and running[0, i] == now:
+            group_rows(pool, lease_at[0, job], lease_at[0, job] + lease_at[1, job], grain, group_of, level[0])
+    for i in range(count):
         end, job = max(running[0, i], now + 1), running[1, i]
+        if trust and running[0, i] == now:
+            continue
         if end != times[steps - 1]:
             times[steps] = end
             copy_step(level, steps - 1, steps)
@@ -323,11 +336,14 @@ def plan_round(
         end = settle(
             free, node_total, grain, group_of, fit, tasks, cores, mb, rows, first[q], last[q], out, at
         )  # fmt: skip
+        if end < 0:
+            continue
         add_rows(free, out, at, end, -1)
         started[0, n], started[1, n], started[2, n] = job, at, end
         n, at = n + 1, end
+        start[q] = -1
     for q in range(jobs):
         job = order[q]
-        kept_start[job] = start[q] if start[q] != now else -1
+        kept_start[job] = start[q]
         kept_at[0, job], kept_at[1, job] = first[q], last[q] - first[q]
     return n

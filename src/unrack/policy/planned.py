@@ -86,14 +86,14 @@ class Plan:
             spare=empty.copy(),
         )
 
-    def round(self, view: View, jobs: Ints, now: int, fit: str, compress: bool) -> list[Decision]:
+    def round(self, view: View, jobs: Ints, now: int, fit: str, compress: bool, trust: bool) -> list[Decision]:
         """Plan for ``jobs`` in order; start those whose reservation is now."""
         state = arrays_of(view)
         while True:
             count = plan_round(
                 jobs, now, state.asks, state.free, state.total, state.running, state.running_count, state.pool,
                 state.lease_at, int(self.grain), FIT[fit], self.group_of, self.total, self.rank, self.start,
-                self.where, self.rows, compress, self.buffers.started, self.buffers.rows, self.spare,
+                self.where, self.rows, compress, trust, self.buffers.started, self.buffers.rows, self.spare,
             )  # fmt: skip
             if count >= 0:
                 break
@@ -142,7 +142,7 @@ class Conservative:
         order = ORDERS[self.order].order if isinstance(self.order, str) else self.order
         jobs = order(view, view.queue, now).copy()
         compress = view.running_count < memory.running or view.capacity_version != memory.capacity_version
-        decisions = memory.round(view, jobs, now, self.place, compress)
+        decisions = memory.round(view, jobs, now, self.place, compress, trust=True)
         memory.running = view.running_count + len(decisions)
         memory.capacity_version = view.capacity_version
         return decisions, memory
@@ -213,7 +213,7 @@ class SlurmLike:
             return memory.buffers.leases(count), memory
         jobs = jobs[: self.depth]
         memory.start[jobs] = -1
-        decisions = memory.round(view, jobs, now, self.place, compress=False)
+        decisions = memory.round(view, jobs, now, self.place, compress=False, trust=False)
         memory.planned_at, memory.planned_version = now, -1 if decisions else view.version
         return decisions, memory
 
