@@ -200,3 +200,12 @@ def test_random_faults_differ_by_seed_and_are_the_same_for_a_seed(tmp_path: Path
     one, two = load_study(write(tmp_path, text)), load_study(write(tmp_path, text))
     assert [run.faults for run in one.runs] == [run.faults for run in two.runs]
     assert one.runs[0].faults != one.runs[1].faults
+
+
+def test_a_policy_file_of_any_kind_gives_the_same_runs_every_time_it_is_loaded(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(BROKEN_POLICY.replace("99", "tasks").replace("Broken", "Mine"))
+    text = GOOD.replace('"fcfs"', '"fcfs", "mine.py:Mine"')
+    first = [run.id for run in load_study(write(tmp_path, text)).runs]
+    assert [run.id for run in load_study(write(tmp_path, text)).runs] == first
+    (tmp_path / "mine.py").write_text("# changed\n" + (tmp_path / "mine.py").read_text())
+    assert [run.id for run in load_study(write(tmp_path, text)).runs] != first

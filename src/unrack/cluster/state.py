@@ -30,6 +30,9 @@ UNKNOWN, QUEUED, RUNNING, FINISHED, REJECTED = (int(status) for status in Status
 """The same as plain integers: looking up a member of an enumeration is slow in the inner loop."""
 
 
+INT64 = np.dtype(np.int64)
+
+
 @dataclass(slots=True)
 class Extra:
     """What a running job holds beyond its rows, and what it was last seen to use."""
@@ -284,9 +287,11 @@ class ClusterState:
 
     def _take(self, lease: Lease, booked_end_us: int) -> None:
         rows = lease.rows
-        count = rows.shape[0]
+        if rows.dtype is not INT64 or rows.ndim != 2 or rows.shape[1] != 5:
+            raise RefusedError(f"start job {lease.job}: the rows of its lease are no int64[rows, 5]")
         if lease.shares:
             raise RefusedError(f"start job {lease.job}: it would hold devices, and this cluster has none")
+        count = rows.shape[0]
         if self.running_count == self.running.shape[1]:
             self.running = np.concatenate([self.running, np.zeros_like(self.running)], axis=1)
         if self.pool_used + count > self.pool.shape[0]:

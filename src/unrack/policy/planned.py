@@ -218,13 +218,17 @@ class SlurmLike:
         return decisions, memory
 
     def next_round(self, view: View, memory: Plan, now: int) -> int | None:
-        """The next multiple of the interval, if jobs wait and something has changed since the last plan."""
+        """The next multiple of the interval, if jobs wait and a plan then may differ from the last.
+
+        It may where something has changed, where the order ages, or where a running job will be past its booked end.
+        """
         if not view.waiting:
             return None
         ages = not isinstance(self.order, str) or ORDERS[self.order].ages
-        if memory.planned_version == view.version and not ages:
+        following = (now // self.interval_us + 1) * self.interval_us
+        if memory.planned_version == view.version and not ages and view.first_end_us > following:
             return None
-        return (now // self.interval_us + 1) * self.interval_us
+        return following
 
     def why(self, view: View, memory: Plan, job: int, now: int) -> Reason:
         """No room, too deep in the queue, a reservation for later, or waiting for the next backfill."""

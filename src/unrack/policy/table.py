@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from typing import Any, NamedTuple
 
 from unrack.errors import PolicyError
@@ -204,13 +204,21 @@ def parse_policy(text: str, label: str | None = None) -> Policy[Any]:
 
 
 def canonical(policy: Policy[Any]) -> str:
-    """A text that two policies share only if they decide alike: the class and every field but the label."""
-    if not hasattr(policy, "__dataclass_fields__"):
-        return repr(policy)
-    values = []
-    for field in fields(policy):  # type: ignore[arg-type]  # checked above
-        value = getattr(policy, field.name)
-        if field.name == "label" or value == UNLIMITED:
-            continue
-        values.append(f"{field.name}={value.__qualname__ if callable(value) else str(value)}")
-    return f"{type(policy).__name__}({', '.join(values)})"
+    """A text that two built-in policies share only if they decide alike: the class and every field but the label.
+
+    Of a policy of one's own it names what can be named; what it does is in its file.
+    """
+    return _canonical(policy)
+
+
+def _canonical(value: Any) -> str:
+    if isinstance(value, str | int | float | None):
+        return str(value)
+    if is_dataclass(value) and not isinstance(value, type):
+        parts = [
+            f"{field.name}={_canonical(getattr(value, field.name))}"
+            for field in fields(value)
+            if field.name != "label" and getattr(value, field.name) != UNLIMITED
+        ]
+        return f"{type(value).__name__}({', '.join(parts)})"
+    return str(getattr(value, "__qualname__", type(value).__qualname__))

@@ -103,7 +103,7 @@ def simulate(
     ClusterError
         A fault names a domain that the cluster does not have.
     InputError
-        ``ties`` or ``window_us`` is wrong.
+        ``ties``, ``window_us`` or a time of a fault is wrong.
     RunError
         The policy decided something impossible.
 
@@ -119,6 +119,9 @@ def simulate(
         raise InputError("ties", repr(ties), f"one of {', '.join(Ties)}")
     if window_us is not None and not 0 <= window_us[0] < window_us[1]:
         raise InputError("window", repr(window_us), "a start of 0 or more and a later end")
+    for fault in faults:
+        if fault.at_us < 0 or fault.repair_us < 0:
+            raise InputError("faults", repr(fault), "a time and a repair time of 0 or more")
     chosen = parse_policy(policy) if isinstance(policy, str) else complete(policy, "policy")
     if hasattr(chosen, "seeded"):
         chosen = chosen.seeded(seed)

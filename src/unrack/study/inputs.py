@@ -59,8 +59,9 @@ class PolicySpec:
 
     def identity(self) -> str:
         """A text that differs where decisions may differ."""
-        made = canonical(self.make())
-        return f"{made} from {source_digest(self.file)}" if self.file else made
+        if self.file:
+            return f"{self.file.rpartition(':')[2]} from {source_digest(self.file)}"
+        return canonical(self.make())
 
 
 def make_cluster(table: Mapping[str, Any], document: Document, index: int) -> Cluster:
