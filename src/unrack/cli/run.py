@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import signal
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -46,8 +48,9 @@ def run(
     from unrack.study.runner import run_study
 
     loaded = load_study(str(study), seed=seed, policies=policy or ())
-    directory = out or Path("out") / loaded.name
+    directory = out or Path("out") / (re.sub(r"[^\w .-]+", "-", loaded.name).strip(".-") or "study")
     processes = jobs or os.cpu_count() or 1
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends as cleanly as Ctrl-C
     try:
         with _bar(quiet=as_json) as told:
             rows = run_study(loaded, directory, jobs=processes, told=told)
@@ -111,6 +114,7 @@ def _table(study: Study, rows: list[dict[str, Any]]) -> None:
         typer.echo(f"{len(rows)} runs: see the report, or summary.csv")
         return
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table
 
     from unrack.metric.table import METRICS
@@ -118,9 +122,9 @@ def _table(study: Study, rows: list[dict[str, Any]]) -> None:
     swept = [key for key in rows[0] if "." in key]
     heads = [key for key in ("cluster", "workload") if len({row[key] for row in rows}) > 1]
     heads += [*swept, "policy", *(["seed"] if len({row["seed"] for row in rows}) > 1 else [])]
-    table = Table(title=study.question or study.name, title_justify="left")
+    table = Table(title=escape(study.question or study.name), title_justify="left")
     for head in heads:
-        table.add_column(head, overflow="fold")
+        table.add_column(escape(head), no_wrap=True)
     for heading in SHOWN.values():
         table.add_column(heading, justify="right")
     groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
@@ -129,7 +133,7 @@ def _table(study: Study, rows: list[dict[str, Any]]) -> None:
         groups.setdefault(key, []).append(row)
     for group in groups.values():
         for row in group:
-            cells = [str(row[head]) for head in heads]
+            cells = [escape(str(row[head])) for head in heads]
             table.add_row(*cells, *(_cell(row[name], [other[name] for other in group], METRICS[name].better)
                                     for name in SHOWN))  # fmt: skip
     Console().print(table)

@@ -39,6 +39,8 @@ class Buffers:
         ``view.releases`` at the last pass, and the last job that was submitted by then.
     complete
         Whether a pass leaves nothing that could start in a second pass at once.
+    alike
+        Whether every task asks one core and no memory, on shared nodes.
     """
 
     started: Ints = field(default_factory=lambda: np.empty((3, 64), np.int64))
@@ -46,6 +48,7 @@ class Buffers:
     releases: int = -1
     last_job: int = -1
     complete: bool = False
+    alike: bool = False
 
     def grow(self, needed: int) -> None:
         """Make room for ``needed`` jobs and rows."""
@@ -102,7 +105,8 @@ class ListScheduler:
         """Make room for answers."""
         static = isinstance(self.order, str) and not ORDERS[self.order].ages
         alike = self.nodes == "shared" and bool((view.asks[CORES] == 1).all() and (view.asks[MEMORY] == 0).all())
-        return Buffers(complete=static and (self.backfill != "easy" or (self.order == "fcfs" and alike)))
+        complete = static and (self.backfill != "easy" or (self.order == "fcfs" and alike))
+        return Buffers(complete=complete, alike=alike)
 
     def order_now(self, view: View, now: int) -> Ints:
         """The queue in the order in which it is considered now: int64[waiting]."""
@@ -177,7 +181,7 @@ def choose(view: View, jobs: Ints, room: Buffers, now: int, backfill: int, depth
     while True:
         count = pass_over(
             jobs, backfill, depth, now, state.asks, state.free, state.total, state.free_cores, state.running,
-            state.running_count, state.pool, state.lease_at, whole, fit, room.started, room.rows,
+            state.running_count, state.pool, state.lease_at, whole, fit, room.alike, room.started, room.rows,
         )  # fmt: skip
         if count >= 0:
             return count

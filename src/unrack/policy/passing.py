@@ -50,15 +50,15 @@ def change_rows(
 @inlined
 def release_until(
     shadow_free: Ints, total: Ints, tasks: int, cores: int, mb: int, whole: bool, now: int, running: Ints, count: int,
-    pool: Ints, lease_at: Ints, out: Ints, started: Ints, n_started: int, asks: Ints,
+    pool: Ints, lease_at: Ints, out: Ints, started: Ints, n_started: int, asks: Ints, alike: bool, free_cores: int,
 ) -> tuple[int, int]:  # fmt: skip
     """Let jobs end, in order of booked end, until the head fits: (shadow time, tasks of it that fit then).
 
     ``shadow_free`` holds what is free now and is changed to what is free at the shadow time. ``started[:, i]`` are the
     jobs started in this pass: job, first row and end of its rows in ``out``. Returns time -1 if it never fits.
     """
-    room = 0
-    for node in range(shadow_free.shape[1]):
+    room = free_cores if alike else 0
+    for node in range(0 if alike else shadow_free.shape[1]):
         room += tasks_on(shadow_free[0, node], shadow_free[1, node], total[0, node], cores, mb, whole)
     ends = np.empty(n_started, np.int64)
     by_end = np.empty(n_started, np.int64)
@@ -80,11 +80,19 @@ def release_until(
         if from_running:
             job = running[1, i]
             first = lease_at[0, job]
-            room += change_rows(shadow_free, total, cores, mb, whole, pool, first, first + lease_at[1, job], 1)
+            room += (
+                asks[0, job]
+                if alike
+                else change_rows(shadow_free, total, cores, mb, whole, pool, first, first + lease_at[1, job], 1)
+            )
             i += 1
         else:
             s = by_end[k]
-            room += change_rows(shadow_free, total, cores, mb, whole, out, started[1, s], started[2, s], 1)
+            room += (
+                asks[0, started[0, s]]
+                if alike
+                else change_rows(shadow_free, total, cores, mb, whole, out, started[1, s], started[2, s], 1)
+            )
             k += 1
         if shadow < 0 and room >= tasks:
             shadow = end
@@ -101,37 +109,13 @@ def any_may_fit(order: Ints, backfill: int, depth: int, asks: Ints, free_cores: 
     return False
 
 
-@compiled
-def pass_over(
-    order: Ints, backfill: int, depth: int, now: int, asks: Ints, free_now: Ints, total: Ints, free_cores: int,
-    running: Ints, count: int, pool: Ints, lease_at: Ints, whole: bool, fit: int, started: Ints, out: Ints,
-) -> int:  # fmt: skip
-    """Choose the jobs to start now.
-
-    Parameters
-    ----------
-    order
-        int64[waiting]: jobs in the order in which they are to be considered.
-    backfill
-        A :class:`Backfill`.
-    depth
-        How many jobs behind the head are considered.
-    now
-        µs.
-    started
-        int64[3, room]: written: job, first row and end of its rows in ``out``.
-    out
-        int64[room, 5]: written: the rows of the leases.
-
-    Returns
-    -------
-    int
-        How many jobs start; or minus the room that ``out`` or ``started`` should have had (nothing was decided).
-    """
-    if not any_may_fit(order, backfill, depth, asks, free_cores):
-        return 0
-    nodes = free_now.shape[1]
-    free = free_now.copy()
+@inlined
+def consider(
+    order: Ints, backfill: int, depth: int, now: int, asks: Ints, free: Ints, total: Ints, free_cores: int,
+    running: Ints, count: int, pool: Ints, lease_at: Ints, whole: bool, fit: int, alike: bool, started: Ints, out: Ints,
+) -> tuple[int, int]:  # fmt: skip
+    """The pass itself: what it returns, and the end of the rows in ``out``, which it has taken from ``free``."""
+    nodes = free.shape[1]
     n: int = 0
     at, i = 0, 0
     # the head of the queue, as long as it fits
@@ -141,7 +125,7 @@ def pass_over(
         if tasks * cores > free_cores:
             break
         if at + min(nodes, tasks) > out.shape[0] or n == started.shape[1]:
-            return int(-2 * (at + min(nodes, tasks) + n))
+            return int(-2 * (at + min(nodes, tasks) + n)), at
         end = place_job(free, total, tasks, cores, mb, whole, fit, out, at)
         if end < 0:
             break
@@ -149,7 +133,7 @@ def pass_over(
         started[0, n], started[1, n], started[2, n] = job, at, end
         n, at, i = n + 1, end, i + 1
     if backfill == 0 or i + 1 >= order.shape[0]:
-        return n
+        return n, at
     # the jobs behind it
     head = order[i]
     h_tasks, h_cores, h_mb = asks[0, head], asks[1, head], asks[2, head]
@@ -163,25 +147,71 @@ def pass_over(
         if tasks * cores > free_cores:
             continue
         if at + min(nodes, tasks) > out.shape[0] or n == started.shape[1]:
-            return int(-2 * (at + min(nodes, tasks) + n))
+            return int(-2 * (at + min(nodes, tasks) + n)), at
         end = place_job(free, total, tasks, cores, mb, whole, fit, out, at)
         if end < 0:
             continue
         if backfill == 2:
             if not known:
-                shadow_free = free.copy()
+                if not alike:
+                    shadow_free = free.copy()
                 shadow, room = release_until(
                     shadow_free, total, h_tasks, h_cores, h_mb, whole, now, running, count, pool, lease_at, out,
-                    started, n, asks,
+                    started, n, asks, alike, free_cores,
                 )  # fmt: skip
                 known = True
             if shadow >= 0 and now + asks[3, job] > shadow:
-                left = room + change_rows(shadow_free, total, h_cores, h_mb, whole, out, at, end, -1)
+                if alike:
+                    left = room - tasks
+                else:
+                    left = room + change_rows(shadow_free, total, h_cores, h_mb, whole, out, at, end, -1)
                 if left < h_tasks:
-                    add_rows(shadow_free, out, at, end, 1)
+                    if not alike:
+                        add_rows(shadow_free, out, at, end, 1)
                     continue
                 room = left
         free_cores -= add_rows(free, out, at, end, -1)
         started[0, n], started[1, n], started[2, n] = job, at, end
         n, at = n + 1, end
+    return n, at
+
+
+@compiled
+def pass_over(
+    order: Ints, backfill: int, depth: int, now: int, asks: Ints, free: Ints, total: Ints, free_cores: int,
+    running: Ints, count: int, pool: Ints, lease_at: Ints, whole: bool, fit: int, alike: bool, started: Ints, out: Ints,
+) -> int:  # fmt: skip
+    """Choose the jobs to start now.
+
+    Parameters
+    ----------
+    order
+        int64[waiting]: jobs in the order in which they are to be considered.
+    backfill
+        A :class:`Backfill`.
+    depth
+        How many jobs behind the head are considered.
+    now
+        µs.
+    alike
+        Whether every task asks one core and no memory, on shared nodes: counting cores then says all.
+    free
+        Changed during the pass, and exactly as before after it: a copy would cost more than the pass.
+    started
+        int64[3, room]: written: job, first row and end of its rows in ``out``.
+    out
+        int64[room, 5]: written: the rows of the leases.
+
+    Returns
+    -------
+    int
+        How many jobs start; or minus the room that ``out`` or ``started`` should have had (nothing was decided).
+    """
+    if not any_may_fit(order, backfill, depth, asks, free_cores):
+        return 0
+    n, at = consider(
+        order, backfill, depth, now, asks, free, total, free_cores, running, count, pool, lease_at, whole, fit,
+        alike, started, out,
+    )  # fmt: skip
+    add_rows(free, out, 0, at, 1)
     return n

@@ -69,6 +69,8 @@ class Document:
             line = re.search(r"at line (\d+)", str(error))
             at = f"{where}, line {line[1]}" if line else f"{where}, line {text.count(chr(10)) + 1}"
             raise StudyError(at, str(error), "valid TOML") from None
+        except RecursionError:
+            raise StudyError(where, "values nested too deeply", "a study file (TOML)") from None
 
     def fault(self, location: Location, got: str, want: str) -> StudyError:
         """An error at a key: the message names the file, the line where it is known, and the key."""

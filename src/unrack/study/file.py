@@ -12,9 +12,12 @@ from unrack.units import time_us
 
 
 def _time(value: object) -> object:
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
-        raise ValueError("a time: seconds, or text such as '2 h'")
-    return time_us(value)
+    try:
+        if not isinstance(value, bool) and isinstance(value, int | float | str):
+            return time_us(value)
+    except ValueError:
+        pass
+    raise ValueError("a time: seconds, or text such as '2 h', up to 285 years")
 
 
 TimeUs = Annotated[int, BeforeValidator(_time)]
@@ -47,6 +50,8 @@ class WorkloadTable(Strict):
             raise ValueError("either trace or generate")
         if self.generate is not None and (self.format is not None or self.options):
             raise ValueError("format and options only beside a trace")
+        if misplaced := sorted({"path", "format"} & set(self.options)):
+            raise ValueError(f"options of the reader, without {misplaced[0]!r}: that goes beside options")
         return self
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from unrack.cluster.presets import PRESETS
-from unrack.cluster.spec import Cluster
+from unrack.cluster.spec import Cluster, ClusterFile
 from unrack.errors import ClusterError, InputError, PolicyError
 from unrack.policy.contract import Policy
 from unrack.policy.file import load_policy, source_digest
@@ -77,6 +77,11 @@ def make_cluster(table: Mapping[str, Any], document: Document, index: int) -> Cl
     if len(sources) != 1:
         raise document.fault(at, ", ".join(sources) or "none of them", "exactly one of preset, file, nodes")
     source = sources[0]
+    known = ["preset", "file", *ClusterFile.model_fields]
+    if unknown := sorted(set(table) - set(known)):
+        raise document.fault((*at, unknown[0]), "an unknown key", nearest(unknown[0], known))
+    if source != "nodes" and not isinstance(table[source], str):
+        raise document.fault((*at, source), repr(table[source]), "some text")
     try:
         if source == "nodes":
             return Cluster.from_dict({"name": f"cluster{index + 1}", **table}, "clusters")

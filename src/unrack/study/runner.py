@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import pickle
 import shutil
 import signal
+import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -13,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from unrack.errors import RunError, UnrackError
+from unrack.errors import InputError, RunError, UnrackError
 from unrack.sim.simulate import simulate
 from unrack.study.grid import Run, Study
 from unrack.study.keep import is_kept, keep_run, keep_study
@@ -59,12 +61,18 @@ def run_study(study: Study, directory: Path, *, jobs: int = 1, told: Told | None
 
     Raises
     ------
+    InputError
+        The directory cannot be made.
     RunError
         A run failed; the others were finished and kept.
     KeyboardInterrupt
         Interrupted; what was finished is kept.
     """
-    (directory / "runs").mkdir(parents=True, exist_ok=True)
+    try:
+        (directory / "runs").mkdir(parents=True, exist_ok=True)
+    except (OSError, ValueError) as error:
+        got = getattr(error, "strerror", None) or str(error)
+        raise InputError(str(directory), got, "a directory that can be made and written to") from None
     left = [run for run in study.runs if not is_kept(directory, run)]
     board = _Board(study.runs, left, told)
     board.tell()
@@ -105,12 +113,17 @@ def _run_here(left: Sequence[Run], directory: Path, board: _Board) -> list[Failu
 
         try:
             one_run(run, directory, progress)
-        except UnrackError as error:
-            failures.append(Failure(run, str(error)))
+        except Exception as error:  # a user's own policy may raise anything; the other runs go on
+            failures.append(Failure(run, _said(error)))
         board.done[i] = board.sizes[i]
         board.finished += 1
         board.tell()
     return failures
+
+
+def _said(error: BaseException) -> str:
+    """What went wrong in a run: our own errors speak for themselves, others go by their kind."""
+    return str(error) if isinstance(error, UnrackError) else f"{type(error).__name__}: {error}"
 
 
 def one_run(run: Run, directory: Path, progress: Callable[[int, int], None] | None = None) -> None:
@@ -158,7 +171,7 @@ def _run_in_processes(left: Sequence[Run], directory: Path, jobs: int, board: _B
                 if isinstance(error, BrokenProcessPool):
                     raise RunError("a worker process was killed (out of memory?); finished runs are kept") from error
                 if error is not None:
-                    failures.append(Failure(left[i], f"{error}" if isinstance(error, UnrackError) else repr(error)))
+                    failures.append(Failure(left[i], _said(error)))
                 counters[i] = board.sizes[i]
                 board.finished += 1
             board.done = list(counters)
@@ -183,7 +196,16 @@ _worker: dict[str, Any] = {}
 
 def _begin_worker(folder: str, counters: Any) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     _worker.update(folder=folder, counters=counters, digest=None, table=None)
+
+
+def _end_with_parent() -> None:
+    """End this worker when the process that started it is gone, however it went."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def _work(run: Run, directory: Path, index: int) -> None:
