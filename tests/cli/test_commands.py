@@ -156,6 +156,64 @@ def test_help_answers_at_once_and_every_command_has_its_own() -> None:
         assert unrack(command, "--help").stdout.count("\n") > 4
 
 
+def test_words_in_brackets_are_printed_as_they_are(tmp_path: Path) -> None:
+    text = 'question = "is [/b] [red]?"\n' + SMALL.replace('"fcfs"', '{name = "fcfs", label = "a[/x]b"}')
+    (tmp_path / "study.toml").write_text(text)
+    done = unrack("run", "study.toml", "--jobs", 1, "--no-report", folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "is [/b] [red]?" in done.stdout
+    assert "a[/x]b" in done.stdout
+
+
+def test_a_name_is_never_a_way_out_of_the_output_folder(tmp_path: Path) -> None:
+    (tmp_path / "inner").mkdir()
+    (tmp_path / "inner" / "study.toml").write_text(SMALL.replace('"small"', '"../../escaped"'))
+    assert unrack("run", "study.toml", "--jobs", 1, "--no-report", folder=tmp_path / "inner").returncode == 0
+    assert [path.name for path in (tmp_path / "inner" / "out").iterdir()] == ["escaped"]
+    assert [path.name for path in tmp_path.iterdir()] == ["inner"]
+
+
+def test_explain_is_told_where_a_policy_file_is(tmp_path: Path) -> None:
+    (tmp_path / "study.toml").write_text(SMALL)
+    policy = f"{ROOT / 'examples' / 'my_policy.py'}:FEW"
+    command = ("run", "study.toml", "--out", "out", "--policy", policy, "--jobs", 1, "--no-report")
+    assert unrack(*command, folder=tmp_path).returncode == 0
+    lost = unrack("explain", "out", 3, "--run", "few at a time", folder=tmp_path)
+    assert lost.returncode == 2
+    assert "--policy FILE.py:NAME" in lost.stderr
+    found = unrack("explain", "out", 3, "--run", "few at a time", "--policy", policy, folder=tmp_path)
+    assert found.returncode == 0, found.stderr
+    assert "job 3 (job) under few at a time" in found.stdout
+
+
+@pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGKILL])
+def test_workers_end_with_the_process_that_started_them(tmp_path: Path, ending: signal.Signals) -> None:
+    big = SMALL.replace("jobs = 30", "jobs = 120000").replace("gap_s = 5", "gap_s = 90")
+    (tmp_path / "study.toml").write_text("seeds = 6\n" + big)
+    command = [sys.executable, "-m", "unrack", "run", "study.toml", "--out", "out", "--jobs", "2", "--no-report"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    process = subprocess.Popen(command, cwd=tmp_path, env=environment, stderr=subprocess.DEVNULL)
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    if not children.exists():
+        process.kill()
+        pytest.skip("needs /proc to list child processes")
+    workers: list[str] = []
+    for _ in range(300):
+        workers = children.read_text().split()
+        if len(workers) >= 3:  # two workers and Python's own resource tracker
+            break
+        time.sleep(0.1)
+    assert len(workers) >= 3
+    time.sleep(1)
+    process.send_signal(ending)
+    process.wait(timeout=60)
+    for _ in range(100):
+        if not any(Path(f"/proc/{worker}").exists() for worker in workers):
+            break
+        time.sleep(0.1)
+    assert not [worker for worker in workers if Path(f"/proc/{worker}").exists()]
+
+
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_ctrl_c_keeps_what_is_finished_and_says_how_to_go_on(tmp_path: Path, jobs: int) -> None:
     big = SMALL.replace("jobs = 30", "jobs = 120000").replace("gap_s = 5", "gap_s = 90")

@@ -42,6 +42,10 @@ FAULTY = {
     "policy twice": (GOOD.replace('"easy(order=sjf)"', '"fcfs"'), ["second 'fcfs'"]),
     "policy table without name": (GOOD.replace('"fcfs"', "{order = 'sjf'}"), ["either name or file"]),
     "policy file missing": (GOOD.replace('"fcfs"', "{file = 'nowhere.py:X'}"), ["nowhere.py", "Python file"]),
+    "policy file with a label missing": (
+        GOOD.replace('"fcfs"', "{file = 'nowhere.py:X', label = 'mine'}"),
+        ["nowhere.py", "Python file"],
+    ),
     "policy of wrong type": (GOOD.replace('"fcfs"', "7"), ["policies", "7"]),
     "no policies": (GOOD.replace('["fcfs", "easy(order=sjf)"]', "[]"), ["policies"]),
     "bad interval": (GOOD.replace('"fcfs"', "{name = 'slurm', interval = 'soon'}"), ["interval", "soon"]),
@@ -52,9 +56,23 @@ FAULTY = {
     "cores of wrong type": (GOOD.replace("cores = 2", "cores = 'two'"), ["cores", "two"]),
     "bad memory": (GOOD.replace("cores = 2", "cores = 2, memory = '90 apples'"), ["memory", "apples"]),
     "unknown preset": (GOOD.replace("nodes = [{count = 4, cores = 2}]", "preset = 'kth'"), ["kth-sp2"]),
+    "preset that is no text": (
+        GOOD.replace("nodes = [{count = 4, cores = 2}]", "preset = []"),
+        ["preset", "some text"],
+    ),
+    "misspelt cluster key": (
+        GOOD.replace("nodes = [", "racks = 2\nnodes = ["),
+        ["clusters[0].racks", "nodes_per_rack"],
+    ),
     "cluster file missing": (GOOD.replace("nodes = [{count = 4, cores = 2}]", "file = 'no.toml'"), ["no.toml"]),
     "preset with nodes": (GOOD.replace("nodes =", "preset = 'kth-sp2'\nnodes ="), ["exactly one"]),
     "trace and generate": (GOOD.replace('name = "some"', 'trace = "x.swf"'), ["either trace or generate"]),
+    "reader option that is a key": (
+        GOOD.split("[workloads.generate]")[0] + 'trace = "study.toml"\noptions = {path = "x"}',
+        ["options", "'path'"],
+    ),
+    "nested too deeply": ("a = " + "[" * 20_000, ["too deeply"]),
+    "measure of no number": (GOOD + "[measure]\nto = nan\n", ["measure.to", "a time"]),
     "trace missing": (GOOD.split("[workloads.generate]")[0] + 'trace = "no.swf"', ["no.swf", "no such file"]),
     "unknown generator key": (GOOD.replace("jobs = 30", "job = 30"), ["generate", "job"]),
     "no jobs": (GOOD.replace("jobs = 30", "jobs = 0"), ["jobs", "0"]),
@@ -193,6 +211,22 @@ def test_a_run_that_fails_says_which_and_why_and_the_others_are_kept(tmp_path: P
         run_study(study, tmp_path / "out", jobs=jobs)
     assert caught.value.exit_code == 1
     assert len(list((tmp_path / "out" / "runs").glob("*/run.json"))) == 2
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_policy_file_that_raises_fails_its_own_run_only(tmp_path: Path, jobs: int) -> None:
+    (tmp_path / "raising.py").write_text("class Raising:\n    def decide(self, view, memory, now):\n        1 / 0\n")
+    study = load_study(write(tmp_path, GOOD.replace('"fcfs"', '"raising.py:Raising", "fcfs"')))
+    with pytest.raises(RunError, match=r"(?s)1 of 3 runs failed.*Raising.*ZeroDivisionError: division by zero"):
+        run_study(study, tmp_path / "out", jobs=jobs)
+    assert len(list((tmp_path / "out" / "runs").glob("*/run.json"))) == 2
+
+
+def test_a_directory_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
+    study = load_study(write(tmp_path, GOOD))
+    for place in (tmp_path / "study.toml", tmp_path / "study.toml" / "below", tmp_path / "a\0b"):
+        with pytest.raises(InputError, match="a directory that can be made"):
+            run_study(study, place)
 
 
 def test_random_faults_differ_by_seed_and_are_the_same_for_a_seed(tmp_path: Path) -> None:

@@ -22,6 +22,9 @@ def explain(
     run: Annotated[
         str | None, typer.Option("--run", help="Which run: its policy, or its id or the start of it.")
     ] = None,
+    policy: Annotated[
+        str | None, typer.Option("--policy", metavar="FILE.py:NAME", help="Where the run's policy file is now.")
+    ] = None,
     everything: Annotated[bool, typer.Option("--all", help="Print long lists whole.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
@@ -29,7 +32,7 @@ def explain(
     from unrack.study.again import finished_run
 
     again = finished_run(directory, run)
-    story = again.story(job)
+    story = again.story(job, policy)
     if as_json:
         typer.echo(json.dumps({"run": again.record["id"], **asdict(story)}, default=str, indent=1))
         return

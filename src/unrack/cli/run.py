@@ -122,11 +122,16 @@ def _table(study: Study, rows: list[dict[str, Any]]) -> None:
     swept = [key for key in rows[0] if "." in key]
     heads = [key for key in ("cluster", "workload") if len({row[key] for row in rows}) > 1]
     heads += [*swept, "policy", *(["seed"] if len({row["seed"] for row in rows}) > 1 else [])]
+    console = Console()
+    width = console.width if console.is_terminal else 160  # a pipe has no width: take what the table needs
+    names = {head: head.rpartition(".")[2] for head in heads}
+    taken = sum(3 + max(len(names[head]), *(len(str(row[head])) for row in rows)) for head in heads)
+    shown = list(SHOWN)[: max(2, (width - taken - 1) // 12)]
     table = Table(title=escape(study.question or study.name), title_justify="left")
     for head in heads:
-        table.add_column(escape(head), no_wrap=True)
-    for heading in SHOWN.values():
-        table.add_column(heading, justify="right")
+        table.add_column(escape(names[head]), overflow="fold")
+    for name in shown:
+        table.add_column(SHOWN[name], justify="right", min_width=8)
     groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for row in rows:
         key = tuple(str(row[part]) for part in ("cluster", "workload", *swept))
@@ -135,8 +140,8 @@ def _table(study: Study, rows: list[dict[str, Any]]) -> None:
         for row in group:
             cells = [escape(str(row[head])) for head in heads]
             table.add_row(*cells, *(_cell(row[name], [other[name] for other in group], METRICS[name].better)
-                                    for name in SHOWN))  # fmt: skip
-    Console().print(table)
+                                    for name in shown))  # fmt: skip
+    Console(width=width).print(table)
 
 
 def _cell(value: float | None, all_values: list[float | None], better: str) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from unrack.cluster.spec import UNCOUNTED_MB, Cluster
-from unrack.errors import InputError
+from unrack.errors import InputError, PolicyError
 from unrack.policy.contract import Policy
 from unrack.policy.file import load_policy
 from unrack.policy.table import make_policy
@@ -54,8 +54,8 @@ class Again:
             raise InputError("job", repr(job), f"the id of a job of this run ({len(ids)} jobs: {near})")
         return int(found[0])
 
-    def story(self, job: str) -> Story:
-        """The life of a job: the run is simulated once more.
+    def story(self, job: str, policy_file: str | None = None) -> Story:
+        """The life of a job: the run is simulated once more; ``policy_file`` says where the policy's file is now.
 
         Raises
         ------
@@ -64,7 +64,9 @@ class Again:
         """
         index = self.index(job)
         faults = [Fault(*fault) for fault in self.record["faults"]]
-        return explain(self.cluster(), self.jobs(), self.policy(), index, ties=self.record["ties"], faults=faults)
+        return explain(
+            self.cluster(), self.jobs(), self.policy(policy_file), index, ties=self.record["ties"], faults=faults
+        )
 
     def jobs(self) -> JobTable:
         """The jobs as they were given to the simulator."""
@@ -102,8 +104,8 @@ class Again:
             **columns,
         )
 
-    def policy(self) -> Policy[Any]:
-        """The policy.
+    def policy(self, file: str | None = None) -> Policy[Any]:
+        """The policy; ``file`` (``FILE.py:NAME``) says where to find one that came from a file.
 
         Raises
         ------
@@ -113,7 +115,12 @@ class Again:
         table = dict(self.record["policy_table"])
         label = table.pop("label")
         if "file" in table:
-            return load_policy(str(table["file"]))
+            spec = str(file or table["file"])
+            if file is None and not Path(spec.rpartition(":")[0]).is_file():
+                raise PolicyError("policy file", f"{spec!r}, which is not in this folder", "--policy FILE.py:NAME")
+            return load_policy(spec)
+        if file is not None:
+            raise PolicyError("--policy", repr(file), f"nothing: the run's policy is built in ({label})")
         return make_policy(table.pop("name"), table, label)
 
 

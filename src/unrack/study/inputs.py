@@ -147,7 +147,8 @@ def policy_from_file(spec: str, label: str | None, document: Document) -> Policy
     """
     path, colon, name = spec.rpartition(":")
     found = f"{_beside(path, document)}{colon}{name}"
-    return PolicySpec(label or load_policy(found).name, file=found)
+    loaded = load_policy(found)
+    return PolicySpec(label or loaded.name, file=found)
 
 
 def make_workload(table: WorkloadTable, document: Document, index: int, seed: int) -> Workload:
