@@ -243,3 +243,12 @@ def test_a_policy_file_of_any_kind_gives_the_same_runs_every_time_it_is_loaded(t
     assert [run.id for run in load_study(write(tmp_path, text)).runs] == first
     (tmp_path / "mine.py").write_text("# changed\n" + (tmp_path / "mine.py").read_text())
     assert [run.id for run in load_study(write(tmp_path, text)).runs] != first
+
+
+def test_a_study_that_has_something_to_run_leaves_no_outdated_summary(tmp_path: Path) -> None:
+    (tmp_path / "broken.py").write_text(BROKEN_POLICY)
+    run_study(load_study(write(tmp_path, GOOD)), tmp_path / "out")
+    assert (tmp_path / "out" / "summary.csv").is_file()
+    with pytest.raises(RunError):
+        run_study(load_study(write(tmp_path, GOOD.replace('"fcfs"', '"broken.py:Broken"'))), tmp_path / "out")
+    assert not (tmp_path / "out" / "summary.csv").exists()

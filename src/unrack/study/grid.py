@@ -7,7 +7,9 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 from unrack.cluster.spec import Cluster
@@ -21,6 +23,8 @@ from unrack.study.sweep import combinations
 from unrack.workload.job import Workload
 
 Range = tuple[int, int]
+ENGINE = ("cluster", "workload", "slowdown", "policy", "sim", "metric")
+"""Rooms whose code can change a result."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,7 +154,7 @@ def _runs(
                     faults = fixed + _drawn(table, cluster, workload, seed)
                     decisive = [cluster.digest(), digest, identities[spec.label], seed, table.ties, faults, window]
                     named = [cluster.name, workload.name, spec.label, dict(parameters)]
-                    run_id = _id(named[:3], seed, [*decisive, *named, version("unrack")])
+                    run_id = _id(named[:3], seed, [*decisive, *named, engine_digest()])
                     ties = str(table.ties)
                     runs.append(
                         Run(run_id, cluster, workload, digest, spec, seed, ties, faults, window, dict(parameters))
@@ -187,6 +191,17 @@ def _id(names: Sequence[Any], seed: int, identity: Sequence[Any]) -> str:
     """Readable names, and eight hexadecimal digits of a hash of all that matters."""
     code = hashlib.sha256(json.dumps(identity, sort_keys=True, default=str).encode()).hexdigest()[:8]
     return "--".join(slug(str(name)) for name in names) + f"--s{seed}-{code}"
+
+
+@cache
+def engine_digest() -> str:
+    """SHA-256 over the source of all that can change a result: a run of another engine is another run."""
+    total = hashlib.sha256(version("unrack").encode())
+    root = Path(__file__).parents[1]
+    files = [path for room in ENGINE for path in sorted((root / room).glob("*.py"))]
+    for path in [root / "core.py", root / "view.py", *files]:
+        total.update(path.read_bytes())
+    return total.hexdigest()
 
 
 def slug(text: str) -> str:

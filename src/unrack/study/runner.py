@@ -74,6 +74,8 @@ def run_study(study: Study, directory: Path, *, jobs: int = 1, told: Told | None
         got = getattr(error, "strerror", None) or str(error)
         raise InputError(str(directory), got, "a directory that can be made and written to") from None
     left = [run for run in study.runs if not is_kept(directory, run)]
+    for outdated in ("summary.csv", "report.html") if left else ():
+        (directory / outdated).unlink(missing_ok=True)
     board = _Board(study.runs, left, told)
     board.tell()
     if jobs <= 1 or len(left) <= 1:
