@@ -17,7 +17,7 @@ from unrack.errors import PolicyError, RefusedError
 from unrack.policy.contract import Decision, Estimates, Need, Policy, Reject, Requeue, Resize, Start
 from unrack.reasons import Code, Reason
 from unrack.view import View
-from unrack.workload.job import CORES, ESTIMATE, MEMORY, TASKS, JobTable
+from unrack.workload.job import CORES, ESTIMATE, MEMORY, TASKS, JobTable, plain
 
 
 class Submitted(NamedTuple):
@@ -88,7 +88,7 @@ class Core:
         self.policy = policy
         self.state = ClusterState(cluster, np.ascontiguousarray(asks))
         self.view = View(self.state, jobs, self.state.asks)
-        self._expected_us: list[int] = self.state.asks[ESTIMATE].tolist()
+        self._expected_us = plain(self.state.asks[ESTIMATE])
         self.memory: Any = policy.begin(self.view)
         self.reasons: dict[int, Reason] = {}
         self._impossible = bytes(impossible(cluster, jobs))

@@ -131,29 +131,26 @@ def usage_frame(log: RunLog) -> pl.DataFrame:
 
 def placements_frame(log: RunLog) -> pl.DataFrame:
     """One row for every run of equal consecutive nodes of every attempt, in order of (start, job)."""
-    count = np.diff(log.attempt_rows)
-    of_row = np.repeat(np.arange(len(count)), count)
-    number = np.zeros(len(count), np.int64)
-    seen: dict[int, int] = {}
+    number = np.ones(len(log.attempt_job), np.int32)
     if log.attempt_outcome.any():
+        seen: dict[int, int] = {}
         for i, job in enumerate(log.attempt_job.tolist()):
-            number[i] = seen.get(job, 0)
-            seen[job] = int(number[i]) + 1
+            number[i] = seen[job] = seen.get(job, 0) + 1
+    order = np.lexsort((number, log.attempt_job, log.attempt_start_us))
+    count = np.diff(log.attempt_rows)[order]
+    attempt = np.repeat(order, count)
+    within = np.arange(len(attempt)) - np.repeat(np.cumsum(count) - count, count)
+    rows = log.rows[log.attempt_rows[attempt] + within]
     outcomes = pl.Series(OUTCOME_NAMES, dtype=pl.String)
-    job = log.attempt_job[of_row]
-    start = log.attempt_start_us[of_row]
-    order = np.lexsort((np.arange(len(job)), job, start))
-    of_row, job = of_row[order], job[order]
-    rows = log.rows[order]
     return pl.DataFrame(
         {
-            "job": log.jobs.ids.gather(job),
-            "attempt": number[of_row] + 1,
-            "start_s": log.attempt_start_us[of_row] / SECOND_US,
-            "end_s": log.attempt_end_us[of_row] / SECOND_US,
-            "first_node": rows[:, 0],
-            "nodes": rows[:, 1],
-            "cores_per_node": rows[:, 3],
-            "outcome": outcomes.gather(log.attempt_outcome[of_row]),
+            "job": log.jobs.ids.gather(log.attempt_job[attempt]),
+            "attempt": number[attempt],
+            "start_s": log.attempt_start_us[attempt] / SECOND_US,
+            "end_s": log.attempt_end_us[attempt] / SECOND_US,
+            "first_node": rows[:, 0].astype(np.int32),
+            "nodes": rows[:, 1].astype(np.int32),
+            "cores_per_node": rows[:, 3].astype(np.int32),
+            "outcome": outcomes.gather(log.attempt_outcome[attempt]),
         }
     )

@@ -23,7 +23,7 @@ from unrack.sim.log import Outcome, Recorder, RunLog
 from unrack.sim.work import Work
 from unrack.slowdown.contract import Slowdown
 from unrack.units import NEVER_US
-from unrack.workload.job import ESTIMATE
+from unrack.workload.job import plain
 
 
 class Ties(StrEnum):
@@ -51,9 +51,9 @@ class Kernel:
         self.core = core
         self.ties = ties
         self.slowdown = slowdown
-        self.submit: list[int] = core.jobs.submit_us.tolist()
-        self.work: list[int] = core.jobs.work_us.tolist()
-        self.request: list[int] = core.jobs.asks[ESTIMATE].tolist()
+        self.submit = plain(core.jobs.submit_us)
+        self.work = plain(core.jobs.work_us)
+        self.request = plain(core.jobs.request_us)
         self.version = [0] * len(self.submit)
         self.running: dict[int, tuple[int, Lease]] = {}
         self.kept_work: dict[int, float] = {}

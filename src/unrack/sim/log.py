@@ -14,6 +14,7 @@ from unrack.reasons import Reason
 from unrack.workload.job import JobTable
 
 Ints = NDArray[np.int64]
+Rows = NDArray[np.int32] | NDArray[np.int64]
 
 
 class Outcome(IntEnum):
@@ -40,7 +41,7 @@ class Recorder:
         self.start_us = array("q")
         self.end_us = array("q")
         self.outcome = array("q")
-        self.rows: list[Ints] = []
+        self.rows: list[Rows] = []
         self.recent: list[Ints] = []
         self.row_count = array("q")
 
@@ -53,12 +54,27 @@ class Recorder:
         self.row_count.append(rows.shape[0])
         self.recent.append(rows)
         if len(self.recent) == CHUNK:
-            self.rows.append(np.concatenate(self.recent))
+            self.pack()
+
+    def pack(self) -> None:
+        """Put the rows kept one by one into one array, in half the space where no number is too large for it."""
+        if self.recent:
+            rows = np.concatenate(self.recent)
+            self.rows.append(rows.astype(np.int32) if rows.max() < 2**31 else rows)
             self.recent.clear()
 
-    def all_rows(self) -> Ints:
-        """int64[rows, 5]: the rows of all attempts, in order."""
-        return np.concatenate([np.empty((0, 5), np.int64), *self.rows, *self.recent])
+    def take_rows(self) -> Rows:
+        """The rows of all attempts, in order; the recorder has none afterwards."""
+        self.pack()
+        wide = any(rows.dtype == np.int64 for rows in self.rows)
+        taken = np.empty((sum(len(rows) for rows in self.rows), 5), np.int64 if wide else np.int32)
+        at = 0
+        self.rows.reverse()
+        while self.rows:  # each chunk goes when it is copied: never two of everything
+            rows = self.rows.pop()
+            taken[at : at + len(rows)] = rows
+            at += len(rows)
+        return taken
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +93,7 @@ class RunLog:
         In the order in which attempts ended.
     attempt_rows : int64[attempts + 1]
         The rows of attempt i are ``rows[attempt_rows[i]:attempt_rows[i + 1]]``.
-    rows : int64[rows, 5]
+    rows : int32[rows, 5] or int64[rows, 5]
         As in :class:`unrack.cluster.lease.Lease`.
     capacity : int64[changes, 2]
         When nodes went down or came back (µs), and the cores online since.
@@ -94,7 +110,7 @@ class RunLog:
     attempt_end_us: Ints
     attempt_outcome: Ints
     attempt_rows: Ints
-    rows: Ints
+    rows: Rows
     capacity: Ints
     end_us: int
 
@@ -120,7 +136,7 @@ class RunLog:
             attempt_end_us=np.array(recorder.end_us, np.int64),
             attempt_outcome=np.array(recorder.outcome, np.int64),
             attempt_rows=np.concatenate([[0], np.cumsum(np.array(recorder.row_count, np.int64))]),
-            rows=recorder.all_rows(),
+            rows=recorder.take_rows(),
             capacity=np.array(capacity, np.int64).reshape(-1, 2),
             end_us=end_us,
         )
@@ -130,7 +146,9 @@ class RunLog:
         if len(self.attempt_job) == 0:
             empty = np.zeros(0, np.int64)
             return empty, empty, empty
-        nodes = self.rows[:, 1]
-        held = np.stack([nodes, nodes * self.rows[:, 3], nodes * self.rows[:, 4]])
-        nodes, cores, mb = np.add.reduceat(held, self.attempt_rows[:-1], axis=1)
+        first = self.attempt_rows[:-1]
+        count = self.rows[:, 1].astype(np.int64)
+        nodes, cores, mb = (
+            np.add.reduceat(amounts, first) for amounts in (count, count * self.rows[:, 3], count * self.rows[:, 4])
+        )
         return nodes, cores, mb

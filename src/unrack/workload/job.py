@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from array import array
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -248,6 +249,14 @@ def job_table(
     return table.take(
         keys.select(pl.arg_sort_by("submit", "id", maintain_order=True)).to_series().cast(pl.Int64).to_numpy()
     )
+
+
+def plain(column: Ints) -> Sequence[int]:
+    """A column as plain integers, for loops in Python: a list, or an array where a list would take too much memory.
+
+    Reading a list is the fastest (by 5 % of a whole run) but takes 40 bytes an entry, an array 8.
+    """
+    return column.tolist() if len(column) <= 300_000 else array("q", column.tobytes())
 
 
 @dataclass(frozen=True)
