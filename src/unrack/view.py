@@ -10,7 +10,7 @@ from unrack.cluster.lease import Lease
 from unrack.cluster.spec import Cluster
 from unrack.cluster.state import ClusterState
 from unrack.units import NEVER_US
-from unrack.workload.job import ESTIMATE, Job, JobTable
+from unrack.workload.job import CORES, ESTIMATE, MEMORY, Job, JobTable
 
 Ints = NDArray[np.int64]
 
@@ -106,6 +106,10 @@ class View:
             self._pool_of = self._state.pool
             self._pool = _locked(self._pool_of)
         return self._pool
+
+    def equal_cores(self) -> bool:
+        """Whether every task of every job asks one core and no memory: on shared nodes any core then serves as well."""
+        return bool((self.asks[CORES] == 1).all() and (self.asks[MEMORY] == 0).all())
 
     def lease(self, job: int) -> Lease:
         """What a running job holds."""

@@ -32,6 +32,18 @@ def add_rows(free: Ints, rows: Ints, first: int, last: int, sign: int) -> int:
 
 
 @inlined
+def first_at_least(values: Ints, low: int, high: int, value: int) -> int:
+    """The first place in the ascending ``values[low:high]`` that holds ``value`` or more; ``high``: none does."""
+    while low < high:
+        middle = (low + high) // 2
+        if values[middle] < value:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@inlined
 def place_of(running: Ints, count: int, end: int, job: int) -> int:
     """Where (end, job) is, or belongs, in the order of (booked end, job)."""
     low, high = 0, count
@@ -111,13 +123,7 @@ def release_job(job: int, free: Ints, running: Ints, count: int, pool: Ints, lea
 @compiled
 def strike(queue: Ints, start: int, end: int, job: int) -> bool:
     """Take a job out of the ascending ``queue[start:end]`` by moving the shorter side; True: the start moved up."""
-    low, high = start, end
-    while low < high:
-        middle = (low + high) // 2
-        if queue[middle] < job:
-            low = middle + 1
-        else:
-            high = middle
+    low = first_at_least(queue, start, end, job)
     if low - start < end - low:
         for i in range(low, start, -1):
             queue[i] = queue[i - 1]

@@ -6,7 +6,6 @@ runs in Python (``plain.py``); both make the same decisions, which the tests hol
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -15,7 +14,7 @@ from numpy.typing import NDArray
 
 from unrack.cluster.lease import Lease
 from unrack.policy.contract import Decision, Estimates, Need, Start
-from unrack.policy.orders import ORDERS, Order
+from unrack.policy.orders import Order, in_order, is_fixed
 from unrack.policy.passing import Backfill, pass_over
 from unrack.policy.placing import Fit, room_for
 from unrack.policy.plain import Placement, plain_pass
@@ -103,28 +102,20 @@ class ListScheduler:
 
     def begin(self, view: View) -> Buffers:
         """Make room for answers."""
-        static = isinstance(self.order, str) and not ORDERS[self.order].ages
-        alike = self.nodes == "shared" and bool((view.asks[CORES] == 1).all() and (view.asks[MEMORY] == 0).all())
-        complete = static and (self.backfill != "easy" or (self.order == "fcfs" and alike))
+        alike = self.nodes == "shared" and view.equal_cores()
+        complete = is_fixed(self.order) and (self.backfill != "easy" or (self.order == "fcfs" and alike))
         return Buffers(complete=complete, alike=alike)
-
-    def order_now(self, view: View, now: int) -> Ints:
-        """The queue in the order in which it is considered now: int64[waiting]."""
-        order: Callable[[View, Ints, int], Ints] = (
-            ORDERS[self.order].order if isinstance(self.order, str) else self.order
-        )
-        return order(view, view.queue, now)
 
     def decide(self, view: View, memory: Buffers, now: int) -> tuple[list[Decision], Buffers]:
         """Start what may start now."""
         if not view.waiting:
             return [], memory
         if not isinstance(self.place, str):
-            jobs = self.order_now(view, now)
+            jobs = in_order(self.order, view, now)
             return plain_pass(view, jobs, self.place, BACKFILL[self.backfill], self.depth, now), memory
         if self.nothing_new(view, memory, now):
             return [], memory
-        jobs = self.order_now(view, now)
+        jobs = in_order(self.order, view, now)
         count = choose(
             view, jobs, memory, now, BACKFILL[self.backfill], self.depth, self.nodes == "whole", FIT[self.place]
         )
@@ -153,7 +144,7 @@ class ListScheduler:
 
     def why(self, view: View, memory: Buffers, job: int, now: int) -> Reason:
         """No room, behind the head, or it would delay the head."""
-        jobs = self.order_now(view, now)
+        jobs = in_order(self.order, view, now)
         missing = short_of(view, job, self.nodes == "whole")
         if missing is not None:
             return missing

@@ -78,6 +78,23 @@ def wfp3(view: View, queue: Ints, now: int) -> Ints:
     return by_key(queue, -((wait / np.maximum(view.asks[ESTIMATE][queue], 1)) ** 3) * _cores(view, queue))
 
 
+def in_order(order: str | Order, view: View, now: int) -> Ints:
+    """The queue in the order in which it is considered now: int64[waiting].
+
+    Parameters
+    ----------
+    order
+        A name in ``ORDERS``, or a function.
+    """
+    ordered: Order = ORDERS[order].order if isinstance(order, str) else order
+    return ordered(view, view.queue, now)
+
+
+def is_fixed(order: str | Order) -> bool:
+    """Whether time alone cannot change the order; of a function that is not known, so False."""
+    return isinstance(order, str) and not ORDERS[order].ages
+
+
 ORDERS: dict[str, NamedOrder] = {
     "fcfs": NamedOrder(fcfs, "first come, first served"),
     "sjf": NamedOrder(shortest, "shortest expected run time first"),

@@ -19,7 +19,7 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from unrack.cluster.holding import add_rows
+from unrack.cluster.holding import add_rows, first_at_least
 from unrack.jit import compiled, inlined
 from unrack.policy.placing import add_node, place_job, tasks_on
 
@@ -101,13 +101,7 @@ def copy_rows(source: Ints, first: int, last: int, target: Ints, at: int) -> Non
 @inlined
 def step_at(times: Ints, level: NDArray[np.int64], steps: int, time: int) -> tuple[int, int]:
     """The step that starts at ``time``, split off if there is none; and the new number of steps."""
-    low, high = 0, steps
-    while low < high:
-        middle = (low + high) // 2
-        if times[middle] < time:
-            low = middle + 1
-        else:
-            high = middle
+    low = first_at_least(times, 0, steps, time)
     if low < steps and times[low] == time:
         return low, steps
     for k in range(steps, low, -1):

@@ -18,13 +18,12 @@ from numpy.typing import NDArray
 
 from unrack.policy.contract import Decision, Estimates, Need
 from unrack.policy.list_scheduler import FIT, Buffers, choose, short_of
-from unrack.policy.orders import ORDERS, Order
+from unrack.policy.orders import Order, in_order, is_fixed
 from unrack.policy.passing import Backfill
 from unrack.policy.plan import Grain, plan_round
 from unrack.reasons import Code, Reason
 from unrack.units import SECOND_US
 from unrack.view import View, arrays_of
-from unrack.workload.job import CORES, MEMORY
 
 Ints = NDArray[np.int64]
 
@@ -68,7 +67,7 @@ class Plan:
             by_size = np.lexsort((np.arange(kinds.shape[1]), kinds[1], kinds[0]))
             rank = {"first-fit": np.argsort(first_node), "best-fit": by_size, "worst-fit": by_size[::-1]}[fit]
             total = kinds
-        elif bool((view.asks[CORES] == 1).all() and (view.asks[MEMORY] == 0).all()):
+        elif view.equal_cores():
             grain, group_of, rank = Grain.CORES, np.zeros(nodes, np.int64), np.zeros(1, np.int64)
             total = view.total.sum(axis=1, keepdims=True)
         else:
@@ -139,8 +138,7 @@ class Conservative:
         if not view.waiting:
             memory.running = view.running_count
             return [], memory
-        order = ORDERS[self.order].order if isinstance(self.order, str) else self.order
-        jobs = order(view, view.queue, now).copy()
+        jobs = in_order(self.order, view, now).copy()
         compress = view.running_count < memory.running or view.capacity_version != memory.capacity_version
         decisions = memory.round(view, jobs, now, self.place, compress, trust=True)
         memory.running = view.running_count + len(decisions)
@@ -198,8 +196,7 @@ class SlurmLike:
         return Plan.begin(view, self.nodes == "whole", self.place)
 
     def _jobs(self, view: View, now: int) -> Ints:
-        order = ORDERS[self.order].order if isinstance(self.order, str) else self.order
-        return order(view, view.queue, now)[: self.queue].copy()
+        return in_order(self.order, view, now)[: self.queue].copy()
 
     def decide(self, view: View, memory: Plan, now: int) -> tuple[list[Decision], Plan]:
         """Run the main loop; at a multiple of the interval, plan and backfill as well."""
@@ -224,9 +221,8 @@ class SlurmLike:
         """
         if not view.waiting:
             return None
-        ages = not isinstance(self.order, str) or ORDERS[self.order].ages
         following = (now // self.interval_us + 1) * self.interval_us
-        if memory.planned_version == view.version and not ages and view.first_end_us > following:
+        if memory.planned_version == view.version and is_fixed(self.order) and view.first_end_us > following:
             return None
         return following
 

@@ -137,22 +137,23 @@ def _runs(
                 cluster.domain(fault.domain)
             except ClusterError as error:
                 raise document.within(("faults", i, "domain"), error) from None
-    identities = {spec.label: spec.identity() for spec in specs}
+    made = [(spec, spec.make(), spec.identity()) for spec in specs]
     by_seed = {seed: [_workload(entry, document, i, seed, loaded) for i, entry in enumerate(table.workloads)]
                for seed in seeds}  # fmt: skip
     _different([workload.name for workload, _ in by_seed[seeds[0]]], "workloads", document)
     runs = []
     for cluster in clusters:
+        cluster_digest = cluster.digest()
         for w in range(len(table.workloads)):
-            for p, spec in enumerate(specs):
+            for p, (spec, policy, policy_identity) in enumerate(made):
                 for seed in seeds:
                     workload, digest = by_seed[seed][w]
                     try:
-                        check_needs(spec.make(), workload.jobs)
+                        check_needs(policy, workload.jobs)
                     except PolicyError as error:
                         raise document.within(("policies", p), error) from None
                     faults = fixed + _drawn(table, cluster, workload, seed)
-                    decisive = [cluster.digest(), digest, identities[spec.label], seed, table.ties, faults, window]
+                    decisive = [cluster_digest, digest, policy_identity, seed, table.ties, faults, window]
                     named = [cluster.name, workload.name, spec.label, dict(parameters)]
                     run_id = _id(named[:3], seed, [*decisive, *named, engine_digest()])
                     ties = str(table.ties)
