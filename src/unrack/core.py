@@ -11,13 +11,20 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from unrack.cluster.columns import SERIAL, SINCE_US, Pace
+from unrack.cluster.lease import Lease
+from unrack.cluster.pool import Devices
 from unrack.cluster.spec import Cluster
 from unrack.cluster.state import QUEUED, REJECTED, RUNNING, UNKNOWN, ClusterState
 from unrack.errors import PolicyError, RefusedError
 from unrack.policy.contract import Decision, Estimates, Need, Policy, Reject, Requeue, Resize, Start
 from unrack.reasons import Code, Reason
+from unrack.slowdown.model import Model
+from unrack.slowdown.pools import fastest, pace_of, wants_of
 from unrack.view import View
 from unrack.workload.job import CORES, ESTIMATE, MEMORY, TASKS, JobTable, plain
+
+Ints = NDArray[np.int64]
 
 
 class Submitted(NamedTuple):
@@ -52,11 +59,17 @@ class Repaired(NamedTuple):
     nodes: tuple[int, ...]
 
 
+class Detached(NamedTuple):
+    """Devices whose detaching is over: they are free again."""
+
+    devices: tuple[int, ...]
+
+
 class Round(NamedTuple):
     """Time for the policy to decide."""
 
 
-Event = Submitted | Finished | UsageChanged | Failed | Repaired | Round
+Event = Submitted | Finished | UsageChanged | Failed | Repaired | Detached | Round
 
 NOTHING: list[Decision] = []
 ROUND = Round()
@@ -71,14 +84,16 @@ class Core:
         What there is and what is asked.
     policy
         Who decides.
+    models
+        How jobs run on shared and composed devices; without a model a job runs its base time.
 
     Raises
     ------
     PolicyError
-        The policy needs something that the jobs do not have.
+        The policy needs something that the jobs do not have, or does not place the devices that they ask for.
     """
 
-    def __init__(self, cluster: Cluster, jobs: JobTable, policy: Policy[Any]) -> None:
+    def __init__(self, cluster: Cluster, jobs: JobTable, policy: Policy[Any], models: Sequence[Model] = ()) -> None:
         check_needs(policy, jobs)
         asks = jobs.asks
         if policy.estimates == Estimates.EXACT:
@@ -86,12 +101,20 @@ class Core:
             asks[ESTIMATE] = jobs.work_us
         self.jobs = jobs
         self.policy = policy
-        self.state = ClusterState(cluster, np.ascontiguousarray(asks))
+        self._stepwise = bool(getattr(policy, "stepwise", False))
+        wants = wants_of(cluster.devices, jobs)
+        pace = pace_of(models if getattr(policy, "models", True) else (), cluster.devices, jobs)
+        self.state = ClusterState(cluster, np.ascontiguousarray(asks), wants, pace)
         self.view = View(self.state, jobs, self.state.asks)
         self._expected_us = plain(self.state.asks[ESTIMATE])
         self.memory: Any = policy.begin(self.view)
         self.reasons: dict[int, Reason] = {}
-        self._impossible = bytes(impossible(cluster, jobs))
+        self.fastest = fastest(pace, cluster.devices, jobs, wants) if len(cluster.devices) else None
+        self.paced = bool((pace.model >= 0).any()) or any(
+            pool.overhead > 0 or pool.attach_us > 0 for pool in cluster.devices.pools
+        )
+        self._unmet = unmet(cluster.devices, cluster, jobs, wants, pace)
+        self._impossible = bytes(impossible(cluster, jobs) | (self._unmet >= 0))
 
     def handle(self, event: Event, now: int) -> list[Decision]:
         """Take note of an event at time ``now`` (µs); returns what was decided and done.
@@ -107,18 +130,15 @@ class Core:
         state = self.state
         kind = type(event)
         if kind is Round:
-            decisions, self.memory = self.policy.decide(self.view, self.memory, now)
-            for decision in decisions:
-                if type(decision) is Start:
-                    lease = decision.lease
-                    if state.condition(lease.job) != QUEUED:
-                        raise RefusedError(f"start job {lease.job}: it is not queued")
-                    state.apply(lease, now + self._expected_us[lease.job])
-                else:
-                    self._apply(decision)
+            decisions = self._decide(now)
+            if self._stepwise:
+                step = decisions
+                while step:
+                    step = self._decide(now)
+                    decisions = decisions + step
             return decisions
         if kind is Finished:
-            state.release(event.job)  # type: ignore[union-attr]  # the line above says so
+            state.release(event.job, now)  # type: ignore[union-attr]  # the line above says so
             return NOTHING
         if isinstance(event, Submitted):
             if state.condition(event.job) == UNKNOWN and self._impossible[event.job]:
@@ -132,11 +152,28 @@ class Core:
             state.use(event.job, event.task, event.mb)
             return NOTHING
         if isinstance(event, Failed):
-            return self._fail(event.nodes)
+            return self._fail(event.nodes, now)
+        if isinstance(event, Detached):
+            state.detached(event.devices)
+            return NOTHING
         assert isinstance(event, Repaired)
         for node in event.nodes:
             state.set_online(node, True)
         return NOTHING
+
+    def _decide(self, now: int) -> list[Decision]:
+        """Ask the policy once, and do what it decides."""
+        decisions, self.memory = self.policy.decide(self.view, self.memory, now)
+        state = self.state
+        for decision in decisions:
+            if type(decision) is Start:
+                lease = decision.lease
+                if state.condition(lease.job) != QUEUED:
+                    raise RefusedError(f"start job {lease.job}: it is not queued")
+                state.apply(lease, self._expected_us[lease.job], now)
+            else:
+                self._apply(decision, now)
+        return decisions
 
     def next_round(self, now: int) -> int | None:
         """When the policy wants a :class:`Round` next even if nothing happens, µs; ``None``: only on events.
@@ -157,9 +194,26 @@ class Core:
             return self.reasons[job]
         return self.policy.why(self.view, self.memory, job, now)
 
+    def begins_us(self, job: int, now: int) -> int:
+        """When a job that has just started begins to work: later than ``now`` while its devices are being attached."""
+        devices = self.state.devices
+        return now if devices is None or not devices.asking[job] else max(now, int(devices.columns.clock[SINCE_US, job]))
+
+    def groups(self, lease: Lease) -> tuple[int, ...]:
+        """The number, its own in the run, of the composition or split device behind each share of a running lease."""
+        devices = self.state.devices
+        assert devices is not None
+        return tuple(int(devices.columns.group[SERIAL, min(share.devices)]) for share in lease.shares)
+
     def too_big(self, job: int) -> Reason:
         """In what a job is bigger than the whole cluster."""
         cluster = self.state.cluster
+        if self._unmet[job] >= 0:
+            kind, name = list(self.jobs.devices)[int(self._unmet[job])]
+            asked = int(self.jobs.devices[kind, name][job])
+            there = kind in cluster.devices.kinds and name in cluster.devices.quantities[cluster.devices.kinds.index(kind)]
+            most = cluster.devices.installed(kind, name) if there else 0
+            return Reason(Code.TOO_BIG, f"{kind}.{name} on devices that one node can attach", asked, most)
         tasks, cores, mb = (int(self.jobs.asks[row, job]) for row in (TASKS, CORES, MEMORY))
         if tasks * cores > cluster.total_cores:
             return Reason(Code.TOO_BIG, "cores", tasks * cores, cluster.total_cores)
@@ -170,15 +224,15 @@ class Core:
         room = int(places(cluster, np.array([cores]), np.array([mb]))[0])
         return Reason(Code.TOO_BIG, f"places for tasks of {cores} cores and {mb} MB", tasks, room)
 
-    def _apply(self, decision: Decision) -> None:
+    def _apply(self, decision: Decision, now: int) -> None:
         state = self.state
         if isinstance(decision, Resize):
             job = decision.lease.job
             if state.condition(job) != RUNNING:
                 raise RefusedError(f"resize job {job}: it is not running")
-            state.apply(decision.lease, state.booked_end(job))
+            state.apply(decision.lease, 0, now)
         elif isinstance(decision, Requeue):
-            self._requeue(decision)
+            self._requeue(decision, now)
         elif isinstance(decision, Reject):
             if state.condition(decision.job) != QUEUED:
                 raise RefusedError(f"reject job {decision.job}: it is not queued")
@@ -187,16 +241,16 @@ class Core:
         else:
             raise RefusedError(f"policy {self.policy.name} decided {decision!r}, which is not a decision")
 
-    def _requeue(self, decision: Requeue) -> None:
-        self.state.release(decision.job, UNKNOWN)
+    def _requeue(self, decision: Requeue, now: int) -> None:
+        self.state.release(decision.job, now, UNKNOWN)
         self.state.submit(decision.job)
 
-    def _fail(self, nodes: Sequence[int]) -> list[Decision]:
+    def _fail(self, nodes: Sequence[int], now: int) -> list[Decision]:
         decisions: list[Decision] = []
         for node in nodes:
             for job in self.state.jobs_on(node):
                 decision = Requeue(job, Reason(Code.NODE_FAILED, f"node {node}"))
-                self._requeue(decision)
+                self._requeue(decision, now)
                 decisions.append(decision)
             self.state.set_online(node, False)
         return decisions
@@ -218,6 +272,14 @@ def check_needs(policy: Policy[Any], jobs: JobTable) -> None:
     for need in sorted(policy.needs):
         if not met[need]:
             raise PolicyError(f"policy {policy.name}", f"a workload without {need}", f"a workload with {need}")
+    kinds = sorted({kind for (kind, _), amounts in jobs.devices.items() if bool((amounts > 0).any())})
+    if kinds and not getattr(policy, "devices", False):
+        want = "a policy that places devices, such as first-fit or disaggregation-aware (`unrack policies` marks them)"
+        raise PolicyError(f"policy {policy.name}", f"a workload that asks for devices ({', '.join(kinds)})", want)
+    if kinds and bool((jobs.tasks > 1).any()) and not getattr(policy, "gangs", True):
+        first = int(np.argmax(jobs.tasks > 1))
+        got = f"job {jobs.ids[first]} of {jobs.tasks[first]} tasks"
+        raise PolicyError(f"policy {policy.name}", got, "jobs of one task: it places no gangs")
 
 
 def places(cluster: Cluster, cores: NDArray[np.int64], mb: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -228,6 +290,36 @@ def places(cluster: Cluster, cores: NDArray[np.int64], mb: NDArray[np.int64]) ->
         fit = np.where(cores > 0, node_cores // np.maximum(cores, 1), 2**31)
         room += count * np.where(mb > 0, np.minimum(fit, node_mb // np.maximum(mb, 1)), fit)
     return room
+
+
+def unmet(devices: Devices, cluster: Cluster, jobs: JobTable, wants: Ints, pace: Pace) -> Ints:
+    """int64[jobs]: which demand (its place in ``jobs.devices``) no node could ever meet; -1: all can be met.
+
+    A demand can be met by the largest composition of some pool that reaches a node with the cores and memory asked;
+    quantities that a model governs do not count. Whether all demands can be met at one node is not looked at.
+    """
+    found = np.full(len(jobs), -1, np.int64)
+    place = -1
+    for (kind, name), amounts in jobs.devices.items():
+        asking = amounts > 0
+        place += 1
+        if not asking.any():
+            continue
+        k = devices.kinds.index(kind) if kind in devices.kinds else -1
+        q = devices.quantities[k].index(name) if k >= 0 and name in devices.quantities[k] else -1
+        met = np.zeros(len(jobs), np.bool_)
+        if q >= 0:
+            governed = (pace.model[k] >= 0) & pace.governed[pace.model[k], q]
+            for p, pool in enumerate(devices.pools):
+                if pool.kind == kind and devices.reach[p].any():
+                    has = np.sort(devices.capacity[q, pool.first : pool.first + pool.count])[::-1]
+                    most = has[: pool.compose].sum()
+                    cores = cluster.cores[devices.reach[p]]
+                    mb = cluster.memory_mb[devices.reach[p]]
+                    fits = (jobs.cores <= cores.max()) & (jobs.memory_mb <= mb.max())
+                    met |= fits & (governed | (amounts <= most))
+        found = np.where((found < 0) & asking & ~met, place, found)
+    return found
 
 
 def impossible(cluster: Cluster, jobs: JobTable) -> NDArray[np.bool_]:

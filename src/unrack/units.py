@@ -118,6 +118,74 @@ def memory_mb(value: float | str, rounding: Literal["up", "down"] = "up") -> int
     return math.ceil(amount) if rounding == "up" else math.floor(amount)
 
 
+_RATE_MB_S = {"B": Decimal(1) / 10**6, "K": Decimal(1) / 1000, "M": Decimal(1), "G": Decimal(1000), "T": Decimal(10**6)}
+
+
+def bandwidth_mb_s(value: float | str, rounding: Literal["up", "down"] = "up") -> int:
+    """MB/s in a bandwidth given as MB/s or as text; powers of 1000, as drives and networks are sold.
+
+    Parameters
+    ----------
+    value
+        A number of MB/s, or text with a unit: B/s, KB/s, MB/s, GB/s, TB/s, or in bits Kb/s, Mb/s, Gb/s, Tb/s.
+    rounding
+        ``"up"`` for a demand, ``"down"`` for a capacity.
+
+    Raises
+    ------
+    ValueError
+        The text is not a bandwidth, is negative, or is 2**42 MB/s or more.
+
+    Examples
+    --------
+    >>> bandwidth_mb_s("2 GB/s"), bandwidth_mb_s("100 Gb/s"), bandwidth_mb_s(1800)
+    (2000, 12500, 1800)
+    """
+    if isinstance(value, str):
+        match = re.fullmatch(r"(.*?)(?:/s|ps)?\s*", value, re.DOTALL)
+        amount, unit = _split(match[1] if match else value, "a bandwidth (such as '2 GB/s')")
+        found = re.fullmatch(r"(?:([KMGT])i?([Bb])?|(B))?", unit)
+        if found is None:
+            raise ValueError(f"{unit!r} is not a unit of bandwidth (MB/s, GB/s, Gb/s)")
+        amount *= _RATE_MB_S[found[1] or found[3] or "M"]
+        if found[2] == "b":
+            amount /= 8
+    elif math.isfinite(value):
+        amount = Decimal(str(value))
+    else:
+        raise ValueError(f"{value!r} is not a bandwidth")
+    if amount < 0 or amount >= 2**42:
+        raise ValueError(f"{value!r} is not a bandwidth from 0 to 4 EB/s")
+    return math.ceil(amount) if rounding == "up" else math.floor(amount)
+
+
+def quantity(name: str, value: float | str, rounding: Literal["up", "down"] = "up") -> int:
+    """A device quantity as the integer that is kept; the end of its name says its unit.
+
+    Parameters
+    ----------
+    name
+        ``…_mb_s``: a bandwidth; ``…_mb``: a size; anything else: a plain number.
+
+    Raises
+    ------
+    ValueError
+        The value is not such an amount.
+
+    Examples
+    --------
+    >>> quantity("bandwidth_mb_s", "2 GB/s"), quantity("capacity_mb", "600 GB"), quantity("luts", 1200000)
+    (2000, 614400, 1200000)
+    """
+    if name.endswith("_mb_s"):
+        return bandwidth_mb_s(value, rounding)
+    if name.endswith("_mb"):
+        return memory_mb(value, rounding)
+    if isinstance(value, str) or not 0 <= value < 2**42:
+        raise ValueError(f"{value!r} is not a number from 0 to 2**42")
+    return math.ceil(value) if rounding == "up" else math.floor(value)
+
+
 def seconds_text(seconds: float) -> str:
     """A time for people: ``"1 d 2 h"``, ``"3 min 20 s"``, ``"0.5 s"``."""
     if seconds < 60:

@@ -30,14 +30,17 @@ class Share(NamedTuple):
     node
         The node it is attached to.
     devices
-        One id: a device, or a partition of it. Several: a composition.
+        One id: a device, or a part of it. Several, ascending: a composition.
     amounts
         What is held of each quantity of the device's kind, in the kind's order.
+    parts
+        0: the device is not split. n: the share is one of n equal parts of the one device.
     """
 
     node: int
     devices: tuple[int, ...]
     amounts: tuple[int, ...]
+    parts: int = 0
 
 
 class Lease(NamedTuple):

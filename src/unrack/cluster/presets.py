@@ -13,6 +13,16 @@ class Preset(NamedTuple):
     content: Mapping[str, Any]
 
 
+NODES = [{"count": 5, "cores": 25}]
+NVME = {"kind": "nvme", "quantities": {"bandwidth_mb_s": "2 GB/s", "capacity_mb": "600 GB"}}
+GPU = {"kind": "gpu", "count": 1, "quantities": {"bandwidth_mb_s": "4 GB/s", "memory_mb": "16 GB"}, "compose": 1}
+WHOLE = {**GPU, "share": 1}
+"""A GPU that cannot be split: one job at a time."""
+ATTACHED = [
+    {**NVME, "name": "nvme-node0", "count": 6, "reach": ["0"]},
+    {**NVME, "name": "nvme-node2", "count": 4, "reach": ["2"]},
+]
+
 PRESETS: dict[str, Preset] = {
     "kth-sp2": Preset("IBM SP2 at KTH: 100 single-processor nodes", {"nodes": [{"count": 100, "cores": 1}]}),
     "ctc-sp2": Preset("IBM SP2 at Cornell: 338 batch nodes", {"nodes": [{"count": 338, "cores": 1}]}),
@@ -49,5 +59,29 @@ PRESETS: dict[str, Preset] = {
     "grizzly-1490": Preset(
         "The size of LANL's Grizzly (Table 5.2): 1490 nodes of 32 cores, 128 GB",
         {"nodes": [{"count": 1490, "cores": 32, "memory": "128 GB"}]},
+    ),
+    "nvme-pool": Preset(
+        "Call et al. 2022, Table 4.2: 5 nodes of 25 cores; 10 NVMe of 2 GB/s and 600 GB that any node may attach",
+        {"nodes": NODES, "pools": [{**NVME, "count": 10}]},
+    ),
+    "nvme-attached": Preset(
+        "The same, physically attached: six NVMe fixed to node 0, four to node 2, none elsewhere",
+        {"nodes": NODES, "pools": ATTACHED},
+    ),
+    "vgpu-pool": Preset(
+        "Call 2022, Table 5.2: the NVMe pool and one GPU of 4 GB/s, 16 GB that splits into up to 4 vGPUs",
+        {"nodes": NODES, "pools": [{**NVME, "count": 10}, {**GPU, "attach": "multi", "split": 4}]},
+    ),
+    "vgpu-unsplit": Preset(
+        "The same with a GPU that cannot be split: one job at a time, on one node",
+        {"nodes": NODES, "pools": [{**NVME, "count": 10}, WHOLE]},
+    ),
+    "vgpu-attached": Preset(
+        "The same, physically attached: NVMe as in nvme-attached, the GPU fixed to node 4",
+        {"nodes": NODES, "pools": [*ATTACHED, {**WHOLE, "reach": ["4"]}]},
+    ),
+    "vgpu-edge": Preset(
+        "Section 5.4.3: 5 nodes of 25 cores with scarce devices: 3 NVMe and one GPU that cannot be split",
+        {"nodes": NODES, "pools": [{**NVME, "count": 3}, WHOLE]},
     ),
 }

@@ -6,7 +6,7 @@ import hashlib
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
+from unrack.cluster.pool import Devices, PoolFile, build_devices, no_devices
 from unrack.errors import ClusterError, first_fault, got_and_want
 from unrack.units import memory_mb
 
@@ -71,6 +72,7 @@ class ClusterFile(BaseModel):
     nodes: list[NodeClass] = Field(min_length=1)
     nodes_per_rack: Count | None = None
     domains: dict[str, list[str]] = Field(default_factory=dict)
+    pools: list[PoolFile] = Field(default_factory=list)
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,6 +89,8 @@ class Cluster:
         Indices into ``class_names`` and ``rack_names``.
     domains
         Further failure domains: name → node ids that fail together. Racks and single nodes are domains too.
+    devices
+        The pooled devices; none by default.
     """
 
     name: str
@@ -97,6 +101,7 @@ class Cluster:
     rack: Ints
     rack_names: tuple[str, ...]
     domains: Mapping[str, tuple[int, ...]]
+    devices: Devices = field(default_factory=lambda: no_devices(0))
 
     @classmethod
     def homogeneous(
@@ -211,6 +216,8 @@ class Cluster:
         for column in (self.cores, self.memory_mb, self.node_class, self.rack):
             total.update(column.astype("<i8").tobytes())
         total.update(repr((self.class_names, self.rack_names, sorted(self.domains.items()))).encode())
+        if len(self.devices):
+            total.update(self.devices.identity().encode())
         return total.hexdigest()
 
 
@@ -233,6 +240,17 @@ def _build(file: ClusterFile, where: str) -> Cluster:
     for name in domains:
         if name in rack_names or re.fullmatch(r"node\d+", name):
             raise ClusterError(f"{where}, domains.{name}", repr(name), "a name that no rack or node has")
+    def find(members: Sequence[str], at: str) -> Sequence[int]:
+        found: set[int] = set()
+        for member in members:
+            if member in domains:
+                found.update(domains[member])
+            elif member in rack_names:
+                found.update(np.flatnonzero(rack == rack_names.index(member)).tolist())
+            else:
+                found.update(_nodes([member], total, at))
+        return sorted(found)
+
     return Cluster(
         name=file.name,
         cores=cores,
@@ -242,6 +260,7 @@ def _build(file: ClusterFile, where: str) -> Cluster:
         rack=rack,
         rack_names=rack_names,
         domains=domains,
+        devices=build_devices(file.pools, total, find, where),
     )
 
 

@@ -8,6 +8,8 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
+from unrack.cluster.columns import Pace, no_pace
+from unrack.cluster.device_state import DeviceState
 from unrack.cluster.holding import MEETS, PROBLEMS, hold_job, release_job, strike
 from unrack.cluster.lease import Lease, Loan, Share
 from unrack.cluster.spec import Cluster
@@ -61,11 +63,13 @@ class ClusterState:
         Rows: booked end, job; in order of (booked end, job); the first ``running_count`` columns count.
     pool, lease_at
         The rows of all running leases, and per job (first row, number of rows) in them.
+    devices
+        Who holds which pooled devices; ``None`` on a cluster without pools.
     version, releases
         Grow by one with every change, and with every change that gives something back.
     """
 
-    def __init__(self, cluster: Cluster, asks: Ints) -> None:
+    def __init__(self, cluster: Cluster, asks: Ints, wants: Ints | None = None, pace: Pace | None = None) -> None:
         nodes, jobs = len(cluster), asks.shape[1]
         self.cluster = cluster
         self.asks = asks
@@ -85,6 +89,11 @@ class ClusterState:
         self.lease_at = np.zeros((2, jobs), np.int64)
         self.free_cores = int(self.free[0].sum())
         self.extra: dict[int, Extra] = {}
+        self.devices: DeviceState | None = None
+        if len(cluster.devices):
+            if wants is None:
+                wants = np.zeros((len(cluster.devices.kinds), cluster.devices.capacity.shape[0], jobs), np.int64)
+            self.devices = DeviceState(cluster.devices, wants, pace or no_pace(cluster.devices, jobs))
         self.version = 0
         self.releases = 0
         self.capacity_version = 0
@@ -103,6 +112,8 @@ class ClusterState:
             raise RefusedError(f"submit job {job}: it is {Status(self.conditions[job]).name} already")
         self.conditions[job] = QUEUED
         self.version += 1
+        if self.devices is not None:
+            self.devices.note(job, 1)
         queue, start, end = self.queue, self.queue_start, self.queue_end
         if start == end or queue[end - 1] < job:
             if end == len(queue):
@@ -122,15 +133,17 @@ class ClusterState:
             queue[at] = job
             self.queue_end = end + 1
 
-    def apply(self, lease: Lease, booked_end_us: int) -> None:
+    def apply(self, lease: Lease, expected_us: int, now: int) -> None:
         """Give a queued job what the lease says, or exchange what a running job holds for it.
 
         Parameters
         ----------
         lease
             Must hold all the job's tasks, with their cores and memory, on nodes that have them free.
-        booked_end_us
-            When the job is expected to end: ``view.running`` is kept in this order.
+        expected_us
+            How long the job is expected to run when nothing slows it down; of a running job it stays what it was.
+        now
+            The time, µs. ``view.running`` is kept in the order of the ends that follow from this.
 
         Raises
         ------
@@ -139,18 +152,21 @@ class ClusterState:
         """
         job = lease.job
         status = self.condition(job)
+        rows = lease.rows
+        if rows.dtype is not INT64 or rows.ndim != 2 or rows.shape[1] != 5:
+            raise RefusedError(f"start job {job}: the rows of its lease are no int64[rows, 5]")
         if status == RUNNING:
-            self._exchange(lease, booked_end_us)
+            self._exchange(lease)
         elif status == QUEUED:
-            self._take(lease, booked_end_us)
+            self._start(lease, expected_us, now)
             self.conditions[job] = RUNNING
             self._leave_queue(job)
         else:
             raise RefusedError(f"start job {job}: it is not queued")
         self.version += 1
 
-    def release(self, job: int, status: int = FINISHED) -> None:
-        """Take back all that a running job holds.
+    def release(self, job: int, now: int, status: int = FINISHED) -> None:
+        """Take back all that a running job holds, at time ``now`` (µs).
 
         Parameters
         ----------
@@ -164,7 +180,12 @@ class ClusterState:
         """
         if self.condition(job) != RUNNING:
             raise RefusedError(f"release job {job}: it is not running")
-        self._give_back(job)
+        extra = self._give_back(job)
+        if self.devices is not None:
+            self.devices.note(job, -1)
+            if extra is not None and extra.shares:
+                self.devices.give(job, extra.shares, now)
+                self.devices.follow(extra.shares, -1, now, self.running, self.running_count)
         self.conditions[job] = status
         self.version += 1
 
@@ -179,6 +200,8 @@ class ClusterState:
         status = self.condition(job)
         if status == QUEUED:
             self._leave_queue(job)
+            if self.devices is not None:
+                self.devices.note(job, -1)
         elif status != UNKNOWN:
             raise RefusedError(f"reject job {job}: it is {Status(self.conditions[job]).name}")
         self.conditions[job] = REJECTED
@@ -198,12 +221,30 @@ class ClusterState:
             raise RefusedError(f"node {node} is {'online' if online else 'offline'} already")
         if not online and (self.free[:, node] != self.total[:, node]).any():
             raise RefusedError(f"node {node} still holds jobs")
+        if self.devices is not None:
+            if not online and self.devices.busy_at(node):
+                raise RefusedError(f"node {node} still has a device in use")
+            self.devices.set_online(node, online)
         self.online[node] = online
         self.free[:, node] = self.total[:, node] if online else 0
         self.free_cores += int(self.total[0, node]) * (1 if online else -1)
         self.version += 1
         self.releases += 1
         self.capacity_version += 1
+
+    def detached(self, devices: tuple[int, ...]) -> None:
+        """Devices whose detaching is over are free again.
+
+        Raises
+        ------
+        RefusedError
+            One of them is free or in use.
+        """
+        if self.devices is None:
+            raise RefusedError(f"devices {devices} do not exist")
+        self.devices.detached(devices)
+        self.version += 1
+        self.releases += 1
 
     def use(self, job: int, task: int, mb: int) -> None:
         """Record what a task of a running job was seen to use; what it holds does not change.
@@ -255,42 +296,61 @@ class ClusterState:
         return int(self.running[0, column])
 
     def jobs_on(self, node: int) -> list[int]:
-        """The running jobs that hold something of a node, in order of id."""
+        """The running jobs that hold something of a node or of a device that sits in it, in order of id."""
         found = []
         for job in self.running[1, : self.running_count].tolist():
             at, count = self.lease_at[:, job]
             rows = self.pool[at : at + count]
             extra = self.extra.get(job)
             if ((rows[:, 0] <= node) & (node < rows[:, 0] + rows[:, 1])).any() or (
-                extra is not None and any(loan.lender == node for loan in extra.borrowed)
+                extra is not None and (any(loan.lender == node for loan in extra.borrowed) or self._at_home(extra, node))
             ):
                 found.append(job)
         return sorted(found)
 
     # --- inside -------------------------------------------------------------------------------------------------
 
-    def _exchange(self, lease: Lease, booked_end_us: int) -> None:
-        """Give a running job another lease; what it was seen to use stays known."""
+    def _start(self, lease: Lease, expected_us: int, now: int) -> None:
+        devices = self.devices
+        if devices is None:
+            if lease.shares:
+                raise RefusedError(f"start job {lease.job}: it would hold devices, and this cluster has none")
+            self._take(lease, now + expected_us)
+            return
+        if not lease.shares and not devices.asking[lease.job]:
+            self._take(lease, now + expected_us)
+            return
+        devices.take(lease, now)
+        try:
+            self._take(lease, devices.end_us(lease.job, expected_us, now))
+        except RefusedError:
+            devices.undo(lease)
+            raise
+        self.extra.setdefault(lease.job, Extra()).shares = lease.shares
+        devices.follow(lease.shares, lease.job, now, self.running, self.running_count)
+
+    def _exchange(self, lease: Lease) -> None:
+        """Give a running job another lease; its devices and what it was seen to use stay."""
         job = lease.job
-        before, end, used = self.lease(job), self.booked_end(job), self.extra.get(job, Extra()).used_mb
+        before, end, extra = self.lease(job), self.booked_end(job), self.extra.get(job, Extra())
+        if lease.shares != extra.shares:
+            raise RefusedError(f"resize job {job}: the devices that a running job holds cannot be exchanged")
         releases = self.releases
         self._give_back(job)
         try:
-            self._take(lease, booked_end_us)
+            self._take(lease, end)
         except RefusedError:
             self._take(before, end)
             self.releases = releases
             raise
         finally:
-            if used is not None:
-                self.extra.setdefault(job, Extra()).used_mb = used
+            if extra.used_mb is not None or extra.shares:
+                kept = self.extra.setdefault(job, Extra())
+                kept.used_mb, kept.shares = extra.used_mb, extra.shares
 
     def _take(self, lease: Lease, booked_end_us: int) -> None:
+        """Take rows and borrowed memory; shares of devices are taken by the caller."""
         rows = lease.rows
-        if rows.dtype is not INT64 or rows.ndim != 2 or rows.shape[1] != 5:
-            raise RefusedError(f"start job {lease.job}: the rows of its lease are no int64[rows, 5]")
-        if lease.shares:
-            raise RefusedError(f"start job {lease.job}: it would hold devices, and this cluster has none")
         count = rows.shape[0]
         if self.running_count == self.running.shape[1]:
             self.running = np.concatenate([self.running, np.zeros_like(self.running)], axis=1)
@@ -311,7 +371,8 @@ class ClusterState:
         if lease.borrowed:
             self.extra[lease.job] = Extra(lease.borrowed)
 
-    def _give_back(self, job: int) -> None:
+    def _give_back(self, job: int) -> Extra | None:
+        """Give back rows and borrowed memory; returns what else the job held."""
         self.releases += 1
         self.free_cores += release_job(job, self.free, self.running, self.running_count, self.pool, self.lease_at)
         self.running_count -= 1
@@ -319,6 +380,14 @@ class ClusterState:
         extra = self.extra.pop(job, None)
         if extra is not None:
             self._return(extra.borrowed)
+        return extra
+
+    def _at_home(self, extra: Extra, node: int) -> bool:
+        """Whether one of the devices held sits in the node."""
+        if self.devices is None:
+            return False
+        home = self.devices.devices.home
+        return any(home[device] == node for share in extra.shares for device in share.devices)
 
     def _lend(self, lease: Lease) -> int:
         """Take borrowed memory from its lenders; returns how much it is in all."""

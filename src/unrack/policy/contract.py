@@ -15,9 +15,16 @@ from unrack.view import View
 
 
 class Start(NamedTuple):
-    """Start a queued job on what the lease names."""
+    """Start a queued job on what the lease names.
+
+    Attributes
+    ----------
+    rule
+        Which of its rules the policy placed the job by, where it has several; reports count them.
+    """
 
     lease: Lease
+    rule: str = ""
 
 
 class Resize(NamedTuple):
@@ -80,6 +87,11 @@ class Policy(Protocol[Memory]):
         What it needs of the input; an input that lacks it is refused.
     estimates
         Which run times it is told to expect.
+
+    Three more are read where they are there: ``stepwise`` (default False), whether it is asked again in the same round
+    after what it decided was done, until it decides nothing; ``devices`` (default False), whether it places pooled devices, without which
+    jobs that ask for devices are refused; and ``models`` (default True), False of a baseline for which performance
+    models do not count: its jobs run their base time, and every amount asked is a hard limit.
     """
 
     @property

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from unrack.units import NEVER_US
 from unrack.view import View
 from unrack.workload.job import CORES, ESTIMATE, TASKS
 
@@ -72,6 +73,17 @@ def priority(view: View, queue: Ints, now: int) -> Ints:
     return by_key(queue, -view.priority[queue])
 
 
+def edf(view: View, queue: Ints, now: int) -> Ints:
+    """Earliest deadline first; jobs without a deadline last. Deadlines are soft: a late job keeps its place."""
+    deadline = view.deadline_us[queue]
+    return by_key(queue, np.where(deadline < 0, NEVER_US, deadline))
+
+
+def priority_edf(view: View, queue: Ints, now: int) -> Ints:
+    """Highest priority first, and among equals the earliest deadline."""
+    return by_key(edf(view, queue, now), -view.priority[edf(view, queue, now)])
+
+
 def wfp3(view: View, queue: Ints, now: int) -> Ints:
     """Largest (wait / expected run time)^3 x cores first (Tang et al. 2009): favours old, short, large jobs."""
     wait = (now - view.submit_us[queue]).astype(np.float64)
@@ -103,5 +115,7 @@ ORDERS: dict[str, NamedOrder] = {
     "largest": NamedOrder(largest, "most cores first"),
     "smallest-area": NamedOrder(smallest_area, "least cores x expected run time first"),
     "priority": NamedOrder(priority, "highest priority first"),
+    "edf": NamedOrder(edf, "earliest deadline first"),
+    "priority-edf": NamedOrder(priority_edf, "highest priority first, then earliest deadline"),
     "wfp3": NamedOrder(wfp3, "largest (wait / expected run time)^3 x cores first", ages=True),
 }

@@ -13,6 +13,7 @@ from unrack.policy.contract import Estimates, Policy
 from unrack.policy.list_scheduler import BACKFILL, FIT, UNLIMITED, ListScheduler
 from unrack.policy.orders import ORDERS
 from unrack.policy.planned import Conservative, SlurmLike
+from unrack.policy.pooled import Pooled
 from unrack.units import time_us
 
 
@@ -91,6 +92,30 @@ def _list(summary: str, first: str, rule: str, /, **parameters: Parameter) -> En
     return Entry(summary, ListScheduler, {**parameters, **COMMON}, {"order": first, "backfill": rule})
 
 
+EDF = ORDER._replace(default="edf")
+MODELS = Parameter(
+    "models",
+    lambda value: _one_of(("off", "on"))(value) == "on",
+    "off",
+    "off: performance models do not count, every job runs its base time; on: they do, but the policy does not use them",
+)
+
+
+def _share(value: object) -> object:
+    try:
+        number = float(str(value))
+    except ValueError:
+        number = -1.0
+    if not 0 <= number <= 1000:
+        raise ValueError("a load such as 0.7")
+    return number
+
+
+def _pooled(rule: str, summary: str, /, **parameters: Parameter) -> Entry:
+    fixed = {"rule": rule, **({"models": False} if "models" in parameters else {})}
+    return Entry(summary, Pooled, {"order": EDF, **parameters}, fixed)
+
+
 _FREE = {"backfill": BACKFILLS, "depth": DEPTH}
 
 POLICIES: dict[str, Entry] = {
@@ -127,6 +152,24 @@ POLICIES: dict[str, Entry] = {
             **COMMON,
         },
         {},
+    ),
+    "first-fit": _pooled("first-fit", "pools: the first node and device that fit", models=MODELS),
+    "best-fit": _pooled("best-fit", "pools: the fullest node that fits, a device in use before a free one", models=MODELS),
+    "random-fit": _pooled("random-fit", "pools: any node and device that fit, at random", models=MODELS),
+    "max-composition": _pooled(
+        "max-composition", "pools: share compositions while deadlines hold; compose as many devices as help (Alg. 1)"
+    ),
+    "min-fragmentation": _pooled(
+        "min-fragmentation", "pools: share where least is left unused; else the emptiest node (Alg. 2)"
+    ),
+    "disaggregation-aware": _pooled(
+        "disaggregation-aware",
+        "pools: max-composition or min-fragmentation, by the loads of bandwidth and capacity (eq. 4)",
+        low=Parameter("low", _share, "0.5", "max-composition where both loads are at most this"),
+        high=Parameter("high", _share, "0.7", "or bandwidth at least this and capacity at most this"),
+    ),
+    "resource-aware": _pooled(
+        "resource-aware", "pools: split GPUs; keep cores beside what cannot be split (Call 2022, Alg. 3 and 4)"
     ),
 }
 

@@ -27,8 +27,14 @@ def _seconds(time_us: Ints, known: NDArray[np.bool_]) -> pl.Series:
     return pl.Series(np.where(known, time_us / SECOND_US, np.nan), nan_to_null=True)
 
 
-def jobs_frame(log: RunLog) -> pl.DataFrame:
-    """One row a job, in order of (submission, id)."""
+def jobs_frame(log: RunLog, fastest: NDArray[np.float64] | None = None) -> pl.DataFrame:
+    """One row a job, in order of (submission, id).
+
+    Parameters
+    ----------
+    fastest : float64[jobs]
+        The best speed of each job on this hardware; ``None``: 1.
+    """
     jobs = log.jobs
     count = len(jobs)
     nodes, cores, _ = log.amounts()
@@ -47,6 +53,7 @@ def jobs_frame(log: RunLog) -> pl.DataFrame:
         reasons[job] = str(reason)
     with np.errstate(divide="ignore", invalid="ignore"):
         slowdown = np.where(finished & (run > 0), response / run, np.nan)
+    late = ~finished | (end > jobs.deadline_us)
     bounded = np.maximum(1.0, response / np.maximum(run, BOUND_US))
     users = pl.Series([*jobs.user_names, None], dtype=pl.String)
     apps = pl.Series([*jobs.app_names, None], dtype=pl.String)
@@ -78,8 +85,18 @@ def jobs_frame(log: RunLog) -> pl.DataFrame:
             "state": pl.Series(states[log.state], dtype=pl.String),
             "reason": pl.Series(reasons, dtype=pl.String),
             "restarts": np.maximum(attempts - finished, 0),
+            "missed": pl.Series(late).set(pl.Series(jobs.deadline_us < 0), None),
         }
     )
+    if len(log.cluster.devices):
+        rules = [""] * count
+        for job, rule in log.rules.items():
+            rules[job] = rule
+        speed = np.ones(count) if fastest is None else fastest
+        asked = [pl.Series(f"{kind}.{name}", amounts) for (kind, name), amounts in sorted(jobs.devices.items())]
+        frame = frame.with_columns(
+            pl.Series("placed_by", rules, dtype=pl.String), pl.Series("fastest_s", jobs.work_us / SECOND_US / speed), *asked
+        )
     new = [name for name in extra.columns if name not in frame.columns]
     return frame.hstack(extra.select(new)) if new else frame
 
@@ -129,13 +146,19 @@ def usage_frame(log: RunLog) -> pl.DataFrame:
     return frame.select(order.split())
 
 
-def placements_frame(log: RunLog) -> pl.DataFrame:
-    """One row for every run of equal consecutive nodes of every attempt, in order of (start, job)."""
+def attempt_numbers(log: RunLog) -> NDArray[np.int32]:
+    """int32[attempts]: which attempt of its job each is, from 1."""
     number = np.ones(len(log.attempt_job), np.int32)
     if log.attempt_outcome.any():
         seen: dict[int, int] = {}
         for i, job in enumerate(log.attempt_job.tolist()):
             number[i] = seen[job] = seen.get(job, 0) + 1
+    return number
+
+
+def placements_frame(log: RunLog) -> pl.DataFrame:
+    """One row for every run of equal consecutive nodes of every attempt, in order of (start, job)."""
+    number = attempt_numbers(log)
     order = np.lexsort((number, log.attempt_job, log.attempt_start_us))
     count = np.diff(log.attempt_rows)[order]
     attempt = np.repeat(order, count)

@@ -14,7 +14,7 @@ from heapq import heappop, heappush
 from math import ceil
 
 from unrack.cluster.lease import Lease
-from unrack.core import ROUND, Core, Failed, Finished, Repaired, Submitted
+from unrack.core import ROUND, Core, Detached, Failed, Finished, Repaired, Submitted
 from unrack.errors import RunError
 from unrack.policy.contract import Decision, Requeue, Resize, Start
 from unrack.reasons import Code, Reason
@@ -34,7 +34,7 @@ class Ties(StrEnum):
     SUBMIT_FIRST = "submit-first"
 
 
-BOOKED, FINISH, FAIL, REPAIR, SUBMIT, LATE_FINISH = range(6)
+BOOKED, FINISH, DETACH, FAIL, REPAIR, SUBMIT, LATE_FINISH = range(7)
 """Ranks: what comes first at one time."""
 FINISHED_OUTCOME = Outcome.FINISHED
 ROUND_ONLY = -1
@@ -56,6 +56,9 @@ class Kernel:
         self.request = plain(core.jobs.request_us)
         self.version = [0] * len(self.submit)
         self.running: dict[int, tuple[int, Lease]] = {}
+        self.rule: dict[int, str] = {}
+        self.groups: dict[int, tuple[int, ...]] = {}
+        self.leaving: list[tuple[int, ...]] = []
         self.kept_work: dict[int, float] = {}
         self.works = Work()
         self.recorder = Recorder()
@@ -129,6 +132,9 @@ class Kernel:
         _, rank, _, what, version = entry
         if rank == FAIL:
             return self.fail(self.faults[what], now)
+        if rank == DETACH:
+            self.core.handle(Detached(self.leaving[what]), now)
+            return True
         if rank == REPAIR:
             return self.repair(self.faults[what], now)
         if version == ROUND_ONLY:
@@ -139,6 +145,8 @@ class Kernel:
         self.core.handle(Finished(what), now)
         if self.slowdown is not None:
             self.update_speeds(lease, now)
+        if lease.shares:
+            self.detach()
         if rank == BOOKED:
             self.push(now, LATE_FINISH, what, ROUND_ONLY)
             return False
@@ -154,12 +162,15 @@ class Kernel:
                 job = lease.job
                 self.running[job] = (now, lease)
                 work = self.kept_work.get(job, self.work[job]) if self.kept_work else self.work[job]
+                if decision.rule:
+                    self.rule[job] = decision.rule
+                if lease.shares:
+                    self.groups[job] = self.core.groups(lease)
                 if self.slowdown is None:
                     self.plan_end(job, now + ceil(work), now)
                 else:
-                    self.works.start(job, work, now)
-                    self.plan_end(job, self.works.end_us(job), now)
-                    self.update_speeds(lease, now)
+                    self.works.start(job, work, self.core.begins_us(job, now))
+                    self.update_speeds(lease, now, job)
             elif isinstance(decision, Requeue):
                 self.stop(decision, now)
             elif isinstance(decision, Resize):
@@ -183,7 +194,20 @@ class Kernel:
         if self.slowdown is not None:
             self.works.stop(job)
         self.recorder.attempt(job, start, now, outcome, lease.rows)
+        if lease.shares:
+            self.recorder.share(lease.shares, self.groups.pop(job))
+        if self.rule:
+            self.recorder.placed(job, self.rule.pop(job, ""))
         return lease
+
+    def detach(self) -> None:
+        """Plan the moments at which devices that are being detached are free again."""
+        devices = self.core.state.devices
+        if devices is not None and devices.leaving:
+            for leaving in devices.leaving:
+                self.leaving.append(leaving.devices)
+                self.push(leaving.until_us, DETACH, len(self.leaving) - 1, 0)
+            devices.leaving.clear()
 
     def stop(self, decision: Requeue, now: int) -> None:
         """A job was stopped; the core has queued it again already."""
@@ -197,9 +221,16 @@ class Kernel:
         failed = decision.reason.code == Code.NODE_FAILED
         lease = self.end(job, now, Outcome.NODE_FAILED if failed else Outcome.PREEMPTED)
         self.update_speeds(lease, now)
+        self.detach()
 
-    def update_speeds(self, lease: Lease, now: int) -> None:
-        """After a lease came, went or changed: new speeds, and new ends, for the jobs that this touches."""
+    def update_speeds(self, lease: Lease, now: int, started: int = -1) -> None:
+        """After a lease came, went or changed: new speeds, and new ends, for the jobs that this touches.
+
+        Parameters
+        ----------
+        started
+            A job that has just started: its end is planned whatever its speed.
+        """
         if self.slowdown is None:
             return
         jobs = self.slowdown.touched(self.core.view, lease)
@@ -209,9 +240,11 @@ class Kernel:
                 continue
             if not speed > 0:
                 raise RunError(f"the slowdown model gives job {job} the speed {speed}, wanted a number above 0")
-            if self.works.change_speed(job, speed, now):
+            if self.works.change_speed(job, speed, now) and job != started:
                 self.version[job] += 1
                 self.plan_end(job, max(now, self.works.end_us(job)), now)
+        if started >= 0:
+            self.plan_end(started, max(now, self.works.end_us(started)), now)
 
     # --- nodes --------------------------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
+from unrack.cluster.lease import Share
 from unrack.cluster.spec import Cluster
 from unrack.reasons import Reason
 from unrack.workload.job import JobTable
@@ -44,6 +45,10 @@ class Recorder:
         self.rows: list[Rows] = []
         self.recent: list[Ints] = []
         self.row_count = array("q")
+        self.share_attempt = array("q")
+        self.share_group = array("q")
+        self.shares: list[Share] = []
+        self.rules: dict[int, str] = {}
 
     def attempt(self, job: int, start_us: int, end_us: int, outcome: Outcome, rows: Ints) -> None:
         """Note an attempt that has ended."""
@@ -55,6 +60,17 @@ class Recorder:
         self.recent.append(rows)
         if len(self.recent) == CHUNK:
             self.pack()
+
+    def share(self, shares: tuple[Share, ...], groups: tuple[int, ...]) -> None:
+        """Note the shares of the attempt noted last, and the numbers of their compositions."""
+        for share, group in zip(shares, groups, strict=True):
+            self.share_attempt.append(len(self.job) - 1)
+            self.share_group.append(group)
+            self.shares.append(share)
+
+    def placed(self, job: int, rule: str) -> None:
+        """Note by which rule a job was placed."""
+        self.rules[job] = rule
 
     def pack(self) -> None:
         """Put the rows kept one by one into one array, in half the space where no number is too large for it."""
@@ -99,6 +115,12 @@ class RunLog:
         When nodes went down or came back (µs), and the cores online since.
     end_us
         The last event.
+    shares
+        The shares of devices of all attempts, in the order of the attempts.
+    share_attempt, share_group : int64[shares]
+        Of which attempt each is, and the number of the composition or split device it is of.
+    rules
+        Job → by which rule its policy placed it, where it says so.
     """
 
     cluster: Cluster
@@ -113,6 +135,10 @@ class RunLog:
     rows: Rows
     capacity: Ints
     end_us: int
+    shares: list[Share]
+    share_attempt: Ints
+    share_group: Ints
+    rules: dict[int, str]
 
     @classmethod
     def of(
@@ -139,6 +165,10 @@ class RunLog:
             rows=recorder.take_rows(),
             capacity=np.array(capacity, np.int64).reshape(-1, 2),
             end_us=end_us,
+            shares=recorder.shares,
+            share_attempt=np.array(recorder.share_attempt, np.int64),
+            share_group=np.array(recorder.share_group, np.int64),
+            rules=recorder.rules,
         )
 
     def amounts(self) -> tuple[Ints, Ints, Ints]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from unrack.cluster.spec import Cluster
 from unrack.core import Core
@@ -17,9 +19,12 @@ from unrack.policy.contract import Policy
 from unrack.policy.table import parse_policy
 from unrack.sim.fault import Fault
 from unrack.sim.frame import jobs_frame, placements_frame, usage_frame
+from unrack.sim.share_frame import shares_frame
 from unrack.sim.kernel import Kernel, Ties
 from unrack.sim.log import RunLog
 from unrack.slowdown.contract import Slowdown
+from unrack.slowdown.model import Model, make_models
+from unrack.slowdown.pools import PoolSpeeds
 from unrack.workload.job import Workload
 
 
@@ -33,15 +38,18 @@ class Result:
         Everything that happened, in columns of integers.
     window_us
         The part of time over which metrics of time are taken; ``None``: from the first submission to the last end.
+    fastest : float64[jobs]
+        The best speed that each job could have on this hardware; ``None``: 1 for all.
     """
 
     log: RunLog
     window_us: tuple[int, int] | None = None
+    fastest: NDArray[np.float64] | None = None
 
     @cached_property
     def jobs(self) -> pl.DataFrame:
         """One row a job, in order of (submission, id); see ``docs/file-formats.md``."""
-        return jobs_frame(self.log)
+        return jobs_frame(self.log, self.fastest)
 
     @cached_property
     def usage(self) -> pl.DataFrame:
@@ -52,6 +60,11 @@ class Result:
     def placements(self) -> pl.DataFrame:
         """Which nodes each attempt held."""
         return placements_frame(self.log)
+
+    @cached_property
+    def shares(self) -> pl.DataFrame:
+        """Which devices each attempt held, and in which composition."""
+        return shares_frame(self.log)
 
     @cached_property
     def metrics(self) -> dict[str, float | None]:
@@ -69,6 +82,7 @@ def simulate(
     seed: int = 0,
     ties: str = "together",
     faults: Sequence[Fault] = (),
+    models: Sequence[str | Mapping[str, Any] | Model] = (),
     slowdown: Slowdown | None = None,
     window_us: tuple[int, int] | None = None,
     progress: Callable[[int, int], None] | None = None,
@@ -89,8 +103,11 @@ def simulate(
         What happens first at one time: ``"together"``, ``"finish-first"`` or ``"submit-first"``.
     faults
         Failures of nodes.
+    models
+        How jobs run on shared and composed devices: names of ``unrack models``, tables, or models; see
+        :class:`unrack.slowdown.model.ModelTable`.
     slowdown
-        How jobs slow each other down; ``None``: they do not.
+        How jobs slow each other down, in place of the models; ``None``: as the models say, or not at all.
     window_us
         From when to when metrics of time are taken, µs.
     progress
@@ -125,5 +142,8 @@ def simulate(
     chosen = parse_policy(policy) if isinstance(policy, str) else complete(policy, "policy")
     if hasattr(chosen, "seeded"):
         chosen = chosen.seeded(seed)
-    kernel = Kernel(Core(cluster, workload.jobs, chosen), Ties(ties), faults, slowdown)
-    return Result(kernel.run(progress), window_us)
+    core = Core(cluster, workload.jobs, chosen, make_models(models))
+    if slowdown is None and core.paced:
+        slowdown = PoolSpeeds()
+    kernel = Kernel(core, Ties(ties), faults, slowdown)
+    return Result(kernel.run(progress), window_us, core.fastest)

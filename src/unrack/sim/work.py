@@ -18,21 +18,21 @@ class Work:
         self._since: dict[int, int] = {}
 
     def start(self, job: int, work: float, now: int) -> None:
-        """Start a job with ``work`` µs (at speed 1) to do."""
+        """Start a job with ``work`` µs (at speed 1) to do; ``now`` may be later than the present: nothing is done before."""
         self._left[job] = work
         self._speed[job] = 1.0
         self._since[job] = now
 
     def left(self, job: int, now: int) -> float:
         """What is left at ``now``, µs at speed 1."""
-        return max(0.0, self._left[job] - (now - self._since[job]) * self._speed[job])
+        return max(0.0, self._left[job] - max(0, now - self._since[job]) * self._speed[job])
 
     def change_speed(self, job: int, speed: float, now: int) -> bool:
         """Let a job go on at ``speed``; False if it had that speed already."""
         if speed == self._speed[job]:
             return False
         self._left[job] = self.left(job, now)
-        self._since[job] = now
+        self._since[job] = max(now, self._since[job])
         self._speed[job] = speed
         return True
 

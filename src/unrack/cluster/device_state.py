@@ -1,0 +1,189 @@
+"""Who holds which pooled devices: the part of the cluster's state that only clusters with pools have."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unrack.cluster.columns import (
+    FREE, FREE_COUNT, GROUP, HOME, JOBS, KIND, LEAVING, OFFLINE, POOL, Columns, Pace, make_columns,
+)  # fmt: skip
+from unrack.cluster.lease import FIRST, NODES, TASKS, Lease, Share
+from unrack.cluster.pool import Devices
+from unrack.cluster.sharing import PROBLEMS, ROOM, TAKEN, drop_share, first_end, follow, take_share
+from unrack.errors import RefusedError
+
+Ints = NDArray[np.int64]
+
+
+class Leaving(NamedTuple):
+    """Devices that are being detached until ``until_us``."""
+
+    devices: tuple[int, ...]
+    until_us: int
+
+
+class DeviceState:
+    """Shares of devices; its writers check everything, then write, as those of ``ClusterState`` do.
+
+    Attributes
+    ----------
+    columns
+        The arrays.
+    leaving
+        Devices whose detaching has begun since somebody last emptied this list.
+    """
+
+    def __init__(self, devices: Devices, wants: Ints, pace: Pace) -> None:
+        self.devices = devices
+        self.columns: Columns = make_columns(devices, wants, pace)
+        self.asking = self.columns.needs.any(axis=0).tobytes()
+        self.leaving: list[Leaving] = []
+        self._names = [len(names) for names in devices.quantities]
+
+    # --- writers ------------------------------------------------------------------------------------------------
+
+    def note(self, job: int, sign: int) -> None:
+        """A job came into the system (1) or left it (-1): what is demanded in all changes."""
+        if self.asking[job]:
+            self.columns.asked.__iadd__(sign * self.columns.wants[:, :, job])
+
+    def take(self, lease: Lease, now: int) -> None:
+        """Take all shares of a lease, or none.
+
+        Raises
+        ------
+        RefusedError
+            One of them cannot be, or the shares do not hold what the job's tasks ask; nothing has changed.
+        """
+        self._check_held(lease)
+        taken = 0
+        made = int(self.columns.counter[0])
+        for share in lease.shares:
+            devices, amounts = np.array(share.devices, np.int64), self._amounts(share)
+            verdict = take_share(self.columns, lease.job, share.node, devices, amounts, share.parts, now)
+            if verdict == ROOM:
+                self._grow()
+                verdict = take_share(self.columns, lease.job, share.node, devices, amounts, share.parts, now)
+            if verdict != TAKEN:
+                for undone in reversed(lease.shares[:taken]):
+                    drop_share(self.columns, lease.job, min(undone.devices), self._amounts(undone), True)
+                self.columns.counter[0] = made
+                raise RefusedError(f"start job {lease.job}: {PROBLEMS[verdict]} ({share})")
+            taken += 1
+
+    def undo(self, lease: Lease) -> None:
+        """Give back what :meth:`take` has just taken, as if it had not been."""
+        for share in reversed(lease.shares):
+            leader = min(share.devices)
+            fresh = self.columns.group[JOBS, leader] == 1
+            drop_share(self.columns, lease.job, leader, self._amounts(share), True)
+            self.columns.counter[0] -= fresh
+
+    def end_us(self, job: int, expected_us: int, now: int) -> int:
+        """Set the clock of a job whose shares are taken; its expected end, µs."""
+        return first_end(self.columns, job, expected_us, now)
+
+    def follow(self, shares: tuple[Share, ...], but: int, now: int, running: Ints, count: int) -> None:
+        """Bring the speeds of all who share with these up to date."""
+        for share in shares:
+            follow(self.columns, min(share.devices), but, now, running, count)
+
+    def give(self, job: int, shares: tuple[Share, ...], now: int) -> None:
+        """Give back all shares of a job."""
+        for share in reversed(shares):
+            leader = min(share.devices)
+            wait = drop_share(self.columns, job, leader, self._amounts(share), False)
+            if wait:
+                self.leaving.append(Leaving(share.devices, now + wait))
+
+    def detached(self, devices: tuple[int, ...]) -> None:
+        """Devices whose detaching is over are free; those that went out of service meanwhile are not.
+
+        Raises
+        ------
+        RefusedError
+            One of them is free or in use.
+        """
+        states = [int(self.columns.device[GROUP, d]) for d in devices]
+        for device, state in zip(devices, states, strict=True):
+            if state not in (LEAVING, OFFLINE):
+                raise RefusedError(f"device {device} is not being detached")
+        for device, state in zip(devices, states, strict=True):
+            if state == LEAVING:
+                self._set(device, FREE, 1)
+
+    def set_online(self, node: int, online: bool) -> None:
+        """The devices at home on a node go out of service with it, or come back."""
+        for device in self.at_home(node):
+            state = int(self.columns.device[GROUP, device])
+            if online:
+                self._set(device, FREE, 1)
+            else:
+                self._set(device, OFFLINE, -1 if state == FREE else 0)
+
+    # --- reading ------------------------------------------------------------------------------------------------
+
+    def at_home(self, node: int) -> list[int]:
+        """The devices that sit in a node."""
+        found: list[int] = np.flatnonzero(self.columns.device[HOME] == node).tolist()
+        return found
+
+    def busy_at(self, node: int) -> bool:
+        """Whether a device that sits in the node is in use."""
+        return any(self.columns.device[GROUP, device] >= 0 for device in self.at_home(node))
+
+    def sharers(self, group: int) -> Ints:
+        """int64[k]: the jobs on a group; none if there is no such group."""
+        jobs: Ints = self.columns.sharer[: self.columns.group[JOBS, group], group].copy()
+        return jobs
+
+    def group_of(self, device: int) -> int:
+        """The group of a device, -1 if it is in none."""
+        return max(int(self.columns.device[GROUP, device]), -1)
+
+    # --- inside -------------------------------------------------------------------------------------------------
+
+    def _set(self, device: int, state: int, free: int) -> None:
+        self.columns.device[GROUP, device] = state
+        self.columns.pool[FREE_COUNT, self.columns.device[POOL, device]] += free
+
+    def _amounts(self, share: Share) -> Ints:
+        amounts = np.zeros(self.columns.capacity.shape[0], np.int64)
+        amounts[: len(share.amounts)] = share.amounts
+        return amounts
+
+    def _check_held(self, lease: Lease) -> None:
+        """Every task must hold, on its node, what it asks of every kind."""
+        job, c = lease.job, self.columns
+        first = lease.rows[:, FIRST]
+        last = first + lease.rows[:, NODES]
+        held: dict[tuple[int, int], Ints] = {}
+        for share in lease.shares:
+            if not share.devices or not all(0 <= d < c.device.shape[1] for d in share.devices):
+                raise RefusedError(f"start job {job}: {PROBLEMS[-1]} ({share})")
+            kind = int(c.device[KIND, share.devices[0]])
+            if len(share.amounts) != self._names[kind]:
+                names = ", ".join(self.devices.quantities[kind])
+                raise RefusedError(f"start job {job}: its lease names the amounts {share.amounts}, wanted {names}")
+            if not 0 <= share.node < c.reach.shape[1] or not ((first <= share.node) & (share.node < last)).any():
+                raise RefusedError(f"start job {job}: its lease attaches devices to node {share.node}, where it is not")
+            amounts = self._amounts(share)
+            held[kind, share.node] = held.get((kind, share.node), 0) + amounts
+        for kind in np.flatnonzero(c.needs[:, job]).tolist():
+            for node, nodes, tasks in lease.rows[:, [FIRST, NODES, TASKS]].tolist():
+                for one in range(node, node + nodes):
+                    if (held.get((kind, one), np.zeros(1, np.int64)) < tasks * c.wants[kind, :, job]).any():
+                        raise RefusedError(f"start job {job}: {PROBLEMS[-11]} ({self.devices.kinds[kind]}, node {one})")
+
+    def _grow(self) -> None:
+        """Room for more jobs on a group, and for more shares of a job."""
+        c = self.columns
+        empty = np.full_like(c.sharer, -1)
+        self.columns = c._replace(
+            sharer=np.concatenate([c.sharer, empty]),
+            job_group=np.concatenate([c.job_group, np.full_like(c.job_group, -1)]),
+            job_node=np.concatenate([c.job_node, np.full_like(c.job_node, -1)]),
+        )

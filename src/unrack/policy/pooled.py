@@ -1,0 +1,339 @@
+"""Scheduling on pooled devices: an order of the queue, and a rule for where a job and its devices go.
+
+The queue is gone through once a round in its order; whoever has a place starts, nobody holds others up. Jobs that ask
+alike are tried together: where one has no place, those like it that wait behind it are not tried. O(kinds of demand x
+(devices + nodes)) a round, plus as much for every start.
+
+References
+----------
+Call et al. 2022 ("Workload-aware placement"), Algorithms 1 and 2, equations 1 to 4; Call 2022 (thesis), Algorithms 3 and
+4, equation 5.1. What differs: a composition in use whose bandwidth a model governs may be oversubscribed in MB/s (the
+model says what that costs); quantities that are used up count as 1 in equation 2; a job that is not to be late is one
+whose predicted end is at most its deadline.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right, insort
+from dataclasses import dataclass, field, replace
+from heapq import heapify, heappop, heappush
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unrack.cluster.columns import NEXT, Columns, Pace, make_columns
+from unrack.cluster.lease import Lease, Share
+from unrack.cluster.pool import no_devices
+from unrack.policy.contract import Decision, Estimates, Need, Start
+from unrack.policy.orders import ORDERS, in_order, is_fixed
+from unrack.policy.pooling import DEVICES, FIRST_DEVICE, LATE, LEADER, NEW_PARTS, NO_CORES, RANDOM_FIT, Rule, place
+from unrack.reasons import Code, Reason
+from unrack.units import NEVER_US
+from unrack.view import View, arrays_of
+from unrack.workload.job import CORES, ESTIMATE, MEMORY
+
+Ints = NDArray[np.int64]
+RULES = {rule.name.lower().replace("_", "-"): int(rule) for rule in Rule}
+"""Names of the placement rules."""
+NO_PACE = Pace(np.zeros((0, 0), np.int64), np.ones((1, 2, 2)), np.zeros((1, 0), np.bool_), np.zeros(1, np.bool_))
+
+
+@dataclass(slots=True)
+class Queue:
+    """The waiting jobs by shape (what they ask), each shape in the order of the queue; and where a pass is.
+
+    Attributes
+    ----------
+    shape
+        Per job: which other jobs ask the same.
+    rank : int64[jobs]
+        Per job: its place in the order among all jobs; of orders that age, only of those that wait.
+    waiting
+        Shape → ranks and jobs, ascending.
+    plain
+        Columns without devices, for a cluster without pools.
+    known, last_job
+        How many jobs wait as far as known here, and the last one submitted.
+    heads
+        The pass: (rank, shape, place in its list) of the next job of every shape that is still tried.
+    failed
+        Shape → (reason, estimate, earliest end) of the last job that found no place in this pass.
+    going
+        Whether a pass is under way.
+    """
+
+    shape: Ints
+    rank: Ints
+    waiting: list[list[tuple[int, int]]]
+    like_time: list[bool]
+    at: Ints
+    sizes: Ints
+    answer: Ints
+    earliest: Ints
+    draws: np.random.Generator
+    plain: Columns
+    known: int = 0
+    last_job: int = -1
+    heads: list[tuple[int, int, int]] = field(default_factory=list)
+    failed: dict[int, tuple[int, int, int]] = field(default_factory=dict)
+    going: bool = False
+    rule: int = 0
+
+
+@dataclass(frozen=True)
+class Pooled:
+    """Considers the queue in an order and starts every job that a rule finds a place for.
+
+    Parameters
+    ----------
+    rule
+        A name in ``RULES``, or ``"disaggregation-aware"``: max-composition or min-fragmentation, by load.
+    order
+        A name in ``ORDERS``.
+    models
+        Whether performance models count: with False every job runs its base time and all it asks is a hard limit.
+    low, high
+        Of the disaggregation-aware rule: max-composition where the loads of bandwidth and capacity are both at most
+        ``low``, or bandwidth is at least ``high`` and capacity at most ``high`` (eq. 4).
+    bandwidth, capacity
+        Which quantities these are.
+    seed
+        Of the random fit.
+    label
+        What reports call it.
+    """
+
+    rule: str = "first-fit"
+    order: str = "edf"
+    models: bool = True
+    low: float = 0.5
+    high: float = 0.7
+    bandwidth: str = "bandwidth_mb_s"
+    capacity: str = "capacity_mb"
+    seed: int = 0
+    label: str = "pooled"
+
+    needs: ClassVar[frozenset[Need]] = frozenset()
+    estimates: ClassVar[Estimates] = Estimates.REQUESTED
+    devices: ClassVar[bool] = True
+    gangs: ClassVar[bool] = False
+    stepwise: ClassVar[bool] = True
+
+    @property
+    def name(self) -> str:
+        """The label."""
+        return self.label
+
+    def seeded(self, seed: int) -> Pooled:
+        """The same with the seed of the run; only random fit draws."""
+        return replace(self, seed=seed) if self.rule == "random-fit" else self
+
+    def begin(self, view: View) -> Queue:
+        """Sort the jobs by what they ask."""
+        state = arrays_of(view)
+        jobs = view.asks.shape[1]
+        columns = [view.asks[CORES], view.asks[MEMORY]]
+        kinds = pools = 0
+        room = FIRST_DEVICE + 1
+        if state.devices is not None:
+            c = state.devices.columns
+            kinds, pools = c.needs.shape[0], c.pool.shape[1]
+            columns += [*c.wants.reshape(-1, jobs), *c.model]
+            room = FIRST_DEVICE + max(pool.compose for pool in state.devices.devices.pools)
+        _, shape = np.unique(np.stack(columns), axis=1, return_inverse=True)
+        shape = shape.ravel().astype(np.int64)
+        shapes = int(shape.max(initial=-1)) + 1
+        least, most = np.full(shapes, NEVER_US), np.zeros(shapes, np.int64)
+        np.minimum.at(least, shape, view.asks[ESTIMATE])
+        np.maximum.at(most, shape, view.asks[ESTIMATE])
+        rank = np.arange(jobs, dtype=np.int64)
+        if is_fixed(self.order):
+            rank[ORDERS[self.order].order(view, np.arange(jobs, dtype=np.int64), 0)] = np.arange(jobs)
+        return Queue(
+            shape=shape,
+            rank=rank,
+            waiting=[[] for _ in range(shapes)],
+            like_time=((least == most) & (self.order == "edf")).tolist(),
+            at=np.empty((kinds, view.free.shape[1]), np.int64),
+            sizes=np.empty((kinds, pools), np.int64),
+            answer=np.empty((kinds, room), np.int64),
+            earliest=np.empty(1, np.int64),
+            draws=np.random.Generator(np.random.PCG64(self.seed)),
+            plain=make_columns(no_devices(view.free.shape[1]), np.zeros((0, 0, jobs), np.int64), NO_PACE),
+        )
+
+    def decide(self, view: View, memory: Queue, now: int) -> tuple[list[Decision], Queue]:
+        """Start the next job that has a place; asked again until there is none."""
+        if not memory.going:
+            self._read(view, memory, now)
+            memory.rule = self.rule_now(view)
+            memory.failed.clear()
+            memory.heads = [(listed[0][0], s, 0) for s, listed in enumerate(memory.waiting) if listed]
+            heapify(memory.heads)
+        heads, failed, waiting = memory.heads, memory.failed, memory.waiting
+        while heads:
+            rank, shape, i = heappop(heads)
+            listed = waiting[shape]
+            job = listed[i][1]
+            if shape in failed and not self._may(view, memory, shape, job):
+                i = self._next(view, memory, shape, i + 1)
+                if i < len(listed):
+                    heappush(heads, (listed[i][0], shape, i))
+                continue
+            found = self.find(view, memory, job, memory.rule, now)
+            if found < 0:
+                failed[shape] = (found, int(view.asks[ESTIMATE, job]), int(memory.earliest[0]))
+                i = self._next(view, memory, shape, i + 1)
+                if i < len(listed):
+                    heappush(heads, (listed[i][0], shape, i))
+                continue
+            del listed[i]
+            memory.known -= 1
+            if i < len(listed):
+                heappush(heads, (listed[i][0], shape, i))
+            if failed and self._opens(view, memory, job):
+                self._try_again(memory, rank)
+            memory.going = bool(heads)
+            return [Start(self.lease(view, memory, job, found), NAMES[memory.rule])], memory
+        memory.going = False
+        return [], memory
+
+    def rule_now(self, view: View) -> int:
+        """The rule for this round: of the disaggregation-aware policy, by the loads of bandwidth and capacity."""
+        if self.rule != "disaggregation-aware":
+            return RULES[self.rule]
+        bandwidth, capacity = self.load(view, self.bandwidth), self.load(view, self.capacity)
+        relaxed = bandwidth <= self.low and capacity <= self.low
+        fast = bandwidth >= self.high and capacity <= self.high
+        return int(Rule.MAX_COMPOSITION if relaxed or fast else Rule.MIN_FRAGMENTATION)
+
+    def load(self, view: View, quantity: str) -> float:
+        """Demand of all jobs in the system over what is installed, of the first kind that has both quantities."""
+        devices = arrays_of(view).devices
+        if devices is None:
+            return 0.0
+        for k, names in enumerate(devices.devices.quantities):
+            if self.bandwidth in names and self.capacity in names:
+                installed = devices.devices.installed(devices.devices.kinds[k], quantity)
+                return float(devices.columns.asked[k, names.index(quantity)]) / installed if installed else 0.0
+        return 0.0
+
+    def find(self, view: View, memory: Queue, job: int, rule: int, now: int) -> int:
+        """The node for a job, with ``memory.answer`` filled; below 0: why there is none."""
+        state = arrays_of(view)
+        draw, draw2 = memory.draws.random(2) if rule == RANDOM_FIT else (0.0, 0.0)
+        return place(
+            self._columns(view, memory), state.asks, state.free, state.total, view.deadline_us, job, rule,
+            rule <= RANDOM_FIT, now, draw, draw2, memory.at, memory.sizes, memory.answer, memory.earliest,
+        )  # fmt: skip
+
+    def lease(self, view: View, memory: Queue, job: int, node: int) -> Lease:
+        """What ``memory.answer`` says, as a lease."""
+        rows = np.array([[node, 1, 1, view.asks[CORES, job], view.asks[MEMORY, job]]], np.int64)
+        devices = arrays_of(view).devices
+        if devices is None or not devices.asking[job]:
+            return Lease(job, rows)
+        c = devices.columns
+        shares = []
+        for kind in np.flatnonzero(c.needs[:, job]).tolist():
+            row = memory.answer[kind]
+            amounts = c.wants[kind, : len(devices.devices.quantities[kind]), job].tolist()
+            if row[LEADER] >= 0:
+                held = members(c, int(row[LEADER]))
+            else:
+                held = tuple(row[FIRST_DEVICE : FIRST_DEVICE + row[DEVICES]].tolist())
+            shares.append(Share(node, held, tuple(amounts), int(row[NEW_PARTS])))
+        return Lease(job, rows, (), tuple(shares))
+
+    def next_round(self, view: View, memory: Queue, now: int) -> int | None:
+        """Only events matter."""
+        return None
+
+    def why(self, view: View, memory: Queue, job: int, now: int) -> Reason:
+        """No cores, no device, or only compositions on which a deadline would be missed."""
+        found = self.find(view, memory, job, self.rule_now(view), now)
+        cores = int(view.asks[CORES, job])
+        if found == NO_CORES:
+            return Reason(Code.NO_ROOM, "cores on one node", cores, int(view.free[0].max(initial=0)))
+        if found < 0:
+            needed = np.flatnonzero(self._columns(view, memory).needs[:, job])
+            kinds = [view.cluster.devices.kinds[k] for k in needed]
+            words = " and ".join(kinds)
+            late = ", and on those in use a deadline would be missed" if found == LATE else ""
+            return Reason(Code.NO_ROOM, f"no free {words} in reach of a node with {cores} free cores{late}")
+        return Reason(Code.NOT_YET)
+
+    # --- the queue ----------------------------------------------------------------------------------------------
+
+    def _read(self, view: View, memory: Queue, now: int) -> None:
+        """Bring the lists up to date with the queue."""
+        queue = view.queue
+        new = int(queue.size - np.searchsorted(queue, memory.last_job, side="right"))
+        if not is_fixed(self.order):
+            memory.rank[in_order(self.order, view, now)] = np.arange(queue.size)
+        elif memory.known + new == queue.size:
+            for job in queue[queue.size - new :].tolist():
+                insort(memory.waiting[memory.shape[job]], (int(memory.rank[job]), job))
+            memory.known, memory.last_job = queue.size, max(memory.last_job, int(queue[-1]) if queue.size else -1)
+            return
+        for listed in memory.waiting:
+            listed.clear()
+        for job in queue.tolist():
+            memory.waiting[memory.shape[job]].append((int(memory.rank[job]), job))
+        for listed in memory.waiting:
+            listed.sort()
+        memory.known, memory.last_job = queue.size, max(memory.last_job, int(queue[-1]) if queue.size else -1)
+
+    def _may(self, view: View, memory: Queue, shape: int, job: int) -> bool:
+        """Whether a job may have a place though one that asks the same had none in this pass."""
+        code, estimate, earliest = memory.failed[shape]
+        deadline = int(view.deadline_us[job])
+        return code == LATE and (deadline < 0 or deadline >= earliest or int(view.asks[ESTIMATE, job]) < estimate)
+
+    def _next(self, view: View, memory: Queue, shape: int, i: int) -> int:
+        """The next job of a shape worth trying after one had no place; the end of the list: none."""
+        listed = memory.waiting[shape]
+        code, _, earliest = memory.failed[shape]
+        if code != LATE:
+            return len(listed)
+        if not memory.like_time[shape]:
+            return i
+        low, high = i, len(listed)  # by deadline: those without one come last
+        while low < high:
+            middle = (low + high) // 2
+            if 0 <= view.deadline_us[listed[middle][1]] < earliest:
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    def _try_again(self, memory: Queue, rank: int) -> None:
+        """After a new composition was made: those behind ``rank`` that ask like one without a place may have one now."""
+        tried = {shape for _, shape, _ in memory.heads}
+        for shape in memory.failed:
+            listed = memory.waiting[shape]
+            i = bisect_right(listed, (rank, NEVER_US))
+            if shape not in tried and i < len(listed):
+                heappush(memory.heads, (listed[i][0], shape, i))
+        memory.failed.clear()
+
+    def _opens(self, view: View, memory: Queue, job: int) -> bool:
+        """Whether starting a job makes a composition that others may join."""
+        needs = self._columns(view, memory).needs[:, job]
+        return bool((memory.answer[needs, LEADER] < 0).any())
+
+    def _columns(self, view: View, memory: Queue) -> Columns:
+        devices = arrays_of(view).devices
+        return memory.plain if devices is None else devices.columns
+
+
+NAMES = {int(rule): name for name, rule in RULES.items()}
+
+
+def members(c: Columns, group: int) -> tuple[int, ...]:
+    """The devices of a group, ascending."""
+    found = [group]
+    while c.device[NEXT, found[-1]] >= 0:
+        found.append(int(c.device[NEXT, found[-1]]))
+    return tuple(found)

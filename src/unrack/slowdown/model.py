@@ -1,0 +1,243 @@
+"""Performance models: how long a job runs on so many devices, shared by so many jobs.
+
+Every model comes down to a table of speeds over (devices, sharers); 1 = the job's base time. Sources: SMUFIN and FIO,
+Call et al. 2022 section IV and Call 2022 section 4.4 (figure 4.3); YOLO, Call 2022 figure 5.3; numbers as the authors'
+simulator has them.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError, model_validator
+
+from unrack.errors import InputError, first_fault, got_and_want
+
+Floats = NDArray[np.float64]
+Time = Annotated[FiniteFloat, Field(gt=0, le=1e12)]
+MOST_SHARERS = 64
+"""Most jobs on one composition under a model that sets no limit of its own."""
+
+
+class Published(NamedTuple):
+    """A model that comes with unrack: its line in lists, and its keys."""
+
+    summary: str
+    keys: Mapping[str, Any]
+
+
+PUBLISHED: dict[str, Published] = {
+    "smufin": Published(
+        "SMUFIN on 1 to 3 composed NVMe shared by 1 to 6 instances, measured (Call 2022, fig. 4.3)",
+        {
+            "kind": "nvme",
+            "base_s": 1600.0,
+            "times_s": [
+                [1489.15, 1601.25, 1677.35, 1936.245, 2411.56, 2802.62],
+                [1455.48, 1455.45, 1474.12, 1569.89, 1668.35, 1835.62],
+                [1478.5, 1461.5, 1513.0, 1550.5, 1578.5, 1618.5],
+            ],
+            "governs": ["bandwidth_mb_s"],
+        },
+    ),
+    "yolo": Published(
+        "YOLO on a GPU of which 1 to 4 vGPUs are busy, measured on a T4 (Call 2022, fig. 5.3)",
+        {"kind": "gpu", "base_s": 152.0, "times_s": [[151.0, 175.0, 282.0, 757.0]], "governs": ["bandwidth_mb_s"]},
+    ),
+    "fio": Published(
+        "FIO: limited by bandwidth alone, so n devices shared by k take base x k / n (Call 2022, section 4.4.6)",
+        {"kind": "nvme", "linear": True, "most_sharers": 6, "governs": ["bandwidth_mb_s"]},
+    ),
+}
+
+
+class ModelTable(BaseModel):
+    """A ``[[models]]`` table, or the name of a published model for all its defaults.
+
+    Attributes
+    ----------
+    model
+        A published model, or any name of one's own.
+    apps
+        The apps (classes) of jobs that it is about; default: its name.
+    kind
+        The kind of device that it is about.
+    base_s
+        The base time that the times belong to. A job with another base time scales. Default: the job's own base time
+        is the time on one device alone.
+    times_s
+        Row d, column k: the time on d + 1 devices with k + 1 jobs on them. More devices count as the last row; more
+        sharers are not admitted. ``null``: not admitted.
+    csv
+        A file with the columns devices, sharers, time_s in place of ``times_s``.
+    linear
+        In place of a table: time = base x sharers / min(devices, most_devices).
+    most_devices, most_sharers
+        Limits of a linear model.
+    governs
+        Quantities for which the model, not the amount asked, says how many may share.
+    frozen
+        True: a job keeps the speed it had when it began, whoever joins or leaves later (what the authors' simulator
+        does). False: every sharer follows every change.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    model: str = Field(min_length=1)
+    apps: list[str] | None = Field(default=None, min_length=1)
+    kind: str = "nvme"
+    base_s: Time | None = None
+    times_s: list[list[Time | None]] | None = Field(default=None, min_length=1, max_length=4096)
+    csv: str | None = None
+    linear: bool = False
+    most_devices: Annotated[int, Field(ge=1, le=4096, strict=True)] = 4096
+    most_sharers: Annotated[int, Field(ge=1, le=4096, strict=True)] = MOST_SHARERS
+    governs: list[str] = Field(default=["bandwidth_mb_s"])
+    frozen: bool = False
+
+    @model_validator(mode="after")
+    def _one_source(self) -> ModelTable:
+        if (self.times_s is not None) + (self.csv is not None) + self.linear != 1:
+            raise ValueError("exactly one of times_s, csv, linear (or the name of a published model)")
+        if self.times_s is not None:
+            widths = {len(row) for row in self.times_s}
+            if len(widths) != 1 or 0 in widths:
+                raise ValueError("rows of times_s with the same number of sharers")
+            if all(time is None for time in self.times_s[0]):
+                raise ValueError("a time on one device")
+        return self
+
+
+class Model(NamedTuple):
+    """A model that is ready for use.
+
+    Attributes
+    ----------
+    name, apps, kind, governs, frozen
+        As in :class:`ModelTable`.
+    times_s
+        Row d, column k: seconds on d + 1 devices with k + 1 sharers, 0 = not admitted; empty for a linear model.
+    base_s
+        What base time they belong to; 0: the job's own, on one device alone.
+    most_devices, most_sharers
+        Limits of a linear model.
+    """
+
+    name: str
+    apps: tuple[str, ...]
+    kind: str
+    governs: tuple[str, ...]
+    frozen: bool
+    times_s: tuple[tuple[float, ...], ...]
+    base_s: float
+    most_devices: int
+    most_sharers: int
+
+    def speeds(self, devices: int) -> Floats:
+        """float64[devices + 1, sharers + 1]: speed by number of devices and sharers; 0 = not admitted.
+
+        Parameters
+        ----------
+        devices
+            How many devices the largest composition can have.
+        """
+        if not self.times_s:
+            d, k = np.arange(devices + 1.0)[:, None], np.arange(self.most_sharers + 1.0)[None, :]
+            table = np.divide(np.minimum(d, self.most_devices), k, out=np.zeros((devices + 1, k.size)), where=k > 0)
+            return table
+        times = np.array(self.times_s)
+        base = self.base_s or times[0][times[0] > 0][0]
+        rows = times[np.clip(np.arange(devices + 1) - 1, 0, len(times) - 1)]
+        speeds = np.divide(base, rows, out=np.zeros_like(rows), where=rows > 0)
+        speeds[0] = 0.0
+        return np.hstack([np.zeros((devices + 1, 1)), speeds])
+
+
+def make_models(entries: Sequence[str | Mapping[str, Any] | Model], folder: Path | None = None) -> tuple[Model, ...]:
+    """Models from what a study or a caller writes.
+
+    Parameters
+    ----------
+    entries
+        Names of published models, tables as in :class:`ModelTable`, or models.
+    folder
+        Where the files of ``csv`` are looked for first.
+
+    Raises
+    ------
+    InputError
+        One is wrong, or two are about the same app and kind.
+
+    Examples
+    --------
+    >>> make_models(["smufin"])[0].speeds(2)[1, 1].round(4).item()
+    1.0744
+    """
+    models = tuple(
+        entry if isinstance(entry, Model) else _make(entry, f"models[{i}]", folder) for i, entry in enumerate(entries)
+    )
+    seen: set[tuple[str, str]] = set()
+    for i, model in enumerate(models):
+        for app in model.apps:
+            if (app, model.kind) in seen:
+                raise InputError(f"models[{i}]", f"a second model of {app!r} on {model.kind}", "one model for each")
+            seen.add((app, model.kind))
+    return models
+
+
+def _make(entry: str | Mapping[str, Any], where: str, folder: Path | None) -> Model:
+    written: Mapping[str, Any] = {"model": entry} if isinstance(entry, str) else entry
+    if not isinstance(written, Mapping):
+        raise InputError(where, repr(entry), "a name or a table")
+    name = written.get("model")
+    own = {"times_s", "csv", "linear"} & set(written)
+    if not own and name not in PUBLISHED:
+        raise InputError(f"{where}.model", repr(name), f"one of {', '.join(PUBLISHED)}; or times_s, csv or linear")
+    keys = written if own else {**PUBLISHED[str(name)].keys, **written}
+    try:
+        table = ModelTable.model_validate(keys)
+    except ValidationError as error:
+        fault = first_fault(error.errors())
+        key = ".".join(str(part) for part in fault["loc"])
+        raise InputError(f"{where}.{key}" if key else where, *got_and_want(fault)) from None
+    rows = _read(table.csv, where, folder) if table.csv is not None else table.times_s or []
+    times = tuple(tuple(time or 0.0 for time in row) for row in rows)
+    return Model(
+        table.model, tuple(table.apps or [table.model]), table.kind, tuple(table.governs), table.frozen, times,
+        table.base_s or 0.0, table.most_devices, table.most_sharers,
+    )  # fmt: skip
+
+
+def _read(path: str, where: str, folder: Path | None) -> list[list[float | None]]:
+    """Times by (devices, sharers) from a CSV with the columns devices, sharers, time_s."""
+    file = folder / path if folder is not None and (folder / path).is_file() else Path(path)
+    try:
+        with file.open(encoding="utf-8-sig", newline="") as stream:
+            lines = list(csv.DictReader(stream))
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise InputError(f"{where}.csv, {path}", str(error), "a CSV that can be read") from None
+    wanted = "the columns devices, sharers, time_s"
+    times: dict[tuple[int, int], float] = {}
+    for number, line in enumerate(lines, 2):
+        try:
+            at = int(line["devices"]), int(line["sharers"])
+            time = float(line["time_s"])
+            if not (1 <= at[0] <= 4096 and 1 <= at[1] <= 4096 and 0 < time <= 1e12) or at in times:
+                raise ValueError
+        except (KeyError, TypeError, ValueError):
+            got = ",".join(str(value) for value in line.values())
+            raise InputError(
+                f"{where}.csv, {path}, line {number}", repr(got), f"{wanted}: 1 or more, 1 or more, above 0; each pair once"
+            ) from None
+        times[at] = time
+    if (1, 1) not in times:
+        raise InputError(f"{where}.csv, {path}", "no time of one job alone on one device", f"{wanted}, from 1 and 1 up")
+    devices, sharers = (max(at[i] for at in times) for i in (0, 1))
+    return [[times.get((d, k)) for k in range(1, sharers + 1)] for d in range(1, devices + 1)]
+
+

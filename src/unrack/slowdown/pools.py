@@ -1,0 +1,117 @@
+"""Speeds on pooled devices: models turned into columns, and the slowdown that the simulated world follows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unrack.cluster.columns import HOME, KIND, PACE, POOL, Pace
+from unrack.cluster.lease import Lease
+from unrack.cluster.pool import Devices, Pool
+from unrack.slowdown.model import Model
+from unrack.view import View, arrays_of
+from unrack.workload.job import JobTable
+
+Ints = NDArray[np.int64]
+
+
+def wants_of(devices: Devices, jobs: JobTable) -> Ints:
+    """int64[kinds, quantities, jobs]: what the jobs ask of the kinds that the cluster has, per task."""
+    wants = np.zeros((len(devices.kinds), devices.capacity.shape[0], len(jobs)), np.int64)
+    for k, kind in enumerate(devices.kinds):
+        for q, name in enumerate(devices.quantities[k]):
+            wants[k, q] = jobs.devices.get((kind, name), 0)
+    return wants
+
+
+def pace_of(models: Sequence[Model], devices: Devices, jobs: JobTable) -> Pace:
+    """The models as columns over the jobs and devices of a run.
+
+    A model is about the jobs of its apps that ask for its kind; kinds that the cluster has not are left out.
+    """
+    largest = {kind: max((p.compose for p in devices.pools if p.kind == kind), default=1) for kind in devices.kinds}
+    tables = [model.speeds(max(largest.values(), default=1)) for model in models]
+    sharers = max((table.shape[1] for table in tables), default=2)
+    rows = max((table.shape[0] for table in tables), default=2)
+    speeds = np.zeros((max(len(models), 1), rows, sharers))
+    governed = np.zeros((len(speeds), devices.capacity.shape[0]), np.bool_)
+    column = np.full((len(devices.kinds), len(jobs)), -1, np.int64)
+    for m, (model, table) in enumerate(zip(models, tables, strict=True)):
+        speeds[m, :, : table.shape[1]] = table
+        if model.kind not in devices.kinds:
+            continue
+        k = devices.kinds.index(model.kind)
+        governed[m, [q for q, name in enumerate(devices.quantities[k]) if name in model.governs]] = True
+        codes = [code for code, name in enumerate(jobs.app_names) if name in model.apps]
+        asks = np.zeros(len(jobs), np.bool_)
+        for (kind, _), amounts in jobs.devices.items():
+            asks |= (kind == model.kind) & (amounts > 0)
+        column[k, np.isin(jobs.app, codes) & asks] = m
+    return Pace(column, speeds, governed, np.array([model.frozen for model in models] or [False]))
+
+
+class PoolSpeeds:
+    """The speeds that the core's columns say, for the simulated world: one truth about who shares what."""
+
+    def touched(self, view: View, lease: Lease) -> Ints:
+        """int64[k]: the jobs on the groups that the lease names, its own job first if it runs."""
+        devices = arrays_of(view).devices
+        if devices is None or not lease.shares:
+            return np.zeros(0, np.int64)
+        found: dict[int, None] = {}
+        for share in lease.shares:
+            group = devices.group_of(min(share.devices))
+            if group >= 0:
+                found.update(dict.fromkeys(devices.sharers(group).tolist()))
+        return np.array(list(found), np.int64)
+
+    def speeds(self, view: View, jobs: Ints) -> NDArray[np.float64]:
+        """float64[jobs]: their speeds now."""
+        devices = arrays_of(view).devices
+        assert devices is not None
+        speeds: NDArray[np.float64] = devices.columns.progress[PACE, jobs]
+        return speeds
+
+    def predicted(self, view: View, lease: Lease) -> float:
+        """The speed that the lease's job would start with; changes nothing."""
+        devices = arrays_of(view).devices
+        if devices is None:
+            return 1.0
+        c, slowest = devices.columns, np.inf
+        for share in lease.shares:
+            leader = min(share.devices)
+            kind = int(c.device[KIND, leader])
+            model = int(c.model[kind, lease.job])
+            jobs = len(devices.sharers(leader)) + 1 if devices.group_of(leader) == leader else 1
+            remote = c.device[HOME, leader] != share.node
+            overhead = float(c.overhead[c.device[POOL, leader]]) if remote else 0.0
+            speed = 1.0
+            if model >= 0:
+                d = min(len(share.devices), c.speeds.shape[1] - 1)
+                speed = float(c.speeds[model, d, jobs]) if jobs < c.speeds.shape[2] else 0.0
+            slowest = min(slowest, speed / (1 + overhead))
+        return float(slowest) if slowest < np.inf else 1.0
+
+
+def fastest(pace: Pace, devices: Devices, jobs: JobTable, wants: Ints) -> NDArray[np.float64]:
+    """float64[jobs]: the best speed that any job could have on these devices, alone or shared, however composed."""
+    best = np.full(len(jobs), np.inf)
+    for k, kind in enumerate(devices.kinds):
+        largest = max((p.compose for p in devices.pools if p.kind == kind), default=1)
+        rows = pace.speeds[:, : min(largest, pace.speeds.shape[1] - 1) + 1]
+        top = rows.max(axis=(1, 2))
+        modelled = pace.model[k] >= 0
+        asks = (wants[k] > 0).any(axis=0)
+        least = min((p.overhead for p in devices.pools if p.kind == kind and not _at_home(devices, p)), default=None)
+        at_home = any(_at_home(devices, p) for p in devices.pools if p.kind == kind)
+        slowed = 1.0 if at_home or least is None else 1.0 / (1.0 + least)
+        best = np.where(asks, np.minimum(best, np.where(modelled, top[pace.model[k]], 1.0) * slowed), best)
+    return np.where(np.isfinite(best), best, 1.0)
+
+
+def _at_home(devices: Devices, pool: Pool) -> bool:
+    """Whether some device of the pool sits in a node."""
+    index = devices.pools.index(pool)
+    return bool((devices.home[devices.pool == index] >= 0).any())
