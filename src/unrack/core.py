@@ -20,7 +20,7 @@ from unrack.errors import PolicyError, RefusedError
 from unrack.policy.contract import Decision, Estimates, Need, Policy, Reject, Requeue, Resize, Start
 from unrack.reasons import Code, Reason
 from unrack.slowdown.model import Model
-from unrack.slowdown.pools import fastest, pace_of, wants_of
+from unrack.slowdown.pools import pace_of, wants_of
 from unrack.view import View
 from unrack.workload.job import CORES, ESTIMATE, MEMORY, TASKS, JobTable, plain
 
@@ -109,7 +109,7 @@ class Core:
         self._expected_us = plain(self.state.asks[ESTIMATE])
         self.memory: Any = policy.begin(self.view)
         self.reasons: dict[int, Reason] = {}
-        self.fastest = fastest(pace, cluster.devices, jobs, wants) if len(cluster.devices) else None
+        self.pace = pace if len(cluster.devices) else None
         self.paced = bool((pace.model >= 0).any()) or any(
             pool.overhead > 0 or pool.attach_us > 0 for pool in cluster.devices.pools
         )

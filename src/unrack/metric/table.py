@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 
 from unrack.cluster.spec import Cluster
+from unrack.metric.pool import pool_metrics
 from unrack.units import SECOND_US
 
 
@@ -78,6 +79,18 @@ def _all() -> dict[str, Metric]:
             ),
             Metric("queue_length_mean", "jobs", "low", "waiting jobs, averaged over time", "∫ waiting dt / window"),
             Metric("queue_length_max", "jobs", "low", "most jobs waiting at one time", "max waiting"),
+            Metric(
+                "missed_deadlines", "", "low", "share of the jobs of the window that miss their deadline, or never end",
+                "count / jobs submitted in the window",
+            ),
+            Metric(
+                "missed_deadlines_high", "", "low", "share of the jobs that are of high priority and miss their deadline",
+                "count with priority > 0 / jobs submitted in the window",
+            ),
+            Metric(
+                "bound_missed_deadlines", "", "", "share of missed deadlines that no policy could avoid",
+                "docs/metrics.md, the bound",
+            ),
             Metric("restarts", "", "low", "attempts that ended before their job did", "count"),
             Metric("window_start_s", "s", "", "start of the window of the metrics of time", ""),
             Metric("window_end_s", "s", "", "end of the window of the metrics of time", ""),
@@ -87,11 +100,44 @@ def _all() -> dict[str, Metric]:
 
 METRICS: dict[str, Metric] = _all()
 
+KIND_METRICS: dict[str, Metric] = {
+    metric.name: metric
+    for metric in [
+        Metric("used_KIND", "", "", "share of the devices of the kind in use", "∫ devices in use dt / (devices x window)"),
+        Metric(
+            "asked_KIND_QUANTITY", "", "high", "what running jobs asked of what is installed; above 1 where it is shared",
+            "∫ amount asked by running jobs dt / (installed x window)",
+        ),
+        Metric(
+            "composition_size_KIND", "devices", "", "devices in a composition in use",
+            "mean over the time in which some are in use of devices in use / compositions in use",
+        ),
+        Metric(
+            "sharing_KIND", "jobs", "", "jobs on a composition in use",
+            "mean over the window of shares held / compositions in use, 0 while none is",
+        ),
+        Metric(
+            "stranded_KIND", "", "low", "share of the devices that are free, but no node in reach has enough free cores",
+            "∫ stranded devices dt / (devices x window); enough = fewest cores of a job that asks for the kind",
+        ),
+        Metric(
+            "fragmentation_KIND_QUANTITY", "", "low", "what nobody asked for of the devices in use; below 0 where shared",
+            "1 - ∫ amount asked by running jobs dt / ∫ installed on devices in use dt",
+        ),
+    ]
+}  # fmt: skip
+"""Metrics of pooled devices: one for every kind of device, and every quantity, that the cluster has."""
+
 
 def measure(
-    jobs: pl.DataFrame, usage: pl.DataFrame, cluster: Cluster, window_us: tuple[int, int] | None = None
+    jobs: pl.DataFrame,
+    usage: pl.DataFrame,
+    cluster: Cluster,
+    window_us: tuple[int, int] | None = None,
+    shares: pl.DataFrame | None = None,
+    placements: pl.DataFrame | None = None,
 ) -> dict[str, float | None]:
-    """Every metric of ``METRICS``, in its order; ``None`` where it is not defined.
+    """Every metric of ``METRICS``, in its order, and those of the kinds of devices; ``None`` where it is not defined.
 
     Parameters
     ----------
@@ -99,10 +145,14 @@ def measure(
         The frames of a run.
     cluster
         Its cluster.
+    shares, placements
+        Of the same run; without them there are no metrics of devices.
     window_us
         Metrics of jobs are over the jobs submitted in this window (both ends included), metrics of time over the
         window. ``None``: all jobs, and from the first submission to the last end.
     """
+    values: dict[str, float | None] = dict.fromkeys(METRICS)
+    every = jobs
     ends = jobs["end_s"].drop_nulls()
     if window_us is None:
         start = _number(jobs["submit_s"].min()) or 0.0
@@ -111,8 +161,11 @@ def measure(
     else:
         start, end = window_us[0] / SECOND_US, window_us[1] / SECOND_US
         jobs = jobs.filter(pl.col("submit_s").is_between(start, end))
+    if jobs.height and bool(jobs["deadline_s"].is_not_null().any()):
+        values["missed_deadlines"] = float(jobs["missed"].sum()) / jobs.height
+        high = jobs.filter(pl.col("priority") > 0)
+        values["missed_deadlines_high"] = float(high["missed"].sum()) / jobs.height
     length = end - start
-    values: dict[str, float | None] = dict.fromkeys(METRICS)
     states = jobs["state"]
     finished = jobs.filter(states == "finished")
     values["jobs_finished"] = float(finished.height)
@@ -142,6 +195,8 @@ def measure(
         values["queue_length_max"] = _number(pl.concat([before, inside])["queued_jobs"].max()) or 0.0
     values["restarts"] = float(jobs["restarts"].sum())
     values["window_start_s"], values["window_end_s"] = start, end
+    if shares is not None and placements is not None:
+        values |= pool_metrics(every, shares, placements, cluster, start, end)
     return values
 
 

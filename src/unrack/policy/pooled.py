@@ -53,6 +53,8 @@ class Queue:
         Shape → ranks and jobs, ascending.
     plain
         Columns without devices, for a cluster without pools.
+    loads
+        Of the disaggregation-aware rule: quantity → kind, row, amount installed.
     known, last_job
         How many jobs wait as far as known here, and the last one submitted.
     heads
@@ -73,6 +75,7 @@ class Queue:
     earliest: Ints
     draws: np.random.Generator
     plain: Columns
+    loads: dict[str, tuple[int, int, int]]
     known: int = 0
     last_job: int = -1
     heads: list[tuple[int, int, int]] = field(default_factory=list)
@@ -161,13 +164,14 @@ class Pooled:
             earliest=np.empty(1, np.int64),
             draws=np.random.Generator(np.random.PCG64(self.seed)),
             plain=make_columns(no_devices(view.free.shape[1]), np.zeros((0, 0, jobs), np.int64), NO_PACE),
+            loads=self._loads(view),
         )
 
     def decide(self, view: View, memory: Queue, now: int) -> tuple[list[Decision], Queue]:
         """Start the next job that has a place; asked again until there is none."""
         if not memory.going:
             self._read(view, memory, now)
-            memory.rule = self.rule_now(view)
+            memory.rule = self.rule_now(view, memory)
             memory.failed.clear()
             memory.heads = [(listed[0][0], s, 0) for s, listed in enumerate(memory.waiting) if listed]
             heapify(memory.heads)
@@ -199,25 +203,33 @@ class Pooled:
         memory.going = False
         return [], memory
 
-    def rule_now(self, view: View) -> int:
+    def rule_now(self, view: View, memory: Queue) -> int:
         """The rule for this round: of the disaggregation-aware policy, by the loads of bandwidth and capacity."""
         if self.rule != "disaggregation-aware":
             return RULES[self.rule]
-        bandwidth, capacity = self.load(view, self.bandwidth), self.load(view, self.capacity)
+        bandwidth, capacity = self.load(view, memory, self.bandwidth), self.load(view, memory, self.capacity)
         relaxed = bandwidth <= self.low and capacity <= self.low
         fast = bandwidth >= self.high and capacity <= self.high
         return int(Rule.MAX_COMPOSITION if relaxed or fast else Rule.MIN_FRAGMENTATION)
 
-    def load(self, view: View, quantity: str) -> float:
+    def load(self, view: View, memory: Queue, quantity: str) -> float:
         """Demand of all jobs in the system over what is installed, of the first kind that has both quantities."""
+        where = memory.loads.get(quantity)
         devices = arrays_of(view).devices
-        if devices is None:
+        if where is None or devices is None:
             return 0.0
-        for k, names in enumerate(devices.devices.quantities):
-            if self.bandwidth in names and self.capacity in names:
-                installed = devices.devices.installed(devices.devices.kinds[k], quantity)
-                return float(devices.columns.asked[k, names.index(quantity)]) / installed if installed else 0.0
-        return 0.0
+        kind, row, installed = where
+        return float(devices.columns.asked[kind, row]) / installed
+
+    def _loads(self, view: View) -> dict[str, tuple[int, int, int]]:
+        """Quantity → kind, its row, and how much is installed; of the first kind that has both quantities."""
+        devices = view.cluster.devices
+        for k, names in enumerate(devices.quantities):
+            wanted = (self.bandwidth, self.capacity)
+            if set(wanted) <= set(names):
+                found = {name: devices.installed(devices.kinds[k], name) for name in wanted}
+                return {name: (k, names.index(name), amount) for name, amount in found.items() if amount}
+        return {}
 
     def find(self, view: View, memory: Queue, job: int, rule: int, now: int) -> int:
         """The node for a job, with ``memory.answer`` filled; below 0: why there is none."""
@@ -252,7 +264,7 @@ class Pooled:
 
     def why(self, view: View, memory: Queue, job: int, now: int) -> Reason:
         """No cores, no device, or only compositions on which a deadline would be missed."""
-        found = self.find(view, memory, job, self.rule_now(view), now)
+        found = self.find(view, memory, job, self.rule_now(view, memory), now)
         cores = int(view.asks[CORES, job])
         if found == NO_CORES:
             return Reason(Code.NO_ROOM, "cores on one node", cores, int(view.free[0].max(initial=0)))

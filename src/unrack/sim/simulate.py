@@ -11,9 +11,12 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from unrack.cluster.columns import Pace
 from unrack.cluster.spec import Cluster
 from unrack.core import Core
 from unrack.errors import InputError
+from unrack.metric.bound import Bound, bound
+from unrack.metric.table import measure
 from unrack.policy.complete import complete
 from unrack.policy.contract import Policy
 from unrack.policy.table import parse_policy
@@ -24,7 +27,7 @@ from unrack.sim.kernel import Kernel, Ties
 from unrack.sim.log import RunLog
 from unrack.slowdown.contract import Slowdown
 from unrack.slowdown.model import Model, make_models
-from unrack.slowdown.pools import PoolSpeeds
+from unrack.slowdown.pools import PoolSpeeds, fastest, wants_of
 from unrack.workload.job import Workload
 
 
@@ -38,18 +41,26 @@ class Result:
         Everything that happened, in columns of integers.
     window_us
         The part of time over which metrics of time are taken; ``None``: from the first submission to the last end.
-    fastest : float64[jobs]
-        The best speed that each job could have on this hardware; ``None``: 1 for all.
+    pace
+        The models in force; ``None``: none.
     """
 
     log: RunLog
     window_us: tuple[int, int] | None = None
-    fastest: NDArray[np.float64] | None = None
+    pace: Pace | None = None
 
     @cached_property
     def jobs(self) -> pl.DataFrame:
         """One row a job, in order of (submission, id); see ``docs/file-formats.md``."""
         return jobs_frame(self.log, self.fastest)
+
+    @cached_property
+    def fastest(self) -> NDArray[np.float64]:
+        """float64[jobs]: the best speed that each job could have on this hardware."""
+        devices, jobs = self.log.cluster.devices, self.log.jobs
+        if self.pace is None or not len(devices):
+            return np.ones(len(jobs))
+        return fastest(self.pace, devices, jobs, wants_of(devices, jobs))
 
     @cached_property
     def usage(self) -> pl.DataFrame:
@@ -67,11 +78,26 @@ class Result:
         return shares_frame(self.log)
 
     @cached_property
+    def measured(self) -> dict[str, float | None]:
+        """As :attr:`metrics`, without the bound, which takes about as long as the run itself."""
+        if not len(self.log.cluster.devices):
+            return measure(self.jobs, self.usage, self.log.cluster, self.window_us)
+        return measure(self.jobs, self.usage, self.log.cluster, self.window_us, self.shares, self.placements)
+
+    @cached_property
+    def bound(self) -> Bound | None:
+        """What no policy could beat on this workload and hardware; ``None`` where no job has a deadline."""
+        jobs = self.log.jobs
+        if not bool((jobs.deadline_us >= 0).any()):
+            return None
+        run_us = np.floor(jobs.work_us / np.maximum(self.fastest, 1e-9)).astype(np.int64)
+        return bound(self.log.cluster, jobs, run_us, self.pace, window_us=self.window_us)
+
+    @cached_property
     def metrics(self) -> dict[str, float | None]:
         """Metric name → value; units and definitions in :func:`unrack.metrics`."""
-        from unrack.metric.table import measure
-
-        return measure(self.jobs, self.usage, self.log.cluster, self.window_us)
+        share = None if self.bound is None else self.bound.share
+        return {**self.measured, "bound_missed_deadlines": share}
 
 
 def simulate(
@@ -146,4 +172,4 @@ def simulate(
     if slowdown is None and core.paced:
         slowdown = PoolSpeeds()
     kernel = Kernel(core, Ties(ties), faults, slowdown)
-    return Result(kernel.run(progress), window_us, core.fastest)
+    return Result(kernel.run(progress), window_us, core.pace)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, FiniteFloat, field_validator, model_validator
 
 from unrack.sim.kernel import Ties
 from unrack.units import time_us
@@ -56,14 +56,19 @@ class WorkloadTable(Strict):
 
 
 class MeasureTable(Strict):
-    """The ``[measure]`` table: the window of the metrics."""
+    """The ``[measure]`` table: the window of the metrics, as times or from a load of the ideal fat node on."""
 
     start: TimeUs = Field(default=0, alias="from")
-    end: TimeUs = Field(alias="to")
+    end: TimeUs | None = Field(default=None, alias="to")
+    ideal_load: Annotated[FiniteFloat, Field(gt=0, le=1000)] | None = None
 
     @model_validator(mode="after")
     def _forwards(self) -> MeasureTable:
-        if self.start >= self.end:
+        if (self.ideal_load is None) == (self.end is None):
+            raise ValueError("either 'to' (with or without 'from'), or 'ideal_load'")
+        if self.ideal_load is not None and "start" in self.model_fields_set:
+            raise ValueError("'ideal_load' without 'from': the window begins when the load is first reached")
+        if self.end is not None and self.start >= self.end:
             raise ValueError("a 'to' after 'from'")
         return self
 
@@ -106,6 +111,7 @@ class StudyTable(Strict):
     workloads: list[WorkloadTable] = Field(min_length=1)
     policies: list[str | dict[str, Any]] = Field(min_length=1)
     seeds: list[Annotated[int, Field(ge=0, lt=2**63)]] = Field(default=[0], min_length=1)
+    models: list[str | dict[str, Any]] = Field(default_factory=list)
     ties: Ties = Ties.TOGETHER
     measure: MeasureTable | None = None
     faults: list[FaultTable] = Field(default_factory=list)

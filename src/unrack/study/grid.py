@@ -14,16 +14,18 @@ from typing import Any
 
 from unrack.cluster.spec import Cluster
 from unrack.core import check_needs
-from unrack.errors import ClusterError, PolicyError
+from unrack.errors import ClusterError, InputError, PolicyError
 from unrack.sim.fault import Fault, random_faults
+from unrack.slowdown.model import Model, make_models
 from unrack.study.document import Document
 from unrack.study.file import StudyTable, WorkloadTable
 from unrack.study.inputs import PolicySpec, make_cluster, make_policy_spec, make_workload, policy_from_file
 from unrack.study.sweep import combinations
+from unrack.workload.ideal import window_us
 from unrack.workload.job import Workload
 
 Range = tuple[int, int]
-ENGINE = ("cluster", "workload", "slowdown", "policy", "sim", "metric")
+ENGINE = ("cluster", "workload", "slowdown", "solver", "policy", "sim", "metric")
 """Rooms whose code can change a result."""
 
 
@@ -39,6 +41,8 @@ class Run:
         SHA-256 of the workload's content.
     parameters
         The swept values it was made with.
+    models
+        Performance models of jobs on devices.
     window_us
         The window of the metrics, or ``None``.
     """
@@ -49,6 +53,7 @@ class Run:
     workload_digest: str
     policy: PolicySpec
     seed: int
+    models: tuple[Model, ...]
     ties: str
     faults: tuple[Fault, ...]
     window_us: Range | None
@@ -129,7 +134,10 @@ def _runs(
     specs = [*(make_policy_spec(entry, document, i) for i, entry in enumerate(table.policies)), *added]
     _different([cluster.name for cluster in clusters], "clusters", document)
     _different([spec.label for spec in specs], "policies", document)
-    window = None if table.measure is None else (table.measure.start, table.measure.end)
+    try:
+        models = make_models(table.models, document.folder)
+    except InputError as error:
+        raise document.within(("models",), error) from None
     fixed = tuple(Fault(fault.domain, fault.at, fault.repair_after) for fault in table.faults)
     for cluster in clusters:
         for i, fault in enumerate(fixed):
@@ -142,23 +150,30 @@ def _runs(
                for seed in seeds}  # fmt: skip
     _different([workload.name for workload, _ in by_seed[seeds[0]]], "workloads", document)
     runs = []
+    windows: dict[tuple[str, str], Range | None] = {}
     for cluster in clusters:
         cluster_digest = cluster.digest()
         for w in range(len(table.workloads)):
             for p, (spec, policy, policy_identity) in enumerate(made):
                 for seed in seeds:
                     workload, digest = by_seed[seed][w]
+                    key = (cluster_digest, digest)
+                    if key not in windows:
+                        windows[key] = _window(table, cluster, workload, document)
+                    window = windows[key]
                     try:
                         check_needs(policy, workload.jobs)
                     except PolicyError as error:
                         raise document.within(("policies", p), error) from None
                     faults = fixed + _drawn(table, cluster, workload, seed)
-                    decisive = [cluster_digest, digest, policy_identity, seed, table.ties, faults, window]
+                    decisive = [cluster_digest, digest, policy_identity, seed, table.ties, faults, window, models]
                     named = [cluster.name, workload.name, spec.label, dict(parameters)]
                     run_id = _id(named[:3], seed, [*decisive, *named, engine_digest()])
                     ties = str(table.ties)
                     runs.append(
-                        Run(run_id, cluster, workload, digest, spec, seed, ties, faults, window, dict(parameters))
+                        Run(
+                            run_id, cluster, workload, digest, spec, seed, models, ties, faults, window, dict(parameters)
+                        )
                     )
     return runs
 
@@ -180,6 +195,21 @@ def _drawn(table: StudyTable, cluster: Cluster, workload: Workload, seed: int) -
         return ()
     until = 2 * int(workload.jobs.submit_us[-1]) + 86_400_000_000
     return random_faults(cluster, table.random_faults.mtbf, table.random_faults.mttr, until, seed)
+
+
+def _window(table: StudyTable, cluster: Cluster, workload: Workload, document: Document) -> Range | None:
+    """The window of the metrics, µs."""
+    measure = table.measure
+    if measure is None:
+        return None
+    if measure.ideal_load is None:
+        assert measure.end is not None
+        return measure.start, measure.end
+    window = window_us(cluster, workload.jobs, measure.ideal_load)
+    if window is None or window[0] >= window[1]:
+        got = f"{workload.name} never loads the cores of {cluster.name} that much"
+        raise document.fault(("measure", "ideal_load"), f"{measure.ideal_load:g}, but {got}", "a load that is reached")
+    return window
 
 
 def _different(names: Sequence[str], key: str, document: Document) -> None:
@@ -235,7 +265,7 @@ def _resolved(
         "ties": str(table.ties),
         "seeds": list(seeds),
         "policies": policies,
-        **{key: written[key] for key in ("measure", "faults", "random_faults", "sweep") if key in written},
+        **{key: written[key] for key in ("models", "measure", "faults", "random_faults", "sweep") if key in written},
         "clusters": list(written["clusters"]),
         "workloads": list(written["workloads"]),
     }

@@ -23,6 +23,7 @@ from unrack.sim.simulate import Result
 from unrack.study.grid import Run, Study
 
 FRAMES = ("jobs", "usage", "placements")
+POOL_FRAMES = (*FRAMES, "shares")
 
 
 def is_kept(directory: Path, run: Run) -> bool:
@@ -36,7 +37,7 @@ def keep_run(directory: Path, run: Run, result: Result) -> None:
     target, building = runs / run.id, runs / f".{run.id}.{os.getpid()}"
     shutil.rmtree(building, ignore_errors=True)
     building.mkdir(parents=True)
-    for name in FRAMES:
+    for name in POOL_FRAMES if len(run.cluster.devices) else FRAMES:
         getattr(result, name).write_parquet(building / f"{name}.parquet", compression="zstd")
     (building / "run.json").write_text(json.dumps(description(run, result), indent=1, ensure_ascii=False) + "\n")
     shutil.rmtree(target, ignore_errors=True)
@@ -67,6 +68,7 @@ def description(run: Run, result: Result) -> dict[str, Any]:
             "rack_names": list(cluster.rack_names),
             "domains": {name: list(nodes) for name, nodes in cluster.domains.items()},
             "columns": columns(cluster),
+            **({"devices": pools(cluster)} if len(cluster.devices) else {}),
             "digest": cluster.digest(),
         },
         "workload": {"name": run.workload.name, "digest": run.workload_digest, "intake": asdict(run.workload.intake)},
@@ -78,7 +80,9 @@ def description(run: Run, result: Result) -> dict[str, Any]:
         "faults": [list(fault) for fault in run.faults],
         "window_us": list(run.window_us) if run.window_us else None,
         "parameters": dict(run.parameters),
+        **({"models": [model._asdict() for model in run.models]} if run.models else {}),
         "metrics": result.metrics,
+        **({"bound": asdict(result.bound)} if result.bound is not None else {}),
         "unrack": version("unrack"),
     }
 
@@ -91,6 +95,23 @@ def columns(cluster: Cluster) -> dict[str, list[int]]:
     names = ("cores", "memory_mb", "node_class", "rack")
     kept = {name: table[row, first].tolist() for row, name in enumerate(names)}
     return {"count": np.diff(np.append(first, len(cluster))).tolist(), **kept}
+
+
+def pools(cluster: Cluster) -> dict[str, Any]:
+    """The pooled devices."""
+    devices = cluster.devices
+    return {
+        "kinds": list(devices.kinds),
+        "quantities": [list(names) for names in devices.quantities],
+        "pools": [
+            {
+                **pool._asdict(),
+                "capacity": devices.capacity[:, pool.first].tolist(),
+                "nodes_reached": int(devices.reach[i].sum()),
+            }
+            for i, pool in enumerate(devices.pools)
+        ],
+    }
 
 
 def summary(directory: Path, runs: Sequence[Run]) -> list[dict[str, Any]]:
@@ -107,8 +128,10 @@ def summary(directory: Path, runs: Sequence[Run]) -> list[dict[str, Any]]:
         }
         row.update(run.parameters)
         row.update({name: kept["metrics"].get(name) for name in METRICS})
+        row.update(kept["metrics"])
         rows.append(row)
-    return rows
+    names = dict.fromkeys(name for row in rows for name in row)
+    return [{name: row.get(name) for name in names} for row in rows]
 
 
 def keep_study(directory: Path, study: Study) -> list[dict[str, Any]]:

@@ -137,6 +137,7 @@ def one_run(run: Run, directory: Path, progress: Callable[[int, int], None] | No
         seed=run.seed,
         ties=run.ties,
         faults=run.faults,
+        models=run.models,
         window_us=run.window_us,
         progress=progress,
     )

@@ -1,0 +1,1 @@
+"""Pure optimisation: problems and answers as arrays, with no word of data centres."""
