@@ -276,10 +276,6 @@ def check_needs(policy: Policy[Any], jobs: JobTable) -> None:
     if kinds and not getattr(policy, "devices", False):
         want = "a policy that places devices, such as first-fit or disaggregation-aware (`unrack policies` marks them)"
         raise PolicyError(f"policy {policy.name}", f"a workload that asks for devices ({', '.join(kinds)})", want)
-    if kinds and bool((jobs.tasks > 1).any()) and not getattr(policy, "gangs", True):
-        first = int(np.argmax(jobs.tasks > 1))
-        got = f"job {jobs.ids[first]} of {jobs.tasks[first]} tasks"
-        raise PolicyError(f"policy {policy.name}", got, "jobs of one task: it places no gangs")
 
 
 def places(cluster: Cluster, cores: NDArray[np.int64], mb: NDArray[np.int64]) -> NDArray[np.int64]:

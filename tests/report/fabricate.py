@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import tomli_w
+from fabricate_pools import layout, pool_frames, pool_metrics
 
 INTAKE = {
     "source": "LOG.swf.gz", "format": "swf", "read": 310, "kept": 300,
@@ -128,8 +129,13 @@ def make_study(
     user="user",
     state="finished",
     workload="log",
+    pools=False,
+    drives=10,
 ):
-    """Write a finished study; ``sweep`` is (key, values) and scales nothing but the seed."""
+    """Write a finished study; ``sweep`` is (key, values) and scales nothing but the seed.
+
+    With ``pools`` the policies differ in how many jobs share a device, 25 cores a node, and the cluster has pools.
+    """
     (folder / "runs").mkdir(parents=True)
     (folder / "study.toml").write_text(tomli_w.dumps({"name": name, "question": question, "policies": list(policies)}))
     rows = []
@@ -137,10 +143,18 @@ def make_study(
         for policy in policies:
             for seed in seeds:
                 run = f"log--{len(rows):03d}"
-                table, use, placed = frames(
-                    jobs, nodes, policy.split("(")[0], 100 * seed + step, cores=cores, user=user, state=state
-                )
-                found = metrics(table, use, nodes * cores)
+                tables = {}
+                if pools:
+                    cores, sharing = 25, 1 + policies.index(policy)
+                    table, placed, shares = pool_frames(jobs, nodes, 100 * seed + step, sharing=sharing, drives=drives)
+                    use, tables = usage(table, nodes * cores), {"shares": shares}
+                    found = metrics(table, use, nodes * cores) | pool_metrics(table)
+                else:
+                    table, use, placed = frames(
+                        jobs, nodes, policy.split("(")[0], 100 * seed + step, cores=cores, user=user, state=state
+                    )
+                    found = metrics(table, use, nodes * cores)
+                tables |= {"jobs": table, "usage": use, "placements": placed}
                 parameters = {sweep[0]: value} if sweep else {}
                 kinds = [{"name": "thin", "nodes": nodes, "cores": cores, "memory_mb": None}]
                 record = {
@@ -150,9 +164,11 @@ def make_study(
                     "policy": f"{policy}(order=fcfs)" if "(" not in policy else policy, "policy_label": policy,
                     "seed": seed, "ties": "together", "parameters": parameters, "metrics": found, "unrack": "0.1.0",
                 }  # fmt: skip
+                if pools:
+                    record["cluster"]["devices"] = layout(nodes, drives, 1)
                 (folder / "runs" / run).mkdir()
                 (folder / "runs" / run / "run.json").write_text(json.dumps(record))
-                for title, frame in (("jobs", table), ("usage", use), ("placements", placed)):
+                for title, frame in tables.items():
                     frame.write_parquet(folder / "runs" / run / f"{title}.parquet")
                 rows.append(
                     {"run": run, "cluster": "iron", "workload": workload, "policy": policy, "seed": seed, **found}

@@ -1,3 +1,4 @@
+import re
 import shutil
 from pathlib import Path
 
@@ -37,7 +38,7 @@ def open_page(browser, tmp_path):
         page.on("request", lambda request: faults.append(request.url) if request.url != path.as_uri() else None)
         page.goto(path.as_uri())
         page.wait_for_selector("html[data-charts=drawn]")
-        page.wait_for_selector("canvas[data-run]")
+        page.wait_for_selector("#gantt-canvas[data-run]")
         return page
 
     yield opened
@@ -46,23 +47,26 @@ def open_page(browser, tmp_path):
     assert faults == []
 
 
-def colours(page):
-    """How many different colours the Gantt chart shows."""
+def colours(page, canvas="gantt-canvas"):
+    """How many different colours the Gantt chart, or another canvas, shows."""
     page.wait_for_timeout(80)
-    return page.evaluate("""() => {
-        const canvas = document.getElementById("gantt-canvas");
+    return page.evaluate(
+        """(id) => {
+        const canvas = document.getElementById(id);
         const image = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
         return new Set(new Uint32Array(image.data.buffer)).size;
-    }""")
+    }""",
+        canvas,
+    )
 
 
-def picture(page):
+def picture(page, canvas="gantt-canvas"):
     page.wait_for_timeout(80)
-    return page.evaluate("document.getElementById('gantt-canvas').toDataURL()")
+    return page.evaluate("id => document.getElementById(id).toDataURL()", canvas)
 
 
-def view(page):
-    return page.evaluate("JSON.parse(document.getElementById('gantt-canvas').dataset.view)")
+def view(page, canvas="gantt-canvas"):
+    return page.evaluate("id => JSON.parse(document.getElementById(id).dataset.view)", canvas)
 
 
 def test_every_chart_is_drawn(open_page):
@@ -134,7 +138,7 @@ def test_another_run_and_other_colours_change_the_gantt_chart(open_page):
         page.select_option("#gantt-colour", colour)
         seen.add(picture(page))
     page.select_option("#gantt-run", "2")
-    page.wait_for_selector("canvas[data-run='2']")
+    page.wait_for_selector("#gantt-canvas[data-run='2']")
     seen.add(picture(page))
     assert len(seen) == 5
 
@@ -169,3 +173,101 @@ def test_odd_studies_are_drawn_without_errors_on_a_narrow_dark_screen(open_page,
     page = open_page(scheme="dark", width=420, jobs=40, **options)
     assert page.evaluate("document.documentElement.scrollWidth") <= 420
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(20, 23, 26)"
+
+
+POOLS = {"pools": True, "nodes": 5, "jobs": 120}
+
+
+def test_every_picture_of_the_pools_is_drawn(open_page):
+    page = open_page(**POOLS, policies=("first-fit", "max-composition"))
+    found = {
+        group: page.eval_on_selector_all(f"#pool-{group} figure", "all => all.map(one => one.dataset.chart)")
+        for group in ("deadlines", "sharing", "nodes", "rules", "time")
+    }
+    assert found["deadlines"] == [f"deadlines {name}" for name in ("all jobs", "smufin", "compute", "capacity", "yolo")]
+    assert found["sharing"] == ["size nvme", "sharing nvme", "sharing gpu"]
+    assert found["nodes"] == ["nodes"]
+    assert len(found["rules"]) == 5
+    assert found["time"] == [f"{name} {kind}" for kind in ("nvme", "gpu") for name in ("used", "sharers", "stranded")]
+    marks = page.eval_on_selector_all(
+        "#pools figure", "all => all.map(one => one.querySelectorAll('.mark-rect path, .mark-line path').length)"
+    )
+    assert min(marks) >= 2
+    assert colours(page, "pool-canvas") > 5
+
+
+def test_the_picture_of_a_pool_zooms_and_tells_of_the_composition_under_the_pointer(open_page):
+    page = open_page(**POOLS, policies=("first-fit", "max-composition"))
+    page.select_option("#pool-run", "1")
+    page.wait_for_selector("#pool-canvas[data-run='1']")
+    page.locator("#pool-canvas").scroll_into_view_if_needed()
+    whole, first = view(page, "pool-canvas"), picture(page, "pool-canvas")
+    assert whole["high"] == 11
+    box = page.locator("#pool-canvas").bounding_box()
+    seen = ""
+    for step in range(60):
+        page.mouse.move(box["x"] + 110 + step * 15, box["y"] + 60)
+        if page.is_visible("#pool-tip") and "2 jobs share it" in (seen := page.inner_text("#pool-tip")):
+            break
+    assert re.match(r"composition \d+: nvme:\d", seen)
+    assert re.search(r"2 jobs share it: \d+ \(\w+\), \d+ \(\w+\)\nsince .*\nuntil ", seen)
+    assert re.search(r"node \d", seen)
+    assert picture(page, "pool-canvas") != first
+    page.mouse.wheel(0, -300)
+    zoomed = view(page, "pool-canvas")
+    assert zoomed["to"] - zoomed["from"] < 0.7 * (whole["to"] - whole["from"])
+    assert view(page) != zoomed
+    page.mouse.dblclick(box["x"] + 400, box["y"] + 100)
+    page.mouse.move(5, 5)
+    assert picture(page, "pool-canvas") == first
+
+
+def test_the_parts_of_a_split_device_are_told_apart(open_page):
+    page = open_page(**POOLS, policies=("first-fit",))
+    page.locator("#pool-canvas").scroll_into_view_if_needed()
+    job = page.evaluate("""async () => {
+        const run = await poolRows.unpack(JSON.parse(document.getElementById("pool-data").textContent)[0]);
+        const split = run.bars.filter((bar) => bar.share >= 0);
+        const top = split.find((bar) => bar.low > 0);
+        return [run.ids[run.job[top.share]], top.low, top.tall, new Set(split.map((bar) => bar.low)).size];
+    }""")
+    assert job[1:3] == [0.25, 0.25]
+    assert job[3] >= 2
+    page.fill("#pool-find", job[0])
+    assert page.inner_text("#pool-found").startswith(f"job {job[0]}: ")
+    now, box = view(page, "pool-canvas"), page.locator("#pool-canvas").bounding_box()
+    lane = (box["height"] - 24) / (now["high"] - now["low"])
+    for step in range(80):
+        page.mouse.move(box["x"] + 100 + step * 13, box["y"] + (10.375 - now["low"]) * lane)
+        if page.is_visible("#pool-tip"):
+            break
+    text = page.inner_text("#pool-tip")
+    assert re.match(r"gpu:10, split into 4 parts, [2-4] in use\n", text)
+    assert "this part: job " in text
+    assert "(yolo)" in text
+
+
+def test_other_colours_and_a_hidden_policy_change_the_pools(open_page):
+    page = open_page(**POOLS, policies=("first-fit", "max-composition"), sweep=("x", [1, 2]))
+    seen = set()
+    for colour in ("sharers", "size", "app", "life"):
+        page.select_option("#pool-colour", colour)
+        seen.add(picture(page, "pool-canvas"))
+    assert len(seen) == 4
+    bars = "document.querySelectorAll('figure[data-chart=\"sharing nvme\"] .mark-rect path').length"
+    before = page.evaluate(bars)
+    page.click("#pool-policies button >> nth=1")
+    page.wait_for_function(f"{bars} < {before}")
+    assert page.get_attribute("#legend button >> nth=1", "aria-pressed") == "false"
+    assert page.locator("#pools [data-setting='1']:visible").count() == 0
+    page.select_option("#pool-setting", "1")
+    page.wait_for_selector("#pools [data-setting='1']:visible")
+    assert page.locator("#pools [data-setting='0']:visible").count() == 0
+
+
+def test_pools_fit_a_narrow_dark_screen_and_hostile_names_stay_text(open_page):
+    evil = "</script><img src=x onerror=alert(1)>\"'&.[0]\\"
+    page = open_page(scheme="dark", width=420, **POOLS, policies=("fcfs", f"easy{evil}"), seeds=(0, 1))
+    assert page.evaluate("document.documentElement.scrollWidth") <= 420
+    assert page.locator("img").count() == 0
+    assert evil in page.inner_text("#pool-policies")

@@ -10,6 +10,10 @@ from unrack.workload.filters import FILTERS
 from unrack.workload.generator import generate
 from unrack.workload.readers import FORMATS
 from unrack.workload.rules import RULES
+from unrack.workload.scenarios import SCENARIOS
+from unrack.workload.source import Source
+from unrack.workload.table import read_table
+from unrack.workload.table_aliases import ALIASES
 from unrack.workload.table_columns import COLUMNS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "file-formats.md").read_text(encoding="utf-8")
@@ -31,10 +35,45 @@ def test_the_example_specification_of_the_page_can_be_drawn() -> None:
     assert set(made.jobs.app_names) == {"solver", "analysis"}
 
 
-@pytest.mark.parametrize("text", re.findall(r"`(\{ (?:kind|rate_per_h|mean_gap_s|load|gap_s) = .*?\})`", PAGE))
-def test_every_arrival_and_distribution_of_the_page_can_be_drawn(text: str) -> None:
-    if "…" in text or text == "{ load = 0.9, cores = c }":
-        return
+def table(heading: str) -> str:
+    """The part of the page under a heading."""
+    return PAGE.split(f"### {heading}\n")[1].split("\n#")[0]
+
+
+@pytest.mark.parametrize("text", re.findall(r"^\| (?:`[^`]*`, )?`(\{.*?\})`", table("Distributions"), re.MULTILINE))
+def test_every_distribution_of_the_page_can_be_drawn(text: str) -> None:
     value = tomllib.loads(f"value = {text}")["value"]
-    spec = {"arrivals": {"gap_s": 1}, "classes": [{"run_s": value}]} if "kind" in value else {"arrivals": value}
-    assert len(generate({"jobs": 3, "classes": [{"run_s": 1}], **spec})) == 3
+    assert len(generate({"jobs": 3, "arrivals": {"gap_s": 1}, "classes": [{"run_s": value}]})) == 3
+
+
+@pytest.mark.parametrize("text", re.findall(r"^\| `(\{.*?\})`", table("Arrivals"), re.MULTILINE))
+def test_every_kind_of_arrivals_of_the_page_can_be_drawn(text: str) -> None:
+    value = tomllib.loads(f"value = {text}")["value"]
+    assert len(generate({"jobs": 3, "arrivals": value, "classes": [{"run_s": 1}]})) == 3
+
+
+def test_the_page_shows_as_many_kinds_of_arrivals_and_distributions_as_there_are() -> None:
+    assert len(re.findall(r"^\| `\{", table("Arrivals"), re.MULTILINE)) == 7
+    assert len(re.findall(r"^\| `[5{]", table("Distributions"), re.MULTILINE)) == 7
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_the_page_describes_every_scenario(name: str) -> None:
+    assert f"| `{name}` | {SCENARIOS[name].summary} |" in PAGE
+
+
+def test_the_page_gives_every_usual_name_and_no_other() -> None:
+    rows = dict(re.findall(r"^\| (`.*?`.*?) \| (.*?) \|", table("Usual names").split("| units |\n")[1], re.MULTILINE))
+    shown = {}
+    for ours, names in rows.items():
+        if ours != "`start`, `end`":
+            shown[re.findall("`(.*?)`", ours)[0]] = tuple(re.findall("`(.*?)`", names))
+    shown |= {"start": ("start_time",), "end": ("end_time",)}
+    assert shown == {ours: alias.names for ours, alias in ALIASES.items()}
+
+
+def test_the_example_table_of_the_page_is_a_workload_as_it_stands() -> None:
+    example = re.findall(r"```\n(arrival_s.*?)```", PAGE, re.DOTALL)[0]
+    jobs = read_table(Source("example.csv", example.encode())).jobs
+    assert jobs.devices["nvme", "capacity_mb"].tolist() == [43 * 1024, 0]
+    assert jobs.deadline_us.tolist() == [1_920_000_000, 3_697_500_000]

@@ -14,6 +14,7 @@ from unrack.workload.source import Source
 
 GOOD = b"; MaxProcs: 8\n1 0 5 100 4 -1 -1 4 200 -1 1 7 3 9 2 1 -1 -1\n2 3 5 100 4 -1 -1 4 200 -1 1 7 3 9 2 1 -1 -1\n"
 TABLE = b"id,submit,run,tasks,cores,memory,user\n1,0,10,2,4,100,ann\n2,5,10,2,4,100,bob\n"
+USUAL = b"arrival_s,class,time,nvme_bandwidth,capacity_gb,deadline,high_priority\n0,smufin,10,1800,43,99,true\n"
 ODD = [*(bytes([code]) for code in b';-.e\n ,"\0\r\xff\xc3'), b"", b"nan", b"1e400", b"9" * 25, b"-1"]
 
 
@@ -38,7 +39,7 @@ def test_random_bytes_are_read_or_refused_in_words(data: bytes, name: str | None
 
 
 @settings(max_examples=250)
-@given(st.sampled_from([GOOD, TABLE]), st.data())
+@given(st.sampled_from([GOOD, TABLE, USUAL]), st.data())
 def test_a_mutated_file_is_read_or_refused_in_words(base: bytes, data: st.DataObject) -> None:
     for _ in range(data.draw(st.integers(1, 4))):
         start = data.draw(st.integers(0, len(base)))

@@ -102,9 +102,13 @@ def test_missing_and_negative_values_drop_a_row_by_the_rule_of_their_field(row: 
     assert read(f"submit,run,tasks,cores\n0,1,1,1\n{row}\n").intake.dropped == {rule: 1}
 
 
-@pytest.mark.parametrize("separator", [",", ";", "\t", "|"])
+@pytest.mark.parametrize("separator", [",", ";", "\t", "|", " "])
 def test_the_separator_is_found_from_the_first_line(separator: str) -> None:
     assert read(separator.join(["submit", "run"]) + "\n" + separator.join("37")).jobs.work_us.tolist() == [7_000_000]
+
+
+def test_blanks_separate_only_where_nothing_else_does() -> None:
+    assert read("submit,run,what it was for\n3,7,a b\n").jobs.extra["what it was for"].to_list() == ["a b"]
 
 
 def test_a_first_line_with_a_number_in_it_is_no_header_unless_said() -> None:
@@ -129,7 +133,8 @@ def test_native_parquet_types_are_understood() -> None:
     ("text", "options", "line", "words"),
     [
         ("id,run\n1,2\n", {}, None, "column submit"),
-        ("submit,duration\n1,2\n", {}, None, "column run"),
+        ("submit,length\n1,2\n", {}, None, "column run"),
+        ("submit,duration\n1,2\n", {"aliases": False}, None, "column run"),
         ("submit,run\n1,2\n", {"columns": {"user": "who"}}, None, "'who'"),
         ("submit,run\n1,2\n", {"columns": {"user": 3}}, None, "no column 3"),
         ("submit,run\n1,2\n3,soon\n", {}, 3, "'soon'"),
@@ -171,6 +176,8 @@ def test_a_table_that_is_not_what_was_mapped_is_refused(
         {"memory_per": "processor"},
         {"overrun": ""},
         {"has_header": "maybe"},
+        {"aliases": "no"},
+        {"deadline_is": "soon"},
         {"separator": "ab"},
         {"columns": {"colour": "run"}},
         {"columns": "submit"},

@@ -64,6 +64,21 @@ def test_what_is_written_as_a_table_is_read_back_the_same(tmp_path: Path, name: 
     assert read_trace(tmp_path / name).jobs.digest() == jobs.digest()
 
 
+@pytest.mark.parametrize("name", ["t.csv", "t.parquet"])
+@pytest.mark.parametrize("scenario", ["nvme-s1", "vgpu-s3"])
+def test_a_scenario_is_read_back_with_its_devices_priorities_deadlines_and_classes(
+    tmp_path: Path, name: str, scenario: str
+) -> None:
+    made = generate({"scenario": scenario, "load": 0.7}, seed=4)
+    write_trace(tmp_path / name, made)
+    back = read_trace(tmp_path / name)
+    assert back.jobs.digest() == made.jobs.digest()
+    assert not back.intake.changed
+    assert "Columns" not in back.intake.header
+    write_trace(tmp_path / f"again-{name}", back)
+    assert (tmp_path / f"again-{name}").read_bytes() == (tmp_path / name).read_bytes()
+
+
 def test_names_are_numbered_in_swf_and_named_in_its_header(tmp_path: Path) -> None:
     jobs = job_table(
         submit_us=np.zeros(2, np.int64), work_us=np.ones(2, np.int64), tasks=np.ones(2, np.int64),

@@ -1,4 +1,4 @@
-"""``unrack policies | metrics | presets | traces``: what there is, one line each."""
+"""``unrack policies | metrics | presets | scenarios | traces``: what there is, one line each."""
 
 from __future__ import annotations
 
@@ -65,6 +65,13 @@ def presets(as_json: Json = False) -> None:
     from unrack.cluster.presets import PRESETS
 
     _show({name: {"summary": preset.summary} for name, preset in PRESETS.items()}, as_json)
+
+
+def scenarios(as_json: Json = False) -> None:
+    """List the papers' mixes of jobs: generate = {scenario = "NAME", load = 0.7}."""
+    from unrack.workload.scenarios import SCENARIOS
+
+    _show({name: {"summary": entry.summary} for name, entry in SCENARIOS.items()}, as_json)
 
 
 def traces(as_json: Json = False) -> None:

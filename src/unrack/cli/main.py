@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from unrack.cli import explain, listing, report, run
+from unrack.cli import explain, listing, report, reproduce, run
 from unrack.cli import trace as trace_commands
 from unrack.errors import UnrackError
 
@@ -42,11 +42,13 @@ def options(
 
 app.command("run")(run.run)
 app.command("report")(report.report)
+app.command("reproduce")(reproduce.reproduce)
 app.command("explain")(explain.explain)
 app.add_typer(trace_commands.app, name="trace")
 app.command("policies")(listing.policies)
 app.command("metrics")(listing.metrics)
 app.command("presets")(listing.presets)
+app.command("scenarios")(listing.scenarios)
 app.command("traces")(listing.traces)
 
 

@@ -58,6 +58,8 @@ def _head(contents: dict[str, Any]) -> Table:
         if too_big["jobs"]:
             words += f": job {', '.join(too_big['ids'])}{' …' if too_big['jobs'] > len(too_big['ids']) else ''}"
         row("too big", words)
+    if "Columns" in contents["header"]:
+        row("columns read", contents["header"]["Columns"])
     if "Filters" in contents["header"]:
         row("filters", contents["header"]["Filters"])
     return table

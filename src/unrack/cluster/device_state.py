@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -41,6 +42,9 @@ class DeviceState:
         self.columns: Columns = make_columns(devices, wants, pace)
         self.asking = self.columns.needs.any(axis=0).tobytes()
         self.leaving: list[Leaving] = []
+        self._kind = devices.kind.tolist()
+        bits = (1 << np.arange(len(devices.kinds)))[:, None]
+        self._asks = (self.columns.needs * bits).sum(axis=0).tolist()
         self._names = [len(names) for names in devices.quantities]
 
     # --- writers ------------------------------------------------------------------------------------------------
@@ -59,27 +63,27 @@ class DeviceState:
             One of them cannot be, or the shares do not hold what the job's tasks ask; nothing has changed.
         """
         self._check_held(lease)
-        taken = 0
-        made = int(self.columns.counter[0])
-        for share in lease.shares:
-            devices, amounts = np.array(share.devices, np.int64), self._amounts(share)
-            verdict = take_share(self.columns, lease.job, share.node, devices, amounts, share.parts, now)
-            if verdict == ROOM:
-                self._grow()
-                verdict = take_share(self.columns, lease.job, share.node, devices, amounts, share.parts, now)
+        for i, share in enumerate(lease.shares):
+            verdict = self.try_share(lease.job, share, now)
             if verdict != TAKEN:
-                for undone in reversed(lease.shares[:taken]):
-                    drop_share(self.columns, lease.job, min(undone.devices), self._amounts(undone), True)
-                self.columns.counter[0] = made
+                self.undo(lease.job, lease.shares[:i])
                 raise RefusedError(f"start job {lease.job}: {PROBLEMS[verdict]} ({share})")
-            taken += 1
 
-    def undo(self, lease: Lease) -> None:
-        """Give back what :meth:`take` has just taken, as if it had not been."""
-        for share in reversed(lease.shares):
+    def try_share(self, job: int, share: Share, now: int) -> int:
+        """Take one share: TAKEN, or a key of ``PROBLEMS`` and nothing has changed."""
+        devices, amounts = np.array(share.devices, np.int64), self._amounts(share)
+        verdict = take_share(self.columns, job, share.node, devices, amounts, share.parts, now)
+        if verdict == ROOM:
+            self._grow()
+            verdict = take_share(self.columns, job, share.node, devices, amounts, share.parts, now)
+        return verdict
+
+    def undo(self, job: int, shares: Sequence[Share]) -> None:
+        """Give back shares that have just been taken, as if they had not been."""
+        for share in reversed(shares):
             leader = min(share.devices)
             fresh = self.columns.group[JOBS, leader] == 1
-            drop_share(self.columns, lease.job, leader, self._amounts(share), True)
+            drop_share(self.columns, job, leader, self._amounts(share), True)
             self.columns.counter[0] -= fresh
 
     def end_us(self, job: int, expected_us: int, now: int) -> int:
@@ -158,6 +162,8 @@ class DeviceState:
     def _check_held(self, lease: Lease) -> None:
         """Every task must hold, on its node, what it asks of every kind."""
         job, c = lease.job, self.columns
+        if len(lease.shares) == 1 and lease.rows.shape[0] == 1 and self._plainly_held(lease):
+            return
         first = lease.rows[:, FIRST]
         last = first + lease.rows[:, NODES]
         held: dict[tuple[int, int], Ints] = {}
@@ -177,6 +183,19 @@ class DeviceState:
                 for one in range(node, node + nodes):
                     if (held.get((kind, one), np.zeros(1, np.int64)) < tasks * c.wants[kind, :, job]).any():
                         raise RefusedError(f"start job {job}: {PROBLEMS[-11]} ({self.devices.kinds[kind]}, node {one})")
+
+    def _plainly_held(self, lease: Lease) -> bool:
+        """Whether one task on one node holds, with one share, the one kind that it asks for: the usual case."""
+        share, (node, nodes, tasks, _, _) = lease.shares[0], lease.rows[0].tolist()
+        if nodes != 1 or tasks != 1 or share.node != node or not 0 <= node < self.columns.reach.shape[1]:
+            return False
+        if not share.devices or not 0 <= share.devices[0] < len(self._kind):
+            return False
+        kind = self._kind[share.devices[0]]
+        if self._asks[lease.job] != 1 << kind or len(share.amounts) != self._names[kind]:
+            return False
+        wants = self.columns.wants[kind, :, lease.job].tolist()
+        return all(amount >= want for amount, want in zip(share.amounts, wants, strict=False))
 
     def _grow(self) -> None:
         """Room for more jobs on a group, and for more shares of a job."""

@@ -324,7 +324,7 @@ class ClusterState:
         try:
             self._take(lease, devices.end_us(lease.job, expected_us, now))
         except RefusedError:
-            devices.undo(lease)
+            devices.undo(lease.job, lease.shares)
             raise
         self.extra.setdefault(lease.job, Extra()).shares = lease.shares
         devices.follow(lease.shares, lease.job, now, self.running, self.running_count)

@@ -101,17 +101,14 @@ def resources(
             held = np.where(hard, tasks * asks[q] * run, 0.0)
             rows[f"{kind}.{name}"] = held, float(devices.installed(kind, name))
         asked = [_Asked(pool, devices.capacity[: len(names), pool.first], asks) for pool in pools]
-        modes = [
-            (rows_of, *_modes(asked, rows_of, pace, m))
-            for m in np.unique(model[modelled]).tolist()
-            for rows_of in [np.flatnonzero(modelled & (model == m))]
-        ]
+        models = [(m, np.flatnonzero(modelled & (model == m))) for m in np.unique(model[modelled]).tolist()]
+        modes = [(mine, *_modes(asked, mine, pace, m)) for m, mine in models]
         count = float(sum(pool.count for pool in pools))
         for name, share in _shares(asked, names, tasks).items():
             with np.errstate(invalid="ignore"):  # a job of no length that no pool can hold
                 energy = np.where(needs, share, 0.0) * run
-            for mine, speed, held in modes:
-                energy[mine] = cheapest(work[mine], limit[mine], speed, held)
+            for mine, speed, held, which in modes:
+                energy[mine] = cheapest(work[mine], limit[mine], speed, held, which)
             rows[f"{kind} by {name}"] = energy, count
     energies, capacities = zip(*rows.values(), strict=True)
     return Resources(tuple(rows), np.array(energies), np.array(capacities))
@@ -178,26 +175,26 @@ def _inverse(parts: Floats) -> Floats:
     return np.where(parts > 0, 1 / np.maximum(parts, 1), np.inf)
 
 
-def _modes(asked: list[_Asked], rows: Ints, pace: Pace, model: int) -> tuple[Floats, Floats]:
-    """Modes of modelled jobs: float64[modes] speeds and float64[modes, jobs] devices a job counts as."""
+def _modes(asked: list[_Asked], rows: Ints, pace: Pace, model: int) -> tuple[Floats, Floats, Ints]:
+    """Modes of modelled jobs: float64[modes] speeds, float64[modes, classes] devices a job counts as, and its class."""
     speeds = pace.speeds[model]
-    pairs = [(d, k) for d, k in np.argwhere(speeds > 0).tolist() if d > 0 and k > 0]
-    held = np.full((len(pairs), len(rows)), np.inf)
-    for one in asked:
-        need = one.fewest(~pace.governed[model, : len(one.capacity)])[rows]
-        parts = one.parts()[rows]
-        for i, (d, k) in enumerate(pairs):
-            if d > one.pool.compose or k > one.pool.share:
-                continue
-            if one.pool.split > 1:
-                count = np.where(parts >= k, float(d), np.inf)
-            elif d == len(speeds) - 1:  # more devices are no faster
-                count = np.where(need <= d, float(d), need)
-            else:
-                count = np.where(need <= d, float(d), np.inf)
-            held[i] = np.minimum(held[i], count / k)
+    last = len(speeds) - 1
+    while last > 1 and np.array_equal(speeds[last], speeds[last - 1]):
+        last -= 1  # more devices are no faster, as beyond the table
+    speeds = speeds[1 : last + 1, 1:]
+    d, k = np.arange(1.0, last + 1)[:, None, None], np.arange(1.0, speeds.shape[1] + 1)[None, :, None]
+    limits = [
+        (one.fewest(~pace.governed[model, : len(one.capacity)])[rows], one.parts()[rows]) for one in asked
+    ]  # of each pool: fewest devices, most parts
+    kinds, which = np.unique(np.array(limits).reshape(-1, len(rows)), axis=1, return_inverse=True)
+    held = np.full((*speeds.shape, kinds.shape[1]), np.inf)
+    for one, need, parts in zip(asked, kinds[::2], kinds[1::2], strict=True):
+        count = np.where(need <= d, d, np.where(d == last, need, np.inf))
+        if one.pool.split > 1:
+            count = np.where(k <= parts, d, np.inf)
+        held = np.minimum(held, np.where((d <= one.pool.compose) & (k <= one.pool.share), count / k, np.inf))
+    held[speeds <= 0] = np.inf
     if pace.frozen[model]:  # who began alone stays as fast, however many join
-        for d in {d for d, _ in pairs}:
-            same = [i for i, pair in enumerate(pairs) if pair[0] == d]
-            held[same] = held[same].min(axis=0)
-    return np.array([speeds[pair] for pair in pairs]), held
+        held = np.repeat(held.min(axis=1, keepdims=True), speeds.shape[1], axis=1)
+    admitted = speeds > 0
+    return speeds[admitted], held[admitted], which.reshape(-1).astype(np.int64)

@@ -27,11 +27,11 @@ from unrack.cluster.lease import Lease, Share
 from unrack.cluster.pool import no_devices
 from unrack.policy.contract import Decision, Estimates, Need, Start
 from unrack.policy.orders import ORDERS, in_order, is_fixed
-from unrack.policy.pooling import DEVICES, FIRST_DEVICE, LATE, LEADER, NEW_PARTS, NO_CORES, RANDOM_FIT, Rule, place
+from unrack.policy.pooling import FIRST_DEVICE, LATE, LEADER, NO_CORES, RANDOM_FIT, Rule, place
 from unrack.reasons import Code, Reason
 from unrack.units import NEVER_US
 from unrack.view import View, arrays_of
-from unrack.workload.job import CORES, ESTIMATE, MEMORY
+from unrack.workload.job import CORES, ESTIMATE, MEMORY, TASKS
 
 Ints = NDArray[np.int64]
 RULES = {rule.name.lower().replace("_", "-"): int(rule) for rule in Rule}
@@ -101,6 +101,8 @@ class Pooled:
         ``low``, or bandwidth is at least ``high`` and capacity at most ``high`` (eq. 4).
     bandwidth, capacity
         Which quantities these are.
+    estimates
+        ``"requested"`` or ``"exact"`` run times.
     seed
         Of the random fit.
     label
@@ -114,13 +116,12 @@ class Pooled:
     high: float = 0.7
     bandwidth: str = "bandwidth_mb_s"
     capacity: str = "capacity_mb"
+    estimates: Estimates = Estimates.REQUESTED
     seed: int = 0
     label: str = "pooled"
 
     needs: ClassVar[frozenset[Need]] = frozenset()
-    estimates: ClassVar[Estimates] = Estimates.REQUESTED
     devices: ClassVar[bool] = True
-    gangs: ClassVar[bool] = False
     stepwise: ClassVar[bool] = True
 
     @property
@@ -136,7 +137,7 @@ class Pooled:
         """Sort the jobs by what they ask."""
         state = arrays_of(view)
         jobs = view.asks.shape[1]
-        columns = [view.asks[CORES], view.asks[MEMORY]]
+        columns = [view.asks[TASKS], view.asks[CORES], view.asks[MEMORY]]
         kinds = pools = 0
         room = FIRST_DEVICE + 1
         if state.devices is not None:
@@ -186,7 +187,7 @@ class Pooled:
                     heappush(heads, (listed[i][0], shape, i))
                 continue
             found = self.find(view, memory, job, memory.rule, now)
-            if found < 0:
+            if isinstance(found, int):
                 failed[shape] = (found, int(view.asks[ESTIMATE, job]), int(memory.earliest[0]))
                 i = self._next(view, memory, shape, i + 1)
                 if i < len(listed):
@@ -199,7 +200,7 @@ class Pooled:
             if failed and self._opens(view, memory, job):
                 self._try_again(memory, rank)
             memory.going = bool(heads)
-            return [Start(self.lease(view, memory, job, found), NAMES[memory.rule])], memory
+            return [Start(found, NAMES[memory.rule])], memory
         memory.going = False
         return [], memory
 
@@ -231,8 +232,41 @@ class Pooled:
                 return {name: (k, names.index(name), amount) for name, amount in found.items() if amount}
         return {}
 
-    def find(self, view: View, memory: Queue, job: int, rule: int, now: int) -> int:
-        """The node for a job, with ``memory.answer`` filled; below 0: why there is none."""
+    def find(self, view: View, memory: Queue, job: int, rule: int, now: int) -> Lease | int:
+        """A lease for a job; below 0: why there is none. A gang is placed task by task."""
+        tasks = int(view.asks[TASKS, job])
+        if tasks == 1:
+            node = self._node(view, memory, job, rule, now)
+            return node if node < 0 else Lease(job, self._row(view, job, node), (), self._shares(view, memory, job, node))
+        state = arrays_of(view)
+        cores, mb = int(view.asks[CORES, job]), int(view.asks[MEMORY, job])
+        nodes: list[int] = []
+        shares: list[Share] = []
+        while len(nodes) < tasks:
+            node = self._node(view, memory, job, rule, now)
+            if node < 0:
+                break
+            of_task = self._shares(view, memory, job, node)
+            nodes.append(node)
+            state.free[0, node] -= cores
+            state.free[1, node] -= mb
+            for share in of_task:
+                assert state.devices is not None
+                assert state.devices.try_share(job, share, now) == 0
+                shares.append(share)
+        if state.devices is not None:
+            state.devices.undo(job, shares)
+        for held in nodes:
+            state.free[0, held] += cores
+            state.free[1, held] += mb
+        if node < 0:
+            return node
+        at, count = np.unique(nodes, return_counts=True)
+        lease = Lease.on(job, at.tolist(), count.tolist(), (count * cores).tolist(), (count * mb).tolist())
+        return lease._replace(shares=tuple(shares))
+
+    def _node(self, view: View, memory: Queue, job: int, rule: int, now: int) -> int:
+        """The node for one task, with ``memory.answer`` filled; below 0: why there is none."""
         state = arrays_of(view)
         draw, draw2 = memory.draws.random(2) if rule == RANDOM_FIT else (0.0, 0.0)
         return place(
@@ -240,23 +274,22 @@ class Pooled:
             rule <= RANDOM_FIT, now, draw, draw2, memory.at, memory.sizes, memory.answer, memory.earliest,
         )  # fmt: skip
 
-    def lease(self, view: View, memory: Queue, job: int, node: int) -> Lease:
-        """What ``memory.answer`` says, as a lease."""
-        rows = np.array([[node, 1, 1, view.asks[CORES, job], view.asks[MEMORY, job]]], np.int64)
+    def _row(self, view: View, job: int, node: int) -> Ints:
+        return np.array([[node, 1, 1, view.asks[CORES, job], view.asks[MEMORY, job]]], np.int64)
+
+    def _shares(self, view: View, memory: Queue, job: int, node: int) -> tuple[Share, ...]:
+        """What ``memory.answer`` says, as shares."""
         devices = arrays_of(view).devices
         if devices is None or not devices.asking[job]:
-            return Lease(job, rows)
+            return ()
         c = devices.columns
         shares = []
         for kind in np.flatnonzero(c.needs[:, job]).tolist():
-            row = memory.answer[kind]
+            leader, size, parts = memory.answer[kind, :FIRST_DEVICE].tolist()
             amounts = c.wants[kind, : len(devices.devices.quantities[kind]), job].tolist()
-            if row[LEADER] >= 0:
-                held = members(c, int(row[LEADER]))
-            else:
-                held = tuple(row[FIRST_DEVICE : FIRST_DEVICE + row[DEVICES]].tolist())
-            shares.append(Share(node, held, tuple(amounts), int(row[NEW_PARTS])))
-        return Lease(job, rows, (), tuple(shares))
+            new = memory.answer[kind, FIRST_DEVICE : FIRST_DEVICE + size].tolist()
+            shares.append(Share(node, members(c, leader) if leader >= 0 else tuple(new), tuple(amounts), parts))
+        return tuple(shares)
 
     def next_round(self, view: View, memory: Queue, now: int) -> int | None:
         """Only events matter."""
@@ -264,7 +297,11 @@ class Pooled:
 
     def why(self, view: View, memory: Queue, job: int, now: int) -> Reason:
         """No cores, no device, or only compositions on which a deadline would be missed."""
-        found = self.find(view, memory, job, self.rule_now(view, memory), now)
+        rule = self.rule_now(view, memory)
+        rule = int(Rule.FIRST_FIT) if rule == RANDOM_FIT else rule  # asking must not draw: it has a place or it has none
+        found = self._node(view, memory, job, rule, now)
+        if found >= 0 and int(view.asks[TASKS, job]) > 1:
+            return Reason(Code.NO_ROOM, "places for all its tasks at once", int(view.asks[TASKS, job]))
         cores = int(view.asks[CORES, job])
         if found == NO_CORES:
             return Reason(Code.NO_ROOM, "cores on one node", cores, int(view.free[0].max(initial=0)))

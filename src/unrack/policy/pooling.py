@@ -108,15 +108,15 @@ def finish_on(c: Columns, job: int, kind: int, group: int, node: int, expected_u
 
 
 @inlined
-def harms(c: Columns, group: int, now: int, deadline_us: Ints) -> bool:
+def harms(c: Columns, group: int, but: int, now: int, deadline_us: Ints) -> bool:
     """Whether one more job on a group would make one that is there miss its deadline (or it misses it anyway)."""
     model = c.group[MODEL, group]
     speed = speed_of(c, model, c.group[SIZE, group], c.group[JOBS, group] + 1)
     for i in range(c.group[JOBS, group]):
         job = c.sharer[i, group]
-        if deadline_us[job] < 0:
+        if deadline_us[job] < 0 or job == but:
             continue
-        pace = c.progress[PACE, job] if model < 0 else min(speed * slowed(c, group, node_of(c, job, group)), math.inf)
+        pace = c.progress[PACE, job] if model < 0 else speed * slowed(c, group, node_of(c, job, group))
         end = max(now, c.clock[SINCE_US, job]) + int(math.ceil(left_at(c, job, now) / pace))
         if end > deadline_us[job]:
             return True
@@ -386,7 +386,7 @@ def aware(
         elif free[0, node] < cores or free[1, node] < mb or not others_fit(c, job, primary, node, at, anywhere, sizes):
             continue
         # Alg. 4 asks only about the new job on a vGPU, Alg. 1 and 2 about all that share
-        if not (rule == RESOURCE_AWARE and c.group[PARTS, d] > 0) and harms(c, d, now, deadline_us):
+        if not (rule == RESOURCE_AWARE and c.group[PARTS, d] > 0) and harms(c, d, job, now, deadline_us):
             continue
         ends = finish_on(c, job, primary, d, node, expected_us, now)
         if deadline_us[job] >= 0 and ends > deadline_us[job]:

@@ -113,7 +113,7 @@ def _share(value: object) -> object:
 
 def _pooled(rule: str, summary: str, /, **parameters: Parameter) -> Entry:
     fixed = {"rule": rule, **({"models": False} if "models" in parameters else {})}
-    return Entry(summary, Pooled, {"order": EDF, **parameters}, fixed)
+    return Entry(summary, Pooled, {"order": EDF, "estimates": ESTIMATES, **parameters}, fixed)
 
 
 _FREE = {"backfill": BACKFILLS, "depth": DEPTH}

@@ -25,6 +25,7 @@ class Question(NamedTuple):
 
 
 QUESTIONS = (
+    Question("missed_deadlines", "share of missed deadlines", "low", "lowest", "less", "highest"),
     Question("wait_s_mean", "mean wait", "low", "shortest", "less", "longest"),
     Question("bounded_slowdown_mean", "mean bounded slowdown", "low", "lowest", "less", "highest"),
     Question("utilisation_cores", "core utilisation", "high", "highest", "more", "lowest"),
@@ -54,6 +55,8 @@ def answer(settings: Sequence[Setting]) -> list[Markup]:
 def _amount(question: Question, value: float) -> str:
     if question.metric.endswith("_s_mean"):
         return seconds_text(value)
+    if question.metric == "missed_deadlines":
+        return f"{100 * value:.3g} %"
     return f"{value:.1%}".replace("%", " %") if question.metric.startswith("utilisation") else f"{value:,.2f}"
 
 
@@ -112,7 +115,7 @@ def _several(question: Question, found: Sequence[tuple[Setting, Mapping[str, Est
 
 
 def _change(question: Question, value: float, base: float) -> str:
-    if question.metric.startswith("utilisation"):
+    if question.metric.startswith(("utilisation", "missed")):
         return f"{abs(value - base) * 100:.1f} points {question.less}"
     if math.isclose(base, 0.0, abs_tol=1e-12):
         return question.less

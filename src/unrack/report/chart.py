@@ -18,6 +18,9 @@ MOST_POLICIES = 12
 
 Chart = dict[str, Any]
 _USAGE = ("time_s", "cores_held", "cores_online", "memory_mb_held", "queued_jobs")
+SHARE: dict[str, Any] = {"scale": {"domain": [0, 1]}, "axis": {"format": ".0%"}, "tip": ".1%"}
+"""What a channel of shares from 0 to 1 looks like."""
+
 _JOBS = ("wait_s", "response_s", "bounded_slowdown", "cores", "state")
 
 
@@ -56,23 +59,14 @@ def _over_time(chosen: Mapping[str, RunFiles], policies: Sequence[str]) -> list[
     if not usage:
         return []
     edges = bin_edges([(columns["time_s"][0], columns["time_s"][-1]) for columns in usage.values()])
-    unit, size = next((unit, size) for unit, size in (("days", 86400), ("hours", 3600), ("minutes", 60), ("seconds", 1))
-                      if edges[-1] - edges[0] >= 3 * size or size == 1)  # fmt: skip
-    starts = rounded(edges[:-1] / size, 5)
-    x = {"field": "x", "type": "quantitative", "title": f"{unit} since the start of the log",
-         "scale": {"nice": False, "zero": False, "domain": [starts[0], float(edges[-1] / size)]}}  # fmt: skip
 
     def chart(name: str, title: str, y: dict[str, Any], series: dict[str, Floats]) -> Chart:
-        channel = {"field": "y", "type": "quantitative", **y}
-        note = f"Means over {len(starts)} equal spans of time, weighted by time."
-        rows = [{"policy": p, "x": starts, "y": rounded(values)} for p, values in series.items()]
-        return {"id": name, "title": title, "note": note, "series": rows,
-                "spec": specs.line_spec(policies, x, channel, "step-after")}  # fmt: skip
+        return time_chart(name, title, y, series, edges, policies)
 
-    share = {"scale": {"domain": [0, 1]}, "axis": {"format": ".0%"}, "tip": ".1%"}
+    share = SHARE
     charts = [
         chart("utilisation", "Cores in use over time", {"title": "share of cores online", **share}, {
-            policy: _ratio(columns["time_s"], columns["cores_held"], columns["cores_online"], edges)
+            policy: ratio(columns["time_s"], columns["cores_held"], columns["cores_online"], edges)
             for policy, columns in usage.items()}),
         chart("queue", "Queue length over time", {"title": "jobs waiting", "axis": {"format": "~s"}, "tip": ",.3~f"}, {
             policy: binned_mean(columns["time_s"], columns["queued_jobs"], edges)
@@ -86,7 +80,38 @@ def _over_time(chosen: Mapping[str, RunFiles], policies: Sequence[str]) -> list[
     return charts
 
 
-def _ratio(times: Floats, held: Floats, online: Floats, edges: Floats) -> Floats:
+def time_chart(
+    name: str, title: str, y: dict[str, Any], series: Mapping[str, Floats], edges: Floats, policies: Sequence[str]
+) -> Chart:
+    """Lines over time, one a policy.
+
+    Parameters
+    ----------
+    name, title
+        Of the chart.
+    y
+        What is special about the vertical channel.
+    series
+        Policy → its mean in each bin, float64[bins]; NaN: a gap.
+    edges : float64[bins + 1]
+        In s.
+    policies
+        All policies of the study: they fix the colours.
+    """
+    unit, size = next((unit, size) for unit, size in (("days", 86400), ("hours", 3600), ("minutes", 60), ("seconds", 1))
+                      if edges[-1] - edges[0] >= 3 * size or size == 1)  # fmt: skip
+    starts = rounded(edges[:-1] / size, 5)
+    x = {"field": "x", "type": "quantitative", "title": f"{unit} since the start of the log",
+         "scale": {"nice": False, "zero": False, "domain": [starts[0], float(edges[-1] / size)]}}  # fmt: skip
+    channel = {"field": "y", "type": "quantitative", **y}
+    note = f"Means over {len(starts)} equal spans of time, weighted by time."
+    rows = [{"policy": p, "x": starts, "y": rounded(values)} for p, values in series.items()]
+    return {"id": name, "title": title, "note": note, "series": rows,
+            "spec": specs.line_spec(policies, x, channel, "step-after")}  # fmt: skip
+
+
+def ratio(times: Floats, held: Floats, online: Floats, edges: Floats) -> Floats:
+    """The integral of one step function over that of another in each bin; NaN where the latter is 0."""
     below = binned_integral(times, online, edges)
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.where(below > 0, binned_integral(times, held, edges) / below, np.nan)

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 SHORT = (
-    "wait_s_mean", "wait_s_p95", "response_s_mean", "bounded_slowdown_mean", "utilisation_cores", "queue_length_mean",
-    "makespan_s", "jobs_finished",
+    "missed_deadlines", "missed_deadlines_high", "wait_s_mean", "wait_s_p95", "response_s_mean",
+    "bounded_slowdown_mean", "utilisation_cores", "queue_length_mean", "makespan_s", "jobs_finished",
 )  # fmt: skip
 """The columns that a table shows until all are asked for."""
 
@@ -26,6 +26,20 @@ _LOWER = (
     "jobs_queued",
 )
 _HIGHER = ("throughput", "utilisation", "jobs_finished")
+_PERCENT = (
+    "utilisation",
+    "missed_deadlines",
+    "bound_missed_deadlines",
+    "used_",
+    "asked_",
+    "stranded_",
+    "fragmentation_",
+)
+_DEVICE_LABELS = {
+    "used": "{} in use", "asked": "{} asked", "composition_size": "{} devices a composition",
+    "sharing": "jobs a {} composition", "stranded": "{} stranded", "fragmentation": "{} fragmentation",
+}  # fmt: skip
+"""Stem of a metric of devices → its label, given kind and quantity."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +84,8 @@ def number_text(value: float | None) -> str:
     """
     if value is None or not math.isfinite(value):
         return "–"
+    if abs(value) < 1e-12:  # what rounding leaves of 0
+        return "0"
     if value == round(value) or abs(value) >= 1000:
         return f"{round(value):,}"
     return f"{value:.4g}"
@@ -89,19 +105,21 @@ def column_of(name: str, values: Iterable[float | None]) -> Column:
         plain = plain.removesuffix(ending)
     better = "low" if plain in _LOWER else "high" if plain.startswith(_HIGHER) else ""
     summary, formula = "", ""
-    known = _known().get(name)
+    known = _known("METRICS").get(name) or _of_devices(name)
     if known is not None:
         unit, better, summary, formula = (
             str(getattr(known, key, "")) for key in ("unit", "better", "summary", "formula")
         )
-    label = " ".join([plain.replace("_", " "), *([last] if statistic else [])])
+    label = _device_label(name) or " ".join([plain.replace("_", " "), *([last] if statistic else [])])
     meaning = ". ".join(
         part.rstrip(".") for part in (summary or f"{plain.replace('_', ' ')} {statistic}", formula) if part
     )
     if better:
         meaning += f". {'Lower' if better == 'low' else 'Higher'} is better"
     factor = 1.0
-    if name.startswith("utilisation"):
+    if unit in label.split() and _device_label(name):
+        unit = ""
+    if name.startswith(_PERCENT):
         unit, factor = "%", 100.0
     elif unit == "s":
         largest = max((abs(value) for value in values if value is not None), default=0.0)
@@ -109,9 +127,24 @@ def column_of(name: str, values: Iterable[float | None]) -> Column:
     return Column(name, label, "" if unit in ("1", "-") else unit, factor, better, f"{name}: {meaning}.")
 
 
-def _known() -> dict[str, object]:
-    """The table of metrics; empty where the metric room does not have one."""
+def _device_label(name: str) -> str:
+    """``"nvme bandwidth asked"`` of ``"asked_nvme_bandwidth_mb_s"``; ``""`` where the name is of no such form."""
+    for stem, label in _DEVICE_LABELS.items():
+        if name.startswith(f"{stem}_"):
+            rest = name.removeprefix(f"{stem}_").removesuffix("_mb_s").removesuffix("_mb")
+            return label.format(rest.replace("_", " "))
+    return ""
+
+
+def _of_devices(name: str) -> object | None:
+    """The entry of the table of metrics, ``used_KIND`` for example, that a metric of devices is one of."""
+    stem = next((stem for stem in _DEVICE_LABELS if name.startswith(f"{stem}_")), None)
+    return next((own for of, own in _known("KIND_METRICS").items() if stem and of.startswith(f"{stem}_")), None)
+
+
+def _known(table: str) -> dict[str, object]:
+    """One of the tables of metrics; empty where the metric room does not have it."""
     try:
-        return dict(importlib.import_module("unrack.metric.table").METRICS)
+        return dict(getattr(importlib.import_module("unrack.metric.table"), table, {}))
     except ModuleNotFoundError:
         return {}

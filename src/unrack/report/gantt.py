@@ -6,9 +6,6 @@ The rule of thinning: of each run the rows of ``placements`` with the most node-
 
 from __future__ import annotations
 
-import base64
-import gzip
-import json
 from typing import Any
 
 import numpy as np
@@ -16,6 +13,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from unrack.report.directory import RunFiles
+from unrack.report.packed import coded, packed, ticked
 
 MOST_ROWS_A_PAGE = 100_000
 MOST_ROWS_A_RUN = 30_000
@@ -64,13 +62,16 @@ def gantt_data(run: RunFiles, title: str, budget: int) -> dict[str, Any]:
         "share": float(kept["area"].sum()) / total if total else 1.0,
         "start": start,
         "end": max(end, start + 1.0),
-        "data": pack(kept, run.frame("jobs", ("job", "user", "app", "wait_s")), start, _cores(run, nodes)),
+        "data": pack(kept, run.frame("jobs", ("job", "user", "app", "wait_s")), start, node_cores(run, nodes)),
     }
 
 
-def _cores(run: RunFiles, nodes: int) -> Ints:
+def node_cores(run: RunFiles, nodes: int) -> Ints:
     """int64[nodes]: cores of each node."""
     cluster = run.record["cluster"]
+    columns = cluster.get("columns") or {}
+    if "count" in columns and "cores" in columns and sum(columns["count"]) == nodes:
+        return np.maximum(np.repeat(np.array(columns["cores"], np.int64), columns["count"]), 1)
     classes = cluster.get("classes") or []
     if all(isinstance(kind, dict) and "nodes" in kind and "cores" in kind for kind in classes):
         cores = np.repeat([int(kind["cores"]) for kind in classes], [int(kind["nodes"]) for kind in classes])
@@ -80,12 +81,11 @@ def _cores(run: RunFiles, nodes: int) -> Ints:
 
 
 def pack(rows: pl.DataFrame, jobs: pl.DataFrame, origin: float, cores: Ints) -> str:
-    """Rectangles and what is known of their jobs, as base64 of gzip.
+    """Rectangles and what is known of their jobs, packed.
 
-    The bytes: uint32 length of the header; the header, JSON padded with spaces to a multiple of 4 (``rows``, ``jobs``,
-    ``tick`` in s, ``ids``, ``users``, ``apps``); then little-endian columns. One value a rectangle, in order of start:
-    uint32 start (ticks since the one before, the first since ``origin``), length (ticks), first node, nodes, job (its
-    place among ``ids``); one value a job: float32 wait (s, NaN = unknown), uint32 user and app (places among
+    The header: ``rows``, ``jobs``, ``tick`` in s, ``ids``, ``users``, ``apps``. One value a rectangle, in order of
+    start: uint32 start (ticks since the one before, the first since ``origin``), length (ticks), first node, nodes, job
+    (its place among ``ids``); one value a job: float32 wait (s, NaN = unknown), uint32 user and app (places among
     ``users`` and ``apps``); then uint8 a rectangle: lower edge and height within a node (255 = the node), outcome.
 
     Parameters
@@ -104,12 +104,11 @@ def pack(rows: pl.DataFrame, jobs: pl.DataFrame, origin: float, cores: Ints) -> 
     known = pl.DataFrame({"job": ids}).join(
         jobs.unique("job", keep="first", maintain_order=True), on="job", how="left", maintain_order="left"
     )
-    users, user_codes = _coded(known, "user")
-    apps, app_codes = _coded(known, "app")
+    users, user_codes = coded(known, "user")
+    apps, app_codes = coded(known, "app")
     start = rows["start_s"].cast(pl.Float64).to_numpy() - origin
     length = (rows["end_s"] - rows["start_s"]).cast(pl.Float64).to_numpy()
-    tick = _tick(start, length)
-    ticks = np.round(start / tick).astype(np.int64)
+    tick, gaps, lengths = ticked(start, length)
     place = dict(zip(ids.to_list(), range(len(ids)), strict=True))
     first, nodes = (rows[name].cast(pl.Int64).to_numpy() for name in ("first_node", "nodes"))
     lower, height = lanes(
@@ -121,45 +120,13 @@ def pack(rows: pl.DataFrame, jobs: pl.DataFrame, origin: float, cores: Ints) -> 
         "rows": len(rows), "jobs": len(ids), "tick": tick, "ids": ids.to_list(),
         "users": users, "apps": apps,
     }  # fmt: skip
-    text = json.dumps(header, separators=(",", ":")).encode()
-    text += b" " * (-len(text) % 4)
     columns = [
-        np.array([len(text)], "<u4"), np.frombuffer(text, np.uint8),
-        np.diff(ticks, prepend=0).astype("<u4"), np.round(length / tick).astype("<u4"), first.astype("<u4"),
-        nodes.astype("<u4"), np.array([place[job] for job in rows["job"].to_list()], "<u4"),
+        gaps, lengths, first.astype("<u4"), nodes.astype("<u4"),
+        np.array([place[job] for job in rows["job"].to_list()], "<u4"),
         wait.cast(pl.Float64).fill_null(float("nan")).to_numpy().astype("<f4"), user_codes, app_codes,
         lower, height, outcomes.astype(np.uint8),
     ]  # fmt: skip
-    return base64.b64encode(gzip.compress(b"".join(column.tobytes() for column in columns), 6, mtime=0)).decode()
-
-
-def _tick(start: NDArray[np.float64], length: NDArray[np.float64]) -> float:
-    """The coarsest of 1, 0.1 … 1e-6 s that keeps every time exact and every count within 32 bits."""
-    if len(start) == 0:
-        return 1.0
-    longest = max(float(start[-1]), float(length.max()), 1.0)
-    tick = 1.0
-    for power in range(7):
-        tick = 10.0**-power
-        exact = all(
-            np.allclose(column / tick, np.round(column / tick), rtol=0, atol=1e-3) for column in (start, length)
-        )
-        if exact or longest / (tick / 10) >= 2**32:
-            break
-    return tick
-
-
-def _coded(frame: pl.DataFrame, column: str) -> tuple[list[str], NDArray[np.uint32]]:
-    if column not in frame.columns:
-        return [""], np.zeros(len(frame), "<u4")
-    values = frame[column].cast(pl.String).fill_null("")
-    names = values.unique(maintain_order=True).to_list()
-    codes = (
-        values.replace_strict(names, list(range(len(names))), return_dtype=pl.UInt32)
-        if names
-        else values.cast(pl.UInt32)
-    )
-    return names, codes.to_numpy().astype("<u4")
+    return packed(header, columns)
 
 
 def lanes(

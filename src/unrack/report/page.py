@@ -13,6 +13,7 @@ from unrack.report.breakdown import breakdowns, inputs, losses
 from unrack.report.chart import MOST_POLICIES, MOST_SETTINGS, setting_charts
 from unrack.report.directory import FinishedStudy, RunFiles, read_finished
 from unrack.report.gantt import MOST_ROWS_A_PAGE, MOST_ROWS_A_RUN, MOST_RUNS, gantt_data
+from unrack.report.pool_section import pool_section
 from unrack.report.setting import Setting, policies_of, settings_of
 from unrack.report.spec import colour_of
 from unrack.report.sweep import sweep_charts
@@ -20,6 +21,7 @@ from unrack.report.table import comparison
 
 MOST_NAMES = 12
 MOST_INPUTS = 8
+_SCRIPTS = ("page.js", "time_canvas.js", "gantt_rows.js", "gantt.js", "pool_rows.js", "pools.js")
 
 
 def write_report(study_dir: Path) -> Path:
@@ -58,15 +60,21 @@ def render(study: FinishedStudy) -> str:
     policies = policies_of(settings)
     shown = settings[:MOST_SETTINGS]
     gantts = _gantts(shown)
+    pools = pool_section(shown, policies)
     environment = jinja2.Environment(
-        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        loader=jinja2.FunctionLoader(_asset),
     )
     charts: dict[str, Any] = {
         "policies": [{"name": name, "colour": colour_of(index)} for index, name in enumerate(policies)],
         "settings": [{"title": setting.title, "charts": setting_charts(setting, policies)} for setting in shown],
         "sweeps": sweep_charts(settings, policies),
+        "pools": [{"title": own.title, "charts": own.charts} for own in pools.settings],
     }
-    return environment.from_string(_asset("page.html.j2")).render(
+    return environment.get_template("page.html.j2").render(
         name=str(study.table.get("name") or "A study"),
         question=str(study.table.get("question") or ""),
         answer=answer(settings),
@@ -82,6 +90,7 @@ def render(study: FinishedStudy) -> str:
         },
         seeds=max(len(runs) for setting in settings for runs in setting.runs.values()),
         gantts=gantts,
+        pools=pools,
         inputs=inputs(study.runs),
         losses=losses(settings),
         breakdowns=[table for setting in shown[:4] for table in breakdowns(_narrow(setting))],
@@ -90,9 +99,10 @@ def render(study: FinishedStudy) -> str:
         versions=sorted({str(run.record.get("unrack", "unknown")) for run in study.runs}),
         charts_json=script_json(charts),
         gantt_json=script_json(gantts),
+        pool_json=script_json(pools.occupancies),
         style=_asset("page.css"),
         vega=_vega(),
-        scripts=[_asset(name) for name in ("page.js", "gantt_rows.js", "gantt.js")],
+        scripts=[_asset(name) for name in _SCRIPTS],
     )
 
 

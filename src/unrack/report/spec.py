@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 # Okabe and Ito's colours, told apart with any colour vision, without yellow and black; then they repeat, dashed.
@@ -10,6 +11,9 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8
 _DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3])
 _TIMES = ((0, "0"), (1, "1 s"), (10, "10 s"), (60, "1 min"), (600, "10 min"), (3600, "1 h"), (21600, "6 h"),
           (86400, "1 d"), (604800, "1 w"), (2592000, "30 d"))  # fmt: skip
+
+BOUND = "no policy can be below"
+"""Stands among the policies of a chart for the bound on all of them."""
 
 Spec = dict[str, Any]
 
@@ -21,7 +25,7 @@ def colour_of(index: int) -> str:
 
 def policy_channels(policies: Sequence[str]) -> Spec:
     """Colour, and dashes once the colours repeat, for each policy of the study; legends are the page's own."""
-    colours = [colour_of(index) for index in range(len(policies))]
+    colours = ["#808890" if name == BOUND else colour_of(index) for index, name in enumerate(policies)]
     channels: Spec = {
         "color": {
             "field": "policy",
@@ -65,7 +69,6 @@ def line_spec(policies: Sequence[str], x: Spec, y: Spec, interpolate: str = "lin
     if marks:
         bar = {"type": "nominal", "field": "policy"}
         layers.append({
-            "transform": [{"filter": "datum.high > datum.low"}],
             "mark": {"type": "rule", "strokeWidth": 1.2},
             "encoding": {"y": {**y, "field": "low"}, "y2": {"field": "high"}, "color": names["color"], "detail": bar},
         })  # fmt: skip
@@ -115,11 +118,11 @@ def time_axis(title: str) -> Spec:
     return {"field": "x", "type": "quantitative", "title": title, "scale": scale, "axis": axis, "tip": ",.4~g"}
 
 
-def _framed(spec: Spec) -> Spec:
+def _framed(spec: Spec, height: int = 230) -> Spec:
     return {
         "$schema": "https://vega.github.io/schema/vega-lite/v6.json",
         "width": "container",
-        "height": 230,
+        "height": height,
         "autosize": {"type": "fit", "contains": "padding"},
         **_without_tips(spec),
     }
@@ -129,3 +132,92 @@ def _without_tips(part: Any) -> Any:
     if isinstance(part, dict):
         return {key: _without_tips(value) for key, value in part.items() if key != "tip"}
     return [_without_tips(value) for value in part] if isinstance(part, list) else part
+
+
+def stack_spec(policies: Sequence[str], parts: Mapping[str, str], x_title: str, bound: float | None = None) -> Spec:
+    """Horizontal bars from 0 to 100 %, one a policy, of parts in order (fields ``y``, ``x``, ``part``, ``count``).
+
+    Parameters
+    ----------
+    policies
+        From top to bottom.
+    parts
+        Name → colour, from left to right.
+    x_title
+        Of the axis.
+    bound
+        A share to mark with a line from top to bottom, if any.
+    """
+    order = " : ".join(f"datum.part === {json.dumps(name)} ? {place}" for place, name in enumerate(parts))
+    bars: Spec = {
+        "transform": [{"calculate": f"{order} : {len(parts)}", "as": "place"}],
+        "mark": {"type": "bar", "height": {"band": 0.72}},
+        "encoding": {
+            "y": {"field": "policy", "type": "nominal", "sort": list(policies), "title": None,
+                  "axis": {"labelLimit": 170, "ticks": False, "domain": False}},
+            "x": {"field": "x", "type": "quantitative", "stack": "zero", "title": x_title,
+                  "scale": {"domain": [0, 1]}, "axis": {"format": ".0%", "tickCount": 5}},
+            "color": {"field": "part", "type": "nominal", "legend": _legend(4),
+                      "scale": {"domain": list(parts), "range": list(parts.values())}},
+            "order": {"field": "place", "type": "quantitative"},
+            "tooltip": [
+                {"field": "policy", "type": "nominal", "title": "policy"},
+                {"field": "part", "type": "nominal", "title": "what"},
+                {"field": "x", "type": "quantitative", "title": "share", "format": ".2%"},
+                {"field": "count", "type": "nominal", "title": "amount"},
+            ],
+        },
+    }  # fmt: skip
+    layers = [bars]
+    if bound is not None:
+        place = {"x": {"datum": bound, "type": "quantitative"}}
+        layers.append({"mark": {"type": "rule", "strokeDash": [4, 3], "strokeWidth": 2}, "encoding": place})
+    return _framed({"layer": layers}, 24 * max(len(policies), 1) + 96)
+
+
+def share_spec(policies: Sequence[str], levels: Sequence[str], x_title: str, y_title: str) -> Spec:
+    """Bars of a share, grouped by level, one a policy (fields ``x``, ``y``)."""
+    return _framed({
+        "mark": {"type": "bar"},
+        "encoding": {
+            "x": {"field": "x", "type": "nominal", "sort": list(levels), "title": x_title, "axis": {"labelAngle": 0}},
+            "xOffset": {"field": "policy", "type": "nominal", "sort": list(policies)},
+            "y": {"field": "y", "type": "quantitative", "title": y_title, "axis": {"format": ".0%", "tickCount": 5}},
+            "color": policy_channels(policies)["color"],
+            "tooltip": [
+                {"field": "policy", "type": "nominal", "title": "policy"},
+                {"field": "x", "type": "nominal", "title": x_title},
+                {"field": "y", "type": "quantitative", "title": y_title, "format": ".1%"},
+            ],
+        },
+    })  # fmt: skip
+
+
+def node_spec(shown: Sequence[str], policies: Sequence[str], groups: Sequence[str], parts: Mapping[str, str]) -> Spec:
+    """Jobs by node, a stacked bar for each policy shown over its colour (fields ``x``, ``y``, ``part``)."""
+    x = {"field": "x", "type": "nominal", "title": "node", "axis": {"labelAngle": 0, "offset": 6},
+         "sort": list(groups), "scale": {"domain": list(groups)}}  # fmt: skip
+    offset = {"field": "policy", "type": "nominal", "sort": list(shown)}
+    fill = {"field": "part", "type": "nominal", "legend": _legend(8), "title": None,
+            "scale": {"domain": list(parts), "range": list(parts.values())}}  # fmt: skip
+    tooltip = [
+        {"field": "policy", "type": "nominal", "title": "policy"},
+        {"field": "x", "type": "nominal", "title": "node"},
+        {"field": "part", "type": "nominal", "title": "class"},
+        {"field": "y", "type": "quantitative", "title": "jobs", "format": ",.4~g"},
+    ]
+    y = {"field": "y", "type": "quantitative", "title": "jobs", "stack": "zero"}
+    foot: Spec = {
+        "mark": {"type": "tick", "orient": "horizontal", "thickness": 5, "bandSize": 0, "yOffset": 5, "opacity": 1},
+        "encoding": {"y": {"datum": 0, "type": "quantitative"}, "fill": policy_channels(policies)["color"]},
+    }
+    return _framed({
+        "encoding": {"x": x, "xOffset": offset},
+        "layer": [{"mark": {"type": "bar"}, "encoding": {"y": y, "fill": fill, "tooltip": tooltip}}, foot],
+        "resolve": {"scale": {"fill": "independent"}},
+    })  # fmt: skip
+
+
+def _legend(columns: int) -> Spec:
+    return {"orient": "bottom", "direction": "horizontal", "columns": columns, "title": None, "symbolType": "square",
+            "labelLimit": 200}  # fmt: skip

@@ -10,8 +10,8 @@ from unrack.report.answer import QUESTIONS
 from unrack.report.chart import Chart
 from unrack.report.column import Column, column_of
 from unrack.report.series import six_digits
-from unrack.report.setting import Setting
-from unrack.report.spec import Spec, line_spec
+from unrack.report.setting import Setting, estimate
+from unrack.report.spec import BOUND, Spec, line_spec
 
 MOST_LINES = 6
 """Charts are drawn for so many combinations of a swept parameter and fixed others."""
@@ -49,12 +49,17 @@ def sweep_charts(settings: Sequence[Setting], policies: Sequence[str]) -> list[C
             x, places = _axis(key, own)
             series = [_series(policy, column, own, places) for policy in policies]
             series = [rows for rows in series if rows["x"]]
+            drawn = list(policies)
+            if series and question.metric == "missed_deadlines" and (bound := _bound(own, places)) is not None:
+                series.append(bound)
+                drawn.append(BOUND)
             if series:
                 title = column.label + (f" ({column.unit})" if column.unit else "")
                 y = {"field": "y", "type": "quantitative", "title": title, "scale": {"zero": False}}
+                grey = " · grey: the bound, no policy can be below" if BOUND in drawn else ""
                 charts.append({
                     "id": f"{column.name} over {key}", "title": f"{question.words.capitalize()} over {key}",
-                    "note": place + more, "series": series, "spec": line_spec(policies, x, y, marks=True),
+                    "note": place + more + grey, "series": series, "spec": line_spec(drawn, x, y, marks=True),
                 })  # fmt: skip
     return charts
 
@@ -80,3 +85,15 @@ def _series(policy: str, column: Column, settings: Sequence[Setting], places: Se
             for name, number in (("y", value.mean), ("low", low), ("high", value.mean + value.half)):
                 rows[name].append(six_digits(number * column.factor))
     return rows
+
+
+def _bound(settings: Sequence[Setting], places: Sequence[Any]) -> dict[str, Any] | None:
+    """The share of deadlines, in %, that no policy could keep in each setting; ``None`` where it is not known."""
+    rows: dict[str, Any] = {"policy": BOUND, "x": [], "y": [], "low": [], "high": []}
+    for place, setting in zip(places, settings, strict=True):
+        value = estimate(run.metrics.get("bound_missed_deadlines") for own in setting.runs.values() for run in own)
+        if value is not None:
+            rows["x"].append(place)
+            for name in ("y", "low", "high"):
+                rows[name].append(six_digits(100 * value.mean))
+    return rows if rows["x"] else None

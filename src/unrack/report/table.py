@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from unrack.report.column import SHORT, Column, column_of
+from unrack.report.directory import RunFiles
 from unrack.report.setting import Setting, best_of
 
 MOST_ROWS_IN_FULL = 400
 """Above so many rows a table shows its short columns only; ``summary.csv`` has them all."""
+
+GROUPS = ("Deadlines", "Times of jobs", "Cores and memory", "Jobs", "Other")
+"""Groups of columns, in order; those of devices come before the last two."""
+
+_STEMS = {
+    "Times of jobs": ("wait_", "response_", "slowdown_", "bounded_slowdown_"),
+    "Cores and memory": ("utilisation",),
+    "Jobs": ("jobs_", "queue_", "throughput_", "makespan_", "restarts"),
+}
 
 
 @dataclass(frozen=True)
@@ -51,6 +62,8 @@ class Comparison:
         Shared by all settings.
     short
         Column → it is shown at first.
+    heads, short_heads
+        (group, how many columns it has): of all columns, and of those shown at first.
     groups
         (title of the setting, its rows).
     left_out
@@ -59,6 +72,8 @@ class Comparison:
 
     columns: tuple[Column, ...]
     short: tuple[bool, ...]
+    heads: tuple[tuple[str, int], ...]
+    short_heads: tuple[tuple[str, int], ...]
     groups: tuple[tuple[str, tuple[Row, ...]], ...]
     left_out: int
 
@@ -68,9 +83,19 @@ def comparison(settings: Sequence[Setting]) -> Comparison:
     names = list(
         dict.fromkeys(name for s in settings for own in s.runs.values() for run in own for name in run.metrics)
     )
+    kinds = tuple(
+        dict.fromkeys(kind for s in settings for own in s.runs.values() for run in own for kind in kinds_in(run))
+    )
     lost = any((run.metrics.get("jobs_rejected") or 0) > 0 for s in settings for own in s.runs.values() for run in own)
-    short = [name for name in (*SHORT, *(("jobs_rejected",) if lost else ())) if name in names]
+    extra = [*(f"used_{kind}" for kind in kinds), *(("jobs_rejected",) if lost else ())]
+    known = {name for s in settings for own in s.runs.values() for run in own
+             for name, value in run.metrics.items() if value is not None}  # fmt: skip
+    short = [name for name in (*SHORT, *extra) if name in names and (name in known or "deadlines" not in name)]
     names = [*short, *(name for name in names if name not in short)]
+    groups_of = {name: group_of(name, kinds) for name in names}
+    order = list(dict.fromkeys((*GROUPS[:3], *(f"{kind} devices" for kind in kinds), *GROUPS[3:])))
+    names.sort(key=lambda name: order.index(groups_of[name]))
+    short = [name for name in names if name in short]
     kept = names if sum(len(setting.runs) for setting in settings) <= MOST_ROWS_IN_FULL else short or names[:8]
     columns = [
         column_of(name, (run.metrics.get(name) for s in settings for own in s.runs.values() for run in own))
@@ -78,7 +103,44 @@ def comparison(settings: Sequence[Setting]) -> Comparison:
     ]
     groups = tuple((setting.title, _rows(setting, columns)) for setting in settings)
     shown = tuple(column.name in short or not short for column in columns)
-    return Comparison(tuple(columns), shown, groups, len(names) - len(kept))
+    heads = Counter(groups_of[name] for name in kept)
+    short_heads = Counter(groups_of[name] for name, own in zip(kept, shown, strict=True) if own)
+    return Comparison(
+        tuple(columns), shown, tuple(heads.items()), tuple(short_heads.items()), groups, len(names) - len(kept)
+    )
+
+
+def kinds_in(run: RunFiles) -> tuple[str, ...]:
+    """Kinds of devices of a run's cluster."""
+    devices = run.record["cluster"].get("devices")
+    return tuple(map(str, devices.get("kinds") or ())) if isinstance(devices, dict) else ()
+
+
+def group_of(name: str, kinds: Sequence[str]) -> str:
+    """The group of columns that a metric stands in: one of ``GROUPS``, or the devices of one of the kinds.
+
+    Examples
+    --------
+    >>> group_of("wait_s_mean", ()), group_of("used_nvme", ["nvme"]), group_of("anything", ["nvme"])
+    ('Times of jobs', 'nvme devices', 'Other')
+    """
+    if "deadline" in name:
+        return "Deadlines"
+    of = next((kind for kind in kinds if is_of(name, kind)), None)
+    if of is not None:
+        return f"{of} devices"
+    return next((group for group, stems in _STEMS.items() if name.startswith(stems)), "Other")
+
+
+def is_of(name: str, kind: str) -> bool:
+    """Whether a metric is about devices of that kind.
+
+    Examples
+    --------
+    >>> is_of("used_nvme", "nvme"), is_of("asked_nvme_bandwidth_mb_s", "nvme"), is_of("used_nvme2", "nvme")
+    (True, True, False)
+    """
+    return f"_{kind}_" in f"{name}_" and not name.startswith(f"{kind}_")
 
 
 def _rows(setting: Setting, columns: Sequence[Column]) -> tuple[Row, ...]:

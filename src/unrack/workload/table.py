@@ -15,8 +15,9 @@ import polars as pl
 from unrack.errors import InputError
 from unrack.workload.intake import DEVICE, EXTRA, OVERRUN, Tally, workload
 from unrack.workload.job import Workload
-from unrack.workload.quantities import choice, memory_unit_mb, time_unit_us
+from unrack.workload.quantities import boolean, choice, memory_unit_mb, time_unit_us
 from unrack.workload.source import Locator, Source, load
+from unrack.workload.table_aliases import find_aliases
 from unrack.workload.table_columns import COLUMNS, NAMES, TableColumns, typed
 from unrack.workload.table_text import csv_frame, parquet_frame
 
@@ -32,6 +33,8 @@ def read_table(
     time_unit: str | float = "s",
     memory_unit: str = "MB",
     memory_per: str = "task",
+    deadline_is: str = "absolute",
+    aliases: bool = True,
     overrun: str = "truncate",
     has_header: bool | None = None,
     separator: str | None = None,
@@ -45,8 +48,9 @@ def read_table(
     columns
         Our name → the file's column, or its number from 1: ``id``, ``submit``, ``start``, ``end``, ``run``,
         ``request``, ``deadline``, ``tasks``, ``cores`` (per task), ``memory``, ``priority``, ``user``, ``app``, or
-        ``KIND.QUANTITY`` for a device demand per task. Columns of the same name need no mapping. ``submit`` is needed,
-        and ``run``, or ``end`` with or without ``start``.
+        ``KIND.QUANTITY`` for a device demand per task. Columns of the same name need no mapping, and those with a
+        usual name (:data:`unrack.workload.table_aliases.ALIASES`) neither. ``submit`` is needed, and ``run``, or
+        ``end`` with or without ``start``.
     defaults
         Our name → the value where the column or its entry is missing.
     scale
@@ -55,6 +59,10 @@ def read_table(
         Unit of all times: us, ms, s, min, h, d, or a number of seconds. ISO timestamps are read as such.
     memory_unit, memory_per
         B, KB, MB, GB or TB; per ``"task"``, ``"core"`` or ``"job"``.
+    deadline_is
+        ``"absolute"``: on the clock of ``submit``; ``"relative"``: counted from the submission.
+    aliases
+        Whether columns are also found by usual names; how each was read is in the intake's header, under ``Columns``.
     overrun
         As in :func:`unrack.workload.swf.read_swf`.
     has_header
@@ -66,31 +74,41 @@ def read_table(
     Raises
     ------
     TraceError
-        The file cannot be read, lacks a column, or holds something else than was mapped.
+        The file cannot be read, lacks a column, holds something else than was mapped, or has two columns that could be
+        the same one of ours.
     InputError
         An option has a value it cannot have.
     """
     choice("overrun", overrun, OVERRUN)
     choice("memory_per", memory_per, ("task", "core", "job"))
+    choice("deadline_is", deadline_is, ("absolute", "relative"))
+    boolean("aliases", aliases)
     source = load(path)
     if source.data.startswith(b"PAR1"):
         kind, (frame, at) = "parquet", parquet_frame(source)
     else:
         kind, (frame, at) = "csv", csv_frame(source, has_header, separator)
+    named = _mapped(frame, columns or {}, at)
+    other = find_aliases(frame.columns, named, at) if aliases else {}
+    named |= {ours: found.column for ours, found in other.items()}
+    _complete(frame, named, at)
     table = TableColumns(
         frame,
         at,
-        _mapped(frame, columns or {}, at),
+        named,
         _checked("defaults", defaults or {}),
         _factors(scale or {}),
         time_unit_us(time_unit),
         memory_unit_mb(memory_unit),
         memory_per,
+        {ours: found.factor for ours, found in other.items() if found.factor is not None},
+        deadline_is == "relative",
     )
     taken = set(table.columns.values())
     rest = [_carried(frame[name]) for name in frame.columns if name not in taken]
     ours = pl.DataFrame([*table.jobs(), *rest])
-    return workload(source, kind, frame.height, ours, Tally(), overrun, {})
+    header = {"Columns": ", ".join(f"{ours} = {found}" for ours, found in other.items())} if other else {}
+    return workload(source, kind, frame.height, ours, Tally(), overrun, header)
 
 
 def _carried(values: pl.Series) -> pl.Series:
@@ -112,11 +130,15 @@ def _mapped(frame: pl.DataFrame, columns: Mapping[str, str | int], at: Locator) 
         if not isinstance(name, str) or name not in frame.columns:
             raise at.source.fault(None, f"column for {ours}", f"no column {theirs!r}", _one_of(frame))
         found[ours] = name
+    return found
+
+
+def _complete(frame: pl.DataFrame, found: Mapping[str, str], at: Locator) -> None:
+    """Refuse a table without submissions or run times."""
     if "submit" not in found:
         raise at.source.fault(None, "column submit", "no such column", f"columns={{'submit': …}} with {_one_of(frame)}")
     if "run" not in found and "end" not in found:
         raise at.source.fault(None, "column run", "no such column", f"columns={{'run': …}} with {_one_of(frame)}")
-    return found
 
 
 def _known(name: object) -> bool:

@@ -18,6 +18,11 @@ COLUMNS = ("id", *TIMES, "tasks", "cores", "memory", "priority", "user", "app")
 """What a column can be mapped to, besides ``KIND.QUANTITY`` for a device demand."""
 
 _MISSING = ("", "NA", "N/A", "na", "null", "NULL", "None", "NaN", "nan", "-")
+_TRUTHS = {
+    written: number
+    for word, number in (("true", "1"), ("yes", "1"), ("false", "0"), ("no", "0"))
+    for written in (word, word.capitalize(), word.upper())
+}
 _CLOCK = ("submit", "start", "end", "deadline")
 _ISO = "a time (a number, or a timestamp such as 2024-05-31 13:59:00)"
 
@@ -48,6 +53,10 @@ class TableColumns:
         One unit of time in µs, one unit of memory in MB.
     memory_per
         ``"task"``, ``"core"`` or ``"job"``.
+    units
+        Our name → µs or MB in one unit of that column, where its own name states the unit.
+    relative
+        Deadlines are counted from the submission.
     """
 
     frame: pl.DataFrame
@@ -58,6 +67,8 @@ class TableColumns:
     time_us: Fraction
     memory_mb: Fraction
     memory_per: str
+    units: Mapping[str, Fraction]
+    relative: bool
 
     def jobs(self) -> list[pl.Series]:
         """The columns that :func:`unrack.workload.intake.workload` takes.
@@ -75,12 +86,12 @@ class TableColumns:
                 memory = self._times_cores(memory, cores)
             elif self.memory_per == "job":
                 memory = memory / tasks.clip(lower_bound=1)
-            made["memory_mb"] = self._amount(memory, "memory", self.memory_mb)
-        if (priority := self._numbers("priority")) is not None:
+            made["memory_mb"] = self._amount(memory, "memory", self.units.get("memory", self.memory_mb))
+        if (priority := self._numbers("priority", truths=True)) is not None:
             made["priority"] = whole(priority, self._called("priority"), self.at, most=2**53)
         for ours in sorted({*self.columns, *self.defaults}):
             if "." in ours and (values := self._numbers(ours)) is not None:
-                made[DEVICE + ours] = self._amount(values, ours, Fraction(1))
+                made[DEVICE + ours] = self._amount(values, ours, self.units.get(ours, Fraction(1)))
         for ours in NAMES:
             if (names := self._names(ours)) is not None:
                 made[ours] = names
@@ -92,14 +103,21 @@ class TableColumns:
     def _constant(self, value: object) -> pl.Series:
         return pl.Series([value]).new_from_index(0, self.frame.height)
 
-    def _numbers(self, ours: str) -> pl.Series | None:
-        """A column as numbers with defaults filled in, or ``None`` where there is neither."""
+    def _numbers(self, ours: str, *, truths: bool = False) -> pl.Series | None:
+        """A column as numbers with defaults filled in, or ``None`` where there is neither.
+
+        With ``truths``, true and false (and yes and no) count as 1 and 0.
+        """
         values = None
         if ours in self.columns:
             values = self.frame[self.columns[ours]]
             if values.dtype == pl.String:
                 text = values.str.strip_chars()
                 values = text.set(text.is_in(_MISSING).fill_null(True), None)
+                if truths:
+                    values = values.replace(_TRUTHS)
+            elif truths and values.dtype == pl.Boolean:
+                values = values.cast(pl.Int64)
             values = numbers(values, self.columns[ours], self.at, nan_is_missing=True)
         if ours not in self.defaults:
             return values
@@ -112,6 +130,9 @@ class TableColumns:
         if "run" not in times:
             times["run"] = times["end"] - times.get("start", times["submit"])
         made = {"submit_us": times["submit"], "work_us": times["run"]}
+        if self.relative and "deadline" in times:
+            since = times["deadline"]
+            times["deadline"] = (since + times["submit"]).set((since < 0).fill_null(False), None)
         made |= {f"{ours}_us": times[ours] for ours in ("request", "deadline") if ours in times}
         if "start" in times:
             wait_s = (times["start"] - times["submit"]) / 1e6
@@ -123,7 +144,7 @@ class TableColumns:
         if ours not in self.columns and ours not in self.defaults:
             return None
         values = self.frame[self.columns[ours]] if ours in self.columns else None
-        if values is not None and ours in _CLOCK:
+        if values is not None and ours in _CLOCK and not (ours == "deadline" and self.relative):
             stamps = self._stamps(values, ours)
             if stamps is not None:
                 return stamps
@@ -131,7 +152,8 @@ class TableColumns:
             return values.dt.total_microseconds()
         amount = self._numbers(ours)
         assert amount is not None
-        return times_us(amount, self._called(ours), self.at, self.time_us * self.scale.get(ours, 1))
+        unit_us = self.units.get(ours, self.time_us)
+        return times_us(amount, self._called(ours), self.at, unit_us * self.scale.get(ours, 1))
 
     def _stamps(self, values: pl.Series, ours: str) -> pl.Series | None:
         if values.dtype == pl.String:

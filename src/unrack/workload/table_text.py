@@ -26,7 +26,8 @@ def csv_frame(source: Source, has_header: bool | None, separator: str | None) ->
     has_header
         Whether the first line names the columns; ``None``: it does unless a field in it is a number.
     separator
-        One character; ``None``: the one of ``, ; tab |`` that is most frequent in the first line.
+        One character; ``None``: the one of ``, ; tab |`` that is most frequent in the first line, or a blank if it has
+        none of them.
 
     Raises
     ------
@@ -48,7 +49,9 @@ def csv_frame(source: Source, has_header: bool | None, separator: str | None) ->
     data = data.lstrip(b"\n")
     skipped = text_bytes(source).count(b"\n") - data.count(b"\n")
     first_line = data.split(b"\n", 1)[0].decode()
-    separator = separator or max(SEPARATORS, key=first_line.count)
+    if separator is None:
+        separator = max(SEPARATORS[:-1], key=first_line.count)
+        separator = separator if separator in first_line else " "
     first = _records(source, data, separator, skipped, only_first=True)
     if has_header is None:
         has_header = not any(_NUMBER.fullmatch(field) for field in first)

@@ -131,7 +131,7 @@ def write_table(path: str | os.PathLike[str], workload: Workload) -> None:
         "user": _named(jobs.user, jobs.user_names),
         "app": _named(jobs.app, jobs.app_names),
     }
-    columns |= {f"{DEVICE}{kind}.{what}": pl.Series(amounts) for (kind, what), amounts in jobs.devices.items()}
+    columns |= {f"{DEVICE}{kind}.{what}": pl.Series(amounts) for (kind, what), amounts in sorted(jobs.devices.items())}
     columns |= {name: jobs.extra[name] for name in jobs.extra.columns if name not in columns}
     frame = pl.DataFrame([values.alias(name) for name, values in columns.items()])
     if parquet:

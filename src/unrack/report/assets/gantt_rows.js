@@ -7,25 +7,14 @@ const ganttRows = (() => {
   const WAIT_HUES = ["#BFD3C1", "#7FC8A9", "#3FA7A0", "#3B7EA1", "#5B5EA6", "#8E3B8E", "#C2185B", "#8FA3B7"];
 
   async function unpack(info) {
-    const packed = Uint8Array.from(atob(info.data), (letter) => letter.charCodeAt(0));
-    const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
-    const bytes = await new Response(stream).arrayBuffer();
-    const size = new DataView(bytes).getUint32(0, true);
-    const head = JSON.parse(new TextDecoder().decode(new Uint8Array(bytes, 4, size)));
-    let at = 4 + size;
-    const take = (Kind, count) => { const column = new Kind(bytes, at, count); at += column.byteLength; return column; };
+    const { head, take } = await timeCanvas.open(info.data);
     const n = head.rows, m = head.jobs;
     const gap = take(Uint32Array, n), length = take(Uint32Array, n);
     const first = take(Uint32Array, n), nodes = take(Uint32Array, n), job = take(Uint32Array, n);
     const wait = take(Float32Array, m), user = take(Uint32Array, m), app = take(Uint32Array, m);
     const lower = take(Uint8Array, n), tall = take(Uint8Array, n), outcome = take(Uint8Array, n);
-    const start = new Float64Array(n), end = new Float64Array(n);
-    for (let i = 0, ticks = 0; i < n; i++) {
-      ticks += gap[i];
-      start[i] = info.start + ticks * head.tick;
-      end[i] = start[i] + length[i] * head.tick;
-    }
-    return { info, ...head, start, end, first, nodes, job, wait, user, app, lower, tall, outcome };
+    const { start, end } = timeCanvas.times(gap, length, info.start, head.tick);
+    return { info, lanes: info.nodes, ...head, start, end, first, nodes, job, wait, user, app, lower, tall, outcome };
   }
 
   // Colours: each job gets a place in a palette; rectangles are grouped by it so that the pen changes colour rarely.

@@ -2,12 +2,12 @@
 // Sorting of the comparison table, and the charts: specifications and columns are in #charts-data.
 (() => {
   const byId = (id) => document.getElementById(id);
-  const table = byId("runs");
+  const table = byId("runs"), heads = table.querySelectorAll(".heads th");
 
   function sortBy(head) {
     const column = head.cellIndex;
     const down = head.getAttribute("aria-sort") === "ascending";
-    table.querySelectorAll("thead th").forEach((other) => other.removeAttribute("aria-sort"));
+    heads.forEach((other) => other.removeAttribute("aria-sort"));
     head.setAttribute("aria-sort", down ? "descending" : "ascending");
     const key = (row) => {
       const cell = row.cells[column];
@@ -24,7 +24,7 @@
       rows.forEach(([, row]) => body.append(row));
     }
   }
-  table.querySelectorAll("thead th").forEach((head) => head.addEventListener("click", () => sortBy(head)));
+  heads.forEach((head) => head.addEventListener("click", () => sortBy(head)));
   byId("all-metrics")?.addEventListener("change", (event) => table.classList.toggle("short", !event.target.checked));
 
   const data = JSON.parse(byId("charts-data").textContent);
@@ -50,14 +50,16 @@
     const colour = (name) => style.getPropertyValue(name).trim();
     const axis = { labelColor: colour("--soft"), titleColor: colour("--soft"), gridColor: colour("--line"), domainColor: colour("--line"),
       tickColor: colour("--line"), titleFontWeight: "normal", labelFontSize: 11, titleFontSize: 12 };
-    return { background: "transparent", font: "system-ui, sans-serif", axis, view: { stroke: null } };
+    const legend = { labelColor: colour("--text"), labelFontSize: 11, symbolSize: 90 };
+    return { background: "transparent", font: "system-ui, sans-serif", axis, legend, rule: { color: colour("--text") }, view: { stroke: null } };
   }
 
   async function draw(box, charts) {
     for (const plot of box.querySelectorAll(".plot")) views.get(plot)?.finalize();
     box.replaceChildren();
     if (!charts.length && box.id === "figures") box.textContent = "Nothing to draw: no job finished.";
-    for (const chart of charts) {
+    // All frames come first: the width of each depends on how many there are.
+    const plots = charts.map((chart) => {
       const figure = document.createElement("figure");
       const title = document.createElement("figcaption");
       const note = document.createElement("p");
@@ -67,8 +69,12 @@
       note.className = "note";
       plot.className = "plot";
       figure.dataset.chart = chart.id;
+      if (chart.wide) figure.className = "wide";
       figure.append(title, note, plot);
       box.append(figure);
+      return [chart, plot];
+    });
+    for (const [chart, plot] of plots) {
       const rows = rowsOf(chart.series);
       if (!rows.length) {
         plot.textContent = "Nothing to draw.";
@@ -85,8 +91,8 @@
   data.settings.forEach((setting, index) => chooser.add(new Option(setting.title, index)));
   byId("setting-label").hidden = data.settings.length < 2;
 
-  function legend() {
-    const buttons = data.policies.map(({ name, colour }) => {
+  function legend(box, policies) {
+    const buttons = policies.map(({ name, colour }) => {
       const button = document.createElement("button");
       const chip = document.createElement("i");
       chip.className = "chip";
@@ -94,23 +100,41 @@
       button.type = "button";
       button.append(chip, name);
       button.setAttribute("aria-pressed", String(!hidden.has(name)));
+      button.dataset.policy = name;
       button.addEventListener("click", () => {
         if (!hidden.delete(name)) hidden.add(name);
-        button.setAttribute("aria-pressed", String(!hidden.has(name)));
+        for (const other of document.querySelectorAll(".legend [data-policy]")) other.setAttribute("aria-pressed", String(!hidden.has(other.dataset.policy)));
         drawAll();
       });
       return button;
     });
-    byId("legend").replaceChildren(...buttons);
+    box.replaceChildren(...buttons);
+  }
+
+  // The pool section: each group of charts in its own place, tables of the chosen setting only.
+  const poolChooser = byId("pool-setting");
+  async function drawPools() {
+    if (!poolChooser) return;
+    const chosen = Number(poolChooser.value) || 0;
+    for (const part of document.querySelectorAll("#pools [data-setting]")) part.hidden = Number(part.dataset.setting) !== chosen;
+    for (const group of ["deadlines", "sharing", "nodes", "rules", "time"]) {
+      const box = byId(`pool-${group}`);
+      if (box) await draw(box, data.pools[chosen].charts.filter((chart) => chart.group === group));
+    }
   }
 
   let turn = Promise.resolve();
   function drawAll() {
-    turn = turn.then(() => draw(byId("sweeps"), data.sweeps)).then(() => draw(byId("figures"), data.settings[Number(chooser.value) || 0].charts));
+    turn = turn.then(() => draw(byId("sweeps"), data.sweeps)).then(() => draw(byId("figures"), data.settings[Number(chooser.value) || 0].charts)).then(drawPools);
     return turn;
   }
   chooser.addEventListener("change", drawAll);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawAll);
-  legend();
+  legend(byId("legend"), data.policies);
+  if (poolChooser) {
+    legend(byId("pool-policies"), data.policies);
+    byId("pool-setting-label").hidden = data.pools.length < 2;
+    poolChooser.addEventListener("change", drawAll);
+  }
   drawAll().then(() => { document.documentElement.dataset.charts = "drawn"; });
 })();

@@ -1,0 +1,171 @@
+"""``unrack reproduce NAME``: a table or figure of a paper again, beside the paper's numbers and claims."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from unrack.report.reproduce.measured import Measured
+    from unrack.report.reproduce.page import Judged
+    from unrack.report.reproduce.sheet import Sheet
+
+STYLES = {"good": "green", "near": "yellow", "bad": "red", "": ""}
+VERDICT_STYLES = {"holds": "green", "within noise": "yellow", "does not hold": "red", "not measured": "dim"}
+WIDTH = 120
+"""Of the tables where the output is no terminal."""
+
+
+def reproduce(
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Which; see --list.", show_default=False)] = None,
+    listed: Annotated[bool, typer.Option("--list", "-l", help="List the names, a line each, and stop.")] = False,
+    seeds: Annotated[int, typer.Option("--seeds", min=1, help="How many seeds: 0, 1, 2 …")] = 20,
+    jobs: Annotated[int, typer.Option("--jobs", "-j", min=0, help="Processes; 0: one a core.")] = 0,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", metavar="DIR", help="Where to write (default: out/reproduce)."),
+    ] = None,
+    arrivals: Annotated[
+        str, typer.Option("--arrivals", metavar="poisson|fixed", help="Poisson, as in the text, or evenly spaced.")
+    ] = "poisson",
+    frozen: Annotated[
+        bool, typer.Option("--frozen", help="Running jobs keep their speed, as in the authors' simulator.")
+    ] = False,
+    workload_jobs: Annotated[int, typer.Option("--workload-jobs", min=1, help="Jobs of each workload.")] = 1500,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else.")] = False,
+) -> None:
+    """Run a paper's table or figure again, and compare: the paper's values and claims beside ours.
+
+    Writes NAME.md, NAME.csv, NAME.svg and NAME.png into DIR.
+    """
+    from unrack.errors import InputError
+    from unrack.report.reproduce.table import REPRODUCTIONS, find
+
+    if listed:
+        _list(as_json)
+        return
+    if name is None:
+        raise InputError("reproduce", "no name", f"one of {', '.join(REPRODUCTIONS)}; or --list")
+    from unrack.report.reproduce.execution import execute
+    from unrack.report.reproduce.experiment import Options
+    from unrack.report.reproduce.page import WANTED_SEEDS, as_table, judged, write
+
+    chosen = find(name)
+    if seeds < WANTED_SEEDS and not as_json:
+        typer.echo(f"warning: too few seeds ({seeds}, wanted {WANTED_SEEDS} or more): intervals are wide", err=True)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends as cleanly as Ctrl-C
+    try:
+        with _bar(quiet=as_json) as told:
+            options = Options(seeds, workload_jobs, frozen, arrivals)
+            measured = execute(chosen, options, jobs=jobs or os.cpu_count() or 1, told=told)
+    except KeyboardInterrupt:
+        typer.echo("interrupted: nothing was written", err=True)
+        raise typer.Exit(130) from None
+    findings = judged(measured)
+    paths = write(measured, findings, out or Path("out") / "reproduce")
+    if as_json:
+        typer.echo(json.dumps({**as_table(measured, findings), "files": [str(path) for path in paths]}))
+        return
+    _print(measured, findings)
+    for path in paths:
+        typer.echo(path)
+
+
+def _list(as_json: bool) -> None:
+    from unrack.report.reproduce.table import REPRODUCTIONS
+
+    if as_json:
+        entries = {name: {"shows": one.shows, "paper": one.paper, "summary": one.summary}
+                   for name, one in REPRODUCTIONS.items()}  # fmt: skip
+        typer.echo(json.dumps(entries, indent=1, ensure_ascii=False))
+        return
+    width = max(map(len, REPRODUCTIONS))
+    shows = max(len(one.shows) for one in REPRODUCTIONS.values())
+    for name, one in REPRODUCTIONS.items():
+        typer.echo(f"{name:{width}}  {one.shows:{shows}}  {one.summary}")
+
+
+def _print(measured: Measured, findings: Judged) -> None:
+    """The tables, then the claims."""
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.padding import Padding
+    from rich.text import Text
+
+    from unrack.report.reproduce.page import (
+        SIGNS,
+        cells_found,
+        legend,
+        numbers_of,
+        own_numbers,
+        varied,
+        warnings_of,
+    )
+    from unrack.report.reproduce.sheet import sheets_of
+
+    console = Console(width=None if sys.stdout.isatty() else max(WIDTH, int(os.environ.get("COLUMNS", "0") or 0)))
+    one = measured.reproduction
+    console.print(f"[bold]{one.shows}[/]: {escape(one.summary)} ({varied(measured.options)})", highlight=False)
+    for sheet in sheets_of(measured):
+        console.print(_rich(sheet))
+    console.print(legend(measured), style="dim", highlight=False)
+    for line in (cells_found(measured), *(f"Warning: {warning}" for warning in warnings_of(measured))):
+        if line:
+            console.print(line, highlight=False)
+    for claim, finding in findings:
+        own = own_numbers(measured, claim)
+        words = f"{claim.sentence} ({claim.source}{f'; {own}' if own else ''})"
+        text = Text.assemble((f"{SIGNS[finding.verdict]} {finding.verdict}: ", VERDICT_STYLES[finding.verdict]), words)
+        console.print(text)
+        for line in numbers_of(finding):
+            console.print(Padding(Text(line, "dim"), (0, 0, 0, 4)))
+
+
+def _rich(sheet: Sheet) -> Any:
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title=sheet.title, title_justify="left", box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False,
+                  padding=(0, 0, 0, 0))  # fmt: skip
+    for i, head in enumerate(sheet.heads):
+        table.add_column(Text(head), justify="left" if i < sheet.names else "right", overflow="fold")
+    before: tuple[str, ...] = ()
+    for line in sheet.lines:
+        first = line[0].lines
+        if before and first != before:
+            table.add_section()
+        cells = [Text("\n".join(cell.lines), STYLES[cell.tone]) for cell in line]
+        table.add_row(Text("") if first == before else cells[0], *cells[1:])
+        before = first
+    return table
+
+
+class _bar:  # noqa: N801 -- reads as a function where it is used
+    """A progress bar on the error stream; nothing if quiet or no terminal."""
+
+    def __init__(self, quiet: bool) -> None:
+        self.live: Any = None
+        self.quiet = quiet or not sys.stderr.isatty()
+
+    def __enter__(self) -> Any:
+        if self.quiet:
+            return None
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+        columns = (BarColumn(), MofNCompleteColumn(), TextColumn("runs"), TimeRemainingColumn())
+        self.live = Progress(*columns, console=Console(stderr=True), transient=True)
+        self.live.start()
+        task = self.live.add_task("", total=None)
+        return lambda done, total: self.live.update(task, completed=done, total=total)
+
+    def __exit__(self, *_: object) -> None:
+        if self.live is not None:
+            self.live.stop()

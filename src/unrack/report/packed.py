@@ -1,0 +1,72 @@
+"""Columns of a drawing, packed for the page: base64 of gzip of a header and little-endian columns."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+
+def packed(header: Mapping[str, Any], columns: Sequence[NDArray[Any]]) -> str:
+    """Text for the page: uint32 length of the header; the header, JSON padded with spaces to a multiple of 4; columns.
+
+    Columns of 4 bytes a value come before those of 1, so that every one starts where its type may start.
+    """
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 4)
+    parts = [np.array([len(text)], "<u4"), np.frombuffer(text, np.uint8), *columns]
+    return base64.b64encode(gzip.compress(b"".join(part.tobytes() for part in parts), 6, mtime=0)).decode()
+
+
+def ticked(start: Floats, length: Floats) -> tuple[float, NDArray[np.uint32], NDArray[np.uint32]]:
+    """Times as whole ticks: the tick (s), the gaps between starts (the first from 0), the lengths.
+
+    Parameters
+    ----------
+    start, length : float64[rows]
+        In s, in order of start; starts count from the origin of the axis.
+    """
+    tick = _tick(start, length)
+    ticks = np.round(start / tick).astype(np.int64)
+    return tick, np.diff(ticks, prepend=0).astype("<u4"), np.round(length / tick).astype("<u4")
+
+
+def _tick(start: Floats, length: Floats) -> float:
+    """The coarsest of 1, 0.1 … 1e-6 s that keeps every time exact and every count within 32 bits."""
+    if len(start) == 0:
+        return 1.0
+    longest = max(float(start[-1]), float(length.max()), 1.0)
+    tick = 1.0
+    for power in range(7):
+        tick = 10.0**-power
+        exact = all(
+            np.allclose(column / tick, np.round(column / tick), rtol=0, atol=1e-3) for column in (start, length)
+        )
+        if exact or longest / (tick / 10) >= 2**32:
+            break
+    return tick
+
+
+def coded(frame: pl.DataFrame, column: str) -> tuple[list[str], NDArray[np.uint32]]:
+    """The different values of a column as texts, in order of appearance, and each row's place among them.
+
+    A null is ``""``; so is every row where the column is missing.
+    """
+    if column not in frame.columns:
+        return [""], np.zeros(len(frame), "<u4")
+    values = frame[column].cast(pl.String).fill_null("")
+    names = values.unique(maintain_order=True).to_list()
+    codes = (
+        values.replace_strict(names, list(range(len(names))), return_dtype=pl.UInt32)
+        if names
+        else values.cast(pl.UInt32)
+    )
+    return names, codes.to_numpy().astype("<u4")

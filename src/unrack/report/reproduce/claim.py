@@ -1,0 +1,214 @@
+"""Claims: a sentence of a paper, and how our numbers judge it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple
+
+from unrack.report.reproduce.experiment import Place, X
+from unrack.report.reproduce.measured import Measured, interval
+from unrack.report.setting import Estimate
+
+MORE = 1e-9
+"""Least difference that counts as one: "fewer" is not "as many"."""
+
+
+class Verdict(StrEnum):
+    """What the numbers say about a claim."""
+
+    HOLDS = "holds"
+    NOISE = "within noise"
+    FAILS = "does not hold"
+    UNKNOWN = "not measured"
+
+
+class Check(NamedTuple):
+    """One number that a claim is about, and where it should lie.
+
+    Attributes
+    ----------
+    subject
+        What is measured.
+    where
+        At which place.
+    value
+        Its mean over the seeds.
+    low, high
+        The claim holds between them, both included.
+    unit
+        Of the number.
+    """
+
+    subject: str
+    where: str
+    value: Estimate | None
+    low: float = -math.inf
+    high: float = math.inf
+    unit: str = ""
+
+    @property
+    def verdict(self) -> Verdict:
+        """Holds (fails) if all (none) of the 95 % interval lies where it should; else noise, as is a single seed.
+
+        Examples
+        --------
+        >>> Check("missed", "0.8", Estimate(5.0, 1.0, 20), high=5.5).verdict
+        <Verdict.NOISE: 'within noise'>
+        """
+        if self.value is None:
+            return Verdict.UNKNOWN
+        ends = interval(self.value)
+        if ends is None:
+            return Verdict.NOISE
+        if self.low <= ends[0] and ends[1] <= self.high:
+            return Verdict.HOLDS
+        return Verdict.FAILS if ends[1] < self.low or ends[0] > self.high else Verdict.NOISE
+
+    def __str__(self) -> str:
+        if self.value is None:
+            return f"{self.where}: –"
+        size = max(abs(self.value.mean), self.value.half)
+        digits = 0 if size >= 1000 else 1 if size >= 10 else 2
+        mean = f"{self.value.mean:,.{digits}f}".replace("-", "−")
+        half = f" ± {self.value.half:,.{digits}f}" if self.value.count > 1 else ""
+        return f"{self.where}: {mean}{half}"
+
+
+class Finding(NamedTuple):
+    """A claim judged: the verdict, and each number with its own."""
+
+    verdict: Verdict
+    checks: tuple[Check, ...]
+
+    def by_subject(self) -> dict[str, list[Check]]:
+        """The checks, under what they measure, with its unit."""
+        found: dict[str, list[Check]] = {}
+        for check in self.checks:
+            found.setdefault(check.subject + (f" ({check.unit})" if check.unit else ""), []).append(check)
+        return found
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A claim.
+
+    Attributes
+    ----------
+    sentence
+        What is claimed, in our words, with the margins that we judge it by.
+    source
+        Where: a section, table or figure.
+    checks
+        The numbers it is about.
+    """
+
+    sentence: str
+    source: str
+    checks: Callable[[Measured], Iterable[Check]]
+
+    def judge(self, measured: Measured) -> Finding:
+        """Holds if every number holds; does not hold if any does not; unknown if any is missing; else noise."""
+        checks = tuple(self.checks(measured))
+        verdicts = {check.verdict for check in checks}
+        order = (Verdict.FAILS, Verdict.UNKNOWN, Verdict.NOISE)
+        return Finding(next((v for v in order if v in verdicts), Verdict.HOLDS if checks else Verdict.UNKNOWN), checks)
+
+
+Checks = Callable[[Measured], Iterable[Check]]
+
+
+def lies(label: str, row: str, groups: Sequence[str], xs: Sequence[X], low: float, high: float) -> Checks:
+    """A quantity of a row lies between ``low`` and ``high`` at every place."""
+
+    def checks(measured: Measured) -> Iterable[Check]:
+        for group in groups:
+            for x in xs:
+                value = measured.at((group, x, row), label)
+                subject, unit = _subject(measured, label)
+                yield Check(f"{row}, {subject}", _where(measured, group, x), value, low, high, unit)
+
+    return checks
+
+
+def exceeds(
+    label: str, more: str, less: str, groups: Sequence[str], xs: Sequence[X], by: float = MORE, share: float = 1.0
+) -> Checks:
+    """``share`` × the quantity of one row exceeds that of another by at least ``by`` at every place."""
+
+    def checks(measured: Measured) -> Iterable[Check]:
+        for group in groups:
+            for x in xs:
+                yield _gap(measured, label, (group, x, more), (group, x, less), by, math.inf, share)
+
+    return checks
+
+
+def close(label: str, one: str, other: str, groups: Sequence[str], xs: Sequence[X], by: float) -> Checks:
+    """The quantity of two rows differs by at most ``by`` at every place."""
+
+    def checks(measured: Measured) -> Iterable[Check]:
+        for group in groups:
+            for x in xs:
+                yield _gap(measured, label, (group, x, one), (group, x, other), -by, by)
+
+    return checks
+
+
+def changes(label: str, row: str, groups: Sequence[str], start: X, end: X, low: float, high: float) -> Checks:
+    """From ``start`` to ``end`` on the axis, a row's quantity changes by between ``low`` and ``high``."""
+
+    def checks(measured: Measured) -> Iterable[Check]:
+        for group in groups:
+            gap = measured.gap((group, end, row), (group, start, row), label)
+            where = f"{_prefix(measured, group)}from {start} to {end}"
+            yield Check(f"{row}, {_subject(measured, label)[0]}", where, gap, low, high, _points(measured, label))
+
+    return checks
+
+
+def largest_gap(label: str, more: str, less: str, group: str, xs: Sequence[X], at_least: float) -> Checks:
+    """The largest gap between two rows on the axis is at least so large."""
+
+    def checks(measured: Measured) -> Iterable[Check]:
+        gaps = [_gap(measured, label, (group, x, more), (group, x, less), at_least, math.inf) for x in xs]
+        known = [gap for gap in gaps if gap.value is not None]
+        return [max(known, key=lambda gap: gap.value.mean if gap.value else 0.0)] if known else gaps[:1]
+
+    return checks
+
+
+def together(*several: Checks) -> Checks:
+    """All of several."""
+    return lambda measured: [check for one in several for check in one(measured)]
+
+
+def _gap(
+    measured: Measured, label: str, more: Place, less: Place, low: float, high: float, share: float = 1.0
+) -> Check:
+    scaled = "" if share == 1 else f"{share:g} × "
+    subject = f"{_subject(measured, label)[0]}, {scaled}{more[2]} less {less[2]}"
+    where = _where(measured, *more[:2])
+    return Check(subject, where, measured.gap(more, less, label, share), low, high, _points(measured, label))
+
+
+def _subject(measured: Measured, label: str) -> tuple[str, str]:
+    """The quantity in words, and its unit."""
+    unit = measured.quantity(label).unit
+    return label.removeprefix("% ") if unit == "%" else label, unit
+
+
+def _points(measured: Measured, label: str) -> str:
+    unit = measured.quantity(label).unit
+    return "points" if unit == "%" else unit
+
+
+def _prefix(measured: Measured, group: str) -> str:
+    return f"{group}, " if len(measured.groups) > 1 else ""
+
+
+def _where(measured: Measured, group: str, x: X) -> str:
+    alone = len(measured.xs(group)) == 1 and len(measured.groups) > 1
+    return group if alone else f"{_prefix(measured, group)}{x}"

@@ -1,0 +1,187 @@
+"""Run a reproduction over processes: one task a workload and seed, all its rows in it; only numbers come back."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from typing import Any
+
+from unrack.errors import InputError, RunError
+from unrack.report.reproduce.experiment import Counts, Options, Place, Reproduction, Row
+from unrack.report.reproduce.measured import Measured
+
+Numbers = dict[str, float | None]
+Told = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class Task:
+    """One workload of one seed, and the rows to run it under.
+
+    Attributes
+    ----------
+    workload
+        Keys of the generator.
+    seed
+        Of the workload, and of policies that draw.
+    rows
+        What is compared.
+    ideal
+        The cluster whose fat node gives the window.
+    models
+        As :func:`unrack.simulate` takes them.
+    counts
+        Which counts to take beside the metrics.
+    """
+
+    workload: Mapping[str, Any]
+    seed: int
+    rows: tuple[Row, ...]
+    ideal: str | Mapping[str, Any]
+    models: tuple[str | Mapping[str, Any], ...]
+    counts: Counts
+
+
+Engine = Callable[[Task], list[Numbers]]
+"""Runs a task: numbers for each of its rows; empty where the window never opens."""
+
+
+def tasks_of(reproduction: Reproduction, options: Options) -> list[Task]:
+    """Every task, in the order of points and seeds.
+
+    Raises
+    ------
+    InputError
+        An option cannot be.
+    """
+    if options.seeds < 1 or options.jobs < 1:
+        got = f"{options.seeds} seeds, {options.jobs} jobs"
+        raise InputError("reproduce", got, "1 or more of each")
+    if options.arrivals not in ("poisson", "fixed"):
+        raise InputError("--arrivals", repr(options.arrivals), "poisson or fixed")
+    models: list[str | Mapping[str, Any]] = list(reproduction.models)
+    if options.frozen:
+        models = [{"model": model, "frozen": True} for model in reproduction.models]
+    extra: dict[str, Any] = {"jobs": options.jobs}
+    if options.arrivals != "poisson":
+        extra["arrivals"] = {"kind": options.arrivals}
+    return [
+        Task({**point.workload, **extra}, seed, point.rows, point.ideal, tuple(models), reproduction.counts)
+        for point in reproduction.points
+        for seed in range(options.seeds)
+    ]
+
+
+def execute(
+    reproduction: Reproduction,
+    options: Options,
+    *,
+    jobs: int = 1,
+    told: Told | None = None,
+    engine: Engine | None = None,
+) -> Measured:
+    """Run a reproduction; the outcome does not depend on the number of processes.
+
+    Parameters
+    ----------
+    reproduction
+        What to run.
+    options
+        How.
+    jobs
+        How many processes; 1: this one.
+    told
+        Told how many runs are done, of how many.
+    engine
+        What runs a task, a function of a module; ``None``: the simulator.
+
+    Raises
+    ------
+    InputError
+        An option cannot be.
+    RunError
+        A worker process was killed.
+    KeyboardInterrupt
+        Interrupted; the workers are ended.
+    """
+    if engine is None:
+        from unrack.report.reproduce.measuring import simulated
+
+        engine = simulated
+    tasks = tasks_of(reproduction, options)
+    board = _Board(tasks, told)
+    if jobs <= 1 or len(tasks) == 1:
+        numbers = []
+        for i, task in enumerate(tasks):
+            numbers.append(engine(task))
+            board.add(i)
+    else:
+        numbers = _over_processes(engine, tasks, min(jobs, len(tasks)), board)
+    return Measured(reproduction, options, _by_place(reproduction, options, numbers))
+
+
+def _by_place(
+    reproduction: Reproduction, options: Options, numbers: Sequence[Sequence[Numbers]]
+) -> dict[Place, tuple[Numbers, ...]]:
+    values = {}
+    for i, point in enumerate(reproduction.points):
+        own = numbers[i * options.seeds : (i + 1) * options.seeds]
+        for j, row in enumerate(point.rows):
+            values[point.group, point.x, row.name] = tuple(seed[j] for seed in own)
+    return values
+
+
+class _Board:
+    """Adds up progress, in runs."""
+
+    def __init__(self, tasks: Sequence[Task], told: Told | None) -> None:
+        self.sizes = [len(task.rows) for task in tasks]
+        self.done = 0
+        self.told = told
+
+    def add(self, index: int) -> None:
+        self.done += self.sizes[index]
+        if self.told is not None:
+            self.told(self.done, sum(self.sizes))
+
+
+def _over_processes(engine: Engine, tasks: Sequence[Task], jobs: int, board: _Board) -> list[list[Numbers]]:
+    """Fresh processes; the answers are put back in the order of the tasks."""
+    pool = ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), _begin_worker)
+    numbers: list[list[Numbers]] = [[] for _ in tasks]
+    try:
+        futures: dict[Future[list[Numbers]], int] = {pool.submit(engine, task): i for i, task in enumerate(tasks)}
+        waiting = set(futures)
+        while waiting:
+            ended, waiting = wait(waiting, timeout=0.5, return_when=FIRST_COMPLETED)
+            for future in ended:
+                numbers[futures[future]] = future.result()
+                board.add(futures[future])
+    except BaseException as error:
+        for process in list((pool._processes or {}).values()):
+            process.terminate()
+        pool.shutdown(wait=True, cancel_futures=True)
+        if isinstance(error, BrokenProcessPool):
+            raise RunError("a worker process was killed (out of memory?)") from error
+        raise
+    pool.shutdown()
+    return numbers
+
+
+def _begin_worker() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """End this worker when the process that started it is gone, however it went."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)

@@ -1,0 +1,166 @@
+"""What a reproduction is made of: rows that are compared at points, quantities, the paper's values and its claims."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+if TYPE_CHECKING:
+    from unrack.report.reproduce.claim import Claim
+    from unrack.report.reproduce.measured import Measured
+
+X = float | int | str
+Place = tuple[str, X, str]
+"""Where a value stands: (group, x, row), for example ``("S1", 0.7, "First Fit")``."""
+Counts = Literal["", "nodes", "rules"]
+Spec = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Row:
+    """A policy on a cluster, as a row of the paper's table.
+
+    Attributes
+    ----------
+    name
+        As the paper's table has it.
+    policy
+        As :func:`unrack.simulate` takes it.
+    cluster
+        A preset's name, or the keys of a cluster file.
+    printed
+        The paper has it; rows that it has not are marked.
+    """
+
+    name: str
+    policy: str
+    cluster: str | Mapping[str, Any]
+    printed: bool = True
+
+
+@dataclass(frozen=True)
+class Point:
+    """A workload under which rows are compared: one panel and one place on the x axis.
+
+    Attributes
+    ----------
+    group
+        The panel: a scenario or a layout.
+    x
+        The place on the axis.
+    workload
+        Keys of a generator (see ``docs/study-files.md``), without the number of jobs.
+    rows
+        What is compared.
+    ideal
+        The cluster whose fat node gives the window of measurement; a preset's name or keys.
+    """
+
+    group: str
+    x: X
+    workload: Mapping[str, Any]
+    rows: tuple[Row, ...]
+    ideal: str | Mapping[str, Any]
+
+
+class Quantity(NamedTuple):
+    """A measured quantity, as the paper prints it.
+
+    Attributes
+    ----------
+    label
+        Its column in the paper's table.
+    metric
+        What is measured: a metric of ``unrack metrics``, or a count named by the reproduction.
+    factor
+        From the metric to the printed unit (100: per cent).
+    decimals
+        How many the paper prints.
+    unit
+        ``"%"``, ``"s"`` or ``""``.
+    """
+
+    label: str
+    metric: str
+    factor: float = 1.0
+    decimals: int = 2
+    unit: str = ""
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a user may vary.
+
+    Attributes
+    ----------
+    seeds
+        How many; they are 0 … seeds - 1.
+    jobs
+        Jobs of each workload.
+    frozen
+        Running jobs keep the speed they started with, as in the authors' simulator.
+    arrivals
+        ``"poisson"``, as the papers say, or ``"fixed"``, as in some of their recorded runs.
+    """
+
+    seeds: int = 20
+    jobs: int = 1500
+    frozen: bool = False
+    arrivals: str = "poisson"
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """A table or figure of a paper.
+
+    Attributes
+    ----------
+    name
+        What ``unrack reproduce`` calls it.
+    shows
+        The table or figure, for example ``"Table 4.3"``.
+    paper
+        Which paper.
+    summary
+        One line of words.
+    setup
+        What is run, in a paragraph for people.
+    points
+        What is run, for the engine.
+    quantities
+        What is compared, in the order of the paper's columns.
+    claims
+        What the paper says about it.
+    draw
+        The figure, as a Vega-Lite specification.
+    x_title, group_title
+        What the axis and the panels are.
+    groups
+        Panel → words for it.
+    models
+        Performance models of modelled jobs.
+    printed
+        The paper's values where it prints them: (group, x, row) → quantity's label → value.
+    counts
+        Counts beside the metrics: jobs a node by class (``"nodes"``), jobs placed a rule (``"rules"``).
+    notes
+        Where our setup is known or suspected to differ from the paper's.
+    """
+
+    name: str
+    shows: str
+    paper: str
+    summary: str
+    setup: str
+    points: tuple[Point, ...]
+    quantities: tuple[Quantity, ...]
+    claims: tuple[Claim, ...]
+    draw: Callable[[Measured], Spec]
+    x_title: str
+    group_title: str = "scenario"
+    groups: Mapping[str, str] = field(default_factory=dict)
+    models: tuple[str, ...] = ("smufin",)
+    printed: Mapping[Place, Mapping[str, float]] = field(default_factory=dict)
+    counts: Counts = ""
+    notes: tuple[str, ...] = ()

@@ -1,0 +1,166 @@
+"""What was measured: values of every row at every point, a value a seed, and how they stand to the paper's."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+from unrack.report.reproduce.experiment import Options, Place, Quantity, Reproduction, Row, X
+from unrack.report.setting import Estimate, estimate
+
+BOUND = Quantity("bound", "bound_missed_deadlines", 100, 2, "%")
+"""Missed deadlines that no policy could avoid on the hardware of the row."""
+INSIDE, NEAR, OUTSIDE = "=", "~", "≠"
+"""The paper's value is inside our interval; outside it, but between our least and greatest seed; outside both."""
+
+
+class Compared(NamedTuple):
+    """One number of the paper's table beside ours.
+
+    Attributes
+    ----------
+    place, quantity
+        Which number it is.
+    paper
+        As printed; ``None``: the paper gives none.
+    ours
+        Mean over the seeds with its 95 % interval, in the printed unit; ``None``: not defined on any seed.
+    least, most
+        Of the seeds.
+    mark
+        ``INSIDE``, ``NEAR`` or ``OUTSIDE``; ``""`` where there is nothing to compare, or one seed only.
+    """
+
+    place: Place
+    quantity: Quantity
+    paper: float | None
+    ours: Estimate | None
+    least: float | None
+    most: float | None
+    mark: str
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """The 95 % confidence interval of the mean; ``None`` with fewer than two seeds."""
+        return interval(self.ours)
+
+    @property
+    def difference(self) -> float | None:
+        """Ours less the paper's."""
+        return None if self.ours is None or self.paper is None else self.ours.mean - self.paper
+
+
+def interval(value: Estimate | None) -> tuple[float, float] | None:
+    """The 95 % confidence interval of a mean; ``None`` with fewer than two values.
+
+    Examples
+    --------
+    >>> interval(Estimate(mean=2.0, half=0.5, count=20))
+    (1.5, 2.5)
+    """
+    return None if value is None or value.count < 2 else (value.mean - value.half, value.mean + value.half)
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """The outcome of a reproduction.
+
+    Attributes
+    ----------
+    reproduction
+        What was run.
+    options
+        How.
+    values
+        (group, x, row) → for each seed: metric → value, ``None`` where it is not defined.
+    """
+
+    reproduction: Reproduction
+    options: Options
+    values: Mapping[Place, Sequence[Mapping[str, float | None]]]
+
+    @cached_property
+    def _quantities(self) -> dict[str, Quantity]:
+        return {quantity.label: quantity for quantity in (*self.reproduction.quantities, BOUND)}
+
+    def quantity(self, label: str) -> Quantity:
+        """The quantity with this label."""
+        return self._quantities[label]
+
+    def each(self, place: Place, label: str) -> list[float | None]:
+        """A quantity at a place, a value a seed, in the printed unit."""
+        quantity = self.quantity(label)
+        found = (values.get(quantity.metric) for values in self.values.get(place, ()))
+        return [None if value is None else value * quantity.factor for value in found]
+
+    def at(self, place: Place, label: str) -> Estimate | None:
+        """The mean of a quantity at a place, in the printed unit."""
+        return estimate(self.each(place, label))
+
+    def gap(self, more: Place, less: Place, label: str, share: float = 1.0) -> Estimate | None:
+        """The mean of ``share`` × ``more`` - ``less``, seed by seed: both ran the same jobs, so noise cancels."""
+        if not (self.values.get(more) and self.values.get(less)):
+            return None
+        pairs = zip(self.each(more, label), self.each(less, label), strict=True)
+        return estimate(None if a is None or b is None else share * a - b for a, b in pairs)
+
+    def compared(self, place: Place, label: str) -> Compared:
+        """A number of the paper's table beside ours."""
+        quantity = self.quantity(label)
+        seeds = [v for v in self.each(place, label) if v is not None and math.isfinite(v)]
+        paper = self.reproduction.printed.get(place, {}).get(label)
+        ours = estimate(seeds)
+        least, most = (min(seeds), max(seeds)) if seeds else (None, None)
+        mark = ""
+        ends = interval(ours)
+        if paper is not None and least is not None and most is not None and ends is not None:
+            half = 0.5 * 10.0**-quantity.decimals * (1 + 1e-9)  # the paper's rounding
+            low, high = ends
+            inside, near = low - half <= paper <= high + half, least - half <= paper <= most + half
+            mark = INSIDE if inside else NEAR if near else OUTSIDE
+        return Compared(place, quantity, paper, ours, least, most, mark)
+
+    def cells(self) -> Iterator[Compared]:
+        """Every number, in the order of points, rows and quantities; the bound last in each row."""
+        labels = [quantity.label for quantity in self.reproduction.quantities]
+        bounded = any(seed.get(BOUND.metric) is not None for seeds in self.values.values() for seed in seeds)
+        for place in self.values:
+            for label in [*labels, *([BOUND.label] if bounded and BOUND.label not in labels else [])]:
+                yield self.compared(place, label)
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """The panels, in order."""
+        return tuple(dict.fromkeys(point.group for point in self.reproduction.points))
+
+    def xs(self, group: str) -> tuple[X, ...]:
+        """The places on the axis of a panel, in order."""
+        return tuple(dict.fromkeys(point.x for point in self.reproduction.points if point.group == group))
+
+    def rows(self, group: str) -> tuple[Row, ...]:
+        """The rows of a panel, in order."""
+        rows = {row.name: row for point in self.reproduction.points if point.group == group for row in point.rows}
+        return tuple(rows.values())
+
+    def of_the_paper(self) -> Measured:
+        """The paper's own values in place of ours, as exact, to judge its claims by its own numbers."""
+        values = {
+            place: 2 * ({self.quantity(label).metric: value / self.quantity(label).factor
+                         for label, value in row.items()},)
+            for place, row in self.reproduction.printed.items()
+        }  # fmt: skip
+        return Measured(self.reproduction, self.options, values)
+
+    def titled(self, group: str) -> str:
+        """A panel with its words."""
+        words = self.reproduction.groups.get(group)
+        return f"{group}, {words}" if words else group
+
+    @property
+    def without_window(self) -> int:
+        """How many pairs of point and seed never reached the load at which measuring starts, and are left out."""
+        firsts = [self.values[point.group, point.x, point.rows[0].name] for point in self.reproduction.points]
+        return sum(not seed for seeds in firsts for seed in seeds)

@@ -1,0 +1,90 @@
+"""Run a task in the simulator and keep its numbers: the metrics, and the counts that some figures show."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import polars as pl
+
+from unrack.cluster.presets import PRESETS
+from unrack.cluster.spec import Cluster
+from unrack.report.reproduce.execution import Numbers, Task
+from unrack.sim.simulate import Result, simulate
+from unrack.workload.generator import generate
+from unrack.workload.ideal import window_us
+
+OPENS_AT = 0.7
+"""CPU load of the fat node at which measuring starts."""
+
+
+def simulated(task: Task) -> list[Numbers]:
+    """The numbers of each row of a task; empty where the ideal CPU load never reaches ``OPENS_AT``."""
+    workload = generate(dict(task.workload), task.seed)
+    window = window_us(cluster_of(task.ideal), workload.jobs, OPENS_AT)
+    if window is None or window[0] >= window[1]:
+        return [{} for _ in task.rows]
+    numbers = []
+    for row in task.rows:
+        result = simulate(
+            cluster_of(row.cluster),
+            workload,
+            row.policy,
+            models=list(task.models),
+            seed=task.seed,
+            window_us=window,
+        )
+        values: Numbers = dict(result.metrics)
+        if task.counts == "nodes":
+            values |= jobs_on_nodes(result)
+        elif task.counts == "rules":
+            values |= jobs_by_rule(result)
+        numbers.append(values)
+    return numbers
+
+
+def cluster_of(name: str | Mapping[str, Any]) -> Cluster:
+    """A preset by name, or a cluster from its keys."""
+    if isinstance(name, str):
+        return Cluster.from_dict({"name": name, **PRESETS[name].content}, "preset")
+    return Cluster.from_dict(dict(name), "reproduction")
+
+
+def jobs_on_nodes(result: Result) -> Numbers:
+    """How many jobs of each class ran on each node, and how the classes spread.
+
+    Returns
+    -------
+    dict
+        ``node0.smufin`` …: jobs; ``busiest.smufin`` …: the share of the class that ran on the node which ran most of
+        it; ``nodes.smufin`` …: on how many nodes at least 5 % of it ran.
+    """
+    ran = result.jobs.select("job", "app").join(
+        result.placements.select("job", pl.col("first_node").alias("node")).unique(), on="job"
+    )
+    counts = ran.group_by("app", "node").len().sort("app", "node")
+    classes = [app for app in result.jobs["app"].unique().sort().to_list() if app is not None]
+    values: Numbers = {f"node{node}.{app}": 0.0 for app in classes for node in range(len(result.log.cluster.cores))}
+    for app, node, count in counts.iter_rows():
+        values[f"node{node}.{app}"] = float(count)
+    for app in classes:
+        own = counts.filter(pl.col("app") == app)["len"]
+        total = float(own.sum())
+        values[f"busiest.{app}"] = float(own.max() or 0) / total if total else None  # type: ignore[arg-type]
+        values[f"nodes.{app}"] = float((own >= 0.05 * total).sum()) if total else None
+    return values
+
+
+def jobs_by_rule(result: Result) -> Numbers:
+    """How many jobs each placement rule gave devices (``placed.max-composition`` …), and its share of them."""
+    holds_devices = pl.any_horizontal([pl.col(name) > 0 for name in result.jobs.columns if name.startswith("nvme.")])
+    placed = result.jobs.filter(holds_devices & pl.col("placed_by").is_not_null()).group_by("placed_by").len()
+    total = float(placed["len"].sum())
+    values: Numbers = {}
+    for rule, count in placed.sort("placed_by").iter_rows():
+        values[f"placed.{rule}"] = float(count)
+        values[f"share.{rule}"] = count / total
+    for rule in ("max-composition", "min-fragmentation"):
+        values.setdefault(f"placed.{rule}", 0.0)
+        values.setdefault(f"share.{rule}", 0.0 if total else None)
+    return values

@@ -1,0 +1,25 @@
+"""Every reproduction, by name."""
+
+from __future__ import annotations
+
+from unrack.errors import InputError
+from unrack.report.reproduce import nvme, nvme_figures, vgpu
+from unrack.report.reproduce.experiment import Reproduction
+from unrack.study.document import nearest
+
+REPRODUCTIONS: dict[str, Reproduction] = {
+    one.name: one for one in (*nvme.REPRODUCTIONS, *nvme_figures.REPRODUCTIONS, *vgpu.REPRODUCTIONS)
+}
+
+
+def find(name: str) -> Reproduction:
+    """The reproduction of this name.
+
+    Raises
+    ------
+    InputError
+        There is none; the message suggests the nearest.
+    """
+    if name not in REPRODUCTIONS:
+        raise InputError("reproduce", repr(name), nearest(name, REPRODUCTIONS))
+    return REPRODUCTIONS[name]

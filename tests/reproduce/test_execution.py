@@ -1,0 +1,61 @@
+"""Running: one task a workload and seed, the same outcome over any number of processes, clean interruption."""
+
+from __future__ import annotations
+
+import pytest
+from pretend import engine, shortened, stopped
+
+from unrack.errors import InputError
+from unrack.report.reproduce.execution import execute, tasks_of
+from unrack.report.reproduce.experiment import Options
+from unrack.report.reproduce.long_form import as_csv
+from unrack.report.reproduce.table import REPRODUCTIONS, find
+
+ONE = REPRODUCTIONS["nvme-s1"]
+
+
+def test_a_workload_is_shared_by_the_rows_that_are_compared_on_it() -> None:
+    tasks = tasks_of(ONE, Options(seeds=20))
+    assert len(tasks) == 5 * 20
+    assert {task.seed for task in tasks} == set(range(20))
+    assert all(len(task.rows) == 6 for task in tasks)
+    assert tasks[0].workload == {"scenario": "nvme-s1", "load": 0.9, "jobs": 1500}
+
+
+def test_options_reach_the_workloads_and_the_models() -> None:
+    plain = tasks_of(ONE, Options(seeds=1))[0]
+    varied = tasks_of(ONE, Options(seeds=1, jobs=70, frozen=True, arrivals="fixed"))[0]
+    assert plain.models == ("smufin",)
+    assert varied.models == ({"model": "smufin", "frozen": True},)
+    assert varied.workload["arrivals"] == {"kind": "fixed"}
+    assert varied.workload["jobs"] == 70
+
+
+@pytest.mark.parametrize("options", [Options(seeds=0), Options(jobs=0), Options(arrivals="bursts")])
+def test_options_that_cannot_be_are_refused(options: Options) -> None:
+    with pytest.raises(InputError):
+        tasks_of(ONE, options)
+
+
+def test_the_outcome_does_not_depend_on_the_number_of_processes() -> None:
+    one = shortened(ONE, 2)
+    alone = execute(one, Options(seeds=3), engine=engine)
+    several = execute(one, Options(seeds=3), jobs=3, engine=engine)
+    assert as_csv(alone) == as_csv(several)
+    assert alone.values == several.values
+
+
+def test_progress_counts_runs() -> None:
+    told: list[tuple[int, int]] = []
+    execute(shortened(ONE, 2), Options(seeds=2), engine=engine, told=lambda done, total: told.append((done, total)))
+    assert told == [(6, 24), (12, 24), (18, 24), (24, 24)]
+
+
+def test_an_interruption_in_a_worker_ends_all_of_them() -> None:
+    with pytest.raises(KeyboardInterrupt):
+        execute(shortened(ONE, 2), Options(seeds=2), jobs=2, engine=stopped)
+
+
+def test_a_name_that_is_none_is_refused_with_the_nearest() -> None:
+    with pytest.raises(InputError, match="'nvme-nodes' perhaps"):
+        find("nvme-node")

@@ -1,0 +1,123 @@
+"""What people see: lists, tables, pages, figures."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+
+import pytest
+from pretend import engine
+from typer.testing import CliRunner
+
+from unrack.cli import main as command_line
+from unrack.report.reproduce.execution import execute
+from unrack.report.reproduce.experiment import Options
+from unrack.report.reproduce.long_form import COLUMNS
+from unrack.report.reproduce.page import as_page, judged, write
+from unrack.report.reproduce.sheet import sheets_of
+from unrack.report.reproduce.table import REPRODUCTIONS
+
+ROOT = Path(__file__).parents[2]
+NAMES = [
+    *("nvme-s1", "nvme-s2", "nvme-s3", "nvme-nodes", "nvme-policies", "nvme-deadlines", "nvme-devices", "nvme-fio"),
+    *("vgpu-split", "vgpu-nodes", "vgpu-heterogeneous", "vgpu-overhead"),
+]
+
+
+@pytest.fixture
+def pretending(monkeypatch: pytest.MonkeyPatch) -> CliRunner:
+    monkeypatch.setattr("unrack.report.reproduce.measuring.simulated", engine)
+    return CliRunner()
+
+
+def test_every_table_and_figure_is_there_and_documented(pretending: CliRunner) -> None:
+    assert list(REPRODUCTIONS) == NAMES
+    lines = pretending.invoke(command_line.app, ["reproduce", "--list"]).output.splitlines()
+    page = (ROOT / "docs" / "reproductions.md").read_text()
+    for line, (name, one) in zip(lines, REPRODUCTIONS.items(), strict=True):
+        assert line.split() == [name, *one.shows.split(), *one.summary.split()]
+        assert f"## `{name}`: {one.shows}" in page
+    entries = json.loads(pretending.invoke(command_line.app, ["reproduce", "--list", "--json"]).output)
+    assert list(entries) == NAMES
+
+
+def test_every_column_of_the_csv_file_is_documented() -> None:
+    page = (ROOT / "docs" / "reproductions.md").read_text()
+    for column, words in COLUMNS.items():
+        assert f"| `{column}` | {words} |" in page
+
+
+@pytest.mark.parametrize("arguments", [["nvme-s9"], [], ["nvme-s1", "--arrivals", "bursts"]])
+def test_wrong_input_ends_with_exit_code_2_and_what_was_wanted(
+    arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["unrack", "reproduce", *arguments])
+    with pytest.raises(SystemExit) as ended:
+        command_line.main()
+    assert ended.value.code == 2
+    error = capsys.readouterr().err
+    assert "wanted" in error
+    assert ("nvme-s1" in error) or ("poisson" in error)
+
+
+def test_the_command_prints_tables_of_at_most_120_columns_and_writes_files(
+    pretending: CliRunner, tmp_path: Path
+) -> None:
+    done = pretending.invoke(
+        command_line.app, ["reproduce", "nvme-s1", "--seeds", "3", "--jobs", "1", "--out", str(tmp_path)]
+    )
+    assert done.exit_code == 0, done.output
+    assert "warning: too few seeds (3," in done.output
+    assert max(len(line.rstrip()) for line in done.stdout.splitlines() if str(tmp_path) not in line) <= 120
+    for words in ("Lookahead *", "96.71", "bound", "holds: Under first fit, pooling cuts missed deadlines"):
+        assert words in done.stdout
+    assert {path.name for path in tmp_path.iterdir()} == {f"nvme-s1.{end}" for end in ("md", "csv", "svg", "png")}
+
+
+def test_enough_seeds_give_no_warning(pretending: CliRunner, tmp_path: Path) -> None:
+    done = pretending.invoke(command_line.app, ["reproduce", "nvme-nodes", "--jobs", "1", "--out", str(tmp_path)])
+    assert done.exit_code == 0, done.output
+    assert "warning" not in done.output.lower()
+
+
+def test_json_holds_claims_and_rows_and_nothing_else_is_printed(pretending: CliRunner, tmp_path: Path) -> None:
+    arguments = ["reproduce", "nvme-s1", "--seeds", "2", "--jobs", "1", "--json", "--out", str(tmp_path)]
+    answer = json.loads(pretending.invoke(command_line.app, arguments).output)
+    assert answer["seeds"] == 2
+    assert {claim["verdict"] for claim in answer["claims"]} <= {"holds", "within noise", "does not hold"}
+    assert {"group", "x", "row", "metric", "paper", "ours", "low", "high"} <= set(answer["rows"][0])
+    assert all(Path(path).is_file() for path in answer["files"])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_reproduction_has_a_page_and_a_figure_with_all_its_panels(name: str, tmp_path: Path) -> None:
+    measured = execute(REPRODUCTIONS[name], Options(seeds=2), engine=engine)
+    findings = judged(measured)
+    write(measured, findings, tmp_path)
+    figure = (tmp_path / f"{name}.svg").read_text()
+    if not name.startswith("nvme-s"):
+        for group in measured.groups:
+            assert measured.titled(group).replace("&", "&amp;") in figure
+    assert figure.count("<path") > 10
+    page = (tmp_path / f"{name}.md").read_text()
+    assert page == as_page(measured, findings)
+    for part in ("## Claims", "## Numbers", f"({name}.svg)", f"({name}.csv)", "Too few seeds (2,"):
+        assert part in page
+    for claim in REPRODUCTIONS[name].claims:
+        assert claim.sentence in page
+    for sheet in sheets_of(measured):
+        assert all(len(line) == len(sheet.heads) for line in sheet.lines)
+        assert all(re.search(r"\d|–", "".join(cell.lines)) for line in sheet.lines for cell in line[sheet.names :])
+
+
+def test_the_table_of_a_paper_has_a_line_a_row_and_marks_what_is_ours() -> None:
+    measured = execute(REPRODUCTIONS["nvme-s1"], Options(seeds=3), engine=engine)
+    (sheet,) = sheets_of(measured)
+    assert len(sheet.lines) == 5 * 6
+    names = [line[1].lines[0] for line in sheet.lines[:6]]
+    paper = ["First Fit", "PA First Fit", "Disagg-Aware", "PA Disagg-Aware"]
+    assert names == [*paper, "Lookahead *", "PA Lookahead *"]
+    assert len(sheet.lines[0][2].lines) == 3
+    assert len(sheet.lines[4][2].lines) == 1
