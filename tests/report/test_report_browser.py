@@ -222,6 +222,21 @@ def test_the_picture_of_a_pool_zooms_and_tells_of_the_composition_under_the_poin
     assert picture(page, "pool-canvas") == first
 
 
+def test_another_run_is_seen_whole_unless_the_view_was_zoomed(open_page):
+    page = open_page(**POOLS, policies=("first-fit", "max-composition"))
+    ends = page.evaluate("JSON.parse(document.getElementById('pool-data').textContent).map(run => run.end)")
+    assert ends[0] != ends[1]
+    for run in (1, 0):
+        page.select_option("#pool-run", str(run))
+        page.wait_for_selector(f"#pool-canvas[data-run='{run}']")
+        assert view(page, "pool-canvas")["to"] == ends[run]
+    page.click("#pool-in")
+    zoomed = view(page, "pool-canvas")
+    page.select_option("#pool-run", "1")
+    page.wait_for_selector("#pool-canvas[data-run='1']")
+    assert view(page, "pool-canvas") == zoomed
+
+
 def test_the_parts_of_a_split_device_are_told_apart(open_page):
     page = open_page(**POOLS, policies=("first-fit",))
     page.locator("#pool-canvas").scroll_into_view_if_needed()

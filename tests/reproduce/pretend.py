@@ -30,6 +30,7 @@ def engine(task: Task) -> list[Numbers]:
         metrics["bound_missed_deadlines"] = 0.01
         if task.counts == "nodes":
             metrics |= {f"node{node}.{app}": 60.0 + 5 * node for node in range(5) for app in APPS}
+            metrics["busiest"] = 0.25
             metrics |= {f"busiest.{app}": 0.25 for app in APPS} | {f"nodes.{app}": 5.0 for app in APPS}
         if task.counts == "rules":
             metrics |= {"placed.max-composition": 900 * load, "placed.min-fragmentation": 900 * (1 - load)}

@@ -31,7 +31,21 @@ def test_options_reach_the_workloads_and_the_models() -> None:
     assert varied.workload["jobs"] == 70
 
 
-@pytest.mark.parametrize("options", [Options(seeds=0), Options(jobs=0), Options(arrivals="bursts")])
+def test_another_load_can_be_offered_at_a_point() -> None:
+    tasks = tasks_of(ONE, Options(seeds=1, offers=((0.9, 1.4),)))
+    assert [task.workload["load"] for task in tasks] == [1.4, 0.8, 0.7, 0.6, 0.5]
+
+
+def test_files_are_called_by_what_differs_from_the_default() -> None:
+    assert Options(seeds=5).variant == ""
+    assert (
+        Options(frozen=True, arrivals="fixed", offers=((0.9, 1.4),), jobs=70).variant == "fixed-frozen-offered-70-jobs"
+    )
+
+
+@pytest.mark.parametrize(
+    "options", [Options(seeds=0), Options(jobs=0), Options(arrivals="bursts"), Options(offers=((3, 1),))]
+)
 def test_options_that_cannot_be_are_refused(options: Options) -> None:
     with pytest.raises(InputError):
         tasks_of(ONE, options)

@@ -37,12 +37,16 @@ def reproduce(
     frozen: Annotated[
         bool, typer.Option("--frozen", help="Running jobs keep their speed, as in the authors' simulator.")
     ] = False,
+    offer: Annotated[
+        list[str] | None,
+        typer.Option("--offer", metavar="X=LOAD", help="Offer another load at a point of the axis; repeatable."),
+    ] = None,
     workload_jobs: Annotated[int, typer.Option("--workload-jobs", min=1, help="Jobs of each workload.")] = 1500,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else.")] = False,
 ) -> None:
     """Run a paper's table or figure again, and compare: the paper's values and claims beside ours.
 
-    Writes NAME.md, NAME.csv, NAME.svg and NAME.png into DIR.
+    Writes NAME.md, NAME.csv, NAME.svg and NAME.png into DIR; options are in the names.
     """
     from unrack.errors import InputError
     from unrack.report.reproduce.table import REPRODUCTIONS, find
@@ -62,7 +66,7 @@ def reproduce(
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends as cleanly as Ctrl-C
     try:
         with _bar(quiet=as_json) as told:
-            options = Options(seeds, workload_jobs, frozen, arrivals)
+            options = Options(seeds, workload_jobs, frozen, arrivals, _offers(offer or []))
             measured = execute(chosen, options, jobs=jobs or os.cpu_count() or 1, told=told)
     except KeyboardInterrupt:
         typer.echo("interrupted: nothing was written", err=True)
@@ -75,6 +79,20 @@ def reproduce(
     _print(measured, findings)
     for path in paths:
         typer.echo(path)
+
+
+def _offers(texts: list[str]) -> tuple[tuple[float, float], ...]:
+    """The pairs of ``0.9=1.4``."""
+    from unrack.errors import InputError
+
+    offers = []
+    for text in texts:
+        x, _, load = text.partition("=")
+        try:
+            offers.append((float(x), float(load)))
+        except ValueError:
+            raise InputError("--offer", repr(text), "a point of the axis and a load, such as 0.9=1.4") from None
+    return tuple(offers)
 
 
 def _list(as_json: bool) -> None:

@@ -190,9 +190,10 @@ const timeCanvas = (prefix, art) => {
   byId("run").addEventListener("change", () => show(Number(byId("run").value)));
 
   async function show(index) {
-    const before = run && view;
     const next = await load(index);
     if (index !== Number(byId("run").value)) return; // another was chosen meanwhile
+    // What was zoomed in on stays in view, to be compared; who saw a whole run sees the whole of the next.
+    const whole = run && everything(), before = run && Object.keys(whole).some((edge) => whole[edge] !== view[edge]) ? view : null;
     run = next;
     pointed = null;
     paint(byId("colour").value);

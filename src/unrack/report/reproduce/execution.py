@@ -71,8 +71,19 @@ def tasks_of(reproduction: Reproduction, options: Options) -> list[Task]:
     extra: dict[str, Any] = {"jobs": options.jobs}
     if options.arrivals != "poisson":
         extra["arrivals"] = {"kind": options.arrivals}
+    offers = dict(options.offers)
+    if unknown := sorted(set(offers) - {point.x for point in reproduction.points}):
+        places = ", ".join(dict.fromkeys(str(point.x) for point in reproduction.points))
+        raise InputError("--offer", str(unknown[0]), f"a place on the axis of {reproduction.name}: {places}")
     return [
-        Task({**point.workload, **extra}, seed, point.rows, point.ideal, tuple(models), reproduction.counts)
+        Task(
+            {**point.workload, **extra, **({"load": offers[point.x]} if point.x in offers else {})},
+            seed,
+            point.rows,
+            point.ideal,
+            tuple(models),
+            reproduction.counts,
+        )
         for point in reproduction.points
         for seed in range(options.seeds)
     ]

@@ -102,12 +102,26 @@ class Options:
         Running jobs keep the speed they started with, as in the authors' simulator.
     arrivals
         ``"poisson"``, as the papers say, or ``"fixed"``, as in some of their recorded runs.
+    offers
+        (place on the axis, offered load): the load that is offered there in place of the one it is called by.
     """
 
     seeds: int = 20
     jobs: int = 1500
     frozen: bool = False
     arrivals: str = "poisson"
+    offers: tuple[tuple[float, float], ...] = ()
+
+    @property
+    def variant(self) -> str:
+        """What differs from the default, for names of files; ``""``: nothing but the number of seeds."""
+        parts = [
+            *([self.arrivals] if self.arrivals != "poisson" else []),
+            *(["frozen"] if self.frozen else []),
+            *(["offered"] if self.offers else []),
+            *([f"{self.jobs}-jobs"] if self.jobs != Options.jobs else []),
+        ]
+        return "-".join(parts)
 
 
 @dataclass(frozen=True)

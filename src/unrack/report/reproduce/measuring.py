@@ -57,7 +57,8 @@ def jobs_on_nodes(result: Result) -> Numbers:
     -------
     dict
         ``node0.smufin`` …: jobs; ``busiest.smufin`` …: the share of the class that ran on the node which ran most of
-        it; ``nodes.smufin`` …: on how many nodes at least 5 % of it ran.
+        it; ``nodes.smufin`` …: on how many nodes at least 5 % of it ran; ``busiest``: the share of all jobs that ran on
+        the node which ran most.
     """
     ran = result.jobs.select("job", "app").join(
         result.placements.select("job", pl.col("first_node").alias("node")).unique(), on="job"
@@ -67,6 +68,8 @@ def jobs_on_nodes(result: Result) -> Numbers:
     values: Numbers = {f"node{node}.{app}": 0.0 for app in classes for node in range(len(result.log.cluster.cores))}
     for app, node, count in counts.iter_rows():
         values[f"node{node}.{app}"] = float(count)
+    everywhere = counts.group_by("node").agg(pl.col("len").sum())["len"]
+    values["busiest"] = float(everywhere.max() or 0) / float(everywhere.sum()) if len(everywhere) else None  # type: ignore[arg-type]
     for app in classes:
         own = counts.filter(pl.col("app") == app)["len"]
         total = float(own.sum())

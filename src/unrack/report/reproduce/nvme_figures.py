@@ -40,6 +40,7 @@ def node_quantities(classes: Mapping[str, str], nodes: int = 5) -> tuple[Quantit
         *(Quantity(f"node {n}: {word}", f"node{n}.{app}", 1, 0) for n in range(nodes) for word, app in classes.items()),
         *(Quantity(f"busiest: {word}", f"busiest.{app}", 100, 1, "%") for word, app in classes.items()),
         *(Quantity(f"nodes used: {word}", f"nodes.{app}", 1, 1) for word, app in classes.items()),
+        Quantity("busiest: all", "busiest", 100, 1, "%"),
     )
 
 
@@ -63,6 +64,10 @@ def _nodes() -> Reproduction:
         ),
         quantities=node_quantities(CLASSES),
         claims=(
+            Claim("Pooled, the nodes are balanced: none runs more than 30 % of all jobs (even would be 20 %)",
+                  "§4.4.3, Fig. 4.5a", lies("busiest: all", AWARE.name, [pooled], [0.7], 20, 30)),
+            Claim("Attached, they are not: one runs more than 30 % of all jobs", "§4.4.3, Fig. 4.5b",
+                  lies("busiest: all", AWARE.name, [fixed], [0.7], 30, 100)),
             Claim("Pooled, every class is balanced: no node runs more than 30 % of a class (even would be 20 %)",
                   "§4.4.3, Fig. 4.5a", together(*spread)),
             Claim("Attached, all jobs that use NVMe run on the two nodes that have it", "§4.4.3, Fig. 4.5b",
@@ -91,7 +96,8 @@ def _policies() -> Reproduction:
         summary="which placement rule gave jobs their devices",
         setup="The disaggregation-aware policy, pooled, in the three scenarios at five target loads. Counted are all "
         "jobs that asked for NVMe, by the rule in force when they were placed (equation 4.4: maximize composition "
-        "where the loads of bandwidth and of capacity are both at most 50 %, or both at least 70 %).",
+        "where the loads of bandwidth and of capacity are both at most 50 %, or that of bandwidth is at least and "
+        "that of capacity at most 70 %).",
         points=tuple(
             Point(group, load, workload(f"nvme-{group.lower()}", load), (AWARE,), "nvme-pool")
             for group in SCENARIOS for load in LOADS

@@ -48,15 +48,32 @@ def cells_found(measured: Measured) -> str:
     inside, near, outside = (marks.count(mark) for mark in (INSIDE, NEAR, OUTSIDE))
     return (
         f"Of {len(marks)} values of the paper, {inside} lie inside our 95 % interval, {near} more between our least "
-        f"and greatest seed, {outside} outside."
+        f"and greatest seed, {outside} outside. Mean absolute difference: {distances(measured)}."
     )
+
+
+def distances(measured: Measured) -> str:
+    """The mean absolute difference to the paper's values, by column."""
+    found: dict[str, list[float]] = {}
+    for cell in measured.cells():
+        if cell.difference is not None:
+            found.setdefault(cell.quantity.label, []).append(abs(cell.difference))
+    means = {label: sum(values) / len(values) for label, values in found.items()}
+    return ", ".join(f"{label} {mean:.{measured.quantity(label).decimals}f}" for label, mean in means.items())
+
+
+def stem(measured: Measured) -> str:
+    """The name of the files: the reproduction's, and what differs from the default."""
+    name, variant = measured.reproduction.name, measured.options.variant
+    return f"{name}-{variant}" if variant else name
 
 
 def varied(options: Options) -> str:
     """The options in words."""
     words = [f"{options.seeds} seed{'s' if options.seeds > 1 else ''}", f"{options.jobs} jobs"]
     words += ["Poisson arrivals" if options.arrivals == "poisson" else "evenly spaced arrivals"]
-    return ", ".join([*words, *(["frozen speeds"] if options.frozen else [])])
+    words += ["frozen speeds"] if options.frozen else []
+    return ", ".join([*words, *(f"a load of {load:g} offered at {x:g}" for x, load in options.offers)])
 
 
 def command(measured: Measured) -> str:
@@ -67,6 +84,7 @@ def command(measured: Measured) -> str:
     words += [f"--workload-jobs {options.jobs}"] if options.jobs != default.jobs else []
     words += [f"--arrivals {options.arrivals}"] if options.arrivals != default.arrivals else []
     words += ["--frozen"] if options.frozen else []
+    words += [f"--offer {x:g}={load:g}" for x, load in options.offers]
     return " ".join(words)
 
 
@@ -78,7 +96,7 @@ def as_page(measured: Measured, findings: Judged) -> str:
         f"*{one.paper}. Written by `{command(measured)}`: {varied(measured.options)}.*",
         one.setup,
         *_warnings(measured),
-        f"![{one.shows}]({one.name}.svg)",
+        f"![{one.shows}]({stem(measured)}.svg)",
         "## Claims",
         "\n".join(_claim(measured, claim, finding) for claim, finding in findings),
         "## Numbers",
@@ -86,7 +104,7 @@ def as_page(measured: Measured, findings: Judged) -> str:
     ]
     for sheet in sheets_of(measured):
         lines += [f"Each cell: {sheet.title}. {legend(measured)}".rstrip(), as_markdown(sheet)]
-    lines += [f"All numbers: [{one.name}.csv]({one.name}.csv).", "## Where our setup may differ"]
+    lines += [f"All numbers: [{stem(measured)}.csv]({stem(measured)}.csv).", "## Where our setup may differ"]
     lines += ["\n".join(f"* {note}" for note in one.notes)]
     return "\n\n".join(lines) + "\n"
 
@@ -144,6 +162,7 @@ def as_table(measured: Measured, findings: Judged) -> dict[str, Any]:
         "jobs": options.jobs,
         "arrivals": options.arrivals,
         "frozen": options.frozen,
+        "offers": {f"{x:g}": load for x, load in options.offers},
         "claims": [
             {
                 "claim": claim.sentence,
@@ -170,7 +189,7 @@ def as_table(measured: Measured, findings: Judged) -> dict[str, Any]:
 
 
 def write(measured: Measured, findings: Judged, directory: Path) -> tuple[Path, ...]:
-    """Write ``NAME.md``, ``NAME.svg``, ``NAME.png`` and ``NAME.csv``; returns their paths.
+    """Write ``NAME.md``, ``.csv``, ``.svg`` and ``.png``, NAME as :func:`stem` has it; returns their paths.
 
     Raises
     ------
@@ -179,7 +198,7 @@ def write(measured: Measured, findings: Judged, directory: Path) -> tuple[Path, 
     """
     import vl_convert
 
-    name = measured.reproduction.name
+    name = stem(measured)
     spec = json.dumps(measured.reproduction.draw(measured))
     contents: dict[str, bytes] = {
         "md": as_page(measured, findings).encode(),

@@ -1,0 +1,169 @@
+"""Compiled: the place for a job that costs the data centre least, among all on which no deadline is lost.
+
+O(devices x sharers + nodes x pools x sizes) a job. The idea and the costs are unrack's own; see ``lookahead.py``.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unrack.cluster.columns import (
+    FREE_COUNT, GROUP, JOBS, KIND_OF, MODEL, NODE, PACE, POOL, SINCE_US, SIZE, SPLIT, Columns,
+)  # fmt: skip
+from unrack.cluster.sharing import left_at, slowed, speed_of
+from unrack.jit import compiled, inlined
+from unrack.policy.pooling import (
+    LATE, NO_CORES, NO_DEVICES, best_at_nodes, finish_on, first_free, grown, has_room, least_devices, new_group,
+    new_parts, node_of, offers, others_choice, others_fit, use_group,
+)  # fmt: skip
+from unrack.units import NEVER_US
+
+Ints = NDArray[np.int64]
+
+
+@inlined
+def worth(free: int, cores: int, big: int) -> int:
+    """Cores that a job costs on a node: its own, or those of the large jobs that no longer fit beside it."""
+    return max(cores, big * (free // big - (free - cores) // big))
+
+
+@inlined
+def extra_us(c: Columns, asks: Ints, group: int, now: int, deadline_us: Ints) -> float:
+    """Core x µs by which one more job slows the others on a group; infinite: one of them would miss its deadline by it."""
+    model = c.group[MODEL, group]
+    if model < 0 or c.frozen[model]:
+        return 0.0
+    total = 0.0
+    speed = speed_of(c, model, c.group[SIZE, group], c.group[JOBS, group] + 1)
+    for i in range(c.group[JOBS, group]):
+        job = c.sharer[i, group]
+        left, begins = left_at(c, job, now), max(now, c.clock[SINCE_US, job])
+        ends = begins + left / c.progress[PACE, job]
+        later = begins + left / (speed * slowed(c, group, node_of(c, job, group)))
+        if deadline_us[job] >= 0 and ends <= deadline_us[job] < math.ceil(later):
+            return math.inf
+        total += max(0.0, later - ends) * asks[1, job]
+    return total
+
+
+@inlined
+def lives_until(c: Columns, group: int, now: int) -> float:
+    """When the last job of a group ends as things are, µs."""
+    last = float(now)
+    for i in range(c.group[JOBS, group]):
+        job = c.sharer[i, group]
+        last = max(last, max(now, c.clock[SINCE_US, job]) + left_at(c, job, now) / c.progress[PACE, job])
+    return last
+
+
+@compiled
+def cheapest_place(
+    c: Columns, asks: Ints, free: Ints, deadline_us: Ints, job: int, patient: bool, big: int, weight: float, now: int,
+    at: Ints, sizes: Ints, answer: Ints, earliest: Ints,
+) -> int:  # fmt: skip
+    """Where a task costs least: core x time, and ``weight`` x device x time of its first kind.
+
+    Parameters
+    ----------
+    patient
+        The job's own deadline does not count.
+    big
+        Cores of a large job; cores that are left in smaller pieces count as lost to them.
+    weight
+        Cores that a device is worth.
+    at, sizes, answer, earliest
+        As in :func:`unrack.policy.pooling.place`.
+
+    Returns
+    -------
+    int
+        The node, or NO_CORES, NO_DEVICES, LATE.
+    """
+    cores, mb, expected_us = asks[1, job], asks[2, job], asks[3, job]
+    earliest[0] = NEVER_US
+    kinds, nodes = c.needs.shape[0], free.shape[1]
+    deadline = NEVER_US if patient or deadline_us[job] < 0 else deadline_us[job]
+    primary = -1
+    anywhere = np.full(kinds, -1, np.int64)
+    for kind in range(kinds):
+        if c.needs[kind, job]:
+            if primary < 0:
+                primary = kind
+            else:
+                anywhere[kind] = best_at_nodes(c, job, kind, False, False, at[kind])
+                offers(c, job, kind, False, False, sizes[kind])
+    best, tight, chosen = math.inf, 0, -1
+    if primary < 0:
+        for node in range(nodes):
+            if free[0, node] < cores or free[1, node] < mb:
+                continue
+            cost = float(worth(free[0, node], cores, big))
+            if cost < best or (cost == best and free[0, node] < tight):
+                best, tight, chosen = cost, free[0, node], node
+        return chosen if chosen >= 0 else NO_CORES
+    found, group, pool_chosen, size_chosen = NO_CORES, -1, -1, 0
+    for d in range(c.device.shape[1]):
+        if c.device[GROUP, d] != d or not has_room(c, job, primary, d, False):
+            continue
+        home = c.group[NODE, d]
+        slowing = -1.0
+        for node in range(nodes if home < 0 else home + 1):
+            if home >= 0:
+                node = home
+            if free[0, node] < cores or free[1, node] < mb or not c.reach[c.device[POOL, d], node]:
+                continue
+            if not others_fit(c, job, primary, node, at, anywhere, sizes):
+                continue
+            if slowing < 0:
+                slowing = extra_us(c, asks, d, now, deadline_us)
+            if slowing == math.inf:
+                break
+            ends = finish_on(c, job, primary, d, node, expected_us, now)
+            if ends > deadline:
+                found = LATE
+                earliest[0] = min(earliest[0], ends)
+                break
+            longer = max(0.0, ends - lives_until(c, d, now)) * c.group[SIZE, d]
+            cost = worth(free[0, node], cores, big) * float(ends - now) + slowing + weight * longer
+            if cost < best or (cost == best and free[0, node] < tight):
+                best, tight, chosen, group = cost, free[0, node], node, d
+            if home >= 0:
+                break
+    for pool in range(c.pool.shape[1]):
+        if c.pool[KIND_OF, pool] != primary or c.pool[FREE_COUNT, pool] == 0:
+            continue
+        least = least_devices(c, job, primary, pool, False)
+        if least == 0 or (c.pool[SPLIT, pool] > 1 and new_parts(c, job, primary, pool) == 0):
+            continue
+        model = c.model[primary, job]
+        most = min(grown(c, job, primary, pool, least), c.pool[FREE_COUNT, pool])
+        for node in range(nodes):
+            if free[0, node] < cores or free[1, node] < mb:
+                continue
+            if found == NO_CORES:
+                found = NO_DEVICES
+            if not c.reach[pool, node] or not others_fit(c, job, primary, node, at, anywhere, sizes):
+                continue
+            base = expected_us / slowed(c, first_free(c, pool), node)
+            for size in range(least, most + 1):
+                lasts = base / speed_of(c, model, size, 1)
+                if now + math.ceil(lasts) > deadline:
+                    if found != LATE:
+                        found = LATE
+                    earliest[0] = min(earliest[0], now + int(math.ceil(lasts)))
+                    continue
+                parts = max(new_parts(c, job, primary, pool), 1)
+                cost = worth(free[0, node], cores, big) * lasts + weight * lasts * size / parts
+                if cost < best or (cost == best and free[0, node] < tight):
+                    best, tight, chosen, group, pool_chosen, size_chosen = cost, free[0, node], node, -1, pool, size
+    if chosen < 0:
+        return found
+    if group >= 0:
+        use_group(c, group, answer[primary])
+    else:
+        new_group(c, job, primary, pool_chosen, size_chosen, 0, answer[primary])
+    others_choice(c, job, primary, chosen, at, anywhere, sizes, answer)
+    return chosen
