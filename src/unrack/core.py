@@ -292,7 +292,8 @@ def unmet(devices: Devices, cluster: Cluster, jobs: JobTable, wants: Ints, pace:
     """int64[jobs]: which demand (its place in ``jobs.devices``) no node could ever meet; -1: all can be met.
 
     A demand can be met by the largest composition of some pool that reaches a node with the cores and memory asked;
-    quantities that a model governs do not count. Whether all demands can be met at one node is not looked at.
+    quantities that a model governs do not count, but a part of a split device must hold them. Whether all demands can be
+    met at one node is not looked at.
     """
     found = np.full(len(jobs), -1, np.int64)
     place = -1
@@ -313,7 +314,7 @@ def unmet(devices: Devices, cluster: Cluster, jobs: JobTable, wants: Ints, pace:
                     cores = cluster.cores[devices.reach[p]]
                     mb = cluster.memory_mb[devices.reach[p]]
                     fits = (jobs.cores <= cores.max()) & (jobs.memory_mb <= mb.max())
-                    met |= fits & (governed | (amounts <= most))
+                    met |= fits & ((governed & (pool.split == 1)) | (amounts <= most))
         found = np.where((found < 0) & asking & ~met, place, found)
     return found
 

@@ -20,6 +20,7 @@ from unrack.report.reproduce.claim import (
     exceeds,
     largest_gap,
     lies,
+    narrows,
     together,
 )
 from unrack.report.reproduce.execution import execute
@@ -121,6 +122,8 @@ def test_the_largest_gap_and_changes_along_the_axis_are_found() -> None:
     finding = Claim("", "", gap).judge(world)
     assert finding.verdict is Verdict.HOLDS
     assert [check.where for check in finding.checks] == ["0.6"]
+    assert verdict(narrows("% missed", "PA First Fit", "First Fit", ["S1"], 0.6, 0.5, by=50), world) is Verdict.HOLDS
+    assert verdict(narrows("% missed", "PA First Fit", "First Fit", ["S1"], 0.5, 0.6), world) is Verdict.FAILS
     grows = changes("% missed", "PA First Fit", ["S1"], 0.5, 0.6, 51, math.inf)
     assert verdict(grows, world) is Verdict.HOLDS
     assert verdict(changes("% missed", "First Fit", ["S1"], 0.5, 0.6, -1, 0.5), world) is Verdict.FAILS

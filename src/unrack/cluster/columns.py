@@ -19,8 +19,8 @@ Truths = NDArray[np.bool_]
 
 POOL, KIND, GROUP, NEXT, HOME = range(5)
 """Rows of :attr:`Columns.device`."""
-FREE, LEAVING, OFFLINE = -1, -2, -3
-"""What GROUP says of a device that is in none: free, being detached, out of service."""
+FREE, LEAVING, OFFLINE, LEAVING_OFFLINE = -1, -2, -3, -4
+"""What GROUP says of a device that is in none: free, being detached, out of service, both of these."""
 FIRST, COUNT, FREE_COUNT, SINGLE, COMPOSE, SHARE, SPLIT, KIND_OF, ATTACH_US, DETACH_US = range(10)
 """Rows of :attr:`Columns.pool`."""
 NODE, SIZE, JOBS, PARTS, MODEL, READY_US, SERIAL = range(7)
@@ -37,7 +37,7 @@ class Columns(NamedTuple):
     Attributes
     ----------
     device : int64[5, devices]
-        POOL, KIND, GROUP (of which group it is; or FREE, LEAVING, OFFLINE), NEXT (device of its group, -1 = last), HOME.
+        POOL, KIND, GROUP (of which group it is; or FREE, LEAVING …), NEXT (device of its group, -1 = last), HOME.
     capacity : int64[quantities, devices]
         Row q: quantity q of the device's kind.
     pool : int64[10, pools]
@@ -69,6 +69,8 @@ class Columns(NamedTuple):
         SINCE_US; END_US: the expected end.
     job_group, job_node : int64[room, jobs]
         The groups that a running job holds shares of, and on which node; -1 = no more.
+    job_speed : float64[room, jobs]
+        The speed that each of these shares gave it when it began.
     unit : float64[quantities, kinds]
         What a quantity is divided by where different ones are added up: sizes count in GB, others as they are.
     composable : bool[pools]
@@ -98,6 +100,7 @@ class Columns(NamedTuple):
     clock: Ints
     job_group: Ints
     job_node: Ints
+    job_speed: Floats
     unit: Floats
     composable: Truths
     asked: Ints
@@ -159,6 +162,7 @@ def make_columns(devices: Devices, wants: Ints, pace: Pace) -> Columns:
         clock=np.zeros((2, jobs), np.int64),
         job_group=np.full((max(len(devices.kinds), 1), jobs), -1, np.int64),
         job_node=np.full((max(len(devices.kinds), 1), jobs), -1, np.int64),
+        job_speed=np.ones((max(len(devices.kinds), 1), jobs), np.float64),
         unit=np.array([[_unit(names, q) for names in devices.quantities] for q in range(quantities)], np.float64).reshape(
             quantities, len(devices.kinds)
         ),

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrack.cluster.columns import (
-    FREE, FREE_COUNT, GROUP, HOME, JOBS, KIND, LEAVING, OFFLINE, POOL, Columns, Pace, make_columns,
+    FREE, FREE_COUNT, GROUP, HOME, JOBS, KIND, LEAVING, LEAVING_OFFLINE, OFFLINE, POOL, Columns, Pace, make_columns,
 )  # fmt: skip
 from unrack.cluster.lease import FIRST, NODES, TASKS, Lease, Share
 from unrack.cluster.pool import Devices
@@ -49,10 +49,10 @@ class DeviceState:
 
     # --- writers ------------------------------------------------------------------------------------------------
 
-    def note(self, job: int, sign: int) -> None:
-        """A job came into the system (1) or left it (-1): what is demanded in all changes."""
+    def note(self, job: int, tasks: int) -> None:
+        """A job of so many tasks came into the system, or left it (below 0): what is demanded in all changes."""
         if self.asking[job]:
-            self.columns.asked.__iadd__(sign * self.columns.wants[:, :, job])
+            self.columns.asked.__iadd__(tasks * self.columns.wants[:, :, job])
 
     def take(self, lease: Lease, now: int) -> None:
         """Take all shares of a lease, or none.
@@ -104,7 +104,7 @@ class DeviceState:
                 self.leaving.append(Leaving(share.devices, now + wait))
 
     def detached(self, devices: tuple[int, ...]) -> None:
-        """Devices whose detaching is over are free; those that went out of service meanwhile are not.
+        """Devices whose detaching is over are free, once they are in service.
 
         Raises
         ------
@@ -113,20 +113,22 @@ class DeviceState:
         """
         states = [int(self.columns.device[GROUP, d]) for d in devices]
         for device, state in zip(devices, states, strict=True):
-            if state not in (LEAVING, OFFLINE):
+            if state not in (LEAVING, LEAVING_OFFLINE):
                 raise RefusedError(f"device {device} is not being detached")
         for device, state in zip(devices, states, strict=True):
             if state == LEAVING:
                 self._set(device, FREE, 1)
+            else:
+                self._set(device, OFFLINE, 0)
 
     def set_online(self, node: int, online: bool) -> None:
-        """The devices at home on a node go out of service with it, or come back."""
+        """The devices at home on a node go out of service with it, or come back; their detaching goes on meanwhile."""
         for device in self.at_home(node):
             state = int(self.columns.device[GROUP, device])
             if online:
-                self._set(device, FREE, 1)
+                self._set(device, FREE if state == OFFLINE else LEAVING, int(state == OFFLINE))
             else:
-                self._set(device, OFFLINE, -1 if state == FREE else 0)
+                self._set(device, OFFLINE if state == FREE else LEAVING_OFFLINE, -int(state == FREE))
 
     # --- reading ------------------------------------------------------------------------------------------------
 
@@ -166,6 +168,10 @@ class DeviceState:
             return
         first = lease.rows[:, FIRST]
         last = first + lease.rows[:, NODES]
+        tasks_on: dict[int, int] = {}
+        for node, nodes, tasks in lease.rows[:, [FIRST, NODES, TASKS]].tolist():
+            for one in range(node, node + min(nodes, c.reach.shape[1])):
+                tasks_on[one] = tasks_on.get(one, 0) + tasks
         held: dict[tuple[int, int], Ints] = {}
         for share in lease.shares:
             if not share.devices or not all(0 <= d < c.device.shape[1] for d in share.devices):
@@ -179,10 +185,9 @@ class DeviceState:
             amounts = self._amounts(share)
             held[kind, share.node] = held.get((kind, share.node), 0) + amounts
         for kind in np.flatnonzero(c.needs[:, job]).tolist():
-            for node, nodes, tasks in lease.rows[:, [FIRST, NODES, TASKS]].tolist():
-                for one in range(node, node + nodes):
-                    if (held.get((kind, one), np.zeros(1, np.int64)) < tasks * c.wants[kind, :, job]).any():
-                        raise RefusedError(f"start job {job}: {PROBLEMS[-11]} ({self.devices.kinds[kind]}, node {one})")
+            for node, tasks in tasks_on.items():
+                if (held.get((kind, node), np.zeros(1, np.int64)) < tasks * c.wants[kind, :, job]).any():
+                    raise RefusedError(f"start job {job}: {PROBLEMS[-11]} ({self.devices.kinds[kind]}, node {node})")
 
     def _plainly_held(self, lease: Lease) -> bool:
         """Whether one task on one node holds, with one share, the one kind that it asks for: the usual case."""
@@ -205,4 +210,5 @@ class DeviceState:
             sharer=np.concatenate([c.sharer, empty]),
             job_group=np.concatenate([c.job_group, np.full_like(c.job_group, -1)]),
             job_node=np.concatenate([c.job_node, np.full_like(c.job_node, -1)]),
+            job_speed=np.concatenate([c.job_speed, np.ones_like(c.job_speed)]),
         )

@@ -46,23 +46,28 @@ def speed_of(c: Columns, model: int, size: int, jobs: int) -> float:
 
 @inlined
 def slowed(c: Columns, device: int, node: int) -> float:
-    """What remote use of a device multiplies a speed by."""
-    if c.device[HOME, device] == node:
-        return 1.0
-    return 1.0 / (1.0 + c.overhead[c.device[POOL, device]])
+    """What remote use of a device, or of one of the devices of a group, multiplies a speed by."""
+    d = device
+    while d >= 0:
+        if c.device[HOME, d] != node:
+            return 1.0 / (1.0 + c.overhead[c.device[POOL, device]])
+        d = c.device[NEXT, d]
+    return 1.0
 
 
 @inlined
 def rate(c: Columns, job: int) -> float:
-    """The speed of a running job now: that of the slowest of what it holds."""
+    """The speed of a running job now: that of the slowest of what it holds; what is frozen is as it began."""
     speed = math.inf
     for h in range(c.job_group.shape[0]):
         group = c.job_group[h, job]
         if group < 0:
             break
         model = c.model[c.device[KIND, group], job]
-        one = speed_of(c, model, c.group[SIZE, group], c.group[JOBS, group]) * slowed(c, group, c.job_node[h, job])
-        speed = min(speed, one)
+        one = c.job_speed[h, job]
+        if model >= 0 and not c.frozen[model]:
+            one = speed_of(c, model, c.group[SIZE, group], c.group[JOBS, group])
+        speed = min(speed, one * slowed(c, group, c.job_node[h, job]))
     return speed if speed < math.inf else 1.0
 
 
@@ -194,8 +199,10 @@ def drop_share(c: Columns, job: int, leader: int, amounts: Ints, back: bool) -> 
     c.group[JOBS, leader] = last
     for q in range(c.held.shape[0]):
         c.held[q, leader] -= amounts[q]
+    node = -1
     for h in range(c.job_group.shape[0] - 1, -1, -1):
         if c.job_group[h, job] == leader:
+            node = c.job_node[h, job]
             c.job_group[h, job] = -1
             c.job_node[h, job] = -1
             break
@@ -205,7 +212,7 @@ def drop_share(c: Columns, job: int, leader: int, amounts: Ints, back: bool) -> 
     remote = False
     d = leader
     while d >= 0:
-        remote = remote or c.device[HOME, d] != c.group[NODE, leader]
+        remote = remote or c.device[HOME, d] != node
         d = c.device[NEXT, d]
     wait = c.pool[DETACH_US, pool] if remote and not back else 0
     d = leader
@@ -228,8 +235,11 @@ def first_end(c: Columns, job: int, expected_us: int, now: int) -> int:
     """Set the clock of a job that has just taken its shares; returns its expected end, µs."""
     ready = now
     for h in range(c.job_group.shape[0]):
-        if c.job_group[h, job] >= 0:
-            ready = max(ready, c.group[READY_US, c.job_group[h, job]])
+        group = c.job_group[h, job]
+        if group >= 0:
+            ready = max(ready, c.group[READY_US, group])
+            model = c.model[c.device[KIND, group], job]
+            c.job_speed[h, job] = speed_of(c, model, c.group[SIZE, group], c.group[JOBS, group])
     speed = rate(c, job)
     c.progress[LEFT, job] = expected_us
     c.progress[PACE, job] = speed

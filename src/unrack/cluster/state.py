@@ -113,7 +113,7 @@ class ClusterState:
         self.conditions[job] = QUEUED
         self.version += 1
         if self.devices is not None:
-            self.devices.note(job, 1)
+            self.devices.note(job, int(self.asks[0, job]))
         queue, start, end = self.queue, self.queue_start, self.queue_end
         if start == end or queue[end - 1] < job:
             if end == len(queue):
@@ -182,7 +182,7 @@ class ClusterState:
             raise RefusedError(f"release job {job}: it is not running")
         extra = self._give_back(job)
         if self.devices is not None:
-            self.devices.note(job, -1)
+            self.devices.note(job, -int(self.asks[0, job]))
             if extra is not None and extra.shares:
                 self.devices.give(job, extra.shares, now)
                 self.devices.follow(extra.shares, -1, now, self.running, self.running_count)
@@ -201,7 +201,7 @@ class ClusterState:
         if status == QUEUED:
             self._leave_queue(job)
             if self.devices is not None:
-                self.devices.note(job, -1)
+                self.devices.note(job, -int(self.asks[0, job]))
         elif status != UNKNOWN:
             raise RefusedError(f"reject job {job}: it is {Status(self.conditions[job]).name}")
         self.conditions[job] = REJECTED

@@ -149,7 +149,10 @@ def cheapest_place(
                 continue
             base = expected_us / slowed(c, first_free(c, pool), node)
             for size in range(least, most + 1):
-                lasts = base / speed_of(c, model, size, 1)
+                speed = speed_of(c, model, size, 1)
+                if speed <= 0.0:
+                    continue
+                lasts = base / speed
                 if now + math.ceil(lasts) > deadline:
                     if found != LATE:
                         found = LATE

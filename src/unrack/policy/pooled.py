@@ -200,7 +200,7 @@ class Pooled:
             if failed and self._opens(view, memory, job):
                 self._try_again(memory, rank)
             memory.going = bool(heads)
-            return [Start(found, NAMES[memory.rule])], memory
+            return [Start(found, NAMES.get(memory.rule, self.rule))], memory
         memory.going = False
         return [], memory
 

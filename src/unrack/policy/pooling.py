@@ -43,7 +43,7 @@ NO_CORES, NO_DEVICES, LATE = -1, -2, -3
 
 @inlined
 def least_devices(c: Columns, job: int, kind: int, pool: int, hard: bool) -> int:
-    """How many devices of a pool the demand needs; 0: more than may be composed."""
+    """How many devices of a pool the demand and the model need; 0: more than may be composed."""
     need = 1
     model = -1 if hard else c.model[kind, job]
     first = c.pool[FIRST, pool]
@@ -53,6 +53,8 @@ def least_devices(c: Columns, job: int, kind: int, pool: int, hard: bool) -> int
             if c.capacity[q, first] == 0:
                 return 0
             need = max(need, -(-want // c.capacity[q, first]))
+    while need <= c.pool[COMPOSE, pool] and speed_of(c, c.model[kind, job], need, 1) <= 0.0:
+        need += 1  # the model does not admit a job on so few
     return need if need <= c.pool[COMPOSE, pool] else 0
 
 
@@ -157,12 +159,12 @@ def spare(c: Columns, job: int, kind: int, group: int) -> float:
 def alpha(c: Columns, job: int, kind: int, group: int, cores: int, free_cores: int) -> float:
     """Fragmentation that a job would leave on a group and its node (Call et al. 2022, eq. 2); less is better.
 
-    What is free counts as 1 at least, so that a quantity that is used up counts as used very well.
+    What is free counts as 1 at least, so that a quantity that is used up counts as used very well; so do the cores.
     """
     used = 0.0
     for q in range(c.capacity.shape[0]):
         used += c.wants[kind, q, job] / max(c.installed[q, group] - c.held[q, group], 1)
-    return (1.0 - used) / (cores / free_cores)
+    return (1.0 - used) / (max(cores, 1) / max(free_cores, 1))
 
 
 @inlined
@@ -221,25 +223,24 @@ def use_group(c: Columns, group: int, row: Ints) -> None:
 
 @inlined
 def best_at_nodes(c: Columns, job: int, kind: int, hard: bool, tight: bool, at: Ints) -> int:
-    """Per node, the group in use that the job could join: the first, or the one with least to spare; else -1.
+    """Per node, the group in use that the job could join there: the first, or the one with least to spare; else -1.
 
     Returns
     -------
     int
-        The one among groups that are attached to several nodes; -1: none.
+        -1: groups that are attached to several nodes count at each node in reach.
     """
     at[:] = -1
-    anywhere = -1
     for d in range(c.device.shape[1]):
         if c.device[GROUP, d] != d or not has_room(c, job, kind, d, hard):
             continue
-        node = c.group[NODE, d]
-        if node < 0:
-            if anywhere < 0 or (tight and spare(c, job, kind, d) < spare(c, job, kind, anywhere)):
-                anywhere = d
-        elif at[node] < 0 or (tight and spare(c, job, kind, d) < spare(c, job, kind, at[node])):
-            at[node] = d
-    return anywhere
+        only = c.group[NODE, d]
+        for node in range(max(only, 0), only + 1 if only >= 0 else at.shape[0]):
+            if not c.reach[c.device[POOL, d], node]:
+                continue
+            if at[node] < 0 or (tight and spare(c, job, kind, d) < spare(c, job, kind, at[node])):
+                at[node] = d
+    return -1
 
 
 @inlined

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from unrack.errors import PolicyError
 from unrack.policy.contract import Estimates, Policy
 from unrack.policy.list_scheduler import BACKFILL, FIT, UNLIMITED, ListScheduler
+from unrack.policy.lookahead import Lookahead
 from unrack.policy.orders import ORDERS
 from unrack.policy.planned import Conservative, SlurmLike
 from unrack.policy.pooled import Pooled
@@ -167,6 +168,15 @@ POLICIES: dict[str, Entry] = {
         "pools: max-composition or min-fragmentation, by the loads of bandwidth and capacity (eq. 4)",
         low=Parameter("low", _share, "0.5", "max-composition where both loads are at most this"),
         high=Parameter("high", _share, "0.7", "or bandwidth at least this and capacity at most this"),
+    ),
+    "lookahead": Entry(
+        "pools: who can still be on time first, late jobs last, each where it costs least (unrack's own)",
+        Lookahead,
+        {
+            "estimates": ESTIMATES,
+            "weight": Parameter("weight", _share, "0.5", "what all devices are worth beside all cores"),
+        },
+        {},
     ),
     "resource-aware": _pooled(
         "resource-aware", "pools: split GPUs; keep cores beside what cannot be split (Call 2022, Alg. 3 and 4)"

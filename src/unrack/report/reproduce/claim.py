@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from unrack.report.reproduce.experiment import Place, X
 from unrack.report.reproduce.measured import Measured, interval
-from unrack.report.setting import Estimate
+from unrack.report.setting import Estimate, estimate
 
 MORE = 1e-9
 """Least difference that counts as one: "fewer" is not "as many"."""
@@ -128,7 +128,8 @@ def lies(label: str, row: str, groups: Sequence[str], xs: Sequence[X], low: floa
             for x in xs:
                 value = measured.at((group, x, row), label)
                 subject, unit = _subject(measured, label)
-                yield Check(f"{row}, {subject}", _where(measured, group, x), value, low, high, unit)
+                words = f"{_grouped(measured, group)}{row}, {subject}"
+                yield Check(words, _where(measured, group, x), value, low, high, unit)
 
     return checks
 
@@ -163,8 +164,22 @@ def changes(label: str, row: str, groups: Sequence[str], start: X, end: X, low: 
     def checks(measured: Measured) -> Iterable[Check]:
         for group in groups:
             gap = measured.gap((group, end, row), (group, start, row), label)
-            where = f"{_prefix(measured, group)}from {start} to {end}"
-            yield Check(f"{row}, {_subject(measured, label)[0]}", where, gap, low, high, _points(measured, label))
+            subject = f"{_prefix(measured, group)}{row}, {_subject(measured, label)[0]}"
+            yield Check(subject, f"from {start} to {end}", gap, low, high, _points(measured, label))
+
+    return checks
+
+
+def narrows(label: str, more: str, less: str, groups: Sequence[str], start: X, end: X, by: float = MORE) -> Checks:
+    """From ``start`` to ``end`` on the axis, the gap between two rows narrows by at least ``by``."""
+
+    def checks(measured: Measured) -> Iterable[Check]:
+        for group in groups:
+            wide, narrow = (measured.gaps((group, x, more), (group, x, less), label) for x in (start, end))
+            pairs = zip(wide, narrow, strict=False)
+            value = estimate(None if a is None or b is None else a - b for a, b in pairs)
+            subject = f"{_prefix(measured, group)}gap of {_subject(measured, label)[0]}, {more} less {less}, narrows"
+            yield Check(subject, f"from {start} to {end}", value, by, math.inf, _points(measured, label))
 
     return checks
 
@@ -189,7 +204,7 @@ def _gap(
     measured: Measured, label: str, more: Place, less: Place, low: float, high: float, share: float = 1.0
 ) -> Check:
     scaled = "" if share == 1 else f"{share:g} × "
-    subject = f"{_subject(measured, label)[0]}, {scaled}{more[2]} less {less[2]}"
+    subject = f"{_grouped(measured, more[0])}{_subject(measured, label)[0]}, {scaled}{more[2]} less {less[2]}"
     where = _where(measured, *more[:2])
     return Check(subject, where, measured.gap(more, less, label, share), low, high, _points(measured, label))
 
@@ -209,6 +224,11 @@ def _prefix(measured: Measured, group: str) -> str:
     return f"{group}, " if len(measured.groups) > 1 else ""
 
 
+def _grouped(measured: Measured, group: str) -> str:
+    """The group before what is measured, where places need more than it to be told apart."""
+    return _prefix(measured, group) if len(measured.xs(group)) > 1 else ""
+
+
 def _where(measured: Measured, group: str, x: X) -> str:
-    alone = len(measured.xs(group)) == 1 and len(measured.groups) > 1
-    return group if alone else f"{_prefix(measured, group)}{x}"
+    """The place, as far as the group has not told it."""
+    return group if len(measured.xs(group)) == 1 and len(measured.groups) > 1 else str(x)

@@ -38,25 +38,25 @@ def curves(label: str, y_title: str, panels: Mapping[str, tuple[str, Sequence[st
         for title, (group, names) in chosen.items():
             for name in names:
                 lines += _curve(measured, title, group, name, label)
-        lines = list({(line["panel"], line["row"], line["x"]): line for line in lines}.values())  # one bound a panel
+        lines = _least_bound(lines)
         names = list(dict.fromkeys(line["row"] for line in lines if line["row"] != BOUND_NAME))
         bounded = any(line["row"] == BOUND_NAME for line in lines)
         domain = [*names, *([BOUND_NAME] if bounded else [])]
         shades = [*colours(names), *[BOUND_COLOUR] * bounded]
         dashes = [[1, 0]] * len(names) + [[4, 3]] * bounded
         xs = [x for group in measured.groups for x in measured.xs(group)]
-        x_axis: Spec = {"values": sorted(set(xs), key=float), "labelOverlap": "greedy", "format": "~g"}
+        x_axis: Spec = {"values": sorted(set(xs), key=float), "labelOverlap": "greedy", "format": "~f"}
         x = {"field": "x", "type": "quantitative", "title": measured.reproduction.x_title,
              "scale": {"zero": False, "nice": False, "padding": 12}, "axis": x_axis}  # fmt: skip
         colour = {"field": "row", "type": "nominal", "title": None, "scale": {"domain": domain, "range": shades},
                   "legend": {"symbolType": "stroke", "symbolSize": 300}}  # fmt: skip
         dash = {"field": "row", "type": "nominal", "title": None, "scale": {"domain": domain, "range": dashes}}
-        y = {"field": "y", "type": "quantitative", "title": y_title}
+        y = {"field": "y", "type": "quantitative", "title": y_title, "scale": {"domainMin": 0}}
         layers: list[Spec] = [
             {"mark": {"type": "line", "strokeWidth": 1.6}, "encoding": {"y": y, "color": colour, "strokeDash": dash}},
             {
                 "transform": [{"filter": INTERVAL}],
-                "mark": {"type": "rule", "strokeWidth": 1.4},
+                "mark": {"type": "rule", "strokeWidth": 1.4, "clip": True},
                 "encoding": {"y": {**y, "field": "low"}, "y2": {"field": "high"}, "color": colour},
             },
             {
@@ -107,6 +107,16 @@ def _curve(measured: Measured, title: str, group: str, name: str, label: str) ->
             lines.append({"panel": title, "row": BOUND_NAME, "x": x, "y": bound.mean, "low": None, "high": None,
                           "paper": None})  # fmt: skip
     return lines
+
+
+def _least_bound(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Of the bounds of a panel's rows the least at each x: what holds for all of them."""
+    bounds: dict[tuple[str, Any], dict[str, Any]] = {}
+    for line in lines:
+        key = (line["panel"], line["x"])
+        if line["row"] == BOUND_NAME and (key not in bounds or line["y"] < bounds[key]["y"]):
+            bounds[key] = line
+    return [*(line for line in lines if line["row"] != BOUND_NAME), *bounds.values()]
 
 
 def bars(label: str, y_title: str) -> Draw:

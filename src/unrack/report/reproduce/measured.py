@@ -100,12 +100,16 @@ class Measured:
         """The mean of a quantity at a place, in the printed unit."""
         return estimate(self.each(place, label))
 
+    def gaps(self, more: Place, less: Place, label: str, share: float = 1.0) -> list[float | None]:
+        """``share`` × ``more`` - ``less``, a value a seed; empty where either was not run."""
+        if not (self.values.get(more) and self.values.get(less)):
+            return []
+        pairs = zip(self.each(more, label), self.each(less, label), strict=True)
+        return [None if a is None or b is None else share * a - b for a, b in pairs]
+
     def gap(self, more: Place, less: Place, label: str, share: float = 1.0) -> Estimate | None:
         """The mean of ``share`` × ``more`` - ``less``, seed by seed: both ran the same jobs, so noise cancels."""
-        if not (self.values.get(more) and self.values.get(less)):
-            return None
-        pairs = zip(self.each(more, label), self.each(less, label), strict=True)
-        return estimate(None if a is None or b is None else share * a - b for a, b in pairs)
+        return estimate(self.gaps(more, less, label, share))
 
     def compared(self, place: Place, label: str) -> Compared:
         """A number of the paper's table beside ours."""
