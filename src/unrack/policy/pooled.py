@@ -63,6 +63,8 @@ class Queue:
         Shape → (reason, estimate, earliest end) of the last job that found no place in this pass.
     going
         Whether a pass is under way.
+    rule, releases
+        Of the last pass: its rule, and ``view.releases`` then.
     """
 
     shape: Ints
@@ -82,6 +84,7 @@ class Queue:
     failed: dict[int, tuple[int, int, int]] = field(default_factory=dict)
     going: bool = False
     rule: int = 0
+    releases: int = -1
 
 
 @dataclass(frozen=True)
@@ -171,9 +174,11 @@ class Pooled:
     def decide(self, view: View, memory: Queue, now: int) -> tuple[list[Decision], Queue]:
         """Start the next job that has a place; asked again until there is none."""
         if not memory.going:
+            if not view.waiting:
+                return [], memory
             self._read(view, memory, now)
             memory.rule = self.rule_now(view, memory)
-            memory.failed.clear()
+            self._forget(view, memory)
             memory.heads = [(listed[0][0], s, 0) for s, listed in enumerate(memory.waiting) if listed]
             heapify(memory.heads)
         heads, failed, waiting = memory.heads, memory.failed, memory.waiting
@@ -199,10 +204,18 @@ class Pooled:
                 heappush(heads, (listed[i][0], shape, i))
             if failed and self._opens(view, memory, job):
                 self._try_again(memory, rank)
-            memory.going = bool(heads)
+            memory.going = True
             return [Start(found, NAMES.get(memory.rule, self.rule))], memory
         memory.going = False
         return [], memory
+
+    def _forget(self, view: View, memory: Queue) -> None:
+        """Drop what no longer stands of the last pass: time alone frees no cores and, without models, no devices."""
+        if view.releases != memory.releases:
+            memory.failed.clear()
+            memory.releases = view.releases
+        elif not 0 <= memory.rule <= RANDOM_FIT:
+            memory.failed = {shape: why for shape, why in memory.failed.items() if why[0] == NO_CORES}
 
     def rule_now(self, view: View, memory: Queue) -> int:
         """The rule for this round: of the disaggregation-aware policy, by the loads of bandwidth and capacity."""
