@@ -12,7 +12,7 @@ from unrack.cluster.columns import (
     PACE, PARTS, POOL, READY_US, SERIAL, SHARE, SINCE_US, SINGLE, SIZE, SPLIT, Columns,
 )  # fmt: skip
 from unrack.cluster.holding import place_of
-from unrack.jit import compiled, inlined
+from unrack.jit import compiled, inlined, melted
 
 Ints = NDArray[np.int64]
 
@@ -34,7 +34,7 @@ PROBLEMS = {
 }
 
 
-@inlined
+@melted
 def speed_of(c: Columns, model: int, size: int, jobs: int) -> float:
     """Speed under a model on ``size`` devices shared by ``jobs``; 0: not admitted. Without a model: 1."""
     if model < 0:
@@ -44,7 +44,7 @@ def speed_of(c: Columns, model: int, size: int, jobs: int) -> float:
     return c.speeds[model, min(size, c.speeds.shape[1] - 1), jobs]
 
 
-@inlined
+@melted
 def slowed(c: Columns, device: int, node: int) -> float:
     """What remote use of a device, or of one of the devices of a group, multiplies a speed by."""
     d = device
@@ -71,7 +71,7 @@ def rate(c: Columns, job: int) -> float:
     return speed if speed < math.inf else 1.0
 
 
-@inlined
+@melted
 def left_at(c: Columns, job: int, now: int) -> float:
     """Work left of a running job at ``now``, µs at speed 1."""
     return max(0.0, c.progress[LEFT, job] - max(0, now - c.clock[SINCE_US, job]) * c.progress[PACE, job])

@@ -14,7 +14,7 @@ from unrack.cluster.columns import (
     FREE_COUNT, GROUP, JOBS, KIND_OF, MODEL, NODE, PACE, POOL, SINCE_US, SIZE, SPLIT, Columns,
 )  # fmt: skip
 from unrack.cluster.sharing import left_at, slowed, speed_of
-from unrack.jit import compiled, inlined
+from unrack.jit import compiled, melted
 from unrack.policy.pooling import (
     LATE, NO_CORES, NO_DEVICES, best_at_nodes, finish_on, first_free, grown, has_room, least_devices, new_group,
     new_parts, node_of, offers, others_choice, others_fit, use_group,
@@ -24,13 +24,13 @@ from unrack.units import NEVER_US
 Ints = NDArray[np.int64]
 
 
-@inlined
+@melted
 def worth(free: int, cores: int, big: int) -> int:
     """Cores that a job costs on a node: its own, or those of the large jobs that no longer fit beside it."""
     return max(cores, big * (free // big - (free - cores) // big))
 
 
-@inlined
+@melted
 def extra_us(c: Columns, asks: Ints, group: int, now: int, deadline_us: Ints) -> float:
     """Core x µs by which one more job slows the others on a group; infinite: one of them would miss its deadline by it."""
     model = c.group[MODEL, group]
@@ -49,7 +49,7 @@ def extra_us(c: Columns, asks: Ints, group: int, now: int, deadline_us: Ints) ->
     return total
 
 
-@inlined
+@melted
 def lives_until(c: Columns, group: int, now: int) -> float:
     """When the last job of a group ends as things are, µs."""
     last = float(now)
@@ -140,6 +140,7 @@ def cheapest_place(
             continue
         model = c.model[primary, job]
         most = min(grown(c, job, primary, pool, least), c.pool[FREE_COUNT, pool])
+        head, parts = first_free(c, pool), max(new_parts(c, job, primary, pool), 1)
         for node in range(nodes):
             if free[0, node] < cores or free[1, node] < mb:
                 continue
@@ -147,7 +148,7 @@ def cheapest_place(
                 found = NO_DEVICES
             if not c.reach[pool, node] or not others_fit(c, job, primary, node, at, anywhere, sizes):
                 continue
-            base = expected_us / slowed(c, first_free(c, pool), node)
+            base = expected_us / slowed(c, head, node)
             for size in range(least, most + 1):
                 speed = speed_of(c, model, size, 1)
                 if speed <= 0.0:
@@ -158,7 +159,6 @@ def cheapest_place(
                         found = LATE
                     earliest[0] = min(earliest[0], now + int(math.ceil(lasts)))
                     continue
-                parts = max(new_parts(c, job, primary, pool), 1)
                 cost = worth(free[0, node], cores, big) * lasts + weight * lasts * size / parts
                 if cost < best or (cost == best and free[0, node] < tight):
                     best, tight, chosen, group, pool_chosen, size_chosen = cost, free[0, node], node, -1, pool, size

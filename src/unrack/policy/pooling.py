@@ -16,7 +16,7 @@ from unrack.cluster.columns import (
     SHARE, SINCE_US, SIZE, SPLIT, Columns,
 )  # fmt: skip
 from unrack.cluster.sharing import left_at, slowed, speed_of
-from unrack.jit import compiled, inlined
+from unrack.jit import compiled, inlined, melted
 from unrack.units import NEVER_US
 
 Ints = NDArray[np.int64]
@@ -82,7 +82,7 @@ def new_parts(c: Columns, job: int, kind: int, pool: int) -> int:
     return parts
 
 
-@inlined
+@melted
 def has_room(c: Columns, job: int, kind: int, group: int, hard: bool) -> bool:
     """Whether a job could be the next on a group in use, cores and deadlines apart."""
     if c.device[KIND, group] != kind:
@@ -102,7 +102,7 @@ def has_room(c: Columns, job: int, kind: int, group: int, hard: bool) -> bool:
     return speed_of(c, model, c.group[SIZE, group], jobs) > 0.0
 
 
-@inlined
+@melted
 def finish_on(c: Columns, job: int, kind: int, group: int, node: int, expected_us: int, now: int) -> int:
     """When a job would end if it joined a group now, µs."""
     speed = speed_of(c, c.model[kind, job], c.group[SIZE, group], c.group[JOBS, group] + 1) * slowed(c, group, node)
@@ -125,7 +125,7 @@ def harms(c: Columns, group: int, but: int, now: int, deadline_us: Ints) -> bool
     return False
 
 
-@inlined
+@melted
 def node_of(c: Columns, job: int, group: int) -> int:
     """On which node a job holds its share of a group."""
     for h in range(c.job_group.shape[0]):
@@ -135,11 +135,13 @@ def node_of(c: Columns, job: int, group: int) -> int:
 
 
 @inlined
-def lives_us(c: Columns, group: int, now: int) -> int:
-    """How long a group will live if nobody joins: until its last job ends, µs."""
+def lives_us(c: Columns, group: int, but: int, now: int) -> int:
+    """How long a group will live if nobody joins: until its last job ends, µs; the tasks of ``but`` have not begun."""
     longest = 0
     for i in range(c.group[JOBS, group]):
         job = c.sharer[i, group]
+        if job == but:
+            continue
         ends = max(now, c.clock[SINCE_US, job]) + int(math.ceil(left_at(c, job, now) / c.progress[PACE, job]))
         longest = max(longest, ends - now)
     return longest
@@ -182,7 +184,7 @@ def offers(c: Columns, job: int, kind: int, hard: bool, grow: bool, sizes: Ints)
         sizes[pool] = size
 
 
-@inlined
+@melted
 def pool_at(c: Columns, node: int, sizes: Ints) -> int:
     """The first pool that the node reaches and that offers devices; -1: none."""
     for pool in range(c.pool.shape[1]):
@@ -243,7 +245,7 @@ def best_at_nodes(c: Columns, job: int, kind: int, hard: bool, tight: bool, at: 
     return -1
 
 
-@inlined
+@melted
 def simple_fits(c: Columns, node: int, at: Ints, anywhere: int, sizes: Ints) -> bool:
     """Whether the node has a device for the job: a group with room, or a free one."""
     return (
@@ -315,7 +317,7 @@ def simple(
     return best
 
 
-@inlined
+@melted
 def better_node(free: Ints, total: Ints, node: int, than: int, rule: int) -> bool:
     """Whether a node is to be preferred: the first, the emptiest (eq. 3), or the one with most cores left (eq. 5.1)."""
     if than < 0:
@@ -325,7 +327,7 @@ def better_node(free: Ints, total: Ints, node: int, than: int, rule: int) -> boo
     return rule == RESOURCE_AWARE and free[0, node] > free[0, than]
 
 
-@inlined
+@melted
 def others_fit(c: Columns, job: int, primary: int, node: int, at: Ints, anywhere: Ints, sizes: Ints) -> bool:
     """Whether the node has what the job asks of other kinds than the primary one."""
     for kind in range(c.needs.shape[0]):
@@ -396,7 +398,7 @@ def aware(
             continue
         one, two = 0.0, 0.0
         if rule == MAX_COMPOSITION:
-            one, two = float(ends - now - lives_us(c, d, now)), spare(c, job, primary, d)
+            one, two = float(ends - now - lives_us(c, d, job, now)), spare(c, job, primary, d)
         elif rule == MIN_FRAGMENTATION:
             one = alpha(c, job, primary, d, cores, free[0, node])
         if one < first or (one == first and two < second):

@@ -65,9 +65,10 @@ def tasks_of(reproduction: Reproduction, options: Options) -> list[Task]:
         raise InputError("reproduce", got, "1 or more of each")
     if options.arrivals not in ("poisson", "fixed"):
         raise InputError("--arrivals", repr(options.arrivals), "poisson or fixed")
-    models: list[str | Mapping[str, Any]] = list(reproduction.models)
+    models = list(reproduction.models)
     if options.frozen:
-        models = [{"model": model, "frozen": True} for model in reproduction.models]
+        tables = [{"model": model} if isinstance(model, str) else model for model in models]
+        models = [{**table, "frozen": True} for table in tables]
     extra: dict[str, Any] = {"jobs": options.jobs}
     if options.arrivals != "poisson":
         extra["arrivals"] = {"kind": options.arrivals}

@@ -174,7 +174,7 @@ class Reproduction:
     x_title: str
     group_title: str = "scenario"
     groups: Mapping[str, str] = field(default_factory=dict)
-    models: tuple[str, ...] = ("smufin",)
+    models: tuple[str | Mapping[str, Any], ...] = ("smufin",)
     printed: Mapping[Place, Mapping[str, float]] = field(default_factory=dict)
     counts: Counts = ""
     notes: tuple[str, ...] = ()

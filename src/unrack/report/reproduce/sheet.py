@@ -76,7 +76,7 @@ def _three_lines(found: Compared) -> Cell:
 
 
 def _by_point(measured: Measured) -> Sheet:
-    """A line a point; a column a row and quantity; then the bound of the point's first row."""
+    """A line a point; a column a row and quantity; then the bound on each cluster."""
     reproduction = measured.reproduction
     rows = {row.name: row for group in measured.groups for row in measured.rows(group)}
     columns = [(quantity, name) for quantity in reproduction.quantities for name in rows]
@@ -93,7 +93,10 @@ def _by_point(measured: Measured) -> Sheet:
                 cells.append(Cell((_bounds(measured, group, x),)))
             lines.append((Cell((group,)), *cells))
     plain = len(rows) == 1
-    heads = [quantity.label if plain else f"{named(rows[name])}\n{quantity.label}" for quantity, name in columns]
+    heads = [
+        quantity.label if plain else f"{named(rows[name]).replace(' · ', chr(10))}\n{quantity.label}"
+        for quantity, name in columns
+    ]
     return Sheet(
         f"{next(iter(rows))}: ours ± 95 %" if plain else "ours ± 95 %",
         (reproduction.group_title, reproduction.x_title, *heads, *([BOUND.label] if bounded else [])),
@@ -103,10 +106,14 @@ def _by_point(measured: Measured) -> Sheet:
 
 
 def _bounds(measured: Measured, group: str, x: X) -> str:
-    """The bounds of the rows of a point, each once, in order of rows."""
-    rows = (row for point in measured.reproduction.points if (point.group, point.x) == (group, x) for row in point.rows)
-    found = [number(measured.at((group, x, row.name), BOUND.label), 1) for row in rows]
-    return " / ".join(dict.fromkeys(found))
+    """The least bound of the rows on each cluster of a point, in order of rows."""
+    least: dict[str, float] = {}
+    for point in measured.reproduction.points:
+        for row in point.rows if (point.group, point.x) == (group, x) else ():
+            found = measured.at((group, x, row.name), BOUND.label)
+            if found is not None:
+                least[str(row.cluster)] = min(found.mean, least.get(str(row.cluster), found.mean))
+    return " / ".join(f"{bound:.1f}" for bound in least.values()) or "–"
 
 
 def _nodes(measured: Measured) -> Sheet:

@@ -1,0 +1,203 @@
+"""Clusters with pools, jobs that ask for devices, and models of how they share: by hand, and at random."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import polars as pl
+from hypothesis import strategies as st
+
+from unrack.cluster.spec import Cluster
+from unrack.core import Core
+from unrack.policy.table import POLICIES, parse_policy
+from unrack.sim.fault import Fault
+from unrack.sim.kernel import Kernel, Ties
+from unrack.sim.log import RunLog
+from unrack.slowdown.model import make_models
+from unrack.slowdown.pools import PoolSpeeds
+from unrack.workload.job import Intake, JobTable, Workload, job_table
+
+S = 1_000_000
+"""Microseconds in a second."""
+QUANTITIES = {
+    "nvme": ("bandwidth_mb_s", "capacity_mb"),
+    "gpu": ("bandwidth_mb_s", "memory_mb"),
+    "fpga": ("luts",),
+}
+PLACERS = [name for name in POLICIES if getattr(parse_policy(name), "devices", False)]
+"""The policies that place devices."""
+
+
+@dataclass(frozen=True)
+class D:
+    """A job that may ask for devices; times in seconds, ``due`` counted from 0, amounts per task by kind."""
+
+    submit: float
+    run: float
+    cores: int = 1
+    tasks: int = 1
+    app: str | None = None
+    due: float | None = None
+    request: float | None = None
+    priority: int = 0
+    nvme: Sequence[int] = ()
+    gpu: Sequence[int] = ()
+    fpga: Sequence[int] = ()
+
+
+def table(jobs: Sequence[D]) -> JobTable:
+    """The jobs as a table, with ids 1, 2, 3 … in the order given."""
+
+    def times(values: Sequence[float]) -> np.ndarray:
+        return np.array([round(value * S) for value in values], np.int64)
+
+    devices = {}
+    for kind, names in QUANTITIES.items():
+        for q, name in enumerate(names):
+            amounts = [(*getattr(job, kind), *[0] * len(names))[q] for job in jobs]
+            if any(amounts):
+                devices[kind, name] = np.array(amounts, np.int64)
+    return job_table(
+        submit_us=times([j.submit for j in jobs]),
+        work_us=times([j.run for j in jobs]),
+        request_us=times([j.run if j.request is None else j.request for j in jobs]),
+        tasks=np.array([j.tasks for j in jobs], np.int64),
+        cores=np.array([j.cores for j in jobs], np.int64),
+        priority=np.array([j.priority for j in jobs], np.int64),
+        deadline_us=np.array([-1 if j.due is None else round(j.due * S) for j in jobs], np.int64),
+        app=pl.Series([j.app for j in jobs], dtype=pl.String),
+        devices=devices,
+    )
+
+
+def workload(*jobs: D) -> Workload:
+    """Jobs as a workload."""
+    return Workload("devices", table(jobs), Intake("devices", "test", len(jobs), len(jobs)))
+
+
+def pool(kind: str, count: int, *amounts: int, **keys: Any) -> dict[str, Any]:
+    """A ``[[pools]]`` table, with the amounts of the kind's quantities in order."""
+    return {"kind": kind, "count": count, "quantities": dict(zip(QUANTITIES[kind], amounts, strict=True)), **keys}
+
+
+def cluster(cores: Sequence[int], *pools: Mapping[str, Any]) -> Cluster:
+    """Nodes with so many cores each, and pools; pools without a name go by their number."""
+    named = [{"name": f"{table['kind']}{i}", **table} for i, table in enumerate(pools)]
+    return Cluster.from_dict({"nodes": [{"count": 1, "cores": c, "name": f"n{i}"} for i, c in enumerate(cores)], "pools": named})
+
+
+class World(NamedTuple):
+    """A whole run's input."""
+
+    cluster: Cluster
+    jobs: tuple[D, ...]
+    models: tuple[Mapping[str, Any], ...] = ()
+    faults: tuple[Fault, ...] = ()
+
+
+class Played(NamedTuple):
+    """A finished run and the core it left behind."""
+
+    log: RunLog
+    core: Core
+
+
+def play(world: World, policy: Any, ties: str = "together", seed: int = 0) -> Played:
+    """Run a world; as ``simulate`` does, but the core can be looked at afterwards."""
+    chosen = parse_policy(policy) if isinstance(policy, str) else policy
+    if hasattr(chosen, "seeded"):
+        chosen = chosen.seeded(seed)
+    core = Core(world.cluster, table(world.jobs), chosen, make_models(world.models))
+    log = Kernel(core, Ties(ties), world.faults, PoolSpeeds() if core.paced else None).run()
+    return Played(log, core)
+
+
+# --- at random --------------------------------------------------------------------------------------------------------
+
+AMOUNTS = {"nvme": ((2000, 600), (1000, 900)), "gpu": ((4000, 16), (2000, 16)), "fpga": ((100,), (60,))}
+ASKS = {
+    "nvme": ((1800, 43), (160, 600), (900, 300), (0, 700), (2500, 10), (100, 0)),
+    "gpu": ((1000, 2), (1000, 8), (4000, 1), (0, 5), (5000, 1)),
+    "fpga": ((30,), (100,), (61,), (150,)),
+}
+TABLES: tuple[Mapping[str, Any], ...] = (
+    {"model": "a", "apps": ["a", "ag"], "times_s": [[8.0, 9.0, 14.0], [7.0, 7.0, 8.0], [7.0, 6.5, 7.5]], "base_s": 8.5},
+    {"model": "b", "linear": True, "most_devices": 2, "most_sharers": 2},
+    {"model": "g", "apps": ["g", "ag"], "kind": "gpu", "times_s": [[3.0, 4.0, 6.0, 16.0]]},
+    {"model": "n", "times_s": [[None, 5.0], [5.0, 5.0]], "base_s": 5.0, "governs": []},
+    {"model": "f", "kind": "fpga", "times_s": [[5.0, 7.0], [None, None], [4.0, 5.0]], "governs": ["luts"]},
+)
+APPS = (None, "a", "a", "b", "g", "ag", "n", "f")
+
+
+@st.composite
+def pools(draw: st.DrawFn, nodes: int) -> dict[str, Any]:
+    """Any pool on so many nodes."""
+    kind = draw(st.sampled_from(["nvme", "nvme", "gpu", "gpu", "fpga"]))
+    some = st.lists(st.integers(0, nodes - 1), min_size=1, max_size=nodes, unique=True).map(lambda n: [str(i) for i in sorted(n)])
+    multi = draw(st.integers(0, 2)) == 0
+    split = draw(st.sampled_from([1, 2, 4])) if multi or draw(st.integers(0, 3)) == 0 else 1
+    keys: dict[str, Any] = {"attach": "multi" if multi else "single", "split": split}
+    if not multi and split == 1 and draw(st.booleans()):
+        keys["compose"] = draw(st.integers(1, 3))
+    if draw(st.booleans()):
+        keys["share"] = draw(st.integers(1, 3))
+    if draw(st.integers(0, 2)) == 0:
+        keys["reach"] = draw(some)
+    if draw(st.integers(0, 2)) == 0:
+        keys["home"] = draw(some)
+    if draw(st.booleans()):
+        keys["overhead"] = draw(st.sampled_from([0.0, 0.05, 0.5]))
+        keys["detach_latency"] = draw(st.sampled_from([0, 2, 7]))
+        # who made a group of multi-attached devices cannot be told from the log, so neither whether it was at home
+        keys["attach_latency"] = 0 if multi and ("home" in keys or len(keys.get("reach", "ab")) == 1) else draw(st.sampled_from([0, 1, 3]))
+    return pool(kind, draw(st.integers(1, 4)), *draw(st.sampled_from(AMOUNTS[kind])), **keys)
+
+
+@st.composite
+def device_jobs(draw: st.DrawFn, most: int = 10, gangs: bool = True) -> tuple[D, ...]:
+    """Jobs that crowd, with many equal times and demands."""
+    jobs = []
+    submit = 0
+    for _ in range(draw(st.integers(2, most))):
+        submit += draw(st.sampled_from([0, 0, 0, 1, 2, 5]))
+        run = draw(st.sampled_from([0, 1, 3, 3, 5, 8]))
+        what = draw(st.sampled_from([(), ("nvme",), ("nvme",), ("nvme",), ("gpu",), ("gpu",), ("fpga",), ("nvme", "gpu"), ("nvme", "gpu", "fpga")]))
+        asks = {kind: draw(st.sampled_from(ASKS[kind])) for kind in what}
+        stretch = draw(st.sampled_from([None, 0.5, 1.0, 1.2, 2.0, 4.0]))
+        jobs.append(
+            D(
+                submit,
+                run,
+                cores=draw(st.sampled_from([1, 1, 2, 3])),
+                tasks=draw(st.sampled_from([1, 1, 1, 1, 2, 3])) if gangs else 1,
+                app=draw(st.sampled_from(APPS)),
+                due=None if stretch is None else submit + stretch * run,
+                request=draw(st.sampled_from([None, None, 2 * run, run + 3])),
+                priority=draw(st.integers(0, 1)),
+                **asks,
+            )
+        )
+    if all(job.due is None for job in jobs):  # some policies ask for a workload with deadlines
+        jobs[0] = replace(jobs[0], due=20)
+    return tuple(jobs)
+
+
+@st.composite
+def worlds(draw: st.DrawFn, gangs: bool = True, faulty: bool = True) -> World:
+    """A small data centre under pressure, with models, and sometimes nodes that fail."""
+    nodes = draw(st.integers(1, 3))
+    cores = [draw(st.integers(1, 7)) for _ in range(nodes)]
+    tables = draw(st.lists(pools(nodes), min_size=1, max_size=4))
+    jobs = draw(device_jobs(gangs=gangs))
+    frozen = draw(st.sampled_from([0, 0, 0b11111, 0b00101, 0b00001]))
+    models = [{**model, "frozen": bool(frozen >> i & 1)} for i, model in enumerate(TABLES)]
+    faults = []
+    if faulty and draw(st.integers(0, 2)) == 0:
+        for _ in range(draw(st.integers(1, 3))):
+            node, at, repair = draw(st.integers(0, nodes - 1)), draw(st.integers(0, 15)), draw(st.integers(1, 6))
+            faults.append(Fault(f"node{node}", at * S, repair * S))
+    return World(cluster(cores, *tables), jobs, tuple(models), tuple(faults))

@@ -1,0 +1,36 @@
+"""Batched, compiled passes start the same jobs in the same places as going through the queue one by one in Python."""
+
+from __future__ import annotations
+
+import pytest
+from device_worlds import World, play, worlds
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from naive import Naive
+
+ORDERS = ["edf", "edf", "fcfs", "sjf", "priority-edf"]
+
+
+def same(world: World, rule: str, order: str, models: bool = True) -> None:
+    words = f"order={order}" if rule not in ("first-fit", "best-fit") else f"order={order}, models={'on' if models else 'off'}"
+    ours = play(world, f"{rule}({words})").log
+    theirs = play(world, Naive(rule, order, world.models, models)).log
+    for name in ("attempt_job", "attempt_start_us", "attempt_end_us", "share_group", "state"):
+        assert getattr(ours, name).tolist() == getattr(theirs, name).tolist(), name
+    assert ours.rows.tolist() == theirs.rows.tolist()
+    assert ours.shares == theirs.shares
+    assert ours.rules == theirs.rules
+
+
+@pytest.mark.parametrize("rule", ["max-composition", "min-fragmentation", "disaggregation-aware", "resource-aware"])
+@settings(max_examples=60)
+@given(world=worlds(), order=st.sampled_from(ORDERS))
+def test_the_aware_rules_decide_as_their_plain_twins(rule: str, world: World, order: str) -> None:
+    same(world, rule, order)
+
+
+@pytest.mark.parametrize("rule", ["first-fit", "best-fit"])
+@settings(max_examples=60)
+@given(world=worlds(), order=st.sampled_from(ORDERS), models=st.booleans())
+def test_the_simple_fits_decide_as_their_plain_twins(rule: str, world: World, order: str, models: bool) -> None:
+    same(world, rule, order, models)
