@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from unrack.cluster.lease import Lease
 from unrack.cluster.spec import Cluster
 from unrack.cluster.state import ClusterState
+from unrack.cluster.device_view import DeviceView
 from unrack.units import NEVER_US
 from unrack.workload.job import CORES, ESTIMATE, MEMORY, Job, JobTable
 
@@ -35,6 +36,8 @@ class View:
         Per job: tasks, cores per task, MB per task, and the expected run time in µs.
     free, total : int64[2, nodes]
         Cores and MB, free and installed. Offline nodes have nothing free.
+    devices
+        A :class:`unrack.cluster.device_view.DeviceView` of the pooled devices; ``None`` on a cluster without pools.
     """
 
     def __init__(self, state: ClusterState, jobs: JobTable, asks: Ints) -> None:
@@ -56,6 +59,7 @@ class View:
         self._running = _locked(state.running)
         self._pool_of: Ints = state.pool
         self._pool = _locked(state.pool)
+        self.devices = None if state.devices is None else DeviceView(state.devices)
 
     # --- the cluster --------------------------------------------------------------------------------------------
 

@@ -48,10 +48,10 @@ def _default(key: str, default: str, fixed: Any) -> str:
 
 def metrics(as_json: Json = False) -> None:
     """List the metrics with their units."""
-    from unrack.metric.table import METRICS
+    from unrack.metric.table import KIND_METRICS, METRICS
 
     entries = {}
-    for name, metric in METRICS.items():
+    for name, metric in {**METRICS, **KIND_METRICS}.items():
         unit = f" [{metric.unit}]" if metric.unit else ""
         entry: dict[str, Any] = {"summary": f"{metric.summary}{unit}"}
         if as_json:
@@ -72,6 +72,13 @@ def scenarios(as_json: Json = False) -> None:
     from unrack.workload.scenarios import SCENARIOS
 
     _show({name: {"summary": entry.summary} for name, entry in SCENARIOS.items()}, as_json)
+
+
+def models(as_json: Json = False) -> None:
+    """List the published performance models: models = ["NAME"] in a study."""
+    from unrack.slowdown.model import PUBLISHED
+
+    _show({name: {"summary": entry.summary} for name, entry in PUBLISHED.items()}, as_json)
 
 
 def traces(as_json: Json = False) -> None:

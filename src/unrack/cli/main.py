@@ -49,6 +49,7 @@ app.command("policies")(listing.policies)
 app.command("metrics")(listing.metrics)
 app.command("presets")(listing.presets)
 app.command("scenarios")(listing.scenarios)
+app.command("models")(listing.models)
 app.command("traces")(listing.traces)
 
 

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from unrack.study.grid import Study
     from unrack.study.runner import Progress
 
+OF_DEADLINES = {"missed_deadlines": "missed deadlines", "bound_missed_deadlines": "bound"}
+"""Shown first where jobs have deadlines: the share of jobs."""
 SHOWN = {
     "wait_s_mean": "mean wait, s",
     "wait_s_p95": "p95 wait, s",
@@ -126,12 +128,14 @@ def _table(study: Study, rows: list[dict[str, Any]]) -> None:
     width = console.width if console.is_terminal else 160  # a pipe has no width: take what the table needs
     names = {head: head.rpartition(".")[2] for head in heads}
     taken = sum(3 + max(len(names[head]), *(len(str(row[head])) for row in rows)) for head in heads)
-    shown = list(SHOWN)[: max(2, (width - taken - 1) // 12)]
+    late = {name: words for name, words in OF_DEADLINES.items() if any(row.get(name) is not None for row in rows)}
+    titles = {**late, **SHOWN}
+    shown = list(titles)[: max(2, (width - taken - 1) // 12)]
     table = Table(title=escape(study.question or study.name), title_justify="left")
     for head in heads:
         table.add_column(escape(names[head]), overflow="fold")
     for name in shown:
-        table.add_column(SHOWN[name], justify="right", min_width=8)
+        table.add_column(titles[name], justify="right", min_width=8)
     groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for row in rows:
         key = tuple(str(row[part]) for part in ("cluster", "workload", *swept))

@@ -38,6 +38,21 @@ class Completed:
         return Estimates(getattr(self.inner, "estimates", Estimates.REQUESTED))
 
     @property
+    def devices(self) -> bool:
+        """Whether it says that it places devices."""
+        return bool(getattr(self.inner, "devices", False))
+
+    @property
+    def models(self) -> bool:
+        """Whether performance models count; they do."""
+        return bool(getattr(self.inner, "models", True))
+
+    @property
+    def stepwise(self) -> bool:
+        """Whether it says that it wants to be asked again after each decision."""
+        return bool(getattr(self.inner, "stepwise", False))
+
+    @property
     def nodes(self) -> str:
         """Whole or shared nodes, for reasons given to people."""
         return str(getattr(self.inner, "nodes", "shared"))

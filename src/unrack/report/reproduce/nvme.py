@@ -80,9 +80,23 @@ def _table(number: str, group: str, values: str, claims: tuple[Claim, ...]) -> R
     )
 
 
-def _own_wins(group: str) -> Claim:
-    sentence = "Our own policy misses fewer deadlines than the disaggregation-aware one at 0.8 and 0.9, pooled"
-    return Claim(sentence, "this project", exceeds("% missed", AWARE.name, OWN.name, [group], [0.8, 0.9]))
+def _own_wins(group: str) -> tuple[Claim, Claim]:
+    fixed, own = attached(AWARE).name, attached(OWN).name
+    return (
+        Claim(
+            "Our own policy misses fewer deadlines than the disaggregation-aware one at 0.8 and 0.9, pooled",
+            "this project",
+            exceeds("% missed", AWARE.name, OWN.name, [group], [0.8, 0.9]),
+        ),
+        Claim(
+            "Elsewhere it misses no more: pooled at 0.5 to 0.7, and attached at every load",
+            "this project",
+            together(
+                exceeds("% missed", AWARE.name, OWN.name, [group], [0.5, 0.6, 0.7], by=0),
+                exceeds("% missed", fixed, own, [group], LOADS, by=0),
+            ),
+        ),
+    )
 
 
 def _attached_is_worse(group: str, loads: Sequence[float], source: str = "§4.4.3, Fig. 4.4") -> Claim:
@@ -146,7 +160,7 @@ S1_CLAIMS = (
         "Table 4.3",
         exceeds("% NVMe", "First Fit", "Disagg-Aware", ["S1"], [0.5, 0.6, 0.7, 0.8]),
     ),
-    _own_wins("S1"),
+    *_own_wins("S1"),
 )
 S2_CLAIMS = (
     Claim(
@@ -170,7 +184,7 @@ S2_CLAIMS = (
         lies("sharing", "Disagg-Aware", ["S2"], LOADS, 0.95, 1.05),
     ),
     _attached_is_worse("S2", [0.7, 0.8, 0.9]),
-    _own_wins("S2"),
+    *_own_wins("S2"),
 )
 S3_CLAIMS = (
     Claim(
@@ -194,7 +208,7 @@ S3_CLAIMS = (
         exceeds("% NVMe", "Disagg-Aware", "First Fit", ["S3"], LOADS),
     ),
     _attached_is_worse("S3", [0.7, 0.8, 0.9]),
-    _own_wins("S3"),
+    *_own_wins("S3"),
 )
 
 REPRODUCTIONS = (
