@@ -197,7 +197,9 @@ class Core:
     def begins_us(self, job: int, now: int) -> int:
         """When a job that has just started begins to work: later than ``now`` while its devices are being attached."""
         devices = self.state.devices
-        return now if devices is None or not devices.asking[job] else max(now, int(devices.columns.clock[SINCE_US, job]))
+        if devices is None or not devices.asking[job]:
+            return now
+        return max(now, int(devices.columns.clock[SINCE_US, job]))
 
     def groups(self, lease: Lease) -> tuple[int, ...]:
         """The number, its own in the run, of the composition or split device behind each share of a running lease."""
@@ -211,7 +213,9 @@ class Core:
         if self._unmet[job] >= 0:
             kind, name = list(self.jobs.devices)[int(self._unmet[job])]
             asked = int(self.jobs.devices[kind, name][job])
-            there = kind in cluster.devices.kinds and name in cluster.devices.quantities[cluster.devices.kinds.index(kind)]
+            there = (
+                kind in cluster.devices.kinds and name in cluster.devices.quantities[cluster.devices.kinds.index(kind)]
+            )
             most = cluster.devices.installed(kind, name) if there else 0
             return Reason(Code.TOO_BIG, f"{kind}.{name} on devices that one node can attach", asked, most)
         tasks, cores, mb = (int(self.jobs.asks[row, job]) for row in (TASKS, CORES, MEMORY))

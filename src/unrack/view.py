@@ -6,10 +6,10 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from unrack.cluster.device_view import DeviceView
 from unrack.cluster.lease import Lease
 from unrack.cluster.spec import Cluster
 from unrack.cluster.state import ClusterState
-from unrack.cluster.device_view import DeviceView
 from unrack.units import NEVER_US
 from unrack.workload.job import CORES, ESTIMATE, MEMORY, Job, JobTable
 

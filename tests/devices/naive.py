@@ -383,7 +383,8 @@ def aware(world: Now, job: int, rule: str) -> Place | None:
     nodes = [node for node in nodes if others(world, job, primary, node) is not None]
     one = world.view.job(job)
     expected = int(world.view.estimate_us[job])
-    candidates = []
+    candidates: list[tuple[tuple[float, ...], int, int]] = []
+    own: list[tuple[int, int]] = []
     for leader, group in sorted(world.groups.items()):
         reached = [n for n in nodes if group.node in (None, n) and world.reaches(n, int(world.devices.pool[leader]))]
         if not reached or not roomy(world, job, primary, leader, False):
@@ -394,6 +395,8 @@ def aware(world: Now, job: int, rule: str) -> Place | None:
         pace = world.speed(group.model, len(group.devices), len(group.jobs) + 1) * world.slowed(group.devices, node)
         ends = max(world.now, group.ready) + ceil(expected / pace)
         if one.deadline_us is not None and ends > one.deadline_us:
+            if all(other == job for other, _ in group.jobs):
+                own.append((leader, node))
             continue
         fitness: tuple[float, ...] = ()
         if rule == "max-composition":
@@ -418,4 +421,8 @@ def aware(world: Now, job: int, rule: str) -> Place | None:
         choice = new[node]
         assert choice is not None
         return node, {primary: choice, **(others(world, job, primary, node) or {})}
+    if own:  # tasks of a late gang share with each other where nothing else is to be had
+        leader, node = own[0]
+        group = world.groups[leader]
+        return node, {primary: Choice(group.devices, group.parts), **(others(world, job, primary, node) or {})}
     return None

@@ -118,9 +118,7 @@ class Plain:
             if not 0 <= share.parts <= SPLIT[p] or (share.parts == 0 and SPLIT[p] > 1):
                 return False
             group = Group(devices, share.node, share.parts, model)
-        elif group.devices != devices or group.parts != share.parts or group.model != model:
-            return False
-        elif SINGLE[p] and group.node != share.node:
+        elif group.devices != devices or group.parts != share.parts or group.model != model or (SINGLE[p] and group.node != share.node):
             return False
         count = len(group.jobs) + 1
         if count > SHARE[p] or (group.parts and count > group.parts):

@@ -53,10 +53,17 @@ def _lines(story: Story, policy: str, most: int | None) -> list[str]:
 
     memory = f", {demand.memory_mb:,} MB" if demand.memory_mb else ""
     who = "".join([f" of user {job.user}" if job.user else "", f" ({job.app})" if job.app else ""])
+    devices = "".join(
+        f", {kind} {', '.join(f'{name} {amount:,}' for name, amount in amounts.items())}"
+        for kind, amounts in demand.devices.items()
+        if any(amounts.values())
+    )
+    due = [] if job.deadline_us is None else [f"  due         {clock(job.deadline_us)} ({after(job.deadline_us)})"]
     lines = [
         f"job {job.id}{who} under {policy}",
-        f"  asks for    {demand.tasks} task(s) of {demand.cores} core(s){memory}, "
+        f"  asks for    {demand.tasks} task(s) of {demand.cores} core(s){memory}{devices}, "
         f"for {seconds_text(job.request_us / SECOND_US)}",
+        *due,
         f"  submitted   {clock(job.submit_us)}, {story.ahead} job(s) ahead; {story.free_cores} cores left free then",
     ]
     if story.reason is not None and not story.attempts:
@@ -90,6 +97,19 @@ def _lines(story: Story, policy: str, most: int | None) -> list[str]:
     for attempt in story.attempts:
         nodes = ", ".join(f"{first}" if first == last else f"{first}-{last}" for first, last in attempt.nodes)
         lines.append(f"  started     {clock(attempt.start_us)} ({after(attempt.start_us)}) on node(s) {nodes}")
+        lines += [f"  with        {held}" for held in attempt.devices]
         ran = seconds_text((attempt.end_us - attempt.start_us) / SECOND_US)
-        lines.append(f"  ended       {clock(attempt.end_us)} after {ran}: {attempt.outcome}")
+        verdict = _verdict(story, attempt.end_us, attempt.outcome)
+        lines.append(f"  ended       {clock(attempt.end_us)} after {ran}: {attempt.outcome}{verdict}")
     return lines
+
+
+def _verdict(story: Story, end_us: int, outcome: str) -> str:
+    """Whether the deadline was met, where there is one."""
+    from unrack.units import SECOND_US, seconds_text
+
+    deadline = story.job.deadline_us
+    if deadline is None or outcome != "finished":
+        return ""
+    late = seconds_text((end_us - deadline) / SECOND_US)
+    return ", in time" if end_us <= deadline else f", {late} late"

@@ -163,9 +163,9 @@ def make_columns(devices: Devices, wants: Ints, pace: Pace) -> Columns:
         job_group=np.full((max(len(devices.kinds), 1), jobs), -1, np.int64),
         job_node=np.full((max(len(devices.kinds), 1), jobs), -1, np.int64),
         job_speed=np.ones((max(len(devices.kinds), 1), jobs), np.float64),
-        unit=np.array([[_unit(names, q) for names in devices.quantities] for q in range(quantities)], np.float64).reshape(
-            quantities, len(devices.kinds)
-        ),
+        unit=np.array(
+            [[_unit(names, q) for names in devices.quantities] for q in range(quantities)], np.float64
+        ).reshape(quantities, len(devices.kinds)),
         composable=np.array([p.compose > 1 for p in pools], np.bool_),
         asked=np.zeros((len(devices.kinds), quantities), np.int64),
         counter=np.zeros(1, np.int64),

@@ -9,7 +9,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrack.cluster.columns import (
-    FREE, FREE_COUNT, GROUP, HOME, JOBS, KIND, LEAVING, LEAVING_OFFLINE, OFFLINE, POOL, Columns, Pace, make_columns,
+    FREE,
+    FREE_COUNT,
+    GROUP,
+    HOME,
+    JOBS,
+    KIND,
+    LEAVING,
+    LEAVING_OFFLINE,
+    OFFLINE,
+    POOL,
+    Columns,
+    Pace,
+    make_columns,
 )  # fmt: skip
 from unrack.cluster.lease import FIRST, NODES, TASKS, Lease, Share
 from unrack.cluster.pool import Devices

@@ -9,7 +9,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrack.cluster.columns import (
-    FREE, GROUP, HOME, JOBS, KIND, LEFT, MODEL, NEXT, NODE, PACE, PARTS, POOL, READY_US, SINCE_US, SIZE, Columns,
+    FREE,
+    GROUP,
+    HOME,
+    JOBS,
+    KIND,
+    LEFT,
+    MODEL,
+    NEXT,
+    NODE,
+    PACE,
+    PARTS,
+    POOL,
+    READY_US,
+    SINCE_US,
+    SIZE,
+    Columns,
 )  # fmt: skip
 from unrack.cluster.device_state import DeviceState
 from unrack.cluster.lease import Lease, Share
@@ -106,12 +121,14 @@ class DeviceView:
         return Share(node, tuple(sorted(devices)), tuple(wants.tolist()), parts)
 
     def speed(self, job: int, kind: str, devices: int, sharers: int) -> float:
-        """The speed of a job on so many devices shared by so many jobs, by its model; 1 without one; 0: not admitted."""
+        """The speed of a job on so many devices shared by so many, by its model; 1 without one; 0: not admitted."""
         c = self._columns
         model = int(c.model[self.installed.kinds.index(kind), job])
         if model < 0:
             return 1.0
-        return float(c.speeds[model, min(devices, c.speeds.shape[1] - 1), sharers]) if sharers < c.speeds.shape[2] else 0.0
+        return (
+            float(c.speeds[model, min(devices, c.speeds.shape[1] - 1), sharers]) if sharers < c.speeds.shape[2] else 0.0
+        )
 
     def end_us(self, job: int) -> int:
         """When a running job is expected to end if nobody joins or leaves."""

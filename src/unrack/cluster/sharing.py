@@ -8,8 +8,32 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrack.cluster.columns import (
-    ATTACH_US, COMPOSE, DETACH_US, END_US, FREE, FREE_COUNT, GROUP, HOME, JOBS, KIND, LEAVING, LEFT, MODEL, NEXT, NODE,
-    PACE, PARTS, POOL, READY_US, SERIAL, SHARE, SINCE_US, SINGLE, SIZE, SPLIT, Columns,
+    ATTACH_US,
+    COMPOSE,
+    DETACH_US,
+    END_US,
+    FREE,
+    FREE_COUNT,
+    GROUP,
+    HOME,
+    JOBS,
+    KIND,
+    LEAVING,
+    LEFT,
+    MODEL,
+    NEXT,
+    NODE,
+    PACE,
+    PARTS,
+    POOL,
+    READY_US,
+    SERIAL,
+    SHARE,
+    SINCE_US,
+    SINGLE,
+    SIZE,
+    SPLIT,
+    Columns,
 )  # fmt: skip
 from unrack.cluster.holding import place_of
 from unrack.jit import compiled, inlined, melted
@@ -273,7 +297,7 @@ def follow(c: Columns, group: int, but: int, now: int, running: Ints, count: int
 def rebook(running: Ints, count: int, job: int, before: int, after: int) -> None:
     """Move a running job to its place for another booked end."""
     at = place_of(running, count, before, job)
-    while at > 0 and after < running[0, at - 1] or (
+    while (at > 0 and after < running[0, at - 1]) or (
         at > 0 and after == running[0, at - 1] and job < running[1, at - 1]
     ):
         running[0, at], running[1, at] = running[0, at - 1], running[1, at - 1]

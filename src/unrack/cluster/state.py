@@ -303,7 +303,8 @@ class ClusterState:
             rows = self.pool[at : at + count]
             extra = self.extra.get(job)
             if ((rows[:, 0] <= node) & (node < rows[:, 0] + rows[:, 1])).any() or (
-                extra is not None and (any(loan.lender == node for loan in extra.borrowed) or self._at_home(extra, node))
+                extra is not None
+                and (any(loan.lender == node for loan in extra.borrowed) or self._at_home(extra, node))
             ):
                 found.append(job)
         return sorted(found)

@@ -84,7 +84,7 @@ def _all() -> dict[str, Metric]:
                 "count / jobs submitted in the window",
             ),
             Metric(
-                "missed_deadlines_high", "", "low", "share of the jobs that are of high priority and miss their deadline",
+                "missed_deadlines_high", "", "low", "jobs of high priority that miss their deadline, as a share of all",
                 "count with priority > 0 / jobs submitted in the window",
             ),
             Metric(
@@ -103,9 +103,9 @@ METRICS: dict[str, Metric] = _all()
 KIND_METRICS: dict[str, Metric] = {
     metric.name: metric
     for metric in [
-        Metric("used_KIND", "", "", "share of the devices of the kind in use", "∫ devices in use dt / (devices x window)"),
+        Metric("used_KIND", "", "", "share of the devices in use", "∫ devices in use dt / (devices x window)"),
         Metric(
-            "asked_KIND_QUANTITY", "", "high", "what running jobs asked of what is installed; above 1 where it is shared",
+            "asked_KIND_QUANTITY", "", "high", "asked by running jobs over installed; above 1 where it is shared",
             "∫ amount asked by running jobs dt / (installed x window)",
         ),
         Metric(
@@ -117,11 +117,11 @@ KIND_METRICS: dict[str, Metric] = {
             "mean over the window of shares held / compositions in use, 0 while none is",
         ),
         Metric(
-            "stranded_KIND", "", "low", "share of the devices that are free, but no node in reach has enough free cores",
+            "stranded_KIND", "", "low", "share of the devices that are free, with no free cores in reach",
             "∫ stranded devices dt / (devices x window); enough = fewest cores of a job that asks for the kind",
         ),
         Metric(
-            "fragmentation_KIND_QUANTITY", "", "low", "what nobody asked for of the devices in use; below 0 where shared",
+            "fragmentation_KIND_QUANTITY", "", "low", "unasked part of the devices in use; below 0 where shared",
             "1 - ∫ amount asked by running jobs dt / ∫ installed on devices in use dt",
         ),
     ]

@@ -89,9 +89,9 @@ class Policy(Protocol[Memory]):
         Which run times it is told to expect.
 
     Three more are read where they are there: ``stepwise`` (default False), whether it is asked again in the same round
-    after what it decided was done, until it decides nothing; ``devices`` (default False), whether it places pooled devices, without which
-    jobs that ask for devices are refused; and ``models`` (default True), False of a baseline for which performance
-    models do not count: its jobs run their base time, and every amount asked is a hard limit.
+    after what it decided was done, until it decides nothing; ``devices`` (default False), whether it places pooled
+    devices, without which jobs that ask for devices are refused; and ``models`` (default True), False of a baseline for
+    which performance models do not count: its jobs run their base time, and every amount asked is a hard limit.
     """
 
     @property

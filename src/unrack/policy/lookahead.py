@@ -3,9 +3,9 @@
 unrack's own policy; it needs deadlines to be of use. It differs from the papers' disaggregation-aware policy in three
 things.
 
-*Who is next.* Of every job it knows the latest time at which it can start and still meet its deadline, at the best speed
-that the models allow on free devices. Jobs that can still be on time come first, the most urgent leading; jobs that are
-late already, and cannot be helped, come last. Under earliest deadline first, jobs that are late keep their place at the
+*Who is next.* Of every job it knows the latest time at which it can start and still meet its deadline, at the best
+speed that the models allow on free devices. Jobs that can still be on time come first, the most urgent leading; jobs
+that are late already, and cannot be helped, come last. Under earliest deadline first, jobs that are late keep their place at the
 head, take the devices, and make the next ones late.
 
 *Where it goes.* All compositions in use and all new ones of every useful size compete by one cost, in core-time::
@@ -13,9 +13,9 @@ head, take the devices, and make the next ones late.
     cost = C x T  +  sum over those slowed down of cores x delay  +  w x D
 
 T is the predicted run time. C is what the job takes of its node: its cores, or the cores of the large jobs that no
-longer fit beside it, if that is more (large: the largest size that at least a tenth of the jobs so far ask). D is device
-x time: the devices of a new composition for T, or of one in use for as long as it lives longer. w, the cores that a
-device is worth, is ``weight`` x installed cores / installed devices. Ties go to the fullest node, then to the lowest
+longer fit beside it, if that is more (large: the largest size that at least a tenth of the jobs so far ask). D is
+device x time: the devices of a new composition for T, or of one in use for as long as it lives longer. w, the cores
+that a device is worth, is ``weight`` x installed cores / installed devices. Ties go to the fullest node, then to the lowest
 number. A place on which somebody would newly miss a deadline is not taken.
 
 *Who is protected.* A composition is closed by a job that would miss its deadline only if it would not miss it anyway.
@@ -160,7 +160,7 @@ class Lookahead(Pooled):
 
 
 def alike(queue: Queue, view: View, shapes: int) -> list[bool]:
-    """Per shape: whether all its jobs are expected to run equally long, so that the more urgent has the earlier deadline."""
+    """Per shape: whether all its jobs are expected to run equally long, so that urgency is the order of deadlines."""
     least, most = np.full(shapes, NEVER_US), np.zeros(shapes, np.int64)
     np.minimum.at(least, queue.shape, view.asks[ESTIMATE])
     np.maximum.at(most, queue.shape, view.asks[ESTIMATE])

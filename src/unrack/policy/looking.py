@@ -11,13 +11,38 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrack.cluster.columns import (
-    FREE_COUNT, GROUP, JOBS, KIND_OF, MODEL, NODE, PACE, POOL, SINCE_US, SIZE, SPLIT, Columns,
+    FREE_COUNT,
+    GROUP,
+    JOBS,
+    KIND_OF,
+    MODEL,
+    NODE,
+    PACE,
+    POOL,
+    SINCE_US,
+    SIZE,
+    SPLIT,
+    Columns,
 )  # fmt: skip
 from unrack.cluster.sharing import left_at, slowed, speed_of
 from unrack.jit import compiled, melted
 from unrack.policy.pooling import (
-    LATE, NO_CORES, NO_DEVICES, best_at_nodes, finish_on, first_free, grown, has_room, least_devices, new_group,
-    new_parts, node_of, offers, others_choice, others_fit, use_group,
+    LATE,
+    NO_CORES,
+    NO_DEVICES,
+    best_at_nodes,
+    finish_on,
+    first_free,
+    grown,
+    has_room,
+    least_devices,
+    new_group,
+    new_parts,
+    node_of,
+    offers,
+    others_choice,
+    others_fit,
+    use_group,
 )  # fmt: skip
 from unrack.units import NEVER_US
 
@@ -31,8 +56,8 @@ def worth(free: int, cores: int, big: int) -> int:
 
 
 @melted
-def extra_us(c: Columns, asks: Ints, group: int, now: int, deadline_us: Ints) -> float:
-    """Core x µs by which one more job slows the others on a group; infinite: one of them would miss its deadline by it."""
+def extra_us(c: Columns, asks: Ints, group: int, but: int, now: int, deadline_us: Ints) -> float:
+    """Core x µs by which one more job slows the others on a group; infinite: one of them would miss its deadline."""
     model = c.group[MODEL, group]
     if model < 0 or c.frozen[model]:
         return 0.0
@@ -40,6 +65,8 @@ def extra_us(c: Columns, asks: Ints, group: int, now: int, deadline_us: Ints) ->
     speed = speed_of(c, model, c.group[SIZE, group], c.group[JOBS, group] + 1)
     for i in range(c.group[JOBS, group]):
         job = c.sharer[i, group]
+        if job == but:  # another task of the gang that is being placed
+            continue
         left, begins = left_at(c, job, now), max(now, c.clock[SINCE_US, job])
         ends = begins + left / c.progress[PACE, job]
         later = begins + left / (speed * slowed(c, group, node_of(c, job, group)))
@@ -50,11 +77,13 @@ def extra_us(c: Columns, asks: Ints, group: int, now: int, deadline_us: Ints) ->
 
 
 @melted
-def lives_until(c: Columns, group: int, now: int) -> float:
+def lives_until(c: Columns, group: int, but: int, now: int) -> float:
     """When the last job of a group ends as things are, µs."""
     last = float(now)
     for i in range(c.group[JOBS, group]):
         job = c.sharer[i, group]
+        if job == but:
+            continue
         last = max(last, max(now, c.clock[SINCE_US, job]) + left_at(c, job, now) / c.progress[PACE, job])
     return last
 
@@ -118,7 +147,7 @@ def cheapest_place(
             if not others_fit(c, job, primary, node, at, anywhere, sizes):
                 continue
             if slowing < 0:
-                slowing = extra_us(c, asks, d, now, deadline_us)
+                slowing = extra_us(c, asks, d, job, now, deadline_us)
             if slowing == math.inf:
                 break
             ends = finish_on(c, job, primary, d, node, expected_us, now)
@@ -126,7 +155,7 @@ def cheapest_place(
                 found = LATE
                 earliest[0] = min(earliest[0], ends)
                 break
-            longer = max(0.0, ends - lives_until(c, d, now)) * c.group[SIZE, d]
+            longer = max(0.0, ends - lives_until(c, d, job, now)) * c.group[SIZE, d]
             cost = worth(free[0, node], cores, big) * float(ends - now) + slowing + weight * longer
             if cost < best or (cost == best and free[0, node] < tight):
                 best, tight, chosen, group = cost, free[0, node], node, d

@@ -6,8 +6,8 @@ alike are tried together: where one has no place, those like it that wait behind
 
 References
 ----------
-Call et al. 2022 ("Workload-aware placement"), Algorithms 1 and 2, equations 1 to 4; Call 2022 (thesis), Algorithms 3 and
-4, equation 5.1. What differs: a composition in use whose bandwidth a model governs may be oversubscribed in MB/s (the
+Call et al. 2022 ("Workload-aware placement"), Algorithms 1 and 2, equations 1 to 4; Call 2022 (thesis), Algorithms 3
+and 4, equation 5.1. What differs: a composition in use whose bandwidth a model governs may be oversubscribed in MB/s (the
 model says what that costs); quantities that are used up count as 1 in equation 2; a job that is not to be late is one
 whose predicted end is at most its deadline.
 """
@@ -250,7 +250,9 @@ class Pooled:
         tasks = int(view.asks[TASKS, job])
         if tasks == 1:
             node = self._node(view, memory, job, rule, now)
-            return node if node < 0 else Lease(job, self._row(view, job, node), (), self._shares(view, memory, job, node))
+            return (
+                node if node < 0 else Lease(job, self._row(view, job, node), (), self._shares(view, memory, job, node))
+            )
         state = arrays_of(view)
         cores, mb = int(view.asks[CORES, job]), int(view.asks[MEMORY, job])
         nodes: list[int] = []
@@ -311,7 +313,9 @@ class Pooled:
     def why(self, view: View, memory: Queue, job: int, now: int) -> Reason:
         """No cores, no device, or only compositions on which a deadline would be missed."""
         rule = self.rule_now(view, memory)
-        rule = int(Rule.FIRST_FIT) if rule == RANDOM_FIT else rule  # asking must not draw: it has a place or it has none
+        rule = (
+            int(Rule.FIRST_FIT) if rule == RANDOM_FIT else rule
+        )  # asking must not draw: it has a place or it has none
         found = self._node(view, memory, job, rule, now)
         if found >= 0 and int(view.asks[TASKS, job]) > 1:
             return Reason(Code.NO_ROOM, "places for all its tasks at once", int(view.asks[TASKS, job]))
@@ -371,7 +375,7 @@ class Pooled:
         return low
 
     def _try_again(self, memory: Queue, rank: int) -> None:
-        """After a new composition was made: those behind ``rank`` that ask like one without a place may have one now."""
+        """After a new composition was made: those behind ``rank`` like one without a place may have one now."""
         tried = {shape for _, shape, _ in memory.heads}
         for shape in memory.failed:
             listed = memory.waiting[shape]

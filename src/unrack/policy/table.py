@@ -155,7 +155,9 @@ POLICIES: dict[str, Entry] = {
         {},
     ),
     "first-fit": _pooled("first-fit", "pools: the first node and device that fit", models=MODELS),
-    "best-fit": _pooled("best-fit", "pools: the fullest node that fits, a device in use before a free one", models=MODELS),
+    "best-fit": _pooled(
+        "best-fit", "pools: the fullest node that fits, a device in use before a free one", models=MODELS
+    ),
     "random-fit": _pooled("random-fit", "pools: any node and device that fit, at random", models=MODELS),
     "max-composition": _pooled(
         "max-composition", "pools: share compositions while deadlines hold; compose as many devices as help (Alg. 1)"

@@ -15,8 +15,9 @@ from unrack.policy.contract import Policy
 from unrack.policy.list_scheduler import short_of
 from unrack.reasons import Reason
 from unrack.sim.fault import Fault
-from unrack.sim.kernel import Kernel, Ties
 from unrack.sim.log import OUTCOME_NAMES, RunLog
+from unrack.sim.simulate import prepared
+from unrack.slowdown.model import Model
 from unrack.workload.job import Job, JobTable
 
 
@@ -31,12 +32,13 @@ class Spell:
 
 @dataclass(frozen=True)
 class Attempt:
-    """One time that the job ran, µs; ``nodes`` as ranges (first, last)."""
+    """One time that the job ran, µs; ``nodes`` as ranges (first, last), ``devices`` in words, one entry a share."""
 
     start_us: int
     end_us: int
     nodes: tuple[tuple[int, int], ...]
     outcome: str
+    devices: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -92,6 +94,7 @@ class Watch:
     core: Core
     job: int
     whole: bool
+    devices: bool = False
     ahead: int = -1
     free_cores: int = 0
     room_us: int | None = None
@@ -109,7 +112,7 @@ class Watch:
         if view.status[self.job] != QUEUED:
             return
         reason = self.core.why(self.job, now)
-        if self.room_us is None and short_of(view, self.job, self.whole) is None:
+        if self.room_us is None and not self.devices and short_of(view, self.job, self.whole) is None:
             self.room_us = now
         last = self.spells[-1] if self.spells else None
         if (
@@ -128,8 +131,10 @@ def explain(
     policy: Policy[Any],
     job: int,
     *,
+    seed: int = 0,
     ties: str = "together",
     faults: Sequence[Fault] = (),
+    models: Sequence[Model] = (),
 ) -> Story:
     """The life of job ``job`` (an index into ``jobs``) in the run with these inputs.
 
@@ -138,9 +143,10 @@ def explain(
     PolicyError, ClusterError, RunError
         As :func:`unrack.simulate`.
     """
-    core = Core(cluster, jobs, policy)
-    watch = Watch(core, job, getattr(policy, "nodes", "shared") == "whole")
-    log = Kernel(core, Ties(ties), faults, None).run(after_round=watch)
+    kernel = prepared(cluster, jobs, policy, seed, ties, faults, models)
+    whole = getattr(policy, "nodes", "shared") == "whole"
+    watch = Watch(kernel.core, job, whole, bool(getattr(policy, "devices", False)))
+    log = kernel.run(after_round=watch)
     mine = np.flatnonzero(log.attempt_job == job)
     attempts = tuple(_attempt(log, int(i)) for i in mine)
     last_start = attempts[-1].start_us if attempts else log.end_us
@@ -172,4 +178,20 @@ def _attempt(log: RunLog, i: int) -> Attempt:
         else:
             ranges.append((first, first + count - 1))
     outcome = OUTCOME_NAMES[int(log.attempt_outcome[i])]
-    return Attempt(int(log.attempt_start_us[i]), int(log.attempt_end_us[i]), tuple(ranges), outcome)
+    held = tuple(_share(log, int(s)) for s in np.flatnonzero(log.share_attempt == i))
+    return Attempt(int(log.attempt_start_us[i]), int(log.attempt_end_us[i]), tuple(ranges), outcome, held)
+
+
+def _share(log: RunLog, s: int) -> str:
+    """One share in words: which devices, how they are seen, and who else was on them meanwhile."""
+    share, devices = log.shares[s], log.cluster.devices
+    pool = devices.pools[int(devices.pool[share.devices[0]])]
+    ids = "+".join(str(device - pool.first) for device in share.devices)
+    how = f", one of {share.parts} parts" if share.parts else ", composed" if len(share.devices) > 1 else ""
+    own = log.share_attempt[s]
+    begin, end = log.attempt_start_us[own], log.attempt_end_us[own]
+    mates = log.share_attempt[(log.share_group == log.share_group[s]) & (log.share_attempt != own)]
+    beside = log.attempt_job[mates[(log.attempt_start_us[mates] < end) & (log.attempt_end_us[mates] > begin)]]
+    others = len(np.unique(beside))
+    with_whom = f", shared with {others} other job(s)" if others else ""
+    return f"{pool.name} {ids}{how} on node {share.node}{with_whom}"

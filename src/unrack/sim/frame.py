@@ -95,7 +95,9 @@ def jobs_frame(log: RunLog, fastest: NDArray[np.float64] | None = None) -> pl.Da
         speed = np.ones(count) if fastest is None else fastest
         asked = [pl.Series(f"{kind}.{name}", amounts) for (kind, name), amounts in sorted(jobs.devices.items())]
         frame = frame.with_columns(
-            pl.Series("placed_by", rules, dtype=pl.String), pl.Series("fastest_s", jobs.work_us / SECOND_US / speed), *asked
+            pl.Series("placed_by", rules, dtype=pl.String),
+            pl.Series("fastest_s", jobs.work_us / SECOND_US / speed),
+            *asked,
         )
     new = [name for name in extra.columns if name not in frame.columns]
     return frame.hstack(extra.select(new)) if new else frame

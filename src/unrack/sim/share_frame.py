@@ -23,7 +23,10 @@ def shares_frame(log: RunLog) -> pl.DataFrame:
     order = np.lexsort((np.arange(len(attempt)), log.attempt_job[attempt], log.attempt_start_us[attempt]))
     attempt, first = attempt[order], first[order]
     shares = [log.shares[i] for i in order.tolist()]
-    kinds, pools = pl.Series(devices.kinds, dtype=pl.String), pl.Series([p.name for p in devices.pools], dtype=pl.String)
+    kinds, pools = (
+        pl.Series(devices.kinds, dtype=pl.String),
+        pl.Series([p.name for p in devices.pools], dtype=pl.String),
+    )
     held = pl.Series([list(share.devices) for share in shares], dtype=pl.List(pl.Int32))
     return pl.DataFrame(
         {

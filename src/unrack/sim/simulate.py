@@ -22,13 +22,13 @@ from unrack.policy.contract import Policy
 from unrack.policy.table import parse_policy
 from unrack.sim.fault import Fault
 from unrack.sim.frame import jobs_frame, placements_frame, usage_frame
-from unrack.sim.share_frame import shares_frame
 from unrack.sim.kernel import Kernel, Ties
 from unrack.sim.log import RunLog
+from unrack.sim.share_frame import shares_frame
 from unrack.slowdown.contract import Slowdown
 from unrack.slowdown.model import Model, make_models
 from unrack.slowdown.pools import PoolSpeeds, fastest, wants_of
-from unrack.workload.job import Workload
+from unrack.workload.job import JobTable, Workload
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,10 +166,25 @@ def simulate(
         if fault.at_us < 0 or fault.repair_us < 0:
             raise InputError("faults", repr(fault), "a time and a repair time of 0 or more")
     chosen = parse_policy(policy) if isinstance(policy, str) else complete(policy, "policy")
-    if hasattr(chosen, "seeded"):
-        chosen = chosen.seeded(seed)
-    core = Core(cluster, workload.jobs, chosen, make_models(models))
+    kernel = prepared(cluster, workload.jobs, chosen, seed, ties, faults, make_models(models), slowdown)
+    core = kernel.core
+    return Result(kernel.run(progress), window_us, core.pace)
+
+
+def prepared(
+    cluster: Cluster,
+    jobs: JobTable,
+    policy: Policy[Any],
+    seed: int,
+    ties: str,
+    faults: Sequence[Fault],
+    models: Sequence[Model],
+    slowdown: Slowdown | None = None,
+) -> Kernel:
+    """A run that is about to begin; parameters as in :func:`simulate`."""
+    if hasattr(policy, "seeded"):
+        policy = policy.seeded(seed)
+    core = Core(cluster, jobs, policy, models)
     if slowdown is None and core.paced:
         slowdown = PoolSpeeds()
-    kernel = Kernel(core, Ties(ties), faults, slowdown)
-    return Result(kernel.run(progress), window_us, core.pace)
+    return Kernel(core, Ties(ties), faults, slowdown)

@@ -18,7 +18,7 @@ class Work:
         self._since: dict[int, int] = {}
 
     def start(self, job: int, work: float, now: int) -> None:
-        """Start a job with ``work`` µs (at speed 1) to do; ``now`` may be later than the present: nothing is done before."""
+        """Start a job with ``work`` µs (at speed 1) to do; nothing is done before ``now``, which may lie ahead."""
         self._left[job] = work
         self._speed[job] = 1.0
         self._since[job] = now

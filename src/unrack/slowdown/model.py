@@ -148,8 +148,9 @@ class Model(NamedTuple):
         """
         if not self.times_s:
             d, k = np.arange(devices + 1.0)[:, None], np.arange(self.most_sharers + 1.0)[None, :]
-            table = np.divide(np.minimum(d, self.most_devices), k, out=np.zeros((devices + 1, k.size)), where=k > 0)
-            return table
+            linear: Floats = np.zeros((devices + 1, k.size))
+            np.divide(np.minimum(d, self.most_devices), k, out=linear, where=k > 0)
+            return linear
         times = np.array(self.times_s)
         base = self.base_s or times[0][times[0] > 0][0]
         rows = times[np.clip(np.arange(devices + 1) - 1, 0, len(times) - 1)]
@@ -231,13 +232,10 @@ def _read(path: str, where: str, folder: Path | None) -> list[list[float | None]
                 raise ValueError
         except (KeyError, TypeError, ValueError):
             got = ",".join(str(value) for value in line.values())
-            raise InputError(
-                f"{where}.csv, {path}, line {number}", repr(got), f"{wanted}: 1 or more, 1 or more, above 0; each pair once"
-            ) from None
+            want = f"{wanted}: 1 or more, 1 or more, above 0; each pair once"
+            raise InputError(f"{where}.csv, {path}, line {number}", repr(got), want) from None
         times[at] = time
     if (1, 1) not in times:
         raise InputError(f"{where}.csv, {path}", "no time of one job alone on one device", f"{wanted}, from 1 and 1 up")
     devices, sharers = (max(at[i] for at in times) for i in (0, 1))
     return [[times.get((d, k)) for k in range(1, sharers + 1)] for d in range(1, devices + 1)]
-
-

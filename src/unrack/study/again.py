@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from unrack.cluster.pool import Devices, Pool, no_devices
 from unrack.cluster.spec import UNCOUNTED_MB, Cluster
 from unrack.errors import InputError, PolicyError
 from unrack.policy.contract import Policy
@@ -17,6 +18,7 @@ from unrack.policy.file import load_policy
 from unrack.policy.table import make_policy
 from unrack.sim.explain import Story, explain
 from unrack.sim.fault import Fault
+from unrack.slowdown.model import Model
 from unrack.units import SECOND_US
 from unrack.workload.job import JobTable, job_table
 
@@ -64,9 +66,13 @@ class Again:
         """
         index = self.index(job)
         faults = [Fault(*fault) for fault in self.record["faults"]]
+        models = [
+            Model(**{key: _tupled(value) for key, value in entry.items()}) for entry in self.record.get("models", ())
+        ]
         return explain(
-            self.cluster(), self.jobs(), self.policy(policy_file), index, ties=self.record["ties"], faults=faults
-        )
+            self.cluster(), self.jobs(), self.policy(policy_file), index, seed=self.record["seed"],
+            ties=self.record["ties"], faults=faults, models=models,
+        )  # fmt: skip
 
     def jobs(self) -> JobTable:
         """The jobs as they were given to the simulator."""
@@ -88,7 +94,17 @@ class Again:
             priority=frame["priority"].to_numpy(),
             user=frame["user"],
             app=frame["app"],
+            devices={
+                (kind, name): frame[f"{kind}.{name}"].to_numpy()
+                for kind, names in self._quantities().items()
+                for name in names
+                if f"{kind}.{name}" in frame.columns
+            },
         )
+
+    def _quantities(self) -> dict[str, list[str]]:
+        kept = self.record["cluster"].get("devices", {"kinds": [], "quantities": []})
+        return dict(zip(kept["kinds"], kept["quantities"], strict=True))
 
     def cluster(self) -> Cluster:
         """The cluster, from the columns that were kept."""
@@ -101,7 +117,11 @@ class Again:
             class_names=tuple(entry["name"] for entry in kept["classes"]),
             rack_names=tuple(kept["rack_names"]),
             domains={name: tuple(nodes) for name, nodes in kept["domains"].items()},
-            **columns,
+            devices=_devices(kept.get("devices"), len(columns["cores"])),
+            cores=columns["cores"],
+            memory_mb=columns["memory_mb"],
+            node_class=columns["node_class"],
+            rack=columns["rack"],
         )
 
     def policy(self, file: str | None = None) -> Policy[Any]:
@@ -122,6 +142,29 @@ class Again:
         if file is not None:
             raise PolicyError("--policy", repr(file), f"nothing: the run's policy is built in ({label})")
         return make_policy(table.pop("name"), table, label)
+
+
+def _tupled(value: Any) -> Any:
+    return tuple(_tupled(part) for part in value) if isinstance(value, list) else value
+
+
+def _devices(kept: dict[str, Any] | None, nodes: int) -> Devices:
+    """The pooled devices, from what ``keep.pools`` wrote."""
+    if kept is None:
+        return no_devices(nodes)
+    pools = [Pool(**{key: entry[key] for key in Pool._fields}) for entry in kept["pools"]]
+    total = sum(pool.count for pool in pools)
+    capacity = np.zeros((max(map(len, kept["quantities"])), total), np.int64)
+    home, which = np.full(total, -1, np.int64), np.zeros(total, np.int64)
+    reach = np.zeros((len(pools), nodes), np.bool_)
+    for i, (pool, entry) in enumerate(zip(pools, kept["pools"], strict=True)):
+        here = slice(pool.first, pool.first + pool.count)
+        capacity[:, here] = np.array(entry["capacity"], np.int64)[:, None]
+        home[here], which[here] = entry["home"], i
+        reach[i, entry["reach"]] = True
+    kind = np.array([kept["kinds"].index(pool.kind) for pool in pools], np.int64)[which]
+    names = tuple(tuple(names) for names in kept["quantities"])
+    return Devices(tuple(kept["kinds"]), names, tuple(pools), which, kind, home, capacity, reach)
 
 
 def finished_run(directory: Path, chosen: str | None) -> Again:

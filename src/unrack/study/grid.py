@@ -172,7 +172,17 @@ def _runs(
                     ties = str(table.ties)
                     runs.append(
                         Run(
-                            run_id, cluster, workload, digest, spec, seed, models, ties, faults, window, dict(parameters)
+                            run_id,
+                            cluster,
+                            workload,
+                            digest,
+                            spec,
+                            seed,
+                            models,
+                            ties,
+                            faults,
+                            window,
+                            dict(parameters),
                         )
                     )
     return runs

@@ -108,6 +108,7 @@ def pools(cluster: Cluster) -> dict[str, Any]:
                 **pool._asdict(),
                 "capacity": devices.capacity[:, pool.first].tolist(),
                 "nodes_reached": int(devices.reach[i].sum()),
+                "home": devices.home[pool.first : pool.first + pool.count].tolist(),
                 "reach": np.flatnonzero(devices.reach[i]).tolist(),
             }
             for i, pool in enumerate(devices.pools)

@@ -51,7 +51,7 @@ def curves(label: str, y_title: str, panels: Mapping[str, tuple[str, Sequence[st
         colour = {"field": "row", "type": "nominal", "title": None, "scale": {"domain": domain, "range": shades},
                   "legend": {"symbolType": "stroke", "symbolSize": 300}}  # fmt: skip
         dash = {"field": "row", "type": "nominal", "title": None, "scale": {"domain": domain, "range": dashes}}
-        y = {"field": "y", "type": "quantitative", "title": y_title, "scale": {"domainMin": 0}}
+        y = {"field": "y", "type": "quantitative", "title": y_title, "scale": {"domainMin": 0, "nice": True}}
         layers: list[Spec] = [
             {"mark": {"type": "line", "strokeWidth": 1.6}, "encoding": {"y": y, "color": colour, "strokeDash": dash}},
             {
