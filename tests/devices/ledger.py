@@ -180,8 +180,8 @@ def _group(ledger: Ledger, group: list[Held]) -> None:
     governs = () if model is None else ledger.models[model].get("governs", ["bandwidth_mb_s"])
     for held in group:
         there = [other for other in group if other.start <= held.start < other.end]
-        if held.start == held.end:
-            there.append(held)
+        if held.start == held.end:  # what began at the same time may have begun after this one was over
+            there = [held, *(other for other in there if other.start < held.start)]
         assert len(there) <= pool.share
         assert one.parts == 0 or len(there) <= one.parts
         assert model is None or ledger.tables[model](len(one.devices), len(there)) > 0, "the model does not admit so many"

@@ -56,6 +56,7 @@ class Now:
         self.view, self.now = view, now
         self.devices = view.cluster.devices
         self.models = models
+        self.patient = -1
         self.tables = [speeds_of(model) for model in models]
         self.cores, self.mb = view.free[0].tolist(), view.free[1].tolist()
         self.total = view.total[0].tolist()
@@ -154,6 +155,10 @@ class Naive:
             job = memory["todo"].pop(0)
             world = Now(view, self.tables if self.models else (), now)
             lease = self.lease(world, job, memory["rule"])
+            if lease is None and view.job(job).demand.tasks > 1 and view.running_count == 0:
+                world = Now(view, self.tables if self.models else (), now)
+                world.patient = job
+                lease = self.lease(world, job, memory["rule"])
             if lease is not None:
                 return [Start(lease, memory["rule"])], memory
         memory["todo"] = None
@@ -384,7 +389,6 @@ def aware(world: Now, job: int, rule: str) -> Place | None:
     one = world.view.job(job)
     expected = int(world.view.estimate_us[job])
     candidates: list[tuple[tuple[float, ...], int, int]] = []
-    own: list[tuple[int, int]] = []
     for leader, group in sorted(world.groups.items()):
         reached = [n for n in nodes if group.node in (None, n) and world.reaches(n, int(world.devices.pool[leader]))]
         if not reached or not roomy(world, job, primary, leader, False):
@@ -394,9 +398,7 @@ def aware(world: Now, job: int, rule: str) -> Place | None:
             continue
         pace = world.speed(group.model, len(group.devices), len(group.jobs) + 1) * world.slowed(group.devices, node)
         ends = max(world.now, group.ready) + ceil(expected / pace)
-        if one.deadline_us is not None and ends > one.deadline_us:
-            if all(other == job for other, _ in group.jobs):
-                own.append((leader, node))
+        if one.deadline_us is not None and job != world.patient and ends > one.deadline_us:
             continue
         fitness: tuple[float, ...] = ()
         if rule == "max-composition":
@@ -421,8 +423,4 @@ def aware(world: Now, job: int, rule: str) -> Place | None:
         choice = new[node]
         assert choice is not None
         return node, {primary: choice, **(others(world, job, primary, node) or {})}
-    if own:  # tasks of a late gang share with each other where nothing else is to be had
-        leader, node = own[0]
-        group = world.groups[leader]
-        return node, {primary: Choice(group.devices, group.parts), **(others(world, job, primary, node) or {})}
     return None

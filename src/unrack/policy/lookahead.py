@@ -5,17 +5,18 @@ things.
 
 *Who is next.* Of every job it knows the latest time at which it can start and still meet its deadline, at the best
 speed that the models allow on free devices. Jobs that can still be on time come first, the most urgent leading; jobs
-that are late already, and cannot be helped, come last. Under earliest deadline first, jobs that are late keep their place at the
-head, take the devices, and make the next ones late.
+that are late already, and cannot be helped, come last. Under earliest deadline first, jobs that are late keep their
+place at the head, take the devices, and make the next ones late.
 
 *Where it goes.* All compositions in use and all new ones of every useful size compete by one cost, in core-time::
 
-    cost = C x T  +  sum over those slowed down of cores x delay  +  w x D
+    cost = v x C x T  +  sum over those slowed down of v x cores x delay  +  w x D
 
 T is the predicted run time. C is what the job takes of its node: its cores, or the cores of the large jobs that no
 longer fit beside it, if that is more (large: the largest size that at least a tenth of the jobs so far ask). D is
-device x time: the devices of a new composition for T, or of one in use for as long as it lives longer. w, the cores
-that a device is worth, is ``weight`` x installed cores / installed devices. Ties go to the fullest node, then to the lowest
+device x time: the devices of a new composition for T, or of one in use for as long as it lives longer. w is what a
+device is worth: ``weight`` x the cores that reach its pool / the devices of the pool. v is what a core is worth: more
+than 1 on nodes that reach more devices than others (see :func:`dear`). Ties go to the fullest node, then to the lowest
 number. A place on which somebody would newly miss a deadline is not taken.
 
 *Who is protected.* A composition is closed by a job that would miss its deadline only if it would not miss it anyway.
@@ -40,6 +41,7 @@ from unrack.view import View, arrays_of
 from unrack.workload.job import CORES, ESTIMATE
 
 Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
 MANY = 0.1
 """Sizes that at least this part of the jobs ask, or exceed, count as large."""
 
@@ -52,8 +54,10 @@ class Urgency(Queue):
     ----------
     latest_us : int64[jobs]
         The last moment at which each can start and be on time.
-    weight
-        Cores that a device is worth.
+    worths : float64[pools]
+        Cores that a device of each pool is worth.
+    dear : float64[nodes]
+        What a core of each node is worth.
     seen
         Cores per task → how many jobs so far asked for so many.
     big
@@ -62,7 +66,8 @@ class Urgency(Queue):
 
     latest_us: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     shapes: int = 0
-    weight: float = 0.0
+    worths: Floats = field(default_factory=lambda: np.zeros(0))
+    dear: Floats = field(default_factory=lambda: np.ones(0))
     seen: dict[int, int] = field(default_factory=dict)
     big: int = 1
 
@@ -74,7 +79,7 @@ class Lookahead(Pooled):
     Parameters
     ----------
     weight
-        What devices are worth beside cores: 1 = all devices of the cluster are worth as much as all its cores.
+        What devices are worth beside cores: 1 = those of a pool are worth as much as all the cores that reach them.
     """
 
     rule: str = "lookahead"
@@ -89,12 +94,14 @@ class Lookahead(Pooled):
         jobs, shapes = view.asks.shape[1], len(base.waiting)
         best = np.full(jobs, np.inf)
         devices = arrays_of(view).devices
-        count = 0
         if devices is not None:
-            c, count = devices.columns, len(devices.devices)
+            c = devices.columns
             top = c.speeds.max(axis=(1, 2))
             for model in c.model:
                 best = np.where(model >= 0, np.minimum(best, top[model]), best)
+        installed = view.cluster.devices
+        cores = [int(view.total[0, reach].sum()) for reach in installed.reach]
+        worths = np.array([self.weight * n / pool.count for n, pool in zip(cores, installed.pools, strict=True)])
         run_us = np.ceil(view.asks[ESTIMATE] / np.where(np.isfinite(best) & (best > 0), best, 1.0)).astype(np.int64)
         latest = np.where(view.deadline_us < 0, NEVER_US, view.deadline_us - run_us)
         rank = np.empty(jobs, np.int64)
@@ -113,7 +120,8 @@ class Lookahead(Pooled):
             loads={},
             latest_us=latest,
             shapes=shapes,
-            weight=self.weight * int(view.total[0].sum()) / count if count else 0.0,
+            worths=worths,
+            dear=dear(view, worths),
         )
 
     def rule_now(self, view: View, memory: Queue) -> int:
@@ -154,8 +162,8 @@ class Lookahead(Pooled):
         state = arrays_of(view)
         late = bool(memory.latest_us[job] < now)
         return cheapest_place(
-            self._columns(view, memory), state.asks, state.free, view.deadline_us, job, late, memory.big, memory.weight,
-            now, memory.at, memory.sizes, memory.answer, memory.earliest,
+            self._columns(view, memory), state.asks, state.free, view.deadline_us, job, late, memory.big, memory.worths,
+            memory.dear, now, memory.at, memory.sizes, memory.answer, memory.earliest,
         )  # fmt: skip
 
 
@@ -166,6 +174,20 @@ def alike(queue: Queue, view: View, shapes: int) -> list[bool]:
     np.maximum.at(most, queue.shape, view.asks[ESTIMATE])
     same: list[bool] = (least == most).tolist()
     return same
+
+
+def dear(view: View, worths: Floats) -> Floats:
+    """float64[nodes]: what a core of each node is worth, beside a core of the node that reaches fewest devices.
+
+    A node counts for the devices in its reach, each divided among all nodes that reach it: where drives are fixed to
+    some servers, jobs without drives had better run elsewhere.
+    """
+    devices = view.cluster.devices
+    share: Floats = np.zeros(view.total.shape[1])
+    for pool, reach, worth in zip(devices.pools, devices.reach, worths, strict=True):
+        share += reach * (worth * pool.count / max(int(reach.sum()), 1))
+    worth_more: Floats = 1.0 + (share - share.min(initial=np.inf)) / np.maximum(view.total[0], 1)
+    return worth_more
 
 
 def large(seen: dict[int, int]) -> int:

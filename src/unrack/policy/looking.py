@@ -47,6 +47,7 @@ from unrack.policy.pooling import (
 from unrack.units import NEVER_US
 
 Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
 
 
 @melted
@@ -56,7 +57,7 @@ def worth(free: int, cores: int, big: int) -> int:
 
 
 @melted
-def extra_us(c: Columns, asks: Ints, group: int, but: int, now: int, deadline_us: Ints) -> float:
+def extra_us(c: Columns, asks: Ints, group: int, but: int, dear: Floats, now: int, deadline_us: Ints) -> float:
     """Core x µs by which one more job slows the others on a group; infinite: one of them would miss its deadline."""
     model = c.group[MODEL, group]
     if model < 0 or c.frozen[model]:
@@ -72,7 +73,7 @@ def extra_us(c: Columns, asks: Ints, group: int, but: int, now: int, deadline_us
         later = begins + left / (speed * slowed(c, group, node_of(c, job, group)))
         if deadline_us[job] >= 0 and ends <= deadline_us[job] < math.ceil(later):
             return math.inf
-        total += max(0.0, later - ends) * asks[1, job]
+        total += max(0.0, later - ends) * asks[1, job] * dear[node_of(c, job, group)]
     return total
 
 
@@ -90,10 +91,10 @@ def lives_until(c: Columns, group: int, but: int, now: int) -> float:
 
 @compiled
 def cheapest_place(
-    c: Columns, asks: Ints, free: Ints, deadline_us: Ints, job: int, patient: bool, big: int, weight: float, now: int,
-    at: Ints, sizes: Ints, answer: Ints, earliest: Ints,
+    c: Columns, asks: Ints, free: Ints, deadline_us: Ints, job: int, patient: bool, big: int, worths: Floats, dear: Floats,
+    now: int, at: Ints, sizes: Ints, answer: Ints, earliest: Ints,
 ) -> int:  # fmt: skip
-    """Where a task costs least: core x time, and ``weight`` x device x time of its first kind.
+    """Where a task costs least, in core x time; devices of its first kind count by what they are worth.
 
     Parameters
     ----------
@@ -101,8 +102,10 @@ def cheapest_place(
         The job's own deadline does not count.
     big
         Cores of a large job; cores that are left in smaller pieces count as lost to them.
-    weight
-        Cores that a device is worth.
+    worths : float64[pools]
+        Cores that a device of each pool is worth.
+    dear : float64[nodes]
+        What a core of each node is worth.
     at, sizes, answer, earliest
         As in :func:`unrack.policy.pooling.place`.
 
@@ -129,7 +132,7 @@ def cheapest_place(
         for node in range(nodes):
             if free[0, node] < cores or free[1, node] < mb:
                 continue
-            cost = float(worth(free[0, node], cores, big))
+            cost = worth(free[0, node], cores, big) * dear[node]
             if cost < best or (cost == best and free[0, node] < tight):
                 best, tight, chosen = cost, free[0, node], node
         return chosen if chosen >= 0 else NO_CORES
@@ -147,7 +150,7 @@ def cheapest_place(
             if not others_fit(c, job, primary, node, at, anywhere, sizes):
                 continue
             if slowing < 0:
-                slowing = extra_us(c, asks, d, job, now, deadline_us)
+                slowing = extra_us(c, asks, d, job, dear, now, deadline_us)
             if slowing == math.inf:
                 break
             ends = finish_on(c, job, primary, d, node, expected_us, now)
@@ -156,7 +159,11 @@ def cheapest_place(
                 earliest[0] = min(earliest[0], ends)
                 break
             longer = max(0.0, ends - lives_until(c, d, job, now)) * c.group[SIZE, d]
-            cost = worth(free[0, node], cores, big) * float(ends - now) + slowing + weight * longer
+            cost = (
+                worth(free[0, node], cores, big) * dear[node] * (ends - now)
+                + slowing
+                + worths[c.device[POOL, d]] * longer
+            )
             if cost < best or (cost == best and free[0, node] < tight):
                 best, tight, chosen, group = cost, free[0, node], node, d
             if home >= 0:
@@ -188,7 +195,7 @@ def cheapest_place(
                         found = LATE
                     earliest[0] = min(earliest[0], now + int(math.ceil(lasts)))
                     continue
-                cost = worth(free[0, node], cores, big) * lasts + weight * lasts * size / parts
+                cost = worth(free[0, node], cores, big) * dear[node] * lasts + worths[pool] * lasts * size / parts
                 if cost < best or (cost == best and free[0, node] < tight):
                     best, tight, chosen, group, pool_chosen, size_chosen = cost, free[0, node], node, -1, pool, size
     if chosen < 0:

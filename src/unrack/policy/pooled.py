@@ -65,6 +65,8 @@ class Queue:
         Whether a pass is under way.
     rule, releases
         Of the last pass: its rule, and ``view.releases`` then.
+    patient
+        A job whose own deadline does not count just now; -1: none.
     """
 
     shape: Ints
@@ -85,6 +87,7 @@ class Queue:
     going: bool = False
     rule: int = 0
     releases: int = -1
+    patient: int = -1
 
 
 @dataclass(frozen=True)
@@ -246,13 +249,27 @@ class Pooled:
         return {}
 
     def find(self, view: View, memory: Queue, job: int, rule: int, now: int) -> Lease | int:
-        """A lease for a job; below 0: why there is none. A gang is placed task by task."""
+        """A lease for a job; below 0: why there is none.
+
+        A gang is placed task by task. One that has no place though nothing runs would wait for ever for a place where it
+        is not late: its deadline is given up.
+        """
         tasks = int(view.asks[TASKS, job])
         if tasks == 1:
             node = self._node(view, memory, job, rule, now)
             return (
                 node if node < 0 else Lease(job, self._row(view, job, node), (), self._shares(view, memory, job, node))
             )
+        found = self._gang(view, memory, job, rule, now)
+        if isinstance(found, int) and view.running_count == 0 and view.deadline_us[job] >= 0:
+            memory.patient = job
+            found = self._gang(view, memory, job, rule, now)
+            memory.patient = -1
+        return found
+
+    def _gang(self, view: View, memory: Queue, job: int, rule: int, now: int) -> Lease | int:
+        """A lease for a job of several tasks; below 0: why there is none."""
+        tasks = int(view.asks[TASKS, job])
         state = arrays_of(view)
         cores, mb = int(view.asks[CORES, job]), int(view.asks[MEMORY, job])
         nodes: list[int] = []
@@ -267,7 +284,8 @@ class Pooled:
             state.free[1, node] -= mb
             for share in of_task:
                 assert state.devices is not None
-                assert state.devices.try_share(job, share, now) == 0
+                verdict = state.devices.try_share(job, share, now)
+                assert verdict == 0
                 shares.append(share)
         if state.devices is not None:
             state.devices.undo(job, shares)
@@ -284,8 +302,12 @@ class Pooled:
         """The node for one task, with ``memory.answer`` filled; below 0: why there is none."""
         state = arrays_of(view)
         draw, draw2 = memory.draws.random(2) if rule == RANDOM_FIT else (0.0, 0.0)
+        deadline_us = view.deadline_us
+        if job == memory.patient:
+            deadline_us = np.where(np.arange(len(deadline_us)) == job, -1, deadline_us)
+            deadline_us.flags.writeable = False  # as that of the view: one kernel for both
         return place(
-            self._columns(view, memory), state.asks, state.free, state.total, view.deadline_us, job, rule,
+            self._columns(view, memory), state.asks, state.free, state.total, deadline_us, job, rule,
             rule <= RANDOM_FIT, now, draw, draw2, memory.at, memory.sizes, memory.answer, memory.earliest,
         )  # fmt: skip
 

@@ -152,15 +152,6 @@ def node_of(c: Columns, job: int, group: int) -> int:
 
 
 @inlined
-def is_own(c: Columns, job: int, group: int) -> bool:
-    """Whether all on a group are tasks of the job: those of a gang that have their places already."""
-    for i in range(c.group[JOBS, group]):
-        if c.sharer[i, group] != job:
-            return False
-    return True
-
-
-@inlined
 def lives_us(c: Columns, group: int, but: int, now: int) -> int:
     """How long a group will live if nobody joins: until its last job ends, µs; the tasks of ``but`` have not begun."""
     longest = 0
@@ -397,7 +388,7 @@ def aware(
                 if rule == MAX_COMPOSITION:
                     break
         return best if best >= 0 else NO_CORES
-    chosen, chosen_node, first, second, own, own_node = -1, -1, math.inf, math.inf, -1, -1
+    chosen, chosen_node, first, second = -1, -1, math.inf, math.inf
     for d in range(c.device.shape[1]):
         if c.device[GROUP, d] != d or not has_room(c, job, primary, d, False):
             continue
@@ -421,8 +412,6 @@ def aware(
         if deadline_us[job] >= 0 and ends > deadline_us[job]:
             late = True
             earliest[0] = min(earliest[0], ends)
-            if own < 0 and is_own(c, job, d):
-                own, own_node = d, node
             continue
         one, two = 0.0, 0.0
         if rule == MAX_COMPOSITION:
@@ -456,10 +445,6 @@ def aware(
             new_group(c, job, primary, pool, sizes[primary, pool], 0, answer[primary])
             others_choice(c, job, primary, best, at, anywhere, sizes, answer)
             return best
-    if own >= 0:  # a gang that will be late all the same is not kept from sharing with itself
-        use_group(c, own, answer[primary])
-        others_choice(c, job, primary, own_node, at, anywhere, sizes, answer)
-        return own_node
     return LATE if late else found
 
 
