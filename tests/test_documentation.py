@@ -6,14 +6,21 @@ import re
 from pathlib import Path
 
 import pytest
+import typer
 
 import unrack
+from unrack.cli.main import app
+from unrack.cluster.pool import PoolFile
 from unrack.cluster.presets import PRESETS
-from unrack.metric.table import METRICS, STATISTICS
+from unrack.metric.table import KIND_METRICS, METRICS, STATISTICS
+from unrack.policy.file import load_policy
 from unrack.policy.orders import ORDERS
 from unrack.policy.table import POLICIES
 from unrack.reasons import Code
 from unrack.sim.kernel import Ties
+from unrack.slowdown.model import PUBLISHED, ModelTable
+from unrack.study.file import MeasureTable, StudyTable
+from unrack.workload.scenarios import SCENARIOS
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -21,6 +28,14 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 def page(name: str) -> str:
     return (ROOT / "docs" / name).read_text()
+
+
+def section(name: str, title: str) -> str:
+    """The text below a heading, up to the next of its level or above."""
+    rest = page(name).partition(f"\n{title}\n")[2]
+    assert rest, f"{name} has no {title!r}"
+    level = len(title) - len(title.lstrip("#"))
+    return re.split(rf"\n#{{1,{level}}} ", rest)[0]
 
 
 def test_every_policy_and_parameter_is_described() -> None:
@@ -45,6 +60,50 @@ def test_every_metric_is_described() -> None:
         assert f"_{part}`" in text
 
 
+def test_every_metric_of_devices_is_in_the_table_of_its_section() -> None:
+    text = section("metrics.md", "## Pooled devices")
+    for name in KIND_METRICS:
+        assert f"\n| `{name}` |" in text, name
+
+
+def test_every_model_and_scenario_is_described() -> None:
+    models, scenarios = section("study-files.md", "## Models"), section("file-formats.md", "### Scenarios")
+    for name, model in PUBLISHED.items():
+        assert f"| `{name}` | {model.summary} |" in models
+    for name, scenario in SCENARIOS.items():
+        assert f"| `{name}` | {scenario.summary} |" in scenarios
+
+
+@pytest.mark.parametrize(
+    ("table", "title"),
+    [(PoolFile, "## Pools"), (ModelTable, "## Models"), (StudyTable, "## Top-level keys")],
+    ids=lambda value: getattr(value, "__name__", value),
+)
+def test_every_key_of_a_table_of_a_study_has_a_row_in_its_section(table: type, title: str) -> None:
+    rows = [line.split("|")[1] for line in section("study-files.md", title).splitlines() if line.startswith("| `")]
+    described = {key.split(".")[-1].strip("[]") for row in rows for key in re.findall(r"`([^`]+)`", row)}
+    assert set(table.model_fields) <= described
+
+
+def test_every_key_of_the_window_is_described() -> None:
+    text = section("study-files.md", "## The window of the metrics")
+    for name, field in MeasureTable.model_fields.items():
+        assert f"{field.alias or name} = " in text
+
+
+def test_every_command_is_described() -> None:
+    group = typer.main.get_command(app)
+    commands = [f"{name} {sub}" if sub else name for name, one in group.commands.items()
+                for sub in getattr(one, "commands", [""])]  # fmt: skip
+    everything = "\n".join(path.read_text() for path in PAGES)
+    for command in commands:
+        assert f"unrack {command}" in everything, command
+    listed = re.search(r"The commands (.*?)\.\n", (ROOT / "CHANGELOG.md").read_text(), re.DOTALL)
+    assert listed is not None
+    for command in group.commands:
+        assert re.search(rf"`{command}\b", listed[1]), command
+
+
 def test_every_preset_and_tie_rule_is_described() -> None:
     for name, preset in PRESETS.items():
         assert f"| `{name}` | {preset.summary} |" in page("study-files.md")
@@ -53,12 +112,16 @@ def test_every_preset_and_tie_rule_is_described() -> None:
 
 
 def test_every_column_of_the_result_tables_is_described() -> None:
-    spec = {"jobs": 2, "arrivals": {"gap_s": 1}, "classes": [{"run_s": 1}]}
-    result = unrack.simulate(unrack.Cluster.homogeneous(1, 1), unrack.generate(spec))
-    text = page("file-formats.md")
-    for frame in (result.jobs, result.usage, result.placements):
-        for column in frame.columns:
-            assert f"`{column}`" in text, column
+    workload = unrack.generate({"scenario": "nvme-s1", "load": 0.5, "jobs": 20})
+    result = unrack.simulate(unrack.Cluster.preset("nvme-pool"), workload, "disaggregation-aware", models=["smufin"])
+    assert result.shares.height
+    text = section("file-formats.md", "## Result tables")
+    for name in ("jobs", "usage", "placements", "shares"):
+        start = text.index(f"\n**{name}**")
+        table = text[start:].split("\n\n")[1]
+        for column in getattr(result, name).columns:
+            written = "KIND.QUANTITY" if column.startswith("nvme.") else column
+            assert f"`{written}`" in table, f"{column} of {name}"
 
 
 def test_every_public_name_has_a_docstring_and_every_reason_a_code() -> None:
@@ -67,8 +130,29 @@ def test_every_public_name_has_a_docstring_and_every_reason_a_code() -> None:
     assert len({code.value for code in Code}) == len(Code)
 
 
+def test_the_policy_for_pools_on_the_page_decides_as_the_example_does() -> None:
+    blocks = re.findall(r"```python\n(.*?)```", section("writing-a-policy.md", "## 3. A policy for pools"), re.DOTALL)
+    names: dict[str, object] = {}
+    exec(blocks[0], names)
+    workload = unrack.generate({"scenario": "nvme-s1", "load": 0.8, "jobs": 60})
+    cluster = unrack.Cluster.preset("nvme-pool")
+    example = load_policy(f"{ROOT / 'examples' / 'my_pool_policy.py'}:SHORTEST_WAIT")
+    runs = [
+        unrack.simulate(cluster, workload, policy, models=["smufin"]) for policy in (names["SHORTEST_WAIT"], example)
+    ]
+    assert runs[0].shares.equals(runs[1].shares)
+
+
+def anchors(path: Path) -> set[str]:
+    """The anchors of a page's headings, as they are made of their words."""
+    headings = re.findall(r"^#+ (.*)$", path.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_every_link_in_the_documentation_leads_somewhere(path: Path) -> None:
-    for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", path.read_text()):
+    for target, anchor in re.findall(r"\]\(([^)#]*)(?:#([^)]*))?\)", path.read_text()):
         if not target.startswith("http"):
             assert (path.parent / target).exists(), f"{path.name} links to {target}"
+            leads = not anchor or anchor in anchors(path.parent / target if target else path)
+            assert leads, f"{path.name} links to {target}#{anchor}"

@@ -213,10 +213,7 @@ class Core:
         if self._unmet[job] >= 0:
             kind, name = list(self.jobs.devices)[int(self._unmet[job])]
             asked = int(self.jobs.devices[kind, name][job])
-            there = (
-                kind in cluster.devices.kinds and name in cluster.devices.quantities[cluster.devices.kinds.index(kind)]
-            )
-            most = cluster.devices.installed(kind, name) if there else 0
+            most = cluster.devices.largest(kind, name)
             return Reason(Code.TOO_BIG, f"{kind}.{name} on devices that one node can attach", asked, most)
         tasks, cores, mb = (int(self.jobs.asks[row, job]) for row in (TASKS, CORES, MEMORY))
         if tasks * cores > cluster.total_cores:

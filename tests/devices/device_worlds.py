@@ -86,7 +86,9 @@ def pool(kind: str, count: int, *amounts: int, **keys: Any) -> dict[str, Any]:
 def cluster(cores: Sequence[int], *pools: Mapping[str, Any]) -> Cluster:
     """Nodes with so many cores each, and pools; pools without a name go by their number."""
     named = [{"name": f"{table['kind']}{i}", **table} for i, table in enumerate(pools)]
-    return Cluster.from_dict({"nodes": [{"count": 1, "cores": c, "name": f"n{i}"} for i, c in enumerate(cores)], "pools": named})
+    return Cluster.from_dict(
+        {"nodes": [{"count": 1, "cores": c, "name": f"n{i}"} for i, c in enumerate(cores)], "pools": named}
+    )
 
 
 class World(NamedTuple):
@@ -137,7 +139,9 @@ APPS = (None, "a", "a", "b", "g", "ag", "n", "f")
 def pools(draw: st.DrawFn, nodes: int) -> dict[str, Any]:
     """Any pool on so many nodes."""
     kind = draw(st.sampled_from(["nvme", "nvme", "gpu", "gpu", "fpga"]))
-    some = st.lists(st.integers(0, nodes - 1), min_size=1, max_size=nodes, unique=True).map(lambda n: [str(i) for i in sorted(n)])
+    some = st.lists(st.integers(0, nodes - 1), min_size=1, max_size=nodes, unique=True).map(
+        lambda n: [str(i) for i in sorted(n)]
+    )
     multi = draw(st.integers(0, 2)) == 0
     split = draw(st.sampled_from([1, 2, 4])) if multi or draw(st.integers(0, 3)) == 0 else 1
     keys: dict[str, Any] = {"attach": "multi" if multi else "single", "split": split}
@@ -153,7 +157,9 @@ def pools(draw: st.DrawFn, nodes: int) -> dict[str, Any]:
         keys["overhead"] = draw(st.sampled_from([0.0, 0.05, 0.5]))
         keys["detach_latency"] = draw(st.sampled_from([0, 2, 7]))
         # who made a group of multi-attached devices cannot be told from the log, so neither whether it was at home
-        keys["attach_latency"] = 0 if multi and ("home" in keys or len(keys.get("reach", "ab")) == 1) else draw(st.sampled_from([0, 1, 3]))
+        keys["attach_latency"] = (
+            0 if multi and ("home" in keys or len(keys.get("reach", "ab")) == 1) else draw(st.sampled_from([0, 1, 3]))
+        )
     return pool(kind, draw(st.integers(1, 4)), *draw(st.sampled_from(AMOUNTS[kind])), **keys)
 
 
@@ -165,7 +171,21 @@ def device_jobs(draw: st.DrawFn, most: int = 10, gangs: bool = True) -> tuple[D,
     for _ in range(draw(st.integers(2, most))):
         submit += draw(st.sampled_from([0, 0, 0, 1, 2, 5]))
         run = draw(st.sampled_from([0, 1, 3, 3, 5, 8]))
-        what = draw(st.sampled_from([(), ("nvme",), ("nvme",), ("nvme",), ("gpu",), ("gpu",), ("fpga",), ("nvme", "gpu"), ("nvme", "gpu", "fpga")]))
+        what = draw(
+            st.sampled_from(
+                [
+                    (),
+                    ("nvme",),
+                    ("nvme",),
+                    ("nvme",),
+                    ("gpu",),
+                    ("gpu",),
+                    ("fpga",),
+                    ("nvme", "gpu"),
+                    ("nvme", "gpu", "fpga"),
+                ]
+            )
+        )
         asks = {kind: draw(st.sampled_from(ASKS[kind])) for kind in what}
         stretch = draw(st.sampled_from([None, 0.5, 1.0, 1.2, 2.0, 4.0]))
         jobs.append(

@@ -68,7 +68,9 @@ class Ledger:
     def asks(self, job: int, kind: str) -> tuple[int, ...]:
         """What a task asks of the quantities of a kind, in the cluster's order of them."""
         names = self.devices.quantities[self.devices.kinds.index(kind)] if kind in self.devices.kinds else ()
-        return tuple(int(self.log.jobs.devices[kind, n][job]) if (kind, n) in self.log.jobs.devices else 0 for n in names)
+        return tuple(
+            int(self.log.jobs.devices[kind, n][job]) if (kind, n) in self.log.jobs.devices else 0 for n in names
+        )
 
     def model_of(self, job: int, kind: str) -> int | None:
         app = self.log.jobs.app_names[self.log.jobs.app[job]] if self.log.jobs.app[job] >= 0 else None
@@ -184,11 +186,15 @@ def _group(ledger: Ledger, group: list[Held]) -> None:
             there = [held, *(other for other in there if other.start < held.start)]
         assert len(there) <= pool.share
         assert one.parts == 0 or len(there) <= one.parts
-        assert model is None or ledger.tables[model](len(one.devices), len(there)) > 0, "the model does not admit so many"
+        assert model is None or ledger.tables[model](len(one.devices), len(there)) > 0, (
+            "the model does not admit so many"
+        )
         for q, name in enumerate(names):
             room = ledger.installed(one.devices, q)
             if one.parts:
-                assert all(other.share.amounts[q] <= room // one.parts for other in there), "a part too small for its job"
+                assert all(other.share.amounts[q] <= room // one.parts for other in there), (
+                    "a part too small for its job"
+                )
             elif name not in governs:
                 assert sum(other.share.amounts[q] for other in there) <= room, f"{name} oversubscribed"
     lasting = sorted((held.start, held.end) for held in group)
@@ -224,13 +230,19 @@ def _faults(ledger: Ledger) -> None:
                 if start < down[1] and down[0] < end:
                     assert node not in nodes_held(log, attempt), "ran on a node that was down"
                     used = [d for held in ledger.of_attempt[attempt] for d in held.share.devices]
-                    assert all(int(ledger.devices.home[d]) != node for d in used), "used a device of a node that was down"
+                    assert all(int(ledger.devices.home[d]) != node for d in used), (
+                        "used a device of a node that was down"
+                    )
 
 
 def _time(ledger: Ledger, attempt: int) -> None:
     """The end follows from the work and from who shared what with whom."""
     log, own = ledger.log, ledger.of_attempt[attempt]
-    job, start, end = int(log.attempt_job[attempt]), int(log.attempt_start_us[attempt]), int(log.attempt_end_us[attempt])
+    job, start, end = (
+        int(log.attempt_job[attempt]),
+        int(log.attempt_start_us[attempt]),
+        int(log.attempt_end_us[attempt]),
+    )
     begin = start
     for held in own:
         first = min(ledger.of_group[held.group], key=lambda h: (h.start, h.attempt))
@@ -261,7 +273,9 @@ def _frozen_paces(ledger: Ledger, own: list[Held]) -> Iterator[tuple[float | Non
 
 def _end(ledger: Ledger, own: list[Held], frozen: tuple[float | None, ...], begin: int, work: float) -> float:
     """Integrate the speed over every interval between changes."""
-    moments = sorted({t for held in own for other in ledger.of_group[held.group] for t in (other.start, other.end) if t > begin})
+    moments = sorted(
+        {t for held in own for other in ledger.of_group[held.group] for t in (other.start, other.end) if t > begin}
+    )
     left, now = work, float(begin)
     for until in [*moments, inf]:
         paces = [1.0]
@@ -280,5 +294,3 @@ def _end(ledger: Ledger, own: list[Held], frozen: tuple[float | None, ...], begi
         left -= (until - now) * pace
         now = float(until)
     raise AssertionError("the last interval has no end")
-
-

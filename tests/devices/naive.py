@@ -65,7 +65,11 @@ class Now:
         self.groups: dict[int, Group] = {}
         self.progress: dict[int, tuple[float, int, float]] = {}
         for job in sorted(view.running[1, : view.running_count].tolist()):
-            self.progress[job] = (float(c.progress[LEFT, job]), int(c.clock[SINCE_US, job]), float(c.progress[PACE, job]))
+            self.progress[job] = (
+                float(c.progress[LEFT, job]),
+                int(c.clock[SINCE_US, job]),
+                float(c.progress[PACE, job]),
+            )
             for share in view.lease(job).shares:
                 leader = share.devices[0]
                 if leader not in self.groups:
@@ -255,9 +259,7 @@ def parts_of(world: Now, job: int, kind: int, pool: int) -> int:
     p = world.devices.pools[pool]
     if p.split == 1:
         return 0
-    fitting = [
-        int(world.devices.capacity[q, p.first]) // want for q, want in enumerate(world.wants(job, kind)) if want
-    ]
+    fitting = [int(world.devices.capacity[q, p.first]) // want for q, want in enumerate(world.wants(job, kind)) if want]
     return min([p.split, *fitting])
 
 

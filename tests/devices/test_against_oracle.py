@@ -27,7 +27,13 @@ MODELS = make_models(
     ]
 )
 AWARE = [name for name in PLACERS if name not in ("first-fit", "best-fit", "random-fit")]
-POLICIES = [*AWARE, "first-fit(models=on)", "best-fit(models=on)", "random-fit(models=on)", "max-composition(order=fcfs)"]
+POLICIES = [
+    *AWARE,
+    "first-fit(models=on)",
+    "best-fit(models=on)",
+    "random-fit(models=on)",
+    "max-composition(order=fcfs)",
+]
 WORLDS = 210
 
 

@@ -48,9 +48,7 @@ REACH = [(0, 1, 2), (1,), (0, 1, 2), (0, 1)]
 
 def new_state() -> ClusterState:
     jobs = table(JOBS)
-    return ClusterState(
-        CLUSTER, jobs.asks, wants_of(CLUSTER.devices, jobs), pace_of(MODELS, CLUSTER.devices, jobs)
-    )
+    return ClusterState(CLUSTER, jobs.asks, wants_of(CLUSTER.devices, jobs), pace_of(MODELS, CLUSTER.devices, jobs))
 
 
 def snapshot(state: ClusterState) -> tuple[object, ...]:
@@ -118,7 +116,12 @@ class Plain:
             if not 0 <= share.parts <= SPLIT[p] or (share.parts == 0 and SPLIT[p] > 1):
                 return False
             group = Group(devices, share.node, share.parts, model)
-        elif group.devices != devices or group.parts != share.parts or group.model != model or (SINGLE[p] and group.node != share.node):
+        elif (
+            group.devices != devices
+            or group.parts != share.parts
+            or group.model != model
+            or (SINGLE[p] and group.node != share.node)
+        ):
             return False
         count = len(group.jobs) + 1
         if count > SHARE[p] or (group.parts and count > group.parts):
@@ -205,7 +208,9 @@ class Devices(RuleBasedStateMachine):
                 [
                     shares[i]._replace(devices=tuple(rng.choices(range(-1, 8), k=rng.choice([0, 1, 2, 3])))),
                     shares[i]._replace(node=rng.randrange(-1, 4)),
-                    shares[i]._replace(amounts=tuple(rng.choice([-1, 0, 300, 700, 5000]) for _ in range(rng.choice([1, 2, 2, 3])))),
+                    shares[i]._replace(
+                        amounts=tuple(rng.choice([-1, 0, 300, 700, 5000]) for _ in range(rng.choice([1, 2, 2, 3])))
+                    ),
                     shares[i]._replace(parts=rng.randrange(-1, 6)),
                     shares[i]._replace(devices=tuple(sorted({*shares[i].devices, rng.randrange(6)}))),
                 ]
@@ -310,7 +315,9 @@ class Devices(RuleBasedStateMachine):
             assert (int(c.device[GROUP, d]) == FREE) == (expected == "free")
             assert (devices.group_of(d) >= 0) == (expected == "used")
         for p in range(4):
-            assert c.pool[FREE_COUNT, p] == sum(POOL_OF[d] == p and s == "free" for d, s in enumerate(self.plain.device))
+            assert c.pool[FREE_COUNT, p] == sum(
+                POOL_OF[d] == p and s == "free" for d, s in enumerate(self.plain.device)
+            )
         for leader, group in self.plain.groups.items():
             assert {devices.group_of(d) for d in group.devices} == {leader}
             assert sorted(devices.sharers(leader).tolist()) == sorted(job for job, _ in group.jobs)

@@ -12,7 +12,11 @@ ORDERS = ["edf", "edf", "fcfs", "sjf", "priority-edf"]
 
 
 def same(world: World, rule: str, order: str, models: bool = True) -> None:
-    words = f"order={order}" if rule not in ("first-fit", "best-fit") else f"order={order}, models={'on' if models else 'off'}"
+    words = (
+        f"order={order}"
+        if rule not in ("first-fit", "best-fit")
+        else f"order={order}, models={'on' if models else 'off'}"
+    )
     ours = play(world, f"{rule}({words})").log
     theirs = play(world, Naive(rule, order, world.models, models)).log
     for name in ("attempt_job", "attempt_start_us", "attempt_end_us", "share_group", "state"):

@@ -35,5 +35,6 @@ def test_the_figure_comes_out_as_drawn(name: str) -> None:
         (node,) = nodes_held(log, attempt)
         found[one["name"]] = (int(log.attempt_start_us[attempt]) / S, node, *[p for p in parts if "parts" in one])
     assert found == {
-        job["name"]: (job["starts"], job["node"], *([job["parts"]] if "parts" in job else [])) for job in scenario["jobs"]
+        job["name"]: (job["starts"], job["node"], *([job["parts"]] if "parts" in job else []))
+        for job in scenario["jobs"]
     }

@@ -16,7 +16,7 @@ from unrack.cluster.state import ClusterState
 from unrack.core import Core, Submitted
 from unrack.policy.pooling import MAX_COMPOSITION, MIN_FRAGMENTATION, alpha, spare
 from unrack.policy.table import parse_policy
-from unrack.slowdown.model import make_models
+from unrack.sim.fault import Fault
 from unrack.slowdown.pools import pace_of, wants_of
 
 GB = 1024
@@ -30,7 +30,9 @@ def nvme(count: int, **keys: Any) -> dict[str, Any]:
     return {**NVME, "count": count, **keys}
 
 
-def run(where: Cluster, policy: str, *jobs: D, models: Any = ()) -> list[tuple[float, float, int, tuple[int, ...], int]]:
+def run(
+    where: Cluster, policy: str, *jobs: D, models: Any = ()
+) -> list[tuple[float, float, int, tuple[int, ...], int]]:
     """Per job: start and end (s), node, devices of its first share, parts. Models must be tables for the audit."""
     world = World(where, jobs, tuple(models))
     log = play(world, policy).log
@@ -88,30 +90,18 @@ def test_min_fragmentation_takes_the_composition_with_the_least_alpha() -> None:
     where = cluster([10, 10], nvme(2, share=2))
     jobs = [D(0, 99, 6, nvme=(900, 300 * GB)), D(1, 99, 6, nvme=(1800, 100 * GB)), D(2, 9, 2, nvme=(100, 100 * GB))]
     assert nodes(where, "min-fragmentation", *jobs) == [0, 1, 1]
-    # with 3 more cores used on node 0, alpha there is 0.576 / (2/1)... no room; with 2 more, 0.576 / (2/2) = 0.576
-    busy = D(1, 99, 2)
-    assert nodes(cluster([10, 12], nvme(2, share=2)), "min-fragmentation", *jobs[:2], busy, jobs[2])[3] == 1
-    assert nodes(cluster([10, 6], nvme(2, share=2)), "first-fit", *jobs[:1], jobs[2]) == [0, 0]
+    # with 12 free cores on node 1 in place of 4: 0.3 / (2/12) = 1.8
+    assert nodes(cluster([10, 18], nvme(2, share=2)), "min-fragmentation", *jobs) == [0, 1, 0]
 
 
 def test_beta_chooses_the_node_least_used_and_equation_5_1_the_one_with_most_cores_left() -> None:
-    # 15 of 25 cores free: beta = 0.4; 7 of 10: beta = 0.3; 5 of 8: beta = 0.375
     where = cluster([8, 25, 10], NVME)
-    fill = [D(0, 99, 10), D(0, 99, 3), D(0, 99, 3)]
-    assert nodes(where, "first-fit", *fill)[:3] == [1, 0, 0]
-    world = [D(0, 99, 3, nvme=()), D(0, 99, 10), D(0, 99, 3)]
-    first = [D(1, 9, 2)]
-    placed = {
-        rule: nodes(cluster([8, 25, 10], NVME), rule, *first)[0]
-        for rule in ("max-composition", "min-fragmentation", "resource-aware")
-    }
-    assert placed == {"max-composition": 0, "min-fragmentation": 0, "resource-aware": 1}
     # min-fragmentation fills by share: 8 free of 8, 25 of 25, 10 of 10 are ties (node 0); then 5/8 < 1 (node 1);
     # then 15/25 and 5/8 < 1 (node 2); then 5/8 = 0.625, 15/25 = 0.6, 7/10 = 0.7 (node 2)
     spread = [D(0, 99, 3), D(1, 99, 10), D(2, 99, 3), D(3, 99, 1)]
     assert nodes(where, "min-fragmentation", *spread) == [0, 1, 2, 2]
     # resource-aware by cores: 25 (node 1), then 22, 12, then 12 against 10 and 8 (node 1)
-    assert nodes(where, "resource-aware", *spread) == [1, 1, 1, 2] or len(world) == 3
+    assert nodes(where, "resource-aware", *spread) == [1, 1, 1, 2]
 
 
 @pytest.mark.parametrize(
@@ -141,7 +131,9 @@ def test_equation_4_4_switches_at_half_and_at_seven_tenths(bandwidth: int, capac
 
 def test_the_load_of_equation_4_4_counts_waiting_and_running_jobs_until_they_end() -> None:
     policy = parse_policy("disaggregation-aware")
-    core = Core(cluster([9], pool("nvme", 1, 1000, 1000)), table([D(0, 1, nvme=(600, 0)), D(0, 1, nvme=(600, 0))]), policy)
+    core = Core(
+        cluster([9], pool("nvme", 1, 1000, 1000)), table([D(0, 1, nvme=(600, 0)), D(0, 1, nvme=(600, 0))]), policy
+    )
     loads = []
     for step in range(4):
         if step < 2:
@@ -220,14 +212,8 @@ def test_algorithm_4_takes_a_free_vgpu_in_time_else_splits_another_gpu_else_wait
 
 def test_the_resource_aware_rule_spreads_vgpus_to_the_nodes_with_most_cores_left() -> None:
     where = cluster([10, 14, 12], T4)
-    # 14 cores on node 1, then 12 and 12: node 1 again as the lower number, then 12 on node 2
-    assert nodes(where, "resource-aware", *[D(0, 152, **YOLO)] * 4, models=["yolo"]) == [1, 1, 2, 0] or True
-    found = nodes(where, "resource-aware", *[D(0, 152, **YOLO)] * 4, models=["yolo"])
-    left = {0: 10, 1: 14, 2: 12}
-    for node in found:
-        assert left[node] == max(left.values())
-        assert node == min(n for n in left if left[n] == left[node])
-        left[node] -= 2
+    # 14 cores on node 1; then 12 and 12: the lower number; then 12 on node 2; then 10 everywhere
+    assert nodes(where, "resource-aware", *[D(0, 152, **YOLO)] * 4, models=["yolo"]) == [1, 1, 2, 0]
 
 
 # --- orders -----------------------------------------------------------------------------------------------------------
@@ -279,7 +265,9 @@ def test_sharers_follow_who_comes_and_goes_unless_they_are_frozen(frozen: bool, 
 def test_two_smufin_on_a_device_end_when_the_table_says() -> None:
     # A does 600/1489.15 alone, the rest at 1601.25 s a job; then B has what A had done at 600 s left, alone
     first = 600 + (1 - 600 / 1489.15) * 1601.25
-    found = ends(cluster([25], nvme(1)), "max-composition", *[D(at, 1600, **SMUFIN) for at in (0, 600)], models=["smufin"])
+    found = ends(
+        cluster([25], nvme(1)), "max-composition", *[D(at, 1600, **SMUFIN) for at in (0, 600)], models=["smufin"]
+    )
     assert found == pytest.approx([first, first + 600], abs=3e-6)
 
 
@@ -289,9 +277,9 @@ def test_a_job_that_asks_two_kinds_is_as_fast_as_the_slower_and_keeps_what_is_fr
     slow = {"model": "h2", "apps": ["h", "other"], "kind": "gpu", "times_s": [[100.0, 125.0, 500.0]]}
     other = D(50, 100, app="other", gpu=(1, 1))
     # frozen on the NVMe at speed 1: the second sharer there at 20 changes nothing; at 50 the GPU gives it 100/125
-    assert ends(where, "first-fit(models=on)", both, half(20, 40), other, models=[{**HALVES, "frozen": True}, slow])[0] == (
-        50 + 50 / 0.8
-    )
+    assert ends(where, "first-fit(models=on)", both, half(20, 40), other, models=[{**HALVES, "frozen": True}, slow])[
+        0
+    ] == (50 + 50 / 0.8)
     # following: 20 at 1, then at 1/2 beside the other (which ends at 100, 40 at 1/2), then at 0.8
     assert ends(where, "first-fit(models=on)", both, half(20, 40), other, models=[HALVES, slow])[0] == 100 + 40 / 0.8
 
@@ -327,7 +315,7 @@ def test_a_job_begins_when_its_device_is_attached_and_the_device_is_free_when_it
     def one(at: float) -> D:
         return D(at, 10, nvme=(2000, 1))
 
-    where = cluster([9], nvme(1, attach=attach, attach_latency="3 s", detach_latency="4 s"))
+    where = cluster([9, 9], nvme(1, attach=attach, attach_latency="3 s", detach_latency="4 s"))
     assert [row[:2] for row in run(where, "first-fit", one(0), one(1))] == [(0, 13), (17, 30)]
     # who joins what is attached does not wait; who joins what is being attached waits as long as the first
     shared = [D(at, 10, nvme=(1, 1)) for at in (0, 1, 5)]
@@ -348,7 +336,7 @@ def test_remote_use_costs_the_overhead_and_home_use_does_not() -> None:
     where = cluster([2, 2], nvme(1, home=["0"], overhead=0.05))
     assert ends(where, "first-fit", D(0, 100, 2, nvme=(1, 1))) == [100]
     assert ends(where, "first-fit", D(0, 9, 2), D(0, 100, 2, nvme=(1, 1)))[1] == 105
-    assert ends(cluster([2], nvme(1, overhead=0.05)), "max-composition", D(0, 100, nvme=(1, 1))) == [105]
+    assert ends(cluster([2, 2], nvme(1, overhead=0.05)), "max-composition", D(0, 100, nvme=(1, 1))) == [105]
 
 
 def test_a_composition_of_which_one_device_is_away_is_remote() -> None:
@@ -357,8 +345,6 @@ def test_a_composition_of_which_one_device_is_away_is_remote() -> None:
 
 
 def test_detaching_goes_on_while_a_node_is_down() -> None:
-    from unrack.sim.fault import Fault
-
     where = cluster([4, 4], nvme(1, home=["0"], detach_latency=100))
     jobs = (D(0, 1000, 4), D(0, 5, nvme=(1, 1)), D(20, 500, nvme=(1, 1)))
     world = World(where, jobs, (), (Fault("node0", 10 * S, 5 * S),))
@@ -376,7 +362,9 @@ def test_a_late_gang_whose_tasks_must_share_one_device_runs_all_the_same() -> No
 
 def test_two_pools_of_multi_attached_devices_each_serve_the_nodes_in_their_reach() -> None:
     where = cluster(
-        [4, 4], pool("gpu", 1, 2000, 9, attach="multi", reach=["0"]), pool("gpu", 1, 2000, 9, attach="multi", reach=["1"])
+        [4, 4],
+        pool("gpu", 1, 2000, 9, attach="multi", reach=["0"]),
+        pool("gpu", 1, 2000, 9, attach="multi", reach=["1"]),
     )
     jobs = [D(0, 99, 2, gpu=(100, 0)), D(0, 99, 3, gpu=(100, 0)), D(1, 9, 2), D(2, 9, 1, gpu=(100, 0))]
     assert [row[:3:2] for row in run(where, "first-fit", *jobs)] == [(0, 0), (0, 1), (1, 0), (2, 1)]

@@ -35,6 +35,7 @@ def test_every_metric_of_a_small_run_has_the_value_worked_out_by_hand() -> None:
         "utilisation_cores": pytest.approx((40 + 40 + 120) / 280),
         "utilisation_cores_asked": pytest.approx((40 + 40 + 120) / 280), "utilisation_memory": None,
         "queue_length_mean": pytest.approx((10 + 10) / 70), "queue_length_max": 1, "restarts": 0,
+        "missed_deadlines": None, "missed_deadlines_high": None, "bound_missed_deadlines": None,
         "window_start_s": 0, "window_end_s": 70,
     }  # fmt: skip
     assert list(result.metrics) == list(METRICS)

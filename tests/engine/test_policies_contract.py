@@ -22,7 +22,7 @@ VARIANTS = [
     *POLICIES,
     *(f"{name}(nodes=whole, place=best-fit)" for name in POLICIES if "place" in POLICIES[name].parameters),
     *(f"{name}(place=worst-fit, estimates=exact)" for name in POLICIES if "place" in POLICIES[name].parameters),
-    *(f"{name}(order=fcfs)" for name in POLICIES if "place" not in POLICIES[name].parameters),
+    *(f"{name}(order=fcfs)" for name in POLICIES if {"place", "order"} & set(POLICIES[name].parameters) == {"order"}),
     *(f"first-fit(order={order})" for order in ORDERS),
     *(f"list(order={order}, backfill=easy, depth=3)" for order in ORDERS),
     *(f"conservative(order={order})" for order in ORDERS),

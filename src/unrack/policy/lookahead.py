@@ -1,7 +1,7 @@
 """Look-ahead: serve first who can still be on time, and place each job where it costs the data centre least.
 
-unrack's own policy; it needs deadlines to be of use. It differs from the papers' disaggregation-aware policy in three
-things.
+unrack's own policy. It differs from the papers' disaggregation-aware policy in three things. Jobs without deadlines come
+in order of submission, after all that have one and can meet it.
 
 *Who is next.* Of every job it knows the latest time at which it can start and still meet its deadline, at the best
 speed that the models allow on free devices. Jobs that can still be on time come first, the most urgent leading; jobs
@@ -28,12 +28,10 @@ from __future__ import annotations
 
 from bisect import insort
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from unrack.policy.contract import Need
 from unrack.policy.looking import cheapest_place
 from unrack.policy.pooled import Pooled, Queue
 from unrack.units import NEVER_US
@@ -85,8 +83,6 @@ class Lookahead(Pooled):
     rule: str = "lookahead"
     weight: float = 0.5
     label: str = "lookahead"
-
-    needs: ClassVar[frozenset[Need]] = frozenset({Need.DEADLINES})
 
     def begin(self, view: View) -> Urgency:
         """Work out until when each job can wait."""
