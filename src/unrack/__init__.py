@@ -19,20 +19,30 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from unrack.cluster.spec import Cluster
     from unrack.errors import ClusterError, InputError, PolicyError, RunError, StudyError, TraceError, UnrackError
+    from unrack.metric.bound import Bound
     from unrack.metric.table import Metric
     from unrack.policy.table import Entry
     from unrack.sim.fault import Fault, random_faults
     from unrack.sim.simulate import Result, simulate
+    from unrack.slowdown.model import make_models
     from unrack.workload.filters import filtered
     from unrack.workload.generator import generate
+    from unrack.workload.ideal import fat_node, load_factor, window_us
     from unrack.workload.job import Demand, Job, Workload
     from unrack.workload.readers import read_trace
+    from unrack.workload.scenarios import scenario
     from unrack.workload.writers import write_trace
 
 __version__: str
 
 _HOMES = {
     "Cluster": "cluster.spec",
+    "Bound": "metric.bound",
+    "make_models": "slowdown.model",
+    "window_us": "workload.ideal",
+    "load_factor": "workload.ideal",
+    "fat_node": "workload.ideal",
+    "scenario": "workload.scenarios",
     "ClusterError": "errors",
     "Demand": "workload.job",
     "Fault": "sim.fault",
@@ -54,6 +64,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "Bound",
     "Cluster",
     "ClusterError",
     "Demand",
@@ -67,13 +78,18 @@ __all__ = [
     "TraceError",
     "UnrackError",
     "Workload",
+    "fat_node",
     "filtered",
     "generate",
+    "load_factor",
+    "make_models",
     "metrics",
     "policies",
     "random_faults",
     "read_trace",
+    "scenario",
     "simulate",
+    "window_us",
     "write_trace",
 ]
 

@@ -293,8 +293,8 @@ def unmet(devices: Devices, cluster: Cluster, jobs: JobTable, wants: Ints, pace:
     """int64[jobs]: which demand (its place in ``jobs.devices``) no node could ever meet; -1: all can be met.
 
     A demand can be met by the largest composition of some pool that reaches a node with the cores and memory asked;
-    quantities that a model governs do not count, but a part of a split device must hold them. Whether all demands can be
-    met at one node is not looked at.
+    quantities that a model governs do not count, but a part of a split device must hold them. Whether all demands can
+    be met at one node is not looked at.
     """
     found = np.full(len(jobs), -1, np.int64)
     place = -1

@@ -132,9 +132,10 @@ class Plain:
             if group.parts:
                 if share.amounts[q] > capacity * len(devices) // group.parts:
                     return False
-            elif not (model is not None and q == 0):
-                if sum(amounts[q] for _, amounts in group.jobs) + share.amounts[q] > capacity * len(devices):
-                    return False
+                continue
+            held = sum(amounts[q] for _, amounts in group.jobs)
+            if not (model is not None and q == 0) and held + share.amounts[q] > capacity * len(devices):
+                return False
         groups[devices[0]] = Group(devices, group.node, group.parts, model, [*group.jobs, (job, share.amounts)])
         for d in devices:
             free[d] = False

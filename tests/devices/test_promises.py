@@ -28,7 +28,7 @@ def modelled(policy: str) -> bool:
 
 
 def assert_all_is_back(played: Played) -> None:
-    """Nothing runs any more: every node is whole, and every device free or on its way, unless the run ended in a fault."""
+    """Nothing runs any more: every node is whole, every device free or on its way, unless the run ended in a fault."""
     state, c = played.core.state, played.core.state.devices.columns
     assert (state.free == np.where(state.online, state.total, 0)).all()
     assert (c.device[GROUP] < 0).all()

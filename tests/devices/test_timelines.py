@@ -1,4 +1,4 @@
-"""The timelines of the papers' figures come out as drawn; the numbers that the figures leave open are in the scenarios."""
+"""The timelines of the papers' figures come out as drawn; numbers that they leave open are in the scenarios."""
 
 from __future__ import annotations
 

@@ -251,8 +251,8 @@ class Pooled:
     def find(self, view: View, memory: Queue, job: int, rule: int, now: int) -> Lease | int:
         """A lease for a job; below 0: why there is none.
 
-        A gang is placed task by task. One that has no place though nothing runs would wait for ever for a place where it
-        is not late: its deadline is given up.
+        A gang is placed task by task. One that has no place though nothing runs would wait for ever for one where it is
+        not late: its deadline is given up.
         """
         tasks = int(view.asks[TASKS, job])
         if tasks == 1:

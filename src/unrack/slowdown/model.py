@@ -138,6 +138,24 @@ class Model(NamedTuple):
     most_devices: int
     most_sharers: int
 
+    def time_s(self, base_s: float, devices: int, sharers: int) -> float | None:
+        """How long a job takes on so many devices with so many jobs on them, itself included; ``None``: not admitted.
+
+        Parameters
+        ----------
+        base_s
+            Its base time.
+
+        Examples
+        --------
+        >>> smufin = make_models(["smufin"])[0]
+        >>> smufin.time_s(1600, devices=2, sharers=4), smufin.time_s(1600, devices=2, sharers=7)
+        (1569.89, None)
+        """
+        table = self.speeds(devices)
+        speed = float(table[devices, sharers]) if 0 < sharers < table.shape[1] and devices > 0 else 0.0
+        return round(base_s / speed, 6) if speed > 0 else None
+
     def speeds(self, devices: int) -> Floats:
         """float64[devices + 1, sharers + 1]: speed by number of devices and sharers; 0 = not admitted.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -152,7 +152,7 @@ def _devices(kept: dict[str, Any] | None, nodes: int) -> Devices:
     """The pooled devices, from what ``keep.pools`` wrote."""
     if kept is None:
         return no_devices(nodes)
-    pools = [Pool(**{key: entry[key] for key in Pool._fields}) for entry in kept["pools"]]
+    pools = [Pool(**{key: entry[key] for key in (field.name for field in fields(Pool))}) for entry in kept["pools"]]
     total = sum(pool.count for pool in pools)
     capacity = np.zeros((max(map(len, kept["quantities"])), total), np.int64)
     home, which = np.full(total, -1, np.int64), np.zeros(total, np.int64)

@@ -105,7 +105,7 @@ def pools(cluster: Cluster) -> dict[str, Any]:
         "quantities": [list(names) for names in devices.quantities],
         "pools": [
             {
-                **pool._asdict(),
+                **asdict(pool),
                 "capacity": devices.capacity[:, pool.first].tolist(),
                 "nodes_reached": int(devices.reach[i].sum()),
                 "home": devices.home[pool.first : pool.first + pool.count].tolist(),
