@@ -275,7 +275,7 @@ def check_needs(policy: Policy[Any], jobs: JobTable) -> None:
             raise PolicyError(f"policy {policy.name}", f"a workload without {need}", f"a workload with {need}")
     kinds = sorted({kind for (kind, _), amounts in jobs.devices.items() if bool((amounts > 0).any())})
     if kinds and not getattr(policy, "devices", False):
-        want = "a policy that places devices, such as first-fit or disaggregation-aware (`unrack policies` marks them)"
+        want = "a policy that places devices, such as first-fit: those that `unrack policies` marks with 'pools:'"
         raise PolicyError(f"policy {policy.name}", f"a workload that asks for devices ({', '.join(kinds)})", want)
 
 

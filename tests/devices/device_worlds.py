@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -132,73 +133,60 @@ TABLES: tuple[Mapping[str, Any], ...] = (
     {"model": "n", "times_s": [[None, 5.0], [5.0, 5.0]], "base_s": 5.0, "governs": []},
     {"model": "f", "kind": "fpga", "times_s": [[5.0, 7.0], [None, None], [4.0, 5.0]], "governs": ["luts"]},
 )
-APPS = (None, "a", "a", "b", "g", "ag", "n", "f")
+APPS = {"nvme": ("a", "a", "a", "b", "n", None, None), "gpu": ("g", "g", "g", None), "fpga": ("f", "f", None)}
 
 
-@st.composite
-def pools(draw: st.DrawFn, nodes: int) -> dict[str, Any]:
+def _pool(rng: random.Random, kind: str, nodes: int) -> dict[str, Any]:
     """Any pool on so many nodes."""
-    kind = draw(st.sampled_from(["nvme", "nvme", "gpu", "gpu", "fpga"]))
-    some = st.lists(st.integers(0, nodes - 1), min_size=1, max_size=nodes, unique=True).map(
-        lambda n: [str(i) for i in sorted(n)]
-    )
-    multi = draw(st.integers(0, 2)) == 0
-    split = draw(st.sampled_from([1, 2, 4])) if multi or draw(st.integers(0, 3)) == 0 else 1
+
+    def some() -> list[str]:
+        return [str(node) for node in sorted(rng.sample(range(nodes), rng.randint(1, nodes)))]
+
+    multi = rng.random() < 0.35
+    split = rng.choice([1, 2, 4]) if multi else rng.choice([1, 1, 1, 2])
     keys: dict[str, Any] = {"attach": "multi" if multi else "single", "split": split}
-    if not multi and split == 1 and draw(st.booleans()):
-        keys["compose"] = draw(st.integers(1, 3))
-    if draw(st.booleans()):
-        keys["share"] = draw(st.integers(1, 3))
-    if draw(st.integers(0, 2)) == 0:
-        keys["reach"] = draw(some)
-    if draw(st.integers(0, 2)) == 0:
-        keys["home"] = draw(some)
-    if draw(st.booleans()):
-        keys["overhead"] = draw(st.sampled_from([0.0, 0.05, 0.5]))
-        keys["detach_latency"] = draw(st.sampled_from([0, 2, 7]))
+    if not multi and split == 1 and rng.random() < 0.4:
+        keys["compose"] = rng.randint(1, 3)
+    if rng.random() < 0.3:
+        keys["share"] = rng.randint(1, 3)
+    if rng.random() < 0.3:
+        keys["reach"] = some()
+    if rng.random() < 0.3:
+        keys["home"] = some()
+    if rng.random() < 0.5:
+        keys["overhead"] = rng.choice([0.0, 0.05, 0.5])
+        keys["detach_latency"] = rng.choice([0, 2, 7])
         # who made a group of multi-attached devices cannot be told from the log, so neither whether it was at home
-        keys["attach_latency"] = (
-            0 if multi and ("home" in keys or len(keys.get("reach", "ab")) == 1) else draw(st.sampled_from([0, 1, 3]))
-        )
-    return pool(kind, draw(st.integers(1, 4)), *draw(st.sampled_from(AMOUNTS[kind])), **keys)
+        unsure = multi and ("home" in keys or len(keys.get("reach", "ab")) == 1 or nodes == 1)
+        keys["attach_latency"] = 0 if unsure else rng.choice([0, 1, 3])
+    return pool(kind, rng.choice([1, 1, 1, 2, 3, 4]), *rng.choice(AMOUNTS[kind]), **keys)
 
 
-@st.composite
-def device_jobs(draw: st.DrawFn, most: int = 10, gangs: bool = True) -> tuple[D, ...]:
+def _jobs(rng: random.Random, kinds: Sequence[str]) -> tuple[D, ...]:
     """Jobs that crowd, with many equal times and demands."""
     jobs = []
     submit = 0
-    for _ in range(draw(st.integers(2, most))):
-        submit += draw(st.sampled_from([0, 0, 0, 1, 2, 5]))
-        run = draw(st.sampled_from([0, 1, 3, 3, 5, 8]))
-        what = draw(
-            st.sampled_from(
-                [
-                    (),
-                    ("nvme",),
-                    ("nvme",),
-                    ("nvme",),
-                    ("gpu",),
-                    ("gpu",),
-                    ("fpga",),
-                    ("nvme", "gpu"),
-                    ("nvme", "gpu", "fpga"),
-                ]
-            )
-        )
-        asks = {kind: draw(st.sampled_from(ASKS[kind])) for kind in what}
-        stretch = draw(st.sampled_from([None, 0.5, 1.0, 1.2, 2.0, 4.0]))
+    gap = rng.choice([(0,), (0, 0, 1), (0, 1, 2, 5)])
+    few = {kind: rng.sample(ASKS[kind], rng.choice([1, 2, len(ASKS[kind])])) for kind in kinds}
+    tight = rng.choice([(None,), (1.0, 1.1, 1.5, 2.0), (None, 0.5, 1.0, 1.2, 2.0, 4.0)])
+    gangs = rng.choice([(1,), (1, 1, 1, 2, 3)])
+    for _ in range(rng.randint(3, 14)):
+        submit += rng.choice(gap)
+        run = rng.choice([0, 1, 3, 5, 8, 8, 8])
+        what = rng.choice([(), *[(kind,) for kind in kinds for _ in range(4)], kinds])
+        stretch = rng.choice(tight)
+        app = rng.choice(APPS[rng.choice(what)]) if len(what) == 1 else rng.choice([None, "a", "g", "ag", "ag"])
         jobs.append(
             D(
                 submit,
                 run,
-                cores=draw(st.sampled_from([1, 1, 2, 3])),
-                tasks=draw(st.sampled_from([1, 1, 1, 1, 2, 3])) if gangs else 1,
-                app=draw(st.sampled_from(APPS)),
+                cores=rng.choice([1, 1, 2, 3]),
+                tasks=rng.choice(gangs),
+                app=app,
                 due=None if stretch is None else submit + stretch * run,
-                request=draw(st.sampled_from([None, None, 2 * run, run + 3])),
-                priority=draw(st.integers(0, 1)),
-                **asks,
+                request=rng.choice([None, None, None, 2 * run, run + 3]),
+                priority=rng.randint(0, 1),
+                **{kind: rng.choice(few[kind]) for kind in what},
             )
         )
     if all(job.due is None for job in jobs):  # some policies ask for a workload with deadlines
@@ -206,18 +194,22 @@ def device_jobs(draw: st.DrawFn, most: int = 10, gangs: bool = True) -> tuple[D,
     return tuple(jobs)
 
 
-@st.composite
-def worlds(draw: st.DrawFn, gangs: bool = True, faulty: bool = True) -> World:
+def random_world(seed: int) -> World:
     """A small data centre under pressure, with models, and sometimes nodes that fail."""
-    nodes = draw(st.integers(1, 3))
-    cores = [draw(st.integers(1, 7)) for _ in range(nodes)]
-    tables = draw(st.lists(pools(nodes), min_size=1, max_size=4))
-    jobs = draw(device_jobs(gangs=gangs))
-    frozen = draw(st.sampled_from([0, 0, 0b11111, 0b00101, 0b00001]))
+    rng = random.Random(seed)
+    nodes = rng.randint(1, 3)
+    cores = [rng.choice([3, 6, 12, 12]) for _ in range(nodes)]
+    kinds = rng.choice([("nvme",), ("nvme",), ("gpu",), ("nvme", "gpu"), ("nvme", "gpu"), ("nvme", "gpu", "fpga")])
+    tables = [_pool(rng, kind, nodes) for kind in (*kinds, *rng.choices(kinds, k=rng.randint(0, 2)))]
+    frozen = rng.choice([0, 0, 0b11111, 0b00101, 0b00001])
     models = [{**model, "frozen": bool(frozen >> i & 1)} for i, model in enumerate(TABLES)]
-    faults = []
-    if faulty and draw(st.integers(0, 2)) == 0:
-        for _ in range(draw(st.integers(1, 3))):
-            node, at, repair = draw(st.integers(0, nodes - 1)), draw(st.integers(0, 15)), draw(st.integers(1, 6))
-            faults.append(Fault(f"node{node}", at * S, repair * S))
-    return World(cluster(cores, *tables), jobs, tuple(models), tuple(faults))
+    faults = [
+        Fault(f"node{rng.randrange(nodes)}", rng.randint(0, 15) * S, rng.randint(1, 6) * S)
+        for _ in range(rng.choice([0, 0, 0, 1, 3]))
+    ]
+    return World(cluster(cores, *tables), _jobs(rng, kinds), tuple(models), tuple(faults))
+
+
+def worlds() -> st.SearchStrategy[World]:
+    """Worlds by number: Hypothesis alone would draw mostly tame ones."""
+    return st.integers(0, 2**32).map(random_world)

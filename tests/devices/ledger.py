@@ -243,6 +243,9 @@ def _time(ledger: Ledger, attempt: int) -> None:
         int(log.attempt_start_us[attempt]),
         int(log.attempt_end_us[attempt]),
     )
+    if start == end:
+        assert log.attempt_outcome[attempt] != FINISHED or log.jobs.work_us[job] == 0
+        return
     begin = start
     for held in own:
         first = min(ledger.of_group[held.group], key=lambda h: (h.start, h.attempt))

@@ -83,7 +83,7 @@ def test_only_a_job_that_would_not_start_alone_either_waits_for_ever(policy: str
 
 
 @settings(max_examples=60)
-@given(world=worlds(faulty=False), policy=st.sampled_from(VARIANTS))
+@given(world=worlds(), policy=st.sampled_from(VARIANTS))
 def test_asking_why_a_job_waits_changes_nothing(world: World, policy: str) -> None:
     played = play(world, policy)
     core = Core(world.cluster, table(world.jobs), parse_policy(policy))

@@ -43,7 +43,8 @@ def policies(
 
 
 def _default(key: str, default: str, fixed: Any) -> str:
-    return str(fixed.get(key, default))
+    value = fixed.get(key, default)
+    return value if isinstance(value, str) else default
 
 
 def metrics(as_json: Json = False) -> None:

@@ -65,7 +65,7 @@ def speed_of(c: Columns, model: int, size: int, jobs: int) -> float:
         return 1.0
     if jobs >= c.speeds.shape[2]:
         return 0.0
-    return c.speeds[model, min(size, c.speeds.shape[1] - 1), jobs]
+    return float(c.speeds[model, min(size, c.speeds.shape[1] - 1), jobs])
 
 
 @melted
@@ -74,7 +74,7 @@ def slowed(c: Columns, device: int, node: int) -> float:
     d = device
     while d >= 0:
         if c.device[HOME, d] != node:
-            return 1.0 / (1.0 + c.overhead[c.device[POOL, device]])
+            return float(1.0 / (1.0 + c.overhead[c.device[POOL, device]]))
         d = c.device[NEXT, d]
     return 1.0
 
@@ -98,7 +98,7 @@ def rate(c: Columns, job: int) -> float:
 @melted
 def left_at(c: Columns, job: int, now: int) -> float:
     """Work left of a running job at ``now``, µs at speed 1."""
-    return max(0.0, c.progress[LEFT, job] - max(0, now - c.clock[SINCE_US, job]) * c.progress[PACE, job])
+    return float(max(0.0, c.progress[LEFT, job] - max(0, now - c.clock[SINCE_US, job]) * c.progress[PACE, job]))
 
 
 @compiled
@@ -164,9 +164,8 @@ def take_share(c: Columns, job: int, node: int, devices: Ints, amounts: Ints, pa
         if parts > 0:
             if amounts[q] > installed // parts:
                 return -8
-        elif not (model >= 0 and c.governed[model, q]):
-            if amounts[q] + (0 if fresh else c.held[q, leader]) > installed:
-                return -8
+        elif amounts[q] + (0 if fresh else c.held[q, leader]) > installed and not (model >= 0 and c.governed[model, q]):
+            return -8
     if jobs > c.sharer.shape[0] or c.job_group[c.job_group.shape[0] - 1, job] >= 0:
         return ROOM
     if fresh:
@@ -268,8 +267,8 @@ def first_end(c: Columns, job: int, expected_us: int, now: int) -> int:
     c.progress[LEFT, job] = expected_us
     c.progress[PACE, job] = speed
     c.clock[SINCE_US, job] = ready
-    c.clock[END_US, job] = ready + int(math.ceil(expected_us / speed))
-    return c.clock[END_US, job]
+    c.clock[END_US, job] = ready + math.ceil(expected_us / speed)
+    return int(c.clock[END_US, job])
 
 
 @compiled
@@ -288,7 +287,7 @@ def follow(c: Columns, group: int, but: int, now: int, running: Ints, count: int
         c.progress[LEFT, job] = left_at(c, job, now)
         c.clock[SINCE_US, job] = max(now, c.clock[SINCE_US, job])
         c.progress[PACE, job] = speed
-        end = c.clock[SINCE_US, job] + int(math.ceil(c.progress[LEFT, job] / speed))
+        end = c.clock[SINCE_US, job] + math.ceil(c.progress[LEFT, job] / speed)
         rebook(running, count, job, c.clock[END_US, job], end)
         c.clock[END_US, job] = end
 
@@ -302,9 +301,7 @@ def rebook(running: Ints, count: int, job: int, before: int, after: int) -> None
     ):
         running[0, at], running[1, at] = running[0, at - 1], running[1, at - 1]
         at -= 1
-    while at + 1 < count and (
-        running[0, at + 1] < after or (running[0, at + 1] == after and running[1, at + 1] < job)
-    ):
+    while at + 1 < count and (running[0, at + 1] < after or (running[0, at + 1] == after and running[1, at + 1] < job)):
         running[0, at], running[1, at] = running[0, at + 1], running[1, at + 1]
         at += 1
     running[0, at], running[1, at] = after, job

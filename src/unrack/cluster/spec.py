@@ -240,6 +240,7 @@ def _build(file: ClusterFile, where: str) -> Cluster:
     for name in domains:
         if name in rack_names or re.fullmatch(r"node\d+", name):
             raise ClusterError(f"{where}, domains.{name}", repr(name), "a name that no rack or node has")
+
     def find(members: Sequence[str], at: str) -> Sequence[int]:
         found: set[int] = set()
         for member in members:

@@ -1,7 +1,7 @@
 """Look-ahead: serve first who can still be on time, and place each job where it costs the data centre least.
 
-unrack's own policy. It differs from the papers' disaggregation-aware policy in three things. Jobs without deadlines come
-in order of submission, after all that have one and can meet it.
+unrack's own policy. It differs from the papers' disaggregation-aware policy in three things. Jobs without deadlines
+come in order of submission, after all that have one and can meet it.
 
 *Who is next.* Of every job it knows the latest time at which it can start and still meet its deadline, at the best
 speed that the models allow on free devices. Jobs that can still be on time come first, the most urgent leading; jobs

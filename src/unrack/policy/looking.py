@@ -91,8 +91,8 @@ def lives_until(c: Columns, group: int, but: int, now: int) -> float:
 
 @compiled
 def cheapest_place(
-    c: Columns, asks: Ints, free: Ints, deadline_us: Ints, job: int, patient: bool, big: int, worths: Floats, dear: Floats,
-    now: int, at: Ints, sizes: Ints, answer: Ints, earliest: Ints,
+    c: Columns, asks: Ints, free: Ints, deadline_us: Ints, job: int, patient: bool, big: int, worths: Floats,
+    dear: Floats, now: int, at: Ints, sizes: Ints, answer: Ints, earliest: Ints,
 ) -> int:  # fmt: skip
     """Where a task costs least, in core x time; devices of its first kind count by what they are worth.
 
@@ -119,13 +119,12 @@ def cheapest_place(
     kinds, nodes = c.needs.shape[0], free.shape[1]
     deadline = NEVER_US if patient or deadline_us[job] < 0 else deadline_us[job]
     primary = -1
-    anywhere = np.full(kinds, -1, np.int64)
     for kind in range(kinds):
         if c.needs[kind, job]:
             if primary < 0:
                 primary = kind
             else:
-                anywhere[kind] = best_at_nodes(c, job, kind, False, False, at[kind])
+                best_at_nodes(c, job, kind, False, False, at[kind])
                 offers(c, job, kind, False, False, sizes[kind])
     best, tight, chosen = math.inf, 0, -1
     if primary < 0:
@@ -147,7 +146,7 @@ def cheapest_place(
                 node = home
             if free[0, node] < cores or free[1, node] < mb or not c.reach[c.device[POOL, d], node]:
                 continue
-            if not others_fit(c, job, primary, node, at, anywhere, sizes):
+            if not others_fit(c, job, primary, node, at, sizes):
                 continue
             if slowing < 0:
                 slowing = extra_us(c, asks, d, job, dear, now, deadline_us)
@@ -182,7 +181,7 @@ def cheapest_place(
                 continue
             if found == NO_CORES:
                 found = NO_DEVICES
-            if not c.reach[pool, node] or not others_fit(c, job, primary, node, at, anywhere, sizes):
+            if not c.reach[pool, node] or not others_fit(c, job, primary, node, at, sizes):
                 continue
             base = expected_us / slowed(c, head, node)
             for size in range(least, most + 1):
@@ -193,7 +192,7 @@ def cheapest_place(
                 if now + math.ceil(lasts) > deadline:
                     if found != LATE:
                         found = LATE
-                    earliest[0] = min(earliest[0], now + int(math.ceil(lasts)))
+                    earliest[0] = min(earliest[0], now + math.ceil(lasts))
                     continue
                 cost = worth(free[0, node], cores, big) * dear[node] * lasts + worths[pool] * lasts * size / parts
                 if cost < best or (cost == best and free[0, node] < tight):
@@ -204,5 +203,5 @@ def cheapest_place(
         use_group(c, group, answer[primary])
     else:
         new_group(c, job, primary, pool_chosen, size_chosen, 0, answer[primary])
-    others_choice(c, job, primary, chosen, at, anywhere, sizes, answer)
+    others_choice(c, job, primary, chosen, at, sizes, answer)
     return chosen

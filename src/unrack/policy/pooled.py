@@ -7,9 +7,9 @@ alike are tried together: where one has no place, those like it that wait behind
 References
 ----------
 Call et al. 2022 ("Workload-aware placement"), Algorithms 1 and 2, equations 1 to 4; Call 2022 (thesis), Algorithms 3
-and 4, equation 5.1. What differs: a composition in use whose bandwidth a model governs may be oversubscribed in MB/s (the
-model says what that costs); quantities that are used up count as 1 in equation 2; a job that is not to be late is one
-whose predicted end is at most its deadline.
+and 4, equation 5.1. What differs: a composition in use whose bandwidth a model governs may be oversubscribed in MB/s
+(the model says what that costs); quantities that are used up count as 1 in equation 2; a job that is not to be late is
+one whose predicted end is at most its deadline.
 """
 
 from __future__ import annotations

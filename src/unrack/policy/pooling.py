@@ -89,14 +89,14 @@ def grown(c: Columns, job: int, kind: int, pool: int, least: int) -> int:
 
 @inlined
 def new_parts(c: Columns, job: int, kind: int, pool: int) -> int:
-    """Into how many parts to split a free device so that the job fits in one (Call 2022, Alg. 3); 0: it is not split."""
+    """Into how many parts to split a free device so that the job fits in one (Call 2022, Alg. 3); 0: not split."""
     if c.pool[SPLIT, pool] <= 1:
         return 0
     parts = c.pool[SPLIT, pool]
     for q in range(c.capacity.shape[0]):
         if c.wants[kind, q, job] > 0:
             parts = min(parts, c.capacity[q, c.pool[FIRST, pool]] // c.wants[kind, q, job])
-    return parts
+    return int(parts)
 
 
 @melted
@@ -113,9 +113,8 @@ def has_room(c: Columns, job: int, kind: int, group: int, hard: bool) -> bool:
         if parts > 0:
             if want > c.installed[q, group] // parts:
                 return False
-        elif hard or not (model >= 0 and c.governed[model, q]):
-            if want + c.held[q, group] > c.installed[q, group]:
-                return False
+        elif want + c.held[q, group] > c.installed[q, group] and (hard or not (model >= 0 and c.governed[model, q])):
+            return False
     return speed_of(c, model, c.group[SIZE, group], jobs) > 0.0
 
 
@@ -123,7 +122,7 @@ def has_room(c: Columns, job: int, kind: int, group: int, hard: bool) -> bool:
 def finish_on(c: Columns, job: int, kind: int, group: int, node: int, expected_us: int, now: int) -> int:
     """When a job would end if it joined a group now, µs."""
     speed = speed_of(c, c.model[kind, job], c.group[SIZE, group], c.group[JOBS, group] + 1) * slowed(c, group, node)
-    return max(now, c.group[READY_US, group]) + int(math.ceil(expected_us / speed))
+    return int(max(now, c.group[READY_US, group]) + math.ceil(expected_us / speed))
 
 
 @inlined
@@ -136,7 +135,7 @@ def harms(c: Columns, group: int, but: int, now: int, deadline_us: Ints) -> bool
         if deadline_us[job] < 0 or job == but:
             continue
         pace = c.progress[PACE, job] if model < 0 else speed * slowed(c, group, node_of(c, job, group))
-        end = max(now, c.clock[SINCE_US, job]) + int(math.ceil(left_at(c, job, now) / pace))
+        end = max(now, c.clock[SINCE_US, job]) + math.ceil(left_at(c, job, now) / pace)
         if end > deadline_us[job]:
             return True
     return False
@@ -147,7 +146,7 @@ def node_of(c: Columns, job: int, group: int) -> int:
     """On which node a job holds its share of a group."""
     for h in range(c.job_group.shape[0]):
         if c.job_group[h, job] == group:
-            return c.job_node[h, job]
+            return int(c.job_node[h, job])
     return -1
 
 
@@ -159,14 +158,14 @@ def lives_us(c: Columns, group: int, but: int, now: int) -> int:
         job = c.sharer[i, group]
         if job == but:
             continue
-        ends = max(now, c.clock[SINCE_US, job]) + int(math.ceil(left_at(c, job, now) / c.progress[PACE, job]))
+        ends = max(now, c.clock[SINCE_US, job]) + math.ceil(left_at(c, job, now) / c.progress[PACE, job])
         longest = max(longest, ends - now)
     return longest
 
 
 @inlined
 def spare(c: Columns, job: int, kind: int, group: int) -> float:
-    """What would be left of a group: bandwidth in MB/s plus capacity in GB (Call et al. 2022, eq. 1), any kind alike."""
+    """What would be left of a group: bandwidth in MB/s plus capacity in GB (Call et al. 2022, eq. 1)."""
     total = 0.0
     for q in range(c.capacity.shape[0]):
         left = c.installed[q, group] - c.held[q, group] - c.wants[kind, q, job]
@@ -216,7 +215,7 @@ def first_free(c: Columns, pool: int) -> int:
     d = c.pool[FIRST, pool]
     while c.device[GROUP, d] != FREE:
         d += 1
-    return d
+    return int(d)
 
 
 @inlined
@@ -241,13 +240,10 @@ def use_group(c: Columns, group: int, row: Ints) -> None:
 
 
 @inlined
-def best_at_nodes(c: Columns, job: int, kind: int, hard: bool, tight: bool, at: Ints) -> int:
+def best_at_nodes(c: Columns, job: int, kind: int, hard: bool, tight: bool, at: Ints) -> None:
     """Per node, the group in use that the job could join there: the first, or the one with least to spare; else -1.
 
-    Returns
-    -------
-    int
-        -1: groups that are attached to several nodes count at each node in reach.
+    Groups that are attached to several nodes count at each node in reach.
     """
     at[:] = -1
     for d in range(c.device.shape[1]):
@@ -259,25 +255,20 @@ def best_at_nodes(c: Columns, job: int, kind: int, hard: bool, tight: bool, at: 
                 continue
             if at[node] < 0 or (tight and spare(c, job, kind, d) < spare(c, job, kind, at[node])):
                 at[node] = d
-    return -1
 
 
 @melted
-def simple_fits(c: Columns, node: int, at: Ints, anywhere: int, sizes: Ints) -> bool:
+def simple_fits(c: Columns, node: int, at: Ints, sizes: Ints) -> bool:
     """Whether the node has a device for the job: a group with room, or a free one."""
-    return (
-        at[node] >= 0 or (anywhere >= 0 and c.reach[c.device[POOL, anywhere], node]) or pool_at(c, node, sizes) >= 0
-    )
+    return bool(at[node] >= 0 or pool_at(c, node, sizes) >= 0)
 
 
 @inlined
 def simple_choice(
-    c: Columns, job: int, kind: int, node: int, rule: int, draw: float, at: Ints, anywhere: int, sizes: Ints, row: Ints
+    c: Columns, job: int, kind: int, node: int, rule: int, draw: float, at: Ints, sizes: Ints, row: Ints
 ) -> None:
     """The device for the job on a node that has one: the first by number, one in use if any, or any at random."""
     group = at[node]
-    if group < 0 and anywhere >= 0 and c.reach[c.device[POOL, anywhere], node]:
-        group = anywhere
     pool = pool_at(c, node, sizes)
     if pool >= 0 and rule == RANDOM_FIT and sizes[pool] == 1:
         choices = c.pool[FREE_COUNT, pool] + (1 if group >= 0 else 0)
@@ -298,10 +289,9 @@ def simple(
 ) -> int:  # fmt: skip
     """First, best or random fit over nodes, and on each over devices: the node, or why there is none."""
     kinds, nodes = c.needs.shape[0], free.shape[1]
-    anywhere = np.full(kinds, -1, np.int64)
     for kind in range(kinds):
         if c.needs[kind, job]:
-            anywhere[kind] = best_at_nodes(c, job, kind, hard, rule == BEST_FIT, at[kind])
+            best_at_nodes(c, job, kind, hard, rule == BEST_FIT, at[kind])
             offers(c, job, kind, hard, False, sizes[kind])
     best, found, seen, wanted = -1, NO_CORES, 0, -1
     for turn in range(2 if rule == RANDOM_FIT else 1):
@@ -312,7 +302,7 @@ def simple(
                 found = NO_DEVICES
             fits = True
             for kind in range(kinds):
-                if c.needs[kind, job] and not simple_fits(c, node, at[kind], anywhere[kind], sizes[kind]):
+                if c.needs[kind, job] and not simple_fits(c, node, at[kind], sizes[kind]):
                     fits = False
             if not fits:
                 continue
@@ -330,7 +320,7 @@ def simple(
         return found
     for kind in range(kinds):
         if c.needs[kind, job]:
-            simple_choice(c, job, kind, best, rule, draw2, at[kind], anywhere[kind], sizes[kind], answer[kind])
+            simple_choice(c, job, kind, best, rule, draw2, at[kind], sizes[kind], answer[kind])
     return best
 
 
@@ -340,28 +330,25 @@ def better_node(free: Ints, total: Ints, node: int, than: int, rule: int) -> boo
     if than < 0:
         return True
     if rule == MIN_FRAGMENTATION:
-        return free[0, node] * total[0, than] > free[0, than] * total[0, node]
-    return rule == RESOURCE_AWARE and free[0, node] > free[0, than]
+        return bool(free[0, node] * total[0, than] > free[0, than] * total[0, node])
+    return bool(rule == RESOURCE_AWARE and free[0, node] > free[0, than])
 
 
 @melted
-def others_fit(c: Columns, job: int, primary: int, node: int, at: Ints, anywhere: Ints, sizes: Ints) -> bool:
+def others_fit(c: Columns, job: int, primary: int, node: int, at: Ints, sizes: Ints) -> bool:
     """Whether the node has what the job asks of other kinds than the primary one."""
     for kind in range(c.needs.shape[0]):
-        if kind != primary and c.needs[kind, job]:
-            if not simple_fits(c, node, at[kind], anywhere[kind], sizes[kind]):
-                return False
+        if kind != primary and c.needs[kind, job] and not simple_fits(c, node, at[kind], sizes[kind]):
+            return False
     return True
 
 
 @inlined
-def others_choice(
-    c: Columns, job: int, primary: int, node: int, at: Ints, anywhere: Ints, sizes: Ints, answer: Ints
-) -> None:
+def others_choice(c: Columns, job: int, primary: int, node: int, at: Ints, sizes: Ints, answer: Ints) -> None:
     """Choose, by first fit, what the job asks of other kinds than the primary one."""
     for kind in range(c.needs.shape[0]):
         if kind != primary and c.needs[kind, job]:
-            simple_choice(c, job, kind, node, FIRST_FIT, 0.0, at[kind], anywhere[kind], sizes[kind], answer[kind])
+            simple_choice(c, job, kind, node, FIRST_FIT, 0.0, at[kind], sizes[kind], answer[kind])
 
 
 @inlined
@@ -372,13 +359,12 @@ def aware(
     """Model-aware placement: join a composition on which no deadline is missed, or else make a new one."""
     kinds, nodes = c.needs.shape[0], free.shape[1]
     primary, late = -1, False
-    anywhere = np.full(kinds, -1, np.int64)
     for kind in range(kinds):
         if c.needs[kind, job]:
             if primary < 0:
                 primary = kind
             else:
-                anywhere[kind] = best_at_nodes(c, job, kind, False, False, at[kind])
+                best_at_nodes(c, job, kind, False, False, at[kind])
                 offers(c, job, kind, False, False, sizes[kind])
     if primary < 0:
         best = -1
@@ -398,12 +384,12 @@ def aware(
                 if (
                     free[0, n] >= cores and free[1, n] >= mb and c.reach[c.device[POOL, d], n]
                     and better_node(free, total, n, node, rule)
-                    and others_fit(c, job, primary, n, at, anywhere, sizes)
+                    and others_fit(c, job, primary, n, at, sizes)
                 ):  # fmt: skip
                     node = n
             if node < 0:
                 continue
-        elif free[0, node] < cores or free[1, node] < mb or not others_fit(c, job, primary, node, at, anywhere, sizes):
+        elif free[0, node] < cores or free[1, node] < mb or not others_fit(c, job, primary, node, at, sizes):
             continue
         # Alg. 4 asks only about the new job on a vGPU, Alg. 1 and 2 about all that share
         if not (rule == RESOURCE_AWARE and c.group[PARTS, d] > 0) and harms(c, d, job, now, deadline_us):
@@ -422,7 +408,7 @@ def aware(
             chosen, chosen_node, first, second = d, node, one, two
     if chosen >= 0:
         use_group(c, chosen, answer[primary])
-        others_choice(c, job, primary, chosen_node, at, anywhere, sizes, answer)
+        others_choice(c, job, primary, chosen_node, at, sizes, answer)
         return chosen_node
     best, found = -1, NO_CORES
     for wish in range(0 if rule == MIN_FRAGMENTATION else 1, -1, -1):
@@ -432,7 +418,7 @@ def aware(
             if free[0, node] < cores or free[1, node] < mb:
                 continue
             found = NO_DEVICES
-            if pool_at(c, node, sizes[primary]) < 0 or not others_fit(c, job, primary, node, at, anywhere, sizes):
+            if pool_at(c, node, sizes[primary]) < 0 or not others_fit(c, job, primary, node, at, sizes):
                 continue
             # the resource-aware rule keeps room for what cannot be split; such devices themselves go by first fit
             composed = c.composable[pool_at(c, node, sizes[primary])]
@@ -443,7 +429,7 @@ def aware(
         if best >= 0:
             pool = pool_at(c, best, sizes[primary])
             new_group(c, job, primary, pool, sizes[primary, pool], 0, answer[primary])
-            others_choice(c, job, primary, best, at, anywhere, sizes, answer)
+            others_choice(c, job, primary, best, at, sizes, answer)
             return best
     return LATE if late else found
 

@@ -124,7 +124,7 @@ def simulate(
     policy
         A name (``"easy"``), a name with parameters (``"easy(order=sjf)"``) or an object.
     seed
-        Given to policies that draw random numbers (those with a ``seeded`` method); built-in ones draw none.
+        Given to policies that draw random numbers (those with a ``seeded`` method); of the built-in ones, random-fit.
     ties
         What happens first at one time: ``"together"``, ``"finish-first"`` or ``"submit-first"``.
     faults

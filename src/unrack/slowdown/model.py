@@ -50,7 +50,7 @@ PUBLISHED: dict[str, Published] = {
         {"kind": "gpu", "base_s": 152.0, "times_s": [[151.0, 175.0, 282.0, 757.0]], "governs": ["bandwidth_mb_s"]},
     ),
     "fio": Published(
-        "FIO on 1 to 3 NVMe: bandwidth alone counts, n devices shared by k take base x k / n (Call 2022, section 4.4.6)",
+        "FIO on 1 to 3 NVMe: bandwidth alone counts, so n devices shared by k take base x k / n (Call 2022, 4.4.6)",
         {"kind": "nvme", "linear": True, "most_devices": 3, "most_sharers": 6, "governs": ["bandwidth_mb_s"]},
     ),
 }

@@ -5,7 +5,7 @@ base time as soon as all it asks for is free. The load that results does not dep
 
 References
 ----------
-A. Call: Disaggregated data centres, section 4.4.2 and equation 4.6 (as printed it is the inverse of the load factor).
+A. Call, thesis (UPC 2022): section 4.4.2 and equation 4.6 (as printed it is the inverse of the load factor).
 """
 
 from __future__ import annotations

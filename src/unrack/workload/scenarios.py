@@ -3,7 +3,7 @@
 References
 ----------
 A. Call, J. Polo, D. Carrera: Workload-aware placement strategies to leverage disaggregated resources in the data
-center. IEEE Systems Journal 16(1), 2022. A. Call: Disaggregated data centres, Tables 4.1, 4.2, 5.1-5.3 and section
+center. IEEE Systems Journal 16(1), 2022. A. Call, thesis (UPC 2022): Tables 4.1, 4.2, 5.1-5.3 and section
 4.4.6.
 """
 

@@ -27,8 +27,8 @@ ROWS = (FIRST_FIT, AWARE, RESOURCE, OWN)
 NAMES = [row.name for row in ROWS if row.printed]
 MODELS = ("smufin", "yolo")
 SLOWED = (
-    "First fit's jobs slow down by the models here (models=on): with base times, four vGPUs of one GPU would each be as "
-    "fast as the whole."
+    "First fit's jobs slow down by the models here (models=on): with base times, each of four vGPUs of one GPU would "
+    "be as fast as the whole."
 )
 NORMALISED = "The shares of scenario S3 (Table 5.3) add up to 90 %: they are normalised."
 EDGE_LOAD = "The load is that of the NVMe: the larger of its bandwidth and capacity loads, offered (§5.4.3)."
