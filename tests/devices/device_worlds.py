@@ -210,6 +210,21 @@ def random_world(seed: int) -> World:
     return World(cluster(cores, *tables), _jobs(rng, kinds), tuple(models), tuple(faults))
 
 
+def crowd(seed: int) -> World:
+    """Many jobs that ask alike and run equally long, and differ in their deadlines."""
+    rng = random.Random(seed)
+    run = rng.choice([5, 8])
+    kinds = [D(0, run, 1, app="a", nvme=(900, 10)), D(0, run, 2, app="a", nvme=(900, 10)), D(0, run, 1, nvme=(600, 90))]
+    jobs, submit = [], 0
+    for _ in range(rng.randint(12, 24)):
+        submit += rng.choice([0, 0, 0, 0, 1])
+        due = submit + rng.choice([run, run + 1, run + 2, 2 * run, 2 * run + 1, 3 * run, 50, 99])
+        jobs.append(replace(rng.choice(kinds), submit=submit, due=rng.choice([due, due, due, due, None])))
+    jobs[0] = replace(jobs[0], due=30)
+    tables = [pool("nvme", rng.randint(1, 4), 2000, 600, compose=rng.choice([1, 3]), overhead=rng.choice([0, 0.1]))]
+    return World(cluster([rng.choice([4, 12]), rng.choice([4, 12])], *tables), tuple(jobs), TABLES)
+
+
 def worlds() -> st.SearchStrategy[World]:
     """Worlds by number: Hypothesis alone would draw mostly tame ones."""
     return st.integers(0, 2**32).map(random_world)

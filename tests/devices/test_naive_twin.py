@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from device_worlds import World, play, worlds
+from device_worlds import World, crowd, play, worlds
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from naive import Naive
@@ -38,3 +38,12 @@ def test_the_aware_rules_decide_as_their_plain_twins(rule: str, world: World, or
 @given(world=worlds(), order=st.sampled_from(ORDERS), models=st.booleans())
 def test_the_simple_fits_decide_as_their_plain_twins(rule: str, world: World, order: str, models: bool) -> None:
     same(world, rule, order, models)
+
+
+@pytest.mark.parametrize("rule", ["max-composition", "min-fragmentation", "resource-aware"])
+@settings(max_examples=40)
+@given(world=st.integers(0, 2**32).map(crowd), order=st.sampled_from(ORDERS))
+def test_jobs_alike_that_differ_in_their_deadlines_are_skipped_only_where_they_have_no_place(
+    rule: str, world: World, order: str
+) -> None:
+    same(world, rule, order)

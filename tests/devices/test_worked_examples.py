@@ -179,6 +179,25 @@ def test_a_composition_in_use_is_joined_only_while_nobody_there_is_late() -> Non
     assert starts(where, "max-composition", *late, models=["smufin"]) == [0, 1489.15]
 
 
+def test_a_deadline_that_is_just_met_is_met() -> None:
+    # 40 s alone, then 60 s left at half speed: 160 s; the second alone would take 100 s of its own
+    where, models = cluster([9], nvme(1)), [HALVES]
+    for due, start in ((160, 40), (159.999999, 100)):
+        first = D(0, 100, app="h", nvme=(1, 1), due=due)
+        assert starts(where, "max-composition", first, half(40), models=models) == [0, start]
+    for due, start in ((240, 40), (239.999999, 100)):  # the second's own, at half speed
+        second = D(40, 100, app="h", nvme=(1, 1), due=due)
+        assert starts(where, "max-composition", half(0), second, models=models) == [0, start]
+
+
+def test_of_compositions_that_would_live_as_long_the_one_with_least_to_spare_is_joined() -> None:
+    full = [D(0, 99, nvme=(900, 1)), D(0, 99, nvme=(1500, 1)), D(1, 9, nvme=(100, 1))]
+    assert [row[3] for row in run(cluster([9], nvme(2)), "max-composition", *full)] == [(0,), (1,), (1,)]
+    # time to live comes first: 200 - 99 on the second, 200 - 250 on the first
+    live = [D(0, 250, nvme=(900, 1)), D(0, 99, nvme=(1500, 1)), D(0, 200, nvme=(100, 1))]
+    assert [row[3] for row in run(cluster([9], nvme(2)), "max-composition", *live)] == [(0,), (1,), (0,)]
+
+
 @pytest.mark.parametrize(
     ("split", "asks", "parts"),
     [

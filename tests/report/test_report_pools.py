@@ -13,6 +13,7 @@ from fabricate_pools import CLASSES, SHARES
 from unrack.report.column import column_of
 from unrack.report.directory import read_finished
 from unrack.report.occupancy import occupancy_data, pack
+from unrack.report.packed import ticked
 from unrack.report.page import write_report
 from unrack.report.pool_count import (
     EVERY,
@@ -239,3 +240,13 @@ def test_metrics_of_devices_stand_together_and_unknown_ones_are_shown(study):
 def test_a_metric_of_devices_is_headed_by_kind_and_quantity(name, label, unit, text):
     column = column_of(name, [0.25])
     assert (column.label, column.unit, column.text(0.25)) == (label, unit, text)
+
+
+def test_rounded_times_never_make_one_who_leaves_overlap_one_who_joins() -> None:
+    rng = np.random.default_rng(3)
+    ends = np.cumsum(np.round(rng.exponential(100_000, 400), 6))
+    start, length = np.concatenate([[0.0], ends[:-1]]), np.diff(ends, prepend=0.0)
+    tick, gaps, lengths = ticked(start, length)
+    assert tick > 1e-6, "the axis must be long enough to need rounding"
+    begin = np.cumsum(gaps.astype(np.int64))
+    assert (begin[1:] == (begin + lengths)[:-1]).all()

@@ -35,8 +35,9 @@ def ticked(start: Floats, length: Floats) -> tuple[float, NDArray[np.uint32], ND
         In s, in order of start; starts count from the origin of the axis.
     """
     tick = _tick(start, length)
-    ticks = np.round(start / tick).astype(np.int64)
-    return tick, np.diff(ticks, prepend=0).astype("<u4"), np.round(length / tick).astype("<u4")
+    # starts and ends are rounded alike, so that what began when another ended does not overlap it
+    ticks, ends = (np.rint(np.rint(time * 1e6) / (tick * 1e6)).astype(np.int64) for time in (start, start + length))
+    return tick, np.diff(ticks, prepend=0).astype("<u4"), np.maximum(ends - ticks, 0).astype("<u4")
 
 
 def _tick(start: Floats, length: Floats) -> float:
