@@ -114,6 +114,7 @@ class Lookahead(Pooled):
             draws=base.draws,
             plain=base.plain,
             loads={},
+            cores=base.cores,
             latest_us=latest,
             shapes=shapes,
             worths=worths,

@@ -27,6 +27,7 @@ from unrack.cluster.columns import (
 from unrack.cluster.sharing import left_at, slowed, speed_of
 from unrack.jit import compiled, melted
 from unrack.policy.pooling import (
+    HARMFUL,
     LATE,
     NO_CORES,
     NO_DEVICES,
@@ -112,7 +113,7 @@ def cheapest_place(
     Returns
     -------
     int
-        The node, or NO_CORES, NO_DEVICES, LATE.
+        The node, or NO_CORES, NO_DEVICES, LATE, HARMFUL.
     """
     cores, mb, expected_us = asks[1, job], asks[2, job], asks[3, job]
     earliest[0] = NEVER_US
@@ -135,15 +136,19 @@ def cheapest_place(
             if cost < best or (cost == best and free[0, node] < tight):
                 best, tight, chosen = cost, free[0, node], node
         return chosen if chosen >= 0 else NO_CORES
-    found, group, pool_chosen, size_chosen = NO_CORES, -1, -1, 0
+    roomy = False
+    for node in range(nodes):
+        roomy = roomy or (free[0, node] >= cores and free[1, node] >= mb)
+    if not roomy:
+        return NO_CORES
+    late, harmful = False, False
+    group, pool_chosen, size_chosen = -1, -1, 0
     for d in range(c.device.shape[1]):
         if c.device[GROUP, d] != d or not has_room(c, job, primary, d, False):
             continue
         home = c.group[NODE, d]
         slowing = -1.0
-        for node in range(nodes if home < 0 else home + 1):
-            if home >= 0:
-                node = home
+        for node in range(max(home, 0), nodes if home < 0 else home + 1):
             if free[0, node] < cores or free[1, node] < mb or not c.reach[c.device[POOL, d], node]:
                 continue
             if not others_fit(c, job, primary, node, at, sizes):
@@ -151,12 +156,13 @@ def cheapest_place(
             if slowing < 0:
                 slowing = extra_us(c, asks, d, job, dear, now, deadline_us)
             if slowing == math.inf:
+                harmful = True
                 break
             ends = finish_on(c, job, primary, d, node, expected_us, now)
             if ends > deadline:
-                found = LATE
+                late = True
                 earliest[0] = min(earliest[0], ends)
-                break
+                continue
             longer = max(0.0, ends - lives_until(c, d, job, now)) * c.group[SIZE, d]
             cost = (
                 worth(free[0, node], cores, big) * dear[node] * (ends - now)
@@ -165,8 +171,6 @@ def cheapest_place(
             )
             if cost < best or (cost == best and free[0, node] < tight):
                 best, tight, chosen, group = cost, free[0, node], node, d
-            if home >= 0:
-                break
     for pool in range(c.pool.shape[1]):
         if c.pool[KIND_OF, pool] != primary or c.pool[FREE_COUNT, pool] == 0:
             continue
@@ -179,8 +183,6 @@ def cheapest_place(
         for node in range(nodes):
             if free[0, node] < cores or free[1, node] < mb:
                 continue
-            if found == NO_CORES:
-                found = NO_DEVICES
             if not c.reach[pool, node] or not others_fit(c, job, primary, node, at, sizes):
                 continue
             base = expected_us / slowed(c, head, node)
@@ -190,15 +192,16 @@ def cheapest_place(
                     continue
                 lasts = base / speed
                 if now + math.ceil(lasts) > deadline:
-                    if found != LATE:
-                        found = LATE
+                    late = True
                     earliest[0] = min(earliest[0], now + math.ceil(lasts))
                     continue
                 cost = worth(free[0, node], cores, big) * dear[node] * lasts + worths[pool] * lasts * size / parts
                 if cost < best or (cost == best and free[0, node] < tight):
                     best, tight, chosen, group, pool_chosen, size_chosen = cost, free[0, node], node, -1, pool, size
     if chosen < 0:
-        return found
+        if late:
+            return LATE
+        return HARMFUL if harmful else NO_DEVICES
     if group >= 0:
         use_group(c, group, answer[primary])
     else:

@@ -27,7 +27,7 @@ from unrack.cluster.lease import Lease, Share
 from unrack.cluster.pool import no_devices
 from unrack.policy.contract import Decision, Estimates, Need, Start
 from unrack.policy.orders import ORDERS, in_order, is_fixed
-from unrack.policy.pooling import FIRST_DEVICE, LATE, LEADER, NO_CORES, RANDOM_FIT, Rule, place
+from unrack.policy.pooling import FIRST_DEVICE, LATE, LEADER, NO_CORES, NO_DEVICES, RANDOM_FIT, Rule, place
 from unrack.reasons import Code, Reason
 from unrack.units import NEVER_US
 from unrack.view import View, arrays_of
@@ -55,6 +55,8 @@ class Queue:
         Columns without devices, for a cluster without pools.
     loads
         Of the disaggregation-aware rule: quantity → kind, row, amount installed.
+    cores
+        Per shape: cores of a task.
     known, last_job
         How many jobs wait as far as known here, and the last one submitted.
     heads
@@ -80,6 +82,7 @@ class Queue:
     draws: np.random.Generator
     plain: Columns
     loads: dict[str, tuple[int, int, int]]
+    cores: list[int]
     known: int = 0
     last_job: int = -1
     heads: list[tuple[int, int, int]] = field(default_factory=list)
@@ -157,6 +160,8 @@ class Pooled:
         least, most = np.full(shapes, NEVER_US), np.zeros(shapes, np.int64)
         np.minimum.at(least, shape, view.asks[ESTIMATE])
         np.maximum.at(most, shape, view.asks[ESTIMATE])
+        cores = np.zeros(shapes, np.int64)
+        cores[shape] = view.asks[CORES]
         rank = np.arange(jobs, dtype=np.int64)
         if is_fixed(self.order):
             rank[ORDERS[self.order].order(view, np.arange(jobs, dtype=np.int64), 0)] = np.arange(jobs)
@@ -172,6 +177,7 @@ class Pooled:
             draws=np.random.Generator(np.random.PCG64(self.seed)),
             plain=make_columns(no_devices(view.free.shape[1]), np.zeros((0, 0, jobs), np.int64), NO_PACE),
             loads=self._loads(view),
+            cores=cores.tolist(),
         )
 
     def decide(self, view: View, memory: Queue, now: int) -> tuple[list[Decision], Queue]:
@@ -185,6 +191,7 @@ class Pooled:
             memory.heads = [(listed[0][0], s, 0) for s, listed in enumerate(memory.waiting) if listed]
             heapify(memory.heads)
         heads, failed, waiting = memory.heads, memory.failed, memory.waiting
+        most_free = int(arrays_of(view).free[0].max(initial=0)) if heads else 0
         while heads:
             rank, shape, i = heappop(heads)
             listed = waiting[shape]
@@ -194,7 +201,9 @@ class Pooled:
                 if i < len(listed):
                     heappush(heads, (listed[i][0], shape, i))
                 continue
-            found = self.find(view, memory, job, memory.rule, now)
+            found: Lease | int = NO_CORES
+            if memory.cores[shape % len(memory.cores)] <= most_free:
+                found = self.find(view, memory, job, memory.rule, now)
             if isinstance(found, int):
                 failed[shape] = (found, int(view.asks[ESTIMATE, job]), int(memory.earliest[0]))
                 i = self._next(view, memory, shape, i + 1)
@@ -213,12 +222,12 @@ class Pooled:
         return [], memory
 
     def _forget(self, view: View, memory: Queue) -> None:
-        """Drop what no longer stands of the last pass: time alone frees no cores and, without models, no devices."""
+        """Drop what no longer stands of the last pass: time alone frees no cores and no devices."""
         if view.releases != memory.releases:
             memory.failed.clear()
             memory.releases = view.releases
         elif not 0 <= memory.rule <= RANDOM_FIT:
-            memory.failed = {shape: why for shape, why in memory.failed.items() if why[0] == NO_CORES}
+            memory.failed = {shape: why for shape, why in memory.failed.items() if why[0] >= NO_DEVICES}
 
     def rule_now(self, view: View, memory: Queue) -> int:
         """The rule for this round: of the disaggregation-aware policy, by the loads of bandwidth and capacity."""
@@ -348,7 +357,7 @@ class Pooled:
             needed = np.flatnonzero(self._columns(view, memory).needs[:, job])
             kinds = [view.cluster.devices.kinds[k] for k in needed]
             words = " and ".join(kinds)
-            late = ", and on those in use a deadline would be missed" if found == LATE else ""
+            late = "" if found == NO_DEVICES else ", and on those in use a deadline would be missed"
             return Reason(Code.NO_ROOM, f"no free {words} in reach of a node with {cores} free cores{late}")
         return Reason(Code.NOT_YET)
 

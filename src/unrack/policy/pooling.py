@@ -54,8 +54,9 @@ FIRST_FIT, BEST_FIT, RANDOM_FIT, MAX_COMPOSITION, MIN_FRAGMENTATION, RESOURCE_AW
 
 LEADER, DEVICES, NEW_PARTS, FIRST_DEVICE = range(4)
 """Columns of a row of ``answer``: the group in use (-1: a new one), how many devices, parts, and then the devices."""
-NO_CORES, NO_DEVICES, LATE = -1, -2, -3
-"""Why there is no place: no node has the cores; no device; only compositions on which a deadline would be missed."""
+NO_CORES, NO_DEVICES, LATE, HARMFUL = -1, -2, -3, -4
+"""Why there is no place: no node has the cores; there is no device; on the compositions that have room the job would be
+late; or it would make others late. Time alone changes only the last two."""
 
 
 @inlined
@@ -358,7 +359,7 @@ def aware(
 ) -> int:  # fmt: skip
     """Model-aware placement: join a composition on which no deadline is missed, or else make a new one."""
     kinds, nodes = c.needs.shape[0], free.shape[1]
-    primary, late = -1, False
+    primary, late, harmful = -1, False, False
     for kind in range(kinds):
         if c.needs[kind, job]:
             if primary < 0:
@@ -393,6 +394,7 @@ def aware(
             continue
         # Alg. 4 asks only about the new job on a vGPU, Alg. 1 and 2 about all that share
         if not (rule == RESOURCE_AWARE and c.group[PARTS, d] > 0) and harms(c, d, job, now, deadline_us):
+            harmful = True
             continue
         ends = finish_on(c, job, primary, d, node, expected_us, now)
         if deadline_us[job] >= 0 and ends > deadline_us[job]:
@@ -431,7 +433,9 @@ def aware(
             new_group(c, job, primary, pool, sizes[primary, pool], 0, answer[primary])
             others_choice(c, job, primary, best, at, sizes, answer)
             return best
-    return LATE if late else found
+    if late:
+        return LATE
+    return HARMFUL if harmful else found
 
 
 @compiled
@@ -461,7 +465,7 @@ def place(
     Returns
     -------
     int
-        The node, or NO_CORES, NO_DEVICES, LATE.
+        The node, or NO_CORES, NO_DEVICES, LATE, HARMFUL.
     """
     cores, mb = asks[1, job], asks[2, job]
     earliest[0] = NEVER_US
