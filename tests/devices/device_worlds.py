@@ -221,6 +221,8 @@ def crowd(seed: int) -> World:
         due = submit + rng.choice([run, run + 1, run + 2, 2 * run, 2 * run + 1, 3 * run, 50, 99])
         jobs.append(replace(rng.choice(kinds), submit=submit, due=rng.choice([due, due, due, due, None])))
     jobs[0] = replace(jobs[0], due=30)
+    if rng.random() < 0.3:
+        jobs = [replace(job, tasks=3 if job.nvme[1] == 90 else 2) for job in jobs]
     tables = [pool("nvme", rng.randint(1, 4), 2000, 600, compose=rng.choice([1, 3]), overhead=rng.choice([0, 0.1]))]
     return World(cluster([rng.choice([4, 12]), rng.choice([4, 12])], *tables), tuple(jobs), TABLES)
 

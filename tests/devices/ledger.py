@@ -276,6 +276,8 @@ def _frozen_paces(ledger: Ledger, own: list[Held]) -> Iterator[tuple[float | Non
 
 def _end(ledger: Ledger, own: list[Held], frozen: tuple[float | None, ...], begin: int, work: float) -> float:
     """Integrate the speed over every interval between changes."""
+    if work == 0:
+        return float(begin)
     moments = sorted(
         {t for held in own for other in ledger.of_group[held.group] for t in (other.start, other.end) if t > begin}
     )

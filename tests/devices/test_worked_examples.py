@@ -190,6 +190,12 @@ def test_a_deadline_that_is_just_met_is_met() -> None:
         assert starts(where, "max-composition", half(0), second, models=models) == [0, start]
 
 
+def test_time_alone_may_open_a_composition_that_one_more_would_have_made_late() -> None:
+    # at 40 the first would end at 160, at 60 at 140; nothing but another job's arrival makes the policy look again
+    jobs = [D(0, 100, app="h", nvme=(1, 1), due=150), half(40), D(60, 1)]
+    assert starts(cluster([9], nvme(1)), "max-composition", *jobs, models=[HALVES]) == [0, 60, 60]
+
+
 def test_of_compositions_that_would_live_as_long_the_one_with_least_to_spare_is_joined() -> None:
     full = [D(0, 99, nvme=(900, 1)), D(0, 99, nvme=(1500, 1)), D(1, 9, nvme=(100, 1))]
     assert [row[3] for row in run(cluster([9], nvme(2)), "max-composition", *full)] == [(0,), (1,), (1,)]

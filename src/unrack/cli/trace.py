@@ -1,4 +1,4 @@
-"""``unrack trace``: look into a workload file, convert it, or make one."""
+"""``unrack trace``: look into a workload file, convert it, make one, or fit a model to one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from unrack.errors import InputError
 if TYPE_CHECKING:
     from unrack.workload.job import Workload
 
-app = typer.Typer(help="Look into a workload file, convert it, or make one.", no_args_is_help=True)
+app = typer.Typer(help="Look into a workload file, convert it, make one, or fit a model to one.", no_args_is_help=True)
 
 Log = Annotated[str, typer.Argument(metavar="LOG", help="A workload: SWF, CSV or Parquet, plain or gzip.")]
 Format = Annotated[str | None, typer.Option("--format", help="swf, csv or parquet; by default found from the content.")]
@@ -79,6 +79,55 @@ def make(
     workload = generate(_toml(spec), seed, Path(spec).stem)
     write_trace(out, workload)
     typer.echo(f"{out}: {len(workload)} jobs")
+
+
+@app.command()
+def fit(
+    log: Log,
+    format: Format = None,  # noqa: A002 -- named after the option
+    option: Options = None,
+    nodes: Annotated[int | None, typer.Option(min=1, help="Of the system; by default what the log says.")] = None,
+    out: Annotated[str | None, typer.Option(metavar="OUT.toml", help="Write the parameters there.")] = None,
+    plot: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Draw fit against log; ends in .svg, .png or .html.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Fit the batch model to a log: generate = {model = "cirne", parameters = "OUT.toml"}."""
+    from unrack.cli.fit_page import page, record
+    from unrack.workload.batch_parameters import written
+    from unrack.workload.fit import fit as fitted
+
+    if plot is not None and not plot.endswith((".svg", ".png", ".html")):
+        raise InputError("--plot", repr(plot), "a file that ends in .svg, .png or .html")
+    if out is not None and not out.endswith(".toml"):
+        raise InputError("--out", repr(out), "a file that ends in .toml")
+    found = fitted(_read(log, format, option), nodes)
+    if out is not None:
+        options = "".join(f" -o {pair}" for pair in option or [])
+        given = "" if nodes is None else f" --nodes {nodes}"
+        _write(out, written(found.model, f"unrack trace fit {Path(log).name}{options}{given}").encode())
+    if plot is not None:
+        from unrack.report.fit_chart import drawn
+
+        _write(plot, drawn(found, Path(plot).suffix))
+    if as_json:
+        typer.echo(json.dumps(record(found), indent=2, ensure_ascii=False))
+        return
+    from rich.console import Console
+
+    console = Console()
+    for part in page(found):
+        console.print(part)
+    for path in filter(None, (out, plot)):
+        typer.echo(path)
+
+
+def _write(path: str, content: bytes) -> None:
+    try:
+        Path(path).expanduser().write_bytes(content)
+    except OSError as error:
+        raise InputError(path, error.strerror or str(error), "a file that can be written") from None
 
 
 def _toml(path: str) -> dict[str, Any]:

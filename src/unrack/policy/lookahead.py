@@ -33,7 +33,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrack.policy.looking import cheapest_place
-from unrack.policy.pooled import Pooled, Queue
+from unrack.policy.pooled import Pooled
+from unrack.policy.pooling import LATE
+from unrack.policy.waiting import Queue
 from unrack.units import NEVER_US
 from unrack.view import View, arrays_of
 from unrack.workload.job import CORES, ESTIMATE
@@ -68,6 +70,33 @@ class Urgency(Queue):
     dear: Floats = field(default_factory=lambda: np.ones(0))
     seen: dict[int, int] = field(default_factory=dict)
     big: int = 1
+
+    def read(self, view: View, order: str, now: int) -> None:
+        """Bring the lists up to date with the queue, and move those that have become late to the back."""
+        queue, latest, jobs = view.queue, self.latest_us, len(self.rank)
+        new = queue[np.searchsorted(queue, self.last_job, side="right") :]
+        if self.known + new.size == queue.size:
+            for job in new.tolist():
+                insort(self.waiting[self.shape[job]], (int(self.rank[job]), job))
+        else:
+            for listed in self.waiting:
+                listed.clear()
+            for job in queue.tolist():
+                insort(self.waiting[self.shape[job]], (int(self.rank[job]), job))
+        for job in new.tolist():
+            cores = int(view.asks[CORES, job])
+            self.seen[cores] = self.seen.get(cores, 0) + 1
+        if new.size:
+            self.big = large(self.seen)
+            self.last_job = int(queue[-1])
+        self.known = queue.size
+        for s in range(self.shapes):
+            listed = self.waiting[s]
+            gone = 0
+            while gone < len(listed) and latest[listed[gone][1]] < now:
+                insort(self.waiting[self.shapes + s], (jobs + listed[gone][1], listed[gone][1]))
+                gone += 1
+            del listed[:gone]
 
 
 @dataclass(frozen=True)
@@ -125,43 +154,20 @@ class Lookahead(Pooled):
         """One rule, whatever the load."""
         return -1
 
-    def _read(self, view: View, memory: Queue, now: int) -> None:
-        """Bring the lists up to date with the queue, and move those that have become late to the back."""
-        assert isinstance(memory, Urgency)
-        queue, latest, jobs = view.queue, memory.latest_us, len(memory.rank)
-        new = queue[np.searchsorted(queue, memory.last_job, side="right") :]
-        if memory.known + new.size == queue.size:
-            for job in new.tolist():
-                insort(memory.waiting[memory.shape[job]], (int(memory.rank[job]), job))
-        else:
-            for listed in memory.waiting:
-                listed.clear()
-            for job in queue.tolist():
-                insort(memory.waiting[memory.shape[job]], (int(memory.rank[job]), job))
-        for job in new.tolist():
-            cores = int(view.asks[CORES, job])
-            memory.seen[cores] = memory.seen.get(cores, 0) + 1
-        if new.size:
-            memory.big = large(memory.seen)
-            memory.last_job = int(queue[-1])
-        memory.known = queue.size
-        for s in range(memory.shapes):
-            listed = memory.waiting[s]
-            gone = 0
-            while gone < len(listed) and latest[listed[gone][1]] < now:
-                insort(memory.waiting[memory.shapes + s], (jobs + listed[gone][1], listed[gone][1]))
-                gone += 1
-            del listed[:gone]
-
     def _node(self, view: View, memory: Queue, job: int, rule: int, now: int) -> int:
         """The cheapest node for one task, with ``memory.answer`` filled; below 0: why there is none."""
         assert isinstance(memory, Urgency)
         state = arrays_of(view)
         late = bool(memory.latest_us[job] < now)
-        return cheapest_place(
-            self._columns(view, memory), state.asks, state.free, view.deadline_us, job, late, memory.big, memory.worths,
-            memory.dear, now, memory.at, memory.sizes, memory.answer, memory.earliest,
-        )  # fmt: skip
+        columns = self._columns(view, memory)
+        for patient in (late, True):
+            node = cheapest_place(
+                columns, state.asks, state.free, view.deadline_us, job, patient, memory.big, memory.worths, memory.dear,
+                now, memory.at, memory.sizes, memory.answer, memory.earliest,
+            )  # fmt: skip
+            if node != LATE or view.running_count:  # late even where nobody runs: waiting would not help
+                break
+        return node
 
 
 def alike(queue: Queue, view: View, shapes: int) -> list[bool]:

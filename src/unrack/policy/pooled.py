@@ -14,8 +14,7 @@ one whose predicted end is at most its deadline.
 
 from __future__ import annotations
 
-from bisect import bisect_right, insort
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from heapq import heapify, heappop, heappush
 from typing import ClassVar
 
@@ -26,8 +25,9 @@ from unrack.cluster.columns import NEXT, Columns, Pace, make_columns
 from unrack.cluster.lease import Lease, Share
 from unrack.cluster.pool import no_devices
 from unrack.policy.contract import Decision, Estimates, Need, Start
-from unrack.policy.orders import ORDERS, in_order, is_fixed
+from unrack.policy.orders import ORDERS, is_fixed
 from unrack.policy.pooling import FIRST_DEVICE, LATE, LEADER, NO_CORES, NO_DEVICES, RANDOM_FIT, Rule, place
+from unrack.policy.waiting import Queue
 from unrack.reasons import Code, Reason
 from unrack.units import NEVER_US
 from unrack.view import View, arrays_of
@@ -37,60 +37,6 @@ Ints = NDArray[np.int64]
 RULES = {rule.name.lower().replace("_", "-"): int(rule) for rule in Rule}
 """Names of the placement rules."""
 NO_PACE = Pace(np.zeros((0, 0), np.int64), np.ones((1, 2, 2)), np.zeros((1, 0), np.bool_), np.zeros(1, np.bool_))
-
-
-@dataclass(slots=True)
-class Queue:
-    """The waiting jobs by shape (what they ask), each shape in the order of the queue; and where a pass is.
-
-    Attributes
-    ----------
-    shape
-        Per job: which other jobs ask the same.
-    rank : int64[jobs]
-        Per job: its place in the order among all jobs; of orders that age, only of those that wait.
-    waiting
-        Shape → ranks and jobs, ascending.
-    plain
-        Columns without devices, for a cluster without pools.
-    loads
-        Of the disaggregation-aware rule: quantity → kind, row, amount installed.
-    cores
-        Per shape: cores of a task.
-    known, last_job
-        How many jobs wait as far as known here, and the last one submitted.
-    heads
-        The pass: (rank, shape, place in its list) of the next job of every shape that is still tried.
-    failed
-        Shape → (reason, estimate, earliest end) of the last job that found no place in this pass.
-    going
-        Whether a pass is under way.
-    rule, releases
-        Of the last pass: its rule, and ``view.releases`` then.
-    patient
-        A job whose own deadline does not count just now; -1: none.
-    """
-
-    shape: Ints
-    rank: Ints
-    waiting: list[list[tuple[int, int]]]
-    like_time: list[bool]
-    at: Ints
-    sizes: Ints
-    answer: Ints
-    earliest: Ints
-    draws: np.random.Generator
-    plain: Columns
-    loads: dict[str, tuple[int, int, int]]
-    cores: list[int]
-    known: int = 0
-    last_job: int = -1
-    heads: list[tuple[int, int, int]] = field(default_factory=list)
-    failed: dict[int, tuple[int, int, int]] = field(default_factory=dict)
-    going: bool = False
-    rule: int = 0
-    releases: int = -1
-    patient: int = -1
 
 
 @dataclass(frozen=True)
@@ -185,9 +131,9 @@ class Pooled:
         if not memory.going:
             if not view.waiting:
                 return [], memory
-            self._read(view, memory, now)
+            memory.read(view, self.order, now)
             memory.rule = self.rule_now(view, memory)
-            self._forget(view, memory)
+            memory.forget(view)
             memory.heads = [(listed[0][0], s, 0) for s, listed in enumerate(memory.waiting) if listed]
             heapify(memory.heads)
         heads, failed, waiting = memory.heads, memory.failed, memory.waiting
@@ -196,8 +142,8 @@ class Pooled:
             rank, shape, i = heappop(heads)
             listed = waiting[shape]
             job = listed[i][1]
-            if shape in failed and not self._may(view, memory, shape, job):
-                i = self._next(view, memory, shape, i + 1)
+            if shape in failed and not memory.may(view, shape, job):
+                i = memory.after(view, shape, i + 1)
                 if i < len(listed):
                     heappush(heads, (listed[i][0], shape, i))
                 continue
@@ -206,7 +152,7 @@ class Pooled:
                 found = self.find(view, memory, job, memory.rule, now)
             if isinstance(found, int):
                 failed[shape] = (found, int(view.asks[ESTIMATE, job]), int(memory.earliest[0]))
-                i = self._next(view, memory, shape, i + 1)
+                i = memory.after(view, shape, i + 1)
                 if i < len(listed):
                     heappush(heads, (listed[i][0], shape, i))
                 continue
@@ -215,19 +161,11 @@ class Pooled:
             if i < len(listed):
                 heappush(heads, (listed[i][0], shape, i))
             if failed and self._opens(view, memory, job):
-                self._try_again(memory, rank)
+                memory.try_again(rank)
             memory.going = True
             return [Start(found, NAMES.get(memory.rule, self.rule))], memory
         memory.going = False
         return [], memory
-
-    def _forget(self, view: View, memory: Queue) -> None:
-        """Drop what no longer stands of the last pass: time alone frees no cores and no devices."""
-        if view.releases != memory.releases:
-            memory.failed.clear()
-            memory.releases = view.releases
-        elif not 0 <= memory.rule <= RANDOM_FIT:
-            memory.failed = {shape: why for shape, why in memory.failed.items() if why[0] >= NO_DEVICES}
 
     def rule_now(self, view: View, memory: Queue) -> int:
         """The rule for this round: of the disaggregation-aware policy, by the loads of bandwidth and capacity."""
@@ -274,6 +212,9 @@ class Pooled:
             memory.patient = job
             found = self._gang(view, memory, job, rule, now)
             memory.patient = -1
+        if isinstance(found, int) and found != NO_CORES and not 0 <= rule <= RANDOM_FIT:
+            memory.earliest[0] = 0  # another deadline would have led its first tasks elsewhere: try every gang like it
+            return LATE
         return found
 
     def _gang(self, view: View, memory: Queue, job: int, rule: int, now: int) -> Lease | int:
@@ -360,60 +301,6 @@ class Pooled:
             late = "" if found == NO_DEVICES else ", and on those in use a deadline would be missed"
             return Reason(Code.NO_ROOM, f"no free {words} in reach of a node with {cores} free cores{late}")
         return Reason(Code.NOT_YET)
-
-    # --- the queue ----------------------------------------------------------------------------------------------
-
-    def _read(self, view: View, memory: Queue, now: int) -> None:
-        """Bring the lists up to date with the queue."""
-        queue = view.queue
-        new = int(queue.size - np.searchsorted(queue, memory.last_job, side="right"))
-        if not is_fixed(self.order):
-            memory.rank[in_order(self.order, view, now)] = np.arange(queue.size)
-        elif memory.known + new == queue.size:
-            for job in queue[queue.size - new :].tolist():
-                insort(memory.waiting[memory.shape[job]], (int(memory.rank[job]), job))
-            memory.known, memory.last_job = queue.size, max(memory.last_job, int(queue[-1]) if queue.size else -1)
-            return
-        for listed in memory.waiting:
-            listed.clear()
-        for job in queue.tolist():
-            memory.waiting[memory.shape[job]].append((int(memory.rank[job]), job))
-        for listed in memory.waiting:
-            listed.sort()
-        memory.known, memory.last_job = queue.size, max(memory.last_job, int(queue[-1]) if queue.size else -1)
-
-    def _may(self, view: View, memory: Queue, shape: int, job: int) -> bool:
-        """Whether a job may have a place though one that asks the same had none in this pass."""
-        code, estimate, earliest = memory.failed[shape]
-        deadline = int(view.deadline_us[job])
-        return code == LATE and (deadline < 0 or deadline >= earliest or int(view.asks[ESTIMATE, job]) < estimate)
-
-    def _next(self, view: View, memory: Queue, shape: int, i: int) -> int:
-        """The next job of a shape worth trying after one had no place; the end of the list: none."""
-        listed = memory.waiting[shape]
-        code, _, earliest = memory.failed[shape]
-        if code != LATE:
-            return len(listed)
-        if not memory.like_time[shape]:
-            return i
-        low, high = i, len(listed)  # by deadline: those without one come last
-        while low < high:
-            middle = (low + high) // 2
-            if 0 <= view.deadline_us[listed[middle][1]] < earliest:
-                low = middle + 1
-            else:
-                high = middle
-        return low
-
-    def _try_again(self, memory: Queue, rank: int) -> None:
-        """After a new composition was made: those behind ``rank`` like one without a place may have one now."""
-        tried = {shape for _, shape, _ in memory.heads}
-        for shape in memory.failed:
-            listed = memory.waiting[shape]
-            i = bisect_right(listed, (rank, NEVER_US))
-            if shape not in tried and i < len(listed):
-                heappush(memory.heads, (listed[i][0], shape, i))
-        memory.failed.clear()
 
     def _opens(self, view: View, memory: Queue, job: int) -> bool:
         """Whether starting a job makes a composition that others may join."""

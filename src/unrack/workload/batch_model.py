@@ -2,8 +2,8 @@
 
 Arrivals follow the hour and the weekday; sizes are uniform-log piece by piece, with a share of powers of two; users ask
 for a time, and the run is the time asked for × the accuracy of the request. Jobs complete, fail or are cancelled, and
-those that do not complete end sooner: so poor accuracy goes with short runs. Size, request and accuracy depend on each
-other through the correlation of their normal scores.
+those that do not complete end sooner: so poor accuracy goes with short runs. Requests depend on sizes, and accuracies
+on both (:mod:`unrack.workload.size_links`).
 
 The constants of the original are not published in what this was made from. Parameters are fitted to a log
 (:mod:`unrack.workload.fit`); those of three logs come with the package.
@@ -12,34 +12,35 @@ References
 ----------
 W. Cirne, F. Berman: A comprehensive model of the supercomputer workload. IEEE Workshop on Workload Characterization,
 2001. F. Zacarias: the thesis on disaggregated memory, sections 2.3.2 and 5.2.1. What differs: the original's families
-of distributions are replaced by quantile curves, and the link of accuracy and request is a normal copula.
+of distributions are replaced by quantile curves, and its links by normal scores that differ from class to class.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Annotated, NamedTuple
 
 import numpy as np
 from pydantic import Field, FiniteFloat, field_validator, model_validator
 
-from unrack.workload.curve import along, linked
+from unrack.workload.curve import along
 from unrack.workload.distributions import Floats, Positive, Strict
 from unrack.workload.job import Ints
 from unrack.workload.quantities import MOST
+from unrack.workload.size_links import Links, request_class, size_class
 from unrack.workload.week_cycle import WeekCycle
 
 COMPLETED, FAILED, CANCELLED = 1, 0, 5
 """Status codes of the Standard Workload Format."""
 
 Share = Annotated[FiniteFloat, Field(ge=0, le=1)]
-Link = Annotated[FiniteFloat, Field(ge=-1, le=1)]
 Curve = Annotated[tuple[Positive, ...], Field(min_length=2)]
 
 
 def _ascending(value: Sequence[float]) -> Sequence[float]:
-    if any(after < before for before, after in zip(value, value[1:], strict=False)):
+    if any(after < before for before, after in pairwise(value)):
         raise ValueError("values in ascending order")
     return value
 
@@ -79,7 +80,7 @@ class Sizes(Strict):
         serial = part < self.serial_share
         beyond = np.clip((part - self.serial_share) / max(1.0 - self.serial_share, 1e-12), 0.0, 1.0)
         power = rng.random(len(part)) < self.power_share
-        stretch = math.log(nodes) / math.log(self.nodes) if self.nodes > 1 else 0.0
+        stretch = self.stretch(nodes)
         powers = np.exp2(np.clip(np.rint(np.log2(along(self.power, beyond)) * stretch), 1.0, None))
         powers = np.where(powers > nodes, powers / 2.0, powers)
         others = np.rint(along(self.other, beyond) ** stretch).astype(np.int64)
@@ -87,6 +88,10 @@ class Sizes(Strict):
         others += others == 2
         size = np.where(serial, 1, np.where(power, powers.astype(np.int64), others))
         return np.clip(size, 1, nodes)
+
+    def stretch(self, nodes: int) -> float:
+        """By what the logarithm of a size is multiplied on a system of ``nodes``."""
+        return math.log(nodes) / math.log(self.nodes) if self.nodes > 1 else 0.0
 
 
 class Ending(Strict):
@@ -126,16 +131,8 @@ class Ending(Strict):
         return found
 
 
-class Links(Strict):
-    """Correlations of normal scores."""
-
-    size_request: Link = 0.0
-    request_accuracy: Link = 0.0
-    size_accuracy: Link = 0.0
-
-
 class Draw(NamedTuple):
-    """What a batch model draws, a row a job: nodes; run and requested time in s; status (SWF); whether it ever ran."""
+    """What a batch model draws, a row a job: nodes, run and requested time in s, status of the log format."""
 
     nodes: Ints
     run_s: Floats
@@ -161,7 +158,7 @@ class BatchModel(Strict):
     never_ran
         Share of the jobs that are cancelled before they start; the shares above are of the rest.
     links
-        Who depends on whom.
+        How requested times depend on sizes, and accuracies on both; without it they do not.
     """
 
     source: str = ""
@@ -172,7 +169,7 @@ class BatchModel(Strict):
     failed: Ending | None = None
     cancelled: Ending | None = None
     never_ran: Annotated[FiniteFloat, Field(ge=0, lt=1)] = 0.0
-    links: Links = Links()
+    links: Links | None = None
 
     _in_order = field_validator("request_s")(_ascending)
 
@@ -195,7 +192,7 @@ class BatchModel(Strict):
         Parameters
         ----------
         rng
-            Draws, in order: linked ranks of size, request and accuracy; kinds of sizes; statuses.
+            Draws, in order: ranks of size, request and accuracy; kinds of sizes; normal scores; statuses.
         count, nodes
             How many; of which system.
         never_ran
@@ -206,18 +203,21 @@ class BatchModel(Strict):
         Draw
             Times are whole seconds, as in logs; requests are 1 s or more.
         """
-        links = self.links
-        matrix = np.array([
-            [1.0, links.size_request, links.size_accuracy],
-            [links.size_request, 1.0, links.request_accuracy],
-            [links.size_accuracy, links.request_accuracy, 1.0],
-        ])  # fmt: skip
-        size_part, request_part, accuracy_part = linked(rng, matrix, count)
+        size_part, request_part, accuracy_part = rng.random((3, count))
         sizes = self.sizes.draw(rng, size_part, nodes)
+        normal = rng.standard_normal((2, count))
+        stretch = self.sizes.stretch(nodes)
+        kind = size_class(sizes.astype(np.float64) ** (1.0 / stretch if stretch > 0 else 1.0))
+        if self.links is not None:
+            request_part = self.links.request_rank(normal[0], kind)
         request_s = np.maximum(np.rint(along(self.request_s, request_part)), 1.0)
+        if self.links is not None:
+            accuracy_part = self.links.accuracy_rank(normal[1], kind, request_class(request_s))
         codes = list(self.endings)
         shares = np.array([self.endings[code].share for code in codes])
-        edges = np.cumsum(shares / shares.sum()) * (1.0 - self.never_ran if never_ran else 1.0)
+        edges = np.cumsum(shares) / shares.sum()
+        edges[-1] = 1.0  # whatever the rounding
+        edges *= 1.0 - self.never_ran if never_ran else 1.0
         which = np.searchsorted(edges, rng.random(count), side="right")
         accuracy = np.zeros(count)
         status = np.full(count, CANCELLED, np.int64)
@@ -225,6 +225,4 @@ class BatchModel(Strict):
             rows = which == place
             accuracy[rows] = self.endings[code].draw(accuracy_part[rows])
             status[rows] = code
-        if not never_ran:
-            status[which == len(codes)] = codes[-1]
         return Draw(sizes, np.rint(accuracy * request_s), request_s, status)

@@ -107,7 +107,7 @@ def _load(
     return {"offered": area / (float(procs) * lasts_us), "cores": procs, "against": against}
 
 
-def _clock(jobs: JobTable, header: Mapping[str, str]) -> tuple[pl.Series, str] | None:
+def local_clock(jobs: JobTable, header: Mapping[str, str]) -> tuple[pl.Series, str] | None:
     """Local dates of the submissions and the name of their clock; ``None`` where the log gives no dates."""
     start_s = _number(header, "UnixStartTime") or 0
     if not len(jobs) or start_s + jobs.submit_us[0] / SECOND_US < _EPOCH_S:
@@ -139,7 +139,7 @@ def _span(jobs: JobTable, header: Mapping[str, str]) -> dict[str, Any]:
         "first": None,
         "last": None,
     }
-    if clock := _clock(jobs, header):
+    if clock := local_clock(jobs, header):
         dates = clock[0].dt.strftime("%Y-%m-%d %H:%M")
         span |= {"first": dates[0], "last": dates[-1]}
     return span
@@ -147,7 +147,7 @@ def _span(jobs: JobTable, header: Mapping[str, str]) -> dict[str, Any]:
 
 def _arrivals(jobs: JobTable, header: Mapping[str, str]) -> dict[str, Any]:
     """Counts by hour of the day and, where there are dates, by weekday."""
-    if clock := _clock(jobs, header):
+    if clock := local_clock(jobs, header):
         hours, days = clock[0].dt.hour().to_numpy(), clock[0].dt.weekday().to_numpy() - 1
         counts = np.bincount(days, minlength=7).tolist()
         return {

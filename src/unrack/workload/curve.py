@@ -1,4 +1,4 @@
-"""Quantile curves: a distribution as its values at equal steps of probability, and ranks that depend on each other."""
+"""Quantile curves: a distribution as its values at steps of probability, and ranks that depend on each other."""
 
 from __future__ import annotations
 
@@ -9,34 +9,51 @@ import numpy as np
 
 from unrack.workload.distributions import Floats
 
+_FEWEST_WITH_TAIL = 9
 _REACH = 8.0
 _GRID = np.linspace(-_REACH, _REACH, 4097)
 _NORMAL_CDF = np.array([0.5 * (1.0 + math.erf(z / math.sqrt(2.0))) for z in _GRID.tolist()])
 
 
+def steps(points: int) -> Floats:
+    """``float64[points]``: the probabilities of a curve's points.
+
+    They are equally far apart; a curve of nine points or more has three of them within the last step, each a quarter as
+    far from the end as the one before: a few jobs there do much of the work.
+
+    Examples
+    --------
+    >>> steps(3).tolist()
+    [0.0, 0.5, 1.0]
+    """
+    if points < _FEWEST_WITH_TAIL:
+        return np.linspace(0.0, 1.0, points)
+    even = np.linspace(0.0, 1.0, points - 3)
+    tail = 1.0 - even[1] * 0.25 ** np.arange(1, 4)
+    return np.concatenate([even[:-1], tail, even[-1:]])
+
+
 def curve_of(values: Floats, knots: int) -> tuple[float, ...]:
-    """The values at ``knots`` equal steps of probability, from the smallest to the largest, to six digits.
+    """The values at the :func:`steps` of ``knots`` points, from the smallest to the largest, to six digits.
 
     Examples
     --------
     >>> curve_of(np.array([3.0, 1.0, 2.0]), 3)
     (1.0, 2.0, 3.0)
     """
-    found = np.quantile(values, np.linspace(0.0, 1.0, knots), method="inverted_cdf")
+    found = np.quantile(values, steps(knots), method="inverted_cdf")
     return tuple(float(f"{value:.6g}") for value in found)
 
 
-def along(curve: Sequence[float], part: Floats, *, logarithmic: bool = True) -> Floats:
-    """``float64[n]``: the values of a curve at the probabilities ``part``, between its points by straight lines.
+def along(curve: Sequence[float], part: Floats) -> Floats:
+    """``float64[n]``: the values of a curve at the probabilities ``part``, uniform-log between its points.
 
     Parameters
     ----------
     curve
-        Values in ascending order, at equal steps of probability; all above 0 where ``logarithmic``.
+        Values in ascending order, at the probabilities of :func:`steps`; all above 0.
     part : float64[n]
         From 0 to 1.
-    logarithmic
-        The lines are straight for the logarithm of the value: uniform-log between two points.
 
     Examples
     --------
@@ -44,31 +61,28 @@ def along(curve: Sequence[float], part: Floats, *, logarithmic: bool = True) -> 
     [1.0, 2.0, 4.0]
     """
     points = np.asarray(curve, np.float64)
-    steps = np.linspace(0.0, 1.0, len(points))
-    if not logarithmic:
-        return np.interp(part, steps, points)
-    return np.clip(np.exp(np.interp(part, steps, np.log(points))), points[0], points[-1])
+    places = steps(len(points))
+    return np.clip(np.exp(np.interp(part, places, np.log(points))), points[0], points[-1])
 
 
-def linked(rng: np.random.Generator, correlation: Floats, count: int) -> Floats:
-    """``float64[k, count]``: numbers from 0 to 1, all alike in each row, whose normal scores have the correlation.
+def normal_ranks(scores: Floats, weight: Floats, mean: Floats, spread: Floats) -> Floats:
+    """``float64[n]``: the rank, 0 to 1, of each score in a mixture of normal distributions.
 
     Parameters
     ----------
-    rng
-        Draws ``k × count`` normal numbers.
-    correlation : float64[k, k]
-        Symmetric with ones on the diagonal. Where it is not positive definite, the links are weakened until it is.
-    count
-        How many columns.
+    scores : float64[n]
+        The scores.
+    weight, mean, spread : float64[classes]
+        The mixture; weights need not sum to 1, and classes of weight 0 have no part in it.
     """
-    size = len(correlation)
-    weakest = float(np.linalg.eigvalsh(correlation)[0])
-    if weakest < 1e-6:
-        weight = 1.0 / (1.0 - weakest + 1e-6)
-        correlation = weight * correlation + (1.0 - weight) * np.eye(size)
-    scores = np.linalg.cholesky(correlation) @ rng.standard_normal((size, count))
-    return np.interp(scores, _GRID, _NORMAL_CDF)
+    if weight.sum() <= 0:
+        return np.full(len(scores), 0.5)
+    total = np.zeros(len(_GRID))
+    for part, centre, width in zip((weight / weight.sum()).tolist(), mean.tolist(), spread.tolist(), strict=True):
+        if part > 0:
+            total += part * np.interp((_GRID - centre) / width, _GRID, _NORMAL_CDF)
+    ranks: Floats = np.interp(scores, _GRID, total)
+    return ranks
 
 
 def normal_scores(values: Floats) -> Floats:
@@ -77,7 +91,8 @@ def normal_scores(values: Floats) -> Floats:
     _, place, times = np.unique(values, return_inverse=True, return_counts=True)
     last = np.cumsum(times)
     middle = (last - times / 2) / count  # of the ranks that equal values share, as a part of all
-    return np.interp(middle[place], _NORMAL_CDF, _GRID)
+    scores: Floats = np.interp(middle[place], _NORMAL_CDF, _GRID)
+    return scores
 
 
 def correlation_of(first: Floats, second: Floats) -> float:

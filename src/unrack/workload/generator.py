@@ -12,6 +12,8 @@ from pydantic import ValidationError
 
 from unrack.errors import InputError, first_fault, got_and_want
 from unrack.units import LONGEST_US, SECOND_US
+from unrack.workload.batch_generator import generate_batch
+from unrack.workload.batch_spec import BatchSpec
 from unrack.workload.calibration import gap_s
 from unrack.workload.distributions import Floats, pick
 from unrack.workload.job import Intake, Ints, Workload, job_table
@@ -20,21 +22,23 @@ from unrack.workload.scenarios import scenario
 from unrack.workload.spec import GeneratorSpec
 
 
-def generate(spec: GeneratorSpec | Mapping[str, Any], seed: int = 0, name: str | None = None) -> Workload:
+def generate(spec: GeneratorSpec | BatchSpec | Mapping[str, Any], seed: int = 0, name: str | None = None) -> Workload:
     """Draw a workload.
 
     Parameters
     ----------
     spec
         What to draw; a mapping is validated. With the key ``scenario`` its other keys are the options of
-        :func:`unrack.workload.scenarios.scenario`.
+        :func:`unrack.workload.scenarios.scenario`; with the key ``model`` it is a
+        :class:`unrack.workload.batch_spec.BatchSpec`, drawn by
+        :func:`unrack.workload.batch_generator.generate_batch`.
     seed
         Of ``numpy.random.Generator(PCG64(seed))``, the only source of chance. The draws are, in order: gaps, classes,
         users, then class by class run time, tasks, cores, memory, request factor, deadline factor, devices by name;
         then which jobs are urgent, and their deadline factors. The states of ``mmpp`` arrivals come from the stream
         that ``SeedSequence(seed)`` spawns first.
     name
-        The workload's name; default: that of the scenario, or "synthetic".
+        The workload's name; default: that of the scenario or model, or "synthetic".
 
     Raises
     ------
@@ -55,6 +59,8 @@ def generate(spec: GeneratorSpec | Mapping[str, Any], seed: int = 0, name: str |
     >>> generate({"scenario": "nvme-s1", "load": 0.7}).jobs.app_names
     ('capacity', 'compute', 'smufin')
     """
+    if isinstance(spec, BatchSpec) or (isinstance(spec, Mapping) and "model" in spec):
+        return generate_batch(spec, seed, name)
     if name is None:
         name = str(spec["scenario"]) if isinstance(spec, Mapping) and "scenario" in spec else "synthetic"
     spec = parse_spec(spec)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from unrack.errors import InputError
 from unrack.workload.job import Workload
-from unrack.workload.source import Source, load, sniff
+from unrack.workload.published_tables import ALIBABA, PERLMUTTER, read_alibaba, read_perlmutter
+from unrack.workload.slurm_jobs import NEEDED, read_slurm_jobs
+from unrack.workload.source import Source, load, sniff, text_bytes
 from unrack.workload.swf import read_swf
 from unrack.workload.table import read_table
 
@@ -46,6 +48,9 @@ FORMATS: dict[str, Format] = {
     "swf": _format(read_swf, "Standard Workload Format of the Parallel Workloads Archive", "memory request user app"),
     "csv": _format(read_table, "comma-separated values with any columns, mapped by name", _ALL),
     "parquet": _format(read_table, "Parquet with any columns, mapped by name", _ALL, ("has_header", "separator")),
+    "slurm": _format(read_slurm_jobs, "CSV of the Slurm simulator: jobs on whole nodes", "memory request app"),
+    "perlmutter": _format(read_perlmutter, "CSV of Perlmutter's jobs: whole nodes, memory used", "memory"),
+    "alibaba2018": _format(read_alibaba, "CSV of Alibaba's batch tasks, without a header", "memory"),
 }
 """Format name → reader; all may be packed by gzip."""
 
@@ -61,8 +66,10 @@ def read_trace(path: str | os.PathLike[str], format: str | None = None, **option
     format
         A key of :data:`FORMATS`; by default found from the content.
     options
-        The options of the format's reader: see :func:`unrack.workload.swf.read_swf` and
-        :func:`unrack.workload.table.read_table`.
+        The options of the format's reader: see :func:`unrack.workload.swf.read_swf`,
+        :func:`unrack.workload.table.read_table`, :func:`unrack.workload.slurm_jobs.read_slurm_jobs` and
+        :mod:`unrack.workload.published_tables`. A CSV in a layout of its own is read as any CSV where the options are
+        those of any CSV.
 
     Raises
     ------
@@ -74,13 +81,27 @@ def read_trace(path: str | os.PathLike[str], format: str | None = None, **option
     if format is not None and format not in FORMATS:
         raise InputError("format", repr(format), f"one of {', '.join(FORMATS)}")
     source = load(path)
-    name = sniff(source) if format is None else format
+    name = format or (_layout(source, options) if (name := sniff(source)) == "csv" else name)
     check_content(source, name)
     for option in options:
         if option not in FORMATS[name].options:
             valid = ", ".join(FORMATS[name].options)
             raise InputError(f"{source.path}: option {option}", f"no option of {name}", f"one of {valid}")
     return FORMATS[name].reader(source, **options)
+
+
+def _layout(source: Source, options: Mapping[str, Any]) -> str:
+    """The format of a CSV: one of its own if the first line gives it away and the options are its, else ``"csv"``."""
+    first = text_bytes(source)[:10_000].lstrip(b"\n").split(b"\n", 1)[0].decode("utf-8", "replace").strip()
+    fields = [field.strip() for field in first.split(",")]
+    name = "csv"
+    if set(NEEDED) <= set(fields):
+        name = "slurm"
+    elif tuple(fields) == PERLMUTTER:
+        name = "perlmutter"
+    elif ALIBABA.fullmatch(first):
+        name = "alibaba2018"
+    return name if set(options) <= set(FORMATS[name].options) else "csv"
 
 
 def check_content(source: Source, name: str) -> None:

@@ -33,11 +33,13 @@ RULES: dict[str, str] = {
     "processors (node_spec = true).",
     "size rounded up": "Processors that do not fill the last task of procs_per_task cores are rounded up to a whole "
     "task.",
+    "size in whole nodes": "Processors that do not fill the last node are rounded up to a whole node (cores_per_node).",
     # filters
     "outside window": "Jobs submitted outside the time window are left out.",
     "after the first": "Jobs after the first n are left out.",
     "other users": "Jobs of users that were not asked for are left out.",
     "other sizes": "Jobs with fewer or more cores than asked for are left out.",
+    "not in the mix": "Jobs that were not chosen for a mix of large and normal jobs are left out.",
     "arrivals scaled": "The times between submissions are divided by the load factor; run times stay.",
     "times rebased": "All submissions are moved together so that the first is at the time asked for.",
 }

@@ -73,7 +73,8 @@ class WeekCycle(Strict):
         """float64[169] each: hours of a week in s, and the paced clock at them; both end at a week."""
         rates = np.outer(self.weekday, self.hour).ravel()
         paced = np.concatenate([[0.0], np.cumsum(rates)])
-        return np.arange(169) * HOUR_S, paced * (WEEK_S / paced[-1])
+        hours: Floats = np.arange(169, dtype=np.float64) * HOUR_S
+        return hours, np.asarray(paced * (WEEK_S / paced[-1]), np.float64)
 
 
 def rates_of(clock_s: Floats, knows_weekday: bool) -> tuple[tuple[float, ...], tuple[float, ...]]:
@@ -110,13 +111,16 @@ def rates_of(clock_s: Floats, knows_weekday: bool) -> tuple[tuple[float, ...], t
 
 
 def gap_shape_of(paced_s: Floats) -> float:
-    """The gamma shape most likely for gaps on the paced clock; gaps count as 1 s or more, the resolution of logs.
+    """The gamma shape most likely for gaps on the paced clock.
+
+    Gaps count as 1 s or more, the resolution of logs, or as a tenth of the mean gap or more where that is less.
 
     Thomas Minka's closed approximation to the maximum-likelihood estimate, within 1.5 %.
     """
-    gaps = np.maximum(np.diff(paced_s), 1.0)
-    if not len(gaps):
+    gaps = np.maximum(np.diff(paced_s), 0.0)
+    if not len(gaps) or gaps.mean() <= 0:
         return 1.0
+    gaps = np.maximum(gaps, min(1.0, gaps.mean() / 10))
     s = float(np.log(gaps.mean()) - np.log(gaps).mean())
     if s < 1e-6:
         return 1e6

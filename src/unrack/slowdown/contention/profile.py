@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import NamedTuple
 
 from unrack.errors import InputError
@@ -81,7 +82,7 @@ class Curve(NamedTuple):
 
     @property
     def key(self) -> tuple[int, int, bool, int, int]:
-        """What tells it from the others of a set, in the order in which they stand: app, nodes, remote, reads, count."""
+        """What tells it from the others of a set: app, nodes, remote, reads, interfering."""
         return (self.app, self.nodes, self.remote, self.reads, self.interfering)
 
     def __str__(self) -> str:
@@ -120,7 +121,7 @@ def curve_fault(curve: Curve) -> Fault | None:
     bandwidths = [bandwidth for bandwidth, _ in curve.points]
     if any(not (math.isfinite(bandwidth) and 0 <= bandwidth < 2**42) for bandwidth in bandwidths):
         return "interfering_mb_s", repr(bandwidths), "bandwidths from 0, in MB/s"
-    if any(low >= high for low, high in zip(bandwidths, bandwidths[1:], strict=False)):
+    if any(low >= high for low, high in pairwise(bandwidths)):
         return "interfering_mb_s", repr(bandwidths), "each bandwidth once, in order"
     if len(bandwidths) < 2:
         return "points", f"{len(bandwidths)} point", "at least two"

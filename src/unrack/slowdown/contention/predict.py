@@ -1,0 +1,239 @@
+"""Prediction of speeds under contention (Vieira Zacarias 2023, sections 4.3 and 4.4, eq. 4.3).
+
+This is the plain form, one job at a time, that says what is meant; ``columns.py`` has the same rules compiled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+from unrack.errors import InputError
+from unrack.slowdown.contention.curve import METHODS, Fitted, Method, fitted
+from unrack.slowdown.contention.nearest import Fallback, check_fallback, lender_of_curves
+from unrack.slowdown.contention.pressure import Pressure, pressure_of
+from unrack.slowdown.contention.profile import READS, ProfileSet
+
+MEMGEN_READS = 75.0
+"""Memgen knows one curve, that of an interferer with three reads to a write, whatever the interferer does."""
+
+
+class Family(NamedTuple):
+    """The curves that stand for an application at a number of nodes.
+
+    Attributes
+    ----------
+    nodes
+        The number of nodes.
+    of
+        (application, nodes) that they were measured on: another application's where it has none of its own.
+    scale
+        What the remote curves are multiplied by, so that they start at the application's own remote speed.
+    """
+
+    nodes: int
+    of: tuple[int, int]
+    scale: float
+
+
+class Traffic(NamedTuple):
+    """What a job draws from memory: MB/s when all of it is remote and when all is local; its reads, percent."""
+
+    remote_mb_s: float
+    local_mb_s: float
+    reads: float
+
+
+class Stand(NamedTuple):
+    """A fallback that was taken: application ``app`` on ``nodes`` nodes has no curve and runs on those of another.
+
+    ``of`` is (application, nodes) that lends them; ``None``: it is taken to be insensitive.
+    """
+
+    app: int
+    nodes: int
+    of: tuple[int, int] | None
+
+
+@dataclass(frozen=True)
+class Contention:
+    """How fast jobs run, given who uses the same memory.
+
+    Parameters
+    ----------
+    profiles
+        What was measured.
+    method
+        How a curve goes through its points (see :func:`unrack.slowdown.contention.curve.fitted`); ``"memgen"`` takes
+        every interferer to read 75 % (Memgen's single curve) and interpolates.
+    tolerance
+        Interferers whose bandwidth is at least (1 - tolerance) times the largest count towards the number of
+        interfering nodes; from 0 to 1.
+    floor
+        The least that either part of a speed can be; above 0 and at most 1. A line goes on beyond what was measured.
+    fallback
+        What stands for the curves of an application that has a profile and none: those of the profile nearest in
+        size and run time (``"nearest"``), in bandwidth and remote speed (``"alike"``), or nothing (``"none"``: it is
+        insensitive and pays for distance only).
+
+    Raises
+    ------
+    InputError
+        A parameter is out of its range.
+
+    Examples
+    --------
+    >>> from unrack.slowdown.contention.profile import Curve, Profile
+    >>> stream = Profile(7, "stream", 1, 20.0, 6000, 15000.0, 35000.0, 75.0, 0.6)
+    >>> curves = [Curve(7, 1, reads, 1, False, ((0.0, 1.0), (20000.0, y))) for reads, y in ((50, 0.7), (100, 0.8))]
+    >>> model = Contention(ProfileSet((stream,), tuple(curves)))
+    >>> model.speed(7, 1, 0.0, [(10000.0, 1, 75.0)]), model.speed(7, 1, 0.5, [])
+    (0.875, 0.8)
+    """
+
+    profiles: ProfileSet
+    method: Method = "line"
+    tolerance: float = 0.25
+    floor: float = 0.01
+    fallback: Fallback = "alike"
+
+    def __post_init__(self) -> None:
+        if self.method not in METHODS:
+            raise InputError("method", repr(self.method), f"one of {', '.join(METHODS)}")
+        if not 0 <= self.tolerance <= 1:
+            raise InputError("tolerance", repr(self.tolerance), "a share from 0 to 1")
+        if not 0 < self.floor <= 1:
+            raise InputError("floor", repr(self.floor), "a speed above 0 and at most 1")
+        check_fallback(self.fallback)
+
+    @cached_property
+    def fits(self) -> dict[tuple[int, int, bool, int], tuple[tuple[int, Fitted], ...]]:
+        """(application, nodes, remote, reads) → its curves, each with its number of interfering nodes, in order."""
+        found: dict[tuple[int, int, bool, int], list[tuple[int, Fitted]]] = {}
+        for curve in self.profiles.curves:
+            fit = (curve.interfering, fitted(curve.points, self.method))
+            found.setdefault((curve.app, curve.nodes, curve.remote, curve.reads), []).append(fit)
+        return {key: tuple(fits) for key, fits in found.items()}
+
+    @cached_property
+    def families(self) -> dict[int, tuple[Family, ...]]:
+        """The curves of each application, by number of nodes; none: it is taken to be insensitive."""
+        found: dict[int, tuple[Family, ...]] = dict.fromkeys(self.profiles, ())
+        for app, nodes in self.profiles.families:
+            found[app] = (*found[app], Family(nodes, (app, nodes), 1.0))
+        for app in self.profiles.fallbacks:
+            for profile in self.profiles[app]:
+                lender = lender_of_curves(self.profiles, profile, self.fallback)
+                if lender is not None:
+                    scale = min(profile.remote_speed, 1.0) / min(lender.remote_speed, 1.0)
+                    found[app] = (*found[app], Family(profile.nodes, (lender.app, lender.nodes), scale))
+        return found
+
+    @cached_property
+    def fallbacks(self) -> tuple[Stand, ...]:
+        """The fallbacks taken for applications that have a profile and no curve, by application and nodes."""
+        stands = []
+        for app in self.profiles.fallbacks:
+            lent = {family.nodes: family.of for family in self.families[app]}
+            stands += [Stand(app, profile.nodes, lent.get(profile.nodes)) for profile in self.profiles[app]]
+        return tuple(stands)
+
+    def speed(self, app: int, nodes: int, remote: float, interferers: Sequence[tuple[float, int, float]]) -> float:
+        """The speed of a job; 1 = alone with all its memory local.
+
+        (1 - r) S_local + r S_remote, each S from its own curves; where nobody interferes (1 - r) + r q.
+
+        Parameters
+        ----------
+        app
+            Id of its application, which must have a profile.
+        nodes
+            Its nodes, 1 or more.
+        remote
+            Share r of its memory that is remote, 0 to 1.
+        interferers
+            (bandwidth in MB/s, nodes, read share in percent) of each, in any order.
+
+        Raises
+        ------
+        InputError
+            The application is unknown or a number is out of its range.
+        """
+        if not 0 <= remote <= 1:
+            raise InputError("remote", repr(remote), "a share from 0 to 1")
+        if nodes < 1:
+            raise InputError("nodes", repr(nodes), "1 or more")
+        alone = self.remote_speed(app, nodes)
+        pressure = self.pressure(interferers)
+        if pressure.bandwidth <= 0:
+            return (1.0 - remote) + remote * alone
+        local = self._pressed(app, nodes, pressure, False, 1.0)
+        far = self._pressed(app, nodes, pressure, True, alone)
+        return (1.0 - remote) * local + remote * far
+
+    def pressure(self, interferers: Sequence[tuple[float, int, float]]) -> Pressure:
+        """What interferers come to under the model's tolerance."""
+        return pressure_of(interferers, self.tolerance)
+
+    def remote_speed(self, app: int, nodes: int) -> float:
+        """Speed q with all memory remote and nobody interfering, at most 1.
+
+        At a number of nodes that was not measured: that of the measured neighbour with fewer nodes.
+        """
+        rows = self.profiles[app]
+        fewer = [row for row in rows if row.nodes <= nodes]
+        return min((fewer[-1] if fewer else rows[0]).remote_speed, 1.0)
+
+    def traffic(self, app: int, nodes: int) -> Traffic:
+        """What the application draws from each node's memory; between measured numbers of nodes, interpolated."""
+        rows = self.profiles[app]
+        low, high, share = around([row.nodes for row in rows], nodes)
+        a, b = rows[low], rows[high]
+        return Traffic(
+            _between(a.remote_mb_s, b.remote_mb_s, share),
+            _between(a.local_mb_s, b.local_mb_s, share),
+            _between(a.reads, b.reads, share),
+        )
+
+    def _pressed(self, app: int, nodes: int, pressure: Pressure, remote: bool, without: float) -> float:
+        """S_local or S_remote; ``without``: what it is where there are no such curves."""
+        families = [family for family in self.families[app] if (*family.of, remote, READS[0]) in self.fits]
+        count = min(pressure.near, nodes)
+        if not families:
+            return max(without, self.floor)
+        low, high, share = around([family.nodes for family in families], nodes)
+        values = [self._mixed(families[i], pressure, count, remote) for i in (low, high)]
+        return max(min(_between(values[0], values[1], share), 1.0), self.floor)
+
+    def _mixed(self, family: Family, pressure: Pressure, count: int, remote: bool) -> float:
+        """Eq. 4.3 on the curves of one family."""
+        reads = MEMGEN_READS if self.method == "memgen" else pressure.reads
+        share = min(max((reads - 50.0) / 50.0, 0.0), 1.0)
+        speeds = []
+        for curve_reads in READS:
+            fits = self.fits[*family.of, remote, curve_reads]
+            low, high, part = around([interfering for interfering, _ in fits], count)
+            speeds.append(_between(fits[low][1].at(pressure.bandwidth), fits[high][1].at(pressure.bandwidth), part))
+        return (family.scale if remote else 1.0) * _between(speeds[0], speeds[1], share)
+
+
+def around(measured: Sequence[int], wanted: int) -> tuple[int, int, float]:
+    """Places of the measured numbers on either side of ``wanted``, and how far it is from the first to the second.
+
+    Beyond the ends: the end itself.
+
+    Examples
+    --------
+    >>> around([1, 4, 16], 7), around([1, 4, 16], 4), around([1, 4, 16], 99)
+    ((1, 2, 0.25), (1, 1, 0.0), (2, 2, 0.0))
+    """
+    last = max((i for i, number in enumerate(measured) if number <= wanted), default=0)
+    if last + 1 == len(measured) or measured[last] >= wanted:
+        return last, last, 0.0
+    return last, last + 1, (wanted - measured[last]) / (measured[last + 1] - measured[last])
+
+
+def _between(low: float, high: float, share: float) -> float:
+    return low * (1.0 - share) + high * share
