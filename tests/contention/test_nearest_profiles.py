@@ -78,3 +78,9 @@ def test_many_jobs_match_as_each_would_with_the_same_ranges() -> None:
     at = (run_s - run_s.min()) / np.ptp(run_s)
     places = np.array([0.0, 1.0, 10 / 990])  # of the profiles' run times; all are of one size
     assert found.tolist() == np.abs(at[:, None] - places).argmin(axis=1).tolist()
+
+
+def test_an_unknown_job_runs_as_an_application_that_has_curves() -> None:
+    nodes, run_s = [1, 1, 1], [0.0, 1.0, 100.0]  # the second is nearest to the profile without
+    assert nearest_profile(PROFILES, nodes, run_s).tolist() == [0, 2, 1]
+    assert matched(PROFILES, [77, 77, 77], nodes, run_s).place.tolist() == [0, 0, 1]

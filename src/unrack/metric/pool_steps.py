@@ -118,6 +118,37 @@ def stranded_steps(
     return pl.DataFrame({"time_s": times, "stranded": total})
 
 
+def held_steps(shares: pl.DataFrame, amounts: Ints, capacity: Ints) -> pl.DataFrame:
+    """How much of a quantity jobs hold, and how much the devices in use have: what is left between is fragmentation.
+
+    Parameters
+    ----------
+    shares
+        Those of one kind.
+    amounts : int64[shares]
+        What each share holds.
+    capacity : int64[devices]
+        What each device has.
+
+    Returns
+    -------
+    pl.DataFrame
+        time_s, held, installed (on devices in use); as in :func:`pool_steps`.
+
+    Examples
+    --------
+    >>> shares = pl.DataFrame({"start_s": [0.0, 2.0], "end_s": [5.0, 4.0], "devices": [[0, 1], [0, 1]]})
+    >>> held_steps(shares, np.array([300, 200]), np.array([600, 600])).rows()
+    [(0.0, 300, 1200), (2.0, 500, 1200), (4.0, 300, 1200), (5.0, 0, 0)]
+    """
+    device, when, change = device_spells(*_per_device(shares))
+    start, end = spans(shares)
+    finite = np.isfinite(end)
+    held = np.concatenate([start, end[finite]]), np.concatenate([amounts, -amounts[finite]])
+    times, (held_now, installed) = summed(held, (when, change * capacity[device]))
+    return pl.DataFrame({"time_s": times, "held": held_now, "installed": installed})
+
+
 def _joined(parts: Sequence[Changes]) -> Changes:
     return np.concatenate([when for when, _ in parts]), np.concatenate([change for _, change in parts])
 

@@ -142,3 +142,17 @@ def kinds_of_all(runs: Mapping[str, Sequence[PoolRun]]) -> tuple[str, ...]:
 def cores_of(run: PoolRun) -> NDArray[np.int64]:
     """int64[nodes]: cores of each node."""
     return node_cores(run.run, max(int(run.run.record["cluster"].get("nodes") or 0), 1))
+
+
+def capacity_of(run: PoolRun, demand: str) -> NDArray[np.int64] | None:
+    """int64[devices]: how much of ``KIND.QUANTITY`` each device has, 0 on other kinds; ``None``: it is not said."""
+    devices = run.run.record["cluster"]["devices"]
+    kind, _, name = demand.partition(".")
+    names = dict(zip(devices["kinds"], devices["quantities"], strict=True)).get(kind, [])
+    capacity = np.zeros(max(pool.first + pool.count for pool in run.pools), np.int64)
+    for pool in devices["pools"]:
+        if pool["kind"] == kind:
+            if name not in names or not isinstance(pool.get("capacity"), list):
+                return None
+            capacity[pool["first"] : pool["first"] + pool["count"]] = pool["capacity"][names.index(name)]
+    return capacity

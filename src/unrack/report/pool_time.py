@@ -1,14 +1,15 @@
-"""The pool section's charts over time: devices in use, sharing, devices stranded."""
+"""The pool section's charts over time: devices in use, sharing, devices stranded, fragmentation."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+import polars as pl
 
-from unrack.metric.pool_steps import pool_steps, stranded_steps
+from unrack.metric.pool_steps import held_steps, pool_steps, stranded_steps
 from unrack.report.chart import SHARE, Chart, ratio, time_chart
-from unrack.report.pool_run import PoolRun, cores_of, kinds_of_all
+from unrack.report.pool_run import PoolRun, capacity_of, cores_of, kinds_of_all
 from unrack.report.series import Floats, bin_edges, binned_mean
 
 
@@ -56,6 +57,31 @@ def pool_time_charts(runs: Mapping[str, PoolRun], policies: Sequence[str]) -> li
         ):  # fmt: skip
             if series:
                 charts.append({**time_chart(f"{name} {kind}", title, y, series, edges, policies), "group": "time"})
+        charts += _fragmentation(runs, kind, edges, policies)
+    return charts
+
+
+def _fragmentation(runs: Mapping[str, PoolRun], kind: str, edges: Floats, policies: Sequence[str]) -> list[Chart]:
+    """For each quantity that jobs ask of a kind: the part of the devices in use that nobody asked for, over time."""
+    charts = []
+    demands = dict.fromkeys(name for run in runs.values() for name in run.demands if name.startswith(f"{kind}."))
+    for demand in demands:
+        series = {}
+        for policy, run in runs.items():
+            own = run.shares.filter(pl.col("kind") == kind)
+            capacity = capacity_of(run, demand)
+            if own.is_empty() or capacity is None or demand not in run.demands:
+                continue
+            asked = own.join(run.run.frame("jobs", ("job", demand)), on="job", how="left", maintain_order="left")
+            steps = held_steps(own, asked[demand].fill_null(0).to_numpy(), capacity)
+            times = _bracketed(steps["time_s"].to_numpy(), edges)
+            columns = [np.concatenate([[0.0], steps[name].to_numpy(), [0.0]]) for name in ("held", "installed")]
+            series[policy] = 1 - ratio(times, columns[0], columns[1], edges)
+        if series:
+            title = f"Fragmentation of {demand} over time"
+            y = {"title": "unasked part of what is in use", "axis": {"format": ".0%"}, "tip": ".1%"}
+            name = f"fragmentation {demand.replace('.', ' ')}"
+            charts.append({**time_chart(name, title, y, series, edges, policies), "group": "time"})
     return charts
 
 

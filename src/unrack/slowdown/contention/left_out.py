@@ -170,7 +170,11 @@ def _parts(profiles: ProfileSet, method: Method, left: Left, fallback: Fallback)
             dropped.setdefault(part, []).append(curve)
     for curves in dropped.values():
         gone = set(curves)
-        rest = ProfileSet(profiles.profiles, tuple(curve for curve in whole if curve not in gone))
+        own = curves[0].app  # its other curves are all that matters, unless it has to borrow
+        rest = ProfileSet(
+            profiles.profiles if left == "curves" else profiles[own],
+            tuple(curve for curve in whole if curve not in gone and (left == "curves" or curve.app == own)),
+        )
         model = Contention(rest, method, fallback=fallback)
         for curve in curves:
             remote = 1.0 if curve.remote else 0.0
