@@ -13,8 +13,9 @@ from rich.table import Table
 from unrack.units import seconds_text
 
 if TYPE_CHECKING:
+    from unrack.workload.agreement import Marginal
     from unrack.workload.batch_model import BatchModel
-    from unrack.workload.fit import Fit, Marginal
+    from unrack.workload.fit import Fit
 
 _QUANTILES = (0.25, 0.5, 0.75, 0.95)
 

@@ -76,7 +76,7 @@ def make(
     from unrack.workload.generator import generate
     from unrack.workload.writers import write_trace
 
-    workload = generate(_toml(spec), seed, Path(spec).stem)
+    workload = generate(_toml(spec), seed, Path(spec).stem, Path(spec).expanduser().parent)
     write_trace(out, workload)
     typer.echo(f"{out}: {len(workload)} jobs")
 

@@ -21,6 +21,8 @@ def page(contents: dict[str, Any]) -> Iterator[RenderableType]:
     """The parts of the page, top to bottom, from what :func:`unrack.workload.contents.describe` gave."""
     yield _head(contents)
     yield _spreads(contents)
+    if contents["memory_bands"]:
+        yield _memory(contents["memory_bands"])
     yield _arrivals(contents["arrivals"])
     for key, title in (("dropped", "Dropped"), ("changed", "Changed or noted")):
         if contents[key]:
@@ -90,6 +92,19 @@ def _spreads(contents: dict[str, Any]) -> Table:
                 for name in _SPREAD
             ]
         table.add_row(label, *cells)
+    return table
+
+
+def _memory(bands: list[dict[str, Any]]) -> Table:
+    table = Table(title="Memory of a task", title_justify="left", title_style="bold", box=SIMPLE_HEAD)
+    for name in ("", "jobs", "task-hours"):
+        table.add_column(name, justify="right" if name else "left")
+    for band in bands:
+        if band["jobs"]:
+            name = (
+                f"{band['from_gb']} GB or more" if band["to_gb"] is None else f"{band['from_gb']} to {band['to_gb']} GB"
+            )
+            table.add_row(name, f"{band['jobs']:.1%}", f"{band['task_hours']:.1%}")
     return table
 
 

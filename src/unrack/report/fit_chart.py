@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from unrack.workload.contents import WEEKDAYS
 
 if TYPE_CHECKING:
-    from unrack.workload.fit import Fit, Marginal
+    from unrack.workload.agreement import Marginal
+    from unrack.workload.fit import Fit
 
 _COLOURS = {"log": "#4c566a", "model": "#d08770"}
 _POINTS = 300

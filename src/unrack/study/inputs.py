@@ -162,7 +162,7 @@ def make_workload(table: WorkloadTable, document: Document, index: int, seed: in
     at = ("workloads", index)
     try:
         if table.generate is not None:
-            workload = generate(table.generate, seed)
+            workload = generate(table.generate, seed, folder=document.folder)
         else:
             trace = str(table.trace)
             workload = read_trace(_beside(trace, document), table.format, **table.options)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -11,40 +12,23 @@ from pydantic import ValidationError
 
 from unrack.errors import InputError, first_fault, got_and_want
 from unrack.units import LONGEST_US, SECOND_US
+from unrack.workload.batch_jobs import MOST_JOBS, drawn_jobs, mixed_jobs
 from unrack.workload.batch_model import BatchModel, Draw
 from unrack.workload.batch_parameters import batch_parameters
-from unrack.workload.batch_spec import BatchSpec, Profile
+from unrack.workload.batch_spec import BatchSpec
 from unrack.workload.distributions import Floats
 from unrack.workload.job import Intake, Ints, Workload, job_table
 from unrack.workload.lublin import LublinModel
-from unrack.workload.matching import match, scaled_memory_mb
-from unrack.workload.memory_demand import memory_by_size_mb
-from unrack.workload.memory_mix import chosen_for_share
 from unrack.workload.profile_list import read_profiles
-from unrack.workload.quantities import MOST_MB
 from unrack.workload.week_cycle import DAY_S
 
 A_MONDAY = 946_857_600
 """Seconds since 1970 of Monday 2000-01-03, UTC: where the clock of a workload drawn begins."""
 
-_MOST_JOBS = 10_000_000
-_POOLS = (1, 4, 16, 64, 256)
 
-
-class _Jobs(NamedTuple):
-    """Jobs without arrivals: what the model drew, MB per node, and rows of the profiles (or none)."""
-
-    draw: Draw
-    memory_mb: Ints
-    profile: Ints | None
-
-    def take(self, rows: Ints) -> _Jobs:
-        nodes, run_s, request_s, status = self.draw
-        draw = Draw(nodes[rows], run_s[rows], request_s[rows], status[rows])
-        return _Jobs(draw, self.memory_mb[rows], None if self.profile is None else self.profile[rows])
-
-
-def generate_batch(spec: BatchSpec | Mapping[str, Any], seed: int = 0, name: str | None = None) -> Workload:
+def generate_batch(
+    spec: BatchSpec | Mapping[str, Any], seed: int = 0, name: str | None = None, folder: Path | None = None
+) -> Workload:
     """Draw a workload from a model of batch systems.
 
     Parameters
@@ -56,6 +40,8 @@ def generate_batch(spec: BatchSpec | Mapping[str, Any], seed: int = 0, name: str
         draws of the jobs, their memory, which of them are in the mix, gaps.
     name
         The workload's name; default: that of the model.
+    folder
+        Where the files that the specification names are looked for first.
 
     Returns
     -------
@@ -73,16 +59,16 @@ def generate_batch(spec: BatchSpec | Mapping[str, Any], seed: int = 0, name: str
     >>> len(made), int(made.jobs.tasks.max()) <= 64
     (200, True)
     """
-    spec = _parsed(spec)
+    spec = _beside(_parsed(spec), folder)
     if not 0 <= seed < 2**64:
         raise InputError("seed", repr(seed), "a number from 0 to 2**64")
     model = _model(spec)
     profiles = read_profiles(spec.profiles) if isinstance(spec.profiles, str) else spec.profiles
     rng = np.random.Generator(np.random.PCG64(seed))
     if spec.large_share is not None:
-        jobs = _mixed(spec, model, profiles, rng)
+        jobs = mixed_jobs(spec, model, profiles, rng)
     else:
-        jobs = _drawn(spec, model, profiles, rng, _count(spec, model, rng))
+        jobs = drawn_jobs(spec, model, profiles, rng, _count(spec, model, rng))
     count = len(jobs.draw.nodes)
     gap_s = _gap_s(spec, model, jobs.draw)
     times_s = model.times_s(model.units(rng, count), gap_s) if isinstance(model, LublinModel) else (
@@ -118,6 +104,17 @@ def _parsed(spec: BatchSpec | Mapping[str, Any]) -> BatchSpec:
         raise InputError(f"generate, {key}", *got_and_want(fault, list(BatchSpec.model_fields))) from None
 
 
+def _beside(spec: BatchSpec, folder: Path | None) -> BatchSpec:
+    """The specification with the paths of files that are in the folder."""
+    paths = {"parameters": spec.parameters, "profiles": spec.profiles}
+    found = {
+        key: str(folder / path)
+        for key, path in paths.items()
+        if folder is not None and isinstance(path, str) and (folder / path).is_file()
+    }
+    return spec.model_copy(update=found) if found else spec
+
+
 def _model(spec: BatchSpec) -> BatchModel | LublinModel:
     if spec.model == "cirne":
         return batch_parameters(spec.parameters)
@@ -149,83 +146,12 @@ def _count(spec: BatchSpec, model: BatchModel | LublinModel, rng: np.random.Gene
     assert spec.days is not None
     expected = _per_day(spec, model) * spec.days
     if spec.load is not None:
-        sample = model.draw(np.random.Generator(np.random.PCG64(0)), 20_000, spec.nodes, _zero(spec))
+        sample = model.draw(np.random.Generator(np.random.PCG64(0)), 20_000, spec.nodes, spec.cancelled == "zero-run")
         mean = float((sample.nodes * sample.run_s).mean())
         expected = spec.load * spec.nodes * spec.days * DAY_S / mean if mean > 0 else 0.0
-    if not 0.5 <= expected <= _MOST_JOBS:
-        raise InputError("generate, days", f"{spec.days:g} ({expected:g} jobs)", f"1 to {_MOST_JOBS} jobs")
+    if not 0.5 <= expected <= MOST_JOBS:
+        raise InputError("generate, days", f"{spec.days:g} ({expected:g} jobs)", f"1 to {MOST_JOBS} jobs")
     return max(round(expected), 1)
-
-
-def _zero(spec: BatchSpec) -> bool:
-    return spec.cancelled == "zero-run"
-
-
-def _drawn(
-    spec: BatchSpec,
-    model: BatchModel | LublinModel,
-    profiles: list[Profile] | None,
-    rng: np.random.Generator,
-    count: int,
-) -> _Jobs:
-    draw = model.draw(rng, count, spec.nodes, _zero(spec))
-    rows = None
-    memory = np.zeros(count, np.int64)
-    if profiles is not None:
-        nodes = np.array([one.nodes for one in profiles], np.int64)
-        rows = match(draw.nodes, draw.run_s, nodes, np.array([one.run_s for one in profiles]))
-    if spec.memory == "table-5.5":
-        memory = memory_by_size_mb(rng, draw.nodes)
-    elif spec.memory == "profiles":
-        assert profiles is not None
-        assert rows is not None
-        measured = np.array([one.memory_mb for one in profiles])
-        if (measured == 0).any():
-            bad = int((measured == 0).argmax())
-            raise InputError(f"generate, profiles.{bad}.memory_mb", "0", "MB per node, for memory = 'profiles'")
-        memory = scaled_memory_mb(measured, spec.cores_per_node, spec.profile_cores)[rows]
-    elif spec.memory is not None:
-        amounts = spec.memory.draw(rng, count)
-        if amounts.max() >= MOST_MB:
-            raise InputError("generate, memory", f"{amounts.max():g} MB", f"less than {MOST_MB}")
-        memory = np.ceil(np.round(amounts, 6)).astype(np.int64)
-    return _Jobs(draw, memory, rows)
-
-
-def _mixed(
-    spec: BatchSpec, model: BatchModel | LublinModel, profiles: list[Profile] | None, rng: np.random.Generator
-) -> _Jobs:
-    """Jobs chosen from as many as it takes to have enough of either kind; in an order of chance."""
-    assert spec.large_share is not None
-    assert spec.normal_node is not None
-    assert spec.jobs is not None
-    want = InputError("generate, large_share", f"{spec.large_share:g}", "a share that the memory of the jobs allows")
-    for times in _POOLS:
-        if times * spec.jobs > _MOST_JOBS:
-            break
-        pool = _drawn(spec, model, profiles, rng, times * spec.jobs)
-        hours = pool.draw.nodes * pool.draw.run_s / 3600
-        large = pool.memory_mb > spec.normal_node
-        if not _enough(hours, large, spec.large_share, spec.jobs):
-            continue
-        chosen = chosen_for_share(rng, hours, large, spec.large_share, spec.jobs)
-        return pool.take(rng.permutation(chosen))
-    raise want
-
-
-def _enough(node_hours: Floats, large: np.ndarray, share: float, jobs: int) -> bool:
-    """Whether there are twice as many of either kind as jobs of mean node-hours would need (all, at 0 and 1)."""
-    if share in (0, 1):
-        return int((large == bool(share)).sum()) >= jobs
-    if not large.any() or large.all():
-        return False
-    means = node_hours[large].mean(), node_hours[~large].mean()
-    if min(means) <= 0:
-        return False
-    needed = share / means[0], (1 - share) / means[1]
-    parts = [one / sum(needed) * jobs for one in needed]
-    there = int(large.sum()), int((~large).sum())
-    return all(have >= min(1.2 * part + 20, jobs) for have, part in zip(there, parts, strict=True))
 
 
 def _gap_s(spec: BatchSpec, model: BatchModel | LublinModel, draw: Draw) -> float:

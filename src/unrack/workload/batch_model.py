@@ -225,4 +225,6 @@ class BatchModel(Strict):
             rows = which == place
             accuracy[rows] = self.endings[code].draw(accuracy_part[rows])
             status[rows] = code
-        return Draw(sizes, np.rint(accuracy * request_s), request_s, status)
+        run_s = np.rint(accuracy * request_s)
+        short = (accuracy < 1.0) & (run_s == request_s)  # only by rounding
+        return Draw(sizes, run_s - short, request_s, status)

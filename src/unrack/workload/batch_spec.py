@@ -24,7 +24,7 @@ def _megabytes(value: Any) -> Any:
     try:
         return memory_mb(value) if isinstance(value, str) else value
     except ValueError:
-        raise ValueError("MB, or text such as '64 GB'") from None
+        raise ValueError("an amount in MB, or text such as '64 GB'") from None
 
 
 class Profile(Strict):

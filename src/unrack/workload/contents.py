@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from unrack.units import SECOND_US
 from unrack.workload.job import JobTable, Workload
+from unrack.workload.memory_demand import BAND_GB
 from unrack.workload.rules import RULES
 
 WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
@@ -36,7 +37,8 @@ def describe(workload: Workload, *, nodes: int | None = None, cores: int | None 
         ``name``, ``source``, ``format``, ``header``; ``jobs`` (read, kept); ``dropped`` and ``changed`` (lists of rule,
         jobs, sentence); ``missing`` (field → jobs); ``span`` (first and last submission, in s, and dates where the log
         gives them); ``users``, ``apps``; ``cores``, ``tasks``, ``memory_mb``, ``run_s``, ``request_s``,
-        ``accuracy`` (run over request): quantiles; ``common_sizes`` (cores → jobs); ``core_hours``; ``load``;
+        ``accuracy`` (run over request): quantiles; ``memory_bands``: share of jobs and of task-hours by GB per task, or
+        None where no job asks for memory; ``common_sizes`` (cores → jobs); ``core_hours``; ``load``;
         ``arrivals`` by ``hour`` and ``weekday`` (counts, in ``clock``); ``too_big`` (jobs that the cluster
         cannot hold).
     """
@@ -61,6 +63,7 @@ def describe(workload: Workload, *, nodes: int | None = None, cores: int | None 
         "run_s": _spread(jobs.work_us / SECOND_US),
         "request_s": _spread(jobs.request_us / SECOND_US),
         "accuracy": _spread(jobs.work_us[ran] / jobs.request_us[ran]),
+        "memory_bands": _bands(jobs),
         "common_sizes": _common(total),
         "core_hours": float((jobs.work_us / (3600 * SECOND_US) * total).sum()),
         "load": _load(jobs, intake.header, nodes, cores),
@@ -80,6 +83,22 @@ def _spread(values: NDArray[Any]) -> dict[str, float] | None:
     ordered = np.sort(values)
     places = {name: max(int(np.ceil(part * len(ordered))) - 1, 0) for name, part in _QUANTILES.items()}
     return {name: float(ordered[place]) for name, place in places.items()} | {"mean": float(ordered.mean())}
+
+
+def _bands(jobs: JobTable) -> list[dict[str, float | None]] | None:
+    """The bands of Table 5.5 in the thesis on disaggregated memory, and one for all above."""
+    if not len(jobs) or jobs.memory_mb.max() == 0:
+        return None
+    edges_mb = np.array(BAND_GB[1:]) * 1024
+    band = np.searchsorted(edges_mb, jobs.memory_mb, side="right")
+    hours = jobs.tasks * (jobs.work_us / (3600 * SECOND_US))
+    count = np.bincount(band, minlength=len(BAND_GB)) / len(jobs)
+    held = np.bincount(band, hours, len(BAND_GB)) / (hours.sum() or 1.0)
+    tops: list[int | None] = [*BAND_GB[1:], None]
+    return [
+        {"from_gb": low, "to_gb": high, "jobs": float(count[place]), "task_hours": float(held[place])}
+        for place, (low, high) in enumerate(zip(BAND_GB, tops, strict=True))
+    ]
 
 
 def _common(sizes: NDArray[np.int64]) -> dict[str, int]:

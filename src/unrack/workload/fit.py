@@ -6,52 +6,24 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.errors import InputError
 from unrack.units import SECOND_US
-from unrack.workload.batch_generator import A_MONDAY, generate_batch
+from unrack.workload.agreement import Bools, Marginal, columns, marginals, monday_s, together
+from unrack.workload.batch_generator import generate_batch
 from unrack.workload.batch_model import CANCELLED, COMPLETED, FAILED, BatchModel, Ending, Sizes
 from unrack.workload.batch_spec import BatchSpec
-from unrack.workload.contents import local_clock
-from unrack.workload.curve import correlation_of, curve_of, distance
+from unrack.workload.curve import curve_of
 from unrack.workload.distributions import Floats
 from unrack.workload.job import Ints, JobTable, Workload
 from unrack.workload.size_links import links_of
-from unrack.workload.week_cycle import DAY_S, WEEK_S, WeekCycle, gap_shape_of, rates_of
+from unrack.workload.week_cycle import DAY_S, WeekCycle, gap_shape_of, rates_of
 
-Bools = NDArray[np.bool_]
 SIZE_KNOTS, REQUEST_KNOTS, ACCURACY_KNOTS = 20, 68, 36
 FEWEST = 20
 """Jobs needed for a fit."""
 
 _MOST_DRAWN = 30_000
-_THURSDAY_TO_MONDAY_S = 3 * DAY_S
-"""1970-01-01 was a Thursday: seconds since the Monday before are so many more."""
-
-
-@dataclass(frozen=True)
-class Marginal:
-    """One property of the jobs, in the log and as drawn.
-
-    Attributes
-    ----------
-    name, unit
-        What it is.
-    log, drawn : float64[jobs]
-        Its values.
-    distance
-        The Kolmogorov-Smirnov distance of the two: the largest difference of their distribution functions, 0 to 1.
-    """
-
-    name: str
-    unit: str
-    log: Floats
-    drawn: Floats
-
-    @property
-    def distance(self) -> float:  # noqa: D102 -- above
-        return distance(self.log, self.drawn)
 
 
 @dataclass(frozen=True)
@@ -102,7 +74,7 @@ def fit(workload: Workload, nodes: int | None = None, seed: int = 0) -> Fit:
     ['accuracy', 'gap', 'hour of day', 'requested time', 'run time', 'size', 'weekday', 'work']
     """
     jobs = workload.jobs
-    size, run_s, request_s = _columns(jobs)
+    size, run_s, request_s = columns(jobs)
     if len(jobs) < FEWEST or not (run_s > 0).any():
         raise InputError(workload.name, f"{int((run_s > 0).sum())} jobs that ran, of {len(jobs)}", f"{FEWEST} or more")
     largest = int(size.max())
@@ -125,14 +97,7 @@ def fit(workload: Workload, nodes: int | None = None, seed: int = 0) -> Fit:
     drawn = generate_batch(
         BatchSpec(model="cirne", nodes=nodes, jobs=count, parameters=model.model_dump(mode="json")), seed
     )
-    return Fit(model, len(jobs), _marginals(workload, drawn, asked), _together(workload, drawn, asked))
-
-
-def _columns(jobs: JobTable) -> tuple[Ints, Floats, Floats]:
-    """Sizes; run and requested times in s, the latter 1 s or more and no shorter than the run."""
-    size = jobs.cores if len(jobs) and jobs.tasks.max() == 1 else jobs.tasks
-    run_s = jobs.work_us / SECOND_US
-    return size, run_s, np.maximum(np.maximum(jobs.request_us / SECOND_US, 1.0), run_s)
+    return Fit(model, len(jobs), marginals(workload, drawn, asked), together(workload, drawn, asked))
 
 
 def _asked(workload: Workload, run_s: Floats, request_s: Floats) -> Bools:
@@ -163,18 +128,6 @@ def _source(workload: Workload) -> str:
 
 def _share(some: int, others: int) -> float:
     return float(f"{some / (some + others):.4g}") if some else 0.0
-
-
-def monday_s(workload: Workload) -> tuple[Floats, bool]:
-    """``float64[jobs]``: submissions in s since a Monday at midnight, local time; whether weekdays are known.
-
-    A log that gives no dates counts from its own zero.
-    """
-    clock = local_clock(workload.jobs, workload.intake.header)
-    if clock is None:
-        return workload.jobs.submit_us / SECOND_US, False
-    since = clock[0].dt.epoch("us").to_numpy() / SECOND_US + _THURSDAY_TO_MONDAY_S
-    return since - np.floor(since.min() / WEEK_S) * WEEK_S, True
 
 
 def _arrivals(workload: Workload) -> WeekCycle:
@@ -230,37 +183,3 @@ def _endings(status: Ints, accuracy: Floats, asked: Bools) -> dict[str, Ending]:
                 accuracy=curve_of(between, ACCURACY_KNOTS) if len(between) else (1.0, 1.0),
             )
     return found
-
-
-def _marginals(log: Workload, drawn: Workload, asked: Bools) -> tuple[Marginal, ...]:
-    (log_s, knows_weekday), (drawn_s, _) = monday_s(log), monday_s(drawn)
-    assert int(drawn.intake.header["UnixStartTime"]) == A_MONDAY
-    theirs, ours = _columns(log.jobs), _columns(drawn.jobs)
-    found = [Marginal("hour of day", "h", *(one // 3600 % 24 for one in (log_s, drawn_s)))]
-    if knows_weekday:
-        found.append(Marginal("weekday", "", *(one // DAY_S % 7 for one in (log_s, drawn_s))))
-    names = (("size", "nodes"), ("run time", "s"), ("requested time", "s"))
-    for (name, unit), log_values, drawn_values in zip(names, theirs, ours, strict=True):
-        values = log_values[asked] if name == "requested time" else log_values
-        found.append(Marginal(name, unit, values.astype(np.float64), drawn_values.astype(np.float64)))
-    found.append(Marginal("accuracy", "run / requested", (theirs[1] / theirs[2])[asked], ours[1] / ours[2]))
-    found.append(Marginal("work", "node-hours", *(one[0] * one[1] / 3600 for one in (theirs, ours))))
-    gaps = (np.diff(np.sort(one)) for one in (log_s, drawn_s))
-    found.append(Marginal("gap", "s", *gaps))
-    return tuple(found)
-
-
-def _together(log: Workload, drawn: Workload, asked: Bools) -> dict[str, tuple[float, float]]:
-    found: dict[str, list[float]] = {}
-    for jobs, rows in ((log.jobs, asked), (drawn.jobs, np.ones(len(drawn), np.bool_))):
-        size, run_s, request_s = (column[rows].astype(np.float64) for column in _columns(jobs))
-        accuracy = run_s / request_s
-        pairs = {
-            "size and request": (size, request_s),
-            "size and run": (size, run_s),
-            "request and accuracy": (request_s, accuracy),
-            "run and accuracy": (run_s, accuracy),
-        }
-        for name, (one, other) in pairs.items():
-            found.setdefault(name, []).append(correlation_of(one, other))
-    return {name: (values[0], values[1]) for name, values in found.items()}

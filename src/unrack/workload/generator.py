@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,12 @@ from unrack.workload.scenarios import scenario
 from unrack.workload.spec import GeneratorSpec
 
 
-def generate(spec: GeneratorSpec | BatchSpec | Mapping[str, Any], seed: int = 0, name: str | None = None) -> Workload:
+def generate(
+    spec: GeneratorSpec | BatchSpec | Mapping[str, Any],
+    seed: int = 0,
+    name: str | None = None,
+    folder: Path | None = None,
+) -> Workload:
     """Draw a workload.
 
     Parameters
@@ -39,6 +45,8 @@ def generate(spec: GeneratorSpec | BatchSpec | Mapping[str, Any], seed: int = 0,
         that ``SeedSequence(seed)`` spawns first.
     name
         The workload's name; default: that of the scenario or model, or "synthetic".
+    folder
+        Where files that the specification names are looked for first, before the working folder.
 
     Raises
     ------
@@ -60,7 +68,7 @@ def generate(spec: GeneratorSpec | BatchSpec | Mapping[str, Any], seed: int = 0,
     ('capacity', 'compute', 'smufin')
     """
     if isinstance(spec, BatchSpec) or (isinstance(spec, Mapping) and "model" in spec):
-        return generate_batch(spec, seed, name)
+        return generate_batch(spec, seed, name, folder)
     if name is None:
         name = str(spec["scenario"]) if isinstance(spec, Mapping) and "scenario" in spec else "synthetic"
     spec = parse_spec(spec)

@@ -40,9 +40,11 @@ def memory_by_size_mb(rng: np.random.Generator, nodes: Ints) -> Ints:
     band = np.where(nodes <= LARGEST_SMALL, _bands(SMALL_SHARES, chance), _bands(LARGE_SHARES, chance))
     edges = np.array(BAND_GB, np.float64) * 1024
     mb = np.ceil(edges[band] + within * (edges[band + 1] - edges[band])).astype(np.int64)
-    return np.clip(mb, 1, BAND_GB[-1] * 1024 - 1)
+    found: Ints = np.clip(mb, 1, BAND_GB[-1] * 1024 - 1)
+    return found
 
 
 def _bands(shares: tuple[float, ...], chance: Floats) -> Ints:
-    edges = np.cumsum(shares) / sum(shares)
-    return np.asarray(np.searchsorted(edges, chance, side="right").clip(max=len(shares) - 1), np.int64)
+    edges: Floats = np.cumsum(shares) / sum(shares)
+    found: Ints = np.searchsorted(edges, chance, side="right").astype(np.int64)
+    return np.minimum(found, len(shares) - 1)

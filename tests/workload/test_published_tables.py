@@ -1,0 +1,133 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from unrack.cli.trace_page import page
+from unrack.errors import InputError, TraceError
+from unrack.workload.contents import describe
+from unrack.workload.job import Workload
+from unrack.workload.readers import read_trace
+from unrack.workload.source import Source
+
+SLURM = "job_id,submit,duration,wclimit,tasks,cpus_per_task,min_nodes,min_cpus,mem_mb,mem_is_per_cpu,sim_executable\n"
+PERLMUTTER = "jobid,submit,start,end,nnodes,duration,memory\n7,100,103,113,2,10,96\n"
+ALIBABA = "0,j_1,M1,268,50.0,0.3,9\n5,j_1,R2_1,0,150.0,1,2\n"
+
+
+def slurm(*rows: str, **options: Any) -> Workload:
+    from unrack.workload.slurm_jobs import read_slurm_jobs
+
+    return read_slurm_jobs(Source("jobs.csv", (SLURM + "\n".join(rows)).encode()), **options)
+
+
+def test_sizes_of_the_slurm_simulator_come_from_nodes_then_cores_then_tasks() -> None:
+    made = slurm("2,0,5,9,0,-2,-2,64,10,1,3", "3,0,5,9,0,-2,-2,33,10,1,3", "4,0,5,9,8,8,-2,0,10,0,-2",
+                 "5,0,5,9,8,8,7,64,0,1,3", "6,0,5,9,0,-2,-2,0,10,1,3")  # fmt: skip
+    jobs = made.jobs
+    assert jobs.ids.to_list() == [2, 3, 4, 5]
+    assert jobs.tasks.tolist() == [2, 2, 2, 7]
+    assert set(jobs.cores.tolist()) == {32}
+    assert jobs.memory_mb.tolist() == [320, 320, 10, 0]
+    assert [jobs.app_names[code] if code >= 0 else None for code in jobs.app] == ["3", "3", None, "3"]
+    assert made.intake.changed["size in whole nodes"] == 1
+    assert made.intake.dropped == {"size missing": 1}
+    assert slurm("2,0,5,9,0,-2,-2,64,10,1,3", cores_per_node=16).jobs.tasks.tolist() == [4]
+
+
+def test_a_job_of_no_duration_is_kept_and_asks_for_its_limit() -> None:
+    jobs = slurm("2,7,0,9,0,-2,-2,64,10,1,3").jobs
+    assert (jobs.work_us.tolist(), jobs.request_us.tolist()) == ([0], [9_000_000])
+
+
+@pytest.mark.parametrize(
+    ("row", "field"),
+    [("2,0,5,9,0,-2,-2,-7,10,1,3", "min_cpus"), ("2,0,x,9,0,-2,-2,64,10,1,3", "duration"),
+     ("2,0,5,9,0,-2,-2,64.5,10,1,3", "min_cpus"), ("2,0,5,9,0,-2,-2,64,9e99,1,3", "mem_mb")],
+)  # fmt: skip
+def test_a_value_that_cannot_be_is_refused_with_line_and_field(row: str, field: str) -> None:
+    with pytest.raises(TraceError) as caught:
+        slurm("1,0,5,9,0,-2,-2,64,10,1,3", row)
+    assert (caught.value.line, caught.value.field) == (3, field)
+
+
+def test_options_of_these_formats_are_checked() -> None:
+    with pytest.raises(InputError, match="cores_per_node"):
+        slurm("2,0,5,9,0,-2,-2,64,10,1,3", cores_per_node=0)
+    for memory in ("much", "0 GB", "-3 GB"):
+        with pytest.raises(InputError, match="machine_memory"):
+            read_alibaba(memory)
+
+
+def read_alibaba(memory: Any) -> Workload:
+    from unrack.workload.published_tables import read_alibaba as reader
+
+    return reader(Source("tasks.csv", ALIBABA.encode()), machine_memory=memory)
+
+
+def test_perlmutter_times_are_tens_of_seconds_and_memory_is_of_a_node(tmp_path: Path) -> None:
+    (tmp_path / "jobs.csv").write_text(PERLMUTTER)
+    made = read_trace(tmp_path / "jobs.csv")
+    assert made.intake.format == "perlmutter"
+    assert made.jobs.submit_us.tolist() == [1_000_000_000]
+    assert made.jobs.work_us.tolist() == [100_000_000]
+    assert (made.jobs.tasks.tolist(), made.jobs.cores.tolist()) == ([2], [128])
+    assert made.jobs.memory_mb.tolist() == [96 * 1024]
+    assert read_trace(tmp_path / "jobs.csv", cores_per_node=64, time_unit=1).jobs.work_us.tolist() == [10_000_000]
+
+
+def test_alibaba_lines_are_jobs_of_as_many_tasks_as_they_have_instances(tmp_path: Path) -> None:
+    (tmp_path / "tasks.csv").write_text(ALIBABA)
+    made = read_trace(tmp_path / "tasks.csv", machine_memory="100 GB")
+    assert made.intake.format == "alibaba2018"
+    assert made.jobs.ids.to_list() == ["j_1.M1", "j_1.R2_1"]
+    assert (made.jobs.tasks.tolist(), made.jobs.cores.tolist()) == ([9, 2], [1, 2])
+    assert made.jobs.memory_mb.tolist() == [308, 1024]
+    assert made.intake.changed["dependency ignored"] == 1
+
+
+def test_options_or_a_format_of_any_table_read_them_as_any_table(tmp_path: Path) -> None:
+    (tmp_path / "jobs.csv").write_text(PERLMUTTER)
+    made = read_trace(tmp_path / "jobs.csv", columns={"tasks": "nnodes", "id": "jobid"}, time_unit=10)
+    assert made.intake.format == "csv"
+    assert made.jobs.cores.tolist() == [1]
+    assert read_trace(tmp_path / "jobs.csv", "csv").jobs.tasks.tolist() == [1]
+
+
+@pytest.mark.parametrize(
+    ("file", "form", "jobs", "memory_mb"),
+    [("anl-1024n-1838-jobmix50.csv", "slurm", 1838, 51_040),
+     ("perlmutter-first-half.csv.gz", "perlmutter", 7055, 505 * 1024),
+     ("alibaba2018-tasks.csv.gz", "alibaba2018", 67_634, 6777)],
+)  # fmt: skip
+def test_the_published_files_are_known_by_their_first_line(
+    file: str, form: str, jobs: int, memory_mb: int, data: Path
+) -> None:
+    made = read_trace(data / "memory" / file)
+    assert (made.intake.format, len(made), made.jobs.memory_mb.max()) == (form, jobs, memory_mb)
+
+
+def test_memory_per_node_of_a_grid_log_is_read_in_bytes(data: Path) -> None:
+    made = read_trace(data / "swf" / "wagap-2013-first-half.swf.gz", memory="requested", memory_unit="B",
+                      memory_per="task", node_spec=True)  # fmt: skip
+    bands = describe(made)["memory_bands"]
+    assert sum(band["jobs"] for band in bands) == pytest.approx(1)
+    assert sum(band["task_hours"] for band in bands) == pytest.approx(1)
+    assert 100 < sorted(made.jobs.memory_mb.tolist())[len(made) // 2] < 64 * 1024
+
+
+def test_the_account_of_a_log_shows_its_memory_by_bands(tmp_path: Path) -> None:
+    (tmp_path / "jobs.csv").write_text(PERLMUTTER + "8,100,100,130,1,30,500\n")
+    contents = describe(read_trace(tmp_path / "jobs.csv"))
+    shown = [(band["from_gb"], band["to_gb"], band["jobs"], round(band["task_hours"], 3))
+             for band in contents["memory_bands"] if band["jobs"]]  # fmt: skip
+    assert shown == [(96, 128, 0.5, 0.4), (128, None, 0.5, 0.6)]
+    console = Console(width=120, record=True, quiet=False, file=(tmp_path / "page").open("w"))
+    for part in page(contents):
+        console.print(part)
+    assert "128 GB or more" in console.export_text()
+    without = describe(slurm("2,0,5,9,0,-2,-2,64,0,1,3"))
+    assert without["memory_bands"] is None
