@@ -14,10 +14,11 @@ place at the head, take the devices, and make the next ones late.
 
 T is the predicted run time. C is what the job takes of its node: its cores, or the cores of the large jobs that no
 longer fit beside it, if that is more (large: the largest size that at least a tenth of the jobs so far ask). D is
-device x time: the devices of a new composition for T, or of one in use for as long as it lives longer. w is what a
-device is worth: ``weight`` x the cores that reach its pool / the devices of the pool. v is what a core is worth: more
-than 1 on nodes that reach more devices than others (see :func:`dear`). Ties go to the fullest node, then to the lowest
-number. A place on which somebody would newly miss a deadline is not taken.
+device x time: the devices of a new composition for T, or of one in use for as long as the job makes it live longer. w
+is what a device is worth: ``weight`` x the cores that reach its pool / the devices of the pool. v is what a core is
+worth: more than 1 on nodes that reach more devices than others (see :func:`dear`). Ties go to the fullest node, then to
+the lowest number. Two kinds of places are not taken: one on which somebody would newly miss a deadline, and one more
+share of a composition, or part of a device, that makes all who share it slower together than they are without it.
 
 *Who is protected.* A composition is closed by a job that would miss its deadline only if it would not miss it anyway.
 

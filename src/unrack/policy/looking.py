@@ -79,15 +79,31 @@ def extra_us(c: Columns, asks: Ints, group: int, but: int, dear: Floats, now: in
 
 
 @melted
-def lives_until(c: Columns, group: int, but: int, now: int) -> float:
-    """When the last job of a group ends as things are, µs."""
-    last = float(now)
+def longer_us(c: Columns, group: int, but: int, ends: int, now: int) -> float:
+    """By how much a group lives longer if a job joins it that ends at ``ends``: the job's own doing, and the others'."""
+    model = c.group[MODEL, group]
+    speed = speed_of(c, model, c.group[SIZE, group], c.group[JOBS, group] + 1)
+    before, after = float(now), float(ends)
     for i in range(c.group[JOBS, group]):
         job = c.sharer[i, group]
         if job == but:
             continue
-        last = max(last, max(now, c.clock[SINCE_US, job]) + left_at(c, job, now) / c.progress[PACE, job])
-    return last
+        left, begins, pace = left_at(c, job, now), max(now, c.clock[SINCE_US, job]), c.progress[PACE, job]
+        before = max(before, begins + left / pace)
+        if model >= 0 and not c.frozen[model]:
+            pace = speed * slowed(c, group, node_of(c, job, group))
+        after = max(after, begins + left / pace)
+    return after - before
+
+
+@melted
+def wasteful(c: Columns, group: int) -> bool:
+    """Whether one more job on a group would make all of them together slower than they are without it."""
+    model, jobs = c.group[MODEL, group], c.group[JOBS, group]
+    if model < 0:
+        return False
+    now = speed_of(c, model, c.group[SIZE, group], jobs) * jobs
+    return speed_of(c, model, c.group[SIZE, group], jobs + 1) * (jobs + 1) < now * (1.0 - 1e-9)
 
 
 @compiled
@@ -146,6 +162,8 @@ def cheapest_place(
     for d in range(c.device.shape[1]):
         if c.device[GROUP, d] != d or not has_room(c, job, primary, d, False):
             continue
+        if wasteful(c, d):
+            continue
         home = c.group[NODE, d]
         slowing = -1.0
         for node in range(max(home, 0), nodes if home < 0 else home + 1):
@@ -163,7 +181,7 @@ def cheapest_place(
                 late = True
                 earliest[0] = min(earliest[0], ends)
                 continue
-            longer = max(0.0, ends - lives_until(c, d, job, now)) * c.group[SIZE, d]
+            longer = longer_us(c, d, job, ends, now) * c.group[SIZE, d]
             cost = (
                 worth(free[0, node], cores, big) * dear[node] * (ends - now)
                 + slowing
