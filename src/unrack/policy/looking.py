@@ -80,7 +80,7 @@ def extra_us(c: Columns, asks: Ints, group: int, but: int, dear: Floats, now: in
 
 @melted
 def longer_us(c: Columns, group: int, but: int, ends: int, now: int) -> float:
-    """By how much a group lives longer if a job joins it that ends at ``ends``: the job's own doing, and the others'."""
+    """By how much a group lives longer if a job joins it that ends at ``ends`` and slows down the others."""
     model = c.group[MODEL, group]
     speed = speed_of(c, model, c.group[SIZE, group], c.group[JOBS, group] + 1)
     before, after = float(now), float(ends)
@@ -103,7 +103,7 @@ def wasteful(c: Columns, group: int) -> bool:
     if model < 0:
         return False
     now = speed_of(c, model, c.group[SIZE, group], jobs) * jobs
-    return speed_of(c, model, c.group[SIZE, group], jobs + 1) * (jobs + 1) < now * (1.0 - 1e-9)
+    return bool(speed_of(c, model, c.group[SIZE, group], jobs + 1) * (jobs + 1) < now * (1.0 - 1e-9))
 
 
 @compiled
