@@ -36,7 +36,9 @@ def legend(measured: Measured) -> str:
     if any(not row.printed for group in measured.groups for row in measured.rows(group)):
         words.append(f"{OURS_ONLY} not in the paper.")
     if not one.counts:
-        words.append("bound: % of deadlines that no policy could meet; First Fit's is its own, as it uses no models.")
+        rows = [row for group in measured.groups for row in measured.rows(group)]
+        own = "; First Fit's is its own, as it uses no models" if any(row.policy == "first-fit" for row in rows) else ""
+        words.append(f"bound: % of deadlines that no policy could meet{own}.")
     return " ".join(words)
 
 
