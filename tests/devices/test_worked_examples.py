@@ -17,7 +17,8 @@ from unrack.core import Core, Submitted
 from unrack.policy.pooling import MAX_COMPOSITION, MIN_FRAGMENTATION, alpha, spare
 from unrack.policy.table import parse_policy
 from unrack.sim.fault import Fault
-from unrack.slowdown.pools import pace_of, wants_of
+from unrack.slowdown.pools import PoolSpeeds, pace_of, wants_of
+from unrack.workload.generator import generate
 
 GB = 1024
 SMUFIN = {"app": "smufin", "cores": 6, "nvme": (1800, 43 * GB)}
@@ -393,3 +394,16 @@ def test_two_pools_of_multi_attached_devices_each_serve_the_nodes_in_their_reach
     )
     jobs = [D(0, 99, 2, gpu=(100, 0)), D(0, 99, 3, gpu=(100, 0)), D(1, 9, 2), D(2, 9, 1, gpu=(100, 0))]
     assert [row[:3:2] for row in run(where, "first-fit", *jobs)] == [(0, 0), (0, 1), (1, 0), (2, 1)]
+
+
+def test_the_speed_predicted_for_a_composition_is_slowed_if_any_of_its_devices_is_remote() -> None:
+    pool = {"kind": "nvme", "count": 2, "home": ["0", "1"], "overhead": 0.25, "quantities": {"capacity_mb": 600}}
+    where = Cluster.from_dict({"nodes": [{"count": 2, "cores": 4}], "pools": [pool]})
+    spec = {"jobs": 1, "arrivals": {"gap_s": 0}, "classes": [{"run_s": 100, "devices": {"nvme.capacity_mb": 1000}}]}
+    core = Core(where, generate(spec).jobs, parse_policy("first-fit"))
+    core.handle(Submitted(0), 0)
+    lease = Lease.on(0, [0], [1], [1], [0])._replace(shares=(Share(0, (0, 1), (1000,)),))
+    assert PoolSpeeds().predicted(core.view, lease) == core.view.devices.first_speed(lease) == 1 / 1.25
+    assert core.view.devices.predicted_us(lease, 100_000_000, 0) == {0: 125_000_000}
+    core.state.apply(lease, 100_000_000, 0)
+    assert core.state.booked_end(0) == 125_000_000

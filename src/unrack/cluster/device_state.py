@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from unrack.cluster.columns import (
+from unrack.cluster.columns import (  # fmt: skip
     FREE,
     FREE_COUNT,
     GROUP,
@@ -17,12 +17,13 @@ from unrack.cluster.columns import (
     KIND,
     LEAVING,
     LEAVING_OFFLINE,
+    NEXT,
     OFFLINE,
     POOL,
     Columns,
     Pace,
     make_columns,
-)  # fmt: skip
+)
 from unrack.cluster.lease import FIRST, NODES, TASKS, Lease, Share
 from unrack.cluster.pool import Devices
 from unrack.cluster.sharing import PROBLEMS, ROOM, TAKEN, drop_share, first_end, follow, take_share
@@ -157,6 +158,13 @@ class DeviceState:
         """int64[k]: the jobs on a group; none if there is no such group."""
         jobs: Ints = self.columns.sharer[: self.columns.group[JOBS, group], group].copy()
         return jobs
+
+    def members(self, group: int) -> tuple[int, ...]:
+        """The devices of a group, ascending."""
+        found = [group]
+        while self.columns.device[NEXT, found[-1]] >= 0:
+            found.append(int(self.columns.device[NEXT, found[-1]]))
+        return tuple(found)
 
     def group_of(self, device: int) -> int:
         """The group of a device, -1 if it is in none."""

@@ -16,7 +16,6 @@ from unrack.cluster.columns import (
     KIND,
     LEFT,
     MODEL,
-    NEXT,
     NODE,
     PACE,
     PARTS,
@@ -130,6 +129,10 @@ class DeviceView:
             float(c.speeds[model, min(devices, c.speeds.shape[1] - 1), sharers]) if sharers < c.speeds.shape[2] else 0.0
         )
 
+    def first_speed(self, lease: Lease) -> float:
+        """The speed that the lease's job would start with: that of the slowest of its shares; 0: not admitted."""
+        return min((self._speed_on(lease.job, share) for share in lease.shares), default=1.0)
+
     def end_us(self, job: int) -> int:
         """When a running job is expected to end if nobody joins or leaves."""
         return int(self._columns.clock[1, job])
@@ -150,23 +153,36 @@ class DeviceView:
             Job → expected end. A job that the model does not admit ends never (``NEVER_US``).
         """
         c, job = self._columns, lease.job
-        ready, slowest, ends = now, 1.0 if not lease.shares else np.inf, {}
+        ready, ends = now, {}
         for share in lease.shares:
             leader = share.devices[0]
-            used = int(c.device[GROUP, leader]) == leader
-            jobs = int(c.group[JOBS, leader]) + 1 if used else 1
-            kind = self.installed.kinds[int(c.device[KIND, leader])]
-            remote = any(c.device[HOME, d] != share.node for d in share.devices)
+            used, jobs = self._jobs_with_one_more(leader)
             pool = self.installed.pools[int(c.device[POOL, leader])]
-            begins = int(c.group[READY_US, leader]) if used else now + (pool.attach_us if remote else 0)
+            begins = int(c.group[READY_US, leader]) if used else now + (pool.attach_us if self._remote(share) else 0)
             ready = max(ready, begins)
-            speed = self.speed(job, kind, len(share.devices), jobs)
-            slowest = min(slowest, speed / (1 + pool.overhead if remote else 1))
             frozen = used and c.group[MODEL, leader] >= 0 and bool(c.frozen[c.group[MODEL, leader]])
             for other in self._state.sharers(leader).tolist() if used else []:
                 ends[other] = self.end_us(other) if frozen else self._end_beside(other, leader, jobs, now)
-        ends[job] = ready + ceil(expected_us / slowest) if slowest > 0 else NEVER_US
+        speed = self.first_speed(lease)
+        ends[job] = ready + ceil(expected_us / speed) if speed > 0 else NEVER_US
         return ends
+
+    def _jobs_with_one_more(self, leader: int) -> tuple[bool, int]:
+        """Whether a device leads a group in use, and how many jobs would share it with one more."""
+        c = self._columns
+        used = int(c.device[GROUP, leader]) == leader
+        return used, int(c.group[JOBS, leader]) + 1 if used else 1
+
+    def _remote(self, share: Share) -> bool:
+        """Whether a device of the share sits elsewhere than on its node."""
+        return any(self._columns.device[HOME, device] != share.node for device in share.devices)
+
+    def _speed_on(self, job: int, share: Share) -> float:
+        c, leader = self._columns, share.devices[0]
+        kind = self.installed.kinds[int(c.device[KIND, leader])]
+        pool = self.installed.pools[int(c.device[POOL, leader])]
+        speed = self.speed(job, kind, len(share.devices), self._jobs_with_one_more(leader)[1])
+        return speed / (1 + pool.overhead if self._remote(share) else 1)
 
     def _end_beside(self, job: int, leader: int, jobs: int, now: int) -> int:
         """When a running job would end with so many jobs on one of its compositions."""
@@ -182,12 +198,9 @@ class DeviceView:
 
     def _composition(self, leader: int) -> Composition:
         c = self._columns
-        devices = [leader]
-        while c.device[NEXT, devices[-1]] >= 0:
-            devices.append(int(c.device[NEXT, devices[-1]]))
         names = self.installed.quantities[int(c.device[KIND, leader])]
         free = c.installed[: len(names), leader] - c.held[: len(names), leader]
         return Composition(
-            tuple(devices), self.installed.pools[int(c.device[POOL, leader])], int(c.group[NODE, leader]),
+            self._state.members(leader), self.installed.pools[int(c.device[POOL, leader])], int(c.group[NODE, leader]),
             tuple(self._state.sharers(leader).tolist()), int(c.group[PARTS, leader]), tuple(free.tolist()),
         )  # fmt: skip

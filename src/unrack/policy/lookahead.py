@@ -74,23 +74,13 @@ class Urgency(Queue):
 
     def read(self, view: View, order: str, now: int) -> None:
         """Bring the lists up to date with the queue, and move those that have become late to the back."""
-        queue, latest, jobs = view.queue, self.latest_us, len(self.rank)
-        new = queue[np.searchsorted(queue, self.last_job, side="right") :]
-        if self.known + new.size == queue.size:
-            for job in new.tolist():
-                insort(self.waiting[self.shape[job]], (int(self.rank[job]), job))
-        else:
-            for listed in self.waiting:
-                listed.clear()
-            for job in queue.tolist():
-                insort(self.waiting[self.shape[job]], (int(self.rank[job]), job))
-        for job in new.tolist():
-            cores = int(view.asks[CORES, job])
+        latest, jobs = self.latest_us, len(self.rank)
+        new = view.queue[np.searchsorted(view.queue, self.last_job, side="right") :]
+        super(Urgency, self).read(view, order, now)
+        for cores in view.asks[CORES, new].tolist():
             self.seen[cores] = self.seen.get(cores, 0) + 1
         if new.size:
             self.big = large(self.seen)
-            self.last_job = int(queue[-1])
-        self.known = queue.size
         for s in range(self.shapes):
             listed = self.waiting[s]
             gone = 0
@@ -136,7 +126,7 @@ class Lookahead(Pooled):
             shape=base.shape,
             rank=rank,
             waiting=[[] for _ in range(2 * shapes)],
-            like_time=[*alike(base, view, shapes), *[True] * shapes],
+            like_time=[*base.like_time, *[True] * shapes],
             at=base.at,
             sizes=base.sizes,
             answer=base.answer,
@@ -169,15 +159,6 @@ class Lookahead(Pooled):
             if node != LATE or view.running_count:  # late even where nobody runs: waiting would not help
                 break
         return node
-
-
-def alike(queue: Queue, view: View, shapes: int) -> list[bool]:
-    """Per shape: whether all its jobs are expected to run equally long, so that urgency is the order of deadlines."""
-    least, most = np.full(shapes, NEVER_US), np.zeros(shapes, np.int64)
-    np.minimum.at(least, queue.shape, view.asks[ESTIMATE])
-    np.maximum.at(most, queue.shape, view.asks[ESTIMATE])
-    same: list[bool] = (least == most).tolist()
-    return same
 
 
 def dear(view: View, worths: Floats) -> Floats:

@@ -31,7 +31,6 @@ from unrack.policy.pooling import (
     LATE,
     NO_CORES,
     NO_DEVICES,
-    best_at_nodes,
     finish_on,
     first_free,
     grown,
@@ -40,9 +39,9 @@ from unrack.policy.pooling import (
     new_group,
     new_parts,
     node_of,
-    offers,
     others_choice,
     others_fit,
+    primary_kind,
     use_group,
 )  # fmt: skip
 from unrack.units import NEVER_US
@@ -133,16 +132,9 @@ def cheapest_place(
     """
     cores, mb, expected_us = asks[1, job], asks[2, job], asks[3, job]
     earliest[0] = NEVER_US
-    kinds, nodes = c.needs.shape[0], free.shape[1]
+    nodes = free.shape[1]
     deadline = NEVER_US if patient or deadline_us[job] < 0 else deadline_us[job]
-    primary = -1
-    for kind in range(kinds):
-        if c.needs[kind, job]:
-            if primary < 0:
-                primary = kind
-            else:
-                best_at_nodes(c, job, kind, False, False, at[kind])
-                offers(c, job, kind, False, False, sizes[kind])
+    primary = primary_kind(c, job, at, sizes)
     best, tight, chosen = math.inf, 0, -1
     if primary < 0:
         for node in range(nodes):

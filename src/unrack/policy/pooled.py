@@ -21,7 +21,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from unrack.cluster.columns import NEXT, Columns, Pace, make_columns
+from unrack.cluster.columns import Columns, Pace, make_columns
 from unrack.cluster.lease import Lease, Share
 from unrack.cluster.pool import no_devices
 from unrack.policy.contract import Decision, Estimates, Need, Start
@@ -275,7 +275,7 @@ class Pooled:
             leader, size, parts = memory.answer[kind, :FIRST_DEVICE].tolist()
             amounts = c.wants[kind, : len(devices.devices.quantities[kind]), job].tolist()
             new = memory.answer[kind, FIRST_DEVICE : FIRST_DEVICE + size].tolist()
-            shares.append(Share(node, members(c, leader) if leader >= 0 else tuple(new), tuple(amounts), parts))
+            shares.append(Share(node, devices.members(leader) if leader >= 0 else tuple(new), tuple(amounts), parts))
         return tuple(shares)
 
     def next_round(self, view: View, memory: Queue, now: int) -> int | None:
@@ -313,11 +313,3 @@ class Pooled:
 
 
 NAMES = {int(rule): name for name, rule in RULES.items()}
-
-
-def members(c: Columns, group: int) -> tuple[int, ...]:
-    """The devices of a group, ascending."""
-    found = [group]
-    while c.device[NEXT, found[-1]] >= 0:
-        found.append(int(c.device[NEXT, found[-1]]))
-    return tuple(found)

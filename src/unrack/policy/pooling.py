@@ -353,20 +353,27 @@ def others_choice(c: Columns, job: int, primary: int, node: int, at: Ints, sizes
 
 
 @inlined
-def aware(
-    c: Columns, free: Ints, total: Ints, job: int, cores: int, mb: int, rule: int, expected_us: int, deadline_us: Ints,
-    now: int, at: Ints, sizes: Ints, answer: Ints, earliest: Ints,
-) -> int:  # fmt: skip
-    """Model-aware placement: join a composition on which no deadline is missed, or else make a new one."""
-    kinds, nodes = c.needs.shape[0], free.shape[1]
-    primary, late, harmful = -1, False, False
-    for kind in range(kinds):
+def primary_kind(c: Columns, job: int, at: Ints, sizes: Ints) -> int:
+    """The first kind that a job asks for, -1: none; ``at`` and ``sizes`` are filled for the others."""
+    primary = -1
+    for kind in range(c.needs.shape[0]):
         if c.needs[kind, job]:
             if primary < 0:
                 primary = kind
             else:
                 best_at_nodes(c, job, kind, False, False, at[kind])
                 offers(c, job, kind, False, False, sizes[kind])
+    return primary
+
+
+@inlined
+def aware(
+    c: Columns, free: Ints, total: Ints, job: int, cores: int, mb: int, rule: int, expected_us: int, deadline_us: Ints,
+    now: int, at: Ints, sizes: Ints, answer: Ints, earliest: Ints,
+) -> int:  # fmt: skip
+    """Model-aware placement: join a composition on which no deadline is missed, or else make a new one."""
+    nodes, late, harmful = free.shape[1], False, False
+    primary = primary_kind(c, job, at, sizes)
     if primary < 0:
         best = -1
         for node in range(nodes):

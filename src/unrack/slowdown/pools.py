@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from unrack.cluster.columns import HOME, KIND, PACE, POOL, Pace
+from unrack.cluster.columns import PACE, Pace
 from unrack.cluster.lease import Lease
 from unrack.cluster.pool import Devices, Pool
 from unrack.slowdown.model import Model
@@ -76,23 +76,7 @@ class PoolSpeeds:
 
     def predicted(self, view: View, lease: Lease) -> float:
         """The speed that the lease's job would start with; changes nothing."""
-        devices = arrays_of(view).devices
-        if devices is None:
-            return 1.0
-        c, slowest = devices.columns, np.inf
-        for share in lease.shares:
-            leader = min(share.devices)
-            kind = int(c.device[KIND, leader])
-            model = int(c.model[kind, lease.job])
-            jobs = len(devices.sharers(leader)) + 1 if devices.group_of(leader) == leader else 1
-            remote = c.device[HOME, leader] != share.node
-            overhead = float(c.overhead[c.device[POOL, leader]]) if remote else 0.0
-            speed = 1.0
-            if model >= 0:
-                d = min(len(share.devices), c.speeds.shape[1] - 1)
-                speed = float(c.speeds[model, d, jobs]) if jobs < c.speeds.shape[2] else 0.0
-            slowest = min(slowest, speed / (1 + overhead))
-        return float(slowest) if slowest < np.inf else 1.0
+        return 1.0 if view.devices is None else view.devices.first_speed(lease)
 
 
 def fastest(pace: Pace, devices: Devices, jobs: JobTable, wants: Ints) -> NDArray[np.float64]:
