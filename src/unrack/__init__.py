@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from unrack.cluster.spec import Cluster
+    from unrack.cluster.systems import memory_system
     from unrack.errors import ClusterError, InputError, PolicyError, RunError, StudyError, TraceError, UnrackError
     from unrack.metric.bound import Bound
     from unrack.metric.table import Metric
@@ -37,6 +38,7 @@ __version__: str
 
 _HOMES = {
     "Cluster": "cluster.spec",
+    "memory_system": "cluster.systems",
     "Bound": "metric.bound",
     "make_models": "slowdown.model",
     "window_us": "workload.ideal",
@@ -83,6 +85,7 @@ __all__ = [
     "generate",
     "load_factor",
     "make_models",
+    "memory_system",
     "metrics",
     "policies",
     "random_faults",

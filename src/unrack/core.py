@@ -86,6 +86,8 @@ class Core:
         Who decides.
     models
         How jobs run on shared and composed devices; without a model a job runs its base time.
+    memory
+        Whether it is kept who uses whose memory; of policies that lend it always is.
 
     Raises
     ------
@@ -93,7 +95,14 @@ class Core:
         The policy needs something that the jobs do not have, or does not place the devices that they ask for.
     """
 
-    def __init__(self, cluster: Cluster, jobs: JobTable, policy: Policy[Any], models: Sequence[Model] = ()) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        jobs: JobTable,
+        policy: Policy[Any],
+        models: Sequence[Model] = (),
+        memory: bool = False,
+    ) -> None:
         check_needs(policy, jobs)
         asks = jobs.asks
         if policy.estimates == Estimates.EXACT:
@@ -104,7 +113,8 @@ class Core:
         self._stepwise = bool(getattr(policy, "stepwise", False))
         wants = wants_of(cluster.devices, jobs)
         pace = pace_of(models if getattr(policy, "models", True) else (), cluster.devices, jobs)
-        self.state = ClusterState(cluster, np.ascontiguousarray(asks), wants, pace)
+        self.lends = bool(getattr(policy, "lends", False))
+        self.state = ClusterState(cluster, np.ascontiguousarray(asks), wants, pace, self.lends or memory)
         self.view = View(self.state, jobs, self.state.asks)
         self._expected_us = plain(self.state.asks[ESTIMATE])
         self.memory: Any = policy.begin(self.view)
@@ -114,7 +124,9 @@ class Core:
             pool.overhead > 0 or pool.attach_us > 0 for pool in cluster.devices.pools
         )
         self._unmet = unmet(cluster.devices, cluster, jobs, wants, pace)
-        self._impossible = bytes(impossible(cluster, jobs) | (self._unmet >= 0))
+        possible = getattr(policy, "possible", None)
+        too_big = impossible(cluster, jobs) if possible is None else ~possible(cluster, jobs)
+        self._impossible = bytes(too_big | (self._unmet >= 0))
 
     def handle(self, event: Event, now: int) -> list[Decision]:
         """Take note of an event at time ``now`` (µs); returns what was decided and done.
@@ -220,8 +232,14 @@ class Core:
             return Reason(Code.TOO_BIG, "cores", tasks * cores, cluster.total_cores)
         if cores > int(cluster.cores.max()):
             return Reason(Code.TOO_BIG, "cores on one node", cores, int(cluster.cores.max()))
-        if mb > int(cluster.memory_mb.max()):
-            return Reason(Code.TOO_BIG, "MB on one node", mb, int(cluster.memory_mb.max()))
+        if self.lends:
+            most = int(cluster.memory_mb.sum())
+            if tasks * mb > most:
+                return Reason(Code.TOO_BIG, "MB, local and borrowed", tasks * mb, most)
+            return Reason(Code.TOO_BIG, f"nodes for {tasks} tasks of {mb} MB, with lenders for them")
+        most = int(cluster.memory_mb[cluster.cores > 0].max())
+        if mb > most:
+            return Reason(Code.TOO_BIG, "MB on one node", mb, most)
         room = int(places(cluster, np.array([cores]), np.array([mb]))[0])
         return Reason(Code.TOO_BIG, f"places for tasks of {cores} cores and {mb} MB", tasks, room)
 
@@ -284,6 +302,8 @@ def places(cluster: Cluster, cores: NDArray[np.int64], mb: NDArray[np.int64]) ->
     kinds, counts = np.unique(np.stack([cluster.cores, cluster.memory_mb]), axis=1, return_counts=True)
     room = np.zeros(len(cores), np.int64)
     for (node_cores, node_mb), count in zip(kinds.T.tolist(), counts.tolist(), strict=True):
+        if node_cores == 0:
+            continue  # memory alone: nothing runs there
         fit = np.where(cores > 0, node_cores // np.maximum(cores, 1), 2**31)
         room += count * np.where(mb > 0, np.minimum(fit, node_mb // np.maximum(mb, 1)), fit)
     return room
@@ -309,11 +329,11 @@ def unmet(devices: Devices, cluster: Cluster, jobs: JobTable, wants: Ints, pace:
         if q >= 0:
             governed = (pace.model[k] >= 0) & pace.governed[pace.model[k], q]
             for p, pool in enumerate(devices.pools):
-                if pool.kind == kind and devices.reach[p].any():
+                reached = devices.reach[p] & (cluster.cores > 0)
+                if pool.kind == kind and reached.any():
                     has = np.sort(devices.capacity[q, pool.first : pool.first + pool.count])[::-1]
                     most = has[: pool.compose].sum()
-                    cores = cluster.cores[devices.reach[p]]
-                    mb = cluster.memory_mb[devices.reach[p]]
+                    cores, mb = cluster.cores[reached], cluster.memory_mb[reached]
                     fits = (jobs.cores <= cores.max()) & (jobs.memory_mb <= mb.max())
                     met |= fits & ((governed & (pool.split == 1)) | (amounts <= most))
         found = np.where((found < 0) & asking & ~met, place, found)

@@ -69,6 +69,12 @@ class View:
         return self._state.free_cores
 
     @property
+    def lent(self) -> Ints:
+        """int64[nodes]: MB of each node that tasks elsewhere use."""
+        memory = self._state.memory
+        return _locked(np.zeros(len(self.cluster), np.int64) if memory is None else memory.lent)
+
+    @property
     def version(self) -> int:
         """Grows by one with every change of the state."""
         return self._state.version

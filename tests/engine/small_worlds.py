@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
@@ -83,6 +83,19 @@ def nodes_held(log: RunLog, attempt: int) -> dict[int, tuple[int, int, int]]:
     return held
 
 
+MEMORY = ("baseline", "strawman", "naive", "local", "disaggregated", "contention-aware")
+
+
+def is_lending(policy: str) -> bool:
+    """Whether jobs may borrow memory under a policy."""
+    return policy.startswith(MEMORY[1:])
+
+
+def is_whole(policy: str) -> bool:
+    """Whether a policy gives jobs whole nodes."""
+    return "whole" in policy or policy.startswith(MEMORY)
+
+
 def lease_on(job: int, node: int, tasks: int = 1, cores: int = 1, mb: int = 0) -> Lease:
     """A lease on one node."""
     return Lease.on(job, [node], [tasks], [cores], [mb])
@@ -137,10 +150,12 @@ def room_when_empty(cluster: Cluster, cores: int, mb: int) -> int:
     return room
 
 
-def audit(log: RunLog, whole: bool = False, faults: Sequence[Fault] = (), exact: bool = True) -> None:
+def audit(
+    log: RunLog, whole: bool = False, faults: Sequence[Fault] = (), exact: bool = True, lends: bool = False
+) -> None:
     """Assert every promise of the engine about a run, from its log of attempts alone.
 
-    ``exact``: no model slows jobs down, so that each runs for exactly its work.
+    ``exact``: no model slows jobs down, so that each runs for exactly its work. ``lends``: any node's memory serves.
     """
     cluster, jobs = log.cluster, log.jobs
     finished = [0] * len(jobs)
@@ -158,10 +173,14 @@ def audit(log: RunLog, whole: bool = False, faults: Sequence[Fault] = (), exact:
                 assert end - start == jobs.work_us[job], "did not run for its work"
         own[job].append((start, end))
         held = nodes_held(log, i)
+        borrowed: Counter[int] = Counter()
+        for node, lender, lent in log.loans[log.attempt_loans[i] : log.attempt_loans[i + 1]].tolist():
+            borrowed[node] += lent
+            spells[lender].append((start, end, 0, lent))
         assert sum(here[0] for here in held.values()) == tasks, "a gang did not start whole"
         for node, (here, held_cores, held_mb) in held.items():
             assert held_cores == (int(cluster.cores[node]) if whole else here * cores)
-            assert held_mb == here * mb
+            assert held_mb + borrowed[node] == here * mb
             assert here * cores <= cluster.cores[node]
             spells[node].append((start, end, held_cores, held_mb))
     for node, held_there in spells.items():
@@ -176,7 +195,8 @@ def audit(log: RunLog, whole: bool = False, faults: Sequence[Fault] = (), exact:
                 assert not (start < fault.at_us + fault.repair_us and fault.at_us < end), "ran on a node that was down"
     for job in range(len(jobs)):
         tasks, cores, mb = (int(jobs.asks[row, job]) for row in range(3))
-        possible = room_when_empty(cluster, cores, mb) >= tasks
+        possible = room_when_empty(cluster, cores, 0 if lends else mb) >= tasks
+        possible = possible and tasks * mb <= cluster.memory_mb.sum()
         assert log.state[job] == (Status.FINISHED if possible else Status.REJECTED)
         assert finished[job] == int(possible)
 

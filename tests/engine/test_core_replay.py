@@ -28,7 +28,7 @@ def plain(decision: Decision) -> tuple[object, ...]:
     """A decision as values that can be compared."""
     if isinstance(decision, Start | Resize):
         lease = decision.lease
-        return type(decision).__name__, lease.job, lease.rows.tolist(), lease.borrowed, lease.shares
+        return type(decision).__name__, lease.job, lease.rows.tolist(), lease.borrowed.tolist(), lease.shares
     return (type(decision).__name__, *decision)
 
 

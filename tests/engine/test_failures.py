@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from small_worlds import J, S, audit, clusters, job_lists, table, work
+from small_worlds import J, S, audit, clusters, is_lending, is_whole, job_lists, table, work
 
 from unrack.cluster.spec import Cluster
 from unrack.core import Core
@@ -110,7 +110,7 @@ def test_a_job_killed_in_the_moment_it_started_starts_again_when_the_node_is_bac
         for ties in Ties:
             faults = [fault("node0", 0, 0), fault("node0", 5, 2), fault("node1", 5, 0)]
             result = simulate(PAIR, work(*jobs), name, ties=ties, faults=faults)
-            audit(result.log, "whole" in name, faults)
+            audit(result.log, is_whole(name), faults)
 
 
 def test_a_fault_of_a_domain_that_is_not_there_is_refused() -> None:
@@ -133,7 +133,7 @@ def test_every_policy_survives_random_faults(
     faults = [fault(f"node{node % len(cluster)}", at, repair) for node, at, repair in times]
     core = Core(cluster, table(jobs), parse_policy(name))
     log = Kernel(core, ties, faults, None).run()
-    audit(log, "whole" in name, faults)
+    audit(log, is_whole(name), faults, lends=is_lending(name))
     assert (core.state.free[:, core.state.online] == core.state.total[:, core.state.online]).all()
     assert (core.state.free[:, ~core.state.online] == 0).all()
 

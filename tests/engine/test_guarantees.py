@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from small_worlds import J, S, audit, clusters, job_lists, starts, table, work, workload_of
+from small_worlds import J, S, audit, clusters, is_lending, is_whole, job_lists, starts, table, work, workload_of
 
 from unrack.cluster.spec import Cluster
 from unrack.core import Core
@@ -38,7 +38,7 @@ def test_every_policy_keeps_capacity_and_gangs_and_finishes_every_possible_job(
         parameters += f", place={place}, nodes={'whole' if whole else 'shared'}"
     core = Core(cluster, table(jobs), parse_policy(f"{name}({parameters})"))
     log = Kernel(core, Ties(ties), (), None).run()
-    audit(log, whole)
+    audit(log, whole or is_whole(name), lends=is_lending(name))
     assert whole_is_free(core)
 
 
@@ -193,4 +193,4 @@ def test_conservative_and_easy_start_an_only_job_at_once(jobs: list[J], cluster:
     for name in ("easy", "conservative", "conservative(nodes=whole)", "slurm(nodes=whole)"):
         result = simulate(cluster, workload_of(table(jobs[:1])), name)
         assert starts(result.log)[0] in (0, jobs[0].submit, None)
-        audit(result.log, "whole" in name)
+        audit(result.log, is_whole(name))

@@ -6,7 +6,7 @@ import copy
 
 import numpy as np
 import pytest
-from small_worlds import J, S, audit, starts, table, work, workload_of
+from small_worlds import J, S, audit, is_lending, is_whole, starts, table, work, workload_of
 
 from unrack.cluster.spec import Cluster
 from unrack.core import Core
@@ -91,7 +91,7 @@ def test_a_policy_is_pure_and_deterministic_and_has_a_reason_for_every_waiting_j
         assert wanted is None or wanted > now
 
     log = Kernel(core, Ties.TOGETHER, (), None).run(after_round=after_round)
-    audit(log, "whole" in text)
+    audit(log, is_whole(text), lends=is_lending(text))
     assert waits > 50, "the workload must make jobs wait"
     assert watched.rounds > 60
     again = simulate(CLUSTER, workload_of(jobs), parse_policy(text)).log

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from small_worlds import J, lease_on, table
 
-from unrack.cluster.lease import Lease, Loan, Share
+from unrack.cluster.lease import NO_LOANS, Lease, Loan, Share, loans_of
+from unrack.cluster.memory_use import COUNT, NEXT_AT, NEXT_OF, MemoryUse
 from unrack.cluster.spec import Cluster
 from unrack.cluster.state import FINISHED, QUEUED, RUNNING, UNKNOWN, ClusterState
 from unrack.errors import RefusedError
@@ -31,8 +32,8 @@ def snapshot(state: ClusterState) -> tuple[object, ...]:
     return (
         state.free.tobytes(), state.total.tobytes(), state.online.tobytes(), bytes(state.conditions), running.tobytes(),
         state.queue[state.queue_start : state.queue_end].tobytes(), state.free_cores,
-        [(lease.job, lease.rows.tobytes(), lease.borrowed, lease.shares) for lease in leases],
-        [(job, extra.borrowed, extra.shares, extra.used_mb) for job, extra in sorted(state.extra.items())],
+        [(lease.job, lease.rows.tobytes(), lease.borrowed.tobytes(), lease.shares) for lease in leases],
+        [(job, extra.borrowed.tobytes(), extra.shares, extra.used_mb) for job, extra in sorted(state.extra.items())],
         state.version, state.releases, state.capacity_version,
     )  # fmt: skip
 
@@ -43,7 +44,7 @@ def busy_state() -> ClusterState:
     for job in (0, 1, 2, 3, 4):
         state.submit(job)
     state.apply(lease_on(0, 0), 9, 0)
-    state.apply(Lease(3, np.array([[1, 1, 1, 2, 8]]), (Loan(1, 2, 4),)), 5, 0)
+    state.apply(Lease(3, np.array([[1, 1, 1, 2, 8]]), loans_of([Loan(1, 2, 4)])), 5, 0)
     state.use(3, 0, 11)
     state.set_online(3, False)
     return state
@@ -83,17 +84,26 @@ REFUSALS: dict[str, tuple[Callable[[ClusterState], None], str]] = {
         "job 1",
     ),
     "borrowing more than is free": (
-        lambda s: s.apply(Lease(2, rows([0, 1, 3, 3, 0]), (Loan(0, 2, 1), Loan(0, 2, 16))), 9, 0),
+        lambda s: s.apply(Lease(2, rows([0, 1, 3, 3, 0]), loans_of([Loan(0, 2, 1), Loan(0, 2, 16)])), 9, 0),
         "job 2",
     ),
-    "borrowing from nobody": (lambda s: s.apply(Lease(2, rows([0, 1, 3, 3, 0]), (Loan(0, 7, 6),)), 9, 0), "job 2"),
-    "borrowing nothing": (lambda s: s.apply(Lease(2, rows([0, 1, 3, 3, 6]), (Loan(0, 2, 0),)), 9, 0), "job 2"),
+    "borrowing from nobody": (
+        lambda s: s.apply(Lease(2, rows([0, 1, 3, 3, 0]), loans_of([Loan(0, 7, 6)])), 9, 0),
+        "job 2",
+    ),
+    "borrowing nothing": (lambda s: s.apply(Lease(2, rows([0, 1, 3, 3, 6]), loans_of([Loan(0, 2, 0)])), 9, 0), "job 2"),
     "borrowing but starting on cores that are held": (
-        lambda s: s.apply(Lease(2, rows([2, 1, 3, 3, 0]), (Loan(2, 2, 6),)), 9, 0),
+        lambda s: s.apply(Lease(2, rows([2, 1, 3, 3, 0]), loans_of([Loan(2, 2, 6)])), 9, 0),
         "job 2",
     ),
-    "borrowing too little": (lambda s: s.apply(Lease(2, rows([0, 1, 3, 3, 0]), (Loan(0, 2, 5),)), 9, 0), "job 2"),
-    "holding devices": (lambda s: s.apply(Lease(4, rows([0, 1, 2, 2, 0]), (), (Share(0, (1,), (1,)),)), 9, 0), "job 4"),
+    "borrowing too little": (
+        lambda s: s.apply(Lease(2, rows([0, 1, 3, 3, 0]), loans_of([Loan(0, 2, 5)])), 9, 0),
+        "job 2",
+    ),
+    "holding devices": (
+        lambda s: s.apply(Lease(4, rows([0, 1, 2, 2, 0]), NO_LOANS, (Share(0, (1,), (1,)),)), 9, 0),
+        "job 4",
+    ),
     "resizing a lender-backed job to too little": (lambda s: s.apply(lease_on(3, 1, 1, 2, 8), 9, 0), "job 3"),
     "resizing onto cores that are held": (lambda s: s.apply(Lease(0, rows([1, 1, 1, 3, 0])), 9, 0), "job 0"),
     "resizing onto a node that is down": (lambda s: s.apply(lease_on(0, 3), 9, 0), "job 0"),
@@ -147,7 +157,7 @@ class StateMachine(RuleBasedStateMachine):
             J(0, 1, 1 + i % 3, cores=1 + i % 2, mb=(0, 2, 5)[i % 3]) for i in range(12)
         ]  # fmt: skip
         self.asks = table(jobs).asks
-        self.state = ClusterState(CLUSTER, self.asks)
+        self.state = ClusterState(CLUSTER, self.asks, lends=True)
         self.model = dict.fromkeys(range(12), UNKNOWN)
         self.held: dict[int, tuple[Lease, int]] = {}
         self.down: set[int] = set()
@@ -167,18 +177,20 @@ class StateMachine(RuleBasedStateMachine):
         """Whether a lease could be held beside all others, from the model alone."""
         tasks, cores, mb = self.asks[:3, lease.job].tolist()
         need: Counter[tuple[int, int]] = Counter()
+        lacks: Counter[int] = Counter()
         for first, count, here, held, local in lease.rows.tolist():
-            if held < here * cores or (not lease.borrowed and local < here * mb):
+            if held < here * cores:
                 return False
             for node in range(first, first + count):
                 need[0, node] += held
                 need[1, node] += local
-        for loan in lease.borrowed:
-            need[1, loan.lender] += loan.mb
-        local = int((lease.rows[:, 1] * lease.rows[:, 4]).sum())
-        if (lease.rows[:, 1] * lease.rows[:, 2]).sum() != tasks:
-            return False
-        if local + sum(loan.mb for loan in lease.borrowed) < tasks * mb:
+                lacks[node] += here * mb - local
+        for node, lender, lent in lease.borrowed.tolist():
+            if node == lender or node not in lacks:
+                return False
+            need[1, lender] += lent
+            lacks[node] -= lent
+        if (lease.rows[:, 1] * lease.rows[:, 2]).sum() != tasks or max(lacks.values()) > 0:
             return False
         free = self.free_without(lease.job)
         return all(amount <= free[kind, node] for (kind, node), amount in need.items())
@@ -192,8 +204,8 @@ class StateMachine(RuleBasedStateMachine):
             for first, count, _, cores, mb in lease.rows.tolist():
                 free[0, first : first + count] -= cores
                 free[1, first : first + count] -= mb
-            for loan in lease.borrowed:
-                free[1, loan.lender] -= loan.mb
+            for _, lender, lent in lease.borrowed.tolist():
+                free[1, lender] -= lent
         return free
 
     @rule(job=st.integers(0, 11))
@@ -207,10 +219,10 @@ class StateMachine(RuleBasedStateMachine):
     )  # fmt: skip
     def apply(self, job: int, first: int, spread: bool, spare: int, lender: int | None, end: int) -> None:
         tasks, cores, mb = self.asks[:3, job].tolist()
-        borrowed: tuple[Loan, ...] = ()
+        borrowed = NO_LOANS
         local = mb
         if lender is not None and mb:
-            local, borrowed = mb - 1, (Loan(first, lender, tasks),)
+            local, borrowed = mb - 1, loans_of([Loan(first, lender, tasks)])
         if spread and first + tasks <= 4:
             made = rows([first, tasks, 1, cores + spare, local])
         else:
@@ -258,7 +270,36 @@ class StateMachine(RuleBasedStateMachine):
         for job, (lease, _) in self.held.items():
             held = state.lease(job)
             assert (held.rows == lease.rows).all()
-            assert held.borrowed == lease.borrowed
+            assert held.borrowed.tolist() == lease.borrowed.tolist()
+
+    @invariant()
+    def every_use_of_memory_is_noted_once(self) -> None:
+        memory = self.state.memory
+        assert memory is not None
+        wanted: Counter[tuple[int, int, int, int]] = Counter()
+        lent, borrowed = np.zeros(4, np.int64), np.zeros(4, np.int64)
+        for job, (lease, _) in self.held.items():
+            for first, count, _, _, mb in lease.rows.tolist():
+                wanted.update((job, node, node, mb) for node in range(first, first + count) if mb)
+            for node, lender, mb in lease.borrowed.tolist():
+                wanted[job, lender, node, mb] += 1
+                lent[lender] += mb
+                borrowed[node] += mb
+        assert uses(memory, memory.first_at, NEXT_AT) == uses(memory, memory.first_of, NEXT_OF) == wanted
+        assert memory.counter[COUNT] == wanted.total()
+        assert memory.lent.tolist() == lent.tolist()
+        assert memory.borrowed.tolist() == borrowed.tolist()
+
+
+def uses(memory: MemoryUse, first: np.ndarray, following: int) -> Counter[tuple[int, int, int, int]]:
+    """The entries (job, at, for, MB) on all chains."""
+    found: Counter[tuple[int, int, int, int]] = Counter()
+    for entry in first.tolist():
+        while entry >= 0:
+            job, at, user, mb = memory.use[:4, entry].tolist()
+            found[job, at, user, mb] += 1
+            entry = int(memory.use[following, entry])
+    return found
 
 
 StateMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)

@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -25,15 +26,20 @@ WIDTH = 120
 def reproduce(
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="Which; see --list.", show_default=False)] = None,
     listed: Annotated[bool, typer.Option("--list", "-l", help="List the names, a line each, and stop.")] = False,
-    seeds: Annotated[int, typer.Option("--seeds", min=1, help="How many seeds: 0, 1, 2 …")] = 20,
+    seeds: Annotated[
+        int | None, typer.Option("--seeds", min=1, help="How many seeds: 0, 1, 2 … (default: 20; memory-*: 5).")
+    ] = None,
     jobs: Annotated[int, typer.Option("--jobs", "-j", min=0, help="Processes; 0: one a core.")] = 0,
     out: Annotated[
         Path | None,
         typer.Option("--out", "-o", metavar="DIR", help="Where to write (default: out/reproduce)."),
     ] = None,
     arrivals: Annotated[
-        str, typer.Option("--arrivals", metavar="poisson|fixed", help="Poisson, as in the text, or evenly spaced.")
-    ] = "poisson",
+        str | None,
+        typer.Option(
+            "--arrivals", metavar="poisson|fixed", help="Poisson, as in the text (default), or evenly spaced."
+        ),
+    ] = None,
     frozen: Annotated[
         bool, typer.Option("--frozen", help="Running jobs keep their speed, as in the authors' simulator.")
     ] = False,
@@ -41,12 +47,27 @@ def reproduce(
         list[str] | None,
         typer.Option("--offer", metavar="X=LOAD", help="Offer another load at a point of the axis; repeatable."),
     ] = None,
-    workload_jobs: Annotated[int, typer.Option("--workload-jobs", min=1, help="Jobs of each workload.")] = 1500,
+    workload_jobs: Annotated[
+        int | None,
+        typer.Option("--workload-jobs", min=1, help="Jobs of each workload (default: 1500; memory-*: 4000)."),
+    ] = None,
+    load: Annotated[
+        float | None, typer.Option("--load", min=0.01, help="memory-*: the load that is offered (default: 1.1).")
+    ] = None,
+    profiles: Annotated[
+        str | None,
+        typer.Option("--profiles", metavar="PATH", help="memory-*: measured profiles in place of the synthetic ones."),
+    ] = None,
+    profile_cores: Annotated[
+        int | None,
+        typer.Option("--profile-cores", min=1, help="memory-*: cores of the nodes they are of (default: 4)."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else.")] = False,
 ) -> None:
     """Run a paper's table or figure again, and compare: the paper's values and claims beside ours.
 
-    Writes NAME.md, NAME.csv, NAME.svg and NAME.png into DIR; options are in the names.
+    Writes NAME.md, NAME.csv, NAME.svg and NAME.png into DIR; options are in the names. Options that do not apply to
+    NAME are refused.
     """
     from unrack.errors import InputError
     from unrack.report.reproduce.table import REPRODUCTIONS, find
@@ -56,17 +77,23 @@ def reproduce(
         return
     if name is None:
         raise InputError("reproduce", "no name", f"one of {', '.join(REPRODUCTIONS)}; or --list")
-    from unrack.report.reproduce.execution import execute
-    from unrack.report.reproduce.experiment import Options
-    from unrack.report.reproduce.page import WANTED_SEEDS, as_table, judged, write
+    from unrack.report.reproduce.execution import check_options, execute
+    from unrack.report.reproduce.page import as_table, judged, write
 
     chosen = find(name)
-    if seeds < WANTED_SEEDS and not as_json:
-        typer.echo(f"warning: too few seeds ({seeds}, wanted {WANTED_SEEDS} or more): intervals are wide", err=True)
+    given = {
+        "seeds": seeds, "jobs": workload_jobs, "frozen": frozen or None, "arrivals": arrivals,
+        "offers": _offers(offer) if offer else None, "load": load, "profiles": profiles, "profile_cores": profile_cores,
+    }  # fmt: skip
+    given = {key: value for key, value in given.items() if value is not None}
+    check_options(chosen, given)
+    options = replace(chosen.defaults, **given)  # type: ignore[arg-type]
+    if options.seeds < chosen.defaults.seeds and not as_json:
+        wanted = f"too few seeds ({options.seeds}, wanted {chosen.defaults.seeds} or more)"
+        typer.echo(f"warning: {wanted}: intervals are wide", err=True)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends as cleanly as Ctrl-C
     try:
         with _bar(quiet=as_json) as told:
-            options = Options(seeds, workload_jobs, frozen, arrivals, _offers(offer or []))
             measured = execute(chosen, options, jobs=jobs or os.cpu_count() or 1, told=told)
     except KeyboardInterrupt:
         typer.echo("interrupted: nothing was written", err=True)
@@ -129,7 +156,7 @@ def _print(measured: Measured, findings: Judged) -> None:
 
     console = Console(width=None if sys.stdout.isatty() else max(WIDTH, int(os.environ.get("COLUMNS", "0") or 0)))
     one = measured.reproduction
-    console.print(f"[bold]{one.shows}[/]: {escape(one.summary)} ({varied(measured.options)})", highlight=False)
+    console.print(f"[bold]{one.shows}[/]: {escape(one.summary)} ({varied(measured)})", highlight=False)
     for sheet in sheets_of(measured):
         console.print(_rich(sheet))
     console.print(legend(measured), style="dim", highlight=False)
@@ -143,6 +170,8 @@ def _print(measured: Measured, findings: Judged) -> None:
         console.print(text)
         for line in numbers_of(finding):
             console.print(Padding(Text(line, "dim"), (0, 0, 0, 4)))
+    for line in one.aside(measured) if one.aside is not None else ():
+        console.print(Text(line))
 
 
 def _rich(sheet: Sheet) -> Any:

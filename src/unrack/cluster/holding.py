@@ -16,6 +16,10 @@ PROBLEMS = {
     -3: "its lease does not hold all its tasks",
     -4: "its lease holds fewer cores than its tasks ask",
     -5: "its lease holds less memory than its tasks ask",
+    -6: "its lease borrows from or for a node that does not exist or holds no task of it, or from that node itself",
+    -7: "its lease borrows more memory than a node has free",
+    -8: "its lease borrows from a node of another lending group",
+    -9: "its lease leaves a node's tasks less memory, local and borrowed, than they ask",
 }
 
 
@@ -29,6 +33,37 @@ def add_rows(free: Ints, rows: Ints, first: int, last: int, sign: int) -> int:
             free[1, node] += sign * rows[r, 4]
         cores += rows[r, 1] * rows[r, 3]
     return cores
+
+
+@inlined
+def add_loans(free: Ints, loans: Ints, first: int, last: int, sign: int) -> None:
+    """Add (sign 1) or take (-1) the memory of ``loans[first:last]`` at its lenders."""
+    for i in range(first, last):
+        free[1, loans[i, 1]] += sign * loans[i, 2]
+
+
+@inlined
+def check_loans(rows: Ints, loans: Ints, group: Ints, mb: int, nodes: int) -> int:
+    """MEETS, or the key of the problem that the loans of a lease have; ``mb`` is asked per task."""
+    held = np.zeros(nodes, np.bool_)
+    spare = np.zeros(nodes, np.int64)
+    for r in range(rows.shape[0]):
+        for node in range(rows[r, 0], rows[r, 0] + rows[r, 1]):
+            held[node] = True
+            spare[node] += rows[r, 4] - rows[r, 2] * mb
+    for i in range(loans.shape[0]):
+        borrower, lender = loans[i, 0], loans[i, 1]
+        if min(borrower, lender) < 0 or max(borrower, lender) >= nodes or lender == borrower:
+            return -6
+        if not held[borrower] or loans[i, 2] < 1:
+            return -6
+        if group[lender] != group[borrower] and group[lender] != -1:
+            return -8
+        spare[borrower] += loans[i, 2]
+    for node in range(nodes):
+        if spare[node] < 0:
+            return -9
+    return 0
 
 
 @inlined
@@ -58,7 +93,7 @@ def place_of(running: Ints, count: int, end: int, job: int) -> int:
 
 @compiled
 def hold_job(
-    job: int, end: int, rows: Ints, borrowed_mb: int, asks: Ints, free: Ints, total: Ints, running: Ints, count: int,
+    job: int, end: int, rows: Ints, loans: Ints, group: Ints, asks: Ints, free: Ints, running: Ints, count: int,
     pool: Ints, used: int, lease_at: Ints,
 ) -> int:  # fmt: skip
     """Check a lease against the job's demand and the free columns, then take it and note the job as running.
@@ -69,7 +104,7 @@ def hold_job(
         The cores taken, or a key of ``PROBLEMS``; then nothing has changed.
     """
     nodes = free.shape[1]
-    tasks, cores, mb = 0, 0, borrowed_mb
+    tasks, cores, mb = 0, 0, 0
     for r in range(rows.shape[0]):
         first, length = rows[r, 0], rows[r, 1]
         if first < 0 or length < 1 or first + length > nodes or rows[r, 2] < 1 or rows[r, 3] < 0 or rows[r, 4] < 0:
@@ -81,18 +116,32 @@ def hold_job(
         mb += length * rows[r, 4]
     if tasks != asks[0, job]:
         return -3
+    for i in range(loans.shape[0]):
+        mb += loans[i, 2]
     if mb < tasks * asks[2, job]:
         return -5
-    if borrowed_mb == 0:
+    if loans.shape[0] == 0:
         for r in range(rows.shape[0]):
             if rows[r, 4] < rows[r, 2] * asks[2, job]:
                 return -5
+    else:
+        verdict = check_loans(rows, loans, group, asks[2, job], nodes)
+        if verdict < 0:
+            return verdict
     add_rows(free, rows, 0, rows.shape[0], -1)
+    add_loans(free, loans, 0, loans.shape[0], -1)
+    problem = 0
     for r in range(rows.shape[0]):
         for node in range(rows[r, 0], rows[r, 0] + rows[r, 1]):
             if free[0, node] < 0 or free[1, node] < 0:
-                add_rows(free, rows, 0, rows.shape[0], 1)
-                return -2
+                problem = -2
+    for i in range(loans.shape[0]):
+        if free[1, loans[i, 1]] < 0 and problem == 0:
+            problem = -7
+    if problem < 0:
+        add_rows(free, rows, 0, rows.shape[0], 1)
+        add_loans(free, loans, 0, loans.shape[0], 1)
+        return problem
     at = place_of(running, count, end, job)
     for i in range(count, at, -1):
         running[0, i] = running[0, i - 1]
@@ -108,14 +157,15 @@ def hold_job(
 
 
 @compiled
-def release_job(job: int, free: Ints, running: Ints, count: int, pool: Ints, lease_at: Ints) -> int:
-    """Give back the rows of a running job and strike it from the running ones; returns the cores given back."""
+def release_job(job: int, loans: Ints, free: Ints, running: Ints, count: int, pool: Ints, lease_at: Ints) -> int:
+    """Give back what a running job holds and strike it from the running ones; returns the cores given back."""
     at = 0
     while running[1, at] != job:
         at += 1
     for i in range(at, count - 1):
         running[0, i] = running[0, i + 1]
         running[1, i] = running[1, i + 1]
+    add_loans(free, loans, 0, loans.shape[0], 1)
     first = lease_at[0, job]
     return add_rows(free, pool, first, first + lease_at[1, job], 1)
 

@@ -14,6 +14,12 @@ FIRST, NODES, TASKS, CORES, LOCAL_MB = range(5)
 """Columns of :attr:`Lease.rows`: first node, how many nodes in a row, and on each: tasks, cores, MB of its memory."""
 
 
+BORROWER, LENDER, LOAN_MB = range(3)
+"""Columns of :attr:`Lease.borrowed`: the node whose tasks use the memory, the node that it is in, MB."""
+NO_LOANS: Ints = np.empty((0, 3), np.int64)
+"""Nothing borrowed."""
+
+
 class Loan(NamedTuple):
     """Memory of another node (or of a pool) that the tasks on ``node`` use."""
 
@@ -53,15 +59,16 @@ class Lease(NamedTuple):
     rows : int64[rows, 5]
         Columns FIRST, NODES, TASKS, CORES, LOCAL_MB: on each of the nodes FIRST … FIRST + NODES - 1 the job has TASKS
         tasks that hold, together, CORES cores and LOCAL_MB of the node's memory.
-    borrowed
-        Memory from elsewhere.
+    borrowed : int64[loans, 3]
+        Columns BORROWER, LENDER, LOAN_MB: memory of other nodes that the tasks on a node use. :func:`loans_of` makes it
+        from :class:`Loan` tuples.
     shares
         Devices.
     """
 
     job: int
     rows: Ints
-    borrowed: tuple[Loan, ...] = ()
+    borrowed: Ints = NO_LOANS
     shares: tuple[Share, ...] = ()
 
     @property
@@ -70,8 +77,16 @@ class Lease(NamedTuple):
         return nodes_of(self.rows)
 
     @classmethod
-    def on(cls, job: int, nodes: Sequence[int], tasks: Sequence[int], cores: Sequence[int], mb: Sequence[int]) -> Lease:
-        """A lease from one entry a node: the node, its tasks, the cores and MB they hold together.
+    def on(
+        cls,
+        job: int,
+        nodes: Sequence[int],
+        tasks: Sequence[int],
+        cores: Sequence[int],
+        mb: Sequence[int],
+        borrowed: Sequence[Loan] = (),
+    ) -> Lease:
+        """A lease from one entry a node: the node, its tasks, the cores and MB they hold together; and loans.
 
         Examples
         --------
@@ -80,7 +95,20 @@ class Lease(NamedTuple):
         """
         rows = np.empty((len(nodes), 5), np.int64)
         rows[:, FIRST], rows[:, NODES], rows[:, TASKS], rows[:, CORES], rows[:, LOCAL_MB] = nodes, 1, tasks, cores, mb
-        return cls(job, rows)
+        return cls(job, rows, loans_of(borrowed))
+
+
+def loans_of(loans: Sequence[Loan] | Ints) -> Ints:
+    """int64[loans, 3]: loans as :attr:`Lease.borrowed` has them.
+
+    Examples
+    --------
+    >>> loans_of([Loan(node=0, lender=3, mb=512)]).tolist()
+    [[0, 3, 512]]
+    """
+    if type(loans) is np.ndarray:
+        return loans
+    return np.array(loans, np.int64).reshape(-1, 3) if len(loans) else NO_LOANS
 
 
 def nodes_of(rows: Ints) -> Ints:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+LARGE_PERCENT = (0, 15, 25, 50, 75, 100)
+"""Large nodes of the systems of Vieira Zacarias (2022), Table 5.1: in % of 1024."""
+
 
 class Preset(NamedTuple):
     """A cluster by name: one line of words and the keys of its file."""
@@ -22,6 +25,23 @@ ATTACHED = [
     {**NVME, "name": "nvme-node0", "count": 6, "reach": ["0"]},
     {**NVME, "name": "nvme-node2", "count": 4, "reach": ["2"]},
 ]
+
+
+def _memory_system(percent: int) -> Preset:
+    large = (1024 * percent + 50) // 100
+    kinds = {"normal": (1024 - large, "32 GB"), "large": (large, "64 GB")}
+    words = " and ".join(f"{count} {name} of {memory}" for name, (count, memory) in kinds.items() if count)
+    return Preset(
+        f"Vieira Zacarias 2022, Table 5.1, {percent} % large nodes: {words}; 32 cores each",
+        {
+            "nodes": [
+                {"name": name, "count": count, "cores": 32, "memory": memory}
+                for name, (count, memory) in kinds.items()
+                if count
+            ]
+        },
+    )
+
 
 PRESETS: dict[str, Preset] = {
     "kth-sp2": Preset("IBM SP2 at KTH: 100 single-processor nodes", {"nodes": [{"count": 100, "cores": 1}]}),
@@ -43,12 +63,13 @@ PRESETS: dict[str, Preset] = {
             ]
         },
     ),
+    **{f"memory-1024-{percent}": _memory_system(percent) for percent in LARGE_PERCENT},
     "memory-1024": Preset(
-        "The thesis's memory study (Vieira Zacarias 2022, Table 5.1): 1024 nodes of 32 cores, 64 GB",
+        "Vieira Zacarias 2022, Table 5.1: 1024 nodes of 32 cores, 64 GB; the nodes of memory-1024-100",
         {"nodes": [{"count": 1024, "cores": 32, "memory": "64 GB"}]},
     ),
     "memory-1024-half": Preset(
-        "The same with half large nodes: 512 of 32 GB and 512 of 64 GB",
+        "The same with half large nodes, as memory-1024-50: 512 of 32 GB and 512 of 64 GB",
         {
             "nodes": [
                 {"name": "normal", "count": 512, "cores": 32, "memory": "32 GB"},

@@ -1,4 +1,4 @@
-"""What there is: nodes with cores and memory, in racks and failure domains."""
+"""What there is: nodes with cores and memory, in racks, lending groups and failure domains."""
 
 from __future__ import annotations
 
@@ -8,71 +8,26 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import ValidationError
 
-from unrack.cluster.pool import Devices, PoolFile, build_devices, no_devices
+from unrack.cluster.file import MOST_NODES, ClusterFile, MemoryPool, NodeClass, machines_table
+from unrack.cluster.groups import lending_groups_of, rack_groups_of, racks_of
+from unrack.cluster.pool import Devices, build_devices, no_devices
 from unrack.errors import ClusterError, first_fault, got_and_want
-from unrack.units import memory_mb
 
 Ints = NDArray[np.int64]
-MOST_NODES = 10_000_000
+UNCOUNTED_MB = 2**42
+"""Memory of a node whose memory is not counted: more than any job may ask."""
+GROUPS = ("lending_group", "rack_group")
+"""Columns of a cluster that are 0 throughout unless something is said about them."""
 
 
-def _number(value: object) -> object:
-    if isinstance(value, bool):
-        raise ValueError("a number")
-    return value
-
-
-def _capacity_mb(value: object) -> object:
-    known = _number(value)
-    return memory_mb(known, rounding="down") if isinstance(known, int | float | str) else known
-
-
-CapacityMb = Annotated[int, BeforeValidator(_capacity_mb), Field(ge=0)]
-Count = Annotated[int, BeforeValidator(_number), Field(ge=1)]
-
-
-class NodeClass(BaseModel):
-    """Nodes that are alike.
-
-    Attributes
-    ----------
-    count
-        How many.
-    cores
-        Of each node; 1 or more.
-    memory_mb
-        Of each node: MB, or text such as ``"90 GB"``. Left out: memory is not counted on these nodes.
-    name
-        What reports call the class.
-    rack
-        Put all of them into one rack of this name; otherwise see ``nodes_per_rack`` of the cluster.
-    """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    count: Count = Field(le=MOST_NODES)
-    cores: Count = Field(lt=2**31)
-    memory_mb: CapacityMb | None = Field(default=None, alias="memory")
-    name: str = ""
-    rack: str | None = None
-
-
-class ClusterFile(BaseModel):
-    """The keys of a cluster file or of a ``[[clusters]]`` table of a study."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    name: str = "cluster"
-    nodes: list[NodeClass] = Field(min_length=1)
-    nodes_per_rack: Count | None = None
-    domains: dict[str, list[str]] = Field(default_factory=dict)
-    pools: list[PoolFile] = Field(default_factory=list)
+def _none_given() -> Ints:
+    return np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,13 +39,18 @@ class Cluster:
     name
         What reports call it.
     cores, memory_mb : int64[nodes]
-        Installed on each node. Memory that is not counted is ``UNCOUNTED_MB``.
+        Installed on each node. Memory that is not counted is ``UNCOUNTED_MB``. A node without cores is a memory pool's:
+        others may borrow its memory, nothing runs on it; such nodes come last.
     node_class, rack : int64[nodes]
         Indices into ``class_names`` and ``rack_names``.
     domains
         Further failure domains: name → node ids that fail together. Racks and single nodes are domains too.
     devices
         The pooled devices; none by default.
+    lending_group : int64[nodes]
+        A node may borrow memory of the nodes of its own group and of those of group -1; by default all are of group 0.
+    rack_group : int64[nodes]
+        Which group of racks each node is in; by default all are in one, 0.
     """
 
     name: str
@@ -102,6 +62,13 @@ class Cluster:
     rack_names: tuple[str, ...]
     domains: Mapping[str, tuple[int, ...]]
     devices: Devices = field(default_factory=lambda: no_devices(0))
+    lending_group: Ints = field(default_factory=_none_given)
+    rack_group: Ints = field(default_factory=_none_given)
+
+    def __post_init__(self) -> None:
+        for name in GROUPS:
+            if not len(getattr(self, name)):
+                object.__setattr__(self, name, np.zeros(len(self.cores), np.int64))
 
     @classmethod
     def homogeneous(
@@ -162,7 +129,7 @@ class Cluster:
         except (OSError, UnicodeDecodeError) as error:
             raise ClusterError(where, str(error), "a readable text file") from None
         if Path(path).suffix == ".machines":
-            return cls.from_dict({"name": Path(path).stem.split(".")[0], "nodes": _machines(text, where)}, where)
+            return cls.from_dict({"name": Path(path).stem.split(".")[0], "nodes": machines_table(text, where)}, where)
         try:
             content = tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:
@@ -218,24 +185,28 @@ class Cluster:
         total.update(repr((self.class_names, self.rack_names, sorted(self.domains.items()))).encode())
         if len(self.devices):
             total.update(self.devices.identity().encode())
+        for name in GROUPS:
+            column = getattr(self, name)
+            if column.any():
+                total.update(name.encode() + column.astype("<i8").tobytes())
         return total.hexdigest()
 
 
-UNCOUNTED_MB = 2**42
-"""Memory of a node whose memory is not counted: more than any job may ask."""
-
-
 def _build(file: ClusterFile, where: str) -> Cluster:
-    total = sum(group.count for group in file.nodes)
+    kinds: list[NodeClass | MemoryPool] = [*file.nodes, *file.memory_pools]
+    counts = [kind.count for kind in kinds]
+    total = sum(counts)
     if total > MOST_NODES:
         raise ClusterError(f"{where}, nodes", f"{total} nodes", f"at most {MOST_NODES}")
-    counts = [group.count for group in file.nodes]
-    names = tuple(group.name or f"class{i}" for i, group in enumerate(file.nodes))
+    names = file.class_names
     if len(set(names)) != len(names):
         raise ClusterError(f"{where}, nodes", f"node classes {names}", "a different name for each")
-    cores = np.repeat(np.array([group.cores for group in file.nodes], np.int64), counts)
-    memory = [UNCOUNTED_MB if group.memory_mb is None else group.memory_mb for group in file.nodes]
-    rack, rack_names = _racks(file)
+    cores = [kind.cores for kind in file.nodes] + [0] * len(file.memory_pools)
+    memory = [UNCOUNTED_MB if kind.memory_mb is None else kind.memory_mb for kind in kinds]
+    if file.memory_pools and UNCOUNTED_MB in memory:
+        key = f"{where}, nodes.{memory.index(UNCOUNTED_MB)}.memory"
+        raise ClusterError(key, "nothing", "memory of every class of nodes, as there are memory pools")
+    rack, rack_names = racks_of(file, where)
     domains = {name: _nodes(members, total, f"{where}, domains.{name}") for name, members in file.domains.items()}
     for name in domains:
         if name in rack_names or re.fullmatch(r"node\d+", name):
@@ -254,7 +225,7 @@ def _build(file: ClusterFile, where: str) -> Cluster:
 
     return Cluster(
         name=file.name,
-        cores=cores,
+        cores=np.repeat(np.array(cores, np.int64), counts),
         memory_mb=np.repeat(np.array(memory, np.int64), counts),
         node_class=np.repeat(np.arange(len(counts), dtype=np.int64), counts),
         class_names=names,
@@ -262,24 +233,9 @@ def _build(file: ClusterFile, where: str) -> Cluster:
         rack_names=rack_names,
         domains=domains,
         devices=build_devices(file.pools, total, find, where),
+        lending_group=lending_groups_of(file, rack, where),
+        rack_group=rack_groups_of(file, rack),
     )
-
-
-def _racks(file: ClusterFile) -> tuple[Ints, tuple[str, ...]]:
-    names: dict[str, int] = {}
-    columns = []
-    at = 0
-    for group in file.nodes:
-        if group.rack is not None:
-            columns.append(np.full(group.count, names.setdefault(group.rack, len(names)), np.int64))
-        elif file.nodes_per_rack is None:
-            columns.append(np.full(group.count, names.setdefault("rack0", len(names)), np.int64))
-        else:
-            numbers = np.arange(at, at + group.count) // file.nodes_per_rack
-            first = {int(number): names.setdefault(f"rack{number}", len(names)) for number in np.unique(numbers)}
-            columns.append(np.array([first[int(number)] for number in numbers], np.int64))
-        at += group.count
-    return np.concatenate(columns), tuple(names)
 
 
 def _nodes(members: Sequence[str], total: int, where: str) -> tuple[int, ...]:
@@ -293,20 +249,3 @@ def _nodes(members: Sequence[str], total: int, where: str) -> tuple[int, ...]:
             raise ClusterError(where, repr(member), f"node ids such as '3' or '0-15', below {total}")
         found.update(range(first, last + 1))
     return tuple(sorted(found))
-
-
-def _machines(text: str, where: str) -> list[dict[str, object]]:
-    """Node classes of a ``.machines`` table: id, name, nodes, cores, speed, memory in KB; one class a line."""
-    groups: list[dict[str, object]] = []
-    for number, line in enumerate(text.splitlines(), 1):
-        fields = line.split()
-        if not fields or line.startswith((";", "#")):
-            continue
-        try:
-            _, name, count, cores, _, kilobytes = fields[:6]
-            groups.append({"name": name, "count": int(count), "cores": int(cores), "memory": f"{int(kilobytes)} KB"})
-        except ValueError:
-            raise ClusterError(
-                f"{where}, line {number}", repr(line[:80]), "id name nodes cores speed memory-in-KB"
-            ) from None
-    return groups

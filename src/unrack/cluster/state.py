@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 
 import numpy as np
@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from unrack.cluster.columns import Pace, no_pace
 from unrack.cluster.device_state import DeviceState
 from unrack.cluster.holding import MEETS, PROBLEMS, hold_job, release_job, strike
-from unrack.cluster.lease import Lease, Loan, Share
+from unrack.cluster.lease import LENDER, NO_LOANS, NODES, Lease, Share, loans_of
+from unrack.cluster.memory_use import drop_uses, make_memory_use, note_uses, with_room
 from unrack.cluster.spec import Cluster
 from unrack.errors import RefusedError
 
@@ -39,7 +40,7 @@ INT64 = np.dtype(np.int64)
 class Extra:
     """What a running job holds beyond its rows, and what it was last seen to use."""
 
-    borrowed: tuple[Loan, ...] = ()
+    borrowed: Ints = field(default_factory=lambda: NO_LOANS)
     shares: tuple[Share, ...] = ()
     used_mb: dict[int, int] | None = None
 
@@ -63,13 +64,24 @@ class ClusterState:
         Rows: booked end, job; in order of (booked end, job); the first ``running_count`` columns count.
     pool, lease_at
         The rows of all running leases, and per job (first row, number of rows) in them.
+    group : int64[nodes]
+        Within which memory may be lent, as :attr:`Cluster.lending_group`.
+    memory
+        Who uses whose memory; ``None`` where that does not matter.
     devices
         Who holds which pooled devices; ``None`` on a cluster without pools.
     version, releases
         Grow by one with every change, and with every change that gives something back.
     """
 
-    def __init__(self, cluster: Cluster, asks: Ints, wants: Ints | None = None, pace: Pace | None = None) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        asks: Ints,
+        wants: Ints | None = None,
+        pace: Pace | None = None,
+        lends: bool = False,
+    ) -> None:
         nodes, jobs = len(cluster), asks.shape[1]
         self.cluster = cluster
         self.asks = asks
@@ -88,6 +100,8 @@ class ClusterState:
         self.pool_dead = 0
         self.lease_at = np.zeros((2, jobs), np.int64)
         self.free_cores = int(self.free[0].sum())
+        self.group = cluster.lending_group
+        self.memory = make_memory_use(nodes, jobs) if lends else None
         self.extra: dict[int, Extra] = {}
         self.devices: DeviceState | None = None
         if len(cluster.devices):
@@ -303,8 +317,7 @@ class ClusterState:
             rows = self.pool[at : at + count]
             extra = self.extra.get(job)
             if ((rows[:, 0] <= node) & (node < rows[:, 0] + rows[:, 1])).any() or (
-                extra is not None
-                and (any(loan.lender == node for loan in extra.borrowed) or self._at_home(extra, node))
+                extra is not None and (bool((extra.borrowed[:, LENDER] == node).any()) or self._at_home(extra, node))
             ):
                 found.append(job)
         return sorted(found)
@@ -357,30 +370,36 @@ class ClusterState:
             self.running = np.concatenate([self.running, np.zeros_like(self.running)], axis=1)
         if self.pool_used + count > self.pool.shape[0]:
             self._make_room(count)
-        borrowed = self._lend(lease) if lease.borrowed else 0
+        loans = loans_of(lease.borrowed)
+        if loans.dtype is not INT64 or loans.ndim != 2 or loans.shape[1] != 3:
+            raise RefusedError(f"start job {lease.job}: what its lease borrows is no int64[loans, 3]")
         verdict = hold_job(
-            lease.job, booked_end_us, rows, borrowed, self.asks, self.free, self.total, self.running,
+            lease.job, booked_end_us, rows, loans, self.group, self.asks, self.free, self.running,
             self.running_count, self.pool, self.pool_used, self.lease_at,
         )  # fmt: skip
         if verdict < MEETS:
-            if lease.borrowed:
-                self._return(lease.borrowed)
             raise RefusedError(f"start job {lease.job}: {PROBLEMS[verdict]}")
         self.running_count += 1
         self.pool_used += count
         self.free_cores -= verdict
-        if lease.borrowed:
-            self.extra[lease.job] = Extra(lease.borrowed)
+        if len(loans):
+            self.extra[lease.job] = Extra(loans)
+        if self.memory is not None:
+            self.memory = with_room(self.memory, int(rows[:, NODES].sum()) + len(loans))
+            note_uses(self.memory, lease.job, rows, loans)
 
     def _give_back(self, job: int) -> Extra | None:
         """Give back rows and borrowed memory; returns what else the job held."""
         self.releases += 1
-        self.free_cores += release_job(job, self.free, self.running, self.running_count, self.pool, self.lease_at)
+        extra = self.extra.pop(job, None)
+        loans = NO_LOANS if extra is None else extra.borrowed
+        self.free_cores += release_job(
+            job, loans, self.free, self.running, self.running_count, self.pool, self.lease_at
+        )  # fmt: skip
         self.running_count -= 1
         self.pool_dead += int(self.lease_at[1, job])
-        extra = self.extra.pop(job, None)
-        if extra is not None:
-            self._return(extra.borrowed)
+        if self.memory is not None:
+            drop_uses(self.memory, job)
         return extra
 
     def _at_home(self, extra: Extra, node: int) -> bool:
@@ -389,21 +408,6 @@ class ClusterState:
             return False
         home = self.devices.devices.home
         return any(home[device] == node for share in extra.shares for device in share.devices)
-
-    def _lend(self, lease: Lease) -> int:
-        """Take borrowed memory from its lenders; returns how much it is in all."""
-        taken: list[Loan] = []
-        for loan in lease.borrowed:
-            if not 0 <= loan.lender < len(self.online) or not 0 < loan.mb <= self.free[1, loan.lender]:
-                self._return(tuple(taken))
-                raise RefusedError(f"start job {lease.job}: node {loan.lender} cannot lend {loan.mb} MB")
-            self.free[1, loan.lender] -= loan.mb
-            taken.append(loan)
-        return sum(loan.mb for loan in taken)
-
-    def _return(self, loans: tuple[Loan, ...]) -> None:
-        for loan in loans:
-            self.free[1, loan.lender] += loan.mb
 
     def _leave_queue(self, job: int) -> None:
         if self.queue[self.queue_start] == job or strike(self.queue, self.queue_start, self.queue_end, job):

@@ -2,46 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
-
 import numpy as np
 import polars as pl
 
 from unrack.cluster.spec import Cluster
+from unrack.metric.memory import MEMORY_METRICS, memory_metrics
+from unrack.metric.metric import STATISTICS, Metric
 from unrack.metric.pool import pool_metrics
 from unrack.units import SECOND_US
 
+__all__ = [
+    "KIND_METRICS",
+    "MEMORY_METRICS",
+    "METRICS",
+    "OF_JOBS",
+    "STATISTICS",
+    "Metric",
+    "integrals",
+    "measure",
+    "per_group",
+]
 
-class Metric(NamedTuple):
-    """A metric.
-
-    Attributes
-    ----------
-    name
-        Its column in ``summary.csv``.
-    unit
-        Of its value; ``""``: a plain number.
-    better
-        ``"low"``, ``"high"`` or ``""`` where neither is better.
-    summary
-        One line of words.
-    formula
-        How it is computed, in the notation of ``docs/metrics.md``.
-    """
-
-    name: str
-    unit: str
-    better: Literal["low", "high", ""]
-    summary: str
-    formula: str
-
-
-STATISTICS = {
-    "mean": ("mean", "Σx / n"),
-    "median": ("median", "x at rank 0.5 (n - 1), interpolated"),
-    "p95": ("95th percentile", "x at rank 0.95 (n - 1), interpolated"),
-    "max": ("largest", "max x"),
-}
 OF_JOBS = {
     "wait_s": ("s", "wait of finished jobs", "x = start - submit"),
     "response_s": ("s", "response time (wait + run) of finished jobs", "x = end - submit"),
@@ -137,7 +118,9 @@ def measure(
     shares: pl.DataFrame | None = None,
     placements: pl.DataFrame | None = None,
 ) -> dict[str, float | None]:
-    """Every metric of ``METRICS``, in its order, and those of the kinds of devices; ``None`` where it is not defined.
+    """Every metric of ``METRICS``, in its order; those of lent memory and of the kinds of devices where there are any.
+
+    ``None`` where one is not defined.
 
     Parameters
     ----------
@@ -165,7 +148,7 @@ def measure(
         values["missed_deadlines"] = float(jobs["missed"].sum()) / jobs.height
         high = jobs.filter(pl.col("priority") > 0)
         values["missed_deadlines_high"] = float(high["missed"].sum()) / jobs.height
-    length = end - start
+    length, areas = end - start, dict[str, float]()
     states = jobs["state"]
     finished = jobs.filter(states == "finished")
     values["jobs_finished"] = float(finished.height)
@@ -195,6 +178,8 @@ def measure(
         values["queue_length_max"] = _number(pl.concat([before, inside])["queued_jobs"].max()) or 0.0
     values["restarts"] = float(jobs["restarts"].sum())
     values["window_start_s"], values["window_end_s"] = start, end
+    if "memory_mb_lent" in usage.columns:
+        values |= memory_metrics(finished, areas, len(cluster), length)
     if shares is not None and placements is not None:
         values |= pool_metrics(every, shares, placements, cluster, start, end)
     return values

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from unrack.cluster.lease import Lease
+from unrack.cluster.lease import LENDER, LOAN_MB, Lease
 from unrack.policy.contract import Decision, Start
 from unrack.policy.passing import Backfill
 from unrack.view import View
@@ -25,8 +25,7 @@ def _change(free: Ints, lease: Lease, sign: int) -> None:
     for first, count, _, cores, mb in lease.rows.tolist():
         free[0, first : first + count] += sign * cores
         free[1, first : first + count] += sign * mb
-    for loan in lease.borrowed:
-        free[1, loan.lender] += sign * loan.mb
+    np.add.at(free[1], lease.borrowed[:, LENDER], sign * lease.borrowed[:, LOAN_MB])
 
 
 def plain_pass(view: View, order: Ints, place: Placement, backfill: int, depth: int, now: int) -> list[Decision]:

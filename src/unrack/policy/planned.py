@@ -26,6 +26,8 @@ from unrack.units import SECOND_US
 from unrack.view import View, arrays_of
 
 Ints = NDArray[np.int64]
+MAINS = ("events", "interval")
+"""When the main loop of a Slurm-like scheduler runs."""
 
 
 @dataclass(slots=True)
@@ -171,6 +173,8 @@ class SlurmLike:
         How many jobs, from the first, a backfill plans for.
     queue
         How many jobs, from the first, are looked at by either loop.
+    main
+        ``"events"``: the main loop runs at every event; ``"interval"``: it too runs only at multiples of the interval.
     order, place, nodes, estimates, label
         As for :class:`Conservative`.
     """
@@ -178,6 +182,7 @@ class SlurmLike:
     interval_us: int = 30 * SECOND_US
     depth: int = 100
     queue: int = 100
+    main: str = "events"
     order: str | Order = "fcfs"
     place: str = "first-fit"
     nodes: str = "shared"
@@ -201,6 +206,8 @@ class SlurmLike:
     def decide(self, view: View, memory: Plan, now: int) -> tuple[list[Decision], Plan]:
         """Run the main loop; at a multiple of the interval, plan and backfill as well."""
         if not view.waiting:
+            return [], memory
+        if self.main == "interval" and now % self.interval_us:
             return [], memory
         jobs = self._jobs(view, now)
         if now % self.interval_us or (memory.planned_at == now and memory.planned_version == view.version):

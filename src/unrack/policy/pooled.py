@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrack.cluster.columns import Columns, Pace, make_columns
-from unrack.cluster.lease import Lease, Share
+from unrack.cluster.lease import NO_LOANS, Lease, Share
 from unrack.cluster.pool import no_devices
 from unrack.policy.contract import Decision, Estimates, Need, Start
 from unrack.policy.orders import ORDERS, is_fixed
@@ -205,7 +205,9 @@ class Pooled:
         if tasks == 1:
             node = self._node(view, memory, job, rule, now)
             return (
-                node if node < 0 else Lease(job, self._row(view, job, node), (), self._shares(view, memory, job, node))
+                node
+                if node < 0
+                else Lease(job, self._row(view, job, node), NO_LOANS, self._shares(view, memory, job, node))
             )
         found = self._gang(view, memory, job, rule, now)
         if isinstance(found, int) and view.running_count == 0 and view.deadline_us[job] >= 0:

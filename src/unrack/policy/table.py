@@ -10,10 +10,11 @@ from typing import Any, NamedTuple
 
 from unrack.errors import PolicyError
 from unrack.policy.contract import Estimates, Policy
+from unrack.policy.lending.scheduler import SCHEDULERS, Lending
 from unrack.policy.list_scheduler import BACKFILL, FIT, UNLIMITED, ListScheduler
 from unrack.policy.lookahead import Lookahead
 from unrack.policy.orders import ORDERS
-from unrack.policy.planned import Conservative, SlurmLike
+from unrack.policy.planned import MAINS, Conservative, SlurmLike
 from unrack.policy.pooled import Pooled
 from unrack.units import time_us
 
@@ -119,6 +120,84 @@ def _pooled(rule: str, summary: str, /, **parameters: Parameter) -> Entry:
 
 _FREE = {"backfill": BACKFILLS, "depth": DEPTH}
 
+
+def _threshold(value: object) -> object:
+    try:
+        number = float(str(value))
+    except ValueError:
+        number = -1.0
+    if not 0 <= number <= 1:
+        raise ValueError("a share of a node's memory, from 0 to 1")
+    return number
+
+
+def _group(value: object) -> object:
+    if value in ("all", "rack"):
+        return value
+    try:
+        number = int(str(value))
+    except ValueError:
+        number = 0
+    if number < 1:
+        raise ValueError("all, rack, or how many nodes lend each other: 1 or more")
+    return number
+
+
+def _yes(value: object) -> object:
+    if value not in ("yes", "no", True, False):
+        raise ValueError("yes or no")
+    return value in ("yes", True)
+
+
+SCHEDULING = {
+    "scheduler": Parameter("scheduler", _one_of(SCHEDULERS), "slurm", "who may pass whom: " + ", ".join(SCHEDULERS)),
+    "depth": Parameter("depth", _count, "100 of slurm, else unlimited", "how many jobs backfill looks at"),
+    "queue": Parameter("queue", _count, "100", "of slurm: how many jobs either loop looks at"),
+    "interval": Parameter("interval_us", _time, "30 s", "of slurm: time between two backfills"),
+    "main": Parameter("main", _one_of(MAINS), "events", "of slurm: when its main loop runs: events or interval"),
+    "order": ORDER,
+    "estimates": ESTIMATES,
+}
+_LENDING = {
+    "threshold": Parameter(
+        "threshold", _threshold, "0.5 of local and local-spread, else 1",
+        "share of a node's memory that must be free for it to compute; 1: a node that lends does not compute",
+    ),
+    "lenders_compute": Parameter(
+        "lenders_compute", _yes, "no", "yes: nodes that lend may compute, whatever they have left (threshold 0)"
+    ),
+    "group": Parameter("group", _group, "all", "who lends whom: all, rack, or so many nodes in order of id"),
+    "near": Parameter("near", _yes, "no", "yes: the nearest lenders first"),
+}  # fmt: skip
+
+
+def _baseline(label: str, scheduler: str = "slurm", **values: Any) -> Any:
+    """The plain scheduler on whole nodes."""
+    depth = values.pop("depth", None)
+    own = {key: values.pop(key) for key in ("queue", "interval_us", "main") if key in values}
+    if scheduler == "slurm":
+        return SlurmLike(nodes="whole", label=label, depth=depth or 100, **own, **values)
+    if scheduler == "conservative":
+        return Conservative(nodes="whole", label=label, **values)
+    backfill = "easy" if scheduler == "easy" else "none"
+    return ListScheduler(nodes="whole", label=label, backfill=backfill, depth=depth or UNLIMITED, **values)
+
+
+def _lending(rule: str) -> Callable[..., Any]:
+    def make(label: str, lenders_compute: bool | None = None, threshold: float | None = None, **values: Any) -> Lending:
+        fixed = Lending(rule).share()
+        if lenders_compute and threshold is None:
+            threshold = 0.0
+        if lenders_compute is False and threshold is None:
+            threshold = fixed if rule in ("strawman", "naive") else 1.0
+        if lenders_compute is False and threshold is not None and threshold < 1:
+            where = f"policy {rule}, threshold"
+            raise PolicyError(where, f"{threshold:g} beside lenders_compute=no", "1, or lenders_compute=yes")
+        return Lending(rule, label=label, threshold=threshold, **values)
+
+    return make
+
+
 POLICIES: dict[str, Entry] = {
     "fcfs": _list("first come, first served; nobody passes the head of the queue", "fcfs", "none", **_FREE),
     "sjf": _list("shortest expected run time first", "sjf", "none", **_FREE),
@@ -149,6 +228,7 @@ POLICIES: dict[str, Entry] = {
             "interval": Parameter("interval_us", _time, "30 s", "time between two backfills"),
             "depth": Parameter("depth", _count, "100", "how many jobs a backfill plans for"),
             "queue": Parameter("queue", _count, "100", "how many jobs either loop looks at"),
+            "main": Parameter("main", _one_of(MAINS), "events", "when the main loop runs: events or interval"),
             "order": ORDER,
             **COMMON,
         },
@@ -183,6 +263,23 @@ POLICIES: dict[str, Entry] = {
     "resource-aware": _pooled(
         "resource-aware", "pools: split GPUs; keep cores beside what cannot be split (Call 2022, Alg. 3 and 4)"
     ),
+    "baseline": Entry(
+        "memory: no lending; a job waits for nodes with all the memory that it asks (whole nodes)",
+        _baseline,
+        SCHEDULING,
+        {},
+    ),
+    **{
+        name: Entry(f"memory: {words}", _lending(name), {**SCHEDULING, **_LENDING}, {})
+        for name, words in {
+            "strawman": "cores on any idle nodes, then memory from any",
+            "naive": "cores on any idle nodes, memory packed on them, the rest from any",
+            "local": "nodes with a threshold of free memory; the rest from lenders one after the other",
+            "local-spread": "the same, with a lender of its own for each node of the job",
+            "disaggregated": "local while that is possible; else the nodes with most memory, and lenders for the rest",
+            "contention-aware": "the same, from the lenders whose lending slows everyone down least (unrack's own)",
+        }.items()
+    },
 }
 
 

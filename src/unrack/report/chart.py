@@ -98,16 +98,22 @@ def time_chart(
     policies
         All policies of the study: they fix the colours.
     """
-    unit, size = next((unit, size) for unit, size in (("days", 86400), ("hours", 3600), ("minutes", 60), ("seconds", 1))
-                      if edges[-1] - edges[0] >= 3 * size or size == 1)  # fmt: skip
+    x, size = span_axis(edges)
     starts = rounded(edges[:-1] / size, 5)
-    x = {"field": "x", "type": "quantitative", "title": f"{unit} since the start of the log",
-         "scale": {"nice": False, "zero": False, "domain": [starts[0], float(edges[-1] / size)]}}  # fmt: skip
     channel = {"field": "y", "type": "quantitative", **y}
     note = f"Means over {len(starts)} equal spans of time, weighted by time."
     rows = [{"policy": p, "x": starts, "y": rounded(values)} for p, values in series.items()]
     return {"id": name, "title": title, "note": note, "series": rows,
             "spec": specs.line_spec(policies, x, channel, "step-after")}  # fmt: skip
+
+
+def span_axis(edges: Floats) -> tuple[dict[str, Any], int]:
+    """A channel ``x`` for times between these (s), and the seconds in the unit that it counts in."""
+    unit, size = next((unit, size) for unit, size in (("days", 86400), ("hours", 3600), ("minutes", 60), ("seconds", 1))
+                      if edges[-1] - edges[0] >= 3 * size or size == 1)  # fmt: skip
+    domain = [float(f"{edges[0] / size:.5g}"), float(edges[-1] / size)]
+    return {"field": "x", "type": "quantitative", "title": f"{unit} since the start of the log",
+            "scale": {"nice": False, "zero": False, "domain": domain}}, size  # fmt: skip
 
 
 def ratio(times: Floats, held: Floats, online: Floats, edges: Floats) -> Floats:

@@ -13,6 +13,7 @@ from unrack.report.breakdown import breakdowns, inputs, losses
 from unrack.report.chart import MOST_POLICIES, MOST_SETTINGS, setting_charts
 from unrack.report.directory import FinishedStudy, RunFiles, read_finished
 from unrack.report.gantt import MOST_ROWS_A_PAGE, MOST_ROWS_A_RUN, MOST_RUNS, gantt_data
+from unrack.report.memory_section import memory_section
 from unrack.report.pool_section import pool_section
 from unrack.report.setting import Setting, policies_of, settings_of
 from unrack.report.spec import colour_of
@@ -21,7 +22,8 @@ from unrack.report.table import comparison
 
 MOST_NAMES = 12
 MOST_INPUTS = 8
-_SCRIPTS = ("page.js", "time_canvas.js", "gantt_rows.js", "gantt.js", "pool_rows.js", "pools.js")
+_SCRIPTS = ("time_canvas.js", "gantt_rows.js", "gantt.js", "pool_rows.js", "pools.js", "page.js")
+_MEMORY_SCRIPT = "memory_map.js"
 
 
 def write_report(study_dir: Path) -> Path:
@@ -61,6 +63,7 @@ def render(study: FinishedStudy) -> str:
     shown = settings[:MOST_SETTINGS]
     gantts = _gantts(shown)
     pools = pool_section(shown, policies)
+    memory = memory_section(settings, shown, policies)
     environment = jinja2.Environment(
         autoescape=True,
         undefined=jinja2.StrictUndefined,
@@ -73,6 +76,7 @@ def render(study: FinishedStudy) -> str:
         "settings": [{"title": setting.title, "charts": setting_charts(setting, policies)} for setting in shown],
         "sweeps": sweep_charts(settings, policies),
         "pools": [{"title": own.title, "charts": own.charts} for own in pools.settings],
+        **({} if memory is None else {"memory": memory.charts()}),
     }
     return environment.get_template("page.html.j2").render(
         name=str(study.table.get("name") or "A study"),
@@ -91,6 +95,7 @@ def render(study: FinishedStudy) -> str:
         seeds=max(len(runs) for setting in settings for runs in setting.runs.values()),
         gantts=gantts,
         pools=pools,
+        memory=memory,
         inputs=inputs(study.runs),
         losses=losses(settings),
         breakdowns=[table for setting in shown[:4] for table in breakdowns(_narrow(setting))],
@@ -102,7 +107,7 @@ def render(study: FinishedStudy) -> str:
         pool_json=script_json(pools.occupancies),
         style=_asset("page.css"),
         vega=_vega(),
-        scripts=[_asset(name) for name in _SCRIPTS],
+        scripts=[_asset(name) for name in ((_MEMORY_SCRIPT,) if memory else ()) + _SCRIPTS],
     )
 
 

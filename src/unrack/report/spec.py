@@ -77,7 +77,7 @@ def line_spec(policies: Sequence[str], x: Spec, y: Spec, interpolate: str = "lin
         "mark": {"type": "point", "filled": True, "size": 45},
         "encoding": {"y": y, "color": names["color"], "opacity": opacity, "tooltip": tooltip},
     })  # fmt: skip
-    return _framed({"encoding": {"x": x}, "layer": layers})
+    return framed({"encoding": {"x": x}, "layer": layers})
 
 
 def _tip(channel: Spec) -> Spec:
@@ -91,7 +91,7 @@ def _tip(channel: Spec) -> Spec:
 def bar_spec(policies: Sequence[str], classes: Sequence[str], x_title: str, y_title: str) -> Spec:
     """Bars up from 1 on a log scale, grouped by class, one a policy (fields ``x``, ``y``, ``count``)."""
     y = {"field": "y", "type": "quantitative", "title": y_title, "scale": {"type": "log", "domainMin": 1, "nice": True}}
-    return _framed({
+    return framed({
         "mark": {"type": "bar"},
         "encoding": {
             "x": {"field": "x", "type": "nominal", "sort": list(classes), "title": x_title, "axis": {"labelAngle": 0}},
@@ -118,7 +118,8 @@ def time_axis(title: str) -> Spec:
     return {"field": "x", "type": "quantitative", "title": title, "scale": scale, "axis": axis, "tip": ",.4~g"}
 
 
-def _framed(spec: Spec, height: int = 230) -> Spec:
+def framed(spec: Spec, height: int = 230) -> Spec:
+    """A specification as wide as its place on the page, without what is meant for tooltips alone."""
     return {
         "$schema": "https://vega.github.io/schema/vega-lite/v6.json",
         "width": "container",
@@ -157,7 +158,7 @@ def stack_spec(policies: Sequence[str], parts: Mapping[str, str], x_title: str, 
                   "axis": {"labelLimit": 170, "ticks": False, "domain": False}},
             "x": {"field": "x", "type": "quantitative", "stack": "zero", "title": x_title,
                   "scale": {"domain": [0, 1]}, "axis": {"format": ".0%", "tickCount": 5}},
-            "color": {"field": "part", "type": "nominal", "legend": _legend(4),
+            "color": {"field": "part", "type": "nominal", "legend": part_legend(4),
                       "scale": {"domain": list(parts), "range": list(parts.values())}},
             "order": {"field": "place", "type": "quantitative"},
             "tooltip": [
@@ -172,12 +173,12 @@ def stack_spec(policies: Sequence[str], parts: Mapping[str, str], x_title: str, 
     if bound is not None:
         place = {"x": {"datum": bound, "type": "quantitative"}}
         layers.append({"mark": {"type": "rule", "strokeDash": [4, 3], "strokeWidth": 2}, "encoding": place})
-    return _framed({"layer": layers}, 24 * max(len(policies), 1) + 96)
+    return framed({"layer": layers}, 24 * max(len(policies), 1) + 96)
 
 
 def share_spec(policies: Sequence[str], levels: Sequence[str], x_title: str, y_title: str) -> Spec:
     """Bars of a share, grouped by level, one a policy (fields ``x``, ``y``)."""
-    return _framed({
+    return framed({
         "mark": {"type": "bar"},
         "encoding": {
             "x": {"field": "x", "type": "nominal", "sort": list(levels), "title": x_title, "axis": {"labelAngle": 0}},
@@ -198,7 +199,7 @@ def node_spec(shown: Sequence[str], policies: Sequence[str], groups: Sequence[st
     x = {"field": "x", "type": "nominal", "title": "node", "axis": {"labelAngle": 0, "offset": 6},
          "sort": list(groups), "scale": {"domain": list(groups)}}  # fmt: skip
     offset = {"field": "policy", "type": "nominal", "sort": list(shown)}
-    fill = {"field": "part", "type": "nominal", "legend": _legend(8), "title": None,
+    fill = {"field": "part", "type": "nominal", "legend": part_legend(8), "title": None,
             "scale": {"domain": list(parts), "range": list(parts.values())}}  # fmt: skip
     tooltip = [
         {"field": "policy", "type": "nominal", "title": "policy"},
@@ -211,13 +212,14 @@ def node_spec(shown: Sequence[str], policies: Sequence[str], groups: Sequence[st
         "mark": {"type": "tick", "orient": "horizontal", "thickness": 5, "bandSize": 0, "yOffset": 5, "opacity": 1},
         "encoding": {"y": {"datum": 0, "type": "quantitative"}, "fill": policy_channels(policies)["color"]},
     }
-    return _framed({
+    return framed({
         "encoding": {"x": x, "xOffset": offset},
         "layer": [{"mark": {"type": "bar"}, "encoding": {"y": y, "fill": fill, "tooltip": tooltip}}, foot],
         "resolve": {"scale": {"fill": "independent"}},
     })  # fmt: skip
 
 
-def _legend(columns: int) -> Spec:
+def part_legend(columns: int) -> Spec:
+    """A legend of parts below a chart."""
     return {"orient": "bottom", "direction": "horizontal", "columns": columns, "title": None, "symbolType": "square",
             "labelLimit": 200}  # fmt: skip

@@ -17,8 +17,8 @@ GROUPS = ("Deadlines", "Times of jobs", "Cores and memory", "Jobs", "Other")
 """Groups of columns, in order; those of devices come before the last two."""
 
 _STEMS = {
-    "Times of jobs": ("wait_", "response_", "slowdown_", "bounded_slowdown_"),
-    "Cores and memory": ("utilisation",),
+    "Times of jobs": ("wait_", "response_", "slowdown_", "bounded_slowdown_", "stretch_"),
+    "Cores and memory": ("utilisation", "remote_share", "nodes_lending", "memory_only_nodes", "jobs_remote"),
     "Jobs": ("jobs_", "queue_", "throughput_", "makespan_", "restarts"),
 }
 

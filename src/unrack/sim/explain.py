@@ -17,6 +17,7 @@ from unrack.reasons import Reason
 from unrack.sim.fault import Fault
 from unrack.sim.log import OUTCOME_NAMES, RunLog
 from unrack.sim.simulate import prepared
+from unrack.slowdown.memory_settings import MemoryContention
 from unrack.slowdown.model import Model
 from unrack.workload.job import Job, JobTable
 
@@ -135,6 +136,7 @@ def explain(
     ties: str = "together",
     faults: Sequence[Fault] = (),
     models: Sequence[Model] = (),
+    contention: MemoryContention | None = None,
 ) -> Story:
     """The life of job ``job`` (an index into ``jobs``) in the run with these inputs.
 
@@ -143,7 +145,7 @@ def explain(
     PolicyError, ClusterError, RunError
         As :func:`unrack.simulate`.
     """
-    kernel = prepared(cluster, jobs, policy, seed, ties, faults, models)
+    kernel = prepared(cluster, jobs, policy, seed, ties, faults, models, contention)
     whole = getattr(policy, "nodes", "shared") == "whole"
     watch = Watch(kernel.core, job, whole, bool(getattr(policy, "devices", False)))
     log = kernel.run(after_round=watch)

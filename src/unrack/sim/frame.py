@@ -7,6 +7,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from unrack.cluster.state import Status
+from unrack.sim.lending import lending_nodes, loan_columns
 from unrack.sim.log import OUTCOME_NAMES, Outcome, RunLog
 from unrack.units import SECOND_US
 
@@ -27,13 +28,15 @@ def _seconds(time_us: Ints, known: NDArray[np.bool_]) -> pl.Series:
     return pl.Series(np.where(known, time_us / SECOND_US, np.nan), nan_to_null=True)
 
 
-def jobs_frame(log: RunLog, fastest: NDArray[np.float64] | None = None) -> pl.DataFrame:
+def jobs_frame(log: RunLog, fastest: NDArray[np.float64] | None = None, lends: bool = False) -> pl.DataFrame:
     """One row a job, in order of (submission, id).
 
     Parameters
     ----------
     fastest : float64[jobs]
         The best speed of each job on this hardware; ``None``: 1.
+    lends
+        Whether to say what each job borrowed.
     """
     jobs = log.jobs
     count = len(jobs)
@@ -99,14 +102,21 @@ def jobs_frame(log: RunLog, fastest: NDArray[np.float64] | None = None) -> pl.Da
             pl.Series("fastest_s", jobs.work_us / SECOND_US / speed),
             *asked,
         )
+    if lends:
+        frame = frame.with_columns(loan_columns(log))
     new = [name for name in extra.columns if name not in frame.columns]
     return frame.hstack(extra.select(new)) if new else frame
 
 
-def usage_frame(log: RunLog) -> pl.DataFrame:
+def usage_frame(log: RunLog, lends: bool = False) -> pl.DataFrame:
     """What was held and who waited: a step function; each row holds until the next.
 
     A job that is queued again after a failure counts as waiting again.
+
+    Parameters
+    ----------
+    lends
+        Whether to say what was lent: memory_mb_lent (part of memory_mb_held), nodes_lending, nodes_only_lending.
     """
     jobs = log.jobs
     _, cores, mb = log.amounts()
@@ -128,12 +138,17 @@ def usage_frame(log: RunLog) -> pl.DataFrame:
         "queued_jobs": [-one, zero, ones, nothing + 1],
         "queued_cores": [-asked[runs], zero, asked[entered], asked[again]],
     }
+    if lends:
+        lent = log.borrowed()
+        steps["memory_mb_lent"] = [lent, -lent, none, nothing]
     unique, inverse = np.unique(times, return_inverse=True)
     columns: dict[str, Ints] = {}
     for name, parts in steps.items():
         change = np.zeros(len(unique), np.int64)
         np.add.at(change, inverse, np.concatenate(parts))
         columns[name] = np.cumsum(change)
+    if lends:
+        columns["nodes_lending"], columns["nodes_only_lending"] = lending_nodes(log, unique)
     if len(log.capacity):
         merged = np.union1d(unique, log.capacity[:, 0])
         at = np.searchsorted(unique, merged, side="right") - 1
@@ -145,7 +160,8 @@ def usage_frame(log: RunLog) -> pl.DataFrame:
         online = np.full(len(unique), log.cluster.total_cores, np.int64)
     frame = pl.DataFrame({"time_s": unique / SECOND_US, **columns, "cores_online": online})
     order = "time_s cores_held cores_asked memory_mb_held cores_online running_jobs queued_jobs queued_cores"
-    return frame.select(order.split())
+    of_loans = "memory_mb_lent nodes_lending nodes_only_lending" if lends else ""
+    return frame.select(f"{order} {of_loans}".split())
 
 
 def attempt_numbers(log: RunLog) -> NDArray[np.int32]:

@@ -13,7 +13,7 @@ from enum import StrEnum
 from heapq import heappop, heappush
 from math import ceil
 
-from unrack.cluster.lease import Lease
+from unrack.cluster.lease import Lease, loans_of
 from unrack.core import ROUND, Core, Detached, Failed, Finished, Repaired, Submitted
 from unrack.errors import RunError
 from unrack.policy.contract import Decision, Requeue, Resize, Start
@@ -193,7 +193,7 @@ class Kernel:
         self.version[job] += 1
         if self.slowdown is not None:
             self.works.stop(job)
-        self.recorder.attempt(job, start, now, outcome, lease.rows)
+        self.recorder.attempt(job, start, now, outcome, lease.rows, loans_of(lease.borrowed))
         if lease.shares:
             self.recorder.share(lease.shares, self.groups.pop(job))
         if self.rule:

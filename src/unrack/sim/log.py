@@ -9,7 +9,7 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from unrack.cluster.lease import Share
+from unrack.cluster.lease import LOAN_MB, NO_LOANS, Share
 from unrack.cluster.spec import Cluster
 from unrack.reasons import Reason
 from unrack.workload.job import JobTable
@@ -45,12 +45,16 @@ class Recorder:
         self.rows: list[Rows] = []
         self.recent: list[Ints] = []
         self.row_count = array("q")
+        self.loans: list[Ints] = []
+        self.loan_count = array("q")
         self.share_attempt = array("q")
         self.share_group = array("q")
         self.shares: list[Share] = []
         self.rules: dict[int, str] = {}
 
-    def attempt(self, job: int, start_us: int, end_us: int, outcome: Outcome, rows: Ints) -> None:
+    def attempt(
+        self, job: int, start_us: int, end_us: int, outcome: Outcome, rows: Ints, loans: Ints = NO_LOANS
+    ) -> None:
         """Note an attempt that has ended."""
         self.job.append(job)
         self.start_us.append(start_us)
@@ -58,6 +62,9 @@ class Recorder:
         self.outcome.append(outcome)
         self.row_count.append(rows.shape[0])
         self.recent.append(rows)
+        self.loan_count.append(len(loans))
+        if len(loans):
+            self.loans.append(loans)
         if len(self.recent) == CHUNK:
             self.pack()
 
@@ -113,6 +120,8 @@ class RunLog:
         As in :class:`unrack.cluster.lease.Lease`.
     capacity : int64[changes, 2]
         When nodes went down or came back (µs), and the cores online since.
+    loans, attempt_loans : int64[loans, 3], int64[attempts + 1]
+        What attempt i had borrowed: ``loans[attempt_loans[i]:attempt_loans[i + 1]]``, as in ``Lease.borrowed``.
     end_us
         The last event.
     shares
@@ -133,6 +142,8 @@ class RunLog:
     attempt_outcome: Ints
     attempt_rows: Ints
     rows: Rows
+    loans: Ints
+    attempt_loans: Ints
     capacity: Ints
     end_us: int
     shares: list[Share]
@@ -163,6 +174,8 @@ class RunLog:
             attempt_outcome=np.array(recorder.outcome, np.int64),
             attempt_rows=np.concatenate([[0], np.cumsum(np.array(recorder.row_count, np.int64))]),
             rows=recorder.take_rows(),
+            loans=np.concatenate([NO_LOANS, *recorder.loans]),
+            attempt_loans=np.concatenate([[0], np.cumsum(np.array(recorder.loan_count, np.int64))]),
             capacity=np.array(capacity, np.int64).reshape(-1, 2),
             end_us=end_us,
             shares=recorder.shares,
@@ -171,8 +184,14 @@ class RunLog:
             rules=recorder.rules,
         )
 
+    def borrowed(self) -> Ints:
+        """int64[attempts]: MB of other nodes."""
+        total = np.concatenate([[0], np.cumsum(self.loans[:, LOAN_MB])])
+        mb: Ints = total[self.attempt_loans[1:]] - total[self.attempt_loans[:-1]]
+        return mb
+
     def amounts(self) -> tuple[Ints, Ints, Ints]:
-        """int64[attempts] each: nodes, cores and MB held."""
+        """int64[attempts] each: nodes, cores and MB held, borrowed ones included."""
         if len(self.attempt_job) == 0:
             empty = np.zeros(0, np.int64)
             return empty, empty, empty
@@ -181,4 +200,4 @@ class RunLog:
         nodes, cores, mb = (
             np.add.reduceat(amounts, first) for amounts in (count, count * self.rows[:, 3], count * self.rows[:, 4])
         )
-        return nodes, cores, mb
+        return nodes, cores, mb + self.borrowed()

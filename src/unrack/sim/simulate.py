@@ -23,9 +23,13 @@ from unrack.policy.table import parse_policy
 from unrack.sim.fault import Fault
 from unrack.sim.frame import jobs_frame, placements_frame, usage_frame
 from unrack.sim.kernel import Kernel, Ties
+from unrack.sim.loan_frame import loans_frame
 from unrack.sim.log import RunLog
 from unrack.sim.share_frame import shares_frame
 from unrack.slowdown.contract import Slowdown
+from unrack.slowdown.memory import MemorySpeeds
+from unrack.slowdown.memory_apps import ContentionNote
+from unrack.slowdown.memory_settings import MemoryContention, make_contention, refuse_two_slowdowns
 from unrack.slowdown.model import Model, make_models
 from unrack.slowdown.pools import PoolSpeeds, fastest, wants_of
 from unrack.workload.job import JobTable, Workload
@@ -43,16 +47,22 @@ class Result:
         The part of time over which metrics of time are taken; ``None``: from the first submission to the last end.
     pace
         The models in force; ``None``: none.
+    lends
+        Whether the policy lends memory of nodes to others; then the tables say what was lent.
+    contention
+        What the profiles of the run did not cover; ``None``: memory was not contended.
     """
 
     log: RunLog
     window_us: tuple[int, int] | None = None
     pace: Pace | None = None
+    lends: bool = False
+    contention: ContentionNote | None = None
 
     @cached_property
     def jobs(self) -> pl.DataFrame:
         """One row a job, in order of (submission, id); see ``docs/file-formats.md``."""
-        return jobs_frame(self.log, self.fastest)
+        return jobs_frame(self.log, self.fastest, self.lends)
 
     @cached_property
     def fastest(self) -> NDArray[np.float64]:
@@ -65,7 +75,7 @@ class Result:
     @cached_property
     def usage(self) -> pl.DataFrame:
         """What was held and who waited, as a step function of time."""
-        return usage_frame(self.log)
+        return usage_frame(self.log, self.lends)
 
     @cached_property
     def placements(self) -> pl.DataFrame:
@@ -76,6 +86,11 @@ class Result:
     def shares(self) -> pl.DataFrame:
         """Which devices each attempt held, and in which composition."""
         return shares_frame(self.log)
+
+    @cached_property
+    def loans(self) -> pl.DataFrame:
+        """Which memory of other nodes each attempt had borrowed."""
+        return loans_frame(self.log)
 
     @cached_property
     def measured(self) -> dict[str, float | None]:
@@ -109,6 +124,7 @@ def simulate(
     ties: str = "together",
     faults: Sequence[Fault] = (),
     models: Sequence[str | Mapping[str, Any] | Model] = (),
+    contention: object = None,
     slowdown: Slowdown | None = None,
     window_us: tuple[int, int] | None = None,
     progress: Callable[[int, int], None] | None = None,
@@ -132,8 +148,11 @@ def simulate(
     models
         How jobs run on shared and composed devices: names of ``unrack models``, tables, or models; see
         :class:`unrack.slowdown.model.ModelTable`.
+    contention
+        How jobs that use each other's memory slow each other down: ``"synthetic"``, a folder of profiles, a table, or
+        settings; see :func:`unrack.slowdown.memory_settings.make_contention`. ``None``: they do not.
     slowdown
-        How jobs slow each other down, in place of the models; ``None``: as the models say, or not at all.
+        How jobs slow each other down, in place of the models and of contention; ``None``: as these say, or not at all.
     window_us
         From when to when metrics of time are taken, µs.
     progress
@@ -146,7 +165,7 @@ def simulate(
     ClusterError
         A fault names a domain that the cluster does not have.
     InputError
-        ``ties``, ``window_us`` or a time of a fault is wrong.
+        ``ties``, ``window_us``, ``contention`` or a time of a fault is wrong.
     RunError
         The policy decided something impossible.
 
@@ -166,9 +185,12 @@ def simulate(
         if fault.at_us < 0 or fault.repair_us < 0:
             raise InputError("faults", repr(fault), "a time and a repair time of 0 or more")
     chosen = parse_policy(policy) if isinstance(policy, str) else complete(policy, "policy")
-    kernel = prepared(cluster, workload.jobs, chosen, seed, ties, faults, make_models(models), slowdown)
+    settings = make_contention(contention)
+    kernel = prepared(cluster, workload.jobs, chosen, seed, ties, faults, make_models(models), settings, slowdown)
     core = kernel.core
-    return Result(kernel.run(progress), window_us, core.pace)
+    log = kernel.run(progress)
+    note = kernel.slowdown.note if isinstance(kernel.slowdown, MemorySpeeds) else None
+    return Result(log, window_us, core.pace, bool(getattr(chosen, "lends", False)) or len(log.loans) > 0, note)
 
 
 def prepared(
@@ -179,12 +201,17 @@ def prepared(
     ties: str,
     faults: Sequence[Fault],
     models: Sequence[Model],
+    contention: MemoryContention | None = None,
     slowdown: Slowdown | None = None,
 ) -> Kernel:
     """A run that is about to begin; parameters as in :func:`simulate`."""
     if hasattr(policy, "seeded"):
         policy = policy.seeded(seed)
-    core = Core(cluster, jobs, policy, models)
-    if slowdown is None and core.paced:
+    if slowdown is None:
+        refuse_two_slowdowns(contention, cluster.devices, models)
+    core = Core(cluster, jobs, policy, models, memory=contention is not None)
+    if slowdown is None and contention is not None:
+        slowdown = MemorySpeeds(contention, cluster, jobs)
+    elif slowdown is None and core.paced:
         slowdown = PoolSpeeds()
     return Kernel(core, Ties(ties), faults, slowdown)

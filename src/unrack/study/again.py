@@ -18,7 +18,9 @@ from unrack.policy.file import load_policy
 from unrack.policy.table import make_policy
 from unrack.sim.explain import Story, explain
 from unrack.sim.fault import Fault
+from unrack.slowdown.memory_settings import MemoryContention, make_contention
 from unrack.slowdown.model import Model
+from unrack.study.keep import PROFILES
 from unrack.units import SECOND_US
 from unrack.workload.job import JobTable, job_table
 
@@ -72,6 +74,7 @@ class Again:
         return explain(
             self.cluster(), self.jobs(), self.policy(policy_file), index, seed=self.record["seed"],
             ties=self.record["ties"], faults=faults, models=models,
+            contention=self.contention(),
         )  # fmt: skip
 
     def jobs(self) -> JobTable:
@@ -109,8 +112,8 @@ class Again:
     def cluster(self) -> Cluster:
         """The cluster, from the columns that were kept."""
         kept = self.record["cluster"]
-        columns = {name: np.array(kept["columns"][name], np.int64).repeat(kept["columns"]["count"])
-                   for name in ("cores", "memory_mb", "node_class", "rack")}  # fmt: skip
+        columns = {name: np.array(values, np.int64).repeat(kept["columns"]["count"])
+                   for name, values in kept["columns"].items() if name != "count"}  # fmt: skip
         columns["memory_mb"][columns["memory_mb"] < 0] = UNCOUNTED_MB
         return Cluster(
             name=kept["name"],
@@ -118,11 +121,22 @@ class Again:
             rack_names=tuple(kept["rack_names"]),
             domains={name: tuple(nodes) for name, nodes in kept["domains"].items()},
             devices=_devices(kept.get("devices"), len(columns["cores"])),
-            cores=columns["cores"],
-            memory_mb=columns["memory_mb"],
-            node_class=columns["node_class"],
-            rack=columns["rack"],
+            **columns,
         )
+
+    def contention(self) -> MemoryContention | None:
+        """How jobs slowed each other down through memory; ``None``: they did not.
+
+        Raises
+        ------
+        TraceError
+            The profiles that were kept with the run are gone, or have been changed to something impossible.
+        """
+        kept = self.record.get("contention")
+        if kept is None:
+            return None
+        settings = {key: value for key, value in kept.items() if key not in ("profiles", "note")}
+        return make_contention({**settings, "profiles": self.folder / PROFILES})
 
     def policy(self, file: str | None = None) -> Policy[Any]:
         """The policy; ``file`` (``FILE.py:NAME``) says where to find one that came from a file.

@@ -112,6 +112,7 @@ class StudyTable(Strict):
     policies: list[str | dict[str, Any]] = Field(min_length=1)
     seeds: list[Annotated[int, Field(ge=0, lt=2**63)]] = Field(default=[0], min_length=1)
     models: list[str | dict[str, Any]] = Field(default_factory=list)
+    contention: str | list[str] | dict[str, Any] | None = None
     ties: Ties = Ties.TOGETHER
     measure: MeasureTable | None = None
     faults: list[FaultTable] = Field(default_factory=list)

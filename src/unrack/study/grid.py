@@ -16,6 +16,7 @@ from unrack.cluster.spec import Cluster
 from unrack.core import check_needs
 from unrack.errors import ClusterError, InputError, PolicyError
 from unrack.sim.fault import Fault, random_faults
+from unrack.slowdown.memory_settings import MemoryContention, make_contention, refuse_two_slowdowns
 from unrack.slowdown.model import Model, make_models
 from unrack.study.document import Document
 from unrack.study.file import StudyTable, WorkloadTable
@@ -45,6 +46,8 @@ class Run:
         Performance models of jobs on devices.
     window_us
         The window of the metrics, or ``None``.
+    contention
+        How jobs that use each other's memory slow each other down; ``None``: they do not.
     """
 
     id: str
@@ -58,6 +61,7 @@ class Run:
     faults: tuple[Fault, ...]
     window_us: Range | None
     parameters: Mapping[str, Any]
+    contention: MemoryContention | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,10 +112,11 @@ def load_study(
     added = [policy_from_file(text, None, document) if ".py:" in text else make_policy_spec(text, document, -1)
              for text in policies]  # fmt: skip
     workloads: dict[str, tuple[Workload, str]] = {}
+    read: dict[str, MemoryContention | None] = {}
     runs: list[Run] = []
     for parameters, table in combinations(document.table, document):
         variant = document.validated(StudyTable, table)
-        runs.extend(_runs(variant, document, seeds, added, parameters, workloads))
+        runs.extend(_runs(variant, document, seeds, added, parameters, workloads, read))
     seen: dict[str, Run] = {}
     for run in runs:
         if run.id in seen:
@@ -129,6 +134,7 @@ def _runs(
     added: Sequence[PolicySpec],
     parameters: Mapping[str, Any],
     loaded: dict[str, tuple[Workload, str]],
+    read: dict[str, MemoryContention | None],
 ) -> list[Run]:
     clusters = [make_cluster(entry, document, i) for i, entry in enumerate(table.clusters)]
     specs = [*(make_policy_spec(entry, document, i) for i, entry in enumerate(table.policies)), *added]
@@ -138,6 +144,7 @@ def _runs(
         models = make_models(table.models, document.folder)
     except InputError as error:
         raise document.within(("models",), error) from None
+    contention = _contention(table, document, clusters, models, read)
     fixed = tuple(Fault(fault.domain, fault.at, fault.repair_after) for fault in table.faults)
     for cluster in clusters:
         for i, fault in enumerate(fixed):
@@ -167,6 +174,7 @@ def _runs(
                         raise document.within(("policies", p), error) from None
                     faults = fixed + _drawn(table, cluster, workload, seed)
                     decisive = [cluster_digest, digest, policy_identity, seed, table.ties, faults, window, models]
+                    decisive += [] if contention is None else [contention.identity()]
                     named = [cluster.name, workload.name, spec.label, dict(parameters)]
                     run_id = _id(named[:3], seed, [*decisive, *named, engine_digest()])
                     ties = str(table.ties)
@@ -183,9 +191,29 @@ def _runs(
                             faults,
                             window,
                             dict(parameters),
+                            contention,
                         )
                     )
     return runs
+
+
+def _contention(
+    table: StudyTable,
+    document: Document,
+    clusters: Sequence[Cluster],
+    models: Sequence[Model],
+    read: dict[str, MemoryContention | None],
+) -> MemoryContention | None:
+    """The same settings are read once."""
+    key = json.dumps(table.contention, sort_keys=True, default=str)
+    try:
+        if key not in read:
+            read[key] = make_contention(table.contention, document.folder)
+        for cluster in clusters:
+            refuse_two_slowdowns(read[key], cluster.devices, models)
+    except InputError as error:
+        raise document.within(("contention",), error) from None
+    return read[key]
 
 
 def _workload(
@@ -239,7 +267,7 @@ def engine_digest() -> str:
     """SHA-256 over the source of all that can change a result: a run of another engine is another run."""
     total = hashlib.sha256(version("unrack").encode())
     root = Path(__file__).parents[1]
-    files = [path for room in ENGINE for path in sorted((root / room).glob("*.py"))]
+    files = [path for room in ENGINE for path in sorted((root / room).rglob("*.py"))]
     for path in [root / "core.py", root / "view.py", *files]:
         total.update(path.read_bytes())
     return total.hexdigest()
@@ -269,13 +297,14 @@ def _resolved(
         policies = [*written["policies"], *(spec.written() for spec in added)]
     else:
         policies = list({run.policy.label: run.policy.written() for run in runs}.values())
+    given = ("models", "contention", "measure", "faults", "random_faults", "sweep")
     return {
         "name": name,
         "question": table.question,
         "ties": str(table.ties),
         "seeds": list(seeds),
         "policies": policies,
-        **{key: written[key] for key in ("models", "measure", "faults", "random_faults", "sweep") if key in written},
+        **{key: written[key] for key in given if key in written},
         "clusters": list(written["clusters"]),
         "workloads": list(written["workloads"]),
     }

@@ -7,8 +7,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from unrack.cluster.file import ClusterFile
 from unrack.cluster.presets import PRESETS
-from unrack.cluster.spec import Cluster, ClusterFile
+from unrack.cluster.spec import Cluster
+from unrack.cluster.systems import MemorySystem
 from unrack.errors import ClusterError, InputError, PolicyError
 from unrack.policy.contract import Policy
 from unrack.policy.file import load_policy, source_digest
@@ -67,23 +69,31 @@ class PolicySpec:
 def make_cluster(table: Mapping[str, Any], document: Document, index: int) -> Cluster:
     """The cluster of a ``[[clusters]]`` table: ``preset``, ``file``, or the keys of a cluster file.
 
+    In place of the key ``nodes`` there may be ``memory_system``.
+
     Raises
     ------
     StudyError
         It cannot be made.
     """
     at = ("clusters", index)
-    sources = [key for key in ("preset", "file", "nodes") if key in table]
+    choices = ("preset", "file", "nodes", "memory_system")
+    sources = [key for key in choices if key in table]
     if len(sources) != 1:
-        raise document.fault(at, ", ".join(sources) or "none of them", "exactly one of preset, file, nodes")
+        raise document.fault(at, ", ".join(sources) or "none of them", f"exactly one of {', '.join(choices)}")
     source = sources[0]
-    known = ["preset", "file", *ClusterFile.model_fields]
+    known = ["preset", "file", "memory_system", *ClusterFile.model_fields]
     if unknown := sorted(set(table) - set(known)):
         raise document.fault((*at, unknown[0]), "an unknown key", nearest(unknown[0], known))
-    if source != "nodes" and not isinstance(table[source], str):
+    if source in ("preset", "file") and not isinstance(table[source], str):
         raise document.fault((*at, source), repr(table[source]), "some text")
+    if source == "memory_system":
+        if not isinstance(table[source], Mapping):
+            raise document.fault((*at, source), repr(table[source]), "a table such as { nodes = 1024 }")
+        system = document.validated(MemorySystem, table[source], (*at, source))
+        table = {"nodes": system.classes, **{key: value for key, value in table.items() if key != source}}
     try:
-        if source == "nodes":
+        if "nodes" in table:
             return Cluster.from_dict({"name": f"cluster{index + 1}", **table}, "clusters")
         if extra := sorted(set(table) - {source, "name"}):
             raise document.fault((*at, extra[0]), "this key", f"only name beside {source}")

@@ -16,14 +16,17 @@ from typing import Any
 import numpy as np
 import tomli_w
 
-from unrack.cluster.spec import UNCOUNTED_MB, Cluster
+from unrack.cluster.spec import GROUPS, UNCOUNTED_MB, Cluster
 from unrack.metric.table import METRICS
 from unrack.policy.table import canonical
 from unrack.sim.simulate import Result
+from unrack.slowdown.contention.profile_file import write_profiles
 from unrack.study.grid import Run, Study
 
 FRAMES = ("jobs", "usage", "placements")
 POOL_FRAMES = (*FRAMES, "shares")
+PROFILES = "profiles"
+"""Folder, in that of a run, of the application profiles by which its jobs slowed each other down."""
 
 
 def is_kept(directory: Path, run: Run) -> bool:
@@ -37,8 +40,11 @@ def keep_run(directory: Path, run: Run, result: Result) -> None:
     target, building = runs / run.id, runs / f".{run.id}.{os.getpid()}"
     shutil.rmtree(building, ignore_errors=True)
     building.mkdir(parents=True)
-    for name in POOL_FRAMES if len(run.cluster.devices) else FRAMES:
+    names = [*(POOL_FRAMES if len(run.cluster.devices) else FRAMES), *(["loans"] if len(result.log.loans) else [])]
+    for name in names:
         getattr(result, name).write_parquet(building / f"{name}.parquet", compression="zstd")
+    if run.contention is not None:
+        write_profiles(run.contention.profiles, building / PROFILES)
     (building / "run.json").write_text(json.dumps(description(run, result), indent=1, ensure_ascii=False) + "\n")
     shutil.rmtree(target, ignore_errors=True)
     building.replace(target)
@@ -81,6 +87,7 @@ def description(run: Run, result: Result) -> dict[str, Any]:
         "window_us": list(run.window_us) if run.window_us else None,
         "parameters": dict(run.parameters),
         **({"models": [model._asdict() for model in run.models]} if run.models else {}),
+        **({"contention": {**run.contention.identity(), "note": str(result.contention)}} if run.contention else {}),
         "metrics": result.metrics,
         **({"bound": asdict(result.bound)} if result.bound is not None else {}),
         "unrack": version("unrack"),
@@ -90,9 +97,14 @@ def description(run: Run, result: Result) -> dict[str, Any]:
 def columns(cluster: Cluster) -> dict[str, list[int]]:
     """The nodes, run by run of equal consecutive ones: how many, and their columns; -1: memory not counted."""
     memory = np.where(cluster.memory_mb == UNCOUNTED_MB, -1, cluster.memory_mb)
-    table = np.stack([cluster.cores, memory, cluster.node_class, cluster.rack])
+    names = ["cores", "memory_mb", "node_class", "rack"]
+    rows = [cluster.cores, memory, cluster.node_class, cluster.rack]
+    for name in GROUPS:
+        if getattr(cluster, name).any():
+            names.append(name)
+            rows.append(getattr(cluster, name))
+    table = np.stack(rows)
     first = np.flatnonzero(np.append(True, (np.diff(table, axis=1) != 0).any(axis=0)))
-    names = ("cores", "memory_mb", "node_class", "rack")
     kept = {name: table[row, first].tolist() for row, name in enumerate(names)}
     return {"count": np.diff(np.append(first, len(cluster))).tolist(), **kept}
 

@@ -138,6 +138,7 @@ def one_run(run: Run, directory: Path, progress: Callable[[int, int], None] | No
         ties=run.ties,
         faults=run.faults,
         models=run.models,
+        contention=run.contention,
         window_us=run.window_us,
         progress=progress,
     )

@@ -50,8 +50,9 @@
     const colour = (name) => style.getPropertyValue(name).trim();
     const axis = { labelColor: colour("--soft"), titleColor: colour("--soft"), gridColor: colour("--line"), domainColor: colour("--line"),
       tickColor: colour("--line"), titleFontWeight: "normal", labelFontSize: 11, titleFontSize: 12 };
-    const legend = { labelColor: colour("--text"), labelFontSize: 11, symbolSize: 90 };
-    return { background: "transparent", font: "system-ui, sans-serif", axis, legend, rule: { color: colour("--text") }, view: { stroke: null } };
+    const legend = { labelColor: colour("--text"), titleColor: colour("--soft"), titleFontWeight: "normal", labelFontSize: 11, symbolSize: 90 };
+    const heatmap = [1, 2, 3, 4, 5].map((step) => colour(`--heat-${step}`));
+    return { background: "transparent", font: "system-ui, sans-serif", axis, legend, rule: { color: colour("--text") }, view: { stroke: null }, range: { heatmap } };
   }
 
   async function draw(box, charts) {
@@ -75,14 +76,15 @@
       return [chart, plot];
     });
     for (const [chart, plot] of plots) {
-      const rows = rowsOf(chart.series);
+      const share = chart.shares && byId("memory-colour").value === "share";
+      const rows = chart.map ? await memoryMap.rows(chart.map, share) : rowsOf(chart.series);
       if (!rows.length) {
         plot.textContent = "Nothing to draw.";
         continue;
       }
-      const spec = { ...chart.spec, data: { values: rows }, config: theme(), description: `${chart.title}. ${chart.note}` };
+      const spec = { ...(chart.map ? memoryMap.spec(chart, share) : chart.spec), data: { values: rows }, config: theme(), description: `${chart.title}. ${chart.note}` };
       const dark = matchMedia("(prefers-color-scheme: dark)").matches;
-      const { view } = await vegaEmbed(plot, spec, { actions: false, renderer: "svg", tooltip: { theme: dark ? "dark" : "light" } });
+      const { view } = await vegaEmbed(plot, spec, { actions: false, renderer: chart.map ? "canvas" : "svg", tooltip: { theme: dark ? "dark" : "light" } });
       views.set(plot, view);
     }
   }
@@ -123,9 +125,18 @@
     }
   }
 
+  // The memory section: charts of the study, of the chosen setting, and of the chosen run.
+  const memoryChooser = byId("memory-setting"), memoryRun = byId("memory-run");
+  async function drawMemory() {
+    if (!memoryChooser) return;
+    await draw(byId("memory-study"), data.memory.study);
+    await draw(byId("memory-settings"), data.memory.settings[Number(memoryChooser.value) || 0].charts);
+    if (memoryRun) await draw(byId("memory-runs"), data.memory.runs[Number(memoryRun.value) || 0].charts);
+  }
+
   let turn = Promise.resolve();
   function drawAll() {
-    turn = turn.then(() => draw(byId("sweeps"), data.sweeps)).then(() => draw(byId("figures"), data.settings[Number(chooser.value) || 0].charts)).then(drawPools);
+    turn = turn.then(() => draw(byId("sweeps"), data.sweeps)).then(() => draw(byId("figures"), data.settings[Number(chooser.value) || 0].charts)).then(drawPools).then(drawMemory);
     return turn;
   }
   chooser.addEventListener("change", drawAll);
@@ -135,6 +146,11 @@
     legend(byId("pool-policies"), data.policies);
     byId("pool-setting-label").hidden = data.pools.length < 2;
     poolChooser.addEventListener("change", drawAll);
+  }
+  if (memoryChooser) {
+    legend(byId("memory-policies"), data.policies);
+    byId("memory-setting-label").hidden = data.memory.settings.length < 2;
+    for (const choice of [memoryChooser, memoryRun, byId("memory-colour")]) choice?.addEventListener("change", () => { turn = turn.then(drawMemory); });
   }
   drawAll().then(() => { document.documentElement.dataset.charts = "drawn"; });
 })();

@@ -40,6 +40,8 @@ class Check(NamedTuple):
         The claim holds between them, both included.
     unit
         Of the number.
+    exact
+        Nothing was drawn: the number is its own interval.
     """
 
     subject: str
@@ -48,6 +50,7 @@ class Check(NamedTuple):
     low: float = -math.inf
     high: float = math.inf
     unit: str = ""
+    exact: bool = False
 
     @property
     def verdict(self) -> Verdict:
@@ -60,7 +63,7 @@ class Check(NamedTuple):
         """
         if self.value is None:
             return Verdict.UNKNOWN
-        ends = interval(self.value)
+        ends = (self.value.mean, self.value.mean) if self.exact else interval(self.value)
         if ends is None:
             return Verdict.NOISE
         if self.low <= ends[0] and ends[1] <= self.high:
@@ -193,6 +196,11 @@ def largest_gap(label: str, more: str, less: str, group: str, xs: Sequence[X], a
         return [max(known, key=lambda gap: gap.value.mean if gap.value else 0.0)] if known else gaps[:1]
 
     return checks
+
+
+def wherever(groups: Sequence[str], make: Callable[[list[str], Sequence[X]], Checks]) -> Checks:
+    """Checks of each group at the places that it has: ``make`` is given the group alone, and its places."""
+    return lambda measured: [one for group in groups for one in make([group], measured.xs(group))(measured)]
 
 
 def together(*several: Checks) -> Checks:

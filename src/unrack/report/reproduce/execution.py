@@ -6,18 +6,19 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from typing import Any
 
 from unrack.errors import InputError, RunError
-from unrack.report.reproduce.experiment import Counts, Options, Place, Reproduction, Row
+from unrack.report.reproduce.experiment import FLAGS, Counts, Numbers, Options, Reproduction, Row, Values
 from unrack.report.reproduce.measured import Measured
 
-Numbers = dict[str, float | None]
 Told = Callable[[int, int], None]
+SYNTHETIC_CORES = 32
+"""Cores of the nodes that the synthetic profiles' memory is of."""
 
 
 @dataclass(frozen=True)
@@ -33,19 +34,23 @@ class Task:
     rows
         What is compared.
     ideal
-        The cluster whose fat node gives the window.
+        The cluster whose fat node gives the window; ``None``: all is measured.
     models
         As :func:`unrack.simulate` takes them.
     counts
         Which counts to take beside the metrics.
+    profiles
+        For runs under contention: file or folder of application profiles, ``""``: the synthetic ones. ``None``: jobs
+        do not contend.
     """
 
     workload: Mapping[str, Any]
     seed: int
     rows: tuple[Row, ...]
-    ideal: str | Mapping[str, Any]
+    ideal: str | Mapping[str, Any] | None
     models: tuple[str | Mapping[str, Any], ...]
     counts: Counts
+    profiles: str | None = None
 
 
 Engine = Callable[[Task], list[Numbers]]
@@ -60,6 +65,7 @@ def tasks_of(reproduction: Reproduction, options: Options) -> list[Task]:
     InputError
         An option cannot be.
     """
+    check_options(reproduction, options.changed(reproduction.defaults))
     if options.seeds < 1 or options.jobs < 1:
         got = f"{options.seeds} seeds, {options.jobs} jobs"
         raise InputError("reproduce", got, "1 or more of each")
@@ -69,7 +75,11 @@ def tasks_of(reproduction: Reproduction, options: Options) -> list[Task]:
     if options.frozen:
         tables = [{"model": model} if isinstance(model, str) else model for model in models]
         models = [{**table, "frozen": True} for table in tables]
-    extra: dict[str, Any] = {"jobs": options.jobs}
+    extra: dict[str, Any] = {"jobs": options.jobs} if "jobs" in reproduction.takes else {}
+    if options.load is not None:
+        extra["load"] = options.load
+    if "profile_cores" in reproduction.takes:
+        extra |= _applications(options)
     if options.arrivals != "poisson":
         extra["arrivals"] = {"kind": options.arrivals}
     offers = dict(options.offers)
@@ -84,10 +94,36 @@ def tasks_of(reproduction: Reproduction, options: Options) -> list[Task]:
             point.ideal,
             tuple(models),
             reproduction.counts,
+            (options.profiles or "") if "profiles" in reproduction.takes else None,
         )
         for point in reproduction.points
         for seed in range(options.seeds)
     ]
+
+
+def _applications(options: Options) -> dict[str, Any]:
+    """Keys of a generator: the applications that jobs are matched with."""
+    from unrack.slowdown.contention.profile_file import read_profiles, synthetic_profiles
+
+    known = read_profiles(options.profiles) if options.profiles else synthetic_profiles()
+    keys = ("nodes", "run_s", "memory_mb")
+    rows = [{"id": str(one.app), **{key: getattr(one, key) for key in keys}} for one in known.profiles]
+    return {"profiles": rows, "profile_cores": options.profile_cores if options.profiles else SYNTHETIC_CORES}
+
+
+def check_options(reproduction: Reproduction, names: Iterable[str]) -> None:
+    """Refuse options that do not apply.
+
+    Raises
+    ------
+    InputError
+        One does not; the message lists those that do.
+    """
+    for name in names:
+        if name not in reproduction.takes:
+            flags = [FLAGS.get(one, f"--{one}") for one in sorted(reproduction.takes)]
+            want = f"of these options: {', '.join(flags)}" if flags else "none of the options of workloads"
+            raise InputError(reproduction.name, FLAGS.get(name, f"--{name}"), want)
 
 
 def execute(
@@ -122,7 +158,11 @@ def execute(
     KeyboardInterrupt
         Interrupted; the workers are ended.
     """
-    if engine is None:
+    if engine is None and reproduction.exact:
+        from unrack.report.reproduce.memory_prediction import predicted
+
+        engine = predicted
+    elif engine is None:
         from unrack.report.reproduce.measuring import simulated
 
         engine = simulated
@@ -135,13 +175,12 @@ def execute(
             board.add(i)
     else:
         numbers = _over_processes(engine, tasks, min(jobs, len(tasks)), board)
-    return Measured(reproduction, options, _by_place(reproduction, options, numbers))
+    values = _by_place(reproduction, options, numbers)
+    return Measured(reproduction, options, values if reproduction.derive is None else reproduction.derive(values))
 
 
-def _by_place(
-    reproduction: Reproduction, options: Options, numbers: Sequence[Sequence[Numbers]]
-) -> dict[Place, tuple[Numbers, ...]]:
-    values = {}
+def _by_place(reproduction: Reproduction, options: Options, numbers: Sequence[Sequence[Numbers]]) -> Values:
+    values: Values = {}
     for i, point in enumerate(reproduction.points):
         own = numbers[i * options.seeds : (i + 1) * options.seeds]
         for j, row in enumerate(point.rows):

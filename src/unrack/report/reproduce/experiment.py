@@ -3,32 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 if TYPE_CHECKING:
     from unrack.report.reproduce.claim import Claim
     from unrack.report.reproduce.measured import Measured
+    from unrack.report.reproduce.sheet import Sheet
 
 X = float | int | str
 Place = tuple[str, X, str]
 """Where a value stands: (group, x, row), for example ``("S1", 0.7, "First Fit")``."""
-Counts = Literal["", "nodes", "rules"]
+Counts = Literal["", "nodes", "rules", "memory", "clock"]
 Spec = dict[str, Any]
+Numbers = dict[str, float | None]
+Values = dict[Place, tuple[Numbers, ...]]
+"""Place → metric → value, for each seed."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """A policy on a cluster, as a row of the paper's table.
+    """A policy on a cluster, as a row of the paper's table; or a method of prediction.
 
     Attributes
     ----------
     name
         As the paper's table has it.
     policy
-        As :func:`unrack.simulate` takes it.
+        As :func:`unrack.simulate` takes it; of a prediction, the method.
     cluster
-        A preset's name, or the keys of a cluster file.
+        A preset's name, or the keys of a cluster file; of a prediction, the curve.
     printed
         The paper has it; rows that it has not are marked.
     """
@@ -54,14 +59,15 @@ class Point:
     rows
         What is compared.
     ideal
-        The cluster whose fat node gives the window of measurement; a preset's name or keys.
+        The cluster whose fat node gives the window of measurement, a preset's name or keys; ``None``: all is measured,
+        from the first submission to the last end.
     """
 
     group: str
     x: X
     workload: Mapping[str, Any]
     rows: tuple[Row, ...]
-    ideal: str | Mapping[str, Any]
+    ideal: str | Mapping[str, Any] | None = None
 
 
 class Quantity(NamedTuple):
@@ -104,6 +110,12 @@ class Options:
         ``"poisson"``, as the papers say, or ``"fixed"``, as in some of their recorded runs.
     offers
         (place on the axis, offered load): the load that is offered there in place of the one it is called by.
+    load
+        Offered load of a batch workload; ``None``: that of the reproduction.
+    profiles
+        File or folder of measured application profiles; ``None``: the synthetic ones that come with unrack.
+    profile_cores
+        Cores of the nodes that they were measured on.
     """
 
     seeds: int = 20
@@ -111,17 +123,31 @@ class Options:
     frozen: bool = False
     arrivals: str = "poisson"
     offers: tuple[tuple[float, float], ...] = ()
+    load: float | None = None
+    profiles: str | None = None
+    profile_cores: int = 4
 
-    @property
-    def variant(self) -> str:
+    def variant(self, default: Options) -> str:
         """What differs from the default, for names of files; ``""``: nothing but the number of seeds."""
         parts = [
-            *([self.arrivals] if self.arrivals != "poisson" else []),
+            *([self.arrivals] if self.arrivals != default.arrivals else []),
             *(["frozen"] if self.frozen else []),
             *(["offered"] if self.offers else []),
-            *([f"{self.jobs}-jobs"] if self.jobs != Options.jobs else []),
+            *([f"load-{self.load:g}"] if self.load != default.load and self.load is not None else []),
+            *([Path(self.profiles).stem] if self.profiles is not None else []),
+            *([f"{self.jobs}-jobs"] if self.jobs != default.jobs else []),
         ]
         return "-".join(parts)
+
+    def changed(self, default: Options) -> list[str]:
+        """The names of the options that differ."""
+        return [one.name for one in fields(self) if getattr(self, one.name) != getattr(default, one.name)]
+
+
+OF_POOLS = frozenset({"seeds", "jobs", "frozen", "arrivals", "offers"})
+"""Options that reproductions of pooled devices take."""
+FLAGS = {"jobs": "--workload-jobs", "offers": "--offer", "profile_cores": "--profile-cores"}
+"""Option → its flag, where it is not called by its name."""
 
 
 @dataclass(frozen=True)
@@ -157,9 +183,20 @@ class Reproduction:
     printed
         The paper's values where it prints them: (group, x, row) → quantity's label → value.
     counts
-        Counts beside the metrics: jobs a node by class (``"nodes"``), jobs placed a rule (``"rules"``).
+        Counts beside the metrics: jobs a node by class (``"nodes"``), jobs placed a rule (``"rules"``), responses and
+        attempts of jobs with memory (``"memory"``), the same with the time on the wall (``"clock"``).
     notes
         Where our setup is known or suspected to differ from the paper's.
+    defaults, takes
+        What the options are unless given, and which of them apply.
+    derive
+        Numbers that follow from those of several places, and places for them; ``None``: there are none.
+    tables
+        Tables of its own in place of the usual ones.
+    aside
+        Lines for the terminal only: what is not the same on every run.
+    exact
+        Nothing in it is drawn: one seed says all.
     """
 
     name: str
@@ -178,3 +215,14 @@ class Reproduction:
     printed: Mapping[Place, Mapping[str, float]] = field(default_factory=dict)
     counts: Counts = ""
     notes: tuple[str, ...] = ()
+    defaults: Options = Options()
+    takes: frozenset[str] = OF_POOLS
+    derive: Callable[[Values], Values] | None = None
+    tables: Callable[[Measured], tuple[Sheet, ...]] | None = None
+    aside: Callable[[Measured], list[str]] | None = None
+    exact: bool = False
+
+    @property
+    def bounded(self) -> bool:
+        """Whether jobs have deadlines, and so a bound on those that must be missed."""
+        return self.takes == OF_POOLS and not self.counts

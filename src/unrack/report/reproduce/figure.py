@@ -17,7 +17,9 @@ INTERVAL = "isValid(datum.low) && datum.high > datum.low"
 _FONT = "Helvetica, Arial, sans-serif"
 
 
-def curves(label: str, y_title: str, panels: Mapping[str, tuple[str, Sequence[str]]] | None = None) -> Draw:
+def curves(
+    label: str, y_title: str, panels: Mapping[str, tuple[str, Sequence[str]]] | None = None, doubling: bool = False
+) -> Draw:
     """Lines over x with 95 % intervals, one a row; the paper's values as hollow points; the bound dashed grey.
 
     Parameters
@@ -28,6 +30,8 @@ def curves(label: str, y_title: str, panels: Mapping[str, tuple[str, Sequence[st
         Words for it.
     panels
         Title of a panel → (group, names of rows); ``None``: a panel a group with all its rows.
+    doubling
+        Every doubling of x is as wide.
     """
 
     def draw(measured: Measured) -> Spec:
@@ -48,6 +52,8 @@ def curves(label: str, y_title: str, panels: Mapping[str, tuple[str, Sequence[st
         x_axis: Spec = {"values": sorted(set(xs), key=float), "labelOverlap": "greedy", "format": "~f"}
         x = {"field": "x", "type": "quantitative", "title": measured.reproduction.x_title,
              "scale": {"zero": False, "nice": False, "padding": 12}, "axis": x_axis}  # fmt: skip
+        if doubling:
+            x["scale"] = {"type": "log", "base": 2, "nice": False, "padding": 12}
         colour = {"field": "row", "type": "nominal", "title": None, "scale": {"domain": domain, "range": shades},
                   "legend": {"symbolType": "stroke", "symbolSize": 300}}  # fmt: skip
         dash = {"field": "row", "type": "nominal", "title": None, "scale": {"domain": domain, "range": dashes}}
@@ -119,14 +125,26 @@ def _least_bound(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [*(line for line in lines if line["row"] != BOUND_NAME), *bounds.values()]
 
 
-def bars(label: str, y_title: str) -> Draw:
-    """Bars side by side at each x, one a row, with 95 % intervals; a panel a group."""
+def bars(label: str, y_title: str, rows: Sequence[str] | None = None, groups: Sequence[str] | None = None) -> Draw:
+    """Bars side by side at each x, one a row, with 95 % intervals; the paper's values as hollow points.
+
+    Parameters
+    ----------
+    label
+        The quantity.
+    y_title
+        Words for it.
+    rows, groups
+        Which ones; ``None``: all. A panel a group.
+    """
 
     def draw(measured: Measured) -> Spec:
         lines: list[dict[str, Any]] = []
-        for group in measured.groups:
+        shown = measured.groups if groups is None else tuple(groups)
+        for group in shown:
             for row in measured.rows(group):
-                lines += _curve(measured, measured.titled(group), group, row.name, label)
+                if rows is None or row.name in rows:
+                    lines += _curve(measured, measured.titled(group), group, row.name, label)
         lines = [line for line in lines if line["row"] != BOUND_NAME]
         names = list(dict.fromkeys(line["row"] for line in lines))
         title = measured.reproduction.x_title
@@ -142,9 +160,18 @@ def bars(label: str, y_title: str) -> Draw:
                 "encoding": {"y": {**y, "field": "low"}, "y2": {"field": "high"}},
             },
         ]
+        if any(line["paper"] is not None for line in lines):
+            layers.append({
+                "transform": [{"filter": "isValid(datum.paper)"}],
+                "mark": {"type": "point", "shape": "diamond", "size": 45, "strokeWidth": 1.2, "filled": False},
+                "encoding": {"y": {**y, "field": "paper"}, "color": {"value": "#222"}},
+            })  # fmt: skip
         offset = {"field": "row", "type": "nominal", "sort": names}
-        titles = [measured.titled(group) for group in measured.groups]
-        return framed(measured, lines, titles, {"encoding": {"x": x, "xOffset": offset}, "layer": layers})
+        titles = [measured.titled(group) for group in shown]
+        spec = framed(measured, lines, titles, {"encoding": {"x": x, "xOffset": offset}, "layer": layers})
+        if len({measured.xs(group) for group in shown}) > 1:
+            spec["resolve"] = {**spec["resolve"], "scale": {"x": "independent"}}
+        return spec
 
     return draw
 
@@ -206,7 +233,7 @@ def rows_of_figures(draws: Sequence[Draw]) -> Draw:
 def framed(measured: Measured, lines: Sequence[Mapping[str, Any]], panels: Sequence[str], unit: Spec) -> Spec:
     """A specification: panels side by side over shared axes, a title and the seeds below it."""
     reproduction, options = measured.reproduction, measured.options
-    about = f"Ours: means over {options.seeds} seeds"
+    about = "Ours: exact" if reproduction.exact else f"Ours: means over {options.seeds} seeds"
     about += " with 95 % intervals" if any(line.get("low") is not None for line in lines) else ""
     if any(line.get("paper") is not None for line in lines):
         about += "; hollow diamonds: the paper's values"

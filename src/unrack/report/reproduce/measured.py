@@ -128,26 +128,38 @@ class Measured:
         return Compared(place, quantity, paper, ours, least, most, mark)
 
     def cells(self) -> Iterator[Compared]:
-        """Every number, in the order of points, rows and quantities; the bound last in each row."""
+        """Every number, in the order of points, rows and quantities; the bound last in each row.
+
+        A place that was derived has only the quantities that are there.
+        """
         labels = [quantity.label for quantity in self.reproduction.quantities]
         bounded = any(seed.get(BOUND.metric) is not None for seeds in self.values.values() for seed in seeds)
+        run = {(point.group, point.x, row.name) for point in self.reproduction.points for row in point.rows}
         for place in self.values:
             for label in [*labels, *([BOUND.label] if bounded and BOUND.label not in labels else [])]:
-                yield self.compared(place, label)
+                found = self.compared(place, label)
+                if place in run or found.ours is not None or found.paper is not None:
+                    yield found
 
     @property
     def groups(self) -> tuple[str, ...]:
-        """The panels, in order."""
-        return tuple(dict.fromkeys(point.group for point in self.reproduction.points))
+        """The panels, in order; those that were derived last."""
+        run = [point.group for point in self.reproduction.points]
+        return tuple(dict.fromkeys([*run, *(group for group, _, _ in self.values)]))
 
     def xs(self, group: str) -> tuple[X, ...]:
         """The places on the axis of a panel, in order."""
-        return tuple(dict.fromkeys(point.x for point in self.reproduction.points if point.group == group))
+        run = [point.x for point in self.reproduction.points if point.group == group]
+        return tuple(dict.fromkeys(run or [x for own, x, _ in self.values if own == group]))
 
     def rows(self, group: str) -> tuple[Row, ...]:
         """The rows of a panel, in order."""
-        rows = {row.name: row for point in self.reproduction.points if point.group == group for row in point.rows}
-        return tuple(rows.values())
+        points = self.reproduction.points
+        own = {row.name: row for point in points if point.group == group for row in point.rows}
+        if not own:
+            derived = {name for group_, _, name in self.values if group_ == group}
+            own = {row.name: row for point in points for row in point.rows if row.name in derived}
+        return tuple(own.values())
 
     def of_the_paper(self) -> Measured:
         """The paper's own values in place of ours, as exact, to judge its claims by its own numbers."""

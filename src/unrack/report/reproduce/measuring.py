@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,23 +10,39 @@ import polars as pl
 
 from unrack.cluster.presets import PRESETS
 from unrack.cluster.spec import Cluster
-from unrack.report.reproduce.execution import Numbers, Task
+from unrack.report.reproduce.execution import Task
+from unrack.report.reproduce.experiment import Numbers
+from unrack.report.reproduce.memory_counts import jobs_with_memory
 from unrack.sim.simulate import Result, simulate
+from unrack.slowdown.contention.profile_file import read_profiles, synthetic_profiles
+from unrack.slowdown.memory_settings import MemoryContention
 from unrack.workload.generator import generate
 from unrack.workload.ideal import window_us
 
 OPENS_AT = 0.7
 """CPU load of the fat node at which measuring starts."""
+WARM_JOBS = 40
+"""Jobs of the run that comes before one whose time is taken, so that nothing is compiled within it."""
 
 
 def simulated(task: Task) -> list[Numbers]:
     """The numbers of each row of a task; empty where the ideal CPU load never reaches ``OPENS_AT``."""
     workload = generate(dict(task.workload), task.seed)
-    window = window_us(cluster_of(task.ideal), workload.jobs, OPENS_AT)
-    if window is None or window[0] >= window[1]:
-        return [{} for _ in task.rows]
+    window = None
+    if task.ideal is not None:
+        window = window_us(cluster_of(task.ideal), workload.jobs, OPENS_AT)
+        if window is None or window[0] >= window[1]:
+            return [{} for _ in task.rows]
+    contention = None
+    if task.profiles is not None:
+        contention = MemoryContention(read_profiles(task.profiles) if task.profiles else synthetic_profiles())
+    if task.counts == "clock":
+        few = generate({**task.workload, "jobs": WARM_JOBS, "large_share": 0}, task.seed)
+        for row in task.rows:
+            simulate(cluster_of(row.cluster), few, row.policy, contention=contention)
     numbers = []
     for row in task.rows:
+        began = time.perf_counter()
         result = simulate(
             cluster_of(row.cluster),
             workload,
@@ -33,12 +50,18 @@ def simulated(task: Task) -> list[Numbers]:
             models=list(task.models),
             seed=task.seed,
             window_us=window,
+            contention=contention,
         )
+        took = time.perf_counter() - began
         values: Numbers = dict(result.metrics)
         if task.counts == "nodes":
             values |= jobs_on_nodes(result)
         elif task.counts == "rules":
             values |= jobs_by_rule(result)
+        elif task.counts == "memory":
+            values |= jobs_with_memory(result)
+        elif task.counts == "clock":
+            values |= {**jobs_with_memory(result), "wall_s": took}
         numbers.append(values)
     return numbers
 

@@ -9,13 +9,10 @@ from typing import Any
 
 from unrack.errors import InputError
 from unrack.report.reproduce.claim import Claim, Finding, Verdict
-from unrack.report.reproduce.experiment import Options
 from unrack.report.reproduce.long_form import as_csv
 from unrack.report.reproduce.measured import INSIDE, NEAR, OUTSIDE, Measured
 from unrack.report.reproduce.sheet import OURS_ONLY, as_markdown, sheets_of
 
-WANTED_SEEDS = 20
-"""Fewer are allowed, with a warning."""
 SIGNS = {Verdict.HOLDS: "✓", Verdict.NOISE: "≈", Verdict.FAILS: "✗", Verdict.UNKNOWN: "?"}
 Judged = Sequence[tuple[Claim, Finding]]
 
@@ -28,14 +25,14 @@ def judged(measured: Measured) -> list[tuple[Claim, Finding]]:
 def legend(measured: Measured) -> str:
     """What the signs in the tables mean; ``""`` where there are none."""
     one, words = measured.reproduction, []
-    if one.printed:
+    if one.printed and not one.exact:
         words.append(
             f"After a value of the paper: {INSIDE} inside our 95 % interval, {NEAR} outside it but between our least "
             f"and greatest seed, {OUTSIDE} outside both."
         )
     if any(not row.printed for group in measured.groups for row in measured.rows(group)):
         words.append(f"{OURS_ONLY} not in the paper.")
-    if not one.counts:
+    if one.bounded:
         rows = [row for group in measured.groups for row in measured.rows(group)]
         own = "; First Fit's is its own, as it uses no models" if any(row.policy == "first-fit" for row in rows) else ""
         words.append(f"bound: % of deadlines that no policy could meet{own}.")
@@ -66,27 +63,38 @@ def distances(measured: Measured) -> str:
 
 def stem(measured: Measured) -> str:
     """The name of the files: the reproduction's, and what differs from the default."""
-    name, variant = measured.reproduction.name, measured.options.variant
+    one = measured.reproduction
+    name, variant = one.name, measured.options.variant(one.defaults)
     return f"{name}-{variant}" if variant else name
 
 
-def varied(options: Options) -> str:
+def varied(measured: Measured) -> str:
     """The options in words."""
-    words = [f"{options.seeds} seed{'s' if options.seeds > 1 else ''}", f"{options.jobs} jobs"]
-    words += ["Poisson arrivals" if options.arrivals == "poisson" else "evenly spaced arrivals"]
+    options, takes = measured.options, measured.reproduction.takes
+    words = [f"{options.seeds} seed{'s' if options.seeds > 1 else ''}"] if "seeds" in takes else []
+    words += [f"{options.jobs} jobs"] if "jobs" in takes else []
+    words += [f"a load of {options.load:g}"] if options.load is not None else []
+    if "arrivals" in takes:
+        words += ["Poisson arrivals" if options.arrivals == "poisson" else "evenly spaced arrivals"]
+    if "profiles" in takes:
+        words += [f"profiles of {Path(options.profiles).name}" if options.profiles else "synthetic profiles"]
     words += ["frozen speeds"] if options.frozen else []
     return ", ".join([*words, *(f"a load of {load:g} offered at {x:g}" for x, load in options.offers)])
 
 
 def command(measured: Measured) -> str:
     """The command that makes these results again."""
-    options, default = measured.options, Options()
+    options, default = measured.options, measured.reproduction.defaults
     words = ["unrack reproduce", measured.reproduction.name]
     words += [f"--seeds {options.seeds}"] if options.seeds != default.seeds else []
     words += [f"--workload-jobs {options.jobs}"] if options.jobs != default.jobs else []
     words += [f"--arrivals {options.arrivals}"] if options.arrivals != default.arrivals else []
     words += ["--frozen"] if options.frozen else []
     words += [f"--offer {x:g}={load:g}" for x, load in options.offers]
+    words += [f"--load {options.load:g}"] if options.load != default.load and options.load is not None else []
+    words += [f"--profiles {Path(options.profiles).name}"] if options.profiles else []
+    cores = options.profile_cores
+    words += [f"--profile-cores {cores}"] if options.profiles and cores != default.profile_cores else []
     return " ".join(words)
 
 
@@ -95,7 +103,7 @@ def as_page(measured: Measured, findings: Judged) -> str:
     one = measured.reproduction
     lines = [
         f"# {one.shows}: {one.summary}",
-        f"*{one.paper}. Written by `{command(measured)}`: {varied(measured.options)}.*",
+        f"*{one.paper}. Written by `{command(measured)}`: {varied(measured)}.*",
         one.setup,
         *_warnings(measured),
         f"![{one.shows}]({stem(measured)}.svg)",
@@ -118,13 +126,18 @@ def _warnings(measured: Measured) -> list[str]:
 def warnings_of(measured: Measured) -> list[str]:
     """What a reader must know before the numbers."""
     found = []
-    if measured.options.seeds < WANTED_SEEDS:
-        found.append(f"Too few seeds ({measured.options.seeds}, wanted {WANTED_SEEDS} or more): intervals are wide.")
+    wanted = measured.reproduction.defaults.seeds
+    if measured.options.seeds < wanted:
+        found.append(f"Too few seeds ({measured.options.seeds}, wanted {wanted} or more): intervals are wide.")
     if measured.without_window:
         found.append(
             f"{measured.without_window} pairs of workload and seed never reached the load at which measuring starts, "
             "and are left out."
         )
+    rejected = [place for place in measured.values if any(seed.get("jobs_rejected") for seed in measured.values[place])]
+    if rejected:
+        names = "; ".join(f"{group}, {x}, {row}" for group, x, row in rejected)
+        found.append(f"Jobs were rejected, and throughput is not of all of them: {names}.")
     return found
 
 
@@ -161,10 +174,7 @@ def as_table(measured: Measured, findings: Judged) -> dict[str, Any]:
         "name": one.name,
         "shows": one.shows,
         "seeds": options.seeds,
-        "jobs": options.jobs,
-        "arrivals": options.arrivals,
-        "frozen": options.frozen,
-        "offers": {f"{x:g}": load for x, load in options.offers},
+        **_options(measured),
         "claims": [
             {
                 "claim": claim.sentence,
@@ -188,6 +198,21 @@ def as_table(measured: Measured, findings: Judged) -> dict[str, Any]:
         "rows": long_rows(measured),
         "warnings": warnings_of(measured),
     }
+
+
+def _options(measured: Measured) -> dict[str, Any]:
+    """The options that apply, but for the seeds, as plain values."""
+    options = measured.options
+    found = {
+        "jobs": options.jobs,
+        "arrivals": options.arrivals,
+        "frozen": options.frozen,
+        "offers": {f"{x:g}": load for x, load in options.offers},
+        "load": options.load,
+        "profiles": options.profiles,
+        "profile_cores": options.profile_cores,
+    }
+    return {name: value for name, value in found.items() if name in measured.reproduction.takes}
 
 
 def write(measured: Measured, findings: Judged, directory: Path) -> tuple[Path, ...]:

@@ -45,7 +45,9 @@ class Sheet:
 
 
 def sheets_of(measured: Measured) -> tuple[Sheet, ...]:
-    """The tables: like the paper's where it prints numbers, else a line a point."""
+    """The tables: the reproduction's own, else like the paper's where it prints numbers, else a line a point."""
+    if measured.reproduction.tables is not None:
+        return measured.reproduction.tables(measured)
     if measured.reproduction.counts == "nodes":
         return (_nodes(measured),)
     return (_like_the_paper(measured),) if measured.reproduction.printed else (_by_point(measured),)
@@ -80,7 +82,7 @@ def _by_point(measured: Measured) -> Sheet:
     reproduction = measured.reproduction
     rows = {row.name: row for group in measured.groups for row in measured.rows(group)}
     columns = [(quantity, name) for quantity in reproduction.quantities for name in rows]
-    bounded = not reproduction.counts
+    bounded = reproduction.bounded
     lines = []
     for group in measured.groups:
         own = {row.name for row in measured.rows(group)}
@@ -130,6 +132,46 @@ def _nodes(measured: Measured) -> Sheet:
                 lines.append((Cell((point.group,)), Cell((row.name,)), Cell((node,)), *cells))
     heads = (measured.reproduction.group_title, "row", "node", *classes)
     return Sheet("jobs that ran on each node, by class: ours ± 95 %", heads, tuple(lines), 3)
+
+
+def grid(measured: Measured, label: str, title: str, rows: Sequence[str] | None = None) -> Sheet:
+    """A line a panel and row, a column a place on the axis.
+
+    Parameters
+    ----------
+    measured
+        What was measured.
+    label
+        The quantity.
+    title
+        Words above the table.
+    rows
+        Names of the rows to show; ``None``: all.
+    """
+    decimals = measured.quantity(label).decimals
+    xs = list(dict.fromkeys(x for group in measured.groups for x in measured.xs(group)))
+    lines = []
+    for group in measured.groups:
+        for row in measured.rows(group):
+            if rows is None or row.name in rows:
+                cells = [Cell((number(measured.at((group, x, row.name), label), decimals),)) for x in xs]
+                lines.append((Cell((group,)), Cell((named(row),)), *cells))
+    one = measured.reproduction
+    return Sheet(f"{title}: ours ± 95 %, by {one.x_title}", (one.group_title, "", *map(str, xs)), tuple(lines), 2)
+
+
+def columns(measured: Measured, label: str, title: str, rows: Sequence[str]) -> Sheet:
+    """A line a panel and place on the axis, a column a row; parameters as of :func:`grid`."""
+    decimals = measured.quantity(label).decimals
+    lines = []
+    for group in measured.groups:
+        for x in measured.xs(group):
+            cells = [Cell((number(measured.at((group, x, name), label), decimals),)) for name in rows]
+            lines.append((Cell((group,)), Cell((str(x),)), *cells))
+    known = {row.name: row for group in measured.groups for row in measured.rows(group)}
+    one = measured.reproduction
+    heads = (one.group_title, one.x_title, *(named(known[name]) for name in rows))
+    return Sheet(f"{title}: ours ± 95 %", heads, tuple(lines), 2)
 
 
 def named(row: Row) -> str:

@@ -3,12 +3,33 @@
 from __future__ import annotations
 
 from unrack.errors import InputError
-from unrack.report.reproduce import nvme, nvme_figures, vgpu
+from unrack.report.reproduce import (
+    memory_designs,
+    memory_overhead,
+    memory_prediction,
+    memory_response,
+    memory_throughput,
+    memory_utilisation,
+    nvme,
+    nvme_figures,
+    vgpu,
+)
 from unrack.report.reproduce.experiment import Reproduction
 from unrack.study.document import nearest
 
 REPRODUCTIONS: dict[str, Reproduction] = {
-    one.name: one for one in (*nvme.REPRODUCTIONS, *nvme_figures.REPRODUCTIONS, *vgpu.REPRODUCTIONS)
+    one.name: one
+    for one in (
+        *nvme.REPRODUCTIONS,
+        *nvme_figures.REPRODUCTIONS,
+        *vgpu.REPRODUCTIONS,
+        memory_throughput.REPRODUCTION,
+        memory_response.REPRODUCTION,
+        memory_utilisation.REPRODUCTION,
+        *memory_designs.REPRODUCTIONS,
+        memory_overhead.REPRODUCTION,
+        memory_prediction.REPRODUCTION,
+    )
 }
 
 

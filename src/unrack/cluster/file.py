@@ -1,0 +1,168 @@
+"""The keys of a cluster file: classes of nodes, nodes that are memory alone, and who may lend to whom."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator
+
+from unrack.cluster.pool import PoolFile
+from unrack.errors import ClusterError
+from unrack.units import memory_mb
+
+MOST_NODES = 10_000_000
+LENDING = ("all", "rack", "none")
+
+
+def number(value: object) -> object:
+    """The value, unless it is a truth value, which Python would take for 0 or 1."""
+    if isinstance(value, bool):
+        raise ValueError("a number")
+    return value
+
+
+def _capacity_mb(value: object) -> object:
+    known = number(value)
+    return memory_mb(known, rounding="down") if isinstance(known, int | float | str) else known
+
+
+def _some_mb(value: object) -> object:
+    mb = _capacity_mb(value)
+    if isinstance(mb, int) and mb < 1:
+        raise ValueError("1 MB or more")
+    return mb
+
+
+def _lending(value: object) -> str | int:
+    if isinstance(value, str) and value in LENDING:
+        return value
+    if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= MOST_NODES:
+        return value
+    raise ValueError(f"{', '.join(map(repr, LENDING))}, or how many nodes lend to each other (1 to {MOST_NODES})")
+
+
+CapacityMb = Annotated[int, BeforeValidator(_capacity_mb), Field(ge=0)]
+SomeMb = Annotated[int, BeforeValidator(_some_mb)]
+Count = Annotated[int, BeforeValidator(number), Field(ge=1)]
+Group = Annotated[int, BeforeValidator(number), Field(ge=0)]
+Lending = Annotated[str | int, PlainValidator(_lending)]
+
+
+class NodeClass(BaseModel):
+    """Nodes that are alike.
+
+    Attributes
+    ----------
+    count
+        How many.
+    cores
+        Of each node; 1 or more.
+    memory_mb
+        Of each node: MB, or text such as ``"90 GB"``. Left out: memory is not counted on these nodes.
+    name
+        What reports call the class.
+    rack
+        Put all of them into one rack of this name; otherwise see ``nodes_per_rack`` of the cluster.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    count: Count = Field(le=MOST_NODES)
+    cores: Count = Field(lt=2**31)
+    memory_mb: CapacityMb | None = Field(default=None, alias="memory")
+    name: str = ""
+    rack: str | None = None
+
+
+class MemoryPool(BaseModel):
+    """A ``[[memory_pools]]`` table: nodes without cores whose memory others may borrow, such as CXL memory devices.
+
+    Attributes
+    ----------
+    name
+        What reports call the class, and the rack of those that are in no other; default: ``memory0``, ``memory1`` …
+    count
+        How many nodes.
+    memory_mb
+        Of each: MB, or text such as ``"512 GB"``; 1 MB or more.
+    rack
+        The rack of the cluster that they sit in; default: one of their own.
+    group
+        Which lending group they lend to, where ``lending`` is a number; default: every group.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str = ""
+    count: Count = Field(le=MOST_NODES)
+    memory_mb: SomeMb = Field(alias="memory")
+    rack: str | None = None
+    group: Group | None = None
+
+
+class ClusterFile(BaseModel):
+    """The keys of a cluster file or of a ``[[clusters]]`` table of a study.
+
+    Attributes
+    ----------
+    name
+        What reports call the cluster.
+    nodes, memory_pools
+        What there is; memory pools are numbered after all other nodes.
+    nodes_per_rack
+        Default: nodes of classes without a rack of their own share one.
+    racks_per_group
+        How many racks, in order of id, make a group of racks; default: all.
+    lending
+        Who may borrow whose memory: ``"all"``, ``"rack"``, ``"none"`` (nobody, but from memory pools), or how many
+        consecutive nodes make a group.
+    domains
+        Further failure domains: name → node ids such as ``"0-15"``.
+    pools
+        Pools of devices.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str = "cluster"
+    nodes: list[NodeClass] = Field(min_length=1)
+    memory_pools: list[MemoryPool] = Field(default_factory=list)
+    nodes_per_rack: Count | None = None
+    racks_per_group: Count | None = None
+    lending: Lending = "all"
+    domains: dict[str, list[str]] = Field(default_factory=dict)
+    pools: list[PoolFile] = Field(default_factory=list)
+
+    @property
+    def computing(self) -> int:
+        """How many nodes have cores; they are numbered first."""
+        return sum(kind.count for kind in self.nodes)
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """What reports call each class of nodes, memory pools last."""
+        nodes = [kind.name or f"class{i}" for i, kind in enumerate(self.nodes)]
+        return (*nodes, *(pool.name or f"memory{i}" for i, pool in enumerate(self.memory_pools)))
+
+
+def machines_table(text: str, where: str) -> list[dict[str, object]]:
+    """Node classes of a ``.machines`` table: id, name, nodes, cores, speed, memory in KB; one class a line.
+
+    Raises
+    ------
+    ClusterError
+        A line has something else.
+    """
+    groups: list[dict[str, object]] = []
+    for number, line in enumerate(text.splitlines(), 1):
+        fields = line.split()
+        if not fields or line.startswith((";", "#")):
+            continue
+        try:
+            _, name, count, cores, _, kilobytes = fields[:6]
+            groups.append({"name": name, "count": int(count), "cores": int(cores), "memory": f"{int(kilobytes)} KB"})
+        except ValueError:
+            raise ClusterError(
+                f"{where}, line {number}", repr(line[:80]), "id name nodes cores speed memory-in-KB"
+            ) from None
+    return groups

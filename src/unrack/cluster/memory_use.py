@@ -1,0 +1,136 @@
+"""Who uses whose memory: every use of a node's memory by a job as one entry, chained by node and by job.
+
+Kept only in runs whose policy lends memory, or in which jobs slow each other down through memory.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unrack.jit import compiled, inlined
+
+Ints = NDArray[np.int64]
+
+JOB, AT, FOR, MB, NEXT_AT, PREVIOUS_AT, NEXT_OF = range(7)
+"""Rows of :attr:`MemoryUse.use`."""
+UNUSED, COUNT = range(2)
+"""Entries of :attr:`MemoryUse.counter`: the first unused entry (-1: none), how many entries are in use."""
+
+
+class MemoryUse(NamedTuple):
+    """Arrays that the kernels read and write.
+
+    Attributes
+    ----------
+    use : int64[7, room]
+        An entry for each job, node whose memory it uses (AT) and node whose tasks use it (FOR): JOB, AT, FOR, MB; the
+        next and the previous entry AT the same node, and the next of the same job; -1 = no more. AT == FOR: local.
+        Replaced by a larger one when it is full: take it from the state anew each time.
+    first_at : int64[nodes]
+        The entry on each node's memory that came last.
+    first_of : int64[jobs]
+        The first entry of each job.
+    lent, borrowed : int64[nodes]
+        MB of each node that tasks elsewhere use; MB of others that its tasks use.
+    counter : int64[2]
+        UNUSED, COUNT.
+    """
+
+    use: Ints
+    first_at: Ints
+    first_of: Ints
+    lent: Ints
+    borrowed: Ints
+    counter: Ints
+
+
+def make_memory_use(nodes: int, jobs: int, room: int = 1024) -> MemoryUse:
+    """Nobody uses anything."""
+    use = np.full((7, room), -1, np.int64)
+    use[NEXT_OF] = np.append(np.arange(1, room), -1)
+    return MemoryUse(
+        use,
+        np.full(nodes, -1, np.int64),
+        np.full(jobs, -1, np.int64),
+        np.zeros(nodes, np.int64),
+        np.zeros(nodes, np.int64),
+        np.zeros(2, np.int64),
+    )
+
+
+def with_room(memory: MemoryUse, more: int) -> MemoryUse:
+    """The same, with room for ``more`` further entries."""
+    room = memory.use.shape[1]
+    count = int(memory.counter[COUNT])
+    if count + more <= room:
+        return memory
+    size = room
+    while size < 2 * (count + more):
+        size *= 2
+    use = np.full((7, size), -1, np.int64)
+    use[:, :room] = memory.use
+    use[NEXT_OF, room:] = np.append(np.arange(room + 1, size), memory.counter[UNUSED])
+    memory.counter[UNUSED] = room
+    return memory._replace(use=use)
+
+
+@inlined
+def add_use(m: MemoryUse, job: int, at: int, user: int, mb: int) -> None:
+    """Note one use."""
+    entry = m.counter[UNUSED]
+    m.counter[UNUSED] = m.use[NEXT_OF, entry]
+    m.counter[COUNT] += 1
+    m.use[JOB, entry] = job
+    m.use[AT, entry] = at
+    m.use[FOR, entry] = user
+    m.use[MB, entry] = mb
+    following = m.first_at[at]
+    m.use[NEXT_AT, entry] = following
+    m.use[PREVIOUS_AT, entry] = -1
+    if following >= 0:
+        m.use[PREVIOUS_AT, following] = entry
+    m.first_at[at] = entry
+    m.use[NEXT_OF, entry] = m.first_of[job]
+    m.first_of[job] = entry
+    if at != user:
+        m.lent[at] += mb
+        m.borrowed[user] += mb
+
+
+@compiled
+def note_uses(m: MemoryUse, job: int, rows: Ints, loans: Ints) -> None:
+    """Note all that a lease uses; there must be room for an entry for each of its nodes and loans."""
+    for r in range(rows.shape[0]):
+        if rows[r, 4] > 0:
+            for node in range(rows[r, 0], rows[r, 0] + rows[r, 1]):
+                add_use(m, job, node, node, rows[r, 4])
+    for i in range(loans.shape[0]):
+        add_use(m, job, loans[i, 1], loans[i, 0], loans[i, 2])
+
+
+@compiled
+def drop_uses(m: MemoryUse, job: int) -> None:
+    """Forget all uses of a job."""
+    entry = m.first_of[job]
+    while entry >= 0:
+        at, user = m.use[AT, entry], m.use[FOR, entry]
+        following, previous = m.use[NEXT_AT, entry], m.use[PREVIOUS_AT, entry]
+        if previous >= 0:
+            m.use[NEXT_AT, previous] = following
+        else:
+            m.first_at[at] = following
+        if following >= 0:
+            m.use[PREVIOUS_AT, following] = previous
+        if at != user:
+            m.lent[at] -= m.use[MB, entry]
+            m.borrowed[user] -= m.use[MB, entry]
+        after = m.use[NEXT_OF, entry]
+        m.use[JOB, entry] = -1
+        m.use[NEXT_OF, entry] = m.counter[UNUSED]
+        m.counter[UNUSED] = entry
+        m.counter[COUNT] -= 1
+        entry = after
+    m.first_of[job] = -1

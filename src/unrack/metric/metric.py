@@ -1,0 +1,37 @@
+"""What describes a metric, and the statistics that many of them are."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+
+class Metric(NamedTuple):
+    """A metric.
+
+    Attributes
+    ----------
+    name
+        Its column in ``summary.csv``.
+    unit
+        Of its value; ``""``: a plain number.
+    better
+        ``"low"``, ``"high"`` or ``""`` where neither is better.
+    summary
+        One line of words.
+    formula
+        How it is computed, in the notation of ``docs/metrics.md``.
+    """
+
+    name: str
+    unit: str
+    better: Literal["low", "high", ""]
+    summary: str
+    formula: str
+
+
+STATISTICS = {
+    "mean": ("mean", "Σx / n"),
+    "median": ("median", "x at rank 0.5 (n - 1), interpolated"),
+    "p95": ("95th percentile", "x at rank 0.95 (n - 1), interpolated"),
+    "max": ("largest", "max x"),
+}

@@ -1,0 +1,1 @@
+"""Policies for memory that nodes lend each other."""

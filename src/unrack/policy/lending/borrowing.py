@@ -1,0 +1,183 @@
+"""Compiled: where the memory of chosen compute nodes comes from. Loans are written as (borrower, lender, MB).
+
+In all of these ``free_mb`` is what is left on each node, ``chosen`` the compute nodes in the order chosen and ``lack``
+what each still lacks; both amounts shrink as loans are written.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unrack.cluster.distance import distance_of
+from unrack.jit import inlined
+from unrack.policy.lending.choosing import is_idle
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+@inlined
+def lend(free_mb: Ints, lack: Ints, i: int, borrower: int, lender: int, out: Ints, at: int) -> int:
+    """Let a lender give what it has of what compute node ``i`` lacks; returns the end of the loans."""
+    mb = min(free_mb[lender], lack[i])
+    if mb > 0:
+        free_mb[lender] -= mb
+        lack[i] -= mb
+        out[at, 0] = borrower
+        out[at, 1] = lender
+        out[at, 2] = mb
+        at += 1
+    return at
+
+
+@inlined
+def one_after_the_other(
+    lenders: Ints, free_mb: Ints, chosen: Ints, lack: Ints, group: Ints, g: int, out: Ints, at: int
+) -> int:
+    """What the compute nodes of group ``g`` lack, in order, from lenders each of which is used up before the next."""
+    i = 0
+    for k in range(lenders.shape[0]):
+        while i < chosen.shape[0] and free_mb[lenders[k]] > 0:
+            if group[chosen[i]] == g and lack[i] > 0:
+                at = lend(free_mb, lack, i, chosen[i], lenders[k], out, at)
+            if group[chosen[i]] != g or lack[i] == 0:
+                i += 1
+    return at
+
+
+@inlined
+def one_each(lenders: Ints, free_mb: Ints, chosen: Ints, lack: Ints, group: Ints, g: int, out: Ints, at: int) -> int:
+    """In one pass over the lenders: for each compute node the next that has all it lacks."""
+    k = 0
+    for i in range(chosen.shape[0]):
+        if group[chosen[i]] != g or lack[i] == 0:
+            continue
+        while k < lenders.shape[0] and free_mb[lenders[k]] < lack[i]:
+            k += 1
+        if k == lenders.shape[0]:
+            break
+        at = lend(free_mb, lack, i, chosen[i], lenders[k], out, at)
+        k += 1
+    return at
+
+
+@inlined
+def nearest_each(
+    lenders: Ints, free_mb: Ints, total: Ints, rack: Ints, rack_group: Ints, chosen: Ints, lack: Ints, group: Ints,
+    g: int, out: Ints, at: int,
+) -> int:  # fmt: skip
+    """For each compute node the first unused lender, of the nearest that have all it lacks."""
+    used = np.zeros(lenders.shape[0], np.bool_)
+    for i in range(chosen.shape[0]):
+        if group[chosen[i]] != g or lack[i] == 0:
+            continue
+        best, found = 9, -1
+        for k in range(lenders.shape[0]):
+            if used[k] or free_mb[lenders[k]] < lack[i]:
+                continue
+            away = distance_of(rack, rack_group, total[0], chosen[i], lenders[k])
+            if away < best:
+                best, found = away, k
+                if away == 0:
+                    break
+        if found >= 0:
+            used[found] = True
+            at = lend(free_mb, lack, i, chosen[i], lenders[found], out, at)
+    return at
+
+
+@inlined
+def lenders_by_id(member_first: Ints, member: Ints, g: int, groups: int, own: NDArray[np.bool_], out: Ints) -> int:
+    """The nodes of group ``g`` and then those that reach all, each by id, without the job's own; how many."""
+    count = 0
+    for section in (g, groups):
+        for m in range(member_first[section], member_first[section + 1]):
+            if not own[member[m]]:
+                out[count] = member[m]
+                count += 1
+    return count
+
+
+@inlined
+def lenders_by_class(
+    member_first: Ints, member: Ints, first: int, last: int, own: NDArray[np.bool_], free: Ints, total: Ints,
+    cost: Floats, out: Ints, count: int,
+) -> int:  # fmt: skip
+    """Lenders of the sections ``first`` to ``last`` behind ``out[:count]``, best first; how many there are then.
+
+    First who cannot compute anyway: nodes without cores and idle nodes that lend already; then busy nodes; then idle
+    nodes. Most free memory first, of idle nodes least; then by id. With costs: the cheapest first, then as before.
+    """
+    begin = count
+    for wanted in range(3):
+        start = count
+        for section in range(first, last + 1):
+            for m in range(member_first[section], member_first[section + 1]):
+                node = member[m]
+                if own[node] or free[1, node] <= 0:
+                    continue
+                kind = 0
+                if total[0, node] > 0:
+                    if not is_idle(free, total, node):
+                        kind = 1
+                    elif free[1, node] == total[1, node]:
+                        kind = 2
+                if kind == wanted:
+                    out[count] = node
+                    count += 1
+        keys = np.empty(count - start, np.int64)
+        for i in range(count - start):
+            keys[i] = free[1, out[start + i]] if wanted == 2 else -free[1, out[start + i]]
+        out[start:count] = out[start:count][np.argsort(keys, kind="mergesort")]
+    if cost.shape[0] > 0:
+        costs = np.empty(count - begin, np.float64)
+        for i in range(count - begin):
+            costs[i] = cost[out[begin + i]]
+        out[begin:count] = out[begin:count][np.argsort(costs, kind="mergesort")]
+    return count
+
+
+@inlined
+def leftovers(chosen: Ints, group: Ints, g: int, out: Ints) -> int:
+    """The job's own compute nodes in group ``g`` by id, asked when nobody else has anything; how many."""
+    count = 0
+    for node in np.sort(chosen):
+        if group[node] == g:
+            out[count] = node
+            count += 1
+    return count
+
+
+@inlined
+def pack(
+    naive: bool, member_first: Ints, member: Ints, g: int, groups: int, group: Ints, free_mb: Ints, chosen: Ints,
+    lack: Ints, local: Ints, out: Ints, at: int,
+) -> int:  # fmt: skip
+    """Strawman and naive: so much memory as group ``g`` needs, by id (naive: first on its own nodes), whoever uses it.
+
+    ``local`` gets what lies on each compute node itself.
+    """
+    need = 0
+    own = np.zeros(free_mb.shape[0], np.bool_)
+    order = np.empty(free_mb.shape[0], np.int64)
+    count = 0
+    for i in range(chosen.shape[0]):
+        if group[chosen[i]] == g:
+            need += lack[i]
+            if naive:
+                own[chosen[i]] = True
+                order[count] = chosen[i]
+                count += 1
+    count += lenders_by_id(member_first, member, g, groups, own, order[count:])
+    part = np.zeros(free_mb.shape[0], np.int64)
+    for k in range(count):
+        part[order[k]] = min(need, free_mb[order[k]])
+        need -= part[order[k]]
+        free_mb[order[k]] -= part[order[k]]
+    for i in range(chosen.shape[0]):
+        if group[chosen[i]] == g:
+            local[i] = min(lack[i], part[chosen[i]])
+            part[chosen[i]] -= local[i]
+            lack[i] -= local[i]
+    return one_after_the_other(order[:count], part, chosen, lack, group, g, out, at)

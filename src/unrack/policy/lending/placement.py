@@ -1,0 +1,137 @@
+"""Compiled: a lease for a job on whole nodes, with borrowed memory where the rule says so.
+
+O(nodes log nodes) a job, and as much again for every lending group that it borrows in (its own nodes only).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unrack.jit import compiled, inlined
+from unrack.policy.lending.borrowing import (
+    leftovers,
+    lenders_by_class,
+    lenders_by_id,
+    nearest_each,
+    one_after_the_other,
+    one_each,
+    pack,
+)
+from unrack.policy.lending.choosing import candidates, fits_somehow, place_locally, select
+from unrack.policy.lending.rules import Terms
+from unrack.policy.placing import add_node
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+NO_COST: Floats = np.empty(0, np.float64)
+
+
+@inlined
+def place_job(
+    terms: Terms, free: Ints, total: Ints, tasks: int, cores: int, mb: int, cost: Floats, rows: Ints, row_at: int,
+    loans: Ints, loan_at: int,
+) -> tuple[int, int]:  # fmt: skip
+    """Rows and loans for all tasks, written from ``row_at`` and ``loan_at``; their ends, (-1, -1): no place now.
+
+    ``free`` is not changed. There must be room for a row a node, and for 2 loans a node.
+    """
+    rule, groups, group, threshold_mb = terms.rule, terms.groups, terms.group, terms.threshold_mb
+    nodes = free.shape[1]
+    if not fits_somehow(free, total, group, threshold_mb, tasks, cores, mb):
+        return -1, -1
+    chosen, taken = np.empty(nodes, np.int64), np.empty(nodes, np.int64)
+    count = -1
+    if rule >= 4:
+        count = place_locally(free, total, threshold_mb, tasks, cores, mb, chosen, taken)
+    lacking = count < 0
+    if lacking:
+        order = candidates(free, total, threshold_mb, rule >= 4)
+        count = select(order, free, total, group, groups, tasks, cores, mb, chosen, taken)
+        if count < 0:
+            return -1, -1
+    chosen, taken = chosen[:count], taken[:count]
+    local, lack = np.empty(count, np.int64), np.empty(count, np.int64)
+    for i in range(count):
+        lack[i] = taken[i] * mb
+        local[i] = lack[i]
+    if lacking:
+        loan_at = borrow(terms, free, total, chosen, lack, local, cost, loans, loan_at)
+    by_id = np.argsort(chosen)
+    start = row_at
+    for i in by_id:
+        row_at = add_node(rows, start, row_at, chosen[i], taken[i], total[0, chosen[i]], local[i])
+    return row_at, loan_at
+
+
+@inlined
+def borrow(
+    terms: Terms, free: Ints, total: Ints, chosen: Ints, lack: Ints, local: Ints, cost: Floats, loans: Ints, at: int
+) -> int:
+    """Fill ``local`` and write loans until nothing lacks; the end of the loans. There must be enough."""
+    rule, groups, group, member_first, member = (
+        terms.rule, terms.groups, terms.group, terms.member_first, terms.member,
+    )  # fmt: skip
+    nodes, count = free.shape[1], chosen.shape[0]
+    free_mb = free[1].copy()
+    own = np.zeros(nodes, np.bool_)
+    for i in range(count):
+        own[chosen[i]] = True
+    if rule >= 2:
+        for i in range(count):
+            local[i] = min(lack[i], free_mb[chosen[i]])
+            free_mb[chosen[i]] -= local[i]
+            lack[i] -= local[i]
+    lenders = np.empty(nodes, np.int64)
+    last = np.empty(count, np.int64)
+    for first in range(count):
+        g = group[chosen[first]]
+        if lack[first] == 0:
+            continue
+        if rule < 2:
+            at = pack(rule == 1, member_first, member, g, groups, group, free_mb, chosen, lack, local, loans, at)
+            continue
+        if rule == 2:
+            there = lenders_by_id(member_first, member, g, groups, own, lenders)
+        elif groups == 1:
+            there = lenders_by_class(member_first, member, 0, 1, own, free, total, cost, lenders, 0)
+        else:
+            there = lenders_by_class(member_first, member, g, g, own, free, total, cost, lenders, 0)
+            there = lenders_by_class(member_first, member, groups, groups, own, free, total, cost, lenders, there)
+        asked = lenders[:there]
+        if rule >= 3:
+            if terms.near:
+                at = nearest_each(
+                    asked, free_mb, total, terms.rack, terms.rack_group, chosen, lack, group, g, loans, at
+                )  # fmt: skip
+            else:
+                at = one_each(asked, free_mb, chosen, lack, group, g, loans, at)
+        at = one_after_the_other(asked, free_mb, chosen, lack, group, g, loans, at)
+        at = one_after_the_other(last[: leftovers(chosen, group, g, last)], free_mb, chosen, lack, group, g, loans, at)
+    return at
+
+
+@compiled
+def place_now(
+    terms: Terms, free: Ints, total: Ints, tasks: int, cores: int, mb: int, cost: Floats
+) -> tuple[Ints, Ints]:
+    """Rows (int64[k, 5]) and loans (int64[k, 3]) for one job; no rows: no place now."""
+    nodes = free.shape[1]
+    rows, loans = np.empty((nodes, 5), np.int64), np.empty((2 * nodes, 3), np.int64)
+    row_end, loan_end = place_job(terms, free, total, tasks, cores, mb, cost, rows, 0, loans, 0)
+    return rows[: max(row_end, 0)].copy(), loans[: max(loan_end, 0)].copy()
+
+
+def place_one(
+    rule: int, free: Ints, total: Ints, group: Ints, tasks: int, cores: int, mb: int, threshold: float
+) -> tuple[Ints, Ints]:
+    """:func:`place_now` on terms made of plain values: lending groups by node, and the threshold as a share."""
+    groups = int(group.max(initial=0)) + 1
+    section = np.where(group == -1, groups, group)
+    nowhere = np.zeros(len(group), np.int64)
+    terms = Terms(
+        rule, groups, group, np.ceil(threshold * total[1]).astype(np.int64),
+        np.append(0, np.cumsum(np.bincount(section, minlength=groups + 1))).astype(np.int64),
+        np.argsort(section, kind="stable").astype(np.int64), False, nowhere, nowhere,
+    )  # fmt: skip
+    return place_now(terms, free, total, tasks, cores, mb, NO_COST)

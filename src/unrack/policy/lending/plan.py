@@ -1,0 +1,166 @@
+"""Compiled: one backfill round of the Slurm-like scheduler with borrowed memory.
+
+Jobs are planned from scratch, in order, each at the earliest time at which numbers of nodes and memory suffice for as
+long as it is expected to run (``levels.py``). Who could start now gets a real lease, which must leave every
+reservation what it has; else it is planned for later. The first job that cannot start is safe: its reservation is
+exact, and nobody who starts may take it.
+
+With several lending groups numbers are not enough. There the first job that cannot start is given the time at which
+its lease really exists (as EASY does), and whoever would still run then must leave it possible.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unrack.cluster.holding import add_loans, add_rows
+from unrack.jit import compiled, inlined
+from unrack.policy.lending.choosing import may_compute
+from unrack.policy.lending.future import fits, shadow_of
+from unrack.policy.lending.levels import LOCALLY, NOT, earliest, fit_in, hold, levels_of, reserve
+from unrack.policy.lending.placement import place_job
+from unrack.policy.lending.rules import Terms
+from unrack.policy.placing import add_node, tasks_on
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+@inlined
+def settle(
+    free: Ints, total: Ints, threshold_mb: Ints, class_of: Ints, rank: Ints, tasks: int, cores: int, mb: int,
+    out: Ints, at: int,
+) -> int:  # fmt: skip
+    """Local places for all tasks, class after class in their order, by id in each; the end of the rows or -1."""
+    start, left = at, tasks
+    for r in range(rank.shape[0]):
+        for node in range(free.shape[1]):
+            if class_of[node] != rank[r] or not may_compute(free, total, threshold_mb, node):
+                continue
+            here = min(left, tasks_on(free[0, node], free[1, node], total[0, node], cores, mb, True))
+            if here > 0:
+                at = add_node(out, start, at, node, here, total[0, node], here * mb)
+                left -= here
+                if left == 0:
+                    return at
+    return -1
+
+
+@inlined
+def last_that_may(order: Ints, asks: Ints, free_cores: int) -> int:
+    """The place behind the last job of the queue that asks for no more cores than are free: plans end there."""
+    for q in range(order.shape[0] - 1, -1, -1):
+        if asks[0, order[q]] * asks[1, order[q]] <= free_cores:
+            return q + 1
+    return 0
+
+
+@compiled
+def plan_round(
+    order: Ints, now: int, terms: Terms, strict: bool, asks: Ints, free_now: Ints, total: Ints, free_cores: int,
+    running: Ints, count: int, pool: Ints, lease_at: Ints, use: Ints, first_of: Ints, cost: Floats, class_of: Ints,
+    class_total: Ints, rank: Ints, by_memory: Ints, begins: Ints, started: Ints, rows: Ints, loans: Ints,
+) -> int:  # fmt: skip
+    """Plan for the jobs in order; those whose turn is now start.
+
+    Parameters
+    ----------
+    strict
+        Whether a node that lends does not compute.
+    class_of : int64[nodes]
+        Nodes with as many cores and as much memory are a class; -1: no cores.
+    class_total, rank, by_memory
+        Cores and MB of a node of each class; classes in the order of their first node; those with most memory first.
+    begins : int64[jobs]
+        Written: when planned jobs are to start; -1: never, or not planned.
+    started, rows, loans
+        As in ``passing.pass_over``.
+
+    Returns
+    -------
+    int
+        How many start; or minus the room that the outputs should have had (nothing was decided).
+    """
+    nodes, classes, rule, threshold_mb = free_now.shape[1], class_total.shape[1], terms.rule, terms.threshold_mb
+    jobs = last_that_may(order, asks, free_cores)
+    if jobs == 0:
+        return 0
+    most = count + 3 * jobs + 4
+    times = np.empty(most, np.int64)
+    level = np.zeros((most, 2, classes), np.int64)
+    from_us = np.empty(nodes, np.int64)
+    steps = levels_of(
+        now, free_now, total, threshold_mb, class_of, running, count, pool, lease_at, use, first_of, times, level,
+        from_us,
+    )  # fmt: skip
+    low, takes = np.empty((2, classes), np.int64), np.empty(classes, np.int64)
+    free = free_now.copy()
+    then = np.empty_like(free)
+    head, shadow = -1, -1
+    n, at, loan_at = 0, 0, 0
+    for q in range(jobs):
+        job = order[q]
+        tasks, cores, mb, length = asks[0, job], asks[1, job], asks[2, job], max(1, asks[3, job])
+        if at + 2 * nodes > rows.shape[0] or loan_at + 4 * nodes > loans.shape[0] or n == started.shape[1]:
+            return -2 * int(at + loan_at + 4 * nodes + n)
+        i, how = earliest(
+            0, times, level, steps, rule, strict, class_total, rank, by_memory, tasks, cores, mb, length, low, takes
+        )
+        if i == 0:
+            end, loan_end = -1, loan_at
+            if how == LOCALLY:
+                end = settle(free, total, threshold_mb, class_of, rank, tasks, cores, mb, rows, at)
+            if end < 0:
+                end, loan_end = place_job(terms, free, total, tasks, cores, mb, cost, rows, at, loans, loan_at)
+            if end >= 0 and head >= 0 and shadow >= 0 and now + length > shadow:
+                add_rows(then, rows, at, end, -1)
+                add_loans(then, loans, loan_at, loan_end, -1)
+                if not fits(
+                    terms, then, total, asks[0, head], asks[1, head], asks[2, head], cost, rows, end, loans, loan_end
+                ):
+                    add_rows(then, rows, at, end, 1)
+                    add_loans(then, loans, loan_at, loan_end, 1)
+                    end = -1
+            possible = False
+            if end >= 0:
+                possible, steps = hold(
+                    times, level, steps, now + length, class_of, free, threshold_mb, rows, at, end, loans, loan_at,
+                    loan_end, from_us,
+                )  # fmt: skip
+                if not possible and head >= 0 and shadow >= 0 and now + length > shadow:
+                    add_rows(then, rows, at, end, 1)
+                    add_loans(then, loans, loan_at, loan_end, 1)
+            if possible:
+                add_rows(free, rows, at, end, -1)
+                add_loans(free, loans, loan_at, loan_end, -1)
+                started[0, n], started[1, n], started[2, n] = job, at, end
+                started[3, n], started[4, n] = loan_at, loan_end
+                n, at, loan_at = n + 1, end, loan_end
+                begins[job] = now
+                continue
+            i, how = earliest(
+                1, times, level, steps, rule, strict, class_total, rank, by_memory, tasks, cores, mb, length, low,
+                takes,
+            )  # fmt: skip
+        if i < 0:
+            begins[job] = -1
+            continue
+        begin = times[i]
+        if head < 0 and terms.groups > 1:
+            head = job
+            shadow = shadow_of(
+                terms, free, total, tasks, cores, mb, now, running, count, pool, lease_at, use, first_of, started, n,
+                asks, cost, rows, at, loans, loan_at, then,
+            )  # fmt: skip
+            if shadow > begin:
+                begin = shadow
+                at_step = steps - 1
+                while times[at_step] > begin:
+                    at_step -= 1
+                if fit_in(level[at_step], rule, strict, class_total, rank, by_memory, tasks, cores, mb, takes) == NOT:
+                    begins[job] = begin
+                    continue
+        begins[job] = begin
+        steps = reserve(times, level, steps, begin, length, takes, tasks * mb)
+    return n

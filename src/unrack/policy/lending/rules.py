@@ -1,0 +1,100 @@
+"""The placement rules for borrowed memory, and on what terms they lend.
+
+References
+----------
+Vieira Zacarias 2023, sections 6.1.2 and 6.1.3, Table 6.1. The rules are told there in words and drawings;
+``docs/lending.md`` says what was read into them.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unrack.cluster.spec import Cluster
+
+Ints = NDArray[np.int64]
+
+
+class Rule(IntEnum):
+    """How compute nodes and their memory are chosen."""
+
+    STRAWMAN = 0  # cores anywhere, then memory anywhere
+    NAIVE = 1  # cores anywhere, then memory packed on them, then anywhere
+    LOCAL = 2  # nodes with enough free memory; what lacks from lenders one after the other
+    SPREAD = 3  # the same, a lender of its own for every compute node
+    DISAGGREGATED = 4  # local only while that is possible; else nodes with most memory, and spread
+    AWARE = 5  # the same, from the lenders that slow everyone down least
+
+
+class Terms(NamedTuple):
+    """On what terms memory is lent in a run.
+
+    Attributes
+    ----------
+    rule
+        A :class:`Rule`.
+    groups
+        How many lending groups there are.
+    group : int64[nodes]
+        From 0 to ``groups`` - 1; -1 reaches all.
+    threshold_mb : int64[nodes]
+        What a node must have free to compute.
+    member_first, member : int64[groups + 2], int64[nodes]
+        Nodes of group g by id: ``member[member_first[g]:member_first[g + 1]]``; at last those that reach all.
+    near
+        Whether the nearest lenders are asked first.
+    rack, rack_group : int64[nodes]
+        Where nodes are, for that.
+    """
+
+    rule: int
+    groups: int
+    group: Ints
+    threshold_mb: Ints
+    member_first: Ints
+    member: Ints
+    near: bool
+    rack: Ints
+    rack_group: Ints
+
+
+def make_terms(cluster: Cluster, rule: Rule, threshold: float, group: str | int, near: bool) -> Terms:
+    """The terms of a policy on a cluster.
+
+    Parameters
+    ----------
+    threshold
+        Share of a node's memory that must be free for it to compute, 0 to 1; 1: a node that lends does not compute.
+    group
+        ``"all"``, ``"rack"`` or a number of nodes: lending groups within those of the cluster.
+    near
+        Whether the nearest lenders are asked first.
+    """
+    computes = cluster.cores > 0
+    own = np.zeros(len(cluster), np.int64)
+    if group == "rack":
+        own = cluster.rack
+    elif group != "all":
+        own = (np.cumsum(computes) - 1) // int(group)
+    both = np.stack([cluster.lending_group, np.where(computes | (group == "rack"), own, 0)])
+    reaches_all = cluster.lending_group == -1
+    _, label = np.unique(both[:, ~reaches_all], axis=1, return_inverse=True)
+    found = np.full(len(cluster), -1, np.int64)
+    found[~reaches_all] = label.ravel()
+    groups = int(found.max(initial=0)) + 1
+    section = np.where(found == -1, groups, found)
+    return Terms(
+        rule=int(rule),
+        groups=groups,
+        group=found,
+        threshold_mb=np.ceil(threshold * cluster.memory_mb).astype(np.int64),
+        member_first=np.append(0, np.cumsum(np.bincount(section, minlength=groups + 1))).astype(np.int64),
+        member=np.argsort(section, kind="stable").astype(np.int64),
+        near=near,
+        rack=np.ascontiguousarray(cluster.rack, np.int64),
+        rack_group=np.ascontiguousarray(cluster.rack_group, np.int64),
+    )

@@ -1,0 +1,337 @@
+"""List schedulers on whole nodes whose jobs may borrow memory of other nodes.
+
+``fcfs``, ``easy`` and ``slurm`` decide as :mod:`unrack.policy.list_scheduler` and :mod:`unrack.policy.planned` do, with
+a placement of :mod:`unrack.policy.lending` and borrowed memory in every reservation: where nothing is borrowed, their
+schedules are the same. ``conservative`` names the nodes of its reservations where some job may have to borrow; where
+none can, it is the plain one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unrack.cluster.lease import Lease
+from unrack.cluster.memory_use import MemoryUse
+from unrack.cluster.spec import Cluster
+from unrack.policy.contract import Decision, Estimates, Need, Start
+from unrack.policy.lending.named import is_free, reserve_round
+from unrack.policy.lending.passing import pass_over
+from unrack.policy.lending.placement import NO_COST, place_now
+from unrack.policy.lending.plan import plan_round
+from unrack.policy.lending.rules import Rule, Terms, make_terms
+from unrack.policy.list_scheduler import BACKFILL, UNLIMITED
+from unrack.policy.orders import Order, in_order, is_fixed
+from unrack.policy.planned import Conservative
+from unrack.reasons import Code, Reason
+from unrack.units import SECOND_US
+from unrack.view import View, arrays_of
+from unrack.workload.job import CORES, MEMORY, TASKS, JobTable
+
+Ints = NDArray[np.int64]
+RULES = {"strawman": Rule.STRAWMAN, "naive": Rule.NAIVE, "local": Rule.LOCAL, "local-spread": Rule.SPREAD,
+         "disaggregated": Rule.DISAGGREGATED, "contention-aware": Rule.AWARE}  # fmt: skip
+THRESHOLDS = {Rule.STRAWMAN: 0.0, Rule.NAIVE: 0.0, Rule.LOCAL: 0.5, Rule.SPREAD: 0.5}
+"""Share of a node's memory that must be free for it to compute, where nothing else is said; of the others 1."""
+SCHEDULERS = ("slurm", "fcfs", "easy", "conservative")
+
+
+@dataclass(slots=True)
+class Memory:
+    """What a lending scheduler remembers: its terms, room for answers, reservations, and what the last pass had seen.
+
+    Attributes
+    ----------
+    begins : int64[jobs]
+        When waiting jobs are planned to start, µs; -1: no plan.
+    where, kept, kept_loans
+        Of the conservative scheduler: the leases of its reservations.
+    plain, plain_memory
+        The scheduler that decides in place of this one where nobody can have to borrow.
+    """
+
+    terms: Terms
+    class_of: Ints
+    class_total: Ints
+    rank: Ints
+    by_memory: Ints
+    begins: Ints
+    where: Ints
+    kept: Ints
+    kept_loans: Ints
+    rows: Ints
+    loans: Ints
+    started: Ints = field(default_factory=lambda: np.empty((5, 64), np.int64))
+    plain: Conservative | None = None
+    plain_memory: Any = None
+    running: int = 0
+    capacity_version: int = -1
+    planned_version: int = -1
+    planned_at: int = -1
+    blocked: int = -1
+    releases: int = -1
+
+    def grow(self, needed: int) -> None:
+        """Make room for ``needed`` jobs, rows and loans."""
+        self.started = np.empty((5, max(needed, self.started.shape[1])), np.int64)
+        self.rows = np.empty((max(needed, self.rows.shape[0]), 5), np.int64)
+        self.loans = np.empty((max(needed, self.loans.shape[0]), 3), np.int64)
+
+    def leases(self, count: int) -> list[Decision]:
+        """The first ``count`` answers as decisions."""
+        decisions: list[Decision] = []
+        for job, first, last, loan, end in self.started[:, :count].T.tolist():
+            decisions.append(Start(Lease(job, self.rows[first:last].copy(), self.loans[loan:end].copy())))
+        return decisions
+
+
+@dataclass(frozen=True)
+class Lending:
+    """A list scheduler with borrowed memory.
+
+    Parameters
+    ----------
+    rule
+        A name in ``RULES``.
+    scheduler
+        ``"slurm"``, ``"fcfs"``, ``"easy"`` or ``"conservative"``.
+    depth
+        How many jobs backfill looks at; ``None``: 100 of slurm, all otherwise.
+    queue, interval_us
+        Of slurm: how many jobs either loop looks at, and the time between two backfills.
+    main
+        Of slurm: ``"events"``, its main loop runs at every event; ``"interval"``: only at multiples of the interval.
+    order, estimates, label
+        As for :class:`unrack.policy.list_scheduler.ListScheduler`.
+    threshold
+        Share of a node's memory that must be free for it to compute; 1: a node that lends does not compute. ``None``:
+        as ``THRESHOLDS`` says.
+    group
+        ``"all"``, ``"rack"`` or a number of nodes that lend each other, within what the cluster allows.
+    near
+        Whether the nearest lenders are asked first.
+    """
+
+    rule: str = "disaggregated"
+    scheduler: str = "slurm"
+    depth: int | None = None
+    queue: int = 100
+    interval_us: int = 30 * SECOND_US
+    main: str = "events"
+    order: str | Order = "fcfs"
+    estimates: Estimates = Estimates.REQUESTED
+    threshold: float | None = None
+    group: str | int = "all"
+    near: bool = False
+    label: str = "lending"
+
+    needs: ClassVar[frozenset[Need]] = frozenset()
+    lends: ClassVar[bool] = True
+    nodes: ClassVar[str] = "whole"
+
+    @property
+    def name(self) -> str:
+        """The label."""
+        return self.label
+
+    def share(self) -> float:
+        """The threshold in force."""
+        return THRESHOLDS.get(RULES[self.rule], 1.0) if self.threshold is None else self.threshold
+
+    def terms(self, cluster: Cluster) -> Terms:
+        """The terms on a cluster."""
+        return make_terms(cluster, RULES[self.rule], self.share(), self.group, self.near)
+
+    def possible(self, cluster: Cluster, jobs: JobTable) -> NDArray[np.bool_]:
+        """bool[jobs]: which jobs have a place on the empty cluster."""
+        terms, total = self.terms(cluster), np.stack([cluster.cores, cluster.memory_mb])
+        asks, inverse = np.unique(jobs.asks[[TASKS, CORES, MEMORY]], axis=1, return_inverse=True)
+        found = np.empty(asks.shape[1], np.bool_)
+        for i, (tasks, cores, mb) in enumerate(asks.T.tolist()):
+            found[i] = tasks * cores <= cluster.total_cores and len(
+                place_now(terms, total, total, tasks, cores, mb, NO_COST)[0]
+            )
+        return found[inverse.ravel()]
+
+    def begin(self, view: View) -> Memory:
+        """Nothing planned yet."""
+        cluster, jobs, nodes = view.cluster, view.asks.shape[1], len(view.cluster)
+        computes = np.flatnonzero(cluster.cores > 0)
+        kinds, of = np.unique(view.total[:, computes], axis=1, return_inverse=True)
+        class_of = np.full(nodes, -1, np.int64)
+        class_of[computes] = of.ravel()
+        first = np.array([int(np.flatnonzero(class_of == k)[0]) for k in range(kinds.shape[1])])
+        rank = np.argsort(first).astype(np.int64)
+        memory = Memory(
+            terms=self.terms(cluster),
+            class_of=class_of,
+            class_total=np.ascontiguousarray(kinds),
+            rank=rank,
+            by_memory=rank[np.argsort(-kinds[1][rank], kind="stable")],
+            begins=np.full(jobs, -1, np.int64),
+            where=np.zeros((4, jobs), np.int64),
+            kept=np.empty((4 * nodes, 5), np.int64),
+            kept_loans=np.empty((8 * nodes, 3), np.int64),
+            rows=np.empty((4 * nodes, 5), np.int64),
+            loans=np.empty((8 * nodes, 3), np.int64),
+        )
+        if self.scheduler == "conservative" and self.never_borrows(view):
+            memory.plain = Conservative(order=self.order, nodes="whole", estimates=self.estimates)
+            memory.plain_memory = memory.plain.begin(view)
+        return memory
+
+    def never_borrows(self, view: View) -> bool:
+        """Whether every job has all its memory on whichever nodes it gets, so that nobody can have to borrow."""
+        if RULES[self.rule] < Rule.LOCAL:
+            return False
+        tasks, cores, mb = (view.asks[row] for row in (TASKS, CORES, MEMORY))
+        for node_cores, node_mb in np.unique(view.total[:, view.cluster.cores > 0], axis=1).T.tolist():
+            each = np.where(cores > 0, node_cores // np.maximum(cores, 1), tasks)
+            if bool((np.minimum(each, tasks) * mb > node_mb).any()):
+                return False
+        return True
+
+    # --- deciding -----------------------------------------------------------------------------------------------
+
+    def decide(self, view: View, memory: Memory, now: int) -> tuple[list[Decision], Memory]:
+        """Start what may start now."""
+        if memory.plain is not None:
+            decisions, memory.plain_memory = memory.plain.decide(view, memory.plain_memory, now)
+            return decisions, memory
+        if not view.waiting:
+            memory.running = view.running_count
+            return [], memory
+        if self.scheduler == "slurm":
+            return self._slurm(view, memory, now), memory
+        if self.scheduler == "conservative":
+            return self._conservative(view, memory, now), memory
+        rule = "easy" if self.scheduler == "easy" else "none"
+        jobs = in_order(self.order, view, now)
+        return self._pass(view, memory, jobs, now, BACKFILL[rule], self.depth or UNLIMITED), memory
+
+    def _pass(self, view: View, memory: Memory, jobs: Ints, now: int, backfill: int, depth: int) -> list[Decision]:
+        """A pass in order; without backfill none if the head was blocked before and nothing was given back since."""
+        head = int(jobs[0])
+        if backfill == BACKFILL["none"]:
+            if head == memory.blocked and view.releases == memory.releases:
+                return []
+            memory.releases = view.releases
+        state, uses = arrays_of(view), _uses(view)
+        jobs = jobs if jobs.flags.writeable else jobs.copy()
+        while True:
+            count = pass_over(
+                jobs, backfill, depth, now, memory.terms, state.asks, state.free, state.total, state.free_cores,
+                state.running, state.running_count, state.pool, state.lease_at, uses.use, uses.first_of,
+                self._cost(view, head, now), memory.started, memory.rows, memory.loans,
+            )  # fmt: skip
+            if count >= 0:
+                break
+            memory.grow(-count)
+        memory.blocked = int(jobs[count]) if count < len(jobs) else -1
+        return memory.leases(count)
+
+    def _slurm(self, view: View, memory: Memory, now: int) -> list[Decision]:
+        """The main loop; at a multiple of the interval, plan and backfill as well."""
+        off = now % self.interval_us != 0
+        if off and self.main == "interval":
+            return []
+        jobs = in_order(self.order, view, now)[: self.queue].copy()
+        if off or (memory.planned_at == now and memory.planned_version == view.version):
+            return self._pass(view, memory, jobs, now, BACKFILL["none"], 0)
+        jobs = jobs[: self.depth or 100]
+        memory.begins[jobs] = -1
+        state, uses = arrays_of(view), _uses(view)
+        while True:
+            count = plan_round(
+                jobs, now, memory.terms, bool((memory.terms.threshold_mb >= view.cluster.memory_mb).all()), state.asks,
+                state.free, state.total, state.free_cores, state.running, state.running_count, state.pool,
+                state.lease_at, uses.use, uses.first_of, NO_COST, memory.class_of, memory.class_total, memory.rank,
+                memory.by_memory, memory.begins, memory.started, memory.rows, memory.loans,
+            )  # fmt: skip
+            if count >= 0:
+                break
+            memory.grow(-count)
+        memory.planned_at, memory.planned_version = now, -1 if count else view.version
+        return memory.leases(count)
+
+    def _conservative(self, view: View, memory: Memory, now: int) -> list[Decision]:
+        """Reserve for new jobs, move reservations forward if jobs have ended, start whose turn it is."""
+        jobs = in_order(self.order, view, now).copy()
+        compress = view.running_count < memory.running or view.capacity_version != memory.capacity_version
+        state, uses = arrays_of(view), _uses(view)
+        while True:
+            short = reserve_round(
+                jobs, now, memory.terms, state.asks, state.free, state.total, state.running, state.running_count,
+                state.pool, state.lease_at, uses.use, uses.first_of, NO_COST, memory.begins, memory.where,
+                memory.kept, memory.kept_loans, compress, memory.rows, memory.loans,
+            )  # fmt: skip
+            if short == 0:
+                break
+            memory.grow(-short)
+        memory.rows, memory.kept = memory.kept, memory.rows
+        memory.loans, memory.kept_loans = memory.kept_loans, memory.loans
+        free = state.free.copy()
+        decisions: list[Decision] = []
+        for job in jobs[memory.begins[jobs] == now].tolist():
+            first, last, loan, end = memory.where[:, job].tolist()
+            rows, loans = memory.kept[first:last].copy(), memory.kept_loans[loan:end].copy()
+            if is_free(free, rows, 0, len(rows), loans, 0, len(loans)):
+                decisions.append(Start(Lease(job, rows, loans)))
+                _take(free, rows, loans)
+                memory.begins[job] = -1
+        memory.running = view.running_count + len(decisions)
+        memory.capacity_version = view.capacity_version
+        return decisions
+
+    def next_round(self, view: View, memory: Memory, now: int) -> int | None:
+        """Of slurm the next multiple of the interval, if jobs wait and something may come of it."""
+        if self.scheduler != "slurm" or not view.waiting:
+            return None
+        following = (now // self.interval_us + 1) * self.interval_us
+        if memory.planned_version == view.version and is_fixed(self.order) and view.first_end_us > following:
+            return None
+        return following
+
+    def why(self, view: View, memory: Memory, job: int, now: int) -> Reason:
+        """Too few nodes or too little memory, a reservation for later, or behind the head."""
+        if memory.plain is not None:
+            return memory.plain.why(view, memory.plain_memory, job, now)
+        tasks, cores, mb = (int(view.asks[row, job]) for row in (TASKS, CORES, MEMORY))
+        state = arrays_of(view)
+        rows, _ = place_now(memory.terms, state.free, state.total, tasks, cores, mb, NO_COST)
+        if not len(rows):
+            if not len(place_now(memory.terms, state.free, state.total, tasks, cores, 0, NO_COST)[0]):
+                idle = int(((view.free[0] == view.total[0]) & (view.total[0] > 0)).sum())
+                words = "whole idle nodes that do not lend" if self.share() > 0 else "whole idle nodes"
+                return Reason(Code.NO_ROOM, words, -(-tasks * max(cores, 1) // int(view.total[0].max())), idle)
+            return Reason(Code.NO_ROOM, "MB, local and borrowed", tasks * mb, int(view.free[1].sum()))
+        if memory.begins[job] > now:
+            return Reason(Code.RESERVED, f"from {memory.begins[job] / SECOND_US:.0f} s")
+        jobs = in_order(self.order, view, now)
+        place = int(np.flatnonzero(jobs == job)[0])
+        depth = min(self.queue, self.depth or 100) if self.scheduler == "slurm" else (self.depth or UNLIMITED)
+        if place >= depth:
+            return Reason(Code.TOO_DEEP, "jobs looked at", len(jobs), depth)
+        if place and self.scheduler in ("fcfs", "easy"):
+            code = Code.BEHIND if self.scheduler == "fcfs" else Code.WOULD_DELAY
+            return Reason(code, f"job {view.job(int(jobs[0])).id}")
+        return Reason(Code.NOT_YET)
+
+    def _cost(self, view: View, job: int, now: int) -> NDArray[np.float64]:
+        return NO_COST
+
+
+def _uses(view: View) -> MemoryUse:
+    memory = arrays_of(view).memory
+    assert memory is not None
+    return memory
+
+
+def _take(free: Ints, rows: Ints, loans: Ints) -> None:
+    for first, count, _, cores, mb in rows.tolist():
+        free[0, first : first + count] -= cores
+        free[1, first : first + count] -= mb
+    np.subtract.at(free[1], loans[:, 1], loans[:, 2])

@@ -1,0 +1,219 @@
+"""What a run is told about contended memory: whose profiles, and how speeds are predicted from them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, get_args
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from unrack.cluster.pool import Devices
+from unrack.errors import InputError, first_fault, got_and_want
+from unrack.slowdown.contention.curve import Method
+from unrack.slowdown.contention.nearest import FALLBACKS, Fallback
+from unrack.slowdown.contention.predict import Contention
+from unrack.slowdown.contention.profile import ProfileSet
+from unrack.slowdown.contention.profile_file import read_profiles, synthetic_profiles
+from unrack.slowdown.model import Model
+
+Missing = Literal["nearest", "none"]
+Drawn = Literal["whole", "share"]
+OFF = "off"
+SYNTHETIC = "synthetic"
+FARTHEST = 1000.0
+"""The largest factor of a distance."""
+
+
+class Distances(NamedTuple):
+    """By how much the loss of speed on remote memory counts, by distance; 1 = as measured, 0 = like local memory."""
+
+    rack: float = 1.0
+    group: float = 1.0
+    far: float = 1.0
+    pool: float = 1.0
+
+
+class DistanceTable(BaseModel):
+    """A ``distance`` table: factors as in :class:`Distances`."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    rack: float = Field(default=1.0, strict=True)
+    group: float = Field(default=1.0, strict=True)
+    far: float = Field(default=1.0, strict=True)
+    pool: float = Field(default=1.0, strict=True)
+
+
+class ContentionTable(BaseModel):
+    """A ``[contention]`` table; keys as in :class:`MemoryContention`, but that profiles are named.
+
+    Attributes
+    ----------
+    profiles
+        ``"synthetic"``, a folder, or a file of profiles and one of curves.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    profiles: str | list[str]
+    method: Method = "line"
+    tolerance: float = Field(default=0.25, strict=True)
+    floor: float = Field(default=0.01, strict=True)
+    curves: Fallback = "alike"
+    missing: Missing = "nearest"
+    traffic: Drawn = "whole"
+    distance: DistanceTable = Field(default_factory=DistanceTable)
+
+
+@dataclass(frozen=True)
+class MemoryContention:
+    """How jobs that use each other's memory slow each other down.
+
+    Parameters
+    ----------
+    profiles
+        What was measured.
+    method, tolerance, floor
+        As in :class:`unrack.slowdown.contention.predict.Contention`.
+    curves
+        What stands for the curves of an application that has a profile and none: ``"alike"``, ``"nearest"`` or
+        ``"none"`` (``fallback`` there).
+    missing
+        What a job runs as whose application has no profile: the one ``"nearest"`` in size and run time, or
+        ``"none"``; then it neither suffers nor disturbs.
+    traffic
+        What a job draws from one node's memory: ``"whole"``, the bandwidth of its profile with all its memory local
+        where it is local, with all remote where it borrows; ``"share"``: that times the share of its memory that is
+        local, or remote.
+    distance
+        Factors by how far borrowed memory is.
+
+    Attributes
+    ----------
+    model
+        The prediction that follows from these.
+
+    Raises
+    ------
+    InputError
+        A parameter is out of its range.
+    """
+
+    profiles: ProfileSet
+    method: Method = "line"
+    tolerance: float = 0.25
+    floor: float = 0.01
+    curves: Fallback = "alike"
+    missing: Missing = "nearest"
+    traffic: Drawn = "whole"
+    distance: Distances = Distances()  # noqa: RUF009  # it cannot change
+    model: Contention = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        choices = {"curves": FALLBACKS, "missing": get_args(Missing), "traffic": get_args(Drawn)}
+        for name, known in choices.items():
+            if getattr(self, name) not in known:
+                raise InputError(name, repr(getattr(self, name)), f"one of {', '.join(known)}")
+        for name, factor in self.distance._asdict().items():
+            if not 0 <= factor <= FARTHEST or not math.isfinite(factor):
+                raise InputError(f"distance.{name}", repr(factor), f"a factor from 0 to {FARTHEST:g}")
+        model = Contention(self.profiles, self.method, self.tolerance, self.floor, self.curves)
+        object.__setattr__(self, "model", model)
+
+    def settings(self) -> dict[str, Any]:
+        """Everything but the profiles, as a ``[contention]`` table has it."""
+        names = ("method", "tolerance", "floor", "curves", "missing", "traffic")
+        return {**{name: getattr(self, name) for name in names}, "distance": self.distance._asdict()}
+
+    def identity(self) -> dict[str, Any]:
+        """All that speeds depend on: the settings, and a SHA-256 of the content of the profiles."""
+        return {"profiles": self.profiles.digest(), **self.settings()}
+
+
+def make_contention(value: object, folder: Path | None = None) -> MemoryContention | None:
+    """Settings from what a study or a caller writes.
+
+    Parameters
+    ----------
+    value
+        ``None`` or ``"off"``: nobody slows anybody down. ``"synthetic"``: the profiles that come with unrack. A
+        folder, or a file of profiles and one of curves, as for
+        :func:`unrack.slowdown.contention.profile_file.read_profiles`. A table as in :class:`ContentionTable`, whose
+        ``profiles`` is any of these. Or settings.
+    folder
+        Where paths are looked for first.
+
+    Raises
+    ------
+    InputError
+        A key is unknown or its value cannot be, or a file is wrong.
+
+    Examples
+    --------
+    >>> make_contention("off") is None
+    True
+    >>> make_contention({"profiles": "synthetic", "distance": {"far": 1.5}}).distance
+    Distances(rack=1.0, group=1.0, far=1.5, pool=1.0)
+    """
+    if value is None or isinstance(value, MemoryContention):
+        return value
+    written: object = {"profiles": value} if isinstance(value, str | Path | Sequence) else value
+    if not isinstance(written, Mapping):
+        want = f"{OFF!r}, {SYNTHETIC!r}, a folder, two files, or a table with profiles"
+        raise InputError("contention", repr(value), want)
+    try:
+        table = ContentionTable.model_validate({key: _as_text(part) for key, part in written.items()})
+    except ValidationError as error:
+        fault = first_fault(error.errors())
+        key = ".".join(["contention", *(str(part) for part in fault["loc"])])
+        known = DistanceTable.model_fields if len(fault["loc"]) > 1 else ContentionTable.model_fields
+        raise InputError(key, *got_and_want(fault, list(known))) from None
+    profiles = _profiles(table.profiles, folder)
+    if profiles is None:
+        return None
+    settings = {name: getattr(table, name) for name in ContentionTable.model_fields if name != "profiles"}
+    try:
+        return MemoryContention(profiles, **{**settings, "distance": Distances(**dict(table.distance))})
+    except InputError as error:
+        raise InputError(f"contention.{error.where}", error.got, error.want) from None
+
+
+def _as_text(named: object) -> object:
+    """Paths as text, alone or in a list."""
+    if isinstance(named, Path):
+        return str(named)
+    return [_as_text(part) for part in named] if isinstance(named, list | tuple) else named
+
+
+def _profiles(named: str | list[str], folder: Path | None) -> ProfileSet | None:
+    """The profiles of that name or in those files; ``None``: off."""
+    if named in (OFF, SYNTHETIC):
+        return synthetic_profiles() if named == SYNTHETIC else None
+    paths = [named] if isinstance(named, str) else named
+    if not 1 <= len(paths) <= 2 or not all(paths):
+        raise InputError("contention.profiles", repr(named), f"{SYNTHETIC!r}, a folder, or [profiles, curves]")
+    return read_profiles(*(_found(path, folder) for path in paths))
+
+
+def _found(path: str, folder: Path | None) -> Path:
+    return folder / path if folder is not None and (folder / path).exists() else Path(path)
+
+
+def refuse_two_slowdowns(contention: MemoryContention | None, devices: Devices, models: Sequence[Model]) -> None:
+    """Refuse contention where pooled devices set speeds too.
+
+    Raises
+    ------
+    InputError
+        There are models of jobs on pools, or pools that slow jobs down by themselves.
+    """
+    if contention is None or not len(devices):
+        return
+    slow = next((pool.name for pool in devices.pools if pool.overhead > 0 or pool.attach_us > 0), None)
+    if models or slow is not None:
+        got = f"both contention and {'models of' if models else 'overhead or latency of'} pooled devices"
+        want = "one of them: both at once are not supported"
+        raise InputError("contention", f"{got}{'' if slow is None or models else f' ({slow})'}", want)

@@ -1,0 +1,86 @@
+"""The compiled placement on nodes that lend memory puts every job where the plain one does, with the same loans."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from lending_worlds import State, asks, held_by_node, states
+from plain_lending import EVERYBODY, RULES, THRESHOLDS, Ask, place
+
+from unrack.policy.lending.placement import place_one
+from unrack.policy.lending.rules import Rule
+
+CODES = dict(zip(RULES, [Rule.STRAWMAN, Rule.NAIVE, Rule.LOCAL, Rule.SPREAD, Rule.DISAGGREGATED], strict=True))
+
+
+def compiled(rule: str, state: State, ask: Ask, threshold: float) -> tuple[list[list[int]], list[list[int]]]:
+    """Rows by node, loans by borrower and lender; the state must not change."""
+    free, total, group = (np.array(column, np.int64) for column in state)
+    rows, loans = place_one(int(CODES[rule]), free, total, group, *ask, threshold)
+    assert free.tolist() == state.free
+    assert rows.shape[1:] == (5,)
+    assert loans.shape[1:] == (3,)
+    assert rows.dtype == loans.dtype == np.int64
+    return held_by_node(rows), sorted(loans.tolist())
+
+
+def test_the_rules_are_numbered_in_the_order_of_the_documentation() -> None:
+    assert [int(CODES[rule]) for rule in RULES] == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("rule", RULES)
+@settings(max_examples=400)
+@given(state=states(), ask=asks(), threshold=st.sampled_from([None, None, 0.0, 0.25, 0.5, 0.75, 1.0]))
+def test_the_compiled_placement_is_the_plain_one(rule: str, state: State, ask: Ask, threshold: float | None) -> None:
+    at_least = THRESHOLDS[rule] if threshold is None else threshold
+    rows, loans = compiled(rule, state, ask, at_least)
+    want = place(rule, *state, ask, at_least)
+    assert rows == ([] if want is None else want.rows(state.total))
+    assert loans == ([] if want is None else want.loan_rows())
+
+
+@pytest.mark.parametrize("rule", RULES)
+@settings(max_examples=200)
+@given(state=states(), ask=asks())
+def test_a_place_holds_all_tasks_on_idle_nodes_and_their_memory_within_reach(
+    rule: str, state: State, ask: Ask
+) -> None:
+    rows, loans = compiled(rule, state, ask, THRESHOLDS[rule])
+    free, total, group = state
+    left = list(free[1])
+    borrowed = [0] * len(left)
+    for borrower, lender, mb in loans:
+        assert mb > 0
+        assert borrower != lender
+        assert group[lender] in (group[borrower], EVERYBODY)
+        left[lender] -= mb
+        borrowed[borrower] += mb
+    assert len({(borrower, lender) for borrower, lender, _ in loans}) == len(loans)
+    for node, _, tasks, cores, mb in rows:
+        assert cores == free[0][node] == total[0][node] > 0
+        assert 0 < tasks
+        assert tasks * ask.cores <= cores
+        assert free[1][node] >= THRESHOLDS[rule] * total[1][node]
+        assert mb + borrowed[node] == tasks * ask.mb
+        left[node] -= mb
+        borrowed[node] = 0
+    assert min(left) >= 0
+    assert not any(borrowed), "a node that does not compute borrows"
+    assert sum(row[2] for row in rows) in ((0, ask.tasks) if loans == [] else (ask.tasks,))
+
+
+@settings(max_examples=200)
+@given(state=states(), ask=asks())
+def test_disaggregated_borrows_nothing_where_enough_nodes_have_the_memory_themselves(state: State, ask: Ask) -> None:
+    free, total, _ = state
+    room = 0
+    for node in range(len(free[0])):
+        if total[0][node] and (free[0][node], free[1][node]) == (total[0][node], total[1][node]):
+            by_cores = total[0][node] // ask.cores if ask.cores else ask.tasks
+            room += min(by_cores, total[1][node] // ask.mb) if ask.mb else by_cores
+    rows, loans = compiled("disaggregated", state, ask, 1.0)
+    if room >= ask.tasks:
+        assert rows
+        assert loans == []
