@@ -18,6 +18,7 @@ from unrack.policy.orders import ORDERS
 from unrack.policy.table import POLICIES
 from unrack.reasons import Code
 from unrack.sim.kernel import Ties
+from unrack.slowdown.memory_settings import ContentionTable
 from unrack.slowdown.model import PUBLISHED, ModelTable
 from unrack.study.file import MeasureTable, StudyTable
 from unrack.workload.scenarios import SCENARIOS
@@ -76,7 +77,12 @@ def test_every_model_and_scenario_is_described() -> None:
 
 @pytest.mark.parametrize(
     ("table", "title"),
-    [(PoolFile, "## Pools"), (ModelTable, "## Models"), (StudyTable, "## Top-level keys")],
+    [
+        (PoolFile, "## Pools"),
+        (ModelTable, "## Models"),
+        (StudyTable, "## Top-level keys"),
+        (ContentionTable, "## Contention"),
+    ],
     ids=lambda value: getattr(value, "__name__", value),
 )
 def test_every_key_of_a_table_of_a_study_has_a_row_in_its_section(table: type, title: str) -> None:

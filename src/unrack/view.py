@@ -36,6 +36,8 @@ class View:
         Per job: tasks, cores per task, MB per task, and the expected run time in µs.
     free, total : int64[2, nodes]
         Cores and MB, free and installed. Offline nodes have nothing free.
+    contention
+        How running jobs slow each other down through memory, where a run says so: for policies that look at it.
     devices
         A :class:`unrack.cluster.device_view.DeviceView` of the pooled devices; ``None`` on a cluster without pools.
     """
@@ -59,6 +61,7 @@ class View:
         self._running = _locked(state.running)
         self._pool_of: Ints = state.pool
         self._pool = _locked(state.pool)
+        self.contention: object = None
         self.devices = None if state.devices is None else DeviceView(state.devices)
 
     # --- the cluster --------------------------------------------------------------------------------------------

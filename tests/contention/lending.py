@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 import polars as pl
 
-from unrack.cluster.lease import Lease
+from unrack.cluster.lease import Lease, Loan
 from unrack.cluster.spec import Cluster
 from unrack.cluster.state import RUNNING, UNKNOWN, ClusterState
 from unrack.slowdown.contention.predict import Traffic
@@ -122,7 +122,9 @@ def speeds_of(
             for other in leases:
                 for node2, user2, _ in uses[other] if other != job and app[other] in model.profiles else ():
                     if node2 == node and (user != node or user2 != node):
-                        drawn, read = draws(uses[other], settings, model.traffic(app[other], nodes[other]), user2 != node)
+                        drawn, read = draws(
+                            uses[other], settings, model.traffic(app[other], nodes[other]), user2 != node
+                        )
                         if drawn > 0:
                             on[node] = max(on[node], drawn)
                             reads.append(read)
@@ -146,3 +148,27 @@ def draws(uses: Uses, settings: MemoryContention, traffic: Traffic, away: bool) 
     if settings.traffic == "share":
         share = sum(mb for node, user, mb in uses if (node != user) == away) / sum(mb for _, _, mb in uses)
     return (traffic.remote_mb_s if away else traffic.local_mb_s) * share, traffic.reads
+
+
+def random_lease(bench: Bench, job: int, random: np.random.Generator) -> Lease | None:
+    """A lease of free cores, some of their memory and some of others'; ``None``: there are too few free nodes."""
+    tasks = int(bench.jobs.tasks[job])
+    free = bench.state.free.copy()
+    if job in bench.leases:
+        for node, _, mb in uses_of(bench.leases[job]):
+            free[1, node] += mb
+        free[0, bench.leases[job].nodes] += 1
+    able = np.flatnonzero(free[0] > 0)
+    if len(able) < tasks:
+        return None
+    nodes = random.choice(able, tasks, replace=False).tolist()
+    local = [int(random.choice([0, free[1, node] // 3, free[1, node]])) for node in nodes]
+    free[1, nodes] -= local
+    loans = []
+    for node in nodes:
+        for lender in random.choice(len(free[0]), int(random.integers(0, 3))).tolist():
+            mb = int(free[1, lender] // random.integers(1, 4))
+            if lender != node and mb > 0:
+                loans.append(Loan(node, lender, mb))
+                free[1, lender] -= mb
+    return Lease.on(job, nodes, [1] * tasks, [1] * tasks, local, loans)

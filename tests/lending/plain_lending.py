@@ -1,4 +1,4 @@
-"""Placement on nodes that lend memory, in plain Python over dictionaries: slow, and to be read beside the documentation.
+"""Placement on nodes that lend memory, in plain Python over dictionaries: slow, to be read beside the documentation.
 
 Written from the rules alone, before the compiled placement was looked at: the tests hold the two together.
 """

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from plain_lending import Ask, Place
 
+NEVER = 2**62
 Amounts = list[list[int]]
 Placing = Callable[[Amounts, Ask], Place | None]
 """``placing(free, ask)``: by a rule, on a cluster."""
@@ -68,6 +69,7 @@ class World:
     running: dict[int, Held] = field(default_factory=dict)
     started: dict[int, Place] = field(default_factory=dict)
     promised: dict[int, int] = field(default_factory=dict)
+    wake: int = NEVER
 
     def start(self, job: int, place: Place, now: int) -> None:
         """Start a queued job."""
@@ -86,16 +88,25 @@ Round = Callable[[World, int], None]
 
 
 def run(
-    total: Amounts, jobs: Sequence[Task], placing: Placing, scheduler: str, after: Callable[[World, int], None] | None = None
-) -> list[Attempt | None]:  # fmt: skip
-    """What became of each job; ``None``: it has no place even when nothing else runs."""
+    total: Amounts,
+    jobs: Sequence[Task],
+    placing: Placing,
+    scheduler: str,
+    threshold: float,
+    after: Callable[[World, int], None] | None = None,
+) -> list[Attempt | None]:
+    """What became of each job; ``None``: it has no place even when nothing else runs.
+
+    ``threshold`` is that of the placement, which conservative backfill has to look after itself.
+    """
     world = World(total, placing, jobs, [list(row) for row in total])
-    decide: Round = {"fcfs": fcfs, "easy": easy, "conservative": Conservative().decide}[scheduler]
+    decide: Round = {"fcfs": fcfs, "easy": easy, "conservative": Conservative(threshold).decide}[scheduler]
     events: list[tuple[int, int, int]] = [(job.submit, 1, j) for j, job in enumerate(jobs)]
     events.sort()
     attempts: list[Attempt | None] = [None] * len(jobs)
-    while events:
-        now = events[0][0]
+    while events or world.queue:
+        now = min(events[0][0], world.wake) if events else world.wake
+        assert now < NEVER, "jobs wait for nothing"
         while events and events[0][0] == now:
             _, submitted, job = heappop(events)
             if submitted:
@@ -157,19 +168,25 @@ def shadow_of(world: World, head: int, now: int) -> tuple[int, Amounts] | None:
 
 
 class Conservative:
-    """Every waiting job has a reservation: a time, its nodes, its loans."""
+    """Every waiting job has a reservation: a time, its nodes, its loans.
 
-    def __init__(self) -> None:
+    A node that must have memory free to compute does not lend any beyond the time at which a reservation starts there.
+    """
+
+    def __init__(self, threshold: float) -> None:
         self.kept: dict[int, tuple[int, Place]] = {}
         self.running = 0
+        self.threshold = threshold
 
     def decide(self, world: World, now: int) -> None:
         """Keep what can stay, find places for the new, move all forward where a job has ended, start who is due."""
         old = {job: kept for job, kept in self.kept.items() if kept[0] >= now}
         self.kept = {}
         for job in world.queue:
-            if job in old and has(self.throughout(world, old[job][0], job, now), world.total, old[job][1]):
-                self.kept[job] = old[job]
+            if job in old:
+                start, place = old[job]
+                if self.holds(world, self.throughout(world, start, job, now), self.free_at(world, start, now), place):
+                    self.kept[job] = old[job]
         ended = len(world.running) < self.running
         for job in world.queue:
             before = self.kept.get(job)
@@ -182,10 +199,19 @@ class Conservative:
             if new is not None:
                 self.kept[job] = new
         for job in list(world.queue):
-            if job in self.kept and self.kept[job][0] == now and has(world.free, world.total, self.kept[job][1]):
-                world.start(job, self.kept.pop(job)[1], now)
+            if job in self.kept and self.kept[job][0] == now:
+                place = self.kept[job][1]
+                if self.holds(world, world.free, world.free, place):
+                    world.start(job, self.kept.pop(job)[1], now)
         world.promised = {job: start for job, (start, _) in self.kept.items()}
+        on_time = all(held.end > now for held in world.running.values())
+        world.wake = min((start for start in world.promised.values() if start > now and on_time), default=NEVER)
         self.running = len(world.running)
+
+    def holds(self, world: World, throughout: Amounts, at_start: Amounts, place: Place) -> bool:
+        """Whether exactly this place is free, and its nodes may compute."""
+        enough = all(at_start[1][node] >= self.threshold * world.total[1][node] for node in place.tasks)
+        return enough and has(throughout, world.total, place)
 
     def length(self, world: World, job: int) -> int:
         """How long a job is expected to run: 1 µs at least."""
@@ -219,10 +245,20 @@ class Conservative:
         levels = [self.free_at(world, time, now) for time in {start, *self.steps(world, now)} if start <= time < end]
         return [[min(amounts) for amounts in zip(*row, strict=True)] for row in zip(*levels, strict=True)]
 
+    def lendable(self, world: World, start: int, job: int, now: int) -> Amounts:
+        """What is free all the time, without the memory of nodes on which another reservation starts meanwhile."""
+        free = self.throughout(world, start, job, now)
+        for other, (begin, place) in self.kept.items():
+            after = start < begin or (start == begin and other > job)
+            if self.threshold > 0 and after and begin < start + self.length(world, job):
+                for node in place.tasks:
+                    free[1][node] = 0
+        return free
+
     def earliest(self, world: World, job: int, now: int) -> tuple[int, Place] | None:
         """The first time at which a job has a place for as long as it is expected to run."""
         for start in self.steps(world, now):
-            place = world.placed(self.throughout(world, start, job, now), job)
+            place = world.placed(self.lendable(world, start, job, now), job)
             if place is not None:
                 return start, place
         return None

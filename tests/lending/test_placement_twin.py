@@ -6,13 +6,15 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lending_worlds import State, asks, held_by_node, states
+from lending_worlds import State, asks, crowd, held_by_node, states
 from plain_lending import EVERYBODY, RULES, THRESHOLDS, Ask, place
 
 from unrack.policy.lending.placement import place_one
 from unrack.policy.lending.rules import Rule
 
 CODES = dict(zip(RULES, [Rule.STRAWMAN, Rule.NAIVE, Rule.LOCAL, Rule.SPREAD, Rule.DISAGGREGATED], strict=True))
+
+seeds = st.integers(0, 2**32)
 
 
 def compiled(rule: str, state: State, ask: Ask, threshold: float) -> tuple[list[list[int]], list[list[int]]]:
@@ -31,9 +33,13 @@ def test_the_rules_are_numbered_in_the_order_of_the_documentation() -> None:
 
 
 @pytest.mark.parametrize("rule", RULES)
-@settings(max_examples=400)
-@given(state=states(), ask=asks(), threshold=st.sampled_from([None, None, 0.0, 0.25, 0.5, 0.75, 1.0]))
-def test_the_compiled_placement_is_the_plain_one(rule: str, state: State, ask: Ask, threshold: float | None) -> None:
+@settings(max_examples=600)
+@given(
+    where=st.tuples(states(), asks()) | seeds.map(crowd),
+    threshold=st.sampled_from([None, None, 0.0, 0.25, 0.5, 0.75, 1.0]),
+)
+def test_the_compiled_placement_is_the_plain_one(rule: str, where: tuple[State, Ask], threshold: float | None) -> None:
+    state, ask = where
     at_least = THRESHOLDS[rule] if threshold is None else threshold
     rows, loans = compiled(rule, state, ask, at_least)
     want = place(rule, *state, ask, at_least)
@@ -42,11 +48,12 @@ def test_the_compiled_placement_is_the_plain_one(rule: str, state: State, ask: A
 
 
 @pytest.mark.parametrize("rule", RULES)
-@settings(max_examples=200)
-@given(state=states(), ask=asks())
+@settings(max_examples=300)
+@given(where=st.tuples(states(), asks()) | seeds.map(crowd))
 def test_a_place_holds_all_tasks_on_idle_nodes_and_their_memory_within_reach(
-    rule: str, state: State, ask: Ask
+    rule: str, where: tuple[State, Ask]
 ) -> None:
+    state, ask = where
     rows, loans = compiled(rule, state, ask, THRESHOLDS[rule])
     free, total, group = state
     left = list(free[1])
@@ -60,7 +67,7 @@ def test_a_place_holds_all_tasks_on_idle_nodes_and_their_memory_within_reach(
     assert len({(borrower, lender) for borrower, lender, _ in loans}) == len(loans)
     for node, _, tasks, cores, mb in rows:
         assert cores == free[0][node] == total[0][node] > 0
-        assert 0 < tasks
+        assert tasks > 0
         assert tasks * ask.cores <= cores
         assert free[1][node] >= THRESHOLDS[rule] * total[1][node]
         assert mb + borrowed[node] == tasks * ask.mb
@@ -84,3 +91,17 @@ def test_disaggregated_borrows_nothing_where_enough_nodes_have_the_memory_themse
     if room >= ask.tasks:
         assert rows
         assert loans == []
+
+
+def test_a_group_leaves_the_memory_that_reaches_all_to_a_group_that_cannot_do_without_it() -> None:
+    # nodes 0 and 1 could have the pool's 4 MB, but node 3's group has nothing else for its last 2
+    free = [[2, 2, 4, 2, 0, 0], [12, 4, 2, 8, 4, 0]]
+    state = State(free, [free[0], [12, 4, 2, 8, 4, 8]], [0, 0, 0, 1, EVERYBODY, EVERYBODY])
+    rows, loans = compiled("local", state, Ask(6, 1, 5), 0.0)
+    assert rows == [[0, 1, 2, 2, 10], [1, 1, 2, 2, 4], [3, 1, 2, 2, 8]]
+    assert loans == [[1, 0, 2], [1, 2, 2], [1, 4, 2], [3, 4, 2]]
+
+
+def test_where_there_is_one_group_its_pools_and_those_that_reach_all_come_in_one_order() -> None:
+    state = State([[4, 0, 0], [4, 8, 8]], [[4, 0, 0], [4, 8, 12]], [0, EVERYBODY, 0])
+    assert compiled("local-spread", state, Ask(1, 4, 7), 1.0)[1] == [[0, 1, 3]]

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pretend import engine
+from pretend_memory import pretended
 
 from unrack.report.reproduce.claim import (
     MORE,
@@ -23,7 +22,6 @@ from unrack.report.reproduce.claim import (
     narrows,
     together,
 )
-from unrack.report.reproduce.execution import execute
 from unrack.report.reproduce.experiment import Options, Place
 from unrack.report.reproduce.measured import Measured
 from unrack.report.reproduce.table import REPRODUCTIONS
@@ -142,7 +140,7 @@ def test_the_papers_own_numbers_can_be_judged_and_bear_out_its_main_claims() -> 
 
 @pytest.mark.parametrize("name", REPRODUCTIONS)
 def test_every_claim_finds_its_numbers(name: str) -> None:
-    world = execute(replace(REPRODUCTIONS[name]), Options(seeds=3), engine=engine)
+    world = pretended(name, 3)
     assert REPRODUCTIONS[name].claims
     for claim in REPRODUCTIONS[name].claims:
         finding = claim.judge(world)

@@ -39,7 +39,8 @@ def test_another_load_can_be_offered_at_a_point() -> None:
 def test_files_are_called_by_what_differs_from_the_default() -> None:
     assert Options(seeds=5).variant(Options()) == ""
     assert (
-        Options(frozen=True, arrivals="fixed", offers=((0.9, 1.4),), jobs=70).variant(Options()) == "fixed-frozen-offered-70-jobs"
+        Options(frozen=True, arrivals="fixed", offers=((0.9, 1.4),), jobs=70).variant(Options())
+        == "fixed-frozen-offered-70-jobs"
     )
 
 

@@ -103,20 +103,20 @@ def run_charts(own: MemoryRun, edges: Floats) -> list[Chart]:
 def _maps(own: MemoryRun, edges: Floats) -> list[Chart]:
     nodes = len(own.installed)
     x, size = span_axis(edges)
-    rows, sides = node_bounds(nodes, ROWS), node_bounds(nodes, SIDE)
+    rows, sides = node_bounds(nodes, ROWS, own.bands), node_bounds(nodes, SIDE, own.bands)
     when = lent_over_time(own.loans, rows, edges)
     whom = lent_between(own.loans, sides, float(edges[0]), float(edges[-1]))
-    grouped = f" A row is up to {-(-nodes // (len(rows) - 1)):,} nodes." if nodes > ROWS else ""
-    sided = f" A cell is up to {-(-nodes // (len(sides) - 1)):,} nodes each way." if nodes > SIDE else ""
+    grouped = f" A row is up to {np.diff(rows).max():,} nodes." if nodes > ROWS else ""
+    sided = f" A cell is up to {np.diff(sides).max():,} nodes each way." if nodes > SIDE else ""
     dashed = " Dashed: classes of nodes." if own.bands else ""
     shares = bool((own.installed > 0).all())
     return [
         {"id": "lent over time", "title": "Who lends how much, and when", "wide": True, "shares": shares, "series": [],
          "note": f"Averages over {len(edges) - 1} equal spans of time; empty: nothing is lent.{grouped}{dashed}",
-         "map": pack_map(when, rows, own.installed, edges / size, str(x["title"]).split()[0]),
+         "map": pack_map(when, rows, own.installed, own.bands, edges / size, str(x["title"]).split()[0]),
          "spec": specs.map_spec(x, nodes, own.bands)},
         {"id": "lent between", "title": "Who lends to whom", "shares": False, "series": [],
-         "note": f"Averages over the run.{sided}{dashed}", "map": pack_map(whom, sides, own.installed),
+         "note": f"Averages over the run.{sided}{dashed}", "map": pack_map(whom, sides, own.installed, own.bands),
          "spec": specs.matrix_spec(nodes, own.bands)},
     ]  # fmt: skip
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
@@ -11,6 +13,9 @@ from unrack.report.packed import packed
 from unrack.report.series import Floats
 
 Ints = NDArray[np.int64]
+Bands = Sequence[tuple[str, int]]
+"""(name, first node) of every run of nodes of one class, in order; empty: all are of one."""
+
 ROWS = 128
 """Groups of nodes of a map over time, at most."""
 
@@ -20,18 +25,41 @@ COLUMNS = 200
 SIDE = 64
 """Groups of nodes on each side of a map of lenders and borrowers, at most."""
 
+PLACES = 10_000
+"""The length of an axis of nodes."""
 
-def node_bounds(nodes: int, most: int) -> Ints:
-    """int64[groups + 1]: group i is of the nodes from bound i up to, without, bound i + 1; sizes differ by at most 1.
+LEAST = 0.05
+"""The least share of the axis that a class of nodes has, however few: a memory pool is one node."""
+
+
+def node_bounds(nodes: int, most: int, bands: Bands = ()) -> Ints:
+    """int64[groups + 1]: group i is of the nodes from bound i up to, without, bound i + 1.
+
+    Sizes differ by at most 1, but that no group is of two classes: each may split one.
 
     Examples
     --------
-    >>> node_bounds(5, 2).tolist(), node_bounds(3, 8).tolist()
-    ([0, 2, 5], [0, 1, 2, 3])
+    >>> node_bounds(5, 2).tolist(), node_bounds(3, 8).tolist(), node_bounds(5, 2, [("a", 0), ("b", 4)]).tolist()
+    ([0, 2, 5], [0, 1, 2, 3], [0, 2, 4, 5])
     """
     groups = min(nodes, most)
-    bounds: Ints = np.arange(groups + 1, dtype=np.int64) * nodes // groups
-    return bounds
+    bounds = np.arange(groups + 1, dtype=np.int64) * nodes // groups
+    return np.union1d(bounds, np.array([first for _, first in bands], np.int64))
+
+
+def places_of(at: Ints, nodes: int, bands: Bands) -> Ints:
+    """Where nodes begin on an axis of ``PLACES``: in proportion, but that each class has ``LEAST`` of it.
+
+    Examples
+    --------
+    >>> places_of(np.array([0, 50, 99, 100]), 100, [("normal", 0), ("pool", 99)]).tolist()
+    [0, 4808, 9519, 10000]
+    """
+    knots = np.array([*(first for _, first in bands or [("", 0)]), nodes])
+    shares = np.maximum(np.diff(knots) / nodes, LEAST)
+    ends = np.concatenate([[0.0], np.cumsum(shares)]) / shares.sum()
+    places: Ints = np.rint(PLACES * np.interp(at, knots, ends)).astype(np.int64)
+    return places
 
 
 def lent_over_time(loans: pl.DataFrame, bounds: Ints, edges: Floats) -> Floats:
@@ -97,12 +125,14 @@ def lent_between(loans: pl.DataFrame, bounds: Ints, start_s: float, end_s: float
     return np.bincount(lender * groups + node, amount, groups * groups).astype(np.float64).reshape(groups, groups)
 
 
-def pack_map(cells: Floats, bounds: Ints, installed: Ints, edges: Floats | None = None, unit: str = "") -> str:
+def pack_map(
+    cells: Floats, bounds: Ints, installed: Ints, bands: Bands, edges: Floats | None = None, unit: str = ""
+) -> str:
     """A map for the page: its header and the cells, MB to three digits (uint32, row by row).
 
-    The header: ``nodes``, the bounds of the groups; ``installed``, MB of each group (0: not counted); and either
-    ``from``, ``step``, ``columns`` and ``unit``, the spans of time as the axis counts them, or none of these: then the
-    columns are the groups of nodes.
+    The header: ``nodes``, the bounds of the groups, and ``places``, where they are on the axis (:func:`places_of`);
+    ``installed``, MB of each group (0: not counted); and either ``from``, ``step``, ``columns`` and ``unit``, the spans
+    of time as the axis counts them, or none of these: then the columns are the groups of nodes.
 
     Parameters
     ----------
@@ -112,12 +142,17 @@ def pack_map(cells: Floats, bounds: Ints, installed: Ints, edges: Floats | None 
         Of the groups.
     installed : int64[nodes]
         MB of each node.
+    bands
+        Of its classes.
     edges : float64[columns + 1]
         Of the spans of time, in a unit of time.
     unit
         Its name.
     """
-    header = {"nodes": bounds.tolist(), "installed": np.add.reduceat(installed, bounds[:-1]).tolist()}
+    header = {
+        "nodes": bounds.tolist(), "places": places_of(bounds, len(installed), bands).tolist(),
+        "installed": np.add.reduceat(installed, bounds[:-1]).tolist(),
+    }  # fmt: skip
     times = {} if edges is None else {
         "from": float(edges[0]), "step": float(edges[1] - edges[0]), "columns": len(edges) - 1,
         "unit": unit,

@@ -6,11 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from unrack.report.directory import RunFiles
+from unrack.report.memory_map import Bands, Ints
 
-Ints = NDArray[np.int64]
 MOST_BANDS = 12
 _LOANS = {"start_s": pl.Float64, "end_s": pl.Float64, "node": pl.Int32, "lender": pl.Int32, "mb": pl.Int64}
 
@@ -30,14 +29,14 @@ class MemoryRun:
     installed : int64[nodes]
         MB of each node; 0 where it is not counted, or the run does not say.
     bands
-        (name, first node) of every run of nodes of one class; empty with one class, or beyond ``MOST_BANDS``.
+        Of its classes of nodes; empty with one class, or beyond ``MOST_BANDS``.
     """
 
     run: RunFiles
     usage: pl.DataFrame
     loans: pl.DataFrame
     installed: Ints
-    bands: tuple[tuple[str, int], ...]
+    bands: Bands
 
     @property
     def total_mb(self) -> int | None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+
+from unrack.report.memory_map import PLACES, Bands, places_of
 from unrack.report.spec import Spec, framed, part_legend, policy_channels
 
 _SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-right", "triangle-left")
-Bands = Sequence[tuple[str, int]]
 
 
 def map_spec(x: Spec, nodes: int, bands: Bands) -> Spec:
@@ -21,7 +24,7 @@ def map_spec(x: Spec, nodes: int, bands: Bands) -> Spec:
     nodes
         Of the cluster.
     bands
-        (name, first node) of the classes, in order of nodes.
+        Its classes.
     """
     words = {"who": "lent by", "when": "when", "amount": "memory", "share": "of their memory"}
     return _cells({**x, "axis": {"grid": False}}, nodes, bands, False, "GB lent a node", words)
@@ -29,19 +32,24 @@ def map_spec(x: Spec, nodes: int, bands: Bands) -> Spec:
 
 def matrix_spec(nodes: int, bands: Bands) -> Spec:
     """Lent memory by lender and borrower, as :func:`map_spec` has it."""
-    x = _nodes("x", "node whose tasks use it", nodes)
+    x = _nodes("x", "node whose tasks use it", nodes, bands)
     words = {"who": "lent by", "when": "used by", "amount": "memory", "share": "of all that was lent"}
     return _cells(x, nodes, bands, True, "GB lent, averaged over time", words)
 
 
-def _nodes(field: str, title: str, nodes: int) -> Spec:
-    scale = {"domain": [0, nodes], "nice": False, "zero": False}
-    axis = {"grid": False, "tickMinStep": 1, "format": "d"}
+def _nodes(field: str, title: str, nodes: int, bands: Bands) -> Spec:
+    """A channel of nodes, by their places, with some of their numbers."""
+    scale = {"domain": [0, PLACES], "nice": False, "zero": False}
+    step = next(size * 10**power for power in range(9) for size in (1, 2, 5) if nodes <= 10 * size * 10**power)
+    numbers = np.arange(0, nodes, step)
+    places = places_of(numbers, nodes, bands).tolist()
+    words = dict(zip(places, map(str, numbers.tolist()), strict=True))
+    axis = {"grid": False, "values": places, "labelExpr": f"({json.dumps(words)})[datum.value]", "labelOverlap": True}
     return {"field": field, "type": "quantitative", "title": title, "scale": scale, "axis": axis}
 
 
 def _cells(x: Spec, nodes: int, bands: Bands, square: bool, title: str, words: Mapping[str, str]) -> Spec:
-    y = _nodes("y", "node that lends", nodes)
+    y = _nodes("y", "node that lends", nodes, bands)
     y["scale"]["reverse"] = True
     legend = {"orient": "bottom", "direction": "horizontal", "gradientLength": 240, "gradientThickness": 10,
               "title": title, "titleLimit": 300, "format": ",.3~g"}  # fmt: skip
@@ -55,12 +63,12 @@ def _cells(x: Spec, nodes: int, bands: Bands, square: bool, title: str, words: M
     }  # fmt: skip
     layers = [cells]
     if bands:
-        ends = [*(first for _, first in bands[1:]), nodes]
-        middles = [(first + end) / 2 for (_, first), end in zip(bands, ends, strict=True)]
-        names = {f"{middle:.15g}": name for (name, _), middle in zip(bands, middles, strict=True)}
+        bounds = places_of(np.array([*(first for _, first in bands), nodes]), nodes, bands).tolist()
+        middles = [(first + end) // 2 for first, end in itertools.pairwise(bounds)]
+        names = {middle: name for (name, _), middle in zip(bands, middles, strict=True)}
         label = {"orient": "right", "values": middles, "labelExpr": f"({json.dumps(names)})[datum.value]",
                  "title": None, "ticks": False, "domain": False, "grid": False, "labelLimit": 120}  # fmt: skip
-        edges = {"values": [{"y": first, "x": first} for _, first in bands[1:]]}
+        edges = {"values": [{"y": place, "x": place} for place in bounds[1:-1]]}
         rule = {"type": "rule", "strokeDash": [5, 3], "strokeWidth": 1, "opacity": 0.8}
         layers.append({"data": edges, "mark": rule, "encoding": {"y": {**y, "title": None, "axis": label}}})
         if square:

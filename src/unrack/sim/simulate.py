@@ -124,7 +124,7 @@ def simulate(
     ties: str = "together",
     faults: Sequence[Fault] = (),
     models: Sequence[str | Mapping[str, Any] | Model] = (),
-    contention: object = None,
+    contention: str | Sequence[str] | Mapping[str, Any] | MemoryContention | None = None,
     slowdown: Slowdown | None = None,
     window_us: tuple[int, int] | None = None,
     progress: Callable[[int, int], None] | None = None,
@@ -212,6 +212,7 @@ def prepared(
     core = Core(cluster, jobs, policy, models, memory=contention is not None)
     if slowdown is None and contention is not None:
         slowdown = MemorySpeeds(contention, cluster, jobs)
+        core.view.contention = slowdown
     elif slowdown is None and core.paced:
         slowdown = PoolSpeeds()
     return Kernel(core, Ties(ties), faults, slowdown)

@@ -47,8 +47,8 @@ class Board(NamedTuple):
         percent. REMOTE: share of its memory that is remote; FAR …: the same by distance. SEEN_WORST, SEEN_NEAR,
         SEEN_READS: what its speed was last worked out for. SPEED.
     nodes : int64[3, nodes]
-        FRESH: 1 if the node's rows of ``top`` and ``who`` hold. MARK, LISTED: which search has met it; the nodes that it
-        has listed.
+        FRESH: 1 if the node's rows of ``top`` and ``who`` hold. MARK: which search has met it. LISTED: the nodes that
+        it has listed.
     top : float64[nodes, 9]
         WORST: largest bandwidth among those who use the node's memory, and the largest without the job that draws it.
         LOWEST: lowest reads, and the lowest without that job. Four columns on, the same among those that are away.

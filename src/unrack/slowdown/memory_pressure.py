@@ -1,9 +1,9 @@
 """Compiled: who presses how hard on the memory that a job uses, and the speeds that follow.
 
-A use is *away* if the tasks that use a node's memory are on another node. Two uses of one node's memory by different jobs
-interfere if either of them is away. What the uses on a node come to is worked out once (:func:`rank_uses`) and kept until
-a lease that uses that node's memory comes, goes or changes; then a job reads it for each of its nodes. So a change
-costs the uses on the nodes that it touches and the uses of the jobs that it touches.
+A use is *away* if the tasks that use a node's memory are on another node. Two uses of a node's memory by different jobs
+interfere if either of them is away. What the uses on a node come to is worked out once (:func:`rank_uses`) and kept
+until a lease that uses that node's memory comes, goes or changes; a job reads it for each of its nodes. So a change
+costs the uses on the nodes that it touches, and the uses of the jobs that it touches.
 """
 
 from __future__ import annotations
@@ -83,8 +83,8 @@ def list_lease(rows: Ints, loans: Ints, uses: Ints) -> int:
 def find_jobs(use: Ints, first_at: Ints, uses: Ints, count: int, nodes: Ints, jobs: Ints, found: int, mark: int) -> int:
     """Find the jobs that listed uses concern, each once; returns how many are found then.
 
-    ``mark`` and ``mark + 1`` must be new; of the jobs, those with MET at ``mark`` are known. The nodes have to be ranked
-    anew.
+    ``mark`` and ``mark + 1`` must be new, but for jobs with MET at ``mark``, which are known. The nodes are to be
+    ranked anew.
     """
     for i in range(count):
         node, away = uses[NODE, i], uses[AWAY, i] == 1
@@ -108,7 +108,7 @@ def find_jobs(use: Ints, first_at: Ints, uses: Ints, count: int, nodes: Ints, jo
 
 @inlined
 def unknown_user(use: Ints, first_at: Ints, uses: Ints, count: int, nodes: Ints, jobs: Ints) -> int:
-    """A user of a listed node that is not fresh who has not been worked out, as it has just started; -1: none."""
+    """A job on a listed node, of those not fresh, that was not worked out as it has just started; -1: none."""
     for i in range(count):
         node = uses[NODE, i]
         if nodes[FRESH, node] == 0:

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
-from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 from unrack.cluster.spec import Cluster
@@ -20,14 +16,13 @@ from unrack.slowdown.memory_settings import MemoryContention, make_contention, r
 from unrack.slowdown.model import Model, make_models
 from unrack.study.document import Document
 from unrack.study.file import StudyTable, WorkloadTable
+from unrack.study.identity import engine_digest, id_of_run
 from unrack.study.inputs import PolicySpec, make_cluster, make_policy_spec, make_workload, policy_from_file
 from unrack.study.sweep import combinations
 from unrack.workload.ideal import window_us
 from unrack.workload.job import Workload
 
 Range = tuple[int, int]
-ENGINE = ("cluster", "workload", "slowdown", "solver", "policy", "sim", "metric")
-"""Rooms whose code can change a result."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,7 +171,7 @@ def _runs(
                     decisive = [cluster_digest, digest, policy_identity, seed, table.ties, faults, window, models]
                     decisive += [] if contention is None else [contention.identity()]
                     named = [cluster.name, workload.name, spec.label, dict(parameters)]
-                    run_id = _id(named[:3], seed, [*decisive, *named, engine_digest()])
+                    run_id = id_of_run(named[:3], seed, [*decisive, *named, engine_digest()])
                     ties = str(table.ties)
                     runs.append(
                         Run(
@@ -254,34 +249,6 @@ def _different(names: Sequence[str], key: str, document: Document) -> None:
     for i, name in enumerate(names):
         if name in names[:i]:
             raise document.fault((key, i), f"a second {name!r}", "a different name (or label) for each")
-
-
-def _id(names: Sequence[Any], seed: int, identity: Sequence[Any]) -> str:
-    """Readable names, and eight hexadecimal digits of a hash of all that matters."""
-    code = hashlib.sha256(json.dumps(identity, sort_keys=True, default=str).encode()).hexdigest()[:8]
-    return "--".join(slug(str(name)) for name in names) + f"--s{seed}-{code}"
-
-
-@cache
-def engine_digest() -> str:
-    """SHA-256 over the source of all that can change a result: a run of another engine is another run."""
-    total = hashlib.sha256(version("unrack").encode())
-    root = Path(__file__).parents[1]
-    files = [path for room in ENGINE for path in sorted((root / room).rglob("*.py"))]
-    for path in [root / "core.py", root / "view.py", *files]:
-        total.update(path.read_bytes())
-    return total.hexdigest()
-
-
-def slug(text: str) -> str:
-    """A name as part of a folder's name.
-
-    Examples
-    --------
-    >>> slug("easy(order=sjf)")
-    'easy-order-sjf'
-    """
-    return re.sub(r"[^A-Za-z0-9]+", "-", text).strip("-")[:48] or "x"
 
 
 def _resolved(

@@ -17,7 +17,7 @@ from unrack.errors import InputError
 from unrack.workload.distributions import Floats
 from unrack.workload.job import Ints
 
-_ROWS = 65_536
+_ROWS = 8192
 
 
 def match(

@@ -12,7 +12,7 @@ from unrack.workload.table_text import csv_frame
 
 _NAMES = ("id", "nodes", "run_s", "memory_mb")
 _BARE = (2, 4, 3, 5)
-_WANT = "columns id, nodes, run_s (and memory_mb), or no header and application, id, run time, nodes, memory …"
+_WANT = "columns app, nodes, run_s (and memory_mb), or no header and application, id, run time, nodes, memory …"
 
 
 def read_profiles(path: str) -> list[Profile]:
@@ -21,8 +21,9 @@ def read_profiles(path: str) -> list[Profile]:
     Parameters
     ----------
     path
-        With a header: columns ``id``, ``nodes``, ``run_s`` and, if known, ``memory_mb``; others are ignored. Without:
-        application, id, run time in s, nodes, MB per node, and whatever follows.
+        With a header: columns ``app`` (or ``id``), ``nodes``, ``run_s`` and, if known, ``memory_mb``; others are
+        ignored. Without: application, id, run time in s, nodes, MB per node, and whatever follows. Files of profiles
+        for contention are of these kinds.
 
     Raises
     ------
@@ -36,9 +37,11 @@ def read_profiles(path: str) -> list[Profile]:
             raise source.fault(1, "", f"{frame.width} columns", _WANT)
         found = {name: frame.to_series(column - 1) for name, column in zip(_NAMES, _BARE, strict=True)}
     else:
+        if "app" in frame.columns and "id" not in frame.columns:
+            frame = frame.rename({"app": "id"})
         found = {name: frame[name] for name in _NAMES if name in frame.columns}
         if lacking := [name for name in _NAMES[:3] if name not in found]:
-            raise source.fault(None, f"column {lacking[0]}", "no such column", _WANT)
+            raise source.fault(None, f"column {'app' if lacking[0] == 'id' else lacking[0]}", "no such column", _WANT)
     rows = pl.DataFrame([values.str.strip_chars().alias(name) for name, values in found.items()])
     profiles = [_profile(row, place, at) for place, row in enumerate(rows.iter_rows(named=True))]
     if not profiles:

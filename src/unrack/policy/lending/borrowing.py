@@ -88,53 +88,51 @@ def nearest_each(
 
 
 @inlined
-def lenders_by_id(member_first: Ints, member: Ints, g: int, groups: int, own: NDArray[np.bool_], out: Ints) -> int:
-    """The nodes of group ``g`` and then those that reach all, each by id, without the job's own; how many."""
+def lenders_by_id(member_first: Ints, member: Ints, section: int, own: NDArray[np.bool_], out: Ints) -> int:
+    """The nodes of a section by id, without the job's own; how many."""
     count = 0
-    for section in (g, groups):
-        for m in range(member_first[section], member_first[section + 1]):
-            if not own[member[m]]:
-                out[count] = member[m]
-                count += 1
+    for m in range(member_first[section], member_first[section + 1]):
+        if not own[member[m]]:
+            out[count] = member[m]
+            count += 1
     return count
 
 
 @inlined
 def lenders_by_class(
-    member_first: Ints, member: Ints, first: int, last: int, own: NDArray[np.bool_], free: Ints, total: Ints,
-    cost: Floats, out: Ints, count: int,
+    member_first: Ints, member: Ints, section: int, own: NDArray[np.bool_], free: Ints, total: Ints, cost: Floats,
+    out: Ints,
 ) -> int:  # fmt: skip
-    """Lenders of the sections ``first`` to ``last`` behind ``out[:count]``, best first; how many there are then.
+    """The lenders of a section, best first; how many.
 
     First who cannot compute anyway: nodes without cores and idle nodes that lend already; then busy nodes; then idle
     nodes. Most free memory first, of idle nodes least; then by id. With costs: the cheapest first, then as before.
     """
-    begin = count
+    count = 0
     for wanted in range(3):
         start = count
-        for section in range(first, last + 1):
-            for m in range(member_first[section], member_first[section + 1]):
-                node = member[m]
-                if own[node] or free[1, node] <= 0:
-                    continue
-                kind = 0
-                if total[0, node] > 0:
-                    if not is_idle(free, total, node):
-                        kind = 1
-                    elif free[1, node] == total[1, node]:
-                        kind = 2
-                if kind == wanted:
-                    out[count] = node
-                    count += 1
+        for m in range(member_first[section], member_first[section + 1]):
+            node = member[m]
+            if own[node] or free[1, node] <= 0:
+                continue
+            kind = 0
+            if total[0, node] > 0:
+                if not is_idle(free[0, node], total[0, node]):
+                    kind = 1
+                elif free[1, node] == total[1, node]:
+                    kind = 2
+            if kind == wanted:
+                out[count] = node
+                count += 1
         keys = np.empty(count - start, np.int64)
         for i in range(count - start):
             keys[i] = free[1, out[start + i]] if wanted == 2 else -free[1, out[start + i]]
         out[start:count] = out[start:count][np.argsort(keys, kind="mergesort")]
     if cost.shape[0] > 0:
-        costs = np.empty(count - begin, np.float64)
-        for i in range(count - begin):
-            costs[i] = cost[out[begin + i]]
-        out[begin:count] = out[begin:count][np.argsort(costs, kind="mergesort")]
+        costs = np.empty(count, np.float64)
+        for i in range(count):
+            costs[i] = cost[out[i]]
+        out[:count] = out[:count][np.argsort(costs, kind="mergesort")]
     return count
 
 
@@ -169,7 +167,8 @@ def pack(
                 own[chosen[i]] = True
                 order[count] = chosen[i]
                 count += 1
-    count += lenders_by_id(member_first, member, g, groups, own, order[count:])
+    count += lenders_by_id(member_first, member, g, own, order[count:])
+    count += lenders_by_id(member_first, member, groups, own, order[count:])
     part = np.zeros(free_mb.shape[0], np.int64)
     for k in range(count):
         part[order[k]] = min(need, free_mb[order[k]])

@@ -5,23 +5,26 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from unrack.jit import inlined
+from unrack.jit import inlined, melted
 from unrack.policy.placing import tasks_on
 
 Ints = NDArray[np.int64]
 ALL = 2**40
 
 
-@inlined
-def is_idle(free: Ints, total: Ints, node: int) -> bool:
+@melted
+def is_idle(free_cores: int, node_cores: int) -> bool:
     """Whether all of a node's cores are free. An idle node with memory in use lends it."""
-    return bool(total[0, node] > 0 and free[0, node] == total[0, node])
+    return free_cores == node_cores > 0
 
 
-@inlined
-def may_compute(free: Ints, total: Ints, threshold_mb: Ints, node: int) -> bool:
-    """Whether a node is idle and has the memory free that it must have."""
-    return is_idle(free, total, node) and free[1, node] >= threshold_mb[node]
+@melted
+def may_compute(free_cores: int, node_cores: int, free_mb: int, threshold_mb: int) -> bool:
+    """Whether a node is idle and has the memory free that it must have.
+
+    It takes numbers: arrays handed to a function in a loop over nodes cost more than the loop.
+    """
+    return free_cores == node_cores > 0 and free_mb >= threshold_mb
 
 
 @inlined
@@ -39,7 +42,7 @@ def fits_somehow(free: Ints, total: Ints, group: Ints, threshold_mb: Ints, tasks
     places, supply = 0, 0
     for node in range(free.shape[1]):
         supply += free[1, node]
-        if places < tasks and may_compute(free, total, threshold_mb, node):
+        if places < tasks and may_compute(free[0, node], total[0, node], free[1, node], threshold_mb[node]):
             places += min(tasks_by_cores(total[0, node], cores), tasks)
     return places >= tasks and supply >= tasks * mb
 
@@ -51,7 +54,7 @@ def place_locally(
     """The plain first fit on whole nodes that may compute; how many nodes, or -1: they do not hold all tasks."""
     count, left = 0, tasks
     for node in range(free.shape[1]):
-        if not may_compute(free, total, threshold_mb, node):
+        if not may_compute(free[0, node], total[0, node], free[1, node], threshold_mb[node]):
             continue
         here = min(left, tasks_on(free[0, node], free[1, node], total[0, node], cores, mb, True))
         if here > 0:
@@ -71,7 +74,7 @@ def candidates(free: Ints, total: Ints, threshold_mb: Ints, most_first: bool) ->
     count = 0
     ordered = True
     for node in range(free.shape[1]):
-        if may_compute(free, total, threshold_mb, node):
+        if may_compute(free[0, node], total[0, node], free[1, node], threshold_mb[node]):
             found[count] = node
             if count > 0 and free[1, node] > free[1, found[count - 1]]:
                 ordered = False

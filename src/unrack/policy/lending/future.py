@@ -7,11 +7,10 @@ from numpy.typing import NDArray
 
 from unrack.cluster.holding import add_loans, add_rows
 from unrack.jit import inlined
-from unrack.policy.lending.placement import place_job
+from unrack.policy.lending.placement import Who, place_job
 from unrack.policy.lending.rules import Terms
 
 Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 
 @inlined
@@ -62,17 +61,17 @@ def free_after(
 
 @inlined
 def fits(
-    terms: Terms, free: Ints, total: Ints, tasks: int, cores: int, mb: int, cost: Floats, rows: Ints, row_at: int,
+    terms: Terms, free: Ints, total: Ints, tasks: int, cores: int, mb: int, who: Who, rows: Ints, row_at: int,
     loans: Ints, loan_at: int,
 ) -> bool:  # fmt: skip
     """Whether a job has a place; scribbles behind ``row_at`` and ``loan_at``."""
-    return place_job(terms, free, total, tasks, cores, mb, cost, rows, row_at, loans, loan_at)[0] >= 0
+    return place_job(terms, free, total, tasks, cores, mb, None, who, rows, row_at, loans, loan_at)[0] >= 0
 
 
 @inlined
 def shadow_of(
     terms: Terms, free: Ints, total: Ints, tasks: int, cores: int, mb: int, now: int, running: Ints, count: int,
-    pool: Ints, lease_at: Ints, use: Ints, first_of: Ints, started: Ints, n_started: int, asks: Ints, cost: Floats,
+    pool: Ints, lease_at: Ints, use: Ints, first_of: Ints, started: Ints, n_started: int, asks: Ints, who_asks: Who,
     rows: Ints, row_at: int, loans: Ints, loan_at: int, then: Ints,
 ) -> int:  # fmt: skip
     """The earliest time at which a job has a place by booked ends (-1: never); ``then`` gets what is free at it.
@@ -87,7 +86,7 @@ def shadow_of(
         for i in range(n):
             free_after(1, who[i:], then, then, pool, lease_at, use, first_of, started, rows, loans)
             if (i + 1 == n or times[i + 1] > times[i]) and fits(
-                terms, then, total, tasks, cores, mb, cost, rows, row_at, loans, loan_at
+                terms, then, total, tasks, cores, mb, who_asks, rows, row_at, loans, loan_at
             ):
                 return int(times[i])
         return -1
@@ -98,7 +97,7 @@ def shadow_of(
         while last + 1 < n and times[last + 1] == times[middle]:
             last += 1
         free_after(last + 1, who, free, then, pool, lease_at, use, first_of, started, rows, loans)
-        if fits(terms, then, total, tasks, cores, mb, cost, rows, row_at, loans, loan_at):
+        if fits(terms, then, total, tasks, cores, mb, who_asks, rows, row_at, loans, loan_at):
             high = middle
         else:
             low = last + 1

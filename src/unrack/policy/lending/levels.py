@@ -11,25 +11,16 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from unrack.cluster.holding import first_at_least
 from unrack.jit import inlined
 from unrack.policy.lending.choosing import may_compute, tasks_by_cores
 from unrack.policy.placing import tasks_on
-from unrack.policy.plan import copy_step, step_at
+from unrack.policy.plan import copy_step
 from unrack.units import NEVER_US
 
 Ints = NDArray[np.int64]
 NOT, LOCALLY, BORROWING = range(3)
 """How a job fits into a step."""
-
-
-@inlined
-def note_free(
-    node: int, time: int, free: Ints, total: Ints, threshold_mb: Ints, class_of: Ints, from_us: Ints, level: Ints
-) -> None:
-    """Count a node from ``time`` on if it may compute now and did not before."""
-    if from_us[node] == NEVER_US and may_compute(free, total, threshold_mb, node):
-        from_us[node] = time
-        level[0, class_of[node]] += 1
 
 
 @inlined
@@ -47,78 +38,87 @@ def levels_of(
     for node in range(free.shape[1]):
         from_us[node] = NEVER_US
         level[0, 1, 0] += free[1, node]
-        note_free(node, now, free, total, threshold_mb, class_of, from_us, level[0])
+        if from_us[node] == NEVER_US and may_compute(free[0, node], total[0, node], free[1, node], threshold_mb[node]):
+            from_us[node] = now
+            level[0, 0, class_of[node]] += 1
     for i in range(count):
         end, job = max(running[0, i], now + 1), running[1, i]
         if end != times[steps - 1]:
             times[steps] = end
             copy_step(level, steps - 1, steps)
             steps += 1
-        here = level[steps - 1]
+        step = steps - 1
         for r in range(lease_at[0, job], lease_at[0, job] + lease_at[1, job]):
             for node in range(pool[r, 0], pool[r, 0] + pool[r, 1]):
                 free[0, node] += pool[r, 3]
                 free[1, node] += pool[r, 4]
-                here[1, 0] += pool[r, 4]
-                note_free(node, end, free, total, threshold_mb, class_of, from_us, here)
+                level[step, 1, 0] += pool[r, 4]
+                if from_us[node] == NEVER_US and may_compute(
+                    free[0, node], total[0, node], free[1, node], threshold_mb[node]
+                ):
+                    from_us[node] = end
+                    level[step, 0, class_of[node]] += 1
         entry = first_of[job]
         while entry >= 0:
             lender = use[1, entry]
             if lender != use[2, entry]:
                 free[1, lender] += use[3, entry]
-                here[1, 0] += use[3, entry]
-                note_free(lender, end, free, total, threshold_mb, class_of, from_us, here)
+                level[step, 1, 0] += use[3, entry]
+                if from_us[lender] == NEVER_US and may_compute(
+                    free[0, lender], total[0, lender], free[1, lender], threshold_mb[lender]
+                ):
+                    from_us[lender] = end
+                    level[step, 0, class_of[lender]] += 1
             entry = use[6, entry]
     return steps
 
 
 @inlined
 def fit_in(
-    low: Ints, rule: int, strict: bool, class_total: Ints, rank: Ints, by_memory: Ints, tasks: int, cores: int,
-    mb: int, takes: Ints,
+    level: NDArray[np.int64], i: int, rule: int, strict: bool, class_total: Ints, rank: Ints, by_memory: Ints,
+    tasks: int, cores: int, mb: int, takes: Ints,
 ) -> int:  # fmt: skip
-    """How a job fits into what is free (NOT, LOCALLY or BORROWING); ``takes`` gets the nodes of each class it costs."""
-    classes = low.shape[1]
-    takes[:] = 0
+    """How a job fits into a step (NOT, LOCALLY or BORROWING); ``takes`` gets the nodes of each class it costs."""
+    classes = level.shape[2]
+    for g in range(classes):
+        takes[g] = 0
+    if tasks * mb > level[i, 1, 0]:
+        return NOT
     left = tasks
     if rule >= 4:
         for r in range(classes):
             g = rank[r]
             each = tasks_on(class_total[0, g], class_total[1, g], class_total[0, g], cores, mb, False)
-            if each == 0 or low[0, g] <= 0:
+            if each == 0 or level[i, 0, g] <= 0:
                 continue
-            here = min(left, each * low[0, g])
+            here = min(left, each * level[i, 0, g])
             takes[g] = (here + each - 1) // each
             left -= here
             if left == 0:
                 return LOCALLY
-        takes[:] = 0
         left = tasks
-    if tasks * mb > low[1, 0]:
-        return NOT
     lacking = 0
     for r in range(classes):
         g = by_memory[r] if rule >= 4 else rank[r]
+        takes[g] = 0
         each = tasks_by_cores(class_total[0, g], cores)
-        if each == 0 or low[0, g] <= 0:
+        if left == 0 or each == 0 or level[i, 0, g] <= 0:
             continue
-        here = min(left, each * low[0, g])
+        here = min(left, each * level[i, 0, g])
         full, rest = here // each, here % each
         takes[g] = full + (1 if rest > 0 else 0)
         lacking += full * max(0, each * mb - class_total[1, g]) + max(0, rest * mb - class_total[1, g])
         left -= here
-        if left == 0:
-            break
     if left > 0:
         return NOT
     if strict:  # nodes that could compute lend where the memory of those that cannot does not suffice
         for g in range(classes):
-            lacking += low[0, g] * class_total[1, g]
-        lacking -= low[1, 0]
+            lacking += level[i, 0, g] * class_total[1, g]
+        lacking -= level[i, 1, 0]
         for r in range(classes - 1, -1, -1):
             g = by_memory[r]
             if lacking > 0 and class_total[1, g] > 0:
-                lend = min(low[0, g] - takes[g], (lacking + class_total[1, g] - 1) // class_total[1, g])
+                lend = min(level[i, 0, g] - takes[g], (lacking + class_total[1, g] - 1) // class_total[1, g])
                 takes[g] += lend
                 lacking -= lend * class_total[1, g]
     return BORROWING
@@ -127,30 +127,46 @@ def fit_in(
 @inlined
 def earliest(
     after: int, times: Ints, level: NDArray[np.int64], steps: int, rule: int, strict: bool, class_total: Ints,
-    rank: Ints, by_memory: Ints, tasks: int, cores: int, mb: int, length: int, low: Ints, takes: Ints,
+    rank: Ints, by_memory: Ints, tasks: int, cores: int, mb: int, length: int, low: NDArray[np.int64], takes: Ints,
 ) -> tuple[int, int]:  # fmt: skip
-    """The first step from ``after`` on at whose start a job fits for ``length`` µs, and how; (-1, NOT): never."""
+    """The first step from ``after`` on at whose start a job fits for ``length`` µs, and how; (-1, NOT): never.
+
+    ``low`` (int64[1, 2, classes]) is scratch: the least that is free throughout.
+    """
+    classes = level.shape[2]
+    most = 1  # tasks on a node of any class
+    for g in range(classes):
+        most = max(most, tasks_by_cores(class_total[0, g], cores))
+    least = (tasks + most - 1) // most  # nodes
     i = after
     while i < steps:
-        low[:] = level[i]
-        how = fit_in(low, rule, strict, class_total, rank, by_memory, tasks, cores, mb, takes)
+        nodes = 0  # a call costs more than to see here that there are too few
+        for g in range(classes):
+            nodes += max(0, level[i, 0, g])
+        if nodes < least or tasks * mb > level[i, 1, 0]:
+            i += 1
+            continue
+        how = fit_in(level, i, rule, strict, class_total, rank, by_memory, tasks, cores, mb, takes)
         if how == NOT:
             i += 1
             continue
+        for row in range(2):
+            for g in range(classes):
+                low[0, row, g] = level[i, row, g]
         end = times[i] + length
         k = i + 1
         following = -1
         while k < steps and times[k] < end:
             changed = False
             for row in range(2):
-                for g in range(low.shape[1]):
-                    if level[k, row, g] < low[row, g]:
-                        low[row, g] = level[k, row, g]
+                for g in range(classes):
+                    if level[k, row, g] < low[0, row, g]:
+                        low[0, row, g] = level[k, row, g]
                         changed = True
             if changed:
-                how = fit_in(low, rule, strict, class_total, rank, by_memory, tasks, cores, mb, takes)
+                how = fit_in(low, 0, rule, strict, class_total, rank, by_memory, tasks, cores, mb, takes)
                 if how == NOT:
-                    alone = fit_in(level[k], rule, strict, class_total, rank, by_memory, tasks, cores, mb, takes)
+                    alone = fit_in(level, k, rule, strict, class_total, rank, by_memory, tasks, cores, mb, takes)
                     following = k + 1 if alone == NOT else i + 1
                     break
             k += 1
@@ -158,6 +174,24 @@ def earliest(
             return i, how
         i = following
     return -1, NOT
+
+
+@inlined
+def step_at(times: Ints, level: NDArray[np.int64], steps: int, time: int) -> tuple[int, int]:
+    """The step that starts at ``time``, split off if there is none; and the new number of steps."""
+    at = first_at_least(times, 0, steps, time)
+    if at < steps and times[at] == time:
+        return at, steps
+    for k in range(steps, at, -1):
+        times[k] = times[k - 1]
+        for g in range(level.shape[2]):
+            level[k, 0, g] = level[k - 1, 0, g]
+            level[k, 1, g] = level[k - 1, 1, g]
+    times[at] = time
+    for g in range(level.shape[2]):
+        level[at, 0, g] = level[at - 1, 0, g]
+        level[at, 1, g] = level[at - 1, 1, g]
+    return at, steps + 1
 
 
 @inlined

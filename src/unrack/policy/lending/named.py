@@ -7,18 +7,19 @@ early. O(waiting x steps x nodes) a round at worst: exact rather than fast.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
 from unrack.cluster.holding import add_loans, add_rows, first_at_least
 from unrack.jit import compiled, inlined
 from unrack.policy.lending.future import give_back
-from unrack.policy.lending.placement import place_job
+from unrack.policy.lending.placement import Who, place_job
 from unrack.policy.lending.rules import Terms
 from unrack.policy.plan import copy_step, step_at
 
 Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 
 @inlined
@@ -37,7 +38,7 @@ def book(
 
 @inlined
 def is_free(level: Ints, rows: Ints, first: int, last: int, loans: Ints, loan_first: int, loan_last: int) -> bool:
-    """Whether a lease's nodes and loans are free in one step; scratches nothing."""
+    """Whether a lease's nodes and loans are free in one step, which is as it was afterwards."""
     add_rows(level, rows, first, last, -1)
     add_loans(level, loans, loan_first, loan_last, -1)
     free = True
@@ -61,7 +62,7 @@ def window(times: Ints, steps: int, start: int, length: int) -> tuple[int, int]:
 @inlined
 def earliest(
     terms: Terms, times: Ints, level: NDArray[np.int64], steps: int, total: Ints, tasks: int, cores: int, mb: int,
-    length: int, cost: Floats, low: Ints, rows: Ints, at: int, loans: Ints, loan_at: int,
+    length: int, aware: Any, who: Who, low: Ints, rows: Ints, at: int, loans: Ints, loan_at: int,
 ) -> tuple[int, int, int]:  # fmt: skip
     """The first step at whose start a job has a lease for ``length`` µs, and the ends of its rows and loans; or -1."""
     nodes = low.shape[1]
@@ -72,16 +73,26 @@ def earliest(
             for node in range(nodes):
                 low[0, node] = min(low[0, node], level[k, 0, node])
                 low[1, node] = min(low[1, node], level[k, 1, node])
-        end, loan_end = place_job(terms, low, total, tasks, cores, mb, cost, rows, at, loans, loan_at)
+        end, loan_end = place_job(terms, low, total, tasks, cores, mb, aware, who, rows, at, loans, loan_at)
         if end >= 0:
             return i, end, loan_end
     return -1, at, loan_at
 
 
 @compiled
+def take_if_free(free: Ints, rows: Ints, loans: Ints) -> bool:
+    """Take a lease from what is free, if all of it is."""
+    possible = is_free(free, rows, 0, rows.shape[0], loans, 0, loans.shape[0])
+    if possible:
+        add_rows(free, rows, 0, rows.shape[0], -1)
+        add_loans(free, loans, 0, loans.shape[0], -1)
+    return possible
+
+
+@compiled
 def reserve_round(
     order: Ints, now: int, terms: Terms, asks: Ints, free_now: Ints, total: Ints, running: Ints, count: int,
-    pool: Ints, lease_at: Ints, use: Ints, first_of: Ints, cost: Floats, begins: Ints, where: Ints, kept: Ints,
+    pool: Ints, lease_at: Ints, use: Ints, first_of: Ints, aware: Any, begins: Ints, where: Ints, kept: Ints,
     kept_loans: Ints, compress: bool, rows: Ints, loans: Ints,
 ) -> int:  # fmt: skip
     """Keep, make and move forward reservations for the jobs in order.
@@ -165,8 +176,9 @@ def reserve_round(
                 times, level, steps, begin[q], length, rows, spans[0, q], spans[1, q], loans, spans[2, q],
                 spans[3, q], 1,
             )  # fmt: skip
+        who = Who(job, now, length, running, count)
         i, end, loan_end = earliest(
-            terms, times, level, steps, total, tasks, cores, mb, length, cost, low, rows, at, loans, loan_at
+            terms, times, level, steps, total, tasks, cores, mb, length, aware, who, low, rows, at, loans, loan_at
         )
         if i >= 0 and (begin[q] < 0 or times[i] < begin[q]):
             begin[q], spans[0, q], spans[1, q] = times[i], at, end

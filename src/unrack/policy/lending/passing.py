@@ -6,23 +6,24 @@ local and borrowed, on what is free at its time. O(queue x nodes log nodes) a pa
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
 from unrack.cluster.holding import add_loans, add_rows
 from unrack.jit import compiled
 from unrack.policy.lending.future import fits, shadow_of
-from unrack.policy.lending.placement import place_job
+from unrack.policy.lending.placement import Who, place_job
 from unrack.policy.lending.rules import Terms
 
 Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 
 @compiled
 def pass_over(
     order: Ints, backfill: int, depth: int, now: int, terms: Terms, asks: Ints, free_now: Ints, total: Ints,
-    free_cores: int, running: Ints, count: int, pool: Ints, lease_at: Ints, use: Ints, first_of: Ints, cost: Floats,
+    free_cores: int, running: Ints, count: int, pool: Ints, lease_at: Ints, use: Ints, first_of: Ints, aware: Any,
     started: Ints, rows: Ints, loans: Ints,
 ) -> int:  # fmt: skip
     """Choose the jobs to start now.
@@ -35,8 +36,8 @@ def pass_over(
         A :class:`unrack.policy.passing.Backfill`; how many jobs behind the head are looked at.
     use, first_of
         Of :class:`unrack.cluster.memory_use.MemoryUse`.
-    cost
-        Of lenders, by node; empty: none.
+    aware
+        Ranks lenders; ``None``: nothing does.
     started : int64[5, room]
         Written: job, first row and end of its rows in ``rows``, first loan and end of its loans in ``loans``.
 
@@ -55,7 +56,8 @@ def pass_over(
             break
         if at + nodes > rows.shape[0] or loan_at + 2 * nodes > loans.shape[0] or n == started.shape[1]:
             return -2 * int(at + loan_at + 2 * nodes + n)
-        end, loan_end = place_job(terms, free, total, tasks, cores, mb, cost, rows, at, loans, loan_at)
+        who = Who(job, now, max(1, asks[3, job]), running, count)
+        end, loan_end = place_job(terms, free, total, tasks, cores, mb, aware, who, rows, at, loans, loan_at)
         if end < 0:
             break
         free_cores -= add_rows(free, rows, at, end, -1)
@@ -76,7 +78,8 @@ def pass_over(
             continue
         if at + nodes > rows.shape[0] or loan_at + 4 * nodes > loans.shape[0] or n == started.shape[1]:
             return -2 * int(at + loan_at + 4 * nodes + n)
-        end, loan_end = place_job(terms, free, total, tasks, cores, mb, cost, rows, at, loans, loan_at)
+        who = Who(job, now, max(1, asks[3, job]), running, count)
+        end, loan_end = place_job(terms, free, total, tasks, cores, mb, aware, who, rows, at, loans, loan_at)
         if end < 0:
             continue
         if backfill == 2:
@@ -85,13 +88,13 @@ def pass_over(
             if not known:
                 shadow = shadow_of(
                     terms, free, total, h_tasks, h_cores, h_mb, now, running, count, pool, lease_at, use, first_of,
-                    started, n, asks, cost, rows, end, loans, loan_end, then,
+                    started, n, asks, who, rows, end, loans, loan_end, then,
                 )  # fmt: skip
                 known = True
             if shadow >= 0 and now + asks[3, job] > shadow:
                 add_rows(then, rows, at, end, -1)
                 add_loans(then, loans, loan_at, loan_end, -1)
-                if not fits(terms, then, total, h_tasks, h_cores, h_mb, cost, rows, end, loans, loan_end):
+                if not fits(terms, then, total, h_tasks, h_cores, h_mb, who, rows, end, loans, loan_end):
                     add_rows(then, rows, at, end, 1)
                     add_loans(then, loans, loan_at, loan_end, 1)
                     continue

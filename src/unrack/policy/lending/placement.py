@@ -5,10 +5,13 @@ O(nodes log nodes) a job, and as much again for every lending group that it borr
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
 from unrack.jit import compiled, inlined
+from unrack.policy.lending.aware import costs_of
 from unrack.policy.lending.borrowing import (
     leftovers,
     lenders_by_class,
@@ -19,22 +22,35 @@ from unrack.policy.lending.borrowing import (
     pack,
 )
 from unrack.policy.lending.choosing import candidates, fits_somehow, place_locally, select
-from unrack.policy.lending.rules import Terms
+from unrack.policy.lending.rules import Terms, grouped
 from unrack.policy.placing import add_node
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
-NO_COST: Floats = np.empty(0, np.float64)
+
+
+class Who(NamedTuple):
+    """Which job asks, when, and for how long (µs); and who runs: only the choice by cost looks at it."""
+
+    job: int
+    now: int
+    length: int
+    running: Ints
+    runs: int
+
+
+NOBODY = Who(-1, 0, 1, np.empty((2, 0), np.int64), 0)
 
 
 @inlined
 def place_job(
-    terms: Terms, free: Ints, total: Ints, tasks: int, cores: int, mb: int, cost: Floats, rows: Ints, row_at: int,
-    loans: Ints, loan_at: int,
+    terms: Terms, free: Ints, total: Ints, tasks: int, cores: int, mb: int, aware: Any, who: Who, rows: Ints,
+    row_at: int, loans: Ints, loan_at: int,
 ) -> tuple[int, int]:  # fmt: skip
     """Rows and loans for all tasks, written from ``row_at`` and ``loan_at``; their ends, (-1, -1): no place now.
 
-    ``free`` is not changed. There must be room for a row a node, and for 2 loans a node.
+    ``aware``, unless it is ``None``, ranks the lenders for ``who``. ``free`` is not changed. There must be room for a
+    row a node, and for 2 loans a node.
     """
     rule, groups, group, threshold_mb = terms.rule, terms.groups, terms.group, terms.threshold_mb
     nodes = free.shape[1]
@@ -56,7 +72,7 @@ def place_job(
         lack[i] = taken[i] * mb
         local[i] = lack[i]
     if lacking:
-        loan_at = borrow(terms, free, total, chosen, lack, local, cost, loans, loan_at)
+        loan_at = borrow(terms, free, total, chosen, lack, local, aware, who, loans, loan_at)
     by_id = np.argsort(chosen)
     start = row_at
     for i in by_id:
@@ -66,7 +82,16 @@ def place_job(
 
 @inlined
 def borrow(
-    terms: Terms, free: Ints, total: Ints, chosen: Ints, lack: Ints, local: Ints, cost: Floats, loans: Ints, at: int
+    terms: Terms,
+    free: Ints,
+    total: Ints,
+    chosen: Ints,
+    lack: Ints,
+    local: Ints,
+    aware: Any,
+    who: Who,
+    loans: Ints,
+    at: int,
 ) -> int:
     """Fill ``local`` and write loans until nothing lacks; the end of the loans. There must be enough."""
     rule, groups, group, member_first, member = (
@@ -83,6 +108,15 @@ def borrow(
             free_mb[chosen[i]] -= local[i]
             lack[i] -= local[i]
     lenders = np.empty(nodes, np.int64)
+    cost = np.empty(0, np.float64)
+    if aware is not None:
+        wanted, lacking = 0, 0
+        for i in range(count):
+            wanted += local[i] + lack[i]
+            lacking += lack[i]
+        cost = costs_of(
+            aware, who.job, who.now, who.length, count, lacking / max(wanted, 1), who.running, who.runs, free, total
+        )
     last = np.empty(count, np.int64)
     for first in range(count):
         g = group[chosen[first]]
@@ -91,34 +125,37 @@ def borrow(
         if rule < 2:
             at = pack(rule == 1, member_first, member, g, groups, group, free_mb, chosen, lack, local, loans, at)
             continue
-        if rule == 2:
-            there = lenders_by_id(member_first, member, g, groups, own, lenders)
-        elif groups == 1:
-            there = lenders_by_class(member_first, member, 0, 1, own, free, total, cost, lenders, 0)
-        else:
-            there = lenders_by_class(member_first, member, g, g, own, free, total, cost, lenders, 0)
-            there = lenders_by_class(member_first, member, groups, groups, own, free, total, cost, lenders, there)
-        asked = lenders[:there]
-        if rule >= 3:
-            if terms.near:
+        for part in range(2):  # own group, with several groups: nodes that reach all only for what it has not
+            section = g if part == 0 else groups
+            if rule == 2:
+                there = lenders_by_id(member_first, member, section, own, lenders)
+            else:
+                there = lenders_by_class(
+                    member_first, member, section, own, free, total, cost, lenders
+                )  # fmt: skip
+            asked = lenders[:there]
+            if rule >= 3 and terms.near:
                 at = nearest_each(
                     asked, free_mb, total, terms.rack, terms.rack_group, chosen, lack, group, g, loans, at
                 )  # fmt: skip
-            else:
+            elif rule >= 3:
                 at = one_each(asked, free_mb, chosen, lack, group, g, loans, at)
-        at = one_after_the_other(asked, free_mb, chosen, lack, group, g, loans, at)
-        at = one_after_the_other(last[: leftovers(chosen, group, g, last)], free_mb, chosen, lack, group, g, loans, at)
+            at = one_after_the_other(asked, free_mb, chosen, lack, group, g, loans, at)
+            if part == 0:
+                at = one_after_the_other(
+                    last[: leftovers(chosen, group, g, last)], free_mb, chosen, lack, group, g, loans, at
+                )  # fmt: skip
     return at
 
 
 @compiled
 def place_now(
-    terms: Terms, free: Ints, total: Ints, tasks: int, cores: int, mb: int, cost: Floats
+    terms: Terms, free: Ints, total: Ints, tasks: int, cores: int, mb: int, aware: Any, who: Who
 ) -> tuple[Ints, Ints]:
     """Rows (int64[k, 5]) and loans (int64[k, 3]) for one job; no rows: no place now."""
     nodes = free.shape[1]
     rows, loans = np.empty((nodes, 5), np.int64), np.empty((2 * nodes, 3), np.int64)
-    row_end, loan_end = place_job(terms, free, total, tasks, cores, mb, cost, rows, 0, loans, 0)
+    row_end, loan_end = place_job(terms, free, total, tasks, cores, mb, aware, who, rows, 0, loans, 0)
     return rows[: max(row_end, 0)].copy(), loans[: max(loan_end, 0)].copy()
 
 
@@ -126,12 +163,6 @@ def place_one(
     rule: int, free: Ints, total: Ints, group: Ints, tasks: int, cores: int, mb: int, threshold: float
 ) -> tuple[Ints, Ints]:
     """:func:`place_now` on terms made of plain values: lending groups by node, and the threshold as a share."""
-    groups = int(group.max(initial=0)) + 1
-    section = np.where(group == -1, groups, group)
     nowhere = np.zeros(len(group), np.int64)
-    terms = Terms(
-        rule, groups, group, np.ceil(threshold * total[1]).astype(np.int64),
-        np.append(0, np.cumsum(np.bincount(section, minlength=groups + 1))).astype(np.int64),
-        np.argsort(section, kind="stable").astype(np.int64), False, nowhere, nowhere,
-    )  # fmt: skip
-    return place_now(terms, free, total, tasks, cores, mb, NO_COST)
+    terms = grouped(rule, group, np.ceil(threshold * total[1]).astype(np.int64), False, nowhere, nowhere)
+    return place_now(terms, free, total, tasks, cores, mb, None, NOBODY)

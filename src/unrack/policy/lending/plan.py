@@ -11,20 +11,21 @@ its lease really exists (as EASY does), and whoever would still run then must le
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
 from unrack.cluster.holding import add_loans, add_rows
 from unrack.jit import compiled, inlined
-from unrack.policy.lending.choosing import may_compute
+from unrack.policy.lending.choosing import may_compute, tasks_by_cores
 from unrack.policy.lending.future import fits, shadow_of
 from unrack.policy.lending.levels import LOCALLY, NOT, earliest, fit_in, hold, levels_of, reserve
-from unrack.policy.lending.placement import place_job
+from unrack.policy.lending.placement import Who, place_job
 from unrack.policy.lending.rules import Terms
 from unrack.policy.placing import add_node, tasks_on
 
 Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 
 @inlined
@@ -36,7 +37,9 @@ def settle(
     start, left = at, tasks
     for r in range(rank.shape[0]):
         for node in range(free.shape[1]):
-            if class_of[node] != rank[r] or not may_compute(free, total, threshold_mb, node):
+            if class_of[node] != rank[r] or not may_compute(
+                free[0, node], total[0, node], free[1, node], threshold_mb[node]
+            ):
                 continue
             here = min(left, tasks_on(free[0, node], free[1, node], total[0, node], cores, mb, True))
             if here > 0:
@@ -48,18 +51,36 @@ def settle(
 
 
 @inlined
-def last_that_may(order: Ints, asks: Ints, free_cores: int) -> int:
-    """The place behind the last job of the queue that asks for no more cores than are free: plans end there."""
-    for q in range(order.shape[0] - 1, -1, -1):
-        if asks[0, order[q]] * asks[1, order[q]] <= free_cores:
+def last_that_may(order: Ints, asks: Ints, first: int, last: int, here: Ints, class_total: Ints) -> int:
+    """The place behind the last job of ``order[first:last]`` for which there are nodes and memory in a step.
+
+    The plan needs to go no further: it is there to know who may start now. ``first``: nobody may.
+    """
+    for q in range(last - 1, first - 1, -1):
+        tasks, cores, mb = asks[0, order[q]], asks[1, order[q]], asks[2, order[q]]
+        room = 0
+        for g in range(class_total.shape[1]):
+            if here[0, g] > 0:
+                room += min(tasks, here[0, g] * tasks_by_cores(class_total[0, g], cores))
+        if room >= tasks and tasks * mb <= here[1, 0]:
             return q + 1
-    return 0
+    return first
+
+
+@inlined
+def free_by_class(free: Ints, total: Ints, threshold_mb: Ints, class_of: Ints, here: Ints) -> None:
+    """Fill a step with what is free now."""
+    here[:] = 0
+    for node in range(free.shape[1]):
+        here[1, 0] += free[1, node]
+        if may_compute(free[0, node], total[0, node], free[1, node], threshold_mb[node]):
+            here[0, class_of[node]] += 1
 
 
 @compiled
 def plan_round(
-    order: Ints, now: int, terms: Terms, strict: bool, asks: Ints, free_now: Ints, total: Ints, free_cores: int,
-    running: Ints, count: int, pool: Ints, lease_at: Ints, use: Ints, first_of: Ints, cost: Floats, class_of: Ints,
+    order: Ints, now: int, terms: Terms, strict: bool, asks: Ints, free_now: Ints, total: Ints,
+    running: Ints, count: int, pool: Ints, lease_at: Ints, use: Ints, first_of: Ints, aware: Any, class_of: Ints,
     class_total: Ints, rank: Ints, by_memory: Ints, begins: Ints, started: Ints, rows: Ints, loans: Ints,
 ) -> int:  # fmt: skip
     """Plan for the jobs in order; those whose turn is now start.
@@ -68,6 +89,8 @@ def plan_round(
     ----------
     strict
         Whether a node that lends does not compute.
+    aware
+        Ranks lenders; ``None``: nothing does.
     class_of : int64[nodes]
         Nodes with as many cores and as much memory are a class; -1: no cores.
     class_total, rank, by_memory
@@ -83,7 +106,9 @@ def plan_round(
         How many start; or minus the room that the outputs should have had (nothing was decided).
     """
     nodes, classes, rule, threshold_mb = free_now.shape[1], class_total.shape[1], terms.rule, terms.threshold_mb
-    jobs = last_that_may(order, asks, free_cores)
+    low, takes = np.empty((1, 2, classes), np.int64), np.empty(classes, np.int64)
+    free_by_class(free_now, total, threshold_mb, class_of, low[0])
+    jobs = last_that_may(order, asks, 0, order.shape[0], low[0], class_total)
     if jobs == 0:
         return 0
     most = count + 3 * jobs + 4
@@ -94,16 +119,18 @@ def plan_round(
         now, free_now, total, threshold_mb, class_of, running, count, pool, lease_at, use, first_of, times, level,
         from_us,
     )  # fmt: skip
-    low, takes = np.empty((2, classes), np.int64), np.empty(classes, np.int64)
     free = free_now.copy()
     then = np.empty_like(free)
     head, shadow = -1, -1
     n, at, loan_at = 0, 0, 0
-    for q in range(jobs):
+    q = -1
+    while q + 1 < jobs:
+        q += 1
         job = order[q]
         tasks, cores, mb, length = asks[0, job], asks[1, job], asks[2, job], max(1, asks[3, job])
         if at + 2 * nodes > rows.shape[0] or loan_at + 4 * nodes > loans.shape[0] or n == started.shape[1]:
             return -2 * int(at + loan_at + 4 * nodes + n)
+        who = Who(job, now, length, running, count)
         i, how = earliest(
             0, times, level, steps, rule, strict, class_total, rank, by_memory, tasks, cores, mb, length, low, takes
         )
@@ -112,12 +139,12 @@ def plan_round(
             if how == LOCALLY:
                 end = settle(free, total, threshold_mb, class_of, rank, tasks, cores, mb, rows, at)
             if end < 0:
-                end, loan_end = place_job(terms, free, total, tasks, cores, mb, cost, rows, at, loans, loan_at)
+                end, loan_end = place_job(terms, free, total, tasks, cores, mb, aware, who, rows, at, loans, loan_at)
             if end >= 0 and head >= 0 and shadow >= 0 and now + length > shadow:
                 add_rows(then, rows, at, end, -1)
                 add_loans(then, loans, loan_at, loan_end, -1)
                 if not fits(
-                    terms, then, total, asks[0, head], asks[1, head], asks[2, head], cost, rows, end, loans, loan_end
+                    terms, then, total, asks[0, head], asks[1, head], asks[2, head], who, rows, end, loans, loan_end
                 ):
                     add_rows(then, rows, at, end, 1)
                     add_loans(then, loans, loan_at, loan_end, 1)
@@ -138,6 +165,7 @@ def plan_round(
                 started[3, n], started[4, n] = loan_at, loan_end
                 n, at, loan_at = n + 1, end, loan_end
                 begins[job] = now
+                jobs = last_that_may(order, asks, q + 1, jobs, level[0], class_total)
                 continue
             i, how = earliest(
                 1, times, level, steps, rule, strict, class_total, rank, by_memory, tasks, cores, mb, length, low,
@@ -151,14 +179,17 @@ def plan_round(
             head = job
             shadow = shadow_of(
                 terms, free, total, tasks, cores, mb, now, running, count, pool, lease_at, use, first_of, started, n,
-                asks, cost, rows, at, loans, loan_at, then,
+                asks, who, rows, at, loans, loan_at, then,
             )  # fmt: skip
             if shadow > begin:
                 begin = shadow
                 at_step = steps - 1
                 while times[at_step] > begin:
                     at_step -= 1
-                if fit_in(level[at_step], rule, strict, class_total, rank, by_memory, tasks, cores, mb, takes) == NOT:
+                how = fit_in(
+                    level, at_step, rule, strict, class_total, rank, by_memory, tasks, cores, mb, takes
+                )  # fmt: skip
+                if how == NOT:
                     begins[job] = begin
                     continue
         begins[job] = begin

@@ -85,16 +85,24 @@ def make_terms(cluster: Cluster, rule: Rule, threshold: float, group: str | int,
     _, label = np.unique(both[:, ~reaches_all], axis=1, return_inverse=True)
     found = np.full(len(cluster), -1, np.int64)
     found[~reaches_all] = label.ravel()
-    groups = int(found.max(initial=0)) + 1
-    section = np.where(found == -1, groups, found)
+    least_mb = np.ceil(threshold * cluster.memory_mb).astype(np.int64)
+    return grouped(rule, found, least_mb, near, cluster.rack, cluster.rack_group)
+
+
+def grouped(rule: int, group: Ints, threshold_mb: Ints, near: bool, rack: Ints, rack_group: Ints) -> Terms:
+    """Terms from columns over nodes; with a single group, nodes that reach all are members of it."""
+    groups = int(group.max(initial=0)) + 1
+    if groups == 1:
+        group = np.zeros(len(group), np.int64)
+    section = np.where(group == -1, groups, group)
     return Terms(
         rule=int(rule),
         groups=groups,
-        group=found,
-        threshold_mb=np.ceil(threshold * cluster.memory_mb).astype(np.int64),
+        group=np.ascontiguousarray(group, np.int64),
+        threshold_mb=threshold_mb,
         member_first=np.append(0, np.cumsum(np.bincount(section, minlength=groups + 1))).astype(np.int64),
         member=np.argsort(section, kind="stable").astype(np.int64),
         near=near,
-        rack=np.ascontiguousarray(cluster.rack, np.int64),
-        rack_group=np.ascontiguousarray(cluster.rack_group, np.int64),
+        rack=np.ascontiguousarray(rack, np.int64),
+        rack_group=np.ascontiguousarray(rack_group, np.int64),
     )

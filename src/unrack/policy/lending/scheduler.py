@@ -18,15 +18,17 @@ from unrack.cluster.lease import Lease
 from unrack.cluster.memory_use import MemoryUse
 from unrack.cluster.spec import Cluster
 from unrack.policy.contract import Decision, Estimates, Need, Start
-from unrack.policy.lending.named import is_free, reserve_round
+from unrack.policy.lending.aware import Aware
+from unrack.policy.lending.named import reserve_round, take_if_free
 from unrack.policy.lending.passing import pass_over
-from unrack.policy.lending.placement import NO_COST, place_now
+from unrack.policy.lending.placement import NOBODY, place_now
 from unrack.policy.lending.plan import plan_round
 from unrack.policy.lending.rules import Rule, Terms, make_terms
 from unrack.policy.list_scheduler import BACKFILL, UNLIMITED
 from unrack.policy.orders import Order, in_order, is_fixed
 from unrack.policy.planned import Conservative
 from unrack.reasons import Code, Reason
+from unrack.slowdown.memory import MemorySpeeds
 from unrack.units import SECOND_US
 from unrack.view import View, arrays_of
 from unrack.workload.job import CORES, MEMORY, TASKS, JobTable
@@ -72,6 +74,7 @@ class Memory:
     planned_version: int = -1
     planned_at: int = -1
     blocked: int = -1
+    scratch: tuple[Ints, NDArray[np.float64]] | None = None
     releases: int = -1
 
     def grow(self, needed: int) -> None:
@@ -152,7 +155,7 @@ class Lending:
         found = np.empty(asks.shape[1], np.bool_)
         for i, (tasks, cores, mb) in enumerate(asks.T.tolist()):
             found[i] = tasks * cores <= cluster.total_cores and len(
-                place_now(terms, total, total, tasks, cores, mb, NO_COST)[0]
+                place_now(terms, total, total, tasks, cores, mb, None, NOBODY)[0]
             )
         return found[inverse.ravel()]
 
@@ -225,7 +228,7 @@ class Lending:
             count = pass_over(
                 jobs, backfill, depth, now, memory.terms, state.asks, state.free, state.total, state.free_cores,
                 state.running, state.running_count, state.pool, state.lease_at, uses.use, uses.first_of,
-                self._cost(view, head, now), memory.started, memory.rows, memory.loans,
+                self._aware(view, memory), memory.started, memory.rows, memory.loans,
             )  # fmt: skip
             if count >= 0:
                 break
@@ -247,9 +250,10 @@ class Lending:
         while True:
             count = plan_round(
                 jobs, now, memory.terms, bool((memory.terms.threshold_mb >= view.cluster.memory_mb).all()), state.asks,
-                state.free, state.total, state.free_cores, state.running, state.running_count, state.pool,
-                state.lease_at, uses.use, uses.first_of, NO_COST, memory.class_of, memory.class_total, memory.rank,
-                memory.by_memory, memory.begins, memory.started, memory.rows, memory.loans,
+                state.free, state.total, state.running, state.running_count, state.pool,
+                state.lease_at, uses.use, uses.first_of, self._aware(view, memory), memory.class_of,
+                memory.class_total, memory.rank, memory.by_memory, memory.begins, memory.started, memory.rows,
+                memory.loans,
             )  # fmt: skip
             if count >= 0:
                 break
@@ -265,8 +269,8 @@ class Lending:
         while True:
             short = reserve_round(
                 jobs, now, memory.terms, state.asks, state.free, state.total, state.running, state.running_count,
-                state.pool, state.lease_at, uses.use, uses.first_of, NO_COST, memory.begins, memory.where,
-                memory.kept, memory.kept_loans, compress, memory.rows, memory.loans,
+                state.pool, state.lease_at, uses.use, uses.first_of, self._aware(view, memory), memory.begins,
+                memory.where, memory.kept, memory.kept_loans, compress, memory.rows, memory.loans,
             )  # fmt: skip
             if short == 0:
                 break
@@ -278,16 +282,24 @@ class Lending:
         for job in jobs[memory.begins[jobs] == now].tolist():
             first, last, loan, end = memory.where[:, job].tolist()
             rows, loans = memory.kept[first:last].copy(), memory.kept_loans[loan:end].copy()
-            if is_free(free, rows, 0, len(rows), loans, 0, len(loans)):
+            if take_if_free(free, rows, loans):
                 decisions.append(Start(Lease(job, rows, loans)))
-                _take(free, rows, loans)
                 memory.begins[job] = -1
         memory.running = view.running_count + len(decisions)
         memory.capacity_version = view.capacity_version
         return decisions
 
     def next_round(self, view: View, memory: Memory, now: int) -> int | None:
-        """Of slurm the next multiple of the interval, if jobs wait and something may come of it."""
+        """Of slurm the next multiple of the interval, if jobs wait and something may come of it.
+
+        Of conservative the next reservation that falls due, which need not be when something ends.
+        """
+        if memory.plain is not None:
+            return memory.plain.next_round(view, memory.plain_memory, now)
+        if self.scheduler == "conservative" and view.waiting:
+            due = memory.begins[view.queue]
+            due = due[due > now]
+            return int(due.min()) if len(due) else None
         if self.scheduler != "slurm" or not view.waiting:
             return None
         following = (now // self.interval_us + 1) * self.interval_us
@@ -301,9 +313,9 @@ class Lending:
             return memory.plain.why(view, memory.plain_memory, job, now)
         tasks, cores, mb = (int(view.asks[row, job]) for row in (TASKS, CORES, MEMORY))
         state = arrays_of(view)
-        rows, _ = place_now(memory.terms, state.free, state.total, tasks, cores, mb, NO_COST)
+        rows, _ = place_now(memory.terms, state.free, state.total, tasks, cores, mb, None, NOBODY)
         if not len(rows):
-            if not len(place_now(memory.terms, state.free, state.total, tasks, cores, 0, NO_COST)[0]):
+            if not len(place_now(memory.terms, state.free, state.total, tasks, cores, 0, None, NOBODY)[0]):
                 idle = int(((view.free[0] == view.total[0]) & (view.total[0] > 0)).sum())
                 words = "whole idle nodes that do not lend" if self.share() > 0 else "whole idle nodes"
                 return Reason(Code.NO_ROOM, words, -(-tasks * max(cores, 1) // int(view.total[0].max())), idle)
@@ -320,18 +332,18 @@ class Lending:
             return Reason(code, f"job {view.job(int(jobs[0])).id}")
         return Reason(Code.NOT_YET)
 
-    def _cost(self, view: View, job: int, now: int) -> NDArray[np.float64]:
-        return NO_COST
+    def _aware(self, view: View, memory: Memory) -> Aware | None:
+        """What ranks lenders under the rule that looks at contention, in runs with contention."""
+        speeds = view.contention
+        if RULES[self.rule] != Rule.AWARE or not isinstance(speeds, MemorySpeeds):
+            return None
+        if memory.scratch is None:
+            jobs = view.asks.shape[1]
+            memory.scratch = (np.zeros(jobs, np.int64), np.zeros((3, jobs)))
+        return Aware(speeds.columns, speeds.board, _uses(view), *memory.scratch)
 
 
 def _uses(view: View) -> MemoryUse:
     memory = arrays_of(view).memory
     assert memory is not None
     return memory
-
-
-def _take(free: Ints, rows: Ints, loans: Ints) -> None:
-    for first, count, _, cores, mb in rows.tolist():
-        free[0, first : first + count] -= cores
-        free[1, first : first + count] -= mb
-    np.subtract.at(free[1], loans[:, 1], loans[:, 2])

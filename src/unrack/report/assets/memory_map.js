@@ -13,8 +13,8 @@ const memoryMap = (() => {
     for (let i = 0; i < mb.length; i++) {
       if (!mb[i]) continue;
       const lane = Math.floor(i / columns), column = i % columns;
-      const y = bounds[lane], y2 = bounds[lane + 1], count = y2 - y, installed = head.installed[lane];
-      const row = { y, y2, who: nodes(y, y2), amount: memory(mb[i]) };
+      const count = bounds[lane + 1] - bounds[lane], installed = head.installed[lane];
+      const row = { y: head.places[lane], y2: head.places[lane + 1], who: nodes(bounds[lane], bounds[lane + 1]), amount: memory(mb[i]) };
       if (head.columns) {
         row.x = head.from + column * head.step;
         row.x2 = row.x + head.step;
@@ -23,9 +23,9 @@ const memoryMap = (() => {
         row.share = installed ? percent(mb[i] / installed) : "not known";
         row.value = share ? mb[i] / installed : mb[i] / count / 1024;
       } else {
-        row.x = bounds[column];
-        row.x2 = bounds[column + 1];
-        row.when = nodes(row.x, row.x2);
+        row.x = head.places[column];
+        row.x2 = head.places[column + 1];
+        row.when = nodes(bounds[column], bounds[column + 1]);
         row.share = percent(mb[i] / all);
         row.value = mb[i] / 1024;
       }

@@ -76,8 +76,9 @@ def tasks_of(reproduction: Reproduction, options: Options) -> list[Task]:
         tables = [{"model": model} if isinstance(model, str) else model for model in models]
         models = [{**table, "frozen": True} for table in tables]
     extra: dict[str, Any] = {"jobs": options.jobs} if "jobs" in reproduction.takes else {}
-    if options.load is not None:
-        extra["load"] = options.load
+    load = reproduction.defaults.load if options.load is None else options.load
+    if load is not None:
+        extra["load"] = load
     if "profile_cores" in reproduction.takes:
         extra |= _applications(options)
     if options.arrivals != "poisson":

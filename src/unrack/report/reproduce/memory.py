@@ -14,10 +14,8 @@ from unrack.report.reproduce.experiment import Numbers, Options, Place, Point, Q
 PAPER = "Vieira Zacarias 2023, chapter 6"
 SHARES = (0, 15, 25, 50, 75, 100)
 """Large nodes of the systems, and node-hours by large jobs of the mixes, both in %."""
-OPTIONS = Options(seeds=5, jobs=4000, load=1.1)
+OPTIONS = Options(seeds=5, jobs=3000, load=1.1)
 TAKES = frozenset({"seeds", "jobs", "load", "profiles", "profile_cores"})
-SYSTEM_MB = 1024 * 32 * 1024
-"""Of the system without large nodes; one of large nodes has twice that."""
 
 SLURM = "(scheduler=slurm, main=interval)"
 POLICIES = {

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
+from unrack.report.reproduce.bar_figure import bars
 from unrack.report.reproduce.claim import MORE, Checks, Claim, changes, close, exceeds, together, wherever
 from unrack.report.reproduce.experiment import Point, Quantity, Reproduction, Row, Values, X
-from unrack.report.reproduce.figure import bars, curves
+from unrack.report.reproduce.figure import curves
 from unrack.report.reproduce.measured import Measured
 from unrack.report.reproduce.memory import (
     BASELINE,

@@ -9,7 +9,7 @@ from unrack.report.reproduce.experiment import Spec
 from unrack.report.reproduce.figure import Draw, colours, framed, rows_of_figures
 from unrack.report.reproduce.measured import Measured
 
-TIMES = {10: "10 s", 60: "1 min", 600: "10 min", 3600: "1 h", 21_600: "6 h", 86_400: "1 d", 691_200: "8 d",
+TIMES = {60: "1 min", 600: "10 min", 3600: "1 h", 21_600: "6 h", 86_400: "1 d", 691_200: "8 d",
          5_529_600: "64 d"}  # fmt: skip
 SHAPES = ["circle", "triangle-up", "square", "cross"]
 DASHES = {"all": [1, 0], "large": [1, 0], "normal": [5, 3]}

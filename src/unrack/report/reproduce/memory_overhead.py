@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 
+from unrack.report.reproduce.bar_figure import bars
 from unrack.report.reproduce.claim import Claim, changes, exceeds
 from unrack.report.reproduce.experiment import Point, Quantity, Reproduction, Values
-from unrack.report.reproduce.figure import bars
 from unrack.report.reproduce.measured import Measured
 from unrack.report.reproduce.memory import (
     BASELINE,

@@ -6,10 +6,11 @@ import math
 from collections.abc import Iterable
 from typing import Any, cast
 
+from unrack.report.reproduce.bar_figure import bars
 from unrack.report.reproduce.claim import MORE, Check, Checks, Claim, together
 from unrack.report.reproduce.execution import Task
 from unrack.report.reproduce.experiment import Numbers, Options, Point, Quantity, Reproduction, Row
-from unrack.report.reproduce.figure import bars, rows_of_figures
+from unrack.report.reproduce.figure import rows_of_figures
 from unrack.report.reproduce.measured import Measured
 from unrack.report.reproduce.sheet import Cell, Sheet, number
 from unrack.report.setting import Estimate
@@ -94,7 +95,10 @@ def less(
 
 def _mostly(measured: Measured) -> Iterable[Check]:
     """Points, and numbers of interfering nodes: the thesis measured each application at each of its sizes."""
-    for words, place in {"a point": (ANY_NODES, "right", "Linear"), PARTS_LEFT["count"]: (PARTS, "count", "Linear")}.items():
+    for words, place in {
+        "a point": (ANY_NODES, "right", "Linear"),
+        PARTS_LEFT["count"]: (PARTS, "count", "Linear"),
+    }.items():
         yield Check(WELL.label, f"left out: {words}", measured.at(place, WELL.label), 50 + MORE, 100, "%", exact=True)
 
 

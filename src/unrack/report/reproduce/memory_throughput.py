@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 
+from unrack.report.reproduce.bar_figure import bars
 from unrack.report.reproduce.claim import Check, Checks, Claim, close, exceeds, lies, together
 from unrack.report.reproduce.experiment import Numbers, Place, Point, Quantity, Reproduction, Values
-from unrack.report.reproduce.figure import bars
 from unrack.report.reproduce.measured import Measured
 from unrack.report.reproduce.memory import (
     BASELINE,
@@ -26,6 +26,7 @@ from unrack.report.reproduce.memory import (
 )
 from unrack.report.reproduce.sheet import Cell, Sheet, grid, number
 
+ROWS = (BASELINE, DISAGGREGATED)
 ENOUGH = 0.95
 """Throughput that counts as enough: at most 5 % lost."""
 EVERYWHERE = "all systems"
@@ -141,7 +142,7 @@ def _tables(measured: Measured) -> tuple[Sheet, ...]:
              "memory saved, %\nours", "memory saved, %\ninterpolated")  # fmt: skip
     words = "least system that keeps 95 % of the throughput of large nodes only, and the memory it saves: ours ± 95 %"
     return (
-        grid(measured, THROUGHPUT.label, "throughput over that of the baseline where all nodes are large"),
+        grid(measured, THROUGHPUT.label, "throughput over that of the baseline where all nodes are large", ROWS),
         Sheet(words, heads, tuple(lines), 1),
     )
 
@@ -204,7 +205,7 @@ REPRODUCTION = Reproduction(
     points=points(),
     quantities=(THROUGHPUT, SAVED, BETWEEN, *NEEDED),
     claims=CLAIMS,
-    draw=bars(THROUGHPUT.label, "normalised throughput"),
+    draw=bars(THROUGHPUT.label, "normalised throughput", ROWS),
     x_title="large nodes, %",
     group_title="mix",
     models=(),

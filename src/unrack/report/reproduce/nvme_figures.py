@@ -11,9 +11,10 @@ from dataclasses import replace
 from typing import Any
 
 from unrack.cluster.presets import PRESETS
+from unrack.report.reproduce.bar_figure import stacks
 from unrack.report.reproduce.claim import MORE, Claim, changes, close, exceeds, lies, narrows, together
 from unrack.report.reproduce.experiment import Point, Quantity, Reproduction
-from unrack.report.reproduce.figure import curves, rows_of_figures, stacks
+from unrack.report.reproduce.figure import curves, rows_of_figures
 from unrack.report.reproduce.nvme import (
     AWARE,
     FIRST_FIT,

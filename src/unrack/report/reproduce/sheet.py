@@ -146,16 +146,16 @@ def grid(measured: Measured, label: str, title: str, rows: Sequence[str] | None 
     title
         Words above the table.
     rows
-        Names of the rows to show; ``None``: all.
+        Names of the rows to show, in order; ``None``: all.
     """
     decimals = measured.quantity(label).decimals
     xs = list(dict.fromkeys(x for group in measured.groups for x in measured.xs(group)))
     lines = []
     for group in measured.groups:
-        for row in measured.rows(group):
-            if rows is None or row.name in rows:
-                cells = [Cell((number(measured.at((group, x, row.name), label), decimals),)) for x in xs]
-                lines.append((Cell((group,)), Cell((named(row),)), *cells))
+        own = {row.name: row for row in measured.rows(group)}
+        for row in own.values() if rows is None else [own[name] for name in rows if name in own]:
+            cells = [Cell((number(measured.at((group, x, row.name), label), decimals),)) for x in xs]
+            lines.append((Cell((group,)), Cell((named(row),)), *cells))
     one = measured.reproduction
     return Sheet(f"{title}: ours ± 95 %, by {one.x_title}", (one.group_title, "", *map(str, xs)), tuple(lines), 2)
 
@@ -170,7 +170,11 @@ def columns(measured: Measured, label: str, title: str, rows: Sequence[str]) -> 
             lines.append((Cell((group,)), Cell((str(x),)), *cells))
     known = {row.name: row for group in measured.groups for row in measured.rows(group)}
     one = measured.reproduction
-    heads = (one.group_title, one.x_title, *(named(known[name]) for name in rows))
+    heads = (
+        one.group_title,
+        one.x_title.replace(" / ", " /\n"),
+        *(named(known[name]).replace("-", "-\n") for name in rows),
+    )
     return Sheet(f"{title}: ours ± 95 %", heads, tuple(lines), 2)
 
 

@@ -8,9 +8,10 @@ from typing import Any
 
 from unrack.cluster.presets import PRESETS
 from unrack.report.reproduce import nvme
+from unrack.report.reproduce.bar_figure import bars, stacks
 from unrack.report.reproduce.claim import Claim, changes, close, exceeds, lies, together
 from unrack.report.reproduce.experiment import Point, Reproduction, Row
-from unrack.report.reproduce.figure import bars, curves, stacks
+from unrack.report.reproduce.figure import curves
 from unrack.report.reproduce.nvme import MISSED, NOTES
 from unrack.report.reproduce.nvme_figures import CLASSES as NVME_CLASSES
 from unrack.report.reproduce.nvme_figures import PLACES, node_quantities

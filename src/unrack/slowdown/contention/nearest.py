@@ -9,12 +9,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from unrack.errors import InputError
 from unrack.slowdown.contention.profile import Profile, ProfileSet
+from unrack.workload.matching import match
 
 Fallback = Literal["nearest", "alike", "none"]
 FALLBACKS: tuple[Fallback, ...] = get_args(Fallback)
 Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
-CHUNK = 4096
 
 
 class Matched(NamedTuple):
@@ -43,8 +42,8 @@ def nearest_profile(profiles: ProfileSet, nodes: ArrayLike, run_s: ArrayLike, *,
     """int64[jobs]: for each job the place in ``profiles.profiles`` of the profile nearest in size and run time.
 
     Euclidean distance (Vieira Zacarias 2023, section 5.2.1). Jobs run for hours and profiles for
-    minutes, so sizes and run times are first scaled from 0 to 1 between their least and greatest, those of jobs and
-    those of profiles apart. The first of equally near ones is taken.
+    minutes, so sizes and run times are first scaled, as :func:`unrack.workload.matching.match` says. The first of
+    equally near ones is taken.
 
     Parameters
     ----------
@@ -58,13 +57,11 @@ def nearest_profile(profiles: ProfileSet, nodes: ArrayLike, run_s: ArrayLike, *,
         allowed[:] = True
     places = np.flatnonzero(allowed)
     rows = [profiles.profiles[place] for place in places]
-    size, time = _scaled([row.nodes for row in rows]), _scaled([row.run_s for row in rows])
-    job_size, job_time = _scaled(nodes), _scaled(run_s)
-    found = np.zeros(len(job_size), np.int64)
-    for first in range(0, len(found), CHUNK):
-        part = slice(first, first + CHUNK)
-        apart = (job_size[part, None] - size) ** 2 + (job_time[part, None] - time) ** 2
-        found[part] = places[apart.argmin(axis=1)]
+    nearest = match(
+        np.asarray(nodes, np.int64), np.asarray(run_s, np.float64),
+        np.array([row.nodes for row in rows], np.int64), np.array([row.run_s for row in rows], np.float64),
+    )  # fmt: skip
+    found: Ints = places[nearest]
     return found
 
 
@@ -120,12 +117,3 @@ def check_fallback(fallback: Any) -> None:
     """Refuse an unknown fallback with an :class:`InputError`."""
     if fallback not in FALLBACKS:
         raise InputError("fallback", repr(fallback), f"one of {', '.join(FALLBACKS)}")
-
-
-def _scaled(values: ArrayLike) -> Floats:
-    numbers = np.asarray(values, np.float64)
-    if not numbers.size:
-        return numbers
-    span = np.ptp(numbers)
-    scaled: Floats = (numbers - numbers.min()) / (span if span > 0 else 1.0)
-    return scaled
