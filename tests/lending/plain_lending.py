@@ -60,7 +60,8 @@ class Nodes:
         self.cores, self.mb = list(total[0]), list(total[1])
         self.free_mb = list(free[1])
         self.left = list(free[1])
-        self.group = list(group)
+        own = {g for g in group if g != EVERYBODY}
+        self.group = [0] * len(group) if len(own) == 1 else list(group)  # with one group, all are members of it
         self.ids = range(len(self.cores))
         self.idle = [self.cores[node] > 0 and free[0][node] == self.cores[node] for node in self.ids]
         self.lends = [self.idle[node] and self.free_mb[node] < self.mb[node] for node in self.ids]
@@ -105,12 +106,8 @@ def place(
             found.local[node] = min(nodes.left[node], lack)
             nodes.left[node] -= found.local[node]
             lacks[node] -= found.local[node]
-    must = beyond(nodes, taken, ask)
-    spare = sum(nodes.free_mb[node] for node in nodes.of_group(EVERYBODY)) - sum(must.values())
     for group in dict.fromkeys(nodes.group[node] for node in taken if lacks[node]):
-        borrow = Borrow(nodes, found, lacks, [n for n in taken if nodes.group[n] == group], must[group] + spare)
-        borrow.by_rule(rule)
-        spare = min(spare, borrow.from_everybody)
+        Borrow(nodes, found, lacks, [node for node in taken if nodes.group[node] == group]).by_rule(rule)
     assert not any(lacks.values()), "the nodes taken have no memory for the job"
     return found
 
@@ -140,51 +137,37 @@ def select(nodes: Nodes, candidates: Iterable[int], ask: Ask) -> dict[int, int] 
     return None if left else taken
 
 
-def beyond(nodes: Nodes, taken: dict[int, int], ask: Ask) -> dict[int, int]:
-    """Lending group → what its nodes need of the memory that reaches all, at least."""
-    found = {}
+def suffices(nodes: Nodes, taken: dict[int, int], ask: Ask) -> bool:
+    """Whether there is memory for the tasks on these nodes: of their groups, and of the nodes that reach all."""
+    beyond = 0
     for group in nodes.groups:
         need = sum(tasks * ask.mb for node, tasks in taken.items() if nodes.group[node] == group)
-        found[group] = max(0, need - sum(nodes.free_mb[node] for node in nodes.of_group(group)))
-    return found
-
-
-def suffices(nodes: Nodes, taken: dict[int, int], ask: Ask) -> bool:
-    """Whether there is memory for the tasks on these nodes."""
-    everybodys = sum(nodes.free_mb[node] for node in nodes.of_group(EVERYBODY))
-    return sum(beyond(nodes, taken, ask).values()) <= everybodys
+        beyond += max(0, need - sum(nodes.free_mb[node] for node in nodes.of_group(group)))
+    return beyond <= sum(nodes.free_mb[node] for node in nodes.of_group(EVERYBODY))
 
 
 @dataclass
 class Borrow:
-    """What the compute nodes of one lending group borrow.
-
-    ``from_everybody``: how much of the memory that reaches all they may still have, so that enough is left for what
-    other groups of the job cannot do without.
-    """
+    """What the compute nodes of one lending group borrow."""
 
     nodes: Nodes
     found: Place
     lacks: dict[int, int]
     own: list[int]
-    from_everybody: int
 
     def by_rule(self, rule: str) -> None:
-        """All that the nodes lack."""
+        """All that the nodes lack: first within the group; from nodes that reach all only what it has not."""
         if rule in ("strawman", "naive"):
             self.gather(own_first=rule == "naive")
             return
-        lenders = self.by_id() if rule == "local" else self.in_classes()
-        if rule != "local":
-            self.one_each(lenders)
-        self.one_after_the_other(lenders)
-        self.one_after_the_other(sorted(self.own))
-
-    def can_lend(self, lender: int) -> int:
-        """What a lender has left for these nodes."""
-        if self.nodes.group[lender] == EVERYBODY:
-            return min(self.nodes.left[lender], self.from_everybody)
-        return self.nodes.left[lender]
+        for group in (self.nodes.group[self.own[0]], EVERYBODY):
+            lenders = [node for node in self.nodes.of_group(group) if node not in self.found.tasks]
+            if rule != "local":
+                lenders.sort(key=self.class_of)
+                self.one_each(lenders)
+            self.one_after_the_other(lenders)
+            if group != EVERYBODY:
+                self.one_after_the_other(sorted(self.own))
 
     def lend(self, node: int, lender: int, most: int) -> int:
         """Let a compute node have up to ``most`` MB of what it lacks from a lender; returns how much it was."""
@@ -193,36 +176,23 @@ class Borrow:
             self.found.loans[node, lender] = self.found.loans.get((node, lender), 0) + mb
             self.lacks[node] -= mb
             self.nodes.left[lender] -= mb
-            if self.nodes.group[lender] == EVERYBODY:
-                self.from_everybody -= mb
         return mb
 
-    def by_id(self) -> list[int]:
-        """The lenders of the group by id, then those that reach all."""
-        nodes = self.nodes
-        lenders = nodes.of_group(nodes.group[self.own[0]]) + nodes.of_group(EVERYBODY)
-        return [node for node in lenders if node not in self.found.tasks]
-
-    def in_classes(self) -> list[int]:
+    def class_of(self, node: int) -> tuple[int, int, int]:
         """Best first: who lends already or has no cores, then who is busy, then who is idle and whole."""
         nodes = self.nodes
-
-        def key(node: int) -> tuple[int, int, int, int]:
-            last = int(len(nodes.groups) > 1 and nodes.group[node] == EVERYBODY)
-            if nodes.cores[node] == 0 or nodes.lends[node]:
-                return last, 0, -nodes.free_mb[node], node
-            if not nodes.idle[node]:
-                return last, 1, -nodes.free_mb[node], node
-            return last, 2, nodes.free_mb[node], node
-
-        return sorted(self.by_id(), key=key)
+        if nodes.cores[node] == 0 or nodes.lends[node]:
+            return 0, -nodes.free_mb[node], node
+        if not nodes.idle[node]:
+            return 1, -nodes.free_mb[node], node
+        return 2, nodes.free_mb[node], node
 
     def one_each(self, lenders: list[int]) -> None:
         """A lender of its own for every compute node, in one pass over the lenders."""
         ahead = iter(lenders)
         for node in self.own:
             if self.lacks[node]:
-                lender = next((lender for lender in ahead if self.can_lend(lender) >= self.lacks[node]), None)
+                lender = next((lender for lender in ahead if self.nodes.left[lender] >= self.lacks[node]), None)
                 if lender is not None:
                     self.lend(node, lender, self.lacks[node])
 
@@ -230,7 +200,7 @@ class Borrow:
         """Each lender used up before the next, whoever borrows."""
         for node in self.own:
             for lender in lenders:
-                self.lend(node, lender, self.can_lend(lender))
+                self.lend(node, lender, self.nodes.left[lender])
 
     def gather(self, own_first: bool) -> None:
         """Strawman and naive: first the memory, wherever it is, then who gets which part of it."""

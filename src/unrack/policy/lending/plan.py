@@ -20,7 +20,18 @@ from unrack.cluster.holding import add_loans, add_rows
 from unrack.jit import compiled, inlined
 from unrack.policy.lending.choosing import may_compute, tasks_by_cores
 from unrack.policy.lending.future import fits, shadow_of
-from unrack.policy.lending.levels import LOCALLY, NOT, earliest, fit_in, hold, levels_of, reserve
+from unrack.policy.lending.levels import (
+    CLASS_CORES,
+    LOCALLY,
+    LOW,
+    NOT,
+    RANK,
+    earliest,
+    fit_in,
+    hold,
+    levels_of,
+    reserve,
+)
 from unrack.policy.lending.placement import Who, place_job
 from unrack.policy.lending.rules import Terms
 from unrack.policy.placing import add_node, tasks_on
@@ -30,14 +41,14 @@ Ints = NDArray[np.int64]
 
 @inlined
 def settle(
-    free: Ints, total: Ints, threshold_mb: Ints, class_of: Ints, rank: Ints, tasks: int, cores: int, mb: int,
+    free: Ints, total: Ints, threshold_mb: Ints, class_of: Ints, kinds: Ints, tasks: int, cores: int, mb: int,
     out: Ints, at: int,
 ) -> int:  # fmt: skip
     """Local places for all tasks, class after class in their order, by id in each; the end of the rows or -1."""
     start, left = at, tasks
-    for r in range(rank.shape[0]):
+    for r in range(kinds.shape[1]):
         for node in range(free.shape[1]):
-            if class_of[node] != rank[r] or not may_compute(
+            if class_of[node] != kinds[RANK, r] or not may_compute(
                 free[0, node], total[0, node], free[1, node], threshold_mb[node]
             ):
                 continue
@@ -51,37 +62,40 @@ def settle(
 
 
 @inlined
-def last_that_may(order: Ints, asks: Ints, first: int, last: int, here: Ints, class_total: Ints) -> int:
+def last_that_may(order: Ints, asks: Ints, first: int, last: int, plan: Ints, step: int, kinds: Ints) -> int:
     """The place behind the last job of ``order[first:last]`` for which there are nodes and memory in a step.
 
     The plan needs to go no further: it is there to know who may start now. ``first``: nobody may.
     """
+    classes = kinds.shape[1]
     for q in range(last - 1, first - 1, -1):
         tasks, cores, mb = asks[0, order[q]], asks[1, order[q]], asks[2, order[q]]
         room = 0
-        for g in range(class_total.shape[1]):
-            if here[0, g] > 0:
-                room += min(tasks, here[0, g] * tasks_by_cores(class_total[0, g], cores))
-        if room >= tasks and tasks * mb <= here[1, 0]:
+        for g in range(classes):
+            if plan[step, 1 + g] > 0:
+                room += min(tasks, plan[step, 1 + g] * tasks_by_cores(kinds[CLASS_CORES, g], cores))
+        if room >= tasks and tasks * mb <= plan[step, 1 + classes]:
             return q + 1
     return first
 
 
 @inlined
-def free_by_class(free: Ints, total: Ints, threshold_mb: Ints, class_of: Ints, here: Ints) -> None:
-    """Fill a step with what is free now."""
-    here[:] = 0
+def free_by_class(free: Ints, total: Ints, threshold_mb: Ints, class_of: Ints, scratch: Ints) -> None:
+    """Fill the row LOW with what is free now."""
+    last = scratch.shape[1] - 1
+    for column in range(last + 1):
+        scratch[LOW, column] = 0
     for node in range(free.shape[1]):
-        here[1, 0] += free[1, node]
+        scratch[LOW, last] += free[1, node]
         if may_compute(free[0, node], total[0, node], free[1, node], threshold_mb[node]):
-            here[0, class_of[node]] += 1
+            scratch[LOW, 1 + class_of[node]] += 1
 
 
 @compiled
 def plan_round(
     order: Ints, now: int, terms: Terms, strict: bool, asks: Ints, free_now: Ints, total: Ints,
     running: Ints, count: int, pool: Ints, lease_at: Ints, use: Ints, first_of: Ints, aware: Any, class_of: Ints,
-    class_total: Ints, rank: Ints, by_memory: Ints, begins: Ints, started: Ints, rows: Ints, loans: Ints,
+    kinds: Ints, begins: Ints, started: Ints, rows: Ints, loans: Ints,
 ) -> int:  # fmt: skip
     """Plan for the jobs in order; those whose turn is now start.
 
@@ -93,8 +107,8 @@ def plan_round(
         Ranks lenders; ``None``: nothing does.
     class_of : int64[nodes]
         Nodes with as many cores and as much memory are a class; -1: no cores.
-    class_total, rank, by_memory
-        Cores and MB of a node of each class; classes in the order of their first node; those with most memory first.
+    kinds : int64[4, classes]
+        CLASS_CORES, CLASS_MB, RANK and BY_MEMORY of ``levels.py``.
     begins : int64[jobs]
         Written: when planned jobs are to start; -1: never, or not planned.
     started, rows, loans
@@ -105,20 +119,17 @@ def plan_round(
     int
         How many start; or minus the room that the outputs should have had (nothing was decided).
     """
-    nodes, classes, rule, threshold_mb = free_now.shape[1], class_total.shape[1], terms.rule, terms.threshold_mb
-    low, takes = np.empty((1, 2, classes), np.int64), np.empty(classes, np.int64)
-    free_by_class(free_now, total, threshold_mb, class_of, low[0])
-    jobs = last_that_may(order, asks, 0, order.shape[0], low[0], class_total)
+    nodes, classes, rule, threshold_mb = free_now.shape[1], kinds.shape[1], terms.rule, terms.threshold_mb
+    scratch = np.empty((2, classes + 2), np.int64)
+    free_by_class(free_now, total, threshold_mb, class_of, scratch)
+    jobs = last_that_may(order, asks, 0, order.shape[0], scratch, LOW, kinds)
     if jobs == 0:
         return 0
-    most = count + 3 * jobs + 4
-    times = np.empty(most, np.int64)
-    level = np.zeros((most, 2, classes), np.int64)
+    plan = np.zeros((count + 3 * jobs + 4, classes + 2), np.int64)
     from_us = np.empty(nodes, np.int64)
     steps = levels_of(
-        now, free_now, total, threshold_mb, class_of, running, count, pool, lease_at, use, first_of, times, level,
-        from_us,
-    )  # fmt: skip
+        now, free_now, total, threshold_mb, class_of, running, count, pool, lease_at, use, first_of, plan, from_us
+    )
     free = free_now.copy()
     then = np.empty_like(free)
     head, shadow = -1, -1
@@ -131,13 +142,11 @@ def plan_round(
         if at + 2 * nodes > rows.shape[0] or loan_at + 4 * nodes > loans.shape[0] or n == started.shape[1]:
             return -2 * int(at + loan_at + 4 * nodes + n)
         who = Who(job, now, length, running, count)
-        i, how = earliest(
-            0, times, level, steps, rule, strict, class_total, rank, by_memory, tasks, cores, mb, length, low, takes
-        )
+        i, how = earliest(0, plan, steps, rule, strict, kinds, tasks, cores, mb, length, scratch)
         if i == 0:
             end, loan_end = -1, loan_at
             if how == LOCALLY:
-                end = settle(free, total, threshold_mb, class_of, rank, tasks, cores, mb, rows, at)
+                end = settle(free, total, threshold_mb, class_of, kinds, tasks, cores, mb, rows, at)
             if end < 0:
                 end, loan_end = place_job(terms, free, total, tasks, cores, mb, aware, who, rows, at, loans, loan_at)
             if end >= 0 and head >= 0 and shadow >= 0 and now + length > shadow:
@@ -152,7 +161,7 @@ def plan_round(
             possible = False
             if end >= 0:
                 possible, steps = hold(
-                    times, level, steps, now + length, class_of, free, threshold_mb, rows, at, end, loans, loan_at,
+                    plan, steps, now + length, class_of, free, threshold_mb, rows, at, end, loans, loan_at,
                     loan_end, from_us,
                 )  # fmt: skip
                 if not possible and head >= 0 and shadow >= 0 and now + length > shadow:
@@ -165,16 +174,13 @@ def plan_round(
                 started[3, n], started[4, n] = loan_at, loan_end
                 n, at, loan_at = n + 1, end, loan_end
                 begins[job] = now
-                jobs = last_that_may(order, asks, q + 1, jobs, level[0], class_total)
+                jobs = last_that_may(order, asks, q + 1, jobs, plan, 0, kinds)
                 continue
-            i, how = earliest(
-                1, times, level, steps, rule, strict, class_total, rank, by_memory, tasks, cores, mb, length, low,
-                takes,
-            )  # fmt: skip
+            i, how = earliest(1, plan, steps, rule, strict, kinds, tasks, cores, mb, length, scratch)
         if i < 0:
             begins[job] = -1
             continue
-        begin = times[i]
+        begin = plan[i, 0]
         if head < 0 and terms.groups > 1:
             head = job
             shadow = shadow_of(
@@ -184,14 +190,12 @@ def plan_round(
             if shadow > begin:
                 begin = shadow
                 at_step = steps - 1
-                while times[at_step] > begin:
+                while plan[at_step, 0] > begin:
                     at_step -= 1
-                how = fit_in(
-                    level, at_step, rule, strict, class_total, rank, by_memory, tasks, cores, mb, takes
-                )  # fmt: skip
+                how = fit_in(plan, at_step, rule, strict, kinds, tasks, cores, mb, scratch)
                 if how == NOT:
                     begins[job] = begin
                     continue
         begins[job] = begin
-        steps = reserve(times, level, steps, begin, length, takes, tasks * mb)
+        steps = reserve(plan, steps, begin, length, scratch)
     return n

@@ -47,6 +47,8 @@ class Memory:
 
     Attributes
     ----------
+    class_of, kinds
+        The classes of nodes, as :func:`unrack.policy.lending.plan.plan_round` takes them.
     begins : int64[jobs]
         When waiting jobs are planned to start, µs; -1: no plan.
     where, kept, kept_loans
@@ -57,9 +59,7 @@ class Memory:
 
     terms: Terms
     class_of: Ints
-    class_total: Ints
-    rank: Ints
-    by_memory: Ints
+    kinds: Ints
     begins: Ints
     where: Ints
     kept: Ints
@@ -171,9 +171,7 @@ class Lending:
         memory = Memory(
             terms=self.terms(cluster),
             class_of=class_of,
-            class_total=np.ascontiguousarray(kinds),
-            rank=rank,
-            by_memory=rank[np.argsort(-kinds[1][rank], kind="stable")],
+            kinds=np.stack([*kinds, rank, rank[np.argsort(-kinds[1][rank], kind="stable")]]),
             begins=np.full(jobs, -1, np.int64),
             where=np.zeros((4, jobs), np.int64),
             kept=np.empty((4 * nodes, 5), np.int64),
@@ -252,8 +250,7 @@ class Lending:
                 jobs, now, memory.terms, bool((memory.terms.threshold_mb >= view.cluster.memory_mb).all()), state.asks,
                 state.free, state.total, state.running, state.running_count, state.pool,
                 state.lease_at, uses.use, uses.first_of, self._aware(view, memory), memory.class_of,
-                memory.class_total, memory.rank, memory.by_memory, memory.begins, memory.started, memory.rows,
-                memory.loans,
+                memory.kinds, memory.begins, memory.started, memory.rows, memory.loans,
             )  # fmt: skip
             if count >= 0:
                 break
