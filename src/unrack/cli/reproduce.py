@@ -49,7 +49,7 @@ def reproduce(
     ] = None,
     workload_jobs: Annotated[
         int | None,
-        typer.Option("--workload-jobs", min=1, help="Jobs of each workload (default: 1500; memory-*: 3000)."),
+        typer.Option("--workload-jobs", min=1, help="Jobs of each workload (default: 1500; memory-*: 2000)."),
     ] = None,
     load: Annotated[
         float | None, typer.Option("--load", min=0.01, help="memory-*: the load that is offered (default: 1.1).")

@@ -60,9 +60,31 @@ def window(times: Ints, steps: int, start: int, length: int) -> tuple[int, int]:
 
 
 @inlined
+def keep_starts(low: Ints, order: Ints, q: int, begin: Ints, spans: Ints, start: int, length: int, rows: Ints) -> None:
+    """Let no node lend beyond the start of a reservation on it: it must not lend when it is to compute."""
+    for p in range(begin.shape[0]):
+        if p == q or begin[p] < start or begin[p] >= start + length or (begin[p] == start and order[p] < order[q]):
+            continue
+        for r in range(spans[0, p], spans[1, p]):
+            for node in range(rows[r, 0], rows[r, 0] + rows[r, 1]):
+                low[1, node] = 0
+
+
+@inlined
+def may_start(free: Ints, threshold_mb: Ints, rows: Ints, first: int, last: int) -> bool:
+    """Whether the nodes of a lease have the memory free that they must have to compute."""
+    for r in range(first, last):
+        for node in range(rows[r, 0], rows[r, 0] + rows[r, 1]):
+            if free[1, node] < threshold_mb[node]:
+                return False
+    return True
+
+
+@inlined
 def earliest(
-    terms: Terms, times: Ints, level: NDArray[np.int64], steps: int, total: Ints, tasks: int, cores: int, mb: int,
-    length: int, aware: Any, who: Who, low: Ints, rows: Ints, at: int, loans: Ints, loan_at: int,
+    terms: Terms, guarded: bool, order: Ints, q: int, begin: Ints, spans: Ints, times: Ints,
+    level: NDArray[np.int64], steps: int, total: Ints, tasks: int, cores: int, mb: int, length: int, aware: Any,
+    who: Who, low: Ints, rows: Ints, at: int, loans: Ints, loan_at: int,
 ) -> tuple[int, int, int]:  # fmt: skip
     """The first step at whose start a job has a lease for ``length`` µs, and the ends of its rows and loans; or -1."""
     nodes = low.shape[1]
@@ -73,6 +95,8 @@ def earliest(
             for node in range(nodes):
                 low[0, node] = min(low[0, node], level[k, 0, node])
                 low[1, node] = min(low[1, node], level[k, 1, node])
+        if guarded:
+            keep_starts(low, order, q, begin, spans, times[i], length, rows)
         end, loan_end = place_job(terms, low, total, tasks, cores, mb, aware, who, rows, at, loans, loan_at)
         if end >= 0:
             return i, end, loan_end
@@ -80,9 +104,11 @@ def earliest(
 
 
 @compiled
-def take_if_free(free: Ints, rows: Ints, loans: Ints) -> bool:
-    """Take a lease from what is free, if all of it is."""
-    possible = is_free(free, rows, 0, rows.shape[0], loans, 0, loans.shape[0])
+def take_if_free(free: Ints, threshold_mb: Ints, rows: Ints, loans: Ints) -> bool:
+    """Take a lease from what is free, if all of it is and its nodes may compute."""
+    possible = may_start(free, threshold_mb, rows, 0, rows.shape[0]) and is_free(
+        free, rows, 0, rows.shape[0], loans, 0, loans.shape[0]
+    )
     if possible:
         add_rows(free, rows, 0, rows.shape[0], -1)
         add_loans(free, loans, 0, loans.shape[0], -1)
@@ -138,6 +164,7 @@ def reserve_round(
     begin = np.full(jobs, -1, np.int64)
     spans = np.zeros((4, jobs), np.int64)
     low = np.empty((2, nodes), np.int64)
+    guarded = terms.threshold_mb.max() > 0
     at, loan_at = 0, 0
     for q in range(jobs):  # reservations that can stay
         job = order[q]
@@ -148,7 +175,7 @@ def reserve_round(
             return -2 * int(at + b - a + loan_at + d - c)
         length = max(1, asks[3, job])
         first, last = window(times, steps, begins[job], length)
-        free = True
+        free = may_start(level[first], terms.threshold_mb, kept, a, b)
         for k in range(first, last):
             free = free and is_free(level[k], kept, a, b, kept_loans, c, d)
         if free:
@@ -178,7 +205,27 @@ def reserve_round(
             )  # fmt: skip
         who = Who(job, now, length, running, count)
         i, end, loan_end = earliest(
-            terms, times, level, steps, total, tasks, cores, mb, length, aware, who, low, rows, at, loans, loan_at
+            terms,
+            guarded,
+            order,
+            q,
+            begin,
+            spans,
+            times,
+            level,
+            steps,
+            total,
+            tasks,
+            cores,
+            mb,
+            length,
+            aware,
+            who,
+            low,
+            rows,
+            at,
+            loans,
+            loan_at,
         )
         if i >= 0 and (begin[q] < 0 or times[i] < begin[q]):
             begin[q], spans[0, q], spans[1, q] = times[i], at, end

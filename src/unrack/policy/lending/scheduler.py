@@ -279,7 +279,7 @@ class Lending:
         for job in jobs[memory.begins[jobs] == now].tolist():
             first, last, loan, end = memory.where[:, job].tolist()
             rows, loans = memory.kept[first:last].copy(), memory.kept_loans[loan:end].copy()
-            if take_if_free(free, rows, loans):
+            if take_if_free(free, memory.terms.threshold_mb, rows, loans):
                 decisions.append(Start(Lease(job, rows, loans)))
                 memory.begins[job] = -1
         memory.running = view.running_count + len(decisions)
@@ -296,7 +296,8 @@ class Lending:
         if self.scheduler == "conservative" and view.waiting:
             due = memory.begins[view.queue]
             due = due[due > now]
-            return int(due.min()) if len(due) else None
+            # jobs past their booked end are taken to end 1 µs from now, and reservations move on with that
+            return int(due.min()) if len(due) and view.first_end_us > now else None
         if self.scheduler != "slurm" or not view.waiting:
             return None
         following = (now // self.interval_us + 1) * self.interval_us

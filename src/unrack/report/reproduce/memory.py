@@ -14,7 +14,7 @@ from unrack.report.reproduce.experiment import Numbers, Options, Place, Point, Q
 PAPER = "Vieira Zacarias 2023, chapter 6"
 SHARES = (0, 15, 25, 50, 75, 100)
 """Large nodes of the systems, and node-hours by large jobs of the mixes, both in %."""
-OPTIONS = Options(seeds=5, jobs=3000, load=1.1)
+OPTIONS = Options(seeds=3, jobs=2000, load=1.1)
 TAKES = frozenset({"seeds", "jobs", "load", "profiles", "profile_cores"})
 
 SLURM = "(scheduler=slurm, main=interval)"
