@@ -27,7 +27,7 @@ def reproduce(
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="Which; see --list.", show_default=False)] = None,
     listed: Annotated[bool, typer.Option("--list", "-l", help="List the names, a line each, and stop.")] = False,
     seeds: Annotated[
-        int | None, typer.Option("--seeds", min=1, help="How many seeds: 0, 1, 2 … (default: 20; memory-*: 5).")
+        int | None, typer.Option("--seeds", min=1, help="How many seeds: 0, 1, 2 … (default: 20; memory-*: 3).")
     ] = None,
     jobs: Annotated[int, typer.Option("--jobs", "-j", min=0, help="Processes; 0: one a core.")] = 0,
     out: Annotated[

@@ -110,7 +110,7 @@ def _beside(spec: BatchSpec, folder: Path | None) -> BatchSpec:
     found = {
         key: str(folder / path)
         for key, path in paths.items()
-        if folder is not None and isinstance(path, str) and (folder / path).is_file()
+        if folder is not None and isinstance(path, str) and (folder / path).exists()
     }
     return spec.model_copy(update=found) if found else spec
 

@@ -78,7 +78,7 @@ def drawn_jobs(
         if (measured == 0).any():
             bad = int((measured == 0).argmax())
             raise InputError(f"generate, profiles.{bad}.memory_mb", "0", "MB per node, for memory = 'profiles'")
-        memory = scaled_memory_mb(measured, spec.cores_per_node, spec.profile_cores)[rows]
+        memory = scaled_memory_mb(measured, spec.cores_per_node, spec.measured_on)[rows]
     elif spec.memory is not None:
         amounts = spec.memory.draw(rng, count)
         if amounts.max() >= MOST_MB:

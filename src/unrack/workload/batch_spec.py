@@ -46,6 +46,11 @@ class Profile(Strict):
     memory_mb: Annotated[float, Field(ge=0, lt=MOST_MB)] = 0.0
 
 
+SYNTHETIC = "synthetic"
+SYNTHETIC_CORES = 32
+"""The profiles that come with unrack, and the cores of the nodes that their memory is of."""
+
+
 class BatchSpec(Strict):
     """A workload of jobs that take whole nodes.
 
@@ -70,7 +75,7 @@ class BatchSpec(Strict):
     profiles
         Applications that jobs are matched with: a table each, or the path of a CSV file.
     profile_cores
-        Cores of the nodes on which the memory of ``profiles`` was measured.
+        Cores of the nodes on which the memory of ``profiles`` was measured; ``None``: 4, of unrack's own profiles 32.
     large_share
         Node-hours of large jobs over those of all jobs …
     normal_node
@@ -88,7 +93,7 @@ class BatchSpec(Strict):
     cancelled: Literal["leave-out", "zero-run"] = "leave-out"
     memory: Literal["table-5.5", "profiles"] | Distribution | None = None
     profiles: str | Annotated[list[Profile], Field(min_length=1)] | None = None
-    profile_cores: Count = 4
+    profile_cores: Count | None = None
     large_share: Annotated[float, Field(ge=0, le=1)] | None = None
     normal_node: Annotated[int, Field(ge=1, lt=MOST_MB), BeforeValidator(_megabytes)] | None = None
 
@@ -109,3 +114,8 @@ class BatchSpec(Strict):
         if self.model == "lublin" and isinstance(self.parameters, str):
             raise ValueError("parameters of lublin as a table")
         return self
+
+    @property
+    def measured_on(self) -> int:
+        """Cores of the nodes on which the memory of the profiles was measured."""
+        return self.profile_cores or (SYNTHETIC_CORES if self.profiles == SYNTHETIC else 4)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from importlib import resources
+from pathlib import Path
+
 import polars as pl
 from pydantic import ValidationError
 
 from unrack.errors import first_fault, got_and_want
-from unrack.workload.batch_spec import Profile
+from unrack.workload.batch_spec import SYNTHETIC, Profile
 from unrack.workload.source import Locator, load
 from unrack.workload.table_text import csv_frame
 
+_FILES = ("apps.csv", "memory-apps.csv")
 _NAMES = ("id", "nodes", "run_s", "memory_mb")
 _BARE = (2, 4, 3, 5)
 _WANT = "columns app, nodes, run_s (and memory_mb), or no header and application, id, run time, nodes, memory …"
@@ -21,7 +25,8 @@ def read_profiles(path: str) -> list[Profile]:
     Parameters
     ----------
     path
-        With a header: columns ``app`` (or ``id``), ``nodes``, ``run_s`` and, if known, ``memory_mb``; others are
+        ``"synthetic"``: the set that comes with unrack. A folder: its ``apps.csv`` or ``memory-apps.csv``. A file with
+        a header: columns ``app`` (or ``id``), ``nodes``, ``run_s`` and, if known, ``memory_mb``; others are
         ignored. Without: application, id, run time in s, nodes, MB per node, and whatever follows. Files of profiles
         for contention are of these kinds.
 
@@ -30,7 +35,7 @@ def read_profiles(path: str) -> list[Profile]:
     TraceError
         The file cannot be read, lacks a column, or has a value that cannot be.
     """
-    source = load(path)
+    source = load(_file(path))
     frame, at = csv_frame(source, None, None)
     if frame.columns[0] == "column_1":
         if frame.width < max(_BARE):
@@ -47,6 +52,16 @@ def read_profiles(path: str) -> list[Profile]:
     if not profiles:
         raise source.fault(None, "", "no row", _WANT)
     return profiles
+
+
+def _file(path: str) -> str:
+    """The file of profiles that a path means."""
+    folder = Path(path).expanduser()
+    if path == SYNTHETIC:
+        folder = Path(str(resources.files("unrack").joinpath("data", "memory-profiles")))
+    if not folder.is_dir():
+        return path
+    return str(next((folder / name for name in _FILES if (folder / name).is_file()), folder / _FILES[0]))
 
 
 def _profile(row: dict[str, str], place: int, at: Locator) -> Profile:

@@ -15,10 +15,9 @@ from typing import Any
 from unrack.errors import InputError, RunError
 from unrack.report.reproduce.experiment import FLAGS, Counts, Numbers, Options, Reproduction, Row, Values
 from unrack.report.reproduce.measured import Measured
+from unrack.workload.batch_spec import SYNTHETIC_CORES
 
 Told = Callable[[int, int], None]
-SYNTHETIC_CORES = 32
-"""Cores of the nodes that the synthetic profiles' memory is of."""
 
 
 @dataclass(frozen=True)
