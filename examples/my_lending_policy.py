@@ -1,6 +1,6 @@
 """A policy of one's own that lends memory: whoever fits starts, and borrows from the nodes with most free memory.
 
-unrack run examples/lending.toml --policy examples/my_lending_policy.py:MOST_FREE
+unrack run examples/my_lending_policy.toml
 """
 
 from __future__ import annotations

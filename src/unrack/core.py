@@ -125,7 +125,7 @@ class Core:
         )
         self._unmet = unmet(cluster.devices, cluster, jobs, wants, pace)
         possible = getattr(policy, "possible", None)
-        too_big = impossible(cluster, jobs) if possible is None else ~possible(cluster, jobs)
+        too_big = impossible(cluster, jobs, self.lends) if possible is None else ~possible(cluster, jobs)
         self._impossible = bytes(too_big | (self._unmet >= 0))
 
     def handle(self, event: Event, now: int) -> list[Decision]:
@@ -340,7 +340,13 @@ def unmet(devices: Devices, cluster: Cluster, jobs: JobTable, wants: Ints, pace:
     return found
 
 
-def impossible(cluster: Cluster, jobs: JobTable) -> NDArray[np.bool_]:
-    """bool[jobs]: which jobs the whole cluster, empty, could not hold, on shared or on whole nodes."""
+def impossible(cluster: Cluster, jobs: JobTable, lends: bool = False) -> NDArray[np.bool_]:
+    """bool[jobs]: which jobs the whole cluster, empty, could not hold, on shared or on whole nodes.
+
+    Where nodes lend memory, only the sum of it counts.
+    """
+    if lends:
+        cores = places(cluster, jobs.cores, np.zeros(len(jobs), np.int64))
+        return np.asarray((cores < jobs.tasks) | (jobs.tasks * jobs.memory_mb > cluster.memory_mb.sum()))
     asks, inverse = np.unique(jobs.asks[[CORES, MEMORY]], axis=1, return_inverse=True)
     return np.asarray(places(cluster, asks[0], asks[1])[inverse.ravel()] < jobs.tasks)

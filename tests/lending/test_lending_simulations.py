@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from lending_worlds import attempts_of, contents, jobs_of, plain_run, words
 from plain_lending import RULES
@@ -13,6 +13,9 @@ from plain_schedules import World, easy_head
 from small_worlds import J, table, workload_of
 
 from unrack.cluster.spec import Cluster
+from unrack.core import Core
+from unrack.policy.table import parse_policy
+from unrack.sim.kernel import Kernel, Ties
 from unrack.sim.simulate import simulate
 
 NEEDY = J(0, 1, mb=10_000)
@@ -71,6 +74,32 @@ def test_conservative_starts_no_job_after_its_first_reservation_when_requests_ar
     plain_run(Cluster.from_dict(content), jobs, rule, "conservative", after=note)
     for job, start in started(content, jobs, rule, "conservative").items():
         assert start <= promised.get(job, start)
+
+
+PASSED_OVER = [J(2, 1, mb=2), J(2, 3, 4, 6, mb=2), J(3, 6, 2, 9, mb=3)]
+"""Under ``ljf`` the last of these may borrow where the first starts with it, unless its place in the queue counts."""
+
+
+@pytest.mark.parametrize("rule", [*RULES, "contention-aware"])
+@settings(max_examples=40)
+@given(content=contents(alike=True), jobs=jobs_of(True), order=st.sampled_from(["fcfs", "sjf", "ljf", "largest"]))
+@example(content={"nodes": [{"count": 2, "cores": 2, "memory": 4}]}, jobs=PASSED_OVER, order="ljf")
+def test_conservative_keeps_every_reservation_in_any_fixed_order_when_requests_are_upper_bounds(
+    rule: str, content: dict[str, Any], jobs: list[J], order: str
+) -> None:
+    jobs = [*jobs, NEEDY._replace(submit=jobs[-1].submit)]
+    policy = parse_policy(words(rule, "conservative", order=order))
+    core = Core(Cluster.from_dict(content), table(jobs), policy)
+    promised: dict[int, int] = {}
+
+    def after_round(now: int) -> None:
+        for job in core.view.queue.tolist():
+            start = int(core.memory.begins[job])
+            assert now <= start <= promised.setdefault(job, start), "a reservation was lost or moved back"
+
+    log = Kernel(core, Ties.TOGETHER, (), None).run(after_round=after_round)
+    for job, held in attempts_of(log).items():
+        assert held.start <= promised.get(job, held.start)
 
 
 @pytest.mark.parametrize("rule", RULES)

@@ -190,7 +190,7 @@ def test_rejected_jobs_are_told() -> None:
 
 
 def test_files_and_commands_say_what_differs_from_the_default() -> None:
-    options = few(THROUGHPUT, seeds=5, jobs=900, load=0.8, profiles="a/measured.csv", profile_cores=8)
+    options = few(THROUGHPUT, seeds=3, jobs=900, load=0.8, profiles="a/measured.csv", profile_cores=8)
     measured = execute(replace(THROUGHPUT, points=()), replace(options, profiles=None), engine=engine)
     measured = replace(measured, options=options)
     assert stem(measured) == "memory-throughput-load-0.8-measured-900-jobs"

@@ -62,9 +62,9 @@ def test_lines_of_any_eighteen_values_are_read_or_refused_in_words(rows: list[li
     [
         (b"", "empty file"),
         (b" \n\n", "empty file"),
-        (gzip.compress(b""), "empty file"),
-        (gzip.compress(GOOD)[:-12], "damaged gzip"),
-        (gzip.compress(GOOD)[:40] + b"xxxx" + gzip.compress(GOOD)[44:], "damaged gzip"),
+        (gzip.compress(b"", mtime=0), "empty file"),
+        (gzip.compress(GOOD, mtime=0)[:-12], "damaged gzip"),
+        (gzip.compress(GOOD, mtime=0)[:40] + b"xxxx" + gzip.compress(GOOD, mtime=0)[44:], "damaged gzip"),
         (b"\x1f\x8b", "damaged gzip"),
         (b"BZh91AY", "bzip2"),
         (b"\xfd7zXZ\0", "xz"),
@@ -98,7 +98,7 @@ def test_a_missing_file_and_a_folder_are_refused(tmp_path: Path) -> None:
 def test_a_relative_path_is_also_looked_for_in_the_folder_of_traces(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "tiny.swf.gz").write_bytes(gzip.compress(GOOD))
+    (tmp_path / "tiny.swf.gz").write_bytes(gzip.compress(GOOD, mtime=0))
     monkeypatch.chdir(tmp_path.parent)
     monkeypatch.setenv("UNRACK_TRACES", str(tmp_path))
     assert read_trace("tiny.swf.gz").name == "tiny"

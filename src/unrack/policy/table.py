@@ -190,7 +190,7 @@ def _lending(rule: str) -> Callable[..., Any]:
             threshold = 0.0
         if lenders_compute is False and threshold is None:
             threshold = fixed if rule in ("strawman", "naive") else 1.0
-        if lenders_compute is False and threshold is not None and threshold < 1:
+        elif lenders_compute is False and threshold is not None and threshold < 1:
             where = f"policy {rule}, threshold"
             raise PolicyError(where, f"{threshold:g} beside lenders_compute=no", "1, or lenders_compute=yes")
         return Lending(rule, label=label, threshold=threshold, **values)

@@ -60,10 +60,10 @@ def window(times: Ints, steps: int, start: int, length: int) -> tuple[int, int]:
 
 
 @inlined
-def keep_starts(low: Ints, order: Ints, q: int, begin: Ints, spans: Ints, start: int, length: int, rows: Ints) -> None:
+def keep_starts(low: Ints, q: int, begin: Ints, spans: Ints, start: int, length: int, rows: Ints) -> None:
     """Let no node lend beyond the start of a reservation on it: it must not lend when it is to compute."""
     for p in range(begin.shape[0]):
-        if p == q or begin[p] < start or begin[p] >= start + length or (begin[p] == start and order[p] < order[q]):
+        if p == q or begin[p] < start or begin[p] >= start + length or (begin[p] == start and p < q):
             continue
         for r in range(spans[0, p], spans[1, p]):
             for node in range(rows[r, 0], rows[r, 0] + rows[r, 1]):
@@ -82,7 +82,7 @@ def may_start(free: Ints, threshold_mb: Ints, rows: Ints, first: int, last: int)
 
 @inlined
 def earliest(
-    terms: Terms, guarded: bool, order: Ints, q: int, begin: Ints, spans: Ints, times: Ints,
+    terms: Terms, guarded: bool, q: int, begin: Ints, spans: Ints, times: Ints,
     level: NDArray[np.int64], steps: int, total: Ints, tasks: int, cores: int, mb: int, length: int, aware: Any,
     who: Who, low: Ints, rows: Ints, at: int, loans: Ints, loan_at: int,
 ) -> tuple[int, int, int]:  # fmt: skip
@@ -96,7 +96,7 @@ def earliest(
                 low[0, node] = min(low[0, node], level[k, 0, node])
                 low[1, node] = min(low[1, node], level[k, 1, node])
         if guarded:
-            keep_starts(low, order, q, begin, spans, times[i], length, rows)
+            keep_starts(low, q, begin, spans, times[i], length, rows)
         end, loan_end = place_job(terms, low, total, tasks, cores, mb, aware, who, rows, at, loans, loan_at)
         if end >= 0:
             return i, end, loan_end
@@ -207,7 +207,6 @@ def reserve_round(
         i, end, loan_end = earliest(
             terms,
             guarded,
-            order,
             q,
             begin,
             spans,
