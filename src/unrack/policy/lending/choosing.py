@@ -90,9 +90,11 @@ def candidates(free: Ints, total: Ints, threshold_mb: Ints, most_first: bool) ->
 @inlined
 def select(
     order: Ints, free: Ints, total: Ints, group: Ints, groups: int, tasks: int, cores: int, mb: int,
-    chosen: Ints, taken: Ints,
+    class_of: Ints, quota: Ints, chosen: Ints, taken: Ints,
 ) -> int:  # fmt: skip
     """Compute nodes in an order, as long as their lending groups have the memory; how many, or -1: too few.
+
+    Of each class of nodes no more than its quota are taken, if there are quotas; they shrink.
 
     A node is passed over if, with it, the groups would lack more than the nodes that reach all have free.
     """
@@ -105,7 +107,7 @@ def select(
     for i in range(order.shape[0]):
         node = order[i]
         here = min(left, tasks_by_cores(total[0, node], cores))
-        if here == 0:
+        if here == 0 or (quota.shape[0] > 0 and quota[class_of[node]] == 0):
             continue
         g = group[node]
         before = max(0, need[g] - supply[g])
@@ -114,6 +116,8 @@ def select(
             continue
         lacking += after - before
         need[g] += here * mb
+        if quota.shape[0] > 0:
+            quota[class_of[node]] -= 1
         chosen[count] = node
         taken[count] = here
         count += 1

@@ -24,8 +24,8 @@ NOT, LOCALLY, BORROWING = range(3)
 CLASS_CORES, CLASS_MB, RANK, BY_MEMORY = range(4)
 """Rows of ``kinds``: cores and MB of a node of each class; classes in the order of their first node, and those with
 most memory first."""
-LOW, TAKES = range(2)
-"""Rows of ``scratch``: the least that is free throughout; what a job takes of it."""
+LOW, TAKES, QUOTA = range(3)
+"""Rows of ``scratch``: the least that is free throughout; what a job takes of it; the nodes on which it computes."""
 
 
 @inlined
@@ -121,15 +121,17 @@ def fit_in(
         left -= here
     if left > 0:
         return NOT
+    for g in range(classes):
+        scratch[QUOTA, g] = scratch[TAKES, 1 + g]
     if strict:  # nodes that could compute lend where the memory of those that cannot does not suffice
         for g in range(classes):
-            lacking += plan[i, 1 + g] * kinds[CLASS_MB, g]
+            lacking += max(0, plan[i, 1 + g]) * kinds[CLASS_MB, g]
         lacking -= plan[i, 1 + classes]
         for r in range(classes - 1, -1, -1):
             g = kinds[BY_MEMORY, r]
             has = kinds[CLASS_MB, g]
             if lacking > 0 and has > 0:
-                lend = min(plan[i, 1 + g] - scratch[TAKES, 1 + g], (lacking + has - 1) // has)
+                lend = max(0, min(plan[i, 1 + g] - scratch[TAKES, 1 + g], (lacking + has - 1) // has))
                 scratch[TAKES, 1 + g] += lend
                 lacking -= lend * has
     return BORROWING
@@ -216,14 +218,17 @@ def reserve(plan: Ints, steps: int, start: int, length: int, scratch: Ints) -> i
 
 @inlined
 def hold(
-    plan: Ints, steps: int, end: int, class_of: Ints, free: Ints, threshold_mb: Ints, rows: Ints, first: int,
-    last: int, loans: Ints, loan_first: int, loan_last: int, from_us: Ints,
-) -> tuple[bool, int]:  # fmt: skip
-    """Book a lease of named nodes and loans from now to ``end``, exactly; whether that is possible, and the steps.
+    plan: Ints, steps: int, safe: Ints, safe_steps: int, end: int, class_of: Ints, free: Ints, threshold_mb: Ints,
+    rows: Ints, first: int, last: int, loans: Ints, loan_first: int, loan_last: int, from_us: Ints,
+) -> tuple[bool, int, int]:  # fmt: skip
+    """Book a lease of named nodes and loans from now to ``end``; whether that is possible, and the steps.
 
-    Where some reservation would lose what it has, nothing is booked. ``free`` is what is free before the lease.
+    Its nodes and memory must leave every reservation what it has. That its lenders do not compute for longer must leave
+    it to the first reservation only, in the plan ``safe`` that holds no other: nodes that are kept free for the later
+    ones could rarely lend at all. ``free`` is what is free before the lease.
     """
     b, steps = step_at(plan, steps, end)
+    safe_b, safe_steps = step_at(safe, safe_steps, end)
     takes = np.zeros(plan.shape[1], np.int64)
     for r in range(first, last):
         for node in range(rows[r, 0], rows[r, 0] + rows[r, 1]):
@@ -233,7 +238,10 @@ def hold(
         takes[-1] += loans[i, 2]
     for k in range(b):
         for column in range(1, plan.shape[1]):
-            plan[k, column] -= takes[column]
+            if takes[column] > 0 and plan[k, column] < takes[column]:
+                return False, steps, safe_steps
+    add_everywhere(plan, b, takes, -1)
+    add_everywhere(safe, safe_b, takes, -1)
     lent = np.zeros(from_us.shape[0] if loan_last > loan_first else 0, np.int64)
     before = np.empty(loan_last - loan_first, np.int64)
     for i in range(loan_first, loan_last):
@@ -243,26 +251,35 @@ def hold(
         if class_of[lender] >= 0 and from_us[lender] < end and free[1, lender] - lent[lender] < threshold_mb[lender]:
             if not holds(rows, first, last, lender):
                 lend_level(plan, b, from_us[lender], class_of[lender], -1)
+                lend_level(safe, safe_b, from_us[lender], class_of[lender], -1)
             from_us[lender] = end
     possible = True
-    for k in range(b):
-        for column in range(1, plan.shape[1]):
-            possible = possible and plan[k, column] >= 0
+    for k in range(safe_b):
+        for column in range(1, safe.shape[1]):
+            possible = possible and safe[k, column] >= 0
     if possible:
         for r in range(first, last):
             for node in range(rows[r, 0], rows[r, 0] + rows[r, 1]):
                 from_us[node] = end
-        return True, steps
+        return True, steps, safe_steps
     for i in range(loan_last - 1, loan_first - 1, -1):
         lender = loans[i, 1]
         if from_us[lender] != before[i - loan_first]:
             from_us[lender] = before[i - loan_first]
             if not holds(rows, first, last, lender):
                 lend_level(plan, b, from_us[lender], class_of[lender], 1)
-    for k in range(b):
+                lend_level(safe, safe_b, from_us[lender], class_of[lender], 1)
+    add_everywhere(plan, b, takes, 1)
+    add_everywhere(safe, safe_b, takes, 1)
+    return False, steps, safe_steps
+
+
+@inlined
+def add_everywhere(plan: Ints, last: int, takes: Ints, sign: int) -> None:
+    """Add (sign 1) or take (-1) nodes of each class and memory in the steps up to ``last`` - 1."""
+    for k in range(last):
         for column in range(1, plan.shape[1]):
-            plan[k, column] += takes[column]
-    return False, steps
+            plan[k, column] += sign * takes[column]
 
 
 @inlined

@@ -143,6 +143,7 @@ def reserve_round(
         0; or minus the room that the outputs should have had (nothing has changed).
     """
     jobs, nodes = order.shape[0], free_now.shape[1]
+    none = np.empty(0, np.int64)
     most = count + 2 * jobs + 2
     times = np.empty(most, np.int64)
     level = np.empty((most, 2, nodes), np.int64)
@@ -203,7 +204,7 @@ def reserve_round(
                 times, level, steps, begin[q], length, rows, spans[0, q], spans[1, q], loans, spans[2, q],
                 spans[3, q], 1,
             )  # fmt: skip
-        who = Who(job, now, length, running, count)
+        who = Who(job, now, length, running, count, none, none)
         i, end, loan_end = earliest(
             terms,
             guarded,

@@ -48,6 +48,7 @@ def pass_over(
     """
     nodes = free_now.shape[1]
     free = free_now.copy()
+    none = np.empty(0, np.int64)
     n, at, loan_at, i = 0, 0, 0, 0
     while i < order.shape[0]:
         job = order[i]
@@ -56,7 +57,7 @@ def pass_over(
             break
         if at + nodes > rows.shape[0] or loan_at + 2 * nodes > loans.shape[0] or n == started.shape[1]:
             return -2 * int(at + loan_at + 2 * nodes + n)
-        who = Who(job, now, max(1, asks[3, job]), running, count)
+        who = Who(job, now, max(1, asks[3, job]), running, count, none, none)
         end, loan_end = place_job(terms, free, total, tasks, cores, mb, aware, who, rows, at, loans, loan_at)
         if end < 0:
             break
@@ -78,7 +79,7 @@ def pass_over(
             continue
         if at + nodes > rows.shape[0] or loan_at + 4 * nodes > loans.shape[0] or n == started.shape[1]:
             return -2 * int(at + loan_at + 4 * nodes + n)
-        who = Who(job, now, max(1, asks[3, job]), running, count)
+        who = Who(job, now, max(1, asks[3, job]), running, count, none, none)
         end, loan_end = place_job(terms, free, total, tasks, cores, mb, aware, who, rows, at, loans, loan_at)
         if end < 0:
             continue

@@ -30,16 +30,29 @@ Floats = NDArray[np.float64]
 
 
 class Who(NamedTuple):
-    """Which job asks, when, and for how long (µs); and who runs: only the choice by cost looks at it."""
+    """Who asks for a place.
+
+    Attributes
+    ----------
+    job, now, length, running, runs
+        Which job, when, for how long (µs), and who runs: only the choice of lenders by cost looks at it.
+    class_of, quota
+        The class of each node, and how many of each class may be taken; empty: as many as there are. With quotas it
+        has been seen that the job cannot have all its memory where it runs.
+    """
 
     job: int
     now: int
     length: int
     running: Ints
     runs: int
+    class_of: Ints
+    quota: Ints
 
 
-NOBODY = Who(-1, 0, 1, np.empty((2, 0), np.int64), 0)
+ANY: Ints = np.empty(0, np.int64)
+"""No quotas."""
+NOBODY = Who(-1, 0, 1, np.empty((2, 0), np.int64), 0, ANY, ANY)
 
 
 @inlined
@@ -58,12 +71,12 @@ def place_job(
         return -1, -1
     chosen, taken = np.empty(nodes, np.int64), np.empty(nodes, np.int64)
     count = -1
-    if rule >= 4:
+    if rule >= 4 and who.quota.shape[0] == 0:
         count = place_locally(free, total, threshold_mb, tasks, cores, mb, chosen, taken)
     lacking = count < 0
     if lacking:
         order = candidates(free, total, threshold_mb, rule >= 4)
-        count = select(order, free, total, group, groups, tasks, cores, mb, chosen, taken)
+        count = select(order, free, total, group, groups, tasks, cores, mb, who.class_of, who.quota, chosen, taken)
         if count < 0:
             return -1, -1
     chosen, taken = chosen[:count], taken[:count]

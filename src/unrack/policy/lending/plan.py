@@ -21,11 +21,14 @@ from unrack.jit import compiled, inlined
 from unrack.policy.lending.choosing import may_compute, tasks_by_cores
 from unrack.policy.lending.future import fits, shadow_of
 from unrack.policy.lending.levels import (
+    BORROWING,
     CLASS_CORES,
     LOCALLY,
     LOW,
     NOT,
+    QUOTA,
     RANK,
+    TAKES,
     earliest,
     fit_in,
     hold,
@@ -41,23 +44,26 @@ Ints = NDArray[np.int64]
 
 @inlined
 def settle(
-    free: Ints, total: Ints, threshold_mb: Ints, class_of: Ints, kinds: Ints, tasks: int, cores: int, mb: int,
-    out: Ints, at: int,
+    free: Ints, total: Ints, threshold_mb: Ints, class_of: Ints, kinds: Ints, scratch: Ints, tasks: int, cores: int,
+    mb: int, out: Ints, at: int,
 ) -> int:  # fmt: skip
-    """Local places for all tasks, class after class in their order, by id in each; the end of the rows or -1."""
+    """Local places for all tasks, on the nodes of each class that TAKES says, by id; the end of the rows, or -1."""
     start, left = at, tasks
     for r in range(kinds.shape[1]):
-        for node in range(free.shape[1]):
-            if class_of[node] != kinds[RANK, r] or not may_compute(
-                free[0, node], total[0, node], free[1, node], threshold_mb[node]
-            ):
+        g = kinds[RANK, r]
+        some = scratch[TAKES, 1 + g]
+        for node in range(free.shape[1] if some > 0 else 0):
+            if class_of[node] != g or not may_compute(free[0, node], total[0, node], free[1, node], threshold_mb[node]):
                 continue
             here = min(left, tasks_on(free[0, node], free[1, node], total[0, node], cores, mb, True))
             if here > 0:
                 at = add_node(out, start, at, node, here, total[0, node], here * mb)
                 left -= here
+                some -= 1
                 if left == 0:
                     return at
+                if some == 0:
+                    break
     return -1
 
 
@@ -120,7 +126,7 @@ def plan_round(
         How many start; or minus the room that the outputs should have had (nothing was decided).
     """
     nodes, classes, rule, threshold_mb = free_now.shape[1], kinds.shape[1], terms.rule, terms.threshold_mb
-    scratch = np.empty((2, classes + 2), np.int64)
+    scratch = np.empty((3, classes + 2), np.int64)
     free_by_class(free_now, total, threshold_mb, class_of, scratch)
     jobs = last_that_may(order, asks, 0, order.shape[0], scratch, LOW, kinds)
     if jobs == 0:
@@ -130,10 +136,12 @@ def plan_round(
     steps = levels_of(
         now, free_now, total, threshold_mb, class_of, running, count, pool, lease_at, use, first_of, plan, from_us
     )
+    safe, safe_steps = plan.copy(), steps
     free = free_now.copy()
     then = np.empty_like(free)
     head, shadow = -1, -1
     n, at, loan_at = 0, 0, 0
+    none = np.empty(0, np.int64)
     q = -1
     while q + 1 < jobs:
         q += 1
@@ -141,14 +149,23 @@ def plan_round(
         tasks, cores, mb, length = asks[0, job], asks[1, job], asks[2, job], max(1, asks[3, job])
         if at + 2 * nodes > rows.shape[0] or loan_at + 4 * nodes > loans.shape[0] or n == started.shape[1]:
             return -2 * int(at + loan_at + 4 * nodes + n)
-        who = Who(job, now, length, running, count)
+        who = Who(job, now, length, running, count, class_of, none)
         i, how = earliest(0, plan, steps, rule, strict, kinds, tasks, cores, mb, length, scratch)
         if i == 0:
             end, loan_end = -1, loan_at
             if how == LOCALLY:
-                end = settle(free, total, threshold_mb, class_of, kinds, tasks, cores, mb, rows, at)
+                end = settle(free, total, threshold_mb, class_of, kinds, scratch, tasks, cores, mb, rows, at)
             if end < 0:
-                end, loan_end = place_job(terms, free, total, tasks, cores, mb, aware, who, rows, at, loans, loan_at)
+                if how == BORROWING:
+                    quota = scratch[QUOTA, :classes].copy()
+                    asking = Who(job, now, length, running, count, class_of, quota)
+                    end, loan_end = place_job(
+                        terms, free, total, tasks, cores, mb, aware, asking, rows, at, loans, loan_at
+                    )  # fmt: skip
+                if end < 0:  # other nodes may do where groups do not allow these
+                    end, loan_end = place_job(
+                        terms, free, total, tasks, cores, mb, aware, who, rows, at, loans, loan_at
+                    )  # fmt: skip
             if end >= 0 and head >= 0 and shadow >= 0 and now + length > shadow:
                 add_rows(then, rows, at, end, -1)
                 add_loans(then, loans, loan_at, loan_end, -1)
@@ -160,9 +177,9 @@ def plan_round(
                     end = -1
             possible = False
             if end >= 0:
-                possible, steps = hold(
-                    plan, steps, now + length, class_of, free, threshold_mb, rows, at, end, loans, loan_at,
-                    loan_end, from_us,
+                possible, steps, safe_steps = hold(
+                    plan, steps, safe, safe_steps, now + length, class_of, free, threshold_mb, rows, at, end, loans,
+                    loan_at, loan_end, from_us,
                 )  # fmt: skip
                 if not possible and head >= 0 and shadow >= 0 and now + length > shadow:
                     add_rows(then, rows, at, end, 1)
@@ -181,8 +198,9 @@ def plan_round(
             begins[job] = -1
             continue
         begin = plan[i, 0]
-        if head < 0 and terms.groups > 1:
-            head = job
+        first = head < 0
+        head = job if first else head
+        if first and terms.groups > 1:
             shadow = shadow_of(
                 terms, free, total, tasks, cores, mb, now, running, count, pool, lease_at, use, first_of, started, n,
                 asks, who, rows, at, loans, loan_at, then,
@@ -198,4 +216,6 @@ def plan_round(
                     continue
         begins[job] = begin
         steps = reserve(plan, steps, begin, length, scratch)
+        if first:
+            safe_steps = reserve(safe, safe_steps, begin, length, scratch)
     return n
