@@ -185,11 +185,10 @@ def _baseline(label: str, scheduler: str = "slurm", **values: Any) -> Any:
 
 def _lending(rule: str) -> Callable[..., Any]:
     def make(label: str, lenders_compute: bool | None = None, threshold: float | None = None, **values: Any) -> Lending:
-        fixed = Lending(rule).share()
         if lenders_compute and threshold is None:
             threshold = 0.0
         if lenders_compute is False and threshold is None:
-            threshold = fixed if rule in ("strawman", "naive") else 1.0
+            threshold = 1.0
         elif lenders_compute is False and threshold is not None and threshold < 1:
             where = f"policy {rule}, threshold"
             raise PolicyError(where, f"{threshold:g} beside lenders_compute=no", "1, or lenders_compute=yes")
