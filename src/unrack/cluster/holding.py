@@ -43,6 +43,15 @@ def add_loans(free: Ints, loans: Ints, first: int, last: int, sign: int) -> None
 
 
 @inlined
+def add_lease(
+    free: Ints, rows: Ints, first: int, last: int, loans: Ints, loan_first: int, loan_last: int, sign: int
+) -> int:
+    """Add (sign 1) or take (-1) all of a lease, rows and loans; returns the cores added or taken."""
+    add_loans(free, loans, loan_first, loan_last, sign)
+    return add_rows(free, rows, first, last, sign)
+
+
+@inlined
 def check_loans(rows: Ints, loans: Ints, group: Ints, mb: int, nodes: int) -> int:
     """MEETS, or the key of the problem that the loans of a lease have; ``mb`` is asked per task."""
     held = np.zeros(nodes, np.bool_)
@@ -128,8 +137,7 @@ def hold_job(
         verdict = check_loans(rows, loans, group, asks[2, job], nodes)
         if verdict < 0:
             return verdict
-    add_rows(free, rows, 0, rows.shape[0], -1)
-    add_loans(free, loans, 0, loans.shape[0], -1)
+    add_lease(free, rows, 0, rows.shape[0], loans, 0, loans.shape[0], -1)
     problem = 0
     for r in range(rows.shape[0]):
         for node in range(rows[r, 0], rows[r, 0] + rows[r, 1]):
@@ -139,8 +147,7 @@ def hold_job(
         if free[1, loans[i, 1]] < 0 and problem == 0:
             problem = -7
     if problem < 0:
-        add_rows(free, rows, 0, rows.shape[0], 1)
-        add_loans(free, loans, 0, loans.shape[0], 1)
+        add_lease(free, rows, 0, rows.shape[0], loans, 0, loans.shape[0], 1)
         return problem
     at = place_of(running, count, end, job)
     for i in range(count, at, -1):
@@ -165,9 +172,8 @@ def release_job(job: int, loans: Ints, free: Ints, running: Ints, count: int, po
     for i in range(at, count - 1):
         running[0, i] = running[0, i + 1]
         running[1, i] = running[1, i + 1]
-    add_loans(free, loans, 0, loans.shape[0], 1)
     first = lease_at[0, job]
-    return add_rows(free, pool, first, first + lease_at[1, job], 1)
+    return add_lease(free, pool, first, first + lease_at[1, job], loans, 0, loans.shape[0], 1)
 
 
 @compiled

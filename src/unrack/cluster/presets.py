@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 LARGE_PERCENT = (0, 15, 25, 50, 75, 100)
-"""Large nodes of the systems of Vieira Zacarias (2022), Table 5.1: in % of 1024."""
+"""Large nodes of the systems of Vieira Zacarias (2023), Table 5.1: in % of 1024."""
 
 
 class Preset(NamedTuple):
@@ -32,7 +32,7 @@ def _memory_system(percent: int) -> Preset:
     kinds = {"normal": (1024 - large, "32 GB"), "large": (large, "64 GB")}
     words = " and ".join(f"{count} {name} of {memory}" for name, (count, memory) in kinds.items() if count)
     return Preset(
-        f"Vieira Zacarias 2022, Table 5.1, {percent} % large nodes: {words}; 32 cores each",
+        f"Vieira Zacarias 2023, Table 5.1, {percent} % large nodes: {words}; 32 cores each",
         {
             "nodes": [
                 {"name": name, "count": count, "cores": 32, "memory": memory}
@@ -65,7 +65,7 @@ PRESETS: dict[str, Preset] = {
     ),
     **{f"memory-1024-{percent}": _memory_system(percent) for percent in LARGE_PERCENT},
     "memory-1024": Preset(
-        "Vieira Zacarias 2022, Table 5.1: 1024 nodes of 32 cores, 64 GB; the nodes of memory-1024-100",
+        "Vieira Zacarias 2023, Table 5.1: 1024 nodes of 32 cores, 64 GB; the nodes of memory-1024-100",
         {"nodes": [{"count": 1024, "cores": 32, "memory": "64 GB"}]},
     ),
     "memory-1024-half": Preset(

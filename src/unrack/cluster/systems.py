@@ -62,7 +62,7 @@ def memory_system(
     name: str | None = None,
     **keys: Any,
 ) -> Cluster:
-    """A cluster of nodes of normal memory, then nodes of large memory, as the systems of Vieira Zacarias (2022).
+    """A cluster of nodes of normal memory, then nodes of large memory, as the systems of Vieira Zacarias (2023).
 
     Parameters
     ----------

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from unrack.cluster.memory_use import MemoryUse
+from unrack.cluster.memory_use import AT, FOR, JOB, NEXT_AT, MemoryUse
 from unrack.jit import inlined
 from unrack.slowdown.contention.columns import ContentionColumns, speed_of, traffic_of
 from unrack.slowdown.memory_board import (
@@ -127,13 +127,13 @@ def costs_of(
         last = -1
         entry = first_at[node]
         while entry >= 0:
-            other = use[0, entry]
+            other = use[JOB, entry]
             since = max(since, end_us[other])
             if other != last:
                 others += loss[0, other]
-            own = max(own, loss[1 if use[1, entry] == use[2, entry] else 2, other])
+            own = max(own, loss[1 if use[AT, entry] == use[FOR, entry] else 2, other])
             last = other
-            entry = use[4, entry]
+            entry = use[NEXT_AT, entry]
         idle = max(0.0, (now + length - since) / length) if total[0, node] > 0 else 0.0
         cost[node] = others + own + idle
     return cost

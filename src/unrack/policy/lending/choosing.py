@@ -34,7 +34,7 @@ def tasks_by_cores(node_cores: int, cores: int) -> int:
 
 
 @inlined
-def fits_somehow(free: Ints, total: Ints, group: Ints, threshold_mb: Ints, tasks: int, cores: int, mb: int) -> bool:
+def fits_somehow(free: Ints, total: Ints, threshold_mb: Ints, tasks: int, cores: int, mb: int) -> bool:
     """Whether there are nodes for all tasks, and memory for them somewhere.
 
     With one lending group this is all that it takes; with several it is a necessary condition.

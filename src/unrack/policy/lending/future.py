@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from unrack.cluster.holding import add_loans, add_rows
+from unrack.cluster.holding import add_lease, add_rows
+from unrack.cluster.memory_use import AT, FOR, MB, NEXT_OF
 from unrack.jit import inlined
 from unrack.policy.lending.placement import Who, place_job
 from unrack.policy.lending.rules import Terms
@@ -20,9 +21,9 @@ def give_back(free: Ints, job: int, pool: Ints, lease_at: Ints, use: Ints, first
     add_rows(free, pool, first, first + lease_at[1, job], 1)
     entry = first_of[job]
     while entry >= 0:
-        if use[1, entry] != use[2, entry]:
-            free[1, use[1, entry]] += use[3, entry]
-        entry = use[6, entry]
+        if use[AT, entry] != use[FOR, entry]:
+            free[1, use[AT, entry]] += use[MB, entry]
+        entry = use[NEXT_OF, entry]
 
 
 @inlined
@@ -55,8 +56,7 @@ def free_after(
             give_back(out, who[i], pool, lease_at, use, first_of)
         else:
             s = -1 - who[i]
-            add_rows(out, rows, started[1, s], started[2, s], 1)
-            add_loans(out, loans, started[3, s], started[4, s], 1)
+            add_lease(out, rows, started[1, s], started[2, s], loans, started[3, s], started[4, s], 1)
 
 
 @inlined

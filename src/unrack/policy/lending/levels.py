@@ -13,6 +13,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from unrack.cluster.memory_use import AT, FOR, MB, NEXT_OF
 from unrack.jit import inlined
 from unrack.policy.lending.choosing import may_compute, tasks_by_cores
 from unrack.policy.placing import tasks_on
@@ -68,16 +69,16 @@ def levels_of(
                     plan[step, 1 + class_of[node]] += 1
         entry = first_of[job]
         while entry >= 0:
-            lender = use[1, entry]
-            if lender != use[2, entry]:
-                free[1, lender] += use[3, entry]
-                plan[step, last] += use[3, entry]
+            lender = use[AT, entry]
+            if lender != use[FOR, entry]:
+                free[1, lender] += use[MB, entry]
+                plan[step, last] += use[MB, entry]
                 if from_us[lender] == NEVER_US and may_compute(
                     free[0, lender], total[0, lender], free[1, lender], threshold_mb[lender]
                 ):
                     from_us[lender] = end
                     plan[step, 1 + class_of[lender]] += 1
-            entry = use[6, entry]
+            entry = use[NEXT_OF, entry]
     return steps
 
 

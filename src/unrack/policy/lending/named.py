@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unrack.cluster.holding import add_loans, add_rows, first_at_least
+from unrack.cluster.holding import add_lease, first_at_least
 from unrack.jit import compiled, inlined
 from unrack.policy.lending.future import give_back
 from unrack.policy.lending.placement import Who, place_job
@@ -31,24 +31,21 @@ def book(
     a, steps = step_at(times, level, steps, start)
     b, steps = step_at(times, level, steps, start + length)
     for k in range(a, b):
-        add_rows(level[k], rows, first, last, sign)
-        add_loans(level[k], loans, loan_first, loan_last, sign)
+        add_lease(level[k], rows, first, last, loans, loan_first, loan_last, sign)
     return steps
 
 
 @inlined
 def is_free(level: Ints, rows: Ints, first: int, last: int, loans: Ints, loan_first: int, loan_last: int) -> bool:
     """Whether a lease's nodes and loans are free in one step, which is as it was afterwards."""
-    add_rows(level, rows, first, last, -1)
-    add_loans(level, loans, loan_first, loan_last, -1)
+    add_lease(level, rows, first, last, loans, loan_first, loan_last, -1)
     free = True
     for r in range(first, last):
         for node in range(rows[r, 0], rows[r, 0] + rows[r, 1]):
             free = free and level[0, node] >= 0 and level[1, node] >= 0
     for i in range(loan_first, loan_last):
         free = free and level[1, loans[i, 1]] >= 0
-    add_rows(level, rows, first, last, 1)
-    add_loans(level, loans, loan_first, loan_last, 1)
+    add_lease(level, rows, first, last, loans, loan_first, loan_last, 1)
     return free
 
 
@@ -110,8 +107,7 @@ def take_if_free(free: Ints, threshold_mb: Ints, rows: Ints, loans: Ints) -> boo
         free, rows, 0, rows.shape[0], loans, 0, loans.shape[0]
     )
     if possible:
-        add_rows(free, rows, 0, rows.shape[0], -1)
-        add_loans(free, loans, 0, loans.shape[0], -1)
+        add_lease(free, rows, 0, rows.shape[0], loans, 0, loans.shape[0], -1)
     return possible
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unrack.cluster.holding import add_loans, add_rows
+from unrack.cluster.holding import add_lease
 from unrack.jit import compiled
 from unrack.policy.lending.future import fits, shadow_of
 from unrack.policy.lending.placement import Who, place_job
@@ -61,8 +61,7 @@ def pass_over(
         end, loan_end = place_job(terms, free, total, tasks, cores, mb, aware, who, rows, at, loans, loan_at)
         if end < 0:
             break
-        free_cores -= add_rows(free, rows, at, end, -1)
-        add_loans(free, loans, loan_at, loan_end, -1)
+        free_cores -= add_lease(free, rows, at, end, loans, loan_at, loan_end, -1)
         started[0, n], started[1, n], started[2, n] = job, at, end
         started[3, n], started[4, n] = loan_at, loan_end
         n, at, loan_at, i = n + 1, end, loan_end, i + 1
@@ -93,14 +92,11 @@ def pass_over(
                 )  # fmt: skip
                 known = True
             if shadow >= 0 and now + asks[3, job] > shadow:
-                add_rows(then, rows, at, end, -1)
-                add_loans(then, loans, loan_at, loan_end, -1)
+                add_lease(then, rows, at, end, loans, loan_at, loan_end, -1)
                 if not fits(terms, then, total, h_tasks, h_cores, h_mb, who, rows, end, loans, loan_end):
-                    add_rows(then, rows, at, end, 1)
-                    add_loans(then, loans, loan_at, loan_end, 1)
+                    add_lease(then, rows, at, end, loans, loan_at, loan_end, 1)
                     continue
-        free_cores -= add_rows(free, rows, at, end, -1)
-        add_loans(free, loans, loan_at, loan_end, -1)
+        free_cores -= add_lease(free, rows, at, end, loans, loan_at, loan_end, -1)
         started[0, n], started[1, n], started[2, n] = job, at, end
         started[3, n], started[4, n] = loan_at, loan_end
         n, at, loan_at = n + 1, end, loan_end

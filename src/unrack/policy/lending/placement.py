@@ -67,7 +67,7 @@ def place_job(
     """
     rule, groups, group, threshold_mb = terms.rule, terms.groups, terms.group, terms.threshold_mb
     nodes = free.shape[1]
-    if not fits_somehow(free, total, group, threshold_mb, tasks, cores, mb):
+    if not fits_somehow(free, total, threshold_mb, tasks, cores, mb):
         return -1, -1
     chosen, taken = np.empty(nodes, np.int64), np.empty(nodes, np.int64)
     count = -1

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unrack.cluster.holding import add_loans, add_rows
+from unrack.cluster.holding import add_lease
 from unrack.jit import compiled, inlined
 from unrack.policy.lending.choosing import may_compute, tasks_by_cores
 from unrack.policy.lending.future import fits, shadow_of
@@ -166,14 +166,13 @@ def plan_round(
                     end, loan_end = place_job(
                         terms, free, total, tasks, cores, mb, aware, who, rows, at, loans, loan_at
                     )  # fmt: skip
-            if end >= 0 and head >= 0 and shadow >= 0 and now + length > shadow:
-                add_rows(then, rows, at, end, -1)
-                add_loans(then, loans, loan_at, loan_end, -1)
+            runs_then = shadow >= 0 and now + length > shadow  # beside the first job that cannot start
+            if end >= 0 and runs_then:
+                add_lease(then, rows, at, end, loans, loan_at, loan_end, -1)
                 if not fits(
                     terms, then, total, asks[0, head], asks[1, head], asks[2, head], who, rows, end, loans, loan_end
                 ):
-                    add_rows(then, rows, at, end, 1)
-                    add_loans(then, loans, loan_at, loan_end, 1)
+                    add_lease(then, rows, at, end, loans, loan_at, loan_end, 1)
                     end = -1
             possible = False
             if end >= 0:
@@ -181,12 +180,10 @@ def plan_round(
                     plan, steps, safe, safe_steps, now + length, class_of, free, threshold_mb, rows, at, end, loans,
                     loan_at, loan_end, from_us,
                 )  # fmt: skip
-                if not possible and head >= 0 and shadow >= 0 and now + length > shadow:
-                    add_rows(then, rows, at, end, 1)
-                    add_loans(then, loans, loan_at, loan_end, 1)
+                if runs_then and not possible:
+                    add_lease(then, rows, at, end, loans, loan_at, loan_end, 1)
             if possible:
-                add_rows(free, rows, at, end, -1)
-                add_loans(free, loans, loan_at, loan_end, -1)
+                add_lease(free, rows, at, end, loans, loan_at, loan_end, -1)
                 started[0, n], started[1, n], started[2, n] = job, at, end
                 started[3, n], started[4, n] = loan_at, loan_end
                 n, at, loan_at = n + 1, end, loan_end
