@@ -1,0 +1,204 @@
+"""Servers, pools and clusters of pools as arrays: what every allocator over memory tiers is given and gives back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+NOWHERE = -1
+"""Instead of a cluster, a group, a level or a domain: none."""
+
+
+@dataclass(frozen=True, eq=False)
+class Supply:
+    """Pools, and the clusters that they form.
+
+    A pool may be in several clusters: it is then shared by them. The first pool of a cluster is its compute pool, whose
+    memory is local and has weight 0; the others follow in ascending order of weight.
+
+    Attributes
+    ----------
+    cores, mb : int64[pools]
+        What each pool has to give now. Only the cores of compute pools are used.
+    weight : int64[pools]
+        What a MB of the pool counts towards a server's ceiling; 0 for compute pools.
+    price : int64[pools]
+        Of a MB.
+    tier : int64[pools]
+        The tier that each pool is of, 0 and up.
+    first : int64[clusters + 1]
+        The pools of cluster c are ``member[first[c]:first[c + 1]]``.
+    member : int64[members]
+    domain : int64[levels, pools]
+        The failure domain of each pool at each level (chassis, rack, power feed …); -1: in none.
+    all_cores, all_mb : int64[pools]
+        What is installed; default: all of it is free.
+    """
+
+    cores: Ints
+    mb: Ints
+    weight: Ints
+    price: Ints
+    tier: Ints
+    first: Ints
+    member: Ints
+    domain: Ints = field(default_factory=lambda: np.zeros((0, 0), np.int64))
+    all_cores: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    all_mb: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+
+    def __post_init__(self) -> None:
+        if not len(self.all_cores):
+            object.__setattr__(self, "all_cores", self.cores.copy())
+        if not len(self.all_mb):
+            object.__setattr__(self, "all_mb", self.mb.copy())
+        if not self.domain.size:
+            object.__setattr__(self, "domain", np.zeros((0, len(self.mb)), np.int64))
+
+    @property
+    def clusters(self) -> int:
+        """How many clusters there are."""
+        return len(self.first) - 1
+
+    @property
+    def width(self) -> int:
+        """The most pools in one cluster."""
+        return int(np.diff(self.first).max(initial=0))
+
+    def pools(self, cluster: int) -> Ints:
+        """int64[members]: the pools of a cluster, its compute pool first."""
+        found: Ints = self.member[self.first[cluster] : self.first[cluster + 1]]
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """Servers to be placed, in order.
+
+    Attributes
+    ----------
+    cores, mb, floor, ceiling : int64[servers]
+        Cores; MB; MB of them that must be local; and the most weighted remote MB, in units of the pools' weights.
+    forbidden : bool[servers, tiers]
+        Tiers that a server must not have memory of.
+    group, level : int64[servers]
+        Servers of one group must not share a failure domain of the level (a row of :attr:`Supply.domain`): no two of
+        them may hold anything (cores or memory) in one. -1: no group; every server of a group has the same level.
+    pinned : int64[servers]
+        The only cluster that a server may be in; -1: any.
+    most_clusters
+        At most so many clusters may be in use; -1: any number.
+    """
+
+    cores: Ints
+    mb: Ints
+    floor: Ints
+    ceiling: Ints
+    forbidden: Bools
+    group: Ints
+    level: Ints
+    pinned: Ints
+    most_clusters: int = -1
+
+    def __len__(self) -> int:
+        return len(self.cores)
+
+
+@dataclass(frozen=True, eq=False)
+class Allocation:
+    """Where servers were placed.
+
+    Attributes
+    ----------
+    cluster : int64[servers]
+        -1: not placed.
+    mb : int64[servers, width]
+        From each pool of the server's cluster, in the cluster's order; 0 beyond.
+    """
+
+    cluster: Ints
+    mb: Ints
+
+
+def asked(
+    cores: Ints,
+    mb: Ints,
+    floor: Ints,
+    ceiling: Ints,
+    *,
+    tiers: int,
+    forbidden: Bools | None = None,
+    group: Ints | None = None,
+    level: Ints | None = None,
+    pinned: Ints | None = None,
+    most_clusters: int = -1,
+) -> Asked:
+    """Servers, with nothing beyond their SLOs asked where it is not given."""
+    count = len(cores)
+
+    def column(values: Ints | None) -> Ints:
+        return np.full(count, NOWHERE, np.int64) if values is None else np.asarray(values, np.int64)
+
+    return Asked(
+        np.asarray(cores, np.int64),
+        np.asarray(mb, np.int64),
+        np.asarray(floor, np.int64),
+        np.asarray(ceiling, np.int64),
+        np.zeros((count, tiers), np.bool_) if forbidden is None else forbidden,
+        column(group),
+        column(level),
+        column(pinned),
+        most_clusters,
+    )
+
+
+def regular_supply(
+    clusters: int,
+    compute: tuple[int, int],
+    remote: tuple[tuple[int, int, int, int], ...],
+    price: int,
+) -> Supply:
+    """Equal clusters, each with a compute pool and remote pools that may be shared by consecutive clusters.
+
+    Parameters
+    ----------
+    clusters
+        How many.
+    compute
+        Cores and MB of each compute pool.
+    remote
+        Of each remote tier, in ascending order of weight: MB of a pool, weight, price, and how many clusters share it.
+    price
+        Of a MB of local memory.
+
+    Examples
+    --------
+    The basic clustering of the paper, Table 1 and 3:
+
+    >>> basic = regular_supply(100, (112, 32768), ((131072, 1, 50, 1), (262144, 2, 25, 1)), price=100)
+    >>> basic.pools(1).tolist(), basic.clusters
+    ([1, 101, 201], 100)
+    """
+    counts = [clusters, *(-(-clusters // shared) for *_, shared in remote)]
+    starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    member = np.empty((clusters, len(counts)), np.int64)
+    member[:, 0] = np.arange(clusters)
+    for tier, (*_, shared) in enumerate(remote, 1):
+        member[:, tier] = starts[tier] + np.arange(clusters) // shared
+
+    def of_tiers(values: list[int]) -> Ints:
+        return np.repeat(np.array(values, np.int64), counts)
+
+    return Supply(
+        cores=of_tiers([compute[0]] + [0] * len(remote)),
+        mb=of_tiers([compute[1], *(mb for mb, *_ in remote)]),
+        weight=of_tiers([0, *(weight for _, weight, _, _ in remote)]),
+        price=of_tiers([price, *(each for _, _, each, _ in remote)]),
+        tier=np.repeat(np.arange(len(counts), dtype=np.int64), counts),
+        first=np.arange(0, member.size + 1, len(counts), dtype=np.int64),
+        member=member.reshape(-1),
+    )
