@@ -16,6 +16,7 @@ from unrack.cluster.lease import Lease
 from unrack.cluster.pool import Devices
 from unrack.cluster.spec import Cluster
 from unrack.cluster.state import QUEUED, REJECTED, RUNNING, UNKNOWN, ClusterState
+from unrack.cluster.struck import struck
 from unrack.errors import PolicyError, RefusedError
 from unrack.policy.contract import Decision, Estimates, Need, Policy, Reject, Requeue, Resize, Start
 from unrack.reasons import Code, Reason
@@ -48,9 +49,13 @@ class UsageChanged(NamedTuple):
 
 
 class Failed(NamedTuple):
-    """Nodes have gone down together; the jobs on them are killed and queued again."""
+    """Nodes have gone down together; the jobs that used them are stopped and queued again.
+
+    ``domain`` is the name of what failed, if it has one.
+    """
 
     nodes: tuple[int, ...]
+    domain: str = ""
 
 
 class Repaired(NamedTuple):
@@ -164,7 +169,7 @@ class Core:
             state.use(event.job, event.task, event.mb)
             return NOTHING
         if isinstance(event, Failed):
-            return self._fail(event.nodes, now)
+            return self._fail(event, now)
         if isinstance(event, Detached):
             state.detached(event.devices)
             return NOTHING
@@ -264,11 +269,14 @@ class Core:
         self.state.release(decision.job, now, UNKNOWN)
         self.state.submit(decision.job)
 
-    def _fail(self, nodes: Sequence[int], now: int) -> list[Decision]:
+    def _fail(self, event: Failed, now: int) -> list[Decision]:
         decisions: list[Decision] = []
+        nodes = sorted(event.nodes)
+        found = struck(self.state, nodes)
         for node in nodes:
-            for job in self.state.jobs_on(node):
-                decision = Requeue(job, Reason(Code.NODE_FAILED, f"node {node}"))
+            what = f"node {node}" + (f" with {event.domain}" if event.domain not in ("", f"node{node}") else "")
+            for job in found.get(node, ()):
+                decision = Requeue(job, Reason(Code.NODE_FAILED, what))
                 self._requeue(decision, now)
                 decisions.append(decision)
             self.state.set_online(node, False)

@@ -101,6 +101,7 @@ def _lines(story: Story, policy: str, most: int | None) -> list[str]:
         ran = seconds_text((attempt.end_us - attempt.start_us) / SECOND_US)
         verdict = _verdict(story, attempt.end_us, attempt.outcome)
         lines.append(f"  ended       {clock(attempt.end_us)} after {ran}: {attempt.outcome}{verdict}")
+        lines += [f"  because     {attempt.failure}"] if attempt.failure else []
     return lines
 
 

@@ -16,8 +16,10 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Look into a workload file, convert it, make one, or fit a model to one.", no_args_is_help=True)
 
-Log = Annotated[str, typer.Argument(metavar="LOG", help="A workload: SWF, CSV or Parquet, plain or gzip.")]
-Format = Annotated[str | None, typer.Option("--format", help="swf, csv or parquet; by default found from the content.")]
+Log = Annotated[str, typer.Argument(metavar="LOG", help="A workload: SWF, CSV, Parquet or JSON, plain or gzip.")]
+Format = Annotated[
+    str | None, typer.Option("--format", help="As listed by unrack traces; by default found from the content.")
+]
 Options = Annotated[
     list[str] | None,
     typer.Option(

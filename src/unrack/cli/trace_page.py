@@ -53,6 +53,8 @@ def _head(contents: dict[str, Any]) -> Table:
     row("work", f"{contents['core_hours']:,.0f} core-hours")
     if load:
         row("offered load", f"{load['offered']:.1%} of {load['cores']:,} cores ({load['against']})")
+    if contents["tiers"]:
+        row("tiers of memory", _tiers(contents["tiers"]))
     sizes = ", ".join(f"{size}: {count:,}" for size, count in contents["common_sizes"].items())
     row("commonest sizes", f"{sizes} (cores: jobs)" if sizes else "none")
     if (too_big := contents["too_big"]) is not None:
@@ -67,6 +69,18 @@ def _head(contents: dict[str, Any]) -> Table:
     return table
 
 
+def _tiers(tiers: dict[str, Any]) -> str:
+    """What servers ask besides floors and ceilings, whose spread is in the table."""
+    words = ["floors"] if tiers["local_mb"]["max"] else []
+    words += ["ceilings"] if tiers["alpha"] else []
+    words += [f"no ceiling: {tiers['no_ceiling']:,}"] if tiers["no_ceiling"] else []
+    if tiers["groups"]:
+        levels = ", ".join(f"{count:,} over different {level}s" for level, count in tiers["spread"].items() if count)
+        words.append(f"{tiers['replicas']:,} replicas in {tiers['groups']:,} groups{', ' if levels else ''}{levels}")
+    words += [f"not {tier}: {count:,}" for tier, count in tiers["forbidden"].items() if count]
+    return "; ".join(words) or "nothing asked"
+
+
 def _spreads(contents: dict[str, Any]) -> Table:
     table = Table(
         title="Sizes and times", title_justify="left", title_style="bold", box=SIMPLE_HEAD, padding=(0, 1, 0, 0)
@@ -77,16 +91,18 @@ def _spreads(contents: dict[str, Any]) -> Table:
     rows = {
         "cores": "cores of a job",
         "memory_mb": "MB of a task",
+        "local_mb": "… of it local",
+        "alpha": "ceiling/remote",
         "run_s": "run time",
         "request_s": "requested",
         "accuracy": "run/requested",
     }
     for key, label in rows.items():
-        spread = contents[key]
-        if spread is None or (key == "memory_mb" and spread["max"] == 0):
+        spread = contents[key] if key in contents else (contents["tiers"] or {}).get(key)
+        if spread is None or (key.endswith("_mb") and spread["max"] == 0):
             continue
         cells = [seconds_text(spread[name]) if key.endswith("_s") else f"{spread[name]:,.4g}" for name in _SPREAD]
-        if not key.endswith("_s") and key != "accuracy":
+        if not key.endswith("_s") and key not in ("accuracy", "alpha"):
             cells = [
                 f"{spread[name]:,.0f}" if spread[name] == int(spread[name]) else f"{spread[name]:,.1f}"
                 for name in _SPREAD

@@ -7,6 +7,7 @@ from typing import Annotated
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator
 
 from unrack.cluster.pool import PoolFile
+from unrack.cluster.tiers import TierFile
 from unrack.errors import ClusterError
 from unrack.units import memory_mb
 
@@ -41,11 +42,24 @@ def _lending(value: object) -> str | int:
     raise ValueError(f"{', '.join(map(repr, LENDING))}, or how many nodes lend to each other (1 to {MOST_NODES})")
 
 
+def _level(value: object) -> dict[str, int | list[str]]:
+    each = "nodes_each = N, racks_each = N, or names with lists of node ids, racks or domains, such as a = ['0-3']"
+    if isinstance(value, dict) and value:
+        number_of = value.get("nodes_each", value.get("racks_each"))
+        if isinstance(number_of, int) and not isinstance(number_of, bool):
+            if len(value) == 1 and 1 <= number_of <= MOST_NODES:
+                return value
+        elif all(isinstance(members, list) and all(isinstance(m, str) for m in members) for members in value.values()):
+            return value
+    raise ValueError(each)
+
+
 CapacityMb = Annotated[int, BeforeValidator(_capacity_mb), Field(ge=0)]
 SomeMb = Annotated[int, BeforeValidator(_some_mb)]
 Count = Annotated[int, BeforeValidator(number), Field(ge=1)]
 Group = Annotated[int, BeforeValidator(number), Field(ge=0)]
 Lending = Annotated[str | int, PlainValidator(_lending)]
+LevelTable = Annotated[dict[str, int | list[str]], PlainValidator(_level)]
 
 
 class NodeClass(BaseModel):
@@ -89,6 +103,11 @@ class MemoryPool(BaseModel):
         The rack of the cluster that they sit in; default: one of their own.
     group
         Which lending group they lend to, where ``lending`` is a number; default: every group.
+    tier
+        Which of the cluster's ``tiers`` their memory is of; needed where there are tiers.
+    shared_by
+        How many compute pools (nodes with cores, in order of id) share each of them; default: 1. The cluster file's
+        ``pool_clusters`` can say otherwise.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -98,6 +117,8 @@ class MemoryPool(BaseModel):
     memory_mb: SomeMb = Field(alias="memory")
     rack: str | None = None
     group: Group | None = None
+    tier: str | None = None
+    shared_by: Count | None = None
 
 
 class ClusterFile(BaseModel):
@@ -118,8 +139,16 @@ class ClusterFile(BaseModel):
         consecutive nodes make a group.
     domains
         Further failure domains: name → node ids such as ``"0-15"``.
+    failure_domains
+        Levels of failure domains, such as ``chassis``, which part the nodes: ``nodes_each = 4``, ``racks_each = 2``, or
+        name → node ids, racks, domains, and domains of levels before it.
     pools
         Pools of devices.
+    tiers
+        Tiers of memory, the local one first.
+    pool_clusters
+        Which pools form a cluster: lists of node ids, each with one node with cores. Default: every node with cores
+        with the memory pools that it has by their ``shared_by``.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -131,7 +160,10 @@ class ClusterFile(BaseModel):
     racks_per_group: Count | None = None
     lending: Lending = "all"
     domains: dict[str, list[str]] = Field(default_factory=dict)
+    failure_domains: dict[str, LevelTable] = Field(default_factory=dict)
     pools: list[PoolFile] = Field(default_factory=list)
+    tiers: list[TierFile] = Field(default_factory=list)
+    pool_clusters: list[list[int | str]] | None = Field(default=None, min_length=1)
 
     @property
     def computing(self) -> int:

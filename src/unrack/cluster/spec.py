@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
+from unrack.cluster.domains import NAMED, NODE, RACK, Level, NodeSets
 from unrack.cluster.file import MOST_NODES, ClusterFile, MemoryPool, NodeClass, machines_table
 from unrack.cluster.groups import lending_groups_of, rack_groups_of, racks_of
 from unrack.cluster.pool import Devices, build_devices, no_devices
+from unrack.cluster.tiers import Tiers, build_tiers
 from unrack.errors import ClusterError, first_fault, got_and_want
 
 Ints = NDArray[np.int64]
@@ -51,6 +54,10 @@ class Cluster:
         A node may borrow memory of the nodes of its own group and of those of group -1; by default all are of group 0.
     rack_group : int64[nodes]
         Which group of racks each node is in; by default all are in one, 0.
+    failure_levels
+        Levels of failure domains beside ``node`` and ``rack``, such as chassis; see :meth:`level`.
+    tiers
+        Tiers of memory and the clusters that pools form; ``None``: memory has no tiers.
     """
 
     name: str
@@ -64,6 +71,8 @@ class Cluster:
     devices: Devices = field(default_factory=lambda: no_devices(0))
     lending_group: Ints = field(default_factory=_none_given)
     rack_group: Ints = field(default_factory=_none_given)
+    failure_levels: tuple[Level, ...] = ()
+    tiers: Tiers | None = None
 
     def __post_init__(self) -> None:
         for name in GROUPS:
@@ -158,24 +167,83 @@ class Cluster:
         """Installed memory, MB; ``None`` where some node's memory is not counted."""
         return None if bool((self.memory_mb == UNCOUNTED_MB).any()) else int(self.memory_mb.sum())
 
+    @property
+    def levels(self) -> tuple[str, ...]:
+        """The levels of failure domains: ``"node"``, ``"rack"``, and those that the cluster file has, in its order.
+
+        Each parts the nodes, or some of them, into domains whose nodes fail together.
+        """
+        return (NODE, RACK, *(level.name for level in self.failure_levels))
+
+    def level(self, name: str) -> Ints:
+        """int64[nodes]: which domain of a level each node is in, as an index into :meth:`domain_names`; -1: none.
+
+        Raises
+        ------
+        ClusterError
+            There is no such level.
+
+        Examples
+        --------
+        >>> content = {"nodes": [{"count": 6, "cores": 8}], "failure_domains": {"chassis": {"nodes_each": 4}}}
+        >>> cluster = Cluster.from_dict(content)
+        >>> cluster.levels, cluster.level("chassis").tolist(), cluster.domain_names("chassis")
+        (('node', 'rack', 'chassis'), [0, 0, 0, 0, 1, 1], ('chassis0', 'chassis1'))
+        """
+        return np.arange(len(self), dtype=np.int64) if name == NODE else self._level(name).of_node
+
+    def domain_names(self, level: str) -> tuple[str, ...]:
+        """The names of the domains of a level.
+
+        Raises
+        ------
+        ClusterError
+            There is no such level.
+        """
+        if level == NODE:
+            return tuple(f"node{node}" for node in range(len(self)))
+        return self._level(level).domain_names
+
+    @cached_property
+    def _levels(self) -> dict[str, Level]:
+        return {level.name: level for level in (Level(RACK, self.rack_names, self.rack), *self.failure_levels)}
+
+    def _level(self, name: str) -> Level:
+        if name not in self._levels:
+            raise ClusterError("level of failure domains", repr(name), f"one of {', '.join(self.levels)}")
+        return self._levels[name]
+
     def domain(self, name: str) -> tuple[int, ...]:
-        """The nodes that fail together under a name: a domain of the file, a rack, or ``node<id>``.
+        """The nodes that fail together under a name: a set of ``domains``, a domain of a level, or ``node<id>``.
 
         Raises
         ------
         ClusterError
             There is no such domain.
         """
-        if name in self.domains:
+        level = self.level_of(name)
+        if level == NAMED:
             return self.domains[name]
-        if name in self.rack_names:
-            return tuple(int(node) for node in np.flatnonzero(self.rack == self.rack_names.index(name)))
-        match = re.fullmatch(r"node(\d{1,9})", name)
+        return (int(name[4:]),) if level == NODE else self._level(level).nodes(name)
+
+    def level_of(self, domain: str) -> str:
+        """The level of a failure domain; ``"domain"`` for a set of ``domains``, which is of no level.
+
+        Raises
+        ------
+        ClusterError
+            There is no such domain.
+        """
+        if domain in self.domains:
+            return NAMED
+        for level in self._levels.values():
+            if domain in level.index:
+                return level.name
+        match = re.fullmatch(r"node(\d{1,9})", domain)
         if match is not None and int(match[1]) < len(self):
-            return (int(match[1]),)
-        raise ClusterError(
-            "failure domain", repr(name), f"a domain or rack of the cluster, or node0 … node{len(self) - 1}"
-        )
+            return NODE
+        known = " or ".join(["domain", *self.levels[1:]])
+        raise ClusterError("failure domain", repr(domain), f"a {known} of the cluster, or node0 … node{len(self) - 1}")
 
     def digest(self) -> str:
         """SHA-256 over everything that can change a schedule."""
@@ -189,6 +257,10 @@ class Cluster:
             column = getattr(self, name)
             if column.any():
                 total.update(name.encode() + column.astype("<i8").tobytes())
+        for level in self.failure_levels:
+            total.update(repr((level.name, level.domain_names)).encode() + level.of_node.astype("<i8").tobytes())
+        if self.tiers is not None:
+            total.update(self.tiers.identity())
         return total.hexdigest()
 
 
@@ -207,45 +279,22 @@ def _build(file: ClusterFile, where: str) -> Cluster:
         key = f"{where}, nodes.{memory.index(UNCOUNTED_MB)}.memory"
         raise ClusterError(key, "nothing", "memory of every class of nodes, as there are memory pools")
     rack, rack_names = racks_of(file, where)
-    domains = {name: _nodes(members, total, f"{where}, domains.{name}") for name, members in file.domains.items()}
-    for name in domains:
-        if name in rack_names or re.fullmatch(r"node\d+", name):
-            raise ClusterError(f"{where}, domains.{name}", repr(name), "a name that no rack or node has")
-
-    def find(members: Sequence[str], at: str) -> Sequence[int]:
-        found: set[int] = set()
-        for member in members:
-            if member in domains:
-                found.update(domains[member])
-            elif member in rack_names:
-                found.update(np.flatnonzero(rack == rack_names.index(member)).tolist())
-            else:
-                found.update(_nodes([member], total, at))
-        return sorted(found)
-
+    sets = NodeSets(total, rack, rack_names)
+    sets.name_domains(file, where)
+    sets.part(file, where)
+    cores_of = np.repeat(np.array(cores, np.int64), counts)
     return Cluster(
         name=file.name,
-        cores=np.repeat(np.array(cores, np.int64), counts),
+        cores=cores_of,
         memory_mb=np.repeat(np.array(memory, np.int64), counts),
         node_class=np.repeat(np.arange(len(counts), dtype=np.int64), counts),
         class_names=names,
         rack=rack,
         rack_names=rack_names,
-        domains=domains,
-        devices=build_devices(file.pools, total, find, where),
+        domains=sets.domains,
+        devices=build_devices(file.pools, total, sets.find, where),
         lending_group=lending_groups_of(file, rack, where),
         rack_group=rack_groups_of(file, rack),
+        failure_levels=tuple(sets.levels),
+        tiers=build_tiers(file, cores_of, where),
     )
-
-
-def _nodes(members: Sequence[str], total: int, where: str) -> tuple[int, ...]:
-    """Node ids from texts such as ``"0-15"`` and ``"20"``."""
-    found: set[int] = set()
-    for member in members:
-        match = re.fullmatch(r"(\d{1,9})(?:-(\d{1,9}))?", member)
-        first = int(match[1]) if match else 0
-        last = int(match[2] or match[1]) if match else -1
-        if not first <= last < total:
-            raise ClusterError(where, repr(member), f"node ids such as '3' or '0-15', below {total}")
-        found.update(range(first, last + 1))
-    return tuple(sorted(found))

@@ -6,12 +6,14 @@ import numpy as np
 import polars as pl
 
 from unrack.cluster.spec import Cluster
+from unrack.metric.failure import FAILURE_METRICS, failure_metrics
 from unrack.metric.memory import MEMORY_METRICS, memory_metrics
 from unrack.metric.metric import STATISTICS, Metric
 from unrack.metric.pool import pool_metrics
 from unrack.units import SECOND_US
 
 __all__ = [
+    "FAILURE_METRICS",
     "KIND_METRICS",
     "MEMORY_METRICS",
     "METRICS",
@@ -117,10 +119,11 @@ def measure(
     window_us: tuple[int, int] | None = None,
     shares: pl.DataFrame | None = None,
     placements: pl.DataFrame | None = None,
+    failures: pl.DataFrame | None = None,
 ) -> dict[str, float | None]:
-    """Every metric of ``METRICS``, in its order; those of lent memory and of the kinds of devices where there are any.
+    """Every metric of ``METRICS``, in its order; ``None`` where one is not defined.
 
-    ``None`` where one is not defined.
+    Those of lent memory, of failures and of the kinds of devices follow where there are any.
 
     Parameters
     ----------
@@ -130,6 +133,8 @@ def measure(
         Its cluster.
     shares, placements
         Of the same run; without them there are no metrics of devices.
+    failures
+        Of the same run; without it there are no metrics of failures.
     window_us
         Metrics of jobs are over the jobs submitted in this window (both ends included), metrics of time over the
         window. ``None``: all jobs, and from the first submission to the last end.
@@ -180,6 +185,8 @@ def measure(
     values["window_start_s"], values["window_end_s"] = start, end
     if "memory_mb_lent" in usage.columns:
         values |= memory_metrics(finished, areas, len(cluster), length)
+    if failures is not None:
+        values |= failure_metrics(failures, start, end)
     if shares is not None and placements is not None:
         values |= pool_metrics(every, shares, placements, cluster, start, end)
     return values

@@ -73,7 +73,7 @@ class RunFiles:
         return dict(self.record["metrics"])
 
     def frame(self, name: str, columns: Sequence[str] | None = None) -> pl.DataFrame:
-        """One of the run's tables: jobs, usage, placements; shares where there are pools, loans where any was made.
+        """One of the run's tables: jobs, usage, placements; shares, loans and failures where there were any.
 
         Parameters
         ----------

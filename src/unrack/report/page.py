@@ -12,6 +12,7 @@ from unrack.report.answer import answer
 from unrack.report.breakdown import breakdowns, inputs, losses
 from unrack.report.chart import MOST_POLICIES, MOST_SETTINGS, setting_charts
 from unrack.report.directory import FinishedStudy, RunFiles, read_finished
+from unrack.report.failure_section import failure_section
 from unrack.report.gantt import MOST_ROWS_A_PAGE, MOST_ROWS_A_RUN, MOST_RUNS, gantt_data
 from unrack.report.memory_section import memory_section
 from unrack.report.pool_section import pool_section
@@ -96,6 +97,7 @@ def render(study: FinishedStudy) -> str:
         gantts=gantts,
         pools=pools,
         memory=memory,
+        failures=failure_section(shown),
         inputs=inputs(study.runs),
         losses=losses(settings),
         breakdowns=[table for setting in shown[:4] for table in breakdowns(_narrow(setting))],

@@ -13,12 +13,13 @@ from unrack.report.setting import Setting, best_of
 MOST_ROWS_IN_FULL = 400
 """Above so many rows a table shows its short columns only; ``summary.csv`` has them all."""
 
-GROUPS = ("Deadlines", "Times of jobs", "Cores and memory", "Jobs", "Other")
-"""Groups of columns, in order; those of devices come before the last two."""
+GROUPS = ("Deadlines", "Times of jobs", "Cores and memory", "Failures", "Jobs", "Other")
+"""Groups of columns, in order; those of devices come before the last three."""
 
 _STEMS = {
     "Times of jobs": ("wait_", "response_", "slowdown_", "bounded_slowdown_", "stretch_"),
     "Cores and memory": ("utilisation", "remote_share", "nodes_lending", "memory_only_nodes", "jobs_remote"),
+    "Failures": ("failures", "jobs_hit_", "core_h_lost"),
     "Jobs": ("jobs_", "queue_", "throughput_", "makespan_", "restarts"),
 }
 

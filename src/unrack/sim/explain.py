@@ -14,6 +14,7 @@ from unrack.core import Core
 from unrack.policy.contract import Policy
 from unrack.policy.list_scheduler import short_of
 from unrack.reasons import Reason
+from unrack.sim.failure import held_elsewhere
 from unrack.sim.fault import Fault
 from unrack.sim.log import OUTCOME_NAMES, RunLog
 from unrack.sim.simulate import prepared
@@ -33,13 +34,17 @@ class Spell:
 
 @dataclass(frozen=True)
 class Attempt:
-    """One time that the job ran, µs; ``nodes`` as ranges (first, last), ``devices`` in words, one entry a share."""
+    """One time that the job ran, µs; ``nodes`` as ranges (first, last), ``devices`` in words, one entry a share.
+
+    ``failure`` says in words what failed, where that ended the attempt.
+    """
 
     start_us: int
     end_us: int
     nodes: tuple[tuple[int, int], ...]
     outcome: str
     devices: tuple[str, ...] = ()
+    failure: str = ""
 
 
 @dataclass(frozen=True)
@@ -181,7 +186,19 @@ def _attempt(log: RunLog, i: int) -> Attempt:
             ranges.append((first, first + count - 1))
     outcome = OUTCOME_NAMES[int(log.attempt_outcome[i])]
     held = tuple(_share(log, int(s)) for s in np.flatnonzero(log.share_attempt == i))
-    return Attempt(int(log.attempt_start_us[i]), int(log.attempt_end_us[i]), tuple(ranges), outcome, held)
+    failure = _failure(log, i)
+    return Attempt(int(log.attempt_start_us[i]), int(log.attempt_end_us[i]), tuple(ranges), outcome, held, failure)
+
+
+def _failure(log: RunLog, i: int) -> str:
+    """What failed and ended an attempt, in words."""
+    if log.attempt_failure[i] < 0:
+        return ""
+    failure = log.failures[int(log.attempt_failure[i])]
+    which = failure.domain if failure.domain.startswith(failure.level) else f"{failure.level} {failure.domain}"
+    with_it = "" if failure.nodes == 1 else f" with its {failure.nodes} nodes"
+    use = ": the job ran elsewhere, and used memory or a device there" if held_elsewhere(log, i) else ""
+    return f"{which} failed{with_it}{use}"
 
 
 def _share(log: RunLog, s: int) -> str:

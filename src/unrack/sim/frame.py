@@ -152,7 +152,7 @@ def usage_frame(log: RunLog, lends: bool = False) -> pl.DataFrame:
     if len(log.capacity):
         merged = np.union1d(unique, log.capacity[:, 0])
         at = np.searchsorted(unique, merged, side="right") - 1
-        columns = {name: np.where(at < 0, 0, column[at]) for name, column in columns.items()}
+        columns = {name: np.append(column, 0)[at] for name, column in columns.items()}  # -1: nothing held yet
         changes = np.searchsorted(log.capacity[:, 0], merged, side="right") - 1
         online = np.where(changes < 0, log.cluster.total_cores, log.capacity[changes, 1])
         unique = merged

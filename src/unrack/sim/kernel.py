@@ -18,6 +18,7 @@ from unrack.core import ROUND, Core, Detached, Failed, Finished, Repaired, Submi
 from unrack.errors import RunError
 from unrack.policy.contract import Decision, Requeue, Resize, Start
 from unrack.reasons import Code, Reason
+from unrack.sim.failure import failure_of
 from unrack.sim.fault import Fault
 from unrack.sim.log import Outcome, Recorder, RunLog
 from unrack.sim.work import Work
@@ -66,7 +67,8 @@ class Kernel:
         self.sequence = 0
         self.capacity: list[tuple[int, int]] = []
         self.down = [0] * len(core.state.cluster)
-        self.faults = [core.state.cluster.domain(fault.domain) for fault in faults]
+        self.faults = faults
+        self.domains = {name: core.state.cluster.domain(name) for name in {fault.domain for fault in faults}}
         for i, fault in enumerate(faults):
             self.push(fault.at_us, FAIL, i, 0)
             self.push(fault.at_us + fault.repair_us, REPAIR, i, 0)
@@ -136,7 +138,7 @@ class Kernel:
             self.core.handle(Detached(self.leaving[what]), now)
             return True
         if rank == REPAIR:
-            return self.repair(self.faults[what], now)
+            return self.repair(self.domains[self.faults[what].domain], now)
         if version == ROUND_ONLY:
             return True
         if self.version[what] != version:
@@ -248,12 +250,16 @@ class Kernel:
 
     # --- nodes --------------------------------------------------------------------------------------------------
 
-    def fail(self, nodes: tuple[int, ...], now: int) -> bool:
-        """Nodes go down, unless they are down already for another reason."""
+    def fail(self, fault: Fault, now: int) -> bool:
+        """The nodes of a domain go down, unless they are down already for another reason."""
+        nodes = self.domains[fault.domain]
         falling = tuple(node for node in nodes if self.down[node] == 0)
         for node in nodes:
             self.down[node] += 1
-        self.carry_out(self.core.handle(Failed(falling), now), now)
+        stopped = self.core.handle(Failed(falling, fault.domain), now)
+        self.carry_out(stopped, now)
+        cluster, repaired = self.core.state.cluster, now + fault.repair_us
+        self.recorder.failure(failure_of(cluster, fault.domain, now, repaired, len(nodes), falling), len(stopped))
         return self.note_capacity(now)
 
     def repair(self, nodes: tuple[int, ...], now: int) -> bool:

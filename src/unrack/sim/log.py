@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from unrack.cluster.lease import LOAN_MB, NO_LOANS, Share
 from unrack.cluster.spec import Cluster
 from unrack.reasons import Reason
+from unrack.sim.failure import Failure
 from unrack.workload.job import JobTable
 
 Ints = NDArray[np.int64]
@@ -51,6 +52,8 @@ class Recorder:
         self.share_group = array("q")
         self.shares: list[Share] = []
         self.rules: dict[int, str] = {}
+        self.failures: list[Failure] = []
+        self.stopped: list[tuple[int, int]] = []
 
     def attempt(
         self, job: int, start_us: int, end_us: int, outcome: Outcome, rows: Ints, loans: Ints = NO_LOANS
@@ -78,6 +81,18 @@ class Recorder:
     def placed(self, job: int, rule: str) -> None:
         """Note by which rule a job was placed."""
         self.rules[job] = rule
+
+    def failure(self, failure: Failure, stopped: int) -> None:
+        """Note a failure that stopped the attempts noted last, so many."""
+        self.failures.append(failure)
+        self.stopped.append((len(self.job) - stopped, len(self.job)))
+
+    def attempt_failures(self) -> Ints:
+        """int64[attempts]: which failure stopped each; -1: none."""
+        found = np.full(len(self.job), -1, np.int64)
+        for i, (first, end) in enumerate(self.stopped):
+            found[first:end] = i
+        return found
 
     def pack(self) -> None:
         """Put the rows kept one by one into one array, in half the space where no number is too large for it."""
@@ -130,6 +145,10 @@ class RunLog:
         Of which attempt each is, and the number of the composition or split device it is of.
     rules
         Job → by which rule its policy placed it, where it says so.
+    failures
+        The failures that happened, in order.
+    attempt_failure : int64[attempts]
+        Which of them stopped each attempt; -1: none.
     """
 
     cluster: Cluster
@@ -150,6 +169,8 @@ class RunLog:
     share_attempt: Ints
     share_group: Ints
     rules: dict[int, str]
+    failures: tuple[Failure, ...]
+    attempt_failure: Ints
 
     @classmethod
     def of(
@@ -182,6 +203,8 @@ class RunLog:
             share_attempt=np.array(recorder.share_attempt, np.int64),
             share_group=np.array(recorder.share_group, np.int64),
             rules=recorder.rules,
+            failures=tuple(recorder.failures),
+            attempt_failure=recorder.attempt_failures(),
         )
 
     def borrowed(self) -> Ints:

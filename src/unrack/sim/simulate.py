@@ -20,6 +20,7 @@ from unrack.metric.table import measure
 from unrack.policy.complete import complete
 from unrack.policy.contract import Policy
 from unrack.policy.table import parse_policy
+from unrack.sim.failure import failures_frame
 from unrack.sim.fault import Fault
 from unrack.sim.frame import jobs_frame, placements_frame, usage_frame
 from unrack.sim.kernel import Kernel, Ties
@@ -51,6 +52,8 @@ class Result:
         Whether the policy lends memory of nodes to others; then the tables say what was lent.
     contention
         What the profiles of the run did not cover; ``None``: memory was not contended.
+    failing
+        Whether there were faults that could strike; then there are metrics of failures.
     """
 
     log: RunLog
@@ -58,6 +61,7 @@ class Result:
     pace: Pace | None = None
     lends: bool = False
     contention: ContentionNote | None = None
+    failing: bool = False
 
     @cached_property
     def jobs(self) -> pl.DataFrame:
@@ -93,11 +97,16 @@ class Result:
         return loans_frame(self.log)
 
     @cached_property
+    def failures(self) -> pl.DataFrame:
+        """What failed before the run ended, and which jobs each failure stopped."""
+        return failures_frame(self.log)
+
+    @cached_property
     def measured(self) -> dict[str, float | None]:
         """As :attr:`metrics`, without the bound, which takes about as long as the run itself."""
-        if not len(self.log.cluster.devices):
-            return measure(self.jobs, self.usage, self.log.cluster, self.window_us)
-        return measure(self.jobs, self.usage, self.log.cluster, self.window_us, self.shares, self.placements)
+        failures = self.failures if self.failing else None
+        shares, placements = (self.shares, self.placements) if len(self.log.cluster.devices) else (None, None)
+        return measure(self.jobs, self.usage, self.log.cluster, self.window_us, shares, placements, failures)
 
     @cached_property
     def bound(self) -> Bound | None:
@@ -144,7 +153,7 @@ def simulate(
     ties
         What happens first at one time: ``"together"``, ``"finish-first"`` or ``"submit-first"``.
     faults
-        Failures of nodes.
+        Failures of nodes and of whole failure domains.
     models
         How jobs run on shared and composed devices: names of ``unrack models``, tables, or models; see
         :class:`unrack.slowdown.model.ModelTable`.
@@ -190,7 +199,8 @@ def simulate(
     core = kernel.core
     log = kernel.run(progress)
     note = kernel.slowdown.note if isinstance(kernel.slowdown, MemorySpeeds) else None
-    return Result(log, window_us, core.pace, bool(getattr(chosen, "lends", False)) or len(log.loans) > 0, note)
+    lends = bool(getattr(chosen, "lends", False)) or len(log.loans) > 0
+    return Result(log, window_us, core.pace, lends, note, bool(faults))
 
 
 def prepared(

@@ -7,11 +7,11 @@ A server asks for ``memory`` MB, at least ``floor`` of it local, so that the wei
 
 (Farshin et al. 2021, eq. 1 to 5). Pools are in ascending order of weight, and w_0 = 0.
 
-*Feasible* is the split of least weight, pool by pool in that order. *Cheapest* starts there and exchanges MB of a pool for
-MB of another while that saves, the most saved for a unit of weight first: the parametric simplex of a problem with one
-budget, which ends in the linear optimum, with less than one exchange cut short by the budget. Where that fraction could
-hide a better whole split, the two pools of the exchange are branched on. So the answer is the optimum, always; and with
-weights 0, 1, 2 there is nothing to branch on. O(pools^2) a server otherwise.
+*Feasible* is the split of least weight, pool by pool in that order. *Cheapest* starts there and exchanges MB of a pool
+for MB of another while that saves, the most saved for a unit of weight first: the parametric simplex of a problem with
+one budget, which ends in the linear optimum, with less than one exchange cut short by the budget. Where that fraction
+could hide a better whole split, the two pools of the exchange are branched on. So the answer is the optimum, always;
+and with weights 0, 1, 2 there is nothing to branch on. O(pools^2) a server otherwise.
 
 References
 ----------
@@ -101,7 +101,9 @@ def _relaxed(
 
 
 @compiled
-def cheapest(memory: int, floor: int, ceiling: int, free: Ints, weight: Ints, price: Ints, width: int, into: Ints) -> int:
+def cheapest(
+    memory: int, floor: int, ceiling: int, free: Ints, weight: Ints, price: Ints, width: int, into: Ints
+) -> int:
     """The cheapest split of a server's memory over the pools of a cluster, and its price.
 
     Parameters

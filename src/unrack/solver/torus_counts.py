@@ -48,7 +48,9 @@ def descending(free: Ints, caps: Ints) -> None:
 
 
 @compiled
-def partitions(grid: Grid, tiles: int, low: int, high: int, only_least: bool, parts: Ints, bounds: Ints) -> int:
+def partitions(
+    grid: Grid, tiles: int, low: int, high: int, only_least: bool, visits: int, parts: Ints, bounds: Ints
+) -> int:
     """Every partition of the tiles over the rows whose lower bound is at least ``low`` and below ``high``.
 
     Parameters
@@ -60,7 +62,10 @@ def partitions(grid: Grid, tiles: int, low: int, high: int, only_least: bool, pa
     low, high
         Of the lower bound of the sum of distances.
     only_least
-        Look for the least bound alone: ``high`` falls with each that is found, and all go to the first place.
+        Look for the least bound alone: ``high`` falls with each that is found.
+    visits
+        Of beginnings of partitions, at most: after so many, with ``only_least`` the bounds of beginnings count as those
+        of all that begin so, else the work is given up. 0.2 µs each on 8 x 8 tiles.
     parts : int64[room, rows]
         Written, as far as there is room: the counts, descending.
     bounds : int64[room]
@@ -69,7 +74,8 @@ def partitions(grid: Grid, tiles: int, low: int, high: int, only_least: bool, pa
     Returns
     -------
     int
-        How many there are, room or not; with ``only_least`` the least bound, or ``high`` if there is none below.
+        How many there are, room or not, or -1 if the visits did not do; with ``only_least`` a lower bound of all the
+        bounds, or ``high`` if there is none below: the least of them, if the visits did.
     """
     rows, columns = len(grid.row_free), len(grid.column_free)
     row_caps, column_caps = np.empty(rows, np.int64), np.empty(columns, np.int64)
@@ -83,6 +89,9 @@ def partitions(grid: Grid, tiles: int, low: int, high: int, only_least: bool, pa
     chosen[0] = min(row_caps[0], tiles) + 1
     level = 0
     while level >= 0:
+        visits -= 1
+        if visits < 0 and not only_least:
+            return -1
         chosen[level] -= 1
         if chosen[level] < 1 or chosen[level] * (rows - level) < left[level]:  # descending: the rest would not fit
             level -= 1
@@ -100,12 +109,11 @@ def partitions(grid: Grid, tiles: int, low: int, high: int, only_least: bool, pa
         bound += arranged(filled, rows, grid.row_rank)
         if bound >= high:
             continue
-        if left[level + 1] > 0:
+        if left[level + 1] > 0 and visits >= 0:
             level += 1
             chosen[level] = min(chosen[level - 1], row_caps[level], left[level]) + 1
         elif only_least:
             high = bound
-            parts[0], bounds[0] = filled, bound
         elif bound >= low:
             if found < len(bounds):
                 parts[found], bounds[found] = filled, bound

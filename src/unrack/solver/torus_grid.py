@@ -2,12 +2,12 @@
 
 The sum of the distances of a set of tiles is f(r) + g(c), with r and c the numbers of its tiles by row and by column,
 f(r) = sum over pairs of rows of r_i r_j d(i, j), d the distance on the cycle of rows, and g likewise. Two facts carry
-the exact search, the heuristic's bound and each other's tests:
+the exact search and the heuristic's bound:
 
 1. *Arrangement.* Of all orders of given counts around a cycle, the sum is least with the largest count anywhere, the
    next ones in turn to its right and left (a rearrangement inequality on the cycle; Pruss 1998, Theorem 1).
-2. *Concavity.* The distance of a cycle is a sum of cuts (two halves, by two opposite edges), so that f is a sum of
-   S (k - S), S the tiles on one side: concave in the counts. Over a polytope it is least at a vertex.
+2. *Concavity.* The distance on a cycle is a sum over its cuts in halves, so that f is a sum of multiples of S (k - S)
+   with S the tiles on one side: concave in the counts. Over a polytope it is least at a vertex.
    Where counts may be any with sum(counts of any t lines) <= phi(t), phi concave, the vertices are the orders of the
    steps of phi: the least sum is that of the arrangement of those steps.
 
@@ -55,7 +55,8 @@ def gaps(lines: int) -> Ints:
     [0, 1, 2, 2, 1]
     """
     apart = np.abs(np.subtract.outer(np.arange(lines), np.arange(lines)))
-    return np.minimum(apart, lines - apart).astype(np.int64)
+    least: Ints = np.minimum(apart, lines - apart).astype(np.int64)
+    return least
 
 
 def rank_gaps(lines: int) -> Ints:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from unrack.cluster.domains import Level, node_ids, parted
 from unrack.cluster.pool import Devices, Pool, no_devices
 from unrack.cluster.spec import UNCOUNTED_MB, Cluster
 from unrack.errors import InputError, PolicyError
@@ -112,7 +113,7 @@ class Again:
     def cluster(self) -> Cluster:
         """The cluster, from the columns that were kept."""
         kept = self.record["cluster"]
-        columns = {name: np.array(values, np.int64).repeat(kept["columns"]["count"])
+        columns: dict[str, Any] = {name: np.array(values, np.int64).repeat(kept["columns"]["count"])
                    for name, values in kept["columns"].items() if name != "count"}  # fmt: skip
         columns["memory_mb"][columns["memory_mb"] < 0] = UNCOUNTED_MB
         return Cluster(
@@ -120,6 +121,7 @@ class Again:
             class_names=tuple(entry["name"] for entry in kept["classes"]),
             rack_names=tuple(kept["rack_names"]),
             domains={name: tuple(nodes) for name, nodes in kept["domains"].items()},
+            failure_levels=_levels(kept.get("failure_domains", {}), len(columns["cores"])),
             devices=_devices(kept.get("devices"), len(columns["cores"])),
             **columns,
         )
@@ -156,6 +158,18 @@ class Again:
         if file is not None:
             raise PolicyError("--policy", repr(file), f"nothing: the run's policy is built in ({label})")
         return make_policy(table.pop("name"), table, label)
+
+
+def _levels(kept: dict[str, dict[str, list[str]]], nodes: int) -> tuple[Level, ...]:
+    """The levels of failure domains, from what ``keep.failure_domains`` wrote."""
+    found = []
+    for name, domains in kept.items():
+        members = {
+            domain: [node for text in texts for node in node_ids(text, nodes, domain)]
+            for domain, texts in domains.items()
+        }
+        found.append(parted(name, members, nodes, name))
+    return tuple(found)
 
 
 def _tupled(value: Any) -> Any:

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, FiniteFloat, field_validator, model_validator
 
+from unrack.cluster.domains import NODE
 from unrack.sim.kernel import Ties
 from unrack.units import time_us
 
@@ -89,8 +90,9 @@ class FaultTable(Strict):
 
 
 class RandomFaultsTable(Strict):
-    """The ``[random_faults]`` table: independent failures of single nodes, drawn anew for each seed."""
+    """A ``[random_faults]`` table: independent failures of the domains of a level, drawn anew for each seed."""
 
+    level: str = NODE
     mtbf: TimeUs
     mttr: TimeUs
 
@@ -116,7 +118,7 @@ class StudyTable(Strict):
     ties: Ties = Ties.TOGETHER
     measure: MeasureTable | None = None
     faults: list[FaultTable] = Field(default_factory=list)
-    random_faults: RandomFaultsTable | None = None
+    random_faults: list[dict[str, Any]] = Field(default_factory=list)
     sweep: dict[str, list[Any]] = Field(default_factory=dict)
 
     @field_validator("seeds", mode="before")
@@ -134,6 +136,11 @@ class StudyTable(Strict):
         if len(set(value)) != len(value):
             raise ValueError("every seed once")
         return value
+
+    @field_validator("random_faults", mode="before")
+    @classmethod
+    def _one_or_several(cls, value: object) -> object:
+        return [value] if isinstance(value, Mapping) else value
 
     @field_validator("sweep")
     @classmethod

@@ -10,11 +10,12 @@ from typing import Any
 
 from unrack.cluster.spec import Cluster
 from unrack.core import check_needs
-from unrack.errors import ClusterError, InputError, PolicyError
-from unrack.sim.fault import Fault, random_faults
+from unrack.errors import InputError, PolicyError
+from unrack.sim.fault import Fault
 from unrack.slowdown.memory_settings import MemoryContention, make_contention, refuse_two_slowdowns
 from unrack.slowdown.model import Model, make_models
 from unrack.study.document import Document
+from unrack.study.faults import drawn_faults, fixed_faults, random_levels
 from unrack.study.file import StudyTable, WorkloadTable
 from unrack.study.identity import engine_digest, id_of_run
 from unrack.study.inputs import PolicySpec, make_cluster, make_policy_spec, make_workload, policy_from_file
@@ -43,6 +44,8 @@ class Run:
         The window of the metrics, or ``None``.
     contention
         How jobs that use each other's memory slow each other down; ``None``: they do not.
+    failing
+        Whether the study asks for failures, of which this run may have drawn none.
     """
 
     id: str
@@ -57,6 +60,7 @@ class Run:
     window_us: Range | None
     parameters: Mapping[str, Any]
     contention: MemoryContention | None = None
+    failing: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,13 +144,7 @@ def _runs(
     except InputError as error:
         raise document.within(("models",), error) from None
     contention = _contention(table, document, clusters, models, read)
-    fixed = tuple(Fault(fault.domain, fault.at, fault.repair_after) for fault in table.faults)
-    for cluster in clusters:
-        for i, fault in enumerate(fixed):
-            try:
-                cluster.domain(fault.domain)
-            except ClusterError as error:
-                raise document.within(("faults", i, "domain"), error) from None
+    fixed, levels = fixed_faults(table, document, clusters), random_levels(table, document, clusters)
     made = [(spec, spec.make(), spec.identity()) for spec in specs]
     by_seed = {seed: [_workload(entry, document, i, seed, loaded) for i, entry in enumerate(table.workloads)]
                for seed in seeds}  # fmt: skip
@@ -167,7 +165,7 @@ def _runs(
                         check_needs(policy, workload.jobs)
                     except PolicyError as error:
                         raise document.within(("policies", p), error) from None
-                    faults = fixed + _drawn(table, cluster, workload, seed)
+                    faults = fixed + drawn_faults(levels, cluster, workload, seed)
                     decisive = [cluster_digest, digest, policy_identity, seed, table.ties, faults, window, models]
                     decisive += [] if contention is None else [contention.identity()]
                     named = [cluster.name, workload.name, spec.label, dict(parameters)]
@@ -187,6 +185,7 @@ def _runs(
                             window,
                             dict(parameters),
                             contention,
+                            bool(table.faults or table.random_faults),
                         )
                     )
     return runs
@@ -220,14 +219,6 @@ def _workload(
         workload = make_workload(table, document, index, seed)
         loaded[key] = (workload, workload.jobs.digest())
     return loaded[key]
-
-
-def _drawn(table: StudyTable, cluster: Cluster, workload: Workload, seed: int) -> tuple[Fault, ...]:
-    """Random faults up to twice the time of the last submission plus a day: later ones hardly matter."""
-    if table.random_faults is None:
-        return ()
-    until = 2 * int(workload.jobs.submit_us[-1]) + 86_400_000_000
-    return random_faults(cluster, table.random_faults.mtbf, table.random_faults.mttr, until, seed)
 
 
 def _window(table: StudyTable, cluster: Cluster, workload: Workload, document: Document) -> Range | None:

@@ -41,6 +41,7 @@ def keep_run(directory: Path, run: Run, result: Result) -> None:
     shutil.rmtree(building, ignore_errors=True)
     building.mkdir(parents=True)
     names = [*(POOL_FRAMES if len(run.cluster.devices) else FRAMES), *(["loans"] if len(result.log.loans) else [])]
+    names += ["failures"] if result.log.failures else []
     for name in names:
         getattr(result, name).write_parquet(building / f"{name}.parquet", compression="zstd")
     if run.contention is not None:
@@ -73,6 +74,7 @@ def description(run: Run, result: Result) -> dict[str, Any]:
             "racks": len(cluster.rack_names),
             "rack_names": list(cluster.rack_names),
             "domains": {name: list(nodes) for name, nodes in cluster.domains.items()},
+            **({"failure_domains": levels} if (levels := failure_domains(cluster)) else {}),
             "columns": columns(cluster),
             **({"devices": pools(cluster)} if len(cluster.devices) else {}),
             "digest": cluster.digest(),
@@ -107,6 +109,11 @@ def columns(cluster: Cluster) -> dict[str, list[int]]:
     first = np.flatnonzero(np.append(True, (np.diff(table, axis=1) != 0).any(axis=0)))
     kept = {name: table[row, first].tolist() for row, name in enumerate(names)}
     return {"count": np.diff(np.append(first, len(cluster))).tolist(), **kept}
+
+
+def failure_domains(cluster: Cluster) -> dict[str, dict[str, list[str]]]:
+    """The levels of failure domains beside nodes and racks: level → domain → nodes, as a cluster file has them."""
+    return {level.name: level.written() for level in cluster.failure_levels}
 
 
 def pools(cluster: Cluster) -> dict[str, Any]:

@@ -142,7 +142,7 @@ def one_run(run: Run, directory: Path, progress: Callable[[int, int], None] | No
         window_us=run.window_us,
         progress=progress,
     )
-    keep_run(directory, run, result)
+    keep_run(directory, run, replace(result, failing=run.failing))
 
 
 # --- over processes ---------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from unrack.workload.source import TRACES_VARIABLE
 
-_TRACE = re.compile(r".+\.(swf|csv|parquet)(\.gz)?", re.IGNORECASE)
+_TRACE = re.compile(r".+\.(swf|csv|parquet|json)(\.gz)?", re.IGNORECASE)
 
 
 def traces_found() -> list[str]:

@@ -13,6 +13,7 @@ from unrack.units import SECOND_US
 from unrack.workload.job import JobTable, Workload
 from unrack.workload.memory_demand import BAND_GB
 from unrack.workload.rules import RULES
+from unrack.workload.tier_asks import NO_CEILING
 
 WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _QUANTILES = {"min": 0.0, "p25": 0.25, "median": 0.5, "p75": 0.75, "p95": 0.95, "max": 1.0}
@@ -38,7 +39,8 @@ def describe(workload: Workload, *, nodes: int | None = None, cores: int | None 
         jobs, sentence); ``missing`` (field → jobs); ``span`` (first and last submission, in s, and dates where the log
         gives them); ``users``, ``apps``; ``cores``, ``tasks``, ``memory_mb``, ``run_s``, ``request_s``,
         ``accuracy`` (run over request): quantiles; ``memory_bands``: share of jobs and of task-hours by GB per task, or
-        None where no job asks for memory; ``common_sizes`` (cores → jobs); ``core_hours``; ``load``;
+        None where no job asks for memory; ``tiers``: what servers ask of tiers of memory, or None (:func:`asked`);
+        ``common_sizes`` (cores → jobs); ``core_hours``; ``load``;
         ``arrivals`` by ``hour`` and ``weekday`` (counts, in ``clock``); ``too_big`` (jobs that the cluster
         cannot hold).
     """
@@ -64,6 +66,7 @@ def describe(workload: Workload, *, nodes: int | None = None, cores: int | None 
         "request_s": _spread(jobs.request_us / SECOND_US),
         "accuracy": _spread(jobs.work_us[ran] / jobs.request_us[ran]),
         "memory_bands": _bands(jobs),
+        "tiers": asked(jobs),
         "common_sizes": _common(total),
         "core_hours": float((jobs.work_us / (3600 * SECOND_US) * total).sum()),
         "load": _load(jobs, intake.header, nodes, cores),
@@ -99,6 +102,32 @@ def _bands(jobs: JobTable) -> list[dict[str, float | None]] | None:
         {"from_gb": low, "to_gb": high, "jobs": float(count[place]), "task_hours": float(held[place])}
         for place, (low, high) in enumerate(zip(BAND_GB, tops, strict=True))
     ]
+
+
+def asked(jobs: JobTable) -> dict[str, Any] | None:
+    """What servers ask of tiers of memory; ``None`` where nothing is.
+
+    Returns
+    -------
+    dict
+        ``local_mb``: quantiles of the floors; ``alpha``: quantiles of ceiling over memory that may be remote, of those
+        with both; ``no_ceiling``: jobs; ``groups`` of replicas and ``replicas`` in them; ``spread`` (level → replicas);
+        ``forbidden`` (tier → jobs).
+    """
+    slo = jobs.slo
+    if slo is None:
+        return None
+    remote_mb = jobs.memory_mb - slo.floor_mb
+    both = (slo.ceiling_mb < NO_CEILING) & (remote_mb > 0)
+    return {
+        "local_mb": _spread(slo.floor_mb),
+        "alpha": _spread(slo.ceiling_mb[both] / remote_mb[both]),
+        "no_ceiling": int((slo.ceiling_mb >= NO_CEILING).sum()),
+        "groups": len(np.unique(slo.group[slo.group >= 0])),
+        "replicas": int((slo.group >= 0).sum()),
+        "spread": {name: int((slo.spread == level).sum()) for level, name in enumerate(slo.spread_names)},
+        "forbidden": {name: int(slo.forbidden[:, tier].sum()) for tier, name in enumerate(slo.tier_names)},
+    }
 
 
 def _common(sizes: NDArray[np.int64]) -> dict[str, int]:

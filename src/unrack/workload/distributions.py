@@ -9,6 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, FiniteFloat, model_validator
 
+from unrack.errors import InputError
+from unrack.units import LONGEST_US, SECOND_US
+
 Floats = NDArray[np.float64]
 Amount = Annotated[FiniteFloat, Field(ge=0, le=1e15)]
 Positive = Annotated[FiniteFloat, Field(gt=0, le=1e15)]
@@ -112,6 +115,22 @@ class LogNormal(_Bounded):
         return self._bounded(self.median * np.exp(self.sigma * rng.standard_normal(count)))
 
 
+class Pareto(_Bounded):
+    """With this ``mean`` and ``shape`` of the tail, above 1: the nearer to 1, the more the few longest hold of all.
+
+    The least is mean × (shape - 1) / shape; values outside ``min`` and ``max`` are moved to them.
+    """
+
+    kind: Literal["pareto"]
+    mean: Positive
+    shape: Annotated[FiniteFloat, Field(gt=1, le=1000)]
+
+    def draw(self, rng: np.random.Generator, count: int) -> Floats:
+        """``float64[count]``."""
+        least = self.mean * (self.shape - 1) / self.shape
+        return self._bounded(least * (1.0 + rng.pareto(self.shape, count)))
+
+
 class Choice(Strict):
     """One of ``values``, with ``weights`` (default: all alike)."""
 
@@ -147,8 +166,36 @@ def _number_is_constant(value: Any) -> Any:
 
 Distribution = Annotated[
     Annotated[
-        Constant | Uniform | LogUniform | PowerOfTwo | Exponential | LogNormal | Choice, Field(discriminator="kind")
+        Constant | Uniform | LogUniform | PowerOfTwo | Exponential | LogNormal | Pareto | Choice,
+        Field(discriminator="kind"),
     ],
     BeforeValidator(_number_is_constant),
 ]
 """Any of the kinds; a plain number is a constant."""
+
+
+def as_us(seconds: Floats, where: str) -> NDArray[np.int64]:
+    """``int64``: times in µs, rounded to the nearest.
+
+    Raises
+    ------
+    InputError
+        One is beyond 285 years; it says ``where``.
+    """
+    micro = np.rint(seconds * SECOND_US)
+    if len(micro) and micro.max() > LONGEST_US:
+        raise InputError(f"generator, {where}", f"{seconds.max():g} s", "times within 285 years")
+    return micro.astype(np.int64)
+
+
+def upward(values: Floats, fewest: int, most: int, where: str) -> NDArray[np.int64]:
+    """``int64``: amounts rounded up, as a demand is, to ``fewest`` or more.
+
+    Raises
+    ------
+    InputError
+        One is above ``most``; it says ``where``.
+    """
+    if len(values) and values.max() > most:
+        raise InputError(f"generator, {where}", f"{values.max():g}", f"at most {most}")
+    return np.maximum(np.ceil(np.round(values, 6)), fewest).astype(np.int64)

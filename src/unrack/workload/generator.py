@@ -12,19 +12,21 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from unrack.errors import InputError, first_fault, got_and_want
-from unrack.units import LONGEST_US, SECOND_US
+from unrack.units import SECOND_US
 from unrack.workload.batch_generator import generate_batch
 from unrack.workload.batch_spec import BatchSpec
 from unrack.workload.calibration import gap_s
-from unrack.workload.distributions import Floats, pick
+from unrack.workload.distributions import as_us, pick, upward
 from unrack.workload.job import Intake, Ints, Workload, job_table
 from unrack.workload.quantities import MOST, MOST_MB
 from unrack.workload.scenarios import scenario
+from unrack.workload.server_generator import generate_servers
+from unrack.workload.server_spec import ServerSpec
 from unrack.workload.spec import GeneratorSpec
 
 
 def generate(
-    spec: GeneratorSpec | BatchSpec | Mapping[str, Any],
+    spec: GeneratorSpec | BatchSpec | ServerSpec | Mapping[str, Any],
     seed: int = 0,
     name: str | None = None,
     folder: Path | None = None,
@@ -37,14 +39,16 @@ def generate(
         What to draw; a mapping is validated. With the key ``scenario`` its other keys are the options of
         :func:`unrack.workload.scenarios.scenario`; with the key ``model`` it is a
         :class:`unrack.workload.batch_spec.BatchSpec`, drawn by
-        :func:`unrack.workload.batch_generator.generate_batch`.
+        :func:`unrack.workload.batch_generator.generate_batch`; with the key ``servers`` it is a
+        :class:`unrack.workload.server_spec.ServerSpec`, drawn by
+        :func:`unrack.workload.server_generator.generate_servers`.
     seed
         Of ``numpy.random.Generator(PCG64(seed))``, the only source of chance. The draws are, in order: gaps, classes,
         users, then class by class run time, tasks, cores, memory, request factor, deadline factor, devices by name;
         then which jobs are urgent, and their deadline factors. The states of ``mmpp`` arrivals come from the stream
         that ``SeedSequence(seed)`` spawns first.
     name
-        The workload's name; default: that of the scenario or model, or "synthetic".
+        The workload's name; default: that of the scenario or model, "servers", or "synthetic".
     folder
         Where files that the specification names are looked for first, before the working folder.
 
@@ -69,6 +73,8 @@ def generate(
     """
     if isinstance(spec, BatchSpec) or (isinstance(spec, Mapping) and "model" in spec):
         return generate_batch(spec, seed, name, folder)
+    if isinstance(spec, ServerSpec) or (isinstance(spec, Mapping) and "servers" in spec):
+        return generate_servers(spec, seed, name)
     if name is None:
         name = str(spec["scenario"]) if isinstance(spec, Mapping) and "scenario" in spec else "synthetic"
     spec = parse_spec(spec)
@@ -83,7 +89,7 @@ def generate(
     _hurry(rng, spec, drawn, priority)
     run_us, tasks, request_us, lasts_us = (drawn.pop(column) for column in ("run", "tasks", "request", "lasts"))
     mean_gap_s = gap_s(spec.arrivals, units, seed, run_us, tasks, drawn)
-    submit_us = _micro(spec.arrivals.times_s(units, mean_gap_s, seed), "arrivals")
+    submit_us = as_us(spec.arrivals.times_s(units, mean_gap_s, seed), "arrivals")
     names = pl.Series([kind.name for kind in spec.classes])
     jobs = job_table(
         submit_us=submit_us,
@@ -134,19 +140,19 @@ def _draw(rng: np.random.Generator, spec: GeneratorSpec, which: NDArray[np.int64
         rows = np.flatnonzero(which == place)
         count = len(rows)
         run_s = kind.run_s.draw(rng, count)
-        columns["run"][rows] = run_us = _micro(run_s, f"{at}.run_s")
-        columns["tasks"][rows] = _upward(kind.tasks.draw(rng, count), 1, MOST, f"{at}.tasks")
-        columns["cores"][rows] = _upward(kind.cores.draw(rng, count), 1, MOST, f"{at}.cores")
-        columns["memory_mb"][rows] = _upward(kind.memory_mb.draw(rng, count), 0, MOST_MB - 1, f"{at}.memory_mb")
+        columns["run"][rows] = run_us = as_us(run_s, f"{at}.run_s")
+        columns["tasks"][rows] = upward(kind.tasks.draw(rng, count), 1, MOST, f"{at}.tasks")
+        columns["cores"][rows] = upward(kind.cores.draw(rng, count), 1, MOST, f"{at}.cores")
+        columns["memory_mb"][rows] = upward(kind.memory_mb.draw(rng, count), 0, MOST_MB - 1, f"{at}.memory_mb")
         factor = np.maximum(kind.request_factor.draw(rng, count), 1.0)
-        columns["request"][rows] = np.maximum(_micro(run_s * factor, f"{at}.request_factor"), run_us)
+        columns["request"][rows] = np.maximum(as_us(run_s * factor, f"{at}.request_factor"), run_us)
         columns["lasts"][rows] = -1
         if kind.deadline_factor is not None:
             lasts_s = run_s * kind.deadline_factor.draw(rng, count)
-            columns["lasts"][rows] = _micro(lasts_s, f"{at}.deadline_factor")
+            columns["lasts"][rows] = as_us(lasts_s, f"{at}.deadline_factor")
         for key in sorted(kind.devices):
             amounts = kind.devices[key].draw(rng, count)
-            columns[key][rows] = _upward(amounts, 0, MOST_MB - 1, f"{at}.devices.{key}")
+            columns[key][rows] = upward(amounts, 0, MOST_MB - 1, f"{at}.devices.{key}")
     return columns
 
 
@@ -157,22 +163,9 @@ def _hurry(rng: np.random.Generator, spec: GeneratorSpec, columns: dict[str, Int
     rows = np.sort(rng.permutation(spec.jobs)[: round(spec.urgent.share * spec.jobs)])
     priority[rows] = spec.urgent.priority
     factor = spec.urgent.deadline_factor.draw(rng, len(rows))
-    columns["lasts"][rows] = _micro(columns["run"][rows] / SECOND_US * factor, "urgent.deadline_factor")
+    columns["lasts"][rows] = as_us(columns["run"][rows] / SECOND_US * factor, "urgent.deadline_factor")
 
 
 def _device(key: str) -> tuple[str, str]:
     kind, quantity = key.split(".", 1)
     return kind, quantity
-
-
-def _micro(seconds: Floats, where: str) -> Ints:
-    micro = np.rint(seconds * SECOND_US)
-    if len(micro) and micro.max() > LONGEST_US:
-        raise InputError(f"generator, {where}", f"{seconds.max():g} s", "times within 285 years")
-    return micro.astype(np.int64)
-
-
-def _upward(values: Floats, fewest: int, most: int, where: str) -> Ints:
-    if len(values) and values.max() > most:
-        raise InputError(f"generator, {where}", f"{values.max():g}", f"at most {most}")
-    return np.maximum(np.ceil(np.round(values, 6)), fewest).astype(np.int64)

@@ -11,6 +11,7 @@ import polars as pl
 from unrack.workload.job import Intake, JobTable, Workload, job_table
 from unrack.workload.rules import RULES
 from unrack.workload.source import Source
+from unrack.workload.tier_asks import NO_CEILING, TierAsks, tier_asks
 
 OVERRUN = ("truncate", "extend", "keep")
 """What to do about a run longer than the requested time."""
@@ -20,6 +21,9 @@ EXTRA = "extra:"
 
 DEVICE = "devices."
 """Prefix, in a frame and in tables written by unrack, of device demands: ``devices.KIND.QUANTITY``."""
+
+ASK = "ask."
+"""Prefix, in a frame, of what is asked of the tiers of memory: ``ask.local``, ``.ceiling`` and so on."""
 
 FIELDS = {
     "id": pl.Int64,
@@ -84,7 +88,8 @@ def workload(
     read
         How many job lines there were.
     frame
-        Columns of :data:`FIELDS` (any may be absent), and columns prefixed by :data:`EXTRA` or :data:`DEVICE`.
+        Columns of :data:`FIELDS` (any may be absent), and columns prefixed by :data:`EXTRA`, :data:`DEVICE`
+        or :data:`ASK`.
     tally
         What the reader counted so far; more is added.
     overrun
@@ -175,4 +180,19 @@ def _table(frame: pl.DataFrame) -> JobTable:
         app=filled["app"],
         extra=filled.select(list(extra)).rename(extra) if extra else None,
         devices=devices,
+        slo=_asks(frame),
+    )
+
+
+def _asks(frame: pl.DataFrame) -> TierAsks | None:
+    asks = {name.removeprefix(ASK): frame[name] for name in frame.columns if name.startswith(ASK)}
+    if not asks:
+        return None
+    none = pl.Series([None], dtype=pl.Int64).new_from_index(0, frame.height)
+    return tier_asks(
+        asks.get("local", none).fill_null(0).to_numpy(),
+        asks.get("ceiling", none).fill_null(NO_CEILING).to_numpy(),
+        group=asks.get("group"),
+        spread=asks.get("spread"),
+        forbidden=asks.get("forbidden"),
     )

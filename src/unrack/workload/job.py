@@ -11,6 +11,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from unrack.errors import InputError
+from unrack.workload.tier_asks import NO_CEILING, TierAsks, first_fault
+
 Ints = NDArray[np.int64]
 
 TASKS, CORES, MEMORY, ESTIMATE = range(4)
@@ -31,6 +34,15 @@ class Demand:
         Per task: kind of device → quantity → amount, for example ``{"nvme": {"bandwidth_mb_s": 1800}}``.
     constraints
         Names that a policy may understand; none is understood yet.
+    local_mb
+        Memory that must be local to the cores: a floor.
+    ceiling_mb
+        The most memory that is not, each MB counted with the weight of its tier; ``None`` = any.
+    group, spread
+        The replicas that it is one of, and the level of failure domains (rack …) of which no two of them may share one;
+        ``""`` = none.
+    forbidden
+        Tiers that it must have no memory of.
     """
 
     tasks: int
@@ -38,6 +50,11 @@ class Demand:
     memory_mb: int = 0
     devices: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     constraints: tuple[str, ...] = ()
+    local_mb: int = 0
+    ceiling_mb: int | None = None
+    group: str = ""
+    spread: str = ""
+    forbidden: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +112,8 @@ class JobTable:
         Further columns of the trace, carried into the results untouched (queue, group, status …).
     devices
         Per task: (kind, quantity) → int64[jobs].
+    slo
+        What the jobs ask of the tiers of memory; all are then servers of one task. ``None`` = nothing.
     """
 
     ids: pl.Series
@@ -109,6 +128,7 @@ class JobTable:
     app_names: tuple[str, ...] = ()
     extra: pl.DataFrame = field(default_factory=pl.DataFrame)
     devices: Mapping[tuple[str, str], Ints] = field(default_factory=dict)
+    slo: TierAsks | None = None
 
     def __len__(self) -> int:
         return len(self.submit_us)
@@ -152,14 +172,29 @@ class JobTable:
             priority=int(self.priority[index]),
             user=self.user_names[self.user[index]] if self.user[index] >= 0 else "",
             app=self.app_names[self.app[index]] if self.app[index] >= 0 else "",
-            demand=Demand(
-                int(self.asks[TASKS, index]), int(self.asks[CORES, index]), int(self.asks[MEMORY, index]), devices
-            ),
+            demand=self._demand(int(index), devices),
+        )
+
+    def _demand(self, index: int, devices: Mapping[str, Mapping[str, int]]) -> Demand:
+        tasks, cores, memory_mb = (int(self.asks[row, index]) for row in (TASKS, CORES, MEMORY))
+        if (slo := self.slo) is None:
+            return Demand(tasks, cores, memory_mb, devices)
+        ceiling, group, spread = (int(column[index]) for column in (slo.ceiling_mb, slo.group, slo.spread))
+        return Demand(
+            tasks,
+            cores,
+            memory_mb,
+            devices,
+            local_mb=int(slo.floor_mb[index]),
+            ceiling_mb=None if ceiling >= NO_CEILING else ceiling,
+            group=slo.group_names[group] if group >= 0 else "",
+            spread=slo.spread_names[spread] if spread >= 0 else "",
+            forbidden=slo.forbidden_of(index),
         )
 
     def take(self, rows: Ints | NDArray[np.bool_]) -> JobTable:
         """A table of some of the rows, in the order given: indices or a mask."""
-        index = np.flatnonzero(rows) if rows.dtype == np.bool_ else rows
+        index: Ints = np.flatnonzero(rows) if rows.dtype == np.bool_ else np.asarray(rows, np.int64)
         return JobTable(
             ids=self.ids.gather(index),
             submit_us=self.submit_us[index],
@@ -173,6 +208,7 @@ class JobTable:
             app_names=self.app_names,
             extra=self.extra[index] if self.extra.width else self.extra,
             devices={key: amounts[index] for key, amounts in self.devices.items()},
+            slo=None if self.slo is None else self.slo.take(index),
         )
 
     def digest(self) -> str:
@@ -186,6 +222,8 @@ class JobTable:
         total.update("\x1f".join(map(str, self.ids.to_list())).encode())
         total.update(repr((self.user_names, self.app_names)).encode())
         total.update(self.extra.write_csv().encode())
+        if self.slo is not None:
+            self.slo.add_to(total)
         return total.hexdigest()
 
 
@@ -204,11 +242,18 @@ def job_table(
     app: pl.Series | None = None,
     extra: pl.DataFrame | None = None,
     devices: Mapping[tuple[str, str], Ints] | None = None,
+    slo: TierAsks | None = None,
 ) -> JobTable:
     """Build a table from columns in any order of rows: sorts by (submission, id) and fills in what is not given.
 
     Defaults: ids 1, 2, 3 … in the order given; the request equals the work; one core and no memory per task; priority
-    0; no deadline, user or app. ``user`` and ``app`` may hold any values; null = not known.
+    0; no deadline, user or app; nothing asked of tiers of memory. ``user`` and ``app`` may hold any values; null = not
+    known.
+
+    Raises
+    ------
+    InputError
+        ``slo`` asks for what cannot be: :func:`unrack.workload.tier_asks.first_fault`.
     """
     count = len(submit_us)
 
@@ -244,7 +289,10 @@ def job_table(
         app_names=app_names,
         extra=pl.DataFrame() if extra is None else extra,
         devices={} if devices is None else dict(devices),
+        slo=slo,
     )
+    if slo is not None and (fault := first_fault(slo, table.tasks, table.memory_mb)) is not None:
+        raise InputError(f"job {ids[fault.row]}, {fault.field}", fault.got, fault.want)
     keys = pl.DataFrame({"submit": table.submit_us, "id": ids})
     return table.take(
         keys.select(pl.arg_sort_by("submit", "id", maintain_order=True)).to_series().cast(pl.Int64).to_numpy()

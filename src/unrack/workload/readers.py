@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from unrack.errors import InputError
 from unrack.workload.job import Workload
 from unrack.workload.published_tables import ALIBABA, PERLMUTTER, read_alibaba, read_perlmutter
+from unrack.workload.servers_json import read_servers
 from unrack.workload.slurm_jobs import NEEDED, read_slurm_jobs
 from unrack.workload.source import Source, load, sniff, text_bytes
 from unrack.workload.swf import read_swf
@@ -26,7 +27,8 @@ class Format(NamedTuple):
     summary
         One line for people.
     offers
-        What files of this format can say: "memory", "request", "user", "app", "deadline", "priority", "devices".
+        What files of this format can say: "memory", "request", "user", "app", "deadline", "priority", "devices",
+        "tiers" (what servers ask of tiers of memory).
     options
         Names of the reader's options, with their defaults.
     """
@@ -43,11 +45,12 @@ def _format(reader: Callable[..., Workload], summary: str, offers: str, without:
     return Format(reader, summary, frozenset(offers.split()), options)
 
 
-_ALL = "memory request user app deadline priority devices"
+_ALL = "memory request user app deadline priority devices tiers"
 FORMATS: dict[str, Format] = {
     "swf": _format(read_swf, "Standard Workload Format of the Parallel Workloads Archive", "memory request user app"),
     "csv": _format(read_table, "comma-separated values with any columns, mapped by name", _ALL),
     "parquet": _format(read_table, "Parquet with any columns, mapped by name", _ALL, ("has_header", "separator")),
+    "servers": _format(read_servers, "JSON of servers that ask for tiers of memory", _ALL),
     "slurm": _format(read_slurm_jobs, "CSV of the Slurm simulator: jobs on whole nodes", "memory request app"),
     "perlmutter": _format(read_perlmutter, "CSV of Perlmutter's jobs: whole nodes, memory used", "memory"),
     "alibaba2018": _format(read_alibaba, "CSV of Alibaba's batch tasks, without a header", "memory"),
@@ -67,9 +70,9 @@ def read_trace(path: str | os.PathLike[str], format: str | None = None, **option
         A key of :data:`FORMATS`; by default found from the content.
     options
         The options of the format's reader: see :func:`unrack.workload.swf.read_swf`,
-        :func:`unrack.workload.table.read_table`, :func:`unrack.workload.slurm_jobs.read_slurm_jobs` and
-        :mod:`unrack.workload.published_tables`. A CSV in a layout of its own is read as any CSV where the options are
-        those of any CSV.
+        :func:`unrack.workload.table.read_table`, :func:`unrack.workload.servers_json.read_servers`,
+        :func:`unrack.workload.slurm_jobs.read_slurm_jobs` and :mod:`unrack.workload.published_tables`. A CSV in a
+        layout of its own is read as any CSV where the options are those of any CSV.
 
     Raises
     ------

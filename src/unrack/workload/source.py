@@ -16,7 +16,7 @@ TRACES_VARIABLE = "UNRACK_TRACES"
 """Environment variable: a folder in which trace files are looked for after the working folder."""
 
 _PACKED = {b"BZh": "bzip2", b"\xfd7zXZ": "xz", b"\x28\xb5\x2f\xfd": "zstd", b"PK\x03\x04": "zip"}
-_SUFFIXES = re.compile(r"(\.(swf|csv|tsv|txt|parquet|pq|gz))+$", re.IGNORECASE)
+_SUFFIXES = re.compile(r"(\.(swf|csv|tsv|txt|json|parquet|pq|gz))+$", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -142,14 +142,17 @@ def text_bytes(source: Source) -> bytes:
 
 
 def sniff(source: Source) -> str:
-    """The format of a file, from its content: ``"parquet"``, ``"swf"`` or ``"csv"``.
+    """The format of a file, from its content: ``"parquet"``, ``"servers"``, ``"swf"`` or ``"csv"``.
 
-    SWF starts with a ``;`` comment or has 18 fields between blanks, the first of them numbers. A file that looks like
-    neither SWF nor CSV is taken for what its name says.
+    JSON, in which there are only servers, starts with ``{`` or ``[``. SWF starts with a ``;`` comment or has 18 fields
+    between blanks, the first of them numbers. A file that looks like neither SWF nor CSV is taken for what its name
+    says.
     """
     if source.data.startswith(b"PAR1"):
         return "parquet"
     first = next((line for line in text_bytes(source)[:1_000_000].split(b"\n") if line.strip()), b"").strip()
+    if first.startswith((b"{", b"[")):
+        return "servers"
     fields = first.split()
     number = re.compile(rb"[+-]?[0-9.]+")
     if first.startswith(b";") or (len(fields) >= 18 and all(number.fullmatch(field) for field in fields[:11])):

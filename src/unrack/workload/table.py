@@ -17,8 +17,8 @@ from unrack.workload.intake import DEVICE, EXTRA, OVERRUN, Tally, workload
 from unrack.workload.job import Workload
 from unrack.workload.quantities import boolean, choice, memory_unit_mb, time_unit_us
 from unrack.workload.source import Locator, Source, load
-from unrack.workload.table_aliases import find_aliases
-from unrack.workload.table_columns import COLUMNS, NAMES, TableColumns, typed
+from unrack.workload.table_aliases import Found, find_aliases
+from unrack.workload.table_columns import COLUMNS, TEXTS, TableColumns, typed
 from unrack.workload.table_text import csv_frame, parquet_frame
 
 _DEVICE_KEY = re.compile(r"[A-Za-z][\w-]*\.[A-Za-z]\w*")
@@ -47,12 +47,13 @@ def read_table(
         The file.
     columns
         Our name → the file's column, or its number from 1: ``id``, ``submit``, ``start``, ``end``, ``run``,
-        ``request``, ``deadline``, ``tasks``, ``cores`` (per task), ``memory``, ``priority``, ``user``, ``app``, or
-        ``KIND.QUANTITY`` for a device demand per task. Columns of the same name need no mapping, and those with a
-        usual name (:data:`unrack.workload.table_aliases.ALIASES`) neither. ``submit`` is needed, and ``run``, or
-        ``end`` with or without ``start``.
+        ``request``, ``deadline``, ``tasks``, ``cores`` (per task), ``memory``, ``priority``, ``user``, ``app``,
+        ``local``, ``ceiling``, ``group``, ``spread``, ``forbidden`` (asks of tiers of memory), or ``KIND.QUANTITY`` for
+        a device demand per task. Columns of the same name need no mapping, and those with a usual name
+        (:data:`unrack.workload.table_aliases.ALIASES`) neither; but ``group`` and ``spread`` count only together, as
+        logs call other things a group. ``submit`` is needed, and ``run``, or ``end`` with or without ``start``.
     defaults
-        Our name → the value where the column or its entry is missing.
+        Our name → the value where the column or its entry is missing; of ``spread``, only where there is a group.
     scale
         Our name → a factor on the numbers of that column, such as ``{"cores": 0.01}`` for hundredths of a core.
     time_unit
@@ -88,7 +89,8 @@ def read_table(
         kind, (frame, at) = "parquet", parquet_frame(source)
     else:
         kind, (frame, at) = "csv", csv_frame(source, has_header, separator)
-    named = _mapped(frame, columns or {}, at)
+    filled = _checked("defaults", defaults or {})
+    named = mapped(frame, columns or {}, at, filled)
     other = find_aliases(frame.columns, named, at) if aliases else {}
     named |= {ours: found.column for ours, found in other.items()}
     _complete(frame, named, at)
@@ -96,7 +98,7 @@ def read_table(
         frame,
         at,
         named,
-        _checked("defaults", defaults or {}),
+        filled,
         _factors(scale or {}),
         time_unit_us(time_unit),
         memory_unit_mb(memory_unit),
@@ -104,19 +106,51 @@ def read_table(
         {ours: found.factor for ours, found in other.items() if found.factor is not None},
         deadline_is == "relative",
     )
-    taken = set(table.columns.values())
+    return as_workload(table, kind, other, overrun)
+
+
+def as_workload(table: TableColumns, kind: str, other: Mapping[str, Found], overrun: str) -> Workload:
+    """The workload of a table, by the shared rules; columns that are nothing of ours are carried along.
+
+    Parameters
+    ----------
+    table
+        The table, and how to read it.
+    kind
+        The name of the reader.
+    other
+        Our name → the column that another name gave away.
+    overrun
+        As in :func:`unrack.workload.swf.read_swf`.
+
+    Raises
+    ------
+    TraceError
+        A value is not of the kind its column is mapped to.
+    """
+    frame, taken = table.frame, set(table.columns.values())
     rest = [_carried(frame[name]) for name in frame.columns if name not in taken]
     ours = pl.DataFrame([*table.jobs(), *rest])
     header = {"Columns": ", ".join(f"{ours} = {found}" for ours, found in other.items())} if other else {}
-    return workload(source, kind, frame.height, ours, Tally(), overrun, header)
+    return workload(table.at.source, kind, frame.height, ours, Tally(), overrun, header)
 
 
 def _carried(values: pl.Series) -> pl.Series:
     return (typed(values) if values.dtype == pl.String else values).alias(EXTRA + values.name)
 
 
-def _mapped(frame: pl.DataFrame, columns: Mapping[str, str | int], at: Locator) -> dict[str, str]:
-    """Our name → the file's column; same-named columns included."""
+def mapped(
+    frame: pl.DataFrame, columns: Mapping[str, str | int], at: Locator, defaults: Mapping[str, float | str]
+) -> dict[str, str]:
+    """Our name → the file's column: those that were said, and those of the same name.
+
+    Raises
+    ------
+    TraceError
+        The file has no such column.
+    InputError
+        Not a mapping, or not of our names.
+    """
     found = {name.removeprefix(DEVICE): name for name in frame.columns if _known(name.removeprefix(DEVICE))}
     found = {ours: name for ours, name in found.items() if ours in COLUMNS or name.startswith(DEVICE)}
     if not isinstance(columns, Mapping):
@@ -130,6 +164,9 @@ def _mapped(frame: pl.DataFrame, columns: Mapping[str, str | int], at: Locator) 
         if not isinstance(name, str) or name not in frame.columns:
             raise at.source.fault(None, f"column for {ours}", f"no column {theirs!r}", _one_of(frame))
         found[ours] = name
+    for ours, beside in (("group", "spread"), ("spread", "group")):
+        if ours in found and ours not in columns and beside not in {**found, **defaults}:
+            del found[ours]
     return found
 
 
@@ -162,6 +199,6 @@ def _checked(option: str, values: Mapping[str, float | str]) -> dict[str, float 
 def _factors(scale: Mapping[str, float]) -> dict[str, Fraction]:
     checked = _checked("scale", scale)
     for name, factor in checked.items():
-        if name in NAMES or isinstance(factor, (str, bool)) or not 1e-12 <= factor <= 1e12:
+        if name in TEXTS or isinstance(factor, (str, bool)) or not 1e-12 <= factor <= 1e12:
             raise InputError(f"option scale.{name}", repr(factor), "a factor from 1e-12 to 1e12 on a number")
     return {name: Fraction(str(factor)) for name, factor in checked.items()}

@@ -8,13 +8,15 @@ from fractions import Fraction
 
 import polars as pl
 
-from unrack.workload.intake import DEVICE, EXTRA
+from unrack.workload.intake import ASK, DEVICE, EXTRA
 from unrack.workload.quantities import amounts, numbers, refuse, times_us, whole
 from unrack.workload.source import Locator
+from unrack.workload.tier_columns import LIMITS, WORDS, TierColumns
 
 TIMES = ("submit", "start", "end", "run", "request", "deadline")
 NAMES = ("id", "user", "app")
-COLUMNS = ("id", *TIMES, "tasks", "cores", "memory", "priority", "user", "app")
+TEXTS = (*NAMES, *WORDS)
+COLUMNS = ("id", *TIMES, "tasks", "cores", "memory", *LIMITS, *WORDS, "priority", "user", "app")
 """What a column can be mapped to, besides ``KIND.QUANTITY`` for a device demand."""
 
 _MISSING = ("", "NA", "N/A", "na", "null", "NULL", "None", "NaN", "nan", "-")
@@ -81,17 +83,20 @@ class TableColumns:
         made = self._times()
         tasks, cores = self._size("tasks"), self._size("cores")
         made |= {"tasks": tasks, "cores": cores}
+        unclipped = None
         if (memory := self._numbers("memory")) is not None:
             if self.memory_per == "core":
                 memory = self._times_cores(memory, cores)
             elif self.memory_per == "job":
                 memory = memory / tasks.clip(lower_bound=1)
-            made["memory_mb"] = self._amount(memory, "memory", self.units.get("memory", self.memory_mb))
+            unclipped = self._amount(memory, "memory")
+            made["memory_mb"] = unclipped.clip(lower_bound=0)
+        made |= {ASK + ours: values for ours, values in self._asks(tasks, unclipped).items()}
         if (priority := self._numbers("priority", truths=True)) is not None:
             made["priority"] = whole(priority, self._called("priority"), self.at, most=2**53)
         for ours in sorted({*self.columns, *self.defaults}):
             if "." in ours and (values := self._numbers(ours)) is not None:
-                made[DEVICE + ours] = self._amount(values, ours, self.units.get(ours, Fraction(1)))
+                made[DEVICE + ours] = self._amount(values, ours).clip(lower_bound=0)
         for ours in NAMES:
             if (names := self._names(ours)) is not None:
                 made[ours] = names
@@ -194,9 +199,34 @@ class TableColumns:
         refuse(memory.cast(pl.Float64) * cores >= 2.0**62, memory, self._called("memory"), self.at, "less than 4 EB")
         return memory * cores
 
-    def _amount(self, values: pl.Series, ours: str, unit: Fraction) -> pl.Series:
-        factor = unit * self.scale.get(ours, 1)
-        return amounts(values, self._called(ours), self.at, factor).clip(lower_bound=0)
+    def _amount(self, values: pl.Series, ours: str) -> pl.Series:
+        return amounts(values, self._called(ours), self.at, self._factor(ours))
+
+    def _factor(self, ours: str) -> Fraction:
+        """How many of what is kept one unit of a column is."""
+        unit = self.memory_mb if ours in ("memory", *LIMITS) else Fraction(1)
+        return self.units.get(ours, unit) * self.scale.get(ours, 1)
+
+    def _asks(self, tasks: pl.Series, memory: pl.Series | None) -> dict[str, pl.Series]:
+        limits = {ours: values for ours in LIMITS if (values := self._numbers(ours)) is not None}
+        words = {}
+        for ours in WORDS:
+            default = None if ours == "spread" else self.defaults.get(ours)
+            if ours in self.columns:
+                text = self.frame[self.columns[ours]].cast(pl.String).str.strip_chars()
+                text = text.set(text.is_in(_MISSING).fill_null(True), None)
+                words[ours] = text if default is None else text.fill_null(str(default))
+            elif default is not None:
+                words[ours] = self._constant(str(default))
+        spread = self.defaults.get("spread")
+        return TierColumns(
+            self.at,
+            {ours: self._called(ours) for ours in ("tasks", "memory", *LIMITS, *WORDS)},
+            limits,
+            {ours: self._factor(ours) for ours in LIMITS},
+            words,
+            None if spread is None else str(spread),
+        ).asks(tasks, memory)
 
     def _names(self, ours: str) -> pl.Series | None:
         if ours not in self.columns:

@@ -13,6 +13,7 @@ import polars as pl
 from unrack.errors import InputError, TraceError
 from unrack.workload.intake import DEVICE
 from unrack.workload.job import Ints, JobTable, Workload
+from unrack.workload.tier_asks import NO_CEILING
 
 _ENDINGS = (".swf", ".csv", ".parquet")
 _HEADER_KEYS = ("Computer", "Installation", "MaxNodes", "MaxProcs", "UnixStartTime", "TimeZone", "TimeZoneString")
@@ -39,7 +40,8 @@ def write_swf(path: str | os.PathLike[str], workload: Workload, *, wait_us: Ints
     """Write a workload in Standard Workload Format; packed if the path ends in ``.gz``.
 
     A job asks for tasks × cores processors; memory is KB per processor. Users and applications with names are numbered
-    from 1 and named in the header; devices, priorities and deadlines are not in the format and are left out.
+    from 1 and named in the header; devices, priorities, deadlines and asks of tiers of memory are not in the format and
+    are left out.
 
     Parameters
     ----------
@@ -104,7 +106,8 @@ def write_table(path: str | os.PathLike[str], workload: Workload) -> None:
     """Write a workload as CSV (packed if the path ends in ``.gz``) or, if it ends in ``.parquet``, as Parquet.
 
     The columns have the names that :func:`unrack.workload.table.read_table` maps by itself: times in s, memory in MB
-    per task, ``devices.KIND.QUANTITY``; further columns of the trace follow.
+    per task, ``devices.KIND.QUANTITY``; then what is asked of tiers of memory, in MB and names, and the further columns
+    of the trace.
 
     Raises
     ------
@@ -132,6 +135,10 @@ def write_table(path: str | os.PathLike[str], workload: Workload) -> None:
         "app": _named(jobs.app, jobs.app_names),
     }
     columns |= {f"{DEVICE}{kind}.{what}": pl.Series(amounts) for (kind, what), amounts in sorted(jobs.devices.items())}
+    if jobs.slo is not None:
+        ceiling = pl.Series(jobs.slo.ceiling_mb)
+        columns |= {"local": pl.Series(jobs.slo.floor_mb), "ceiling": ceiling.set(ceiling >= NO_CEILING, None)}
+        columns |= jobs.slo.texts()
     columns |= {name: jobs.extra[name] for name in jobs.extra.columns if name not in columns}
     frame = pl.DataFrame([values.alias(name) for name, values in columns.items()])
     if parquet:

@@ -1,0 +1,199 @@
+"""Failure domains: sets of nodes by name, and levels of them that part the nodes, such as chassis, racks and feeds."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unrack.cluster.file import ClusterFile
+from unrack.errors import ClusterError
+
+Ints = NDArray[np.int64]
+
+NODE, RACK = "node", "rack"
+"""Levels that every cluster has."""
+NAMED = "domain"
+"""What stands in place of a level for a set of ``domains``, which may overlap others."""
+RESERVED = (NODE, RACK, NAMED)
+NO_DOMAIN = -1
+"""In place of a domain for a node that is in none of the level."""
+
+
+@dataclass(frozen=True, eq=False)
+class Level:
+    """A level of failure domains: it parts the nodes, or some of them, into sets that fail together.
+
+    Attributes
+    ----------
+    name
+        What a domain of it is: ``"chassis"``.
+    domain_names
+        Of its domains: ``"chassis0"`` …
+    of_node : int64[nodes]
+        Index of each node's domain in ``domain_names``; -1: none.
+    """
+
+    name: str
+    domain_names: tuple[str, ...]
+    of_node: Ints
+
+    @cached_property
+    def index(self) -> dict[str, int]:
+        """Domain name → its index."""
+        return {name: i for i, name in enumerate(self.domain_names)}
+
+    def nodes(self, domain: str) -> tuple[int, ...]:
+        """The nodes of a domain of this level, ascending."""
+        return tuple(np.flatnonzero(self.of_node == self.index[domain]).tolist())
+
+    def written(self) -> dict[str, list[str]]:
+        """Domain → its nodes, as a cluster file may have them."""
+        order = np.argsort(self.of_node, kind="stable")
+        at = np.searchsorted(self.of_node[order], np.arange(len(self.domain_names) + 1))
+        return {name: ranges(order[at[i] : at[i + 1]]) for i, name in enumerate(self.domain_names)}
+
+
+def ranges(nodes: Iterable[int]) -> list[str]:
+    """Ascending node ids as a person writes them.
+
+    Examples
+    --------
+    >>> ranges([0, 1, 2, 7])
+    ['0-2', '7']
+    """
+    found: list[list[int]] = []
+    for node in map(int, nodes):
+        if found and found[-1][1] == node - 1:
+            found[-1][1] = node
+        else:
+            found.append([node, node])
+    return [f"{first}-{last}" if first < last else f"{first}" for first, last in found]
+
+
+class NodeSets:
+    """The nodes behind every name of a cluster file, as far as it has been read: racks, domains, domains of levels."""
+
+    def __init__(self, total: int, rack: Ints, rack_names: Sequence[str]) -> None:
+        self.total = total
+        self.racks = Level(RACK, tuple(rack_names), rack)
+        self.domains: dict[str, tuple[int, ...]] = {}
+        self.levels: list[Level] = []
+
+    def __contains__(self, name: str) -> bool:
+        return (
+            name in self.domains
+            or re.fullmatch(r"node\d+", name) is not None
+            or any(name in level.index for level in (self.racks, *self.levels))
+        )
+
+    def find(self, members: Sequence[str], at: str) -> list[int]:
+        """The nodes, ascending, that members such as ``"0-15"``, ``"20"``, ``"rack3"`` or ``"feed A"`` are.
+
+        Raises
+        ------
+        ClusterError
+            A member is none of these; ``at`` says where it stands.
+        """
+        found: set[int] = set()
+        for member in members:
+            levels = [level for level in (self.racks, *self.levels) if member in level.index]
+            if member in self.domains:
+                found.update(self.domains[member])
+            elif levels:
+                found.update(levels[0].nodes(member))
+            else:
+                found.update(node_ids(member, self.total, at))
+        return sorted(found)
+
+    def name_domains(self, file: ClusterFile, where: str) -> None:
+        """Take in ``domains``.
+
+        Raises
+        ------
+        ClusterError
+            A name is taken, or a node does not exist.
+        """
+        for name, members in file.domains.items():
+            at = f"{where}, domains.{name}"
+            nodes = {node for member in members for node in node_ids(member, self.total, at)}
+            if name in self:
+                raise ClusterError(at, repr(name), "a name that no rack or node has")
+            self.domains[name] = tuple(sorted(nodes))
+
+    def part(self, file: ClusterFile, where: str) -> None:
+        """Take in ``failure_domains``, level by level.
+
+        Raises
+        ------
+        ClusterError
+            A name is taken, a node does not exist, or one is in two domains of a level.
+        """
+        for name, table in file.failure_domains.items():
+            at = f"{where}, failure_domains.{name}"
+            if not name or name in RESERVED:
+                raise ClusterError(at, repr(name), f"the name of a level other than {', '.join(RESERVED)}")
+            level = self._level(name, table, file, at)
+            for domain in level.domain_names:
+                if domain in self:
+                    raise ClusterError(f"{at}.{domain}", repr(domain), "a name that no rack, node or other domain has")
+            self.levels.append(level)
+
+    def _level(self, name: str, table: Mapping[str, int | list[str]], file: ClusterFile, at: str) -> Level:
+        each = next((value for value in table.values() if isinstance(value, int)), None)
+        if each is None:
+            members = {key: self.find(value, f"{at}.{key}") for key, value in table.items() if isinstance(value, list)}
+            return parted(name, members, self.total, at)
+        of_node = self.racks.of_node // each if "racks_each" in table else _in_turn(file, each)
+        return Level(name, tuple(f"{name}{i}" for i in range(int(of_node.max()) + 1)), of_node)
+
+
+def parted(name: str, members: Mapping[str, Sequence[int]], total: int, at: str) -> Level:
+    """A level from the nodes of each of its domains.
+
+    Raises
+    ------
+    ClusterError
+        A domain has no node, or a node is in two of them.
+    """
+    of_node = np.full(total, NO_DOMAIN, np.int64)
+    names = tuple(members)
+    for i, (domain, nodes) in enumerate(members.items()):
+        if not len(nodes):
+            raise ClusterError(f"{at}.{domain}", "no nodes", "one or more")
+        ids = np.array(nodes, np.int64)
+        twice = ids[of_node[ids] >= 0]
+        if len(twice):
+            got = f"node {twice[0]}, which is in {names[int(of_node[twice[0]])]!r} too"
+            raise ClusterError(f"{at}.{domain}", got, "nodes that no other domain of the level has")
+        of_node[ids] = i
+    return Level(name, names, of_node)
+
+
+def _in_turn(file: ClusterFile, each: int) -> Ints:
+    """int64[nodes]: consecutive nodes together; those of each memory pool by themselves."""
+    columns, first = [], 0
+    for count in (file.computing, *(pool.count for pool in file.memory_pools)):
+        columns.append(first + np.arange(count, dtype=np.int64) // each)
+        first += -(-count // each)
+    return np.concatenate(columns)
+
+
+def node_ids(member: str, total: int, at: str) -> range:
+    """Node ids from a text such as ``"0-15"`` or ``"20"``.
+
+    Raises
+    ------
+    ClusterError
+        It is no such text, or there are not so many nodes.
+    """
+    match = re.fullmatch(r"(\d{1,9})(?:-(\d{1,9}))?", member)
+    first = int(match[1]) if match else 0
+    last = int(match[2] or match[1]) if match else -1
+    if not first <= last < total:
+        raise ClusterError(at, repr(member), f"node ids such as '3' or '0-15', below {total}")
+    return range(first, last + 1)

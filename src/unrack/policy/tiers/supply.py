@@ -1,0 +1,155 @@
+"""A data centre with tiers, and what servers ask of it, as the arrays that allocators take."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unrack.cluster.spec import Cluster
+from unrack.cluster.tiers import names_of_clusters
+from unrack.errors import ClusterError, InputError
+from unrack.solver.tiers import NOWHERE, Asked, Supply, asked
+from unrack.workload.request import Request
+from unrack.workload.tier_asks import NO_CEILING
+
+Ints = NDArray[np.int64]
+
+
+def supply_of(cluster: Cluster, free: Ints | None = None) -> Supply:
+    """Pools and clusters of a data centre; pool i is node i.
+
+    Parameters
+    ----------
+    free : int64[2, nodes]
+        Cores and MB that are free; default: all of them.
+
+    Raises
+    ------
+    ClusterError
+        The data centre has no tiers.
+    """
+    tiers = cluster.tiers
+    if tiers is None:
+        want = "tiers of memory ([[tiers]] and a tier for every memory pool; see docs/tiers.md)"
+        raise ClusterError(f"cluster {cluster.name}", "none", want)
+    cores, mb = (cluster.cores, cluster.memory_mb) if free is None else free
+    return Supply(
+        cores=cores.copy(),
+        mb=mb.copy(),
+        weight=tiers.cost,
+        price=tiers.price,
+        tier=tiers.tier,
+        first=tiers.first,
+        member=tiers.member,
+        domain=np.stack([cluster.level(level) for level in cluster.levels]),
+        all_cores=cluster.cores,
+        all_mb=cluster.memory_mb,
+    )
+
+
+def asked_of(request: Request, cluster: Cluster) -> Asked:
+    """What the servers of a request ask, in the numbers of a data centre.
+
+    Raises
+    ------
+    InputError
+        A tier, level or cluster does not exist, or a server asks for a ceiling below what any empty cluster that could
+        hold it can give.
+    """
+    supply = supply_of(cluster)
+    tiers = cluster.tiers
+    assert tiers is not None
+    names = names_of_clusters(cluster)
+    number = {name: index for index, name in enumerate(names)}
+    forbidden = np.zeros((len(request), len(tiers.names)), np.bool_)
+    level, pinned = (np.full(len(request), NOWHERE, np.int64) for _ in range(2))
+    for i in range(len(request)):
+        for tier in request.forbidden[i]:
+            if tier not in tiers.names:
+                raise InputError(request.at(i, "forbidden"), f"the unknown tier {tier!r}", _one_of(tiers.names))
+            forbidden[i, tiers.names.index(tier)] = True
+        spread = request.spread[i]
+        if spread is not None:
+            if spread not in cluster.levels:
+                raise InputError(request.at(i, "spread"), repr(spread), _one_of(cluster.levels))
+            level[i] = cluster.levels.index(spread)
+        pin = request.pinned[i]
+        if pin is not None:
+            if str(pin) not in number:
+                want = f"a cluster from 0 to {len(names) - 1}" if not tiers.cluster_names else _one_of(names)
+                raise InputError(request.at(i, "pinned"), repr(pin), want)
+            pinned[i] = number[str(pin)]
+    limit = np.where(np.isfinite(request.ceiling), request.ceiling, NO_CEILING // tiers.cost_scale)
+    asks = asked(
+        request.cores,
+        request.mb,
+        request.floor,
+        np.floor(limit * tiers.cost_scale + 1e-9).astype(np.int64),
+        tiers=len(tiers.names),
+        forbidden=forbidden,
+        group=np.where(level >= 0, request.group, NOWHERE),
+        level=level,
+        pinned=pinned,
+        most_clusters=NOWHERE if request.most_clusters is None else request.most_clusters,
+    )
+    least = least_weights(supply, asks)
+    low = np.flatnonzero((least >= 0) & (asks.ceiling < least))
+    if len(low):
+        i = int(low[0])
+        got = f"{request.ceiling[i]:g}, below what the tiers can give"
+        want = f"{least[i] / tiers.cost_scale:g} or more: the least weighted remote memory in an empty cluster"
+        raise InputError(request.at(i, "ceiling"), got, want)
+    return asks
+
+
+def _one_of(names: tuple[str, ...]) -> str:
+    return f"one of {', '.join(names[:20])}{' …' if len(names) > 20 else ''}"
+
+
+def least_weights(supply: Supply, asks: Asked) -> Ints:
+    """int64[servers]: the least weighted remote memory in any empty cluster that has the cores, memory and local MB.
+
+    -1: there is no such cluster. Spread does not count, as other servers may not be there.
+    """
+    width = supply.width
+    lengths = np.diff(supply.first)
+    shapes = np.zeros((supply.clusters, 1 + 3 * width), np.int64)
+    shapes[:, 0] = supply.all_cores[supply.member[supply.first[:-1]]]
+    shapes[:, 1 + 2 * width :] = NOWHERE
+    for place in range(width):
+        has = np.flatnonzero(lengths > place)
+        pool = supply.member[supply.first[has] + place]
+        for offset, column in enumerate((supply.all_mb, supply.weight, supply.tier)):
+            shapes[has, 1 + offset * width + place] = column[pool]
+    kinds, of = np.unique(shapes, axis=0, return_inverse=True)
+    least = np.full(len(asks), NOWHERE, np.int64)
+    free = asks.pinned < 0
+    order = np.argsort(-np.bincount(of.reshape(-1)), kind="stable")
+    for kind in order.tolist():
+        open_to = np.flatnonzero(free & ((least < 0) | (least > asks.ceiling)))
+        if not len(open_to):
+            break
+        _note(least, asks, open_to, kinds[kind], width)
+    for i in np.flatnonzero(~free).tolist():
+        _note(least, asks, np.array([i]), shapes[asks.pinned[i]], width)
+    return least
+
+
+def _note(least: Ints, asks: Asked, which: Ints, shape: Ints, width: int) -> None:
+    """Lower ``least`` of some servers to what an empty cluster of a shape can give them."""
+    left = asks.mb[which].copy()
+    weight = np.zeros(len(which), np.int64)
+    fits = asks.cores[which] <= shape[0]
+    for place in range(width):
+        tier = shape[1 + 2 * width + place]
+        mb = np.full(len(which), shape[1 + place])
+        if tier >= 0:
+            mb[asks.forbidden[which, tier]] = 0
+        if place == 0:
+            fits &= mb >= asks.floor[which]
+        part = np.minimum(left, mb)
+        weight += part * shape[1 + width + place]
+        left -= part
+    fits &= left == 0
+    better = fits & ((least[which] < 0) | (weight < least[which]))
+    least[which[better]] = weight[better]

@@ -1,0 +1,218 @@
+"""Servers asked for in one request: what each needs of cores and of tiers of memory, in the order of the file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import (
+    AliasChoices,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainValidator,
+    TypeAdapter,
+    ValidationError,
+)
+
+from unrack.errors import InputError, first_fault, got_and_want
+from unrack.units import memory_mb
+from unrack.workload.tier_asks import NO_CEILING
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+NAMES = {
+    "cores": ("cores",),
+    "mb": ("mem", "memory", "memory_mb"),
+    "floor": ("local_SLA", "local", "local_mb", "slo_local"),
+    "ceiling": ("remote_SLA", "ceiling", "ceiling_mb", "slo_remote"),
+    "spread": ("spread",),
+    "forbidden": ("forbidden",),
+    "pinned": ("pinned", "cluster"),
+}
+"""What each amount may be called in a file; the first is the published name."""
+
+
+def _identity(value: object) -> object:
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        raise ValueError("a whole number or a name")
+    return value
+
+
+def _demand_mb(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        raise ValueError("an amount of memory: MB, or text such as '4 GB'")
+    return memory_mb(value)
+
+
+def _weighted(value: object) -> float:
+    if isinstance(value, str):
+        return float(memory_mb(value, rounding="down"))
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < NO_CEILING:
+        raise ValueError("weighted MB from 0 to 2**53, or text such as '4 GB'")
+    return value
+
+
+def _cores(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value < 2**31:
+        raise ValueError("1 core or more, a whole number")
+    return value
+
+
+Id = Annotated[int | str, BeforeValidator(_identity)]
+Mb = Annotated[int, PlainValidator(_demand_mb)]
+
+
+class ServerAsk(BaseModel):
+    """One of ``servers``.
+
+    Attributes
+    ----------
+    id
+        Its name; default: its number in the file, from 0.
+    cores, mb
+        Cores, and memory: MB or text such as ``"4 GB"``.
+    floor
+        Memory of it that must be local.
+    ceiling
+        The most remote memory, each MB counted with the cost of its tier; default: any.
+    group, spread
+        Servers of one group share no failure domain of the level ``spread``.
+    forbidden
+        Tiers that it must have no memory of.
+    pinned
+        The only cluster that it may be in: its number from 0, or its name.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    id: Id | None = None
+    cores: Annotated[int, PlainValidator(_cores)]
+    mb: Mb = Field(validation_alias=AliasChoices(*NAMES["mb"]))
+    floor: Mb = Field(default=0, validation_alias=AliasChoices(*NAMES["floor"]))
+    ceiling: Annotated[float, PlainValidator(_weighted)] | None = Field(
+        default=None, validation_alias=AliasChoices(*NAMES["ceiling"])
+    )
+    group: str | None = None
+    spread: str | None = None
+    forbidden: list[str] = Field(default_factory=list)
+    pinned: Id | None = Field(default=None, validation_alias=AliasChoices(*NAMES["pinned"]))
+
+
+@dataclass(frozen=True, eq=False)
+class Request:
+    """Servers to be placed, in order.
+
+    Attributes
+    ----------
+    where
+        The file.
+    ids
+        Of the servers.
+    cores, mb, floor : int64[servers]
+        Cores, MB, and MB that must be local.
+    ceiling : float64[servers]
+        The most weighted remote MB; infinite: any.
+    group : int64[servers]
+        Index into ``groups``; -1: none.
+    groups
+        Names of the groups.
+    spread, pinned
+        Per server: a level of failure domains, a cluster; ``None``: none.
+    forbidden
+        Per server: names of tiers.
+    most_clusters
+        At most so many clusters may be in use; ``None``: any number.
+    fields
+        Per server: what the file calls an amount, for messages.
+    """
+
+    where: str
+    ids: tuple[int | str, ...]
+    cores: Ints
+    mb: Ints
+    floor: Ints
+    ceiling: Floats
+    group: Ints
+    groups: tuple[str, ...]
+    spread: tuple[str | None, ...]
+    pinned: tuple[int | str | None, ...]
+    forbidden: tuple[tuple[str, ...], ...]
+    most_clusters: int | None
+    fields: Sequence[Mapping[str, Any]]
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def at(self, server: int, field: str) -> str:
+        """Where a field of a server is, for messages."""
+        called = next((name for name in NAMES[field] if name in self.fields[server]), NAMES[field][0])
+        return f"{self.where}, servers.{server}.{called}"
+
+
+def read_request(content: Mapping[str, Any], where: str) -> Request:
+    """The servers of a file's content: ``servers``, and ``most_clusters``.
+
+    Raises
+    ------
+    InputError
+        Something is missing or impossible; the error names the server and its field.
+    """
+    raw = content.get("servers")
+    if not isinstance(raw, list):
+        raise InputError(f"{where}, servers", "nothing" if raw is None else repr(raw)[:60], "a list of servers")
+    try:
+        servers = TypeAdapter(list[ServerAsk]).validate_python(raw)
+    except ValidationError as error:
+        fault = first_fault(error.errors())
+        got, want = got_and_want(fault, ["id", "group", *(names[0] for names in NAMES.values())])
+        raise InputError(".".join([f"{where}, servers", *map(str, fault["loc"])]), got, want) from None
+    most = content.get("most_clusters")
+    if most is not None and (isinstance(most, bool) or not isinstance(most, int) or most < 0):
+        raise InputError(f"{where}, most_clusters", repr(most), "a whole number, 0 or more")
+    ids = tuple(index if server.id is None else server.id for index, server in enumerate(servers))
+    first: dict[int | str, int] = {}
+    for index, called in enumerate(ids):
+        if first.setdefault(called, index) != index:
+            raise InputError(f"{where}, servers.{index}.id", f"{called!r}, as servers.{first[called]}", "another id")
+    groups = {server.group: None for server in servers if server.group is not None}
+    number = {group: index for index, group in enumerate(groups)}
+    request = Request(
+        where=where,
+        ids=ids,
+        cores=np.array([server.cores for server in servers], np.int64),
+        mb=np.array([server.mb for server in servers], np.int64),
+        floor=np.array([server.floor for server in servers], np.int64),
+        ceiling=np.array([np.inf if server.ceiling is None else server.ceiling for server in servers]),
+        group=np.array([-1 if server.group is None else number[server.group] for server in servers], np.int64),
+        groups=tuple(groups),
+        spread=tuple(server.spread for server in servers),
+        pinned=tuple(server.pinned for server in servers),
+        forbidden=tuple(tuple(server.forbidden) for server in servers),
+        most_clusters=most,
+        fields=raw,
+    )
+    _check(request)
+    return request
+
+
+def _check(request: Request) -> None:
+    """Refuse what no data centre could give."""
+    above = np.flatnonzero(request.floor > request.mb)
+    if len(above):
+        i = int(above[0])
+        raise InputError(request.at(i, "floor"), f"{request.floor[i]} MB", f"at most its memory, {request.mb[i]} MB")
+    level: dict[int, tuple[int, str | None]] = {}
+    for i, (group, spread) in enumerate(zip(request.group.tolist(), request.spread, strict=True)):
+        if spread is not None and group < 0:
+            raise InputError(request.at(i, "spread"), repr(spread), "a group beside it")
+        if group >= 0:
+            other, expected = level.setdefault(group, (i, spread))
+            if spread != expected:
+                want = f"{expected!r}, as servers.{other} of group {request.groups[group]!r}"
+                raise InputError(request.at(i, "spread"), repr(spread), want)
