@@ -90,8 +90,14 @@ def place_batch(
         if exact.status == "optimal":
             return replace(exact, wall_s=perf_counter() - began)
         best, bound = exact.allocation, _higher(bound, exact.bound)
-    best, more = _searched(case, best, seed, began + limit_s, round(limit_s * STEPS_A_SECOND))
+    until, steps = began + limit_s, round(limit_s * STEPS_A_SECOND)
+    best, more = _searched(case, best, seed, until, steps)
     found = _solution(case, best, _higher(bound, more), began)
+    narrow = _narrowed(case)
+    if found.status != "optimal" and narrow is not None:
+        other, _ = _searched(narrow, _first(narrow, None), seed, until, steps)
+        best = min(best, other, key=lambda one: _objective(case, one))
+        found = _solution(case, best, found.bound, began)
     left = limit_s - (perf_counter() - began)
     if found.status != "optimal" and SMALL < size <= MIDDLE and left > 0:
         exact = _by_cp(case, best, left, seed)
@@ -114,15 +120,34 @@ def _searched(
     placed = int((best.cluster >= 0).sum())
     fewest = bounds.clusters(placed)
     if apart:
-        best = search.empty(search.exchange(best, priced=False), fewest)
+        best = search.empty(best, fewest)
     used = len(search.opened(best.cluster))
     least = bounds.price(placed, used)
     if apart:
-        again = search.exchange(best, priced=True)
+        again = search.exchange(best)
         if price_of(case.supply, again) < price_of(case.supply, best):
             best = again
         best, _ = search.cheapen(best, price_of(case.supply, best), least)
     return best, (fewest_out, fewest, least)
+
+
+def _narrowed(case: Case) -> Case | None:
+    """The batch with servers of groups kept off tiers that can be in another failure domain than the cores are.
+
+    The search takes any pool that a server may use as used, so replicas in different racks are kept from clusters that
+    share a pool. None: that would change nothing.
+    """
+    supply, asked = case.supply, case.asked
+    forbidden = case.crowd.forbidden.copy()
+    for level in np.unique(asked.level[asked.level >= 0]).tolist():
+        domain = supply.domain[level]
+        for c in range(supply.clusters):
+            pools = supply.pools(c)
+            elsewhere = pools[(domain[pools] >= 0) & (domain[pools] != domain[pools[0]])]
+            forbidden[np.ix_(asked.level == level, supply.tier[elsewhere])] = True
+    if (forbidden == case.crowd.forbidden).all():
+        return None
+    return make_case(supply, replace(asked, forbidden=forbidden), case.busy)
 
 
 def _first(case: Case, start: Allocation | None) -> Allocation:

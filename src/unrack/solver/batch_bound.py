@@ -95,6 +95,8 @@ class Bounds:
             most = int(np.sort(has)[::-1][:allowed].sum())
             fit = np.searchsorted(np.cumsum(np.sort(case.need[row, self.able])), most, side="right")
             least = max(least, len(case.hopeless) - int(fit))
+        crowded = sum(max(members - domains, 0) for members, domains in self._groups())
+        least = max(least, len(case.hopeless) - len(self.able) + crowded)
         if self.loose or not len(self.able):
             return least
         model = self._model(0, case.supply.clusters)
@@ -107,7 +109,8 @@ class Bounds:
             return self.busy
         model = self._model(placed, self.case.supply.clusters)
         found = model.programme.least([(y, 1) for y in model.opened], self.limit_s)
-        return max(self.busy, found or 0, counted_in_pieces(self.case, placed))
+        apart = max((members - len(self.able) + placed for members, _ in self._groups()), default=0)
+        return max(self.busy, found or 0, counted_in_pieces(self.case, placed), apart)
 
     def price(self, placed: int, clusters: int) -> int:
         """With so many servers in so many clusters, at least this price."""
@@ -117,6 +120,17 @@ class Bounds:
         found = model.programme.least(model.memory, self.limit_s)
         step = max(gcd(*self.case.supply.price.tolist()), 1)
         return -(-max(found or 0, 0) // step) * step
+
+    def _groups(self) -> list[tuple[int, int]]:
+        """Of groups whose servers must all be in different clusters: how many they are, and how many can be placed."""
+        supply, asked, found = self.case.supply, self.case.asked, []
+        compute = supply.member[supply.first[:-1]]
+        for group in np.unique(asked.group[self.able]).tolist():
+            members = self.able[asked.group[self.able] == group]
+            level = int(asked.level[members[0]])
+            if group >= 0 and level >= 0 and (supply.domain[level, compute] >= 0).all():
+                found.append((len(members), len(np.unique(supply.domain[level, compute]))))
+        return found
 
     def _rights(self) -> Ints:
         """int64[able, tiers + 1]: forbidden tiers, and the pinned cluster."""

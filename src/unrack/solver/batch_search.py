@@ -154,10 +154,9 @@ class Search:
             if len(opened) <= fewest:
                 break
             better = None
-            for victim in self._victims(best.cluster, opened):
+            for choice in self._fewer(best.cluster, opened):
                 at = best.cluster.copy()
-                choice = opened[opened != victim]
-                movers = np.flatnonzero(at == victim)
+                movers = np.flatnonzero((at >= 0) & ~np.isin(at, choice))
                 at[movers] = NOWHERE
                 biggest = movers[np.argsort(-self.case.need[MB, movers], kind="stable")]
                 if all(self._put(at, i, choice) for i in biggest.tolist()) and not self._too_far(at):
@@ -193,29 +192,27 @@ class Search:
                 best, price, stalled = found, paid, 0
         return best, price
 
-    def exchange(self, best: Allocation, *, priced: bool) -> Allocation:
-        """Let closed clusters of other kinds take over what open ones hold, where that costs less or they are larger."""
+    def exchange(self, best: Allocation) -> Allocation:
+        """Let closed clusters of other kinds take over all that open ones hold, where that costs less."""
         case, kind = self.case, self.case.crowd.kind
-        if self.kinds < 2:
-            return best
-        size = self.capacity
         at = best.cluster.copy()
-        for cluster in self.opened(at)[np.argsort(size[self.opened(at)], kind="stable")].tolist():
+        for cluster in self.opened(at).tolist() if self.kinds > 1 else []:
             if case.busy[cluster] or (case.asked.pinned[at == cluster] >= 0).any() or self.over:
                 continue
             closed = np.setdiff1d(np.arange(case.supply.clusters), self.opened(at))
             _, firsts = np.unique(kind[closed], return_index=True)
-            now = self._anneal(at.copy(), self.opened(at), 1.0, 1.0, priced=priced, target=0.0, steps=0)[1]
-            for other in closed[np.sort(firsts)][np.argsort(-size[closed[np.sort(firsts)]], kind="stable")].tolist():
+            _, now = self._weigh(at)
+            for other in closed[np.sort(firsts)].tolist():
                 there = np.where(at == cluster, other, at)
-                if not case.crowd.fits[at == cluster, kind[other]].all() or clashes(case.land, case.crowd, there):
-                    continue
-                excess, paid = self._anneal(there, self.opened(there), 1.0, 1.0, priced=True, target=0.0, steps=0)
-                if excess == 0 and (paid < now if priced else size[other] > size[cluster]):
-                    at, now = there, paid
-                    break
-        found = self.settle(at)
-        return best if found is None else found
+                if case.crowd.fits[at == cluster, kind[other]].all() and not clashes(case.land, case.crowd, there):
+                    excess, paid = self._weigh(there)
+                    if excess == 0 and paid < now:
+                        at, now = there, paid
+        return self.settle(at) or best
+
+    def _weigh(self, at: Ints) -> tuple[float, float]:
+        """Excess and price of an assignment."""
+        return self._anneal(at.copy(), self.opened(at), 1.0, 1.0, priced=True, target=0.0, steps=0)
 
     def _anneal(
         self, at: Ints, choice: Ints, hot: float, cold: float, *, priced: bool, target: float, steps: int = -1
@@ -253,11 +250,37 @@ class Search:
         largest = closed[np.argsort(-self.capacity[closed], kind="stable")]
         return np.sort(np.concatenate([opened, largest[: max(more, 0)]]))
 
-    def _victims(self, at: Ints, opened: Ints) -> list[int]:
-        """The clusters to empty, the most promising first: small ones that hold little."""
-        case = self.case
-        held = np.zeros(case.supply.clusters, np.bool_)
-        held[case.asked.pinned[case.asked.pinned >= 0]] = True
-        load = np.bincount(at[at >= 0], weights=case.need[MB, at >= 0], minlength=case.supply.clusters) / self.mean_mb
-        may = opened[~case.busy[opened] & ~held[opened]]
-        return [int(c) for c in may[np.argsort((load + self.capacity)[may], kind="stable")][:VICTIMS]]
+    def _fewer(self, at: Ints, opened: Ints) -> list[Ints]:
+        """Choices of one cluster fewer, the most promising first: without a small one that holds little, or all anew."""
+        case, need = self.case, self.case.need
+        load = np.bincount(at[at >= 0], weights=need[MB, at >= 0], minlength=case.supply.clusters) / self.mean_mb
+        must = case.busy.copy()
+        must[case.asked.pinned[case.asked.pinned >= 0]] = True
+        may = opened[~must[opened]]
+        found = [opened[opened != c] for c in may[np.argsort((load + self.capacity)[may], kind="stable")][:VICTIMS]]
+        if len(may) and (self.kinds > 1 or case.part.max() + 1 < case.supply.clusters):
+            found += [self._roomiest(must, len(opened) - 1, measure) for measure in range(3)]
+        return found
+
+    def _roomiest(self, must: Bools, count: int, measure: int) -> Ints:
+        """int64[count]: clusters with the most room, one after the other; those in use share their pools equally.
+
+        Room is measured in memory and cores at their share of it, in local memory, or in cores.
+        """
+        supply = self.case.supply
+        users = np.zeros(len(supply.mb), np.int64)
+        chosen = must.copy()
+        for c in np.flatnonzero(must).tolist():
+            users[supply.pools(c)] += 1
+        compute = supply.member[supply.first[:-1]]
+        cores = self.core_mb * supply.cores[compute]
+        mb = supply.mb[supply.member].copy()
+        if measure:
+            mb[:] = 0
+            mb[supply.first[:-1]] = supply.mb[compute] if measure == 1 else 0
+        while int(chosen.sum()) < count:
+            room = np.add.reduceat(mb / (users[supply.member] + 1.0), supply.first[:-1]) + (measure != 1) * cores
+            best = int(np.argmax(np.where(chosen, -1.0, room)))
+            chosen[best] = True
+            users[supply.pools(best)] += 1
+        return np.flatnonzero(chosen)

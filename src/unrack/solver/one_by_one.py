@@ -256,6 +256,12 @@ class OneByOne:
         return self.servers.parts
 
     @property
+    def order(self) -> Ints:
+        """int64[clusters]: the clusters in the order in which the next server tries them."""
+        who = self.ranking.who
+        return who[who >= 0]
+
+    @property
     def allocation(self) -> Allocation:
         """Where every server is now (not a copy)."""
         return Allocation(self.servers.cluster, self.servers.parts)

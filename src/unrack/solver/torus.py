@@ -17,13 +17,12 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from unrack.errors import InputError
 from unrack.solver.torus_counts import partitions
 from unrack.solver.torus_exact import advance
 from unrack.solver.torus_grid import Grid, grid_of
 from unrack.solver.torus_heuristic import near_best, nearest_bound
 from unrack.solver.torus_match import match
-from unrack.solver.torus_problem import TorusPlacement, free_tiles, tile_distance
+from unrack.solver.torus_problem import TorusPlacement, check_limit, free_tiles, tile_distance
 from unrack.solver.torus_state import BEST, LEVEL, NODES, PART, Search, new_search
 
 __all__ = ["TorusPlacement", "best_tiles", "first_fit_tiles", "quick_tiles", "tile_distance"]
@@ -59,7 +58,7 @@ def first_fit_tiles(rows: int, columns: int, k: int, taken: Sequence[int] | Ints
     tiles = np.flatnonzero(free)[:k].astype(np.int64)
     distance = tile_distance(rows, columns, tiles)
     grid = grid_of(free)
-    bound = _bound(grid, np.flatnonzero(free), k, distance, QUICK_VISITS)
+    bound = _bound(grid, np.flatnonzero(free), k, QUICK_VISITS)
     return TorusPlacement(tiles, distance, bound, distance == bound, 0)
 
 
@@ -105,7 +104,8 @@ def best_tiles(
     Raises
     ------
     InputError
-        For a torus that is none or too large, more tiles than are free, and taken tiles outside or named twice.
+        For a torus that is none or too large, more tiles than are free, taken tiles outside or named twice, and a time
+        limit below 0.
 
     Examples
     --------
@@ -113,8 +113,7 @@ def best_tiles(
     >>> best.distance, best.optimal, best.tiles.tolist()
     (25, True, [0, 1, 2, 5, 6, 7])
     """
-    if limit_s is not None and not limit_s >= 0:
-        raise InputError("limit_s", repr(limit_s), "0 s or more, or None")
+    check_limit(limit_s)
     begun = time.monotonic() if limit_s is not None else 0.0
     free = free_tiles(rows, columns, k, taken)
     grid = grid_of(free)
@@ -133,20 +132,21 @@ def best_tiles(
 def _start(grid: Grid, free: NDArray[np.bool_], k: int, descents: int, visits: int) -> tuple[int, Ints, int]:
     """The heuristic's sum of distances and tiles, and a lower bound."""
     ids = np.flatnonzero(free)
-    distance, tiles = near_best(grid, ids, k, descents)
-    return distance, tiles, _bound(grid, ids, k, distance, visits)
+    bound = _bound(grid, ids, k, visits)
+    distance, tiles = near_best(grid, ids, k, descents, bound)
+    return int(distance), tiles, bound
 
 
-def _bound(grid: Grid, free: Ints, k: int, high: int, visits: int) -> int:
-    """No k of the free tiles have a sum of distances below this, which is at most ``high``."""
+def _bound(grid: Grid, free: Ints, k: int, visits: int) -> int:
+    """No k of the free tiles have a sum of distances below this."""
     none = np.empty((0, len(grid.row_free)), np.int64), np.empty(0, np.int64)
-    return max(min(nearest_bound(grid, free, k), high), partitions(grid, k, 0, high, True, visits, *none))
+    return int(max(nearest_bound(grid, free, k), partitions(grid, k, 0, UNLIMITED, True, visits, *none)))
 
 
 def _run(grid: Grid, search: Search, k: int, until: float | None) -> int:
     """Search counts by row in bands of their bounds, least first; returns what is proven to be the least."""
     none = np.empty((0, len(grid.row_free)), np.int64), np.empty(0, np.int64)
-    low = partitions(grid, k, 0, int(search.scalar[BEST]), True, VISITS, *none)
+    low = int(partitions(grid, k, 0, int(search.scalar[BEST]), True, VISITS, *none))
     step, room = 1, 1024
     while low < search.scalar[BEST]:
         high = min(low + step, int(search.scalar[BEST]))

@@ -93,6 +93,23 @@ def half_pulls(s: Search, level: int, near: Ints) -> int:
 
 
 @melted
+def take_all(g: Grid, s: Search, level: int) -> None:
+    """Every column left takes all that it can: an answer, kept if it is better than the best."""
+    total = s.at[level, SUM]
+    for i in range(len(g.column_free)):
+        takes = s.open_to[level, i]
+        if takes > 0:
+            total += takes * s.column_pull[level, i]
+            for j in range(i):
+                total += takes * s.open_to[level, j] * g.column_gap[i, j]
+    if total < s.scalar[BEST]:
+        s.scalar[BEST] = total
+        s.best_columns[:] = s.counts[level] + s.open_to[level]
+        for i in range(len(g.row_free)):
+            s.best_rows[i] = s.row_counts[i] if s.at[level, PLACED] >> i & 1 else 0
+
+
+@melted
 def grow_columns(g: Grid, s: Search, level: int) -> None:
     """The columns that may come next; where each of those left can take only one number of tiles, the answer itself."""
     columns, left = len(g.column_free), s.at[level, LEFT]
@@ -106,20 +123,10 @@ def grow_columns(g: Grid, s: Search, level: int) -> None:
             put(caps, open_columns, takes)
             open_columns += 1
             room += takes
-    bound = s.at[level, SUM]
     if room == left:
-        for i in range(columns):
-            takes = s.open_to[level, i]
-            if takes > 0:
-                bound += takes * s.column_pull[level, i]
-                for j in range(i):
-                    bound += takes * s.open_to[level, j] * g.column_gap[i, j]
-        if bound < s.scalar[BEST]:
-            s.scalar[BEST] = bound
-            s.best_columns[:] = s.counts[level] + s.open_to[level]
-            for i in range(len(g.row_free)):
-                s.best_rows[i] = s.row_counts[i] if s.at[level, PLACED] >> i & 1 else 0
+        take_all(g, s, level)
         return
+    bound = s.at[level, SUM]
     rest = left
     for x in range(open_columns):
         key = -near[x]
@@ -131,7 +138,9 @@ def grow_columns(g: Grid, s: Search, level: int) -> None:
         caps[x] = min(caps[x], rest)
         rest -= caps[x]
     bound += arranged(caps, open_columns, g.column_rank)
-    if bound >= s.scalar[BEST] or s.at[level, SUM] + half_pulls(s, level, near) >= s.scalar[BEST]:
+    if bound < s.scalar[BEST]:
+        bound = max(bound, s.at[level, SUM] + half_pulls(s, level, near))
+    if bound >= s.scalar[BEST]:
         return
     last = s.at[level, LAST]
     for j in range(columns):

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrack.errors import RunError
-from unrack.solver.torus_problem import TorusPlacement, free_tiles, tile_distance
+from unrack.solver.torus_problem import TorusPlacement, check_limit, free_tiles, tile_distance
 
 Ints = NDArray[np.int64]
 
@@ -63,6 +63,7 @@ def cp_tiles(
     """
     from ortools.sat.python import cp_model
 
+    check_limit(limit_s)
     free = free_tiles(rows, columns, k, taken)
     model = cp_model.CpModel()
     chosen = {int(tile): model.new_bool_var(f"tile {tile}") for tile in np.flatnonzero(free)}

@@ -10,8 +10,9 @@ The sum of distances is f(r) + g(c) with r, c the counts by row and column; see 
 3. *Which columns.* With all rows placed, the c that can be had are c(T) <= h(T) = sum over rows of
    min(r_i, free tiles of row i in T), with equality for all columns. h is submodular and g is concave, so the best c is
    a vertex: columns in some order, each given the most that it can still take (Edmonds 1970). Branch over the order;
-   of neighbours that do not compete for a row one order is enough. The bound: g of the columns chosen, the tiles left
-   in the nearest columns, and the tiles left among each other, best arranged.
+   of two that follow each other and do not compete for a row one order is enough. The bound, with g of the columns
+   chosen, is the greater of two: the tiles left in the nearest columns, plus them among each other, best arranged; or
+   each tile left where its distances to those chosen, and half of those to the others if all were near it, are least.
 
 So no state of the search ever asks for a flow: tiles are matched to the counts of the answer once, at the end. The
 search keeps its whole state in arrays and stops after any number of nodes, to go on later.

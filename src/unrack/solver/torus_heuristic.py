@@ -88,7 +88,7 @@ def exchange(grid: Grid, free: Ints, taken: Ints, chosen: Ints, row_pull: Ints, 
 
 
 @compiled
-def near_best(grid: Grid, free: Ints, tiles: int, descents: int) -> tuple[int, Ints]:
+def near_best(grid: Grid, free: Ints, tiles: int, descents: int, enough: int) -> tuple[int, Ints]:
     """The best of the sets found around every tile of the torus.
 
     Parameters
@@ -101,6 +101,8 @@ def near_best(grid: Grid, free: Ints, tiles: int, descents: int) -> tuple[int, I
         How many to choose.
     descents
         How many of the sets also exchange single tiles.
+    enough
+        A sum of distances that ends the work as soon as it is met: a lower bound.
 
     Returns
     -------
@@ -128,12 +130,14 @@ def near_best(grid: Grid, free: Ints, tiles: int, descents: int) -> tuple[int, I
                 break
             sums[start] = total
             sets[start] = again
+        if sums[start] <= enough:
+            return sums[start], sets[start]
     order = np.argsort(sums, kind="mergesort")
     taken = np.zeros(rows * columns, np.int64)
     best, which = sums[order[0]], order[0]
     done, before = 0, -1
     for start in order:
-        if done == descents:
+        if done == descents or best <= enough:
             break
         if before >= 0 and np.array_equal(sets[start], sets[before]):
             continue

@@ -1,8 +1,8 @@
 """Tiles of a torus that are near each other: the problem, its answer, and what is refused.
 
-Tile ``row * columns + column`` is at (row, column). Two tiles are as far apart as their rows on the cycle of rows and
-their columns on the cycle of columns, d = min(|x - x'|, columns - |x - x'|) + min(|y - y'|, rows - |y - y'|). Wanted are k
-of the free tiles with the least sum of distances over all (unordered) pairs.
+Tile ``row * columns + column`` is at (row, column). Two tiles are as far apart as their columns on the cycle of columns
+plus their rows on the cycle of rows: d = min(|x - x'|, columns - |x - x'|) + min(|y - y'|, rows - |y - y'|). Wanted are
+k of the free tiles with the least sum of distances over all (unordered) pairs.
 
 References
 ----------
@@ -110,3 +110,9 @@ def tile_ids(rows: int, columns: int, tiles: Sequence[int] | Ints, where: str) -
     if len(unique) < len(ids):
         raise InputError(where, f"tile {unique[np.argmax(times > 1)]} more than once", "each tile once")
     return ids
+
+
+def check_limit(limit_s: float | None) -> None:
+    """Raise an ``InputError`` for a time limit that is none."""
+    if limit_s is not None and not limit_s >= 0:
+        raise InputError("limit_s", repr(limit_s), "0 s or more, or None")

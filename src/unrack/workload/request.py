@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -45,17 +46,19 @@ def _identity(value: object) -> object:
 
 
 def _demand_mb(value: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
-        raise ValueError("an amount of memory: MB, or text such as '4 GB'")
-    return memory_mb(value)
+    if not isinstance(value, bool) and isinstance(value, int | float | str):
+        with suppress(ValueError):
+            return memory_mb(value)
+    raise ValueError("an amount of memory from 0 to 4 EB: MB, or text such as '4 GB'")
 
 
 def _weighted(value: object) -> float:
     if isinstance(value, str):
-        return float(memory_mb(value, rounding="down"))
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < NO_CEILING:
-        raise ValueError("weighted MB from 0 to 2**53, or text such as '4 GB'")
-    return value
+        with suppress(ValueError):
+            return float(memory_mb(value, rounding="down"))
+    elif not isinstance(value, bool) and isinstance(value, int | float) and 0 <= value < NO_CEILING:
+        return value
+    raise ValueError("weighted MB, 0 or more, or text such as '4 GB'")
 
 
 def _cores(value: object) -> int:

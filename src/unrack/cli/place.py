@@ -1,0 +1,170 @@
+"""``unrack place``: servers on tiers of memory, in one shot."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from unrack.cluster.spec import Cluster
+    from unrack.policy.tiers.shot import Placed
+
+MOST = 10
+"""Servers that are listed without --all."""
+
+
+def place(
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="[CLUSTER] REQUEST",
+            help="TOML or JSON: the data centre and the servers asked for, or one file with both (such as the "
+            "published JSON with pools, clusters and servers).",
+        ),
+    ],
+    cluster: Annotated[
+        str | None, typer.Option("--cluster", metavar="FILE|PRESET", help="The data centre: a file or a preset.")
+    ] = None,
+    policy: Annotated[
+        str,
+        typer.Option("--policy", help="slo (the paper's allocator), first-fit, best-fit, or optimal (all at once)."),
+    ] = "slo",
+    time_limit: Annotated[
+        str, typer.Option("--time-limit", metavar="TIME", help="Of optimal: how long it may take, such as '5 min'.")
+    ] = "60 s",
+    seed: Annotated[int, typer.Option("--seed", help="Of optimal.", min=0)] = 0,
+    since: Annotated[
+        Path | None,
+        typer.Option("--from", metavar="FILE", help="Where servers are already: what --json printed earlier."),
+    ] = None,
+    moves: Annotated[
+        int | None, typer.Option("--moves", help="Of optimal with --from: how many servers may move.", min=0)
+    ] = None,
+    explain: Annotated[bool, typer.Option("--explain", help="Say of every server why it is where it is.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="List every server.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Place servers with SLOs on the pools of a data centre with tiers of memory: in which cluster, how much of what."""
+    from unrack.cluster.tiers_json import is_published
+    from unrack.errors import InputError
+    from unrack.policy.tiers.shot import place_request, read_now
+    from unrack.units import SECOND_US, time_us
+    from unrack.workload.request import read_request
+
+    if len(files) > 2 or (len(files) == 2 and cluster is not None):
+        raise InputError("unrack place", f"{len(files)} files", "a data centre and a request, or one file with both")
+    try:
+        limit_s = time_us(time_limit) / SECOND_US
+    except ValueError as error:
+        raise InputError("--time-limit", repr(time_limit), str(error)) from None
+    request_file = files[-1]
+    content = _read(request_file)
+    if len(files) == 2:
+        centre = _cluster(str(files[0]))
+    elif cluster is not None:
+        centre = _cluster(cluster)
+    else:
+        centre = _centre(content, request_file)
+    kept = ("servers", "most_clusters")
+    unknown = [key for key in content if key not in kept]
+    if unknown and (len(files) == 2 or cluster is not None) and not is_published(content):
+        raise InputError(f"{request_file}, {unknown[0]}", "an unknown key of a request", " or ".join(kept))
+    request = read_request(content, str(request_file))
+    now = None if since is None else read_now(_read(since), centre, request, str(since))
+    placed = place_request(centre, request, policy, limit_s=limit_s, seed=seed, now=now, moves=moves, explain=explain)
+    if as_json:
+        typer.echo(json.dumps(placed.as_json(), indent=1))
+        return
+    _show(placed, None if everything or explain else MOST)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    import tomllib
+
+    from unrack.errors import InputError
+
+    try:
+        text = path.read_bytes().decode()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(str(path), str(error), "a readable text file") from None
+    try:
+        content = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
+    except (ValueError, RecursionError) as error:  # both kinds of syntax error
+        raise InputError(str(path), str(error), f"valid {'TOML' if path.suffix == '.toml' else 'JSON'}") from None
+    if not isinstance(content, dict):
+        raise InputError(str(path), repr(content)[:60], "a table with keys")
+    return content
+
+
+def _cluster(name: str) -> Cluster:
+    from unrack.cluster.presets import PRESETS
+    from unrack.cluster.spec import Cluster
+
+    if name in PRESETS and not Path(name).exists():
+        return Cluster.preset(name)
+    return _centre(_read(Path(name)), Path(name))
+
+
+def _centre(content: dict[str, Any], path: Path) -> Cluster:
+    """The data centre of a file that may have a request too."""
+    from unrack.cluster.spec import Cluster
+    from unrack.cluster.tiers_json import is_published, published_cluster
+    from unrack.errors import InputError
+
+    if is_published(content):
+        return published_cluster(content, path.stem, str(path))
+    keys = {key: value for key, value in content.items() if key not in ("servers", "most_clusters")}
+    if not keys:
+        raise InputError(str(path), "no data centre", "one in this file, before it, or with --cluster")
+    return Cluster.from_dict({"name": path.stem, **keys}, str(path))
+
+
+def _show(placed: Placed, most: int | None) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    answer = placed.as_json()
+    tiers = placed.cluster.tiers
+    assert tiers is not None
+    console = Console()
+    short = len(answer["unplaced"])
+    servers = answer["servers"]
+    console.print(
+        f"{placed.policy}: {len(servers) - short} of {len(servers)} servers in {answer['clusters_used']} of "
+        f"{answer['clusters']} clusters, {answer['price_per_hour']:,.2f} an hour"
+    )
+    proven = {"optimal": "proven optimal", "feasible": "not proven optimal"}.get(placed.status)
+    bound = f"no split within the SLOs costs less than {placed.bound / tiers.price_scale / 1024:,.2f} an hour"
+    if placed.bound_clusters is not None:
+        bound = f"at least {placed.bound_clusters} clusters, and then " + bound
+    console.print(f"bound: {bound}" + (f"; {proven}" if proven else ""))
+    broken = answer["violations"]
+    console.print(f"SLOs broken: local {broken['local']}, remote {broken['remote']}")
+    if placed.moves is not None:
+        console.print(f"moved: {len(placed.moves)} servers, {placed.copied_mb:,} MB to copy")
+    used = placed.tier_mb()[placed.allocation.cluster >= 0].sum(axis=0)
+    on = sorted({int(pool) for c in set(placed.allocation.cluster.tolist()) - {-1} for pool in placed.supply.pools(c)})
+    shares = []
+    for tier, name in enumerate(tiers.names):
+        installed = sum(int(placed.supply.all_mb[pool]) for pool in on if tiers.tier[pool] == tier)
+        shares.append(f"{name} {used[tier] / installed:.1%}" if installed else f"{name} –")
+    console.print("memory in use in those clusters: " + ", ".join(shares))
+    rows = sorted(servers, key=lambda server: server["cluster"] is not None) if most is not None else servers
+    if any(row["reason"] for row in rows):
+        for row in rows[:most]:
+            split = ", ".join(f"{mb:,} MB {tier}" for tier, mb in row["tiers"].items() if mb)
+            words = [f"server {row['id']}", split, row["reason"] or f"cluster {row['cluster']}"]
+            console.print(": ".join(word for word in words if word), soft_wrap=True, highlight=False)
+    else:
+        table = Table()
+        for column in ("server", "cluster", *(f"{name}, MB" for name in tiers.names), "an hour"):
+            table.add_column(column, justify="left" if column in ("server", "cluster") else "right")
+        for row in rows[:most]:
+            parts = (f"{mb:,}" for mb in row["tiers"].values())
+            table.add_row(str(row["id"]), str(row["cluster"]), *parts, f"{row['price'] / 1024:,.2f}")
+        console.print(table)
+    if most is not None and len(rows) > most:
+        console.print(f"… {len(rows) - most} more (--all; --json for programs)")

@@ -1,0 +1,397 @@
+"""Servers placed in one shot: a data centre and a request in, an answer out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unrack.cluster.spec import Cluster
+from unrack.cluster.tiers import names_of_clusters
+from unrack.errors import InputError, PolicyError
+from unrack.jit import compiled
+from unrack.policy.tiers.refusal import Refusals
+from unrack.policy.tiers.supply import asked_of, supply_of
+from unrack.solver.batch_solution import Solution
+from unrack.solver.one_by_one import OneByOne
+from unrack.solver.split import cheapest
+from unrack.solver.standing import RULES
+from unrack.solver.tiers import NOWHERE, Allocation, Asked, Bools, Supply
+from unrack.workload.request import Request
+
+Ints = NDArray[np.int64]
+
+OPTIMAL = "optimal"
+POLICIES = (*RULES, OPTIMAL)
+EXPLAINED = 200_000_000
+"""Servers without a place times clusters that are looked at for reasons, at most."""
+
+
+@dataclass(frozen=True, eq=False)
+class Placed:
+    """Where the servers of a request are, and what that is worth.
+
+    Attributes
+    ----------
+    policy
+        Who placed them.
+    cluster, request, asked, supply
+        What was given.
+    allocation
+        Where each server is.
+    reasons
+        Server → why it has no place, or why it is where it is.
+    bound
+        No allocation of the placed servers that meets their SLOs costs less; in the unit of :attr:`price`.
+    status
+        ``"optimal"``: nothing places more servers, uses fewer clusters, or costs less in as many; ``"feasible"``: that
+        is not proven; ``"one by one"``: not sought.
+    bound_clusters
+        As many servers need at least so many clusters; ``None``: not known.
+    moves
+        A repacking: (server, cluster before, cluster after), in an order in which each step fits.
+    copied_mb
+        A repacking: memory that is copied.
+    """
+
+    policy: str
+    cluster: Cluster
+    request: Request
+    asked: Asked
+    supply: Supply
+    allocation: Allocation
+    reasons: Mapping[int, str]
+    bound: int
+    status: str = "one by one"
+    bound_clusters: int | None = None
+    moves: tuple[tuple[int, int, int], ...] | None = None
+    copied_mb: int = field(default=0)
+
+    @property
+    def prices(self) -> Ints:
+        """int64[servers]: price of each server's memory, MB times price of the tier, in units of the price scale."""
+        return _sums(self.supply, self.allocation, self.supply.price)
+
+    @property
+    def weights(self) -> Ints:
+        """int64[servers]: weighted remote memory of each server, in units of the cost scale."""
+        return _sums(self.supply, self.allocation, self.supply.weight)
+
+    @property
+    def price(self) -> int:
+        """Of all placed servers, in units of the price scale."""
+        return int(self.prices.sum())
+
+    @property
+    def clusters_used(self) -> int:
+        """Clusters that hold a server."""
+        return len(np.unique(self.allocation.cluster[self.allocation.cluster >= 0]))
+
+    @property
+    def violations(self) -> dict[str, int]:
+        """Placed servers with less local memory than their floor, and with more weighted memory than their ceiling."""
+        there = self.allocation.cluster >= 0
+        local = there & (self.allocation.mb[:, 0] < self.asked.floor)
+        return {"local": int(local.sum()), "remote": int((there & (self.weights > self.asked.ceiling)).sum())}
+
+    @property
+    def unplaced(self) -> Ints:
+        """int64[any]: servers without a place."""
+        return np.flatnonzero(self.allocation.cluster < 0)
+
+    def tier_mb(self) -> Ints:
+        """int64[servers, tiers]: MB of each server in each tier."""
+        tiers = self.cluster.tiers
+        assert tiers is not None
+        found = np.zeros((len(self.request), len(tiers.names)), np.int64)
+        there = np.flatnonzero(self.allocation.cluster >= 0)
+        start = self.supply.first[self.allocation.cluster[there]]
+        lengths = self.supply.first[self.allocation.cluster[there] + 1] - start
+        for place in range(self.supply.width):
+            has = lengths > place
+            tier = self.supply.tier[self.supply.member[start[has] + place]]
+            np.add.at(found, (there[has], tier), self.allocation.mb[there[has], place])
+        return found
+
+    def as_json(self) -> dict[str, Any]:
+        """What ``unrack place --json`` prints; see ``docs/tiers.md``."""
+        tiers = self.cluster.tiers
+        assert tiers is not None
+        names: tuple[str | int, ...] = tiers.cluster_names or tuple(range(tiers.clusters))
+        ids = self.request.ids
+        tier_mb = self.tier_mb().tolist()
+        at, mb = self.allocation.cluster.tolist(), self.allocation.mb.tolist()
+        lengths = np.diff(self.supply.first).tolist()
+        answer: dict[str, Any] = {
+            "policy": self.policy,
+            "price": scaled(self.price, tiers.price_scale),
+            "price_per_hour": self.price / tiers.price_scale / 1024,
+            "clusters_used": self.clusters_used,
+            "clusters": tiers.clusters,
+            "violations": self.violations,
+            "unplaced": [ids[i] for i in self.unplaced],
+            "bound": scaled(self.bound, tiers.price_scale),
+            "bound_clusters": self.bound_clusters,
+            "gap": (self.price - self.bound) / self.price if self.price > 0 else 0.0,
+            "status": self.status,
+        }
+        if self.moves is not None:
+            answer["moves"] = [
+                {"id": ids[server], "from": names[old], "to": names[new]} for server, old, new in self.moves
+            ]
+            answer["copied_mb"] = self.copied_mb
+        answer["servers"] = [
+            {
+                "id": ids[i],
+                "cluster": names[at[i]] if at[i] >= 0 else None,
+                "tiers": dict(zip(tiers.names, tier_mb[i], strict=True)),
+                "pools": mb[i][: lengths[at[i]]] if at[i] >= 0 else [],
+                "price": scaled(price, tiers.price_scale) if at[i] >= 0 else None,
+                "reason": self.reasons.get(i),
+            }
+            for i, price in enumerate(self.prices.tolist())
+        ]
+        return answer
+
+
+def scaled(value: int, scale: int) -> int | float:
+    """A whole number of units of 1 / scale as a plain number."""
+    return value // scale if value % scale == 0 else value / scale
+
+
+def _sums(supply: Supply, allocation: Allocation, column: Ints) -> Ints:
+    """int64[servers]: MB of each server times a column of the pools."""
+    total = np.zeros(len(allocation.cluster), np.int64)
+    there = np.flatnonzero(allocation.cluster >= 0)
+    start = supply.first[allocation.cluster[there]]
+    lengths = supply.first[allocation.cluster[there] + 1] - start
+    for place in range(supply.width):
+        has = lengths > place
+        total[there[has]] += allocation.mb[there[has], place] * column[supply.member[start[has] + place]]
+    return total
+
+
+def place_request(
+    cluster: Cluster,
+    request: Request,
+    policy: str = "slo",
+    *,
+    limit_s: float = 60.0,
+    seed: int = 0,
+    now: Allocation | None = None,
+    moves: int | None = None,
+    explain: bool = False,
+) -> Placed:
+    """Place servers on the pools of a data centre.
+
+    Parameters
+    ----------
+    cluster
+        A data centre with tiers of memory.
+    request
+        The servers; one at a time, they come in its order.
+    policy
+        ``"slo"`` (the paper's allocator), ``"first-fit"``, ``"best-fit"``, or ``"optimal"``: all servers at once, the
+        fewest clusters first, then the lowest price.
+    limit_s, seed
+        Of ``optimal``: time that it may take, s, and the seed of its search.
+    now
+        Where servers are already; they stay there, but for ``moves`` of them.
+    moves
+        Of ``optimal`` with ``now``: how many servers may change their cluster.
+    explain
+        Say of each server why it is where it is; only one at a time.
+
+    Raises
+    ------
+    InputError
+        The request asks for what does not exist, or ``now`` does not fit.
+    PolicyError
+        There is no such policy.
+    """
+    if policy not in POLICIES:
+        raise PolicyError("policy", repr(policy), f"one of {', '.join(POLICIES)}")
+    supply, asks = supply_of(cluster), asked_of(request, cluster)
+    tiers = cluster.tiers
+    assert tiers is not None
+    if now is not None:
+        _check_now(supply, asks, now, request)
+    if policy == OPTIMAL:
+        return _optimal(cluster, request, supply, asks, limit_s, seed, now, moves)
+    if moves is not None:
+        raise PolicyError(f"policy {policy}", "a limit on moves", "the policy optimal, which repacks")
+    allocator = OneByOne(supply, asks, policy, now)
+    todo = np.arange(len(asks)) if now is None else np.flatnonzero(now.cluster < 0)
+    reasons: dict[int, str] = {}
+    if explain:
+        refusals = Refusals(allocator, tiers.cost_scale)
+        names = names_of_clusters(cluster)
+        for server in todo.tolist():
+            reasons[server] = _step(allocator, refusals, server, names)
+    else:
+        allocator.place(todo)
+        out = todo[allocator.cluster[todo] < 0]
+        if len(out):
+            reasons = _reasons(OneByOne(supply, asks, policy, now), todo, out, tiers.cost_scale)
+    return _placed(policy, cluster, request, asks, supply, allocator.allocation, reasons)
+
+
+def _step(allocator: OneByOne, refusals: Refusals, server: int, names: tuple[str, ...]) -> str:
+    """Place one server and say why it went where it did, or why nowhere."""
+    order, used, lacks = allocator.order, allocator.ranking.used.copy(), refusals.of(server)
+    if allocator.place([server]) == 0:
+        return lacks.among(order)
+    cluster = int(allocator.cluster[server])
+    words = f"cluster {names[cluster]}"
+    if RULES[allocator.rule] == "best-fit":
+        return f"{words}, the fullest of those that could take it"
+    if RULES[allocator.rule] == "slo":
+        words += f" ({used[cluster]} % in use)"
+    ahead = order[: int(np.flatnonzero(order == cluster)[0])]
+    return f"{words}, the first in order" + (f" that could: {lacks.among(ahead)}" if len(ahead) else "")
+
+
+def _reasons(again: OneByOne, todo: Ints, out: Ints, cost_scale: int) -> dict[int, str]:
+    """Why servers had no place when it was their turn: everything is placed once more, with a look at each of them."""
+    refusals = Refusals(again, cost_scale)
+    clusters = np.arange(again.supply.clusters)
+    reasons: dict[int, str] = {}
+    start = 0
+    for count, server in enumerate(out.tolist()):
+        if count * len(clusters) > EXPLAINED:
+            reasons[server] = "no cluster could take it (too many servers have no place to look at each)"
+            continue
+        end = int(np.searchsorted(todo, server))
+        again.place(todo[start:end])
+        start = end
+        reasons[server] = refusals.of(server).among(clusters)
+    return reasons
+
+
+def _placed(
+    policy: str, cluster: Cluster, request: Request, asks: Asked, supply: Supply, allocation: Allocation,
+    reasons: Mapping[int, str], **more: Any,
+) -> Placed:  # fmt: skip
+    bound = more.pop("bound", None)
+    if bound is None:
+        bound = int(least_prices(supply, asks)[allocation.cluster >= 0].sum())
+    return Placed(policy, cluster, request, asks, supply, allocation, reasons, bound, **more)
+
+
+def least_prices(supply: Supply, asks: Asked) -> Ints:
+    """int64[servers]: the lowest price of each server in any empty cluster, within its SLOs; 0: there is none."""
+    shapes: dict[bytes, int] = {}
+    for cluster in range(supply.clusters):
+        pools = supply.pools(cluster)
+        rows = (supply.all_mb[pools], supply.weight[pools], supply.price[pools], supply.tier[pools])
+        key = np.concatenate([supply.all_cores[pools[:1]], *rows]).tobytes()
+        shapes.setdefault(key, cluster)
+    best = np.full(len(asks), np.iinfo(np.int64).max, np.int64)
+    for cluster in shapes.values():
+        pools = supply.pools(cluster)
+        _cheapest_of_all(
+            asks.cores, asks.mb, asks.floor, asks.ceiling, asks.forbidden, int(supply.all_cores[pools[0]]),
+            supply.all_mb[pools], supply.weight[pools], supply.price[pools], supply.tier[pools], best,
+        )  # fmt: skip
+    return np.where(best == np.iinfo(np.int64).max, 0, best)
+
+
+@compiled
+def _cheapest_of_all(
+    cores: Ints, mb: Ints, floor: Ints, ceiling: Ints, forbidden: Bools, all_cores: int, all_mb: Ints, weight: Ints,
+    price: Ints, tier: Ints, best: Ints,
+) -> None:  # fmt: skip
+    """Lower ``best`` to each server's price in an empty cluster."""
+    into = np.zeros(len(all_mb), np.int64)
+    for server in range(len(cores)):
+        if cores[server] > all_cores:
+            continue
+        free = all_mb.copy()
+        for i in range(len(free)):
+            if forbidden[server, tier[i]]:
+                free[i] = 0
+        found = cheapest(mb[server], floor[server], ceiling[server], free, weight, price, len(free), into)
+        if 0 <= found < best[server]:
+            best[server] = found
+
+
+def _optimal(
+    cluster: Cluster, request: Request, supply: Supply, asks: Asked, limit_s: float, seed: int,
+    now: Allocation | None, moves: int | None,
+) -> Placed:  # fmt: skip
+    """All servers at once; with ``now``, a repacking with so many moves, after servers without a place are placed."""
+    from unrack.solver.batch import place_batch
+    from unrack.solver.batch_repack import repack
+
+    steps: tuple[tuple[int, int, int], ...] | None = None
+    copied = 0
+    found: Solution
+    if now is None:
+        if moves is not None:
+            raise InputError("moves", str(moves), "where the servers are now (--from)")
+        found = place_batch(supply, asks, limit_s=limit_s, seed=seed)
+    else:
+        allocator = OneByOne(supply, asks, "slo", now)
+        allocator.place(np.flatnonzero(now.cluster < 0))
+        plan = repack(supply, asks, allocator.allocation, moves=moves or 0, limit_s=limit_s, seed=seed)
+        found, copied = plan, plan.copied_mb
+        steps = tuple((step.server, step.before, step.cluster) for step in plan.plan)
+    reasons = {int(server): "no allocation was found that has a place for it too" for server in found.unplaced}
+    return _placed(
+        OPTIMAL, cluster, request, asks, supply, found.allocation, reasons, bound=found.bound_price,
+        status=found.status, bound_clusters=found.bound_clusters, moves=steps, copied_mb=copied,
+    )  # fmt: skip
+
+
+def _check_now(supply: Supply, asks: Asked, now: Allocation, request: Request) -> None:
+    """Refuse an allocation that holds more than there is or is not what the servers ask."""
+    there = np.flatnonzero(now.cluster >= 0)
+    cores, mb = supply.cores.copy(), supply.mb.copy()
+    for server in there.tolist():
+        pools = supply.pools(int(now.cluster[server]))
+        held = now.mb[server, : len(pools)]
+        if int(held.sum()) != asks.mb[server]:
+            where = f"where servers are now, server {request.ids[server]!r}"
+            raise InputError(where, f"{held.sum()} MB", f"the {asks.mb[server]} MB that it asks")
+        cores[pools[0]] -= asks.cores[server]
+        mb[pools] -= held
+    for what, left in (("cores", cores), ("MB", mb)):
+        if (left < 0).any():
+            pool = int(np.argmin(left))
+            raise InputError("where servers are now", f"{-left[pool]} {what} more than pool {pool} has", "what fits")
+
+
+def read_now(content: Mapping[str, Any], cluster: Cluster, request: Request, where: str) -> Allocation:
+    """Where servers are, from what ``unrack place --json`` printed earlier; servers that it does not know are nowhere.
+
+    Raises
+    ------
+    InputError
+        It is no such answer, or it is of another data centre.
+    """
+    supply, tiers = supply_of(cluster), cluster.tiers
+    assert tiers is not None
+    rows = content.get("servers")
+    if not isinstance(rows, list):
+        raise InputError(f"{where}, servers", "nothing", "the answer of unrack place --json")
+    number = {name: index for index, name in enumerate(names_of_clusters(cluster))}
+    index_of = {called: i for i, called in enumerate(request.ids)}
+    now = Allocation(np.full(len(request), NOWHERE, np.int64), np.zeros((len(request), supply.width), np.int64))
+    for place, row in enumerate(rows):
+        at = f"{where}, servers.{place}"
+        if not isinstance(row, dict) or not {"id", "cluster", "pools"} <= set(row):
+            raise InputError(at, repr(row)[:80], "id, cluster and pools")
+        if row["cluster"] is None or row["id"] not in index_of:
+            continue
+        if str(row["cluster"]) not in number:
+            raise InputError(f"{at}.cluster", repr(row["cluster"]), "a cluster of this data centre")
+        server, home, mb = index_of[row["id"]], number[str(row["cluster"])], row["pools"]
+        count = len(supply.pools(home))
+        if not isinstance(mb, list) or len(mb) != count or not all(type(part) is int and part >= 0 for part in mb):
+            raise InputError(f"{at}.pools", repr(mb)[:80], f"MB from each of the {count} pools of its cluster")
+        now.mb[server, :count] = mb
+        now.cluster[server] = home
+    return now
