@@ -3,10 +3,10 @@
     python benchmarks/torus.py [--seeds 100] [--large] [--cp]
 
 Prints the twelve empty tori of the paper's Table 4; each target with its worst time over seeds of taken tiles, how much
-of the target that is, and how many answers are proven; patterns of taken tiles that are hard on purpose; how often
-and by how much the heuristic is above the least. With --large tori up to 16 x 16 with 10 s each: what is proven, and the gap
-of the others. With --cp the constraint programme on the first seed of each target, at most 60 s each. The first use
-compiles the kernels: that run is not counted.
+of the target that is, and how many answers are proven, with how often and by how much the heuristic is above the least;
+and patterns of taken tiles that are hard on purpose. With --large tori up to 16 x 16 with 10 s each: what is proven,
+and the gap of the others. With --cp the constraint programme on the first seed of each target, at most 60 s each. The
+first use compiles the kernels: that run is not counted.
 """
 
 from __future__ import annotations

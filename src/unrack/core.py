@@ -109,6 +109,10 @@ class Core:
         memory: bool = False,
     ) -> None:
         check_needs(policy, jobs)
+        self._tiered = bool(getattr(policy, "tiers", False))
+        if cluster.tiers is not None and getattr(policy, "lends", False) and not self._tiered:
+            want = "slo, slo-first-fit or slo-best-fit: cluster {cluster.name!r} has tiers of memory"
+            raise PolicyError(f"policy {policy.name}", "one that lends among all nodes", want.format(cluster=cluster))
         asks = jobs.asks
         if policy.estimates == Estimates.EXACT:
             asks = asks.copy()
@@ -237,6 +241,8 @@ class Core:
             return Reason(Code.TOO_BIG, "cores", tasks * cores, cluster.total_cores)
         if cores > int(cluster.cores.max()):
             return Reason(Code.TOO_BIG, "cores on one node", cores, int(cluster.cores.max()))
+        if self._tiered:
+            return Reason(Code.TOO_BIG, f"an empty cluster for {cores} cores and {mb} MB, within the server's SLOs")
         if self.lends:
             most = int(cluster.memory_mb.sum())
             if tasks * mb > most:

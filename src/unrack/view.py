@@ -12,6 +12,7 @@ from unrack.cluster.spec import Cluster
 from unrack.cluster.state import ClusterState
 from unrack.units import NEVER_US
 from unrack.workload.job import CORES, ESTIMATE, MEMORY, Job, JobTable
+from unrack.workload.tier_asks import TierAsks
 
 Ints = NDArray[np.int64]
 
@@ -148,6 +149,11 @@ class View:
     def queue(self) -> Ints:
         """int64[waiting]: the jobs that wait, in order of (submission, id)."""
         return _locked(self._state.queue[self._state.queue_start : self._state.queue_end])
+
+    @property
+    def slo(self) -> TierAsks | None:
+        """What the jobs ask of the tiers of memory; ``None``: nothing."""
+        return self._jobs.slo
 
     def job(self, index: int) -> Job:
         """A job as an object, for policies that decide job by job."""

@@ -13,12 +13,14 @@ import numpy as np
 import pytest
 from plain_torus import added_up, all_partitions, best_order, least_of_all, on_cycle
 
-from unrack.solver.torus import best_tiles, quick_tiles
+from unrack.solver.torus import best_tiles, quick_tiles, search_all
 from unrack.solver.torus_counts import partitions
 from unrack.solver.torus_cp import halves
+from unrack.solver.torus_exact import advance
 from unrack.solver.torus_grid import Grid, gaps, grid_of, rank_gaps
 from unrack.solver.torus_heuristic import near_best, nearest_bound
 from unrack.solver.torus_match import match
+from unrack.solver.torus_state import BEST, NODES, new_search
 
 MANY = 10**9
 
@@ -169,7 +171,7 @@ CASES = [
 ]
 PROGRAM = """
 import json, sys
-from unrack.solver.torus import best_tiles, quick_tiles
+from unrack.solver.torus import best_tiles, quick_tiles, search_all
 rows = []
 for case in json.load(sys.stdin):
     for solve in (best_tiles, quick_tiles):
@@ -193,3 +195,37 @@ def test_kernels_answer_the_same_compiled_and_as_plain_python() -> None:
             compiled.append([answer.tiles.tolist(), answer.distance, answer.bound, answer.optimal, answer.nodes])
     assert json.loads(run.stdout) == compiled
     assert any(row[-1] > 0 for row in compiled)
+
+
+def test_the_search_finds_the_least_by_itself_whatever_it_must_beat() -> None:
+    rng = random.Random(8)
+    searched = 0
+    for _ in range(500):
+        rows, columns = rng.randint(2, 8), rng.randint(2, 8)
+        free = random_free(rng, rows, columns, min(rng.randint(4, 12), rows * columns))
+        k = rng.randint(2, min(6, int(free.sum())))
+        least = least_of_all(rows, columns, k, np.flatnonzero(~free).tolist())
+        grid = grid_of(free)
+        for beat in (least + 1, MANY):
+            search = new_search(rows, columns, k, beat)
+            assert search_all(grid, search, k, None) == search.scalar[BEST] == least, (free.astype(int).tolist(), k)
+            tiles = match(grid, search.best_rows, search.best_columns)
+            assert added_up(rows, columns, tiles.tolist()) == least
+            searched += int(search.scalar[NODES])
+        search = new_search(rows, columns, k, least)
+        assert search_all(grid, search, k, None) == least
+    assert searched > 10_000
+
+
+def test_a_search_in_slices_of_one_node_is_the_same_search() -> None:
+    grid = grid_of(random_free(random.Random(9), 6, 6, 20))
+    parts, bounds = np.zeros((500, 6), np.int64), np.zeros(500, np.int64)
+    count = partitions(grid, 7, 0, MANY, False, MANY, parts, bounds)
+    order = np.argsort(bounds[:count], kind="stable")
+    whole, sliced = new_search(6, 6, 7, MANY), new_search(6, 6, 7, MANY)
+    assert advance(grid, whole, parts[order], bounds[order], MANY)
+    while not advance(grid, sliced, parts[order], bounds[order], 1):
+        pass
+    assert whole.scalar.tolist() == sliced.scalar.tolist()
+    assert whole.best_rows.tolist() == sliced.best_rows.tolist()
+    assert whole.scalar[NODES] > 100

@@ -373,6 +373,11 @@ class ClusterState:
         loans = loans_of(lease.borrowed)
         if loans.dtype is not INT64 or loans.ndim != 2 or loans.shape[1] != 3:
             raise RefusedError(f"start job {lease.job}: what its lease borrows is no int64[loans, 3]")
+        tiers = self.cluster.tiers
+        if tiers is not None and not tiers.pairs.issuperset(
+            (borrower, lender) for borrower, lender, _ in loans.tolist()
+        ):
+            raise RefusedError(f"start job {lease.job}: its lease has memory of a pool of another cluster of pools")
         verdict = hold_job(
             lease.job, booked_end_us, rows, loans, self.group, self.asks, self.free, self.running,
             self.running_count, self.pool, self.pool_used, self.lease_at,

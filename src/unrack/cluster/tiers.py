@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import cached_property
 from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
@@ -100,6 +101,13 @@ class Tiers:
     def clusters(self) -> int:
         """How many clusters there are."""
         return len(self.first) - 1
+
+    @cached_property
+    def pairs(self) -> frozenset[tuple[int, int]]:
+        """(compute pool, memory pool) of one cluster: whose memory a server may have."""
+        lengths = np.diff(self.first)
+        compute = np.repeat(self.member[self.first[:-1]], lengths)
+        return frozenset(zip(compute.tolist(), self.member.tolist(), strict=True))
 
     def identity(self) -> bytes:
         """What tells these tiers from others."""

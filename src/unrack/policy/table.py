@@ -16,6 +16,7 @@ from unrack.policy.lookahead import Lookahead
 from unrack.policy.orders import ORDERS
 from unrack.policy.planned import MAINS, Conservative, SlurmLike
 from unrack.policy.pooled import Pooled
+from unrack.policy.tiers.scheduler import FULL, TierPolicy
 from unrack.units import time_us
 
 
@@ -279,6 +280,20 @@ POLICIES: dict[str, Entry] = {
             "contention-aware": "the same, from the lenders whose lending slows everyone down least (unrack's own)",
         }.items()
     },
+}
+
+
+TIERED = {
+    "full": Parameter("full", _one_of(FULL), "wait", "a server without a place: wait, or reject it for good"),
+    "clusters": Parameter("clusters", _count, "any", "at most so many clusters are in use at a time"),
+}
+POLICIES |= {
+    name: Entry(f"tiers: {words}", TierPolicy, TIERED, {"rule": rule})
+    for name, rule, words in (
+        ("slo", "slo", "the fullest cluster that can meet a server's SLOs, at the lowest price (Farshin 2021)"),
+        ("slo-first-fit", "first-fit", "the first cluster with enough cores and memory; SLOs do not count"),
+        ("slo-best-fit", "best-fit", "the cluster with least free that can meet the SLOs, at the lowest price"),
+    )
 }
 
 

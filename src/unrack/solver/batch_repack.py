@@ -36,7 +36,7 @@ TRIES = 8
 """Orders of clusters that are tried, at most: one for each second of the limit."""
 
 SHARES = (4, 3, 2, 1)
-"""Quarters of the moves that the search may use, until there is an order of steps to what it finds."""
+"""Quarters of the moves that the search may use: fewer, until there are steps to as few clusters as it finds."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,13 +101,14 @@ def repack(
     fewest = max(_left_by(now, moves), bounds.clusters(len(there)))
     found = _move_by_move(case, now, moves, fewest, seed, began + limit_s / 2, limit_s, resplit)
     if resplit and not clashes(case.land, case.crowd, now.cluster):
-        search = Search(
-            case, np.random.Generator(np.random.PCG64(seed)), began + limit_s, round(limit_s * STEPS_A_SECOND)
-        )
         for share in SHARES:
-            reached = _as_a_whole(search, now, moves * share // SHARES[0], fewest, bounds)
-            found = min([found, *reached], key=_goals)
-            if reached:
+            search = Search(
+                case, np.random.Generator(np.random.PCG64(seed)), began + limit_s,
+                round(limit_s * STEPS_A_SECOND / len(SHARES)), now.cluster, moves * share // SHARES[0],
+            )  # fmt: skip
+            wished, tries = _as_a_whole(search, now, moves, fewest, bounds)
+            found = min([found, *tries], key=_goals)
+            if len(found.opened()) <= wished:
                 break
     used, price = _goals(found)
     at, mb = everybody.cluster.copy(), everybody.mb.copy()
@@ -138,14 +139,17 @@ def _move_by_move(
     return best
 
 
-def _as_a_whole(search: Search, now: Allocation, moves: int, fewest: int, bounds: Bounds) -> list[Books]:
-    """What can be reached of two wishes: clusters emptied, and then also the price lowered."""
-    search.home, search.most_away = now.cluster, moves
+def _as_a_whole(search: Search, now: Allocation, moves: int, fewest: int, bounds: Bounds) -> tuple[int, list[Books]]:
+    """What is reached of two wishes, clusters emptied and then also the price lowered; and how many clusters were wished."""
     packed = search.empty(now, fewest)
-    least = bounds.price(len(bounds.able), len(search.opened(packed.cluster)))
-    wishes = [packed, search.cheapen(packed, price_of(search.case.supply, packed), least)[0]]
-    tries = [Books(search.case, now, moves) for _ in wishes]
-    return [books for books, wish in zip(tries, wishes, strict=True) if go_towards(books, wish)]
+    wished = len(search.opened(packed.cluster))
+    least = bounds.price(len(bounds.able), wished)
+    tries = []
+    for wish in (packed, search.cheapen(packed, price_of(search.case.supply, packed), least)[0]):
+        books = Books(search.case, now, moves)
+        go_towards(books, wish)
+        tries.append(books)
+    return wished, tries
 
 
 def _goals(books: Books) -> tuple[int, int]:

@@ -282,6 +282,13 @@ class OneByOne:
         self.servers.cluster[server] = NOWHERE
         self._refresh(changed)
 
+    def set_pool(self, pool: int, there: bool) -> None:
+        """Take a pool of which nobody holds anything out of service, or bring it back."""
+        self.pools.cores[pool] = self.supply.all_cores[pool] if there else 0
+        self.pools.mb[pool] = self.supply.all_mb[pool] if there else 0
+        sharing = self.pools.sharing
+        self._refresh(self.pools.sharers[sharing[pool] : sharing[pool + 1]])
+
     def _refresh(self, changed: Ints) -> None:
         refresh(self.pools, *self.ranking, changed, self.rule)
 

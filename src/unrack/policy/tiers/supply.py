@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
 from unrack.cluster.spec import Cluster
 from unrack.cluster.tiers import names_of_clusters
 from unrack.errors import ClusterError, InputError
-from unrack.solver.tiers import NOWHERE, Asked, Supply, asked
+from unrack.solver.tiers import NOWHERE, Asked, Bools, Supply, asked
 from unrack.workload.request import Request
-from unrack.workload.tier_asks import NO_CEILING
+from unrack.workload.tier_asks import NO_CEILING, TierAsks
 
 Ints = NDArray[np.int64]
 
@@ -100,6 +102,64 @@ def asked_of(request: Request, cluster: Cluster) -> Asked:
         want = f"{least[i] / tiers.cost_scale:g} or more: the least weighted remote memory in an empty cluster"
         raise InputError(request.at(i, "ceiling"), got, want)
     return asks
+
+
+def asked_of_jobs(
+    cores: Ints, mb: Ints, slo: TierAsks | None, cluster: Cluster, most_clusters: int | None = None
+) -> Asked:
+    """What the jobs of a workload, servers of one task each, ask in the numbers of a data centre.
+
+    Parameters
+    ----------
+    cores, mb : int64[jobs]
+        Cores, and MB.
+    slo
+        What they ask of tiers; ``None``: nothing.
+    most_clusters
+        At most so many clusters may be in use; ``None``: any number.
+
+    Raises
+    ------
+    InputError
+        A job forbids a tier, or is spread over a level, that the data centre does not have.
+    """
+    tiers = cluster.tiers
+    assert tiers is not None
+    most = NOWHERE if most_clusters is None else most_clusters
+    if slo is None:
+        none = np.full(len(cores), NO_CEILING, np.int64)
+        return asked(cores, mb, 0 * none, none, tiers=len(tiers.names), most_clusters=most)
+    forbidden = np.zeros((len(cores), len(tiers.names)), np.bool_)
+    for index, tier in enumerate(slo.tier_names):
+        if slo.forbidden[:, index].any():
+            if tier not in tiers.names:
+                raise InputError("workload, forbidden", f"the unknown tier {tier!r}", _one_of(tiers.names))
+            forbidden[:, tiers.names.index(tier)] = slo.forbidden[:, index]
+    for spread in slo.spread_names:
+        if spread not in cluster.levels:
+            raise InputError("workload, spread", repr(spread), _one_of(cluster.levels))
+    level_of = np.array([*(cluster.levels.index(spread) for spread in slo.spread_names), NOWHERE], np.int64)
+    level = level_of[slo.spread]
+    return asked(
+        cores,
+        mb,
+        slo.floor_mb,
+        np.minimum(slo.ceiling_mb, NO_CEILING // tiers.cost_scale) * tiers.cost_scale,
+        tiers=len(tiers.names),
+        forbidden=forbidden,
+        group=np.where(level >= 0, slo.group, NOWHERE),
+        level=level,
+        most_clusters=most,
+    )
+
+
+def could_hold(supply: Supply, asks: Asked, meets: bool) -> Bools:
+    """bool[servers]: who has a place in the empty data centre; ``meets``: within the SLOs."""
+    if meets:
+        least = least_weights(supply, asks)
+        return (least >= 0) & (least <= asks.ceiling)
+    free = replace(asks, floor=np.zeros_like(asks.floor), ceiling=np.full_like(asks.ceiling, NO_CEILING))
+    return least_weights(supply, free) >= 0
 
 
 def _one_of(names: tuple[str, ...]) -> str:

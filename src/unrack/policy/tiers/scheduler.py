@@ -1,0 +1,184 @@
+"""The allocators over tiers of memory as policies: servers come, stay and leave.
+
+A server is a job of one task. Whoever waits is tried in order of arrival, each by the allocator's rule
+(:mod:`unrack.solver.one_by_one`); who has no place waits, without holding up others, or is refused for good
+(``full = "reject"``, as a cloud does). Servers are not moved once they are placed. Trying one is O(log clusters) but for
+clusters that look open and are not; who waits is tried again only after something was given back.
+
+What a job asks of tiers is in :attr:`unrack.workload.job.JobTable.slo`; without it there is no floor and no ceiling.
+The expected run time plays no part.
+
+References
+----------
+Farshin, A., Roozbeh, A., Schulte, C., Maguire, G. Q., Kostić, D. (2021). Scheduling - a secret sauce for resource
+disaggregation, section 4.3: there nobody leaves. What differs: after a server has left, its cluster stands in front of
+those of its new utilisation, as in a stable sort.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unrack.cluster.lease import Lease
+from unrack.cluster.spec import Cluster
+from unrack.cluster.state import RUNNING
+from unrack.errors import PolicyError
+from unrack.policy.contract import Decision, Estimates, Need, Reject, Start
+from unrack.policy.tiers.refusal import Refusals
+from unrack.policy.tiers.supply import asked_of_jobs, could_hold, supply_of
+from unrack.reasons import Code, Reason
+from unrack.solver.one_by_one import OneByOne
+from unrack.view import View
+from unrack.workload.job import CORES, MEMORY, JobTable
+
+Ints = NDArray[np.int64]
+
+WAIT, REJECT = "wait", "reject"
+FULL = (WAIT, REJECT)
+"""What becomes of a server that has no place."""
+
+
+@dataclass(slots=True)
+class Memory:
+    """What the policy remembers: its allocator, who runs, and what the last round had seen.
+
+    Attributes
+    ----------
+    running : int64[any]
+        Servers that were placed and had not left.
+    releases, capacity_version
+        Of the state, when the allocator was last brought up to date.
+    tried
+        Who waits beyond this job has not been tried since something was given back.
+    """
+
+    allocator: OneByOne
+    refusals: Refusals
+    online: NDArray[np.bool_]
+    running: Ints
+    releases: int = 0
+    capacity_version: int = 0
+    tried: int = -1
+
+
+@dataclass(frozen=True)
+class TierPolicy:
+    """Places servers on tiers of memory, one at a time.
+
+    Parameters
+    ----------
+    rule
+        ``"slo"``, ``"first-fit"`` or ``"best-fit"``.
+    full
+        ``"wait"`` or ``"reject"``.
+    clusters
+        At most so many clusters may be in use at a time; ``None``: any number.
+    label
+        What reports call it.
+    """
+
+    rule: str = "slo"
+    full: str = WAIT
+    clusters: int | None = None
+    label: str = "slo"
+
+    needs: ClassVar[frozenset[Need]] = frozenset()
+    estimates: ClassVar[Estimates] = Estimates.REQUESTED
+    lends: ClassVar[bool] = True
+    tiers: ClassVar[bool] = True
+    nodes: ClassVar[str] = "shared"
+
+    @property
+    def name(self) -> str:
+        """The label."""
+        return self.label
+
+    def possible(self, cluster: Cluster, jobs: JobTable) -> NDArray[np.bool_]:
+        """bool[jobs]: which servers have a place in the empty data centre.
+
+        Raises
+        ------
+        PolicyError
+            The data centre has no tiers, or a job is no server.
+        """
+        if cluster.tiers is None:
+            want = "a cluster with [[tiers]] of memory (docs/tiers.md)"
+            raise PolicyError(f"policy {self.label}", f"cluster {cluster.name!r} without tiers", want)
+        many = np.flatnonzero(jobs.tasks != 1)
+        if len(many):
+            job = int(many[0])
+            want = "servers: jobs of one task"
+            raise PolicyError(f"policy {self.label}", f"job {jobs.ids[job]} of {jobs.tasks[job]} tasks", want)
+        asks = asked_of_jobs(jobs.cores, jobs.memory_mb, jobs.slo, cluster)
+        return could_hold(supply_of(cluster), asks, self.rule != "first-fit")
+
+    def begin(self, view: View) -> Memory:
+        """Nobody is placed."""
+        supply = supply_of(view.cluster)
+        asks = asked_of_jobs(view.asks[CORES].copy(), view.asks[MEMORY].copy(), view.slo, view.cluster, self.clusters)
+        allocator = OneByOne(supply, asks, self.rule)
+        tiers = view.cluster.tiers
+        assert tiers is not None
+        return Memory(
+            allocator,
+            Refusals(allocator, tiers.cost_scale),
+            np.ones(len(view.cluster), np.bool_),
+            np.zeros(0, np.int64),
+        )
+
+    def decide(self, view: View, memory: Memory, now: int) -> tuple[list[Decision], Memory]:
+        """Start everyone who waits and has a place."""
+        allocator = memory.allocator
+        waiting = view.queue
+        if view.releases != memory.releases or view.capacity_version != memory.capacity_version:
+            self._follow(view, memory)
+            memory.tried = -1
+        waiting = waiting[waiting > memory.tried]
+        if not len(waiting):
+            return [], memory
+        allocator.place(waiting.copy())
+        memory.tried = int(waiting[-1])
+        placed = allocator.cluster[waiting] >= 0
+        decisions: list[Decision] = [Start(self._lease(view, allocator, job)) for job in waiting[placed].tolist()]
+        memory.running = np.concatenate([memory.running, waiting[placed]])
+        if self.full == REJECT:
+            decisions += [Reject(job, self._why(memory, job)) for job in waiting[~placed].tolist()]
+        return decisions, memory
+
+    def next_round(self, view: View, memory: Memory, now: int) -> int | None:
+        """Only on events."""
+        return None
+
+    def why(self, view: View, memory: Memory, job: int, now: int) -> Reason:
+        """What the clusters lack for it."""
+        return self._why(memory, job)
+
+    def _why(self, memory: Memory, job: int) -> Reason:
+        clusters = np.arange(memory.allocator.supply.clusters)
+        return Reason(Code.NO_ROOM, memory.refusals.of(job).among(clusters))
+
+    def _lease(self, view: View, allocator: OneByOne, job: int) -> Lease:
+        pools = allocator.supply.pools(int(allocator.cluster[job]))
+        mb = allocator.mb[job, : len(pools)]
+        rows = np.array([[pools[0], 1, 1, view.asks[CORES, job], mb[0]]], np.int64)
+        far = np.flatnonzero(mb[1:]) + 1
+        loans = np.empty((len(far), 3), np.int64)
+        loans[:, 0], loans[:, 1], loans[:, 2] = pools[0], pools[far], mb[far]
+        return Lease(job, rows, loans)
+
+    def _follow(self, view: View, memory: Memory) -> None:
+        """Take out who has left, and pools that have failed; put back pools that are repaired."""
+        allocator = memory.allocator
+        gone = view.status[memory.running] != RUNNING
+        for job in memory.running[gone].tolist():
+            allocator.remove(job)
+        memory.running = memory.running[~gone]
+        if view.capacity_version != memory.capacity_version:
+            for pool in np.flatnonzero(view.online != memory.online).tolist():
+                allocator.set_pool(pool, bool(view.online[pool]))
+            memory.online = view.online.copy()
+        memory.releases, memory.capacity_version = view.releases, view.capacity_version
