@@ -2,9 +2,9 @@
 
     python benchmarks/batch.py [--servers FILE] [--limit-s 300] [--moves 100]
 
-The papers' 1000 servers (shared/data/slo, or UNRACK_DATA) on 100 clusters: one at a time as published, then all at once with
-proven bounds, for the basic clustering and two that share pools; then the published allocation repacked with few moves. The
-first solve of a process compiles its kernels; it is done twice, and the second counts.
+The papers' 1000 servers (shared/data/slo, or UNRACK_DATA) on 100 clusters: one at a time as published, then all at
+once with proven bounds, for the basic clustering and two that share pools; then the published allocation repacked
+with few moves. The first solve of a process compiles its kernels; it is done twice, and the second counts.
 """
 
 from __future__ import annotations
@@ -42,8 +42,9 @@ def read(path: Path) -> Asked:
 
 def show(name: str, found: Solution, seconds: float, limit_s: float) -> None:
     print(
-        f"{name:22} {found.status:8} {found.clusters_used:3} clusters (bound {found.bound_clusters}), price {found.price:,} "
-        f"(bound {found.bound_price:,}, gap {found.gap:.5%}), {seconds:6.2f} s, {seconds / limit_s:.3f} of the target",
+        f"{name:22} {found.status:8} {found.clusters_used:3} clusters (bound {found.bound_clusters}), "
+        f"price {found.price:,} (bound {found.bound_price:,}, gap {found.gap:.5%}), "
+        f"{seconds:6.2f} s, {seconds / limit_s:.3f} of the target",
         flush=True,
     )
 
@@ -72,8 +73,9 @@ def main() -> None:
         found, seconds = all_at_once(supply, servers, options.limit_s)
         show(name, found, seconds, options.limit_s)
         print(
-            f"  one at a time: {clusters} clusters, price {price_of(supply, single):,}: {clusters - found.clusters_used} of "
-            f"{clusters} clusters are needed only because servers are placed one at a time",
+            f"  one at a time: {clusters} clusters, price {price_of(supply, single):,}: "
+            f"{clusters - found.clusters_used} of {clusters} clusters are needed "
+            "only because servers are placed one at a time",
             flush=True,
         )
         if name != "nothing shared":

@@ -1,4 +1,4 @@
-"""Small systems of every sort at random: pools shared in any way, clusters unlike, servers with everything they can ask."""
+"""Small systems of every sort at random: pools shared in any way, unlike clusters, servers that ask everything."""
 
 from __future__ import annotations
 

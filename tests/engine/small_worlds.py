@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from unrack.cluster.lease import Lease
 from unrack.cluster.spec import Cluster
 from unrack.cluster.state import Status
+from unrack.cluster.tiers import make_tiers
 from unrack.policy.contract import Start
 from unrack.sim.fault import Fault
 from unrack.sim.log import RunLog
@@ -89,6 +91,25 @@ MEMORY = ("baseline", "strawman", "naive", "local", "disaggregated", "contention
 def is_lending(policy: str) -> bool:
     """Whether jobs may borrow memory under a policy."""
     return policy.startswith(MEMORY[1:])
+
+
+def is_tiered(policy: str) -> bool:
+    """Whether a policy places servers, jobs of one task, on clusters with tiers of memory."""
+    return policy.startswith("slo")
+
+
+def suited(policy: str, cluster: Cluster) -> Cluster:
+    """The cluster; with one tier, each node a cluster of its own, for a policy that needs tiers."""
+    if not is_tiered(policy):
+        return cluster
+    each = [[node] for node in range(len(cluster))]
+    one = make_tiers(["local"], [0], [1], np.zeros(len(cluster), np.int64), each, cluster.cores, "test")
+    return replace(cluster, tiers=one)
+
+
+def suited_jobs(policy: str, jobs: Sequence[J]) -> list[J]:
+    """The jobs; of one task each for a policy that places servers."""
+    return [job._replace(tasks=1) if is_tiered(policy) else job for job in jobs]
 
 
 def is_whole(policy: str) -> bool:

@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from small_worlds import J, S, audit, clusters, is_lending, is_whole, job_lists, table, work
+from small_worlds import J, S, audit, clusters, is_lending, is_whole, job_lists, suited, suited_jobs, table, work
 
 from unrack.cluster.spec import Cluster
 from unrack.core import Core
@@ -131,7 +131,7 @@ def test_every_policy_survives_random_faults(
     if single:
         jobs = [job._replace(cores=1, mb=0) for job in jobs]
     faults = [fault(f"node{node % len(cluster)}", at, repair) for node, at, repair in times]
-    core = Core(cluster, table(jobs), parse_policy(name))
+    core = Core(suited(name, cluster), table(suited_jobs(name, jobs)), parse_policy(name))
     log = Kernel(core, ties, faults, None).run()
     audit(log, is_whole(name), faults, lends=is_lending(name))
     assert (core.state.free[:, core.state.online] == core.state.total[:, core.state.online]).all()

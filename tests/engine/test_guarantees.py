@@ -6,7 +6,22 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from small_worlds import J, S, audit, clusters, is_lending, is_whole, job_lists, starts, table, work, workload_of
+from small_worlds import (
+    J,
+    S,
+    audit,
+    clusters,
+    is_lending,
+    is_tiered,
+    is_whole,
+    job_lists,
+    starts,
+    suited,
+    suited_jobs,
+    table,
+    work,
+    workload_of,
+)
 
 from unrack.cluster.spec import Cluster
 from unrack.core import Core
@@ -36,7 +51,8 @@ def test_every_policy_keeps_capacity_and_gangs_and_finishes_every_possible_job(
     whole = whole and "place" in POLICIES[name].parameters
     if "place" in POLICIES[name].parameters:
         parameters += f", place={place}, nodes={'whole' if whole else 'shared'}"
-    core = Core(cluster, table(jobs), parse_policy(f"{name}({parameters})"))
+    text = name if is_tiered(name) else f"{name}({parameters})"
+    core = Core(suited(name, cluster), table(suited_jobs(name, jobs)), parse_policy(text))
     log = Kernel(core, Ties(ties), (), None).run()
     audit(log, whole or is_whole(name), lends=is_lending(name))
     assert whole_is_free(core)

@@ -6,7 +6,7 @@ import copy
 
 import numpy as np
 import pytest
-from small_worlds import J, S, audit, is_lending, is_whole, starts, table, work, workload_of
+from small_worlds import J, S, audit, is_lending, is_whole, starts, suited, suited_jobs, table, work, workload_of
 
 from unrack.cluster.spec import Cluster
 from unrack.core import Core
@@ -33,10 +33,10 @@ VARIANTS = [
 CLUSTER = Cluster.from_dict({"nodes": [{"count": 3, "cores": 2, "memory": 8}, {"count": 2, "cores": 6, "memory": 24}]})
 
 
-def some_jobs(seed: int = 7, count: int = 60) -> list[J]:
+def some_jobs(seed: int = 7, count: int = 60, gap: float = 1.5) -> list[J]:
     random = np.random.default_rng(seed)
     return [
-        J(int(i * 1.5), int(random.integers(0, 20)), int(random.integers(1, 5)), int(random.integers(0, 30)),
+        J(int(i * gap), int(random.integers(0, 20)), int(random.integers(1, 5)), int(random.integers(0, 30)),
           int(random.integers(1, 3)), int(random.integers(0, 5)), int(random.integers(0, 3)))
         for i in range(count)
     ]  # fmt: skip
@@ -72,9 +72,10 @@ class Watched:
 
 @pytest.mark.parametrize("text", VARIANTS)
 def test_a_policy_is_pure_and_deterministic_and_has_a_reason_for_every_waiting_job(text: str) -> None:
-    jobs = table(some_jobs())
+    jobs = table(suited_jobs(text, some_jobs(gap=0.8 if text.startswith("slo") else 1.5)))
     watched = Watched(parse_policy(text))
-    core = Core(CLUSTER, jobs, watched)
+    cluster = suited(text, CLUSTER)
+    core = Core(cluster, jobs, watched)
     waits = 0
 
     def after_round(now: int) -> None:
@@ -94,26 +95,27 @@ def test_a_policy_is_pure_and_deterministic_and_has_a_reason_for_every_waiting_j
     audit(log, is_whole(text), lends=is_lending(text))
     assert waits > 50, "the workload must make jobs wait"
     assert watched.rounds > 60
-    again = simulate(CLUSTER, workload_of(jobs), parse_policy(text)).log
+    again = simulate(cluster, workload_of(jobs), parse_policy(text)).log
     for name in ("attempt_job", "attempt_start_us", "attempt_end_us", "rows", "state"):
         assert getattr(log, name).tobytes() == getattr(again, name).tobytes()
 
 
 @pytest.mark.parametrize("text", VARIANTS)
 def test_a_policy_does_with_no_jobs_and_starts_a_single_one_at_once(text: str) -> None:
-    empty = simulate(CLUSTER, work(), text)
+    cluster = suited(text, CLUSTER)
+    empty = simulate(cluster, work(), text)
     assert empty.jobs.height == empty.placements.height == 0
     assert empty.metrics["jobs_finished"] == 0
     assert empty.metrics["wait_s_mean"] is None
     if not text.startswith("slurm"):
-        assert starts(simulate(CLUSTER, work(J(5, 3, 4, mb=2)), text).log) == [5]
+        assert starts(simulate(cluster, work(*suited_jobs(text, [J(5, 3, 4, mb=2)])), text).log) == [5]
 
 
 @pytest.mark.parametrize("text", VARIANTS)
 def test_equal_jobs_run_in_the_order_of_their_ids(text: str) -> None:
     ids = [40, 7, 23, 11]
     jobs = table([J(0, 60)] * 4, ids)
-    result = simulate(Cluster.homogeneous(1, 1), workload_of(jobs), text)
+    result = simulate(suited(text, Cluster.homogeneous(1, 1)), workload_of(jobs), text)
     assert result.jobs["job"].to_list() == sorted(ids)
     assert starts(result.log) == [0, 60, 120, 180]
 

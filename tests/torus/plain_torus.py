@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import combinations, permutations
 
+import numpy as np
+from numpy.typing import NDArray
+
 
 def apart(rows: int, columns: int, one: int, other: int) -> int:
     """Torus distance of two tiles, eq. 10."""
@@ -17,10 +20,27 @@ def added_up(rows: int, columns: int, tiles: Iterable[int]) -> int:
     return sum(apart(rows, columns, one, other) for one, other in combinations(tiles, 2))
 
 
+def every_set(rows: int, columns: int, k: int, taken: Sequence[int]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Every set of k free tiles, int64[sets, k], and its sum of distances, int64[sets]."""
+    free = np.array([tile for tile in range(rows * columns) if tile not in taken])
+    gap = np.array([[apart(rows, columns, one, other) for other in free.tolist()] for one in free.tolist()])
+    sets = np.array(list(combinations(range(len(free)), k)))
+    sums = sum((gap[sets[:, x], sets[:, y]] for x, y in combinations(range(k), 2)), np.zeros(len(sets), np.int64))
+    return free[sets], sums
+
+
 def least_of_all(rows: int, columns: int, k: int, taken: Sequence[int]) -> int:
     """The least sum of distances: every set of k free tiles."""
-    free = [tile for tile in range(rows * columns) if tile not in taken]
-    return min(added_up(rows, columns, tiles) for tiles in combinations(free, k))
+    return int(every_set(rows, columns, k, taken)[1].min())
+
+
+def least_by_counts(rows: int, columns: int, k: int, taken: Sequence[int]) -> dict[tuple[int, ...], int]:
+    """For counts by row, descending, the least sum of distances of the sets that have them."""
+    least: dict[tuple[int, ...], int] = {}
+    for tiles, total in zip(*every_set(rows, columns, k, taken), strict=True):
+        counts = tuple(sorted(np.bincount(tiles // columns, minlength=rows).tolist(), reverse=True))
+        least[counts] = min(int(total), least.get(counts, int(total)))
+    return least
 
 
 def on_cycle(counts: Sequence[int]) -> int:

@@ -8,10 +8,11 @@ import random
 import subprocess
 import sys
 from itertools import combinations
+from math import comb
 
 import numpy as np
 import pytest
-from plain_torus import added_up, all_partitions, best_order, least_of_all, on_cycle
+from plain_torus import added_up, all_partitions, best_order, least_by_counts, least_of_all, on_cycle
 
 from unrack.solver.torus import best_tiles, quick_tiles, search_all
 from unrack.solver.torus_counts import partitions
@@ -200,10 +201,12 @@ def test_kernels_answer_the_same_compiled_and_as_plain_python() -> None:
 def test_the_search_finds_the_least_by_itself_whatever_it_must_beat() -> None:
     rng = random.Random(8)
     searched = 0
-    for _ in range(500):
+    for _ in range(600):
         rows, columns = rng.randint(2, 8), rng.randint(2, 8)
-        free = random_free(rng, rows, columns, min(rng.randint(4, 12), rows * columns))
-        k = rng.randint(2, min(6, int(free.sum())))
+        free = random_free(rng, rows, columns, min(rng.randint(4, 18), rows * columns))
+        k = rng.randint(2, min(9, int(free.sum())))
+        if comb(int(free.sum()), k) > 4000:
+            continue
         least = least_of_all(rows, columns, k, np.flatnonzero(~free).tolist())
         grid = grid_of(free)
         for beat in (least + 1, MANY):
@@ -215,6 +218,24 @@ def test_the_search_finds_the_least_by_itself_whatever_it_must_beat() -> None:
         search = new_search(rows, columns, k, least)
         assert search_all(grid, search, k, None) == least
     assert searched > 10_000
+
+
+def test_the_search_finds_the_least_of_every_counts_by_row() -> None:
+    rng = random.Random(10)
+    checked = 0
+    for _ in range(1000):
+        rows, columns = rng.randint(2, 5), rng.randint(3, 8)
+        free = random_free(rng, rows, columns, rng.randint(4, min(16, rows * columns)))
+        k = rng.randint(2, min(8, int(free.sum())))
+        if comb(int(free.sum()), k) > 2000:
+            continue
+        grid, least = grid_of(free), least_by_counts(rows, columns, k, np.flatnonzero(~free).tolist())
+        for counts, bound in bounds_of(grid, k).items():
+            search = new_search(rows, columns, k, MANY)
+            assert advance(grid, search, np.array([counts]), np.array([bound]), MANY)
+            assert search.scalar[BEST] == least.get(counts, MANY), (free.astype(int).tolist(), counts)
+            checked += counts in least
+    assert checked > 1500
 
 
 def test_a_search_in_slices_of_one_node_is_the_same_search() -> None:

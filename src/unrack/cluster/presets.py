@@ -43,6 +43,25 @@ def _memory_system(percent: int) -> Preset:
     )
 
 
+def _tiered(shared: int, words: str) -> Preset:
+    far = {"name": "distant", "count": 100 // shared, "memory": f"{256 * shared} GB", "tier": "distant-remote"}
+    return Preset(
+        f"Farshin 2021, Tables 1 and 3: 100 compute pools of 112 cores and 32 GB, 128 GB in the rack and {words}",
+        {
+            "nodes": [{"name": "compute", "count": 100, "cores": 112, "memory": "32 GB"}],
+            "memory_pools": [
+                {"name": "rack", "count": 100, "memory": "128 GB", "tier": "local-remote"},
+                {**far, "shared_by": shared},
+            ],
+            "tiers": [
+                {"name": "local", "price": 100},
+                {"name": "local-remote", "cost": 1, "price": 50},
+                {"name": "distant-remote", "cost": 2, "price": 25},
+            ],
+        },
+    )
+
+
 PRESETS: dict[str, Preset] = {
     "kth-sp2": Preset("IBM SP2 at KTH: 100 single-processor nodes", {"nodes": [{"count": 100, "cores": 1}]}),
     "ctc-sp2": Preset("IBM SP2 at Cornell: 338 batch nodes", {"nodes": [{"count": 338, "cores": 1}]}),
@@ -105,4 +124,6 @@ PRESETS: dict[str, Preset] = {
         "Section 5.4.3: 5 nodes of 25 cores with scarce devices: 3 NVMe and one GPU that cannot be split",
         {"nodes": NODES, "pools": [{**NVME, "count": 3}, WHOLE]},
     ),
+    "slo-basic": _tiered(1, "256 GB in another rack for each (Fig. 2a)"),
+    "slo-shared": _tiered(2, "512 GB in another rack for every two (Fig. 2b)"),
 }

@@ -1,8 +1,8 @@
 """A batch of servers placed all at once: as many as can be, in the fewest clusters, at the lowest price.
 
-1. Bounds: a linear programme over classes of equal servers and clusters (:mod:`unrack.solver.batch_bound`).
-2. A first allocation: one at a time, in several orders (:mod:`unrack.solver.one_by_one`); the best of them.
-3. From there, steps that place what was left out, empty clusters and lower the price (:mod:`unrack.solver.batch_search`),
+1. Bounds: a linear programme over classes of equal servers and clusters (:mod:`unrack.solver.batch_bound`). 2. A
+first allocation: one at a time, in several orders (:mod:`unrack.solver.one_by_one`); the best of them. 3. From there,
+steps that place what was left out, empty clusters and lower the price (:mod:`unrack.solver.batch_search`),
    each until its bound is met or its tries are used up.
 4. A batch small enough is solved, or an answer that is not proven finished, by constraint programming
    (:mod:`unrack.solver.tiers_cp`).
@@ -77,8 +77,8 @@ def place_batch(
     >>> supply = regular_supply(3, (4, 100), ((400, 1, 50, 1), (800, 2, 25, 1)), price=100)
     >>> asks = asked(np.array([1, 1]), np.array([200, 300]), np.array([20, 30]), np.array([270, 400]), tiers=3)
     >>> found = place_batch(supply, asks)
-    >>> found.status, found.clusters_used, found.price, found.allocation.cluster.tolist()
-    ('optimal', 1, 22750, [0, 0])
+    >>> found.status, found.clusters_used, found.price, found.unplaced.tolist()
+    ('optimal', 1, 22000, [])
     """
     began = perf_counter()
     case = make_case(supply, asked, busy)

@@ -16,7 +16,7 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Step:
-    """One step of a plan: a server gets this memory in this cluster; ``before``: the cluster that it leaves, or stays in."""
+    """One step of a plan: a server gets this memory in this cluster; ``before``: where it was, or stays."""
 
     server: int
     before: int
@@ -119,7 +119,7 @@ class Books:
         return True
 
     def without(self, which: Ints) -> Supply:
-        """The supply, less what servers other than these hold of it; the last of these holds what it is still to leave."""
+        """What others than these servers leave of the supply; the last of these still holds what it is to leave."""
         supply, run = self.case.supply, self.run
         mb = run.free_mb.copy()
         for i in which[:-1].tolist():

@@ -1,4 +1,4 @@
-"""A batch of servers made ready for search and bounds: SLOs tightened, equal clusters and clusters that share pools told.
+"""A batch of servers made ready for search and bounds: SLOs tightened; clusters that are equal, or share pools, told.
 
 What a server's SLOs imply is put into them, for every cluster at once: with w the least weight of a remote pool it may
 use, at least memory - ceiling // w must be local (the floor rises to that), and of what is then left, remote, no more
@@ -146,7 +146,7 @@ def tightened(supply: Supply, asked: Asked) -> Ints:
 
 
 def kinds(supply: Supply) -> Ints:
-    """int64[clusters]: clusters of one kind have as much in pools of equal weights, prices and tiers; numbered by first."""
+    """int64[clusters]: clusters of one kind have equal pools, in size, weight, price and tier; numbered by first."""
     columns = np.stack([supply.cores, supply.mb, supply.weight, supply.price, supply.tier])
     numbers: dict[bytes, int] = {}
     told = [numbers.setdefault(columns[:, supply.pools(c)].tobytes(), len(numbers)) for c in range(supply.clusters)]
@@ -190,7 +190,7 @@ def alone(land: Land, need: Ints, forbidden: Bools, example: Ints, fits: Bools) 
 
 @inlined
 def clash(land: Land, crowd: Crowd, at: Ints, i: int) -> bool:
-    """Whether a server's cluster has a failure domain, in a pool it may use, with the cluster of another of its group."""
+    """Whether a server's cluster shares a failure domain, in a pool it may use, with that of another of its group."""
     level = crowd.level[i]
     if level < 0:
         return False

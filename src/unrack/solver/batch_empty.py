@@ -1,8 +1,8 @@
 """Emptying the clusters of a running system, and lowering its price, move by move.
 
-A cluster is emptied server by server, the largest first, into the fullest open cluster that has room. If none has, a server
-elsewhere (the smallest that helps) moves on to make room. Where splits may change, servers that stay are split again: with
-the least copying that lets the newcomer fit. A cluster that cannot be emptied keeps all its servers.
+A cluster is emptied server by server, the largest first, into the fullest open cluster that has room. If none has, a
+server elsewhere (the smallest that helps) moves on to make room. Where splits may change, servers that stay are split
+again: with the least copying that lets the newcomer fit. A cluster that cannot be emptied keeps all its servers.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """From where servers are to where they should be, in steps that each fit beside all that is there.
 
-As long as any can: a server moves to its new cluster with its new split; or one that is in the right cluster takes its new
-split; or one moves to its new cluster with a split that fits for now. Where nothing can, the smallest server that still
-has to move is parked in a cluster that has room for it, once. What cannot be reached so is left.
+As long as any can: a server moves to its new cluster with its new split; or one that is in the right cluster takes
+its new split; or one moves to its new cluster with a split that fits for now. Where nothing can, the smallest server
+that still has to move is parked in a cluster that has room for it, once. What cannot be reached so is left.
 """
 
 from __future__ import annotations

@@ -1,14 +1,15 @@
 """Servers moved and swapped between open clusters until none has more than it can hold, or until they cost less.
 
-A cluster is looked at as if it held one server that asks the sum of what its servers ask (cores, memory, floor, ceiling,
-each as tightened in :mod:`unrack.solver.batch_case`): a relaxation that O(pools) steps decide, and that is rarely wrong,
-as there is room among fifteen servers to share out what their sum may have. What it lacks is its *excess*, in MB: floor
-above local memory, memory beyond all pools, least weighted remote memory above the ceiling, and cores (a core counts as
-its share of the memory). A pool that several clusters share has for each what the others left at their last move.
+A cluster is looked at as if it held one server that asks the sum of what its servers ask (cores, memory, floor,
+ceiling, each as tightened in :mod:`unrack.solver.batch_case`): a relaxation that O(pools) steps decide, and that is
+rarely wrong, as there is room among fifteen servers to share out what their sum may have. What it lacks is its
+*excess*, in MB: floor above local memory, memory beyond all pools, least weighted remote memory above the ceiling,
+and cores (a core counts as its share of the memory). A pool that several clusters share has for each what the others
+left at their last move.
 
-Simulated annealing over moves (a server to an open cluster) and swaps (two servers of different clusters, or of a cluster
-and of those left out). It either drives the excess to nothing, or, from there, the sum of the clusters' prices down. What
-it finds is a wish: :mod:`unrack.solver.batch_split` splits the memory exactly, or refuses.
+Simulated annealing over moves (a server to an open cluster) and swaps (two servers of different clusters, or of a
+cluster and of those left out). It either drives the excess to nothing, or, from there, the sum of the clusters'
+prices down. What it finds is a wish: :mod:`unrack.solver.batch_split` splits the memory exactly, or refuses.
 """
 
 from __future__ import annotations

@@ -46,8 +46,8 @@ class Programme:
     def least(self, cost: Terms, limit_s: float) -> int | None:
         """A lower bound on the cost, rounded up: no solution with a whole cost is below.
 
-        The dual solution is rounded and its Lagrangian evaluated in whole numbers, so the bound holds however inexact the
-        solver was.
+        The dual solution is rounded and its Lagrangian evaluated in whole numbers, so the bound holds however inexact
+        the solver was.
 
         Parameters
         ----------

@@ -1,11 +1,12 @@
 """A running system packed again: with few moves, empty as many clusters as possible, then lower the price.
 
-Every move is made on the books as soon as it is decided, beside all that is there at that moment; so the moves, in their
-order, are a plan in which nothing ever exceeds what there is, a server that moves being counted at both ends.
+Every move is made on the books as soon as it is decided, beside all that is there at that moment; so the moves, in
+their order, are a plan in which nothing ever exceeds what there is, a server that moves being counted at both ends.
 
-Two ways, of which the better is kept. Move by move (:mod:`unrack.solver.batch_empty`), clusters in several orders. And,
-where splits may change, the search for a whole batch (:mod:`unrack.solver.batch_search`), kept so near to what runs now that
-the moves suffice; then an order of steps to get there (:mod:`unrack.solver.batch_order`), in which a server may be parked.
+Two ways, of which the better is kept. Move by move (:mod:`unrack.solver.batch_empty`), clusters in several orders.
+And, where splits may change, the search for a whole batch (:mod:`unrack.solver.batch_search`), kept so near to what
+runs now that the moves suffice; then an order of steps to get there (:mod:`unrack.solver.batch_order`), in which a
+server may be parked.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from unrack.solver.batch_order import go_towards
 from unrack.solver.batch_pack import clashes
 from unrack.solver.batch_search import Search
 from unrack.solver.batch_solution import Solution, price_of
-from unrack.solver.batch_split import fits_together
+from unrack.solver.batch_split import fits_together, split_together
 from unrack.solver.tiers import Allocation, Asked, Supply
 
 Ints = NDArray[np.int64]
@@ -59,7 +60,8 @@ class Repacking(Solution):
 
 
 def repack(
-    supply: Supply, asked: Asked, now: Allocation, *, moves: int, limit_s: float = 60.0, seed: int = 0, resplit: bool = False
+    supply: Supply, asked: Asked, now: Allocation, *, moves: int, limit_s: float = 60.0, seed: int = 0, resplit: bool
+    = False
 ) -> Repacking:  # fmt: skip
     """Empty as many clusters as a number of moves allows, then lower the price.
 
@@ -140,16 +142,31 @@ def _move_by_move(
 
 
 def _as_a_whole(search: Search, now: Allocation, moves: int, fewest: int, bounds: Bounds) -> tuple[int, list[Books]]:
-    """What is reached of two wishes, clusters emptied and then also the price lowered; and how many clusters were wished."""
+    """How many clusters a search leaves; and what is reached: clusters emptied, and then also the price lowered."""
     packed = search.empty(now, fewest)
     wished = len(search.opened(packed.cluster))
     least = bounds.price(len(bounds.able), wished)
     tries = []
-    for wish in (packed, search.cheapen(packed, price_of(search.case.supply, packed), least)[0]):
+    gentle = _least_copied(search.case, now, packed)
+    for wish in (gentle, search.cheapen(packed, price_of(search.case.supply, packed), least)[0]):
         books = Books(search.case, now, moves)
         go_towards(books, wish)
+        cheapen_places(books, resplit=True)
         tries.append(books)
     return wished, tries
+
+
+def _least_copied(case: Case, now: Allocation, wish: Allocation) -> Allocation:
+    """The same servers in the same clusters, with splits as near as can be to what they are now."""
+    mb = wish.mb.copy()
+    was = np.where((wish.cluster == now.cluster)[:, None], now.mb, 0)
+    parts = case.part[wish.cluster]
+    for part in np.unique(parts).tolist():
+        which = np.flatnonzero(parts == part)
+        split = split_together(case.supply, case.asked, which, wish.cluster[which], was=was[which])
+        if split is not None:
+            mb[which] = split
+    return Allocation(wish.cluster, mb)
 
 
 def _goals(books: Books) -> tuple[int, int]:
@@ -166,8 +183,8 @@ def _some(asked: Asked, which: Ints) -> Asked:
     """What some servers ask; any number of clusters may be in use."""
     a = asked
     return Asked(
-        a.cores[which], a.mb[which], a.floor[which], a.ceiling[which], a.forbidden[which], a.group[which], a.level[which],
-        a.pinned[which],
+        a.cores[which], a.mb[which], a.floor[which], a.ceiling[which], a.forbidden[which], a.group[which],
+        a.level[which], a.pinned[which],
     )  # fmt: skip
 
 

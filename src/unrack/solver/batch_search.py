@@ -1,7 +1,8 @@
 """Fewer servers left out, fewer clusters, a lower price: steps that start from one allocation and end in a better one.
 
-A step wishes with :func:`unrack.solver.batch_pack.anneal` and has the wish checked by splitting the memory of each part
-(clusters that share pools) exactly. A part that cannot be split has to keep more in reserve, and the wish is made again.
+A step wishes with :func:`unrack.solver.batch_pack.anneal` and has the wish checked by splitting the memory of each
+part (clusters that share pools) exactly. A part that cannot be split has to keep more in reserve, and the wish is
+made again.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrack.solver.batch_case import CEILING, CORES, MB, Case
+from unrack.solver.batch_choice import VICTIMS, fewer
 from unrack.solver.batch_pack import anneal, clashes
 from unrack.solver.batch_solution import nowhere
 from unrack.solver.batch_split import split_together
@@ -32,8 +34,6 @@ PRICE_HEAT, PRICE_COLD = 3e-3, 1e-6
 """Temperatures when there is a price, in mean servers' price."""
 WISHES = 6
 """Annealings before a step gives up."""
-VICTIMS = 4
-"""Clusters that are tried to be emptied before another look for fewer clusters is given up."""
 
 
 @dataclass(eq=False)
@@ -154,7 +154,7 @@ class Search:
             if len(opened) <= fewest:
                 break
             better = None
-            for choice in self._fewer(best.cluster, opened):
+            for choice in fewer(self.case, best.cluster, opened, self.capacity, self.core_mb):
                 at = best.cluster.copy()
                 movers = np.flatnonzero((at >= 0) & ~np.isin(at, choice))
                 at[movers] = NOWHERE
@@ -249,38 +249,3 @@ class Search:
         more = self.case.most_new - int((~self.case.busy[opened]).sum())
         largest = closed[np.argsort(-self.capacity[closed], kind="stable")]
         return np.sort(np.concatenate([opened, largest[: max(more, 0)]]))
-
-    def _fewer(self, at: Ints, opened: Ints) -> list[Ints]:
-        """Choices of one cluster fewer, the most promising first: without a small one that holds little, or all anew."""
-        case, need = self.case, self.case.need
-        load = np.bincount(at[at >= 0], weights=need[MB, at >= 0], minlength=case.supply.clusters) / self.mean_mb
-        must = case.busy.copy()
-        must[case.asked.pinned[case.asked.pinned >= 0]] = True
-        may = opened[~must[opened]]
-        found = [opened[opened != c] for c in may[np.argsort((load + self.capacity)[may], kind="stable")][:VICTIMS]]
-        if len(may) and (self.kinds > 1 or case.part.max() + 1 < case.supply.clusters):
-            found += [self._roomiest(must, len(opened) - 1, measure) for measure in range(3)]
-        return found
-
-    def _roomiest(self, must: Bools, count: int, measure: int) -> Ints:
-        """int64[count]: clusters with the most room, one after the other; those in use share their pools equally.
-
-        Room is measured in memory and cores at their share of it, in local memory, or in cores.
-        """
-        supply = self.case.supply
-        users = np.zeros(len(supply.mb), np.int64)
-        chosen = must.copy()
-        for c in np.flatnonzero(must).tolist():
-            users[supply.pools(c)] += 1
-        compute = supply.member[supply.first[:-1]]
-        cores = self.core_mb * supply.cores[compute]
-        mb = supply.mb[supply.member].copy()
-        if measure:
-            mb[:] = 0
-            mb[supply.first[:-1]] = supply.mb[compute] if measure == 1 else 0
-        while int(chosen.sum()) < count:
-            room = np.add.reduceat(mb / (users[supply.member] + 1.0), supply.first[:-1]) + (measure != 1) * cores
-            best = int(np.argmax(np.where(chosen, -1.0, room)))
-            chosen[best] = True
-            users[supply.pools(best)] += 1
-        return np.flatnonzero(chosen)

@@ -1,8 +1,8 @@
 """The memory of all servers of some clusters, split over their pools together at the lowest price.
 
 With m_ip MB of server i from pool p of its cluster: sum_p m_ip = memory_i, local m_i0 >= floor_i, sum_p w_p m_ip <=
-ceiling_i, sum_i m_ip <= free_p, whole numbers, least sum price_p m_ip. Splitting servers one after the other can do worse,
-and can fail where this does not: what the first takes of a pool the next might need more.
+ceiling_i, sum_i m_ip <= free_p, whole numbers, least sum price_p m_ip. Splitting servers one after the other can do
+worse, and can fail where this does not: what the first takes of a pool the next might need more.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ def split_together(
     Returns
     -------
     int64[some, width] or None
-        MB from each pool of the server's cluster: the cheapest, but for a share of 1e-9. None: there is no such split, or
-        none was found.
+        MB from each pool of the server's cluster: the cheapest, but for a share of 1e-9. None: there is no such
+        split, or none was found.
     """
     from scipy.optimize import Bounds, LinearConstraint, milp
     from scipy.sparse import csr_matrix, eye_array, hstack

@@ -136,13 +136,15 @@ def place(
     for k in range(len(which)):
         server = which[k]
         if servers.level[server] >= 0:
-            mark_domains(pools, servers, server, taken)
+            mark_domains(pools, servers, server, taken, server)
         full = 0 <= most <= on
         note_need(pools, servers, server, meets, need)
         if rule == BEST_FIT:
             cluster = _fullest(pools, servers, server, tree, who, used, taken, offer, need, full)
         else:
             cluster = _first(pools, servers, server, tree, who, taken, offer, need, meets, full)
+        if servers.level[server] >= 0:
+            mark_domains(pools, servers, server, taken, NOWHERE)
         if cluster < 0:
             continue
         parts = servers.parts[server]

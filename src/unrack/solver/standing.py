@@ -234,8 +234,8 @@ def refresh(pools: Pools, tree: Ints, who: Ints, at: Ints, used: Ints, span: Int
 
 
 @inlined
-def mark_domains(pools: Pools, servers: Servers, server: int, taken: Ints) -> None:
-    """Note the failure domains in which servers of the same group hold something."""
+def mark_domains(pools: Pools, servers: Servers, server: int, taken: Ints, mark: int) -> None:
+    """Note the failure domains in which servers of the same group hold something; ``mark``: the server, or -1 again."""
     level = servers.level[server]
     other = servers.before[len(servers.cores) + servers.group[server]]
     while other >= 0:
@@ -244,7 +244,7 @@ def mark_domains(pools: Pools, servers: Servers, server: int, taken: Ints) -> No
         for i in range(width):
             domain = pools.domain[level, pools.member[start + i]]
             if domain >= 0 and (i == 0 or servers.parts[other, i] > 0):
-                taken[domain] = server
+                taken[domain] = mark
         other = servers.before[other]
 
 

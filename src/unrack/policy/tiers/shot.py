@@ -12,14 +12,13 @@ from numpy.typing import NDArray
 from unrack.cluster.spec import Cluster
 from unrack.cluster.tiers import names_of_clusters
 from unrack.errors import InputError, PolicyError
-from unrack.jit import compiled
+from unrack.policy.tiers.least import least_prices
 from unrack.policy.tiers.refusal import Refusals
 from unrack.policy.tiers.supply import asked_of, supply_of
 from unrack.solver.batch_solution import Solution
 from unrack.solver.one_by_one import OneByOne
-from unrack.solver.split import cheapest
 from unrack.solver.standing import RULES
-from unrack.solver.tiers import NOWHERE, Allocation, Asked, Bools, Supply
+from unrack.solver.tiers import NOWHERE, Allocation, Asked, Supply
 from unrack.workload.request import Request
 
 Ints = NDArray[np.int64]
@@ -277,45 +276,8 @@ def _placed(
 ) -> Placed:  # fmt: skip
     bound = more.pop("bound", None)
     if bound is None:
-        bound = int(least_prices(supply, asks)[allocation.cluster >= 0].sum())
+        bound = int(least_prices(supply, asks)[allocation.cluster >= 0].clip(0).sum())
     return Placed(policy, cluster, request, asks, supply, allocation, reasons, bound, **more)
-
-
-def least_prices(supply: Supply, asks: Asked) -> Ints:
-    """int64[servers]: the lowest price of each server in any empty cluster, within its SLOs; 0: there is none."""
-    shapes: dict[bytes, int] = {}
-    for cluster in range(supply.clusters):
-        pools = supply.pools(cluster)
-        rows = (supply.all_mb[pools], supply.weight[pools], supply.price[pools], supply.tier[pools])
-        key = np.concatenate([supply.all_cores[pools[:1]], *rows]).tobytes()
-        shapes.setdefault(key, cluster)
-    best = np.full(len(asks), np.iinfo(np.int64).max, np.int64)
-    for cluster in shapes.values():
-        pools = supply.pools(cluster)
-        _cheapest_of_all(
-            asks.cores, asks.mb, asks.floor, asks.ceiling, asks.forbidden, int(supply.all_cores[pools[0]]),
-            supply.all_mb[pools], supply.weight[pools], supply.price[pools], supply.tier[pools], best,
-        )  # fmt: skip
-    return np.where(best == np.iinfo(np.int64).max, 0, best)
-
-
-@compiled
-def _cheapest_of_all(
-    cores: Ints, mb: Ints, floor: Ints, ceiling: Ints, forbidden: Bools, all_cores: int, all_mb: Ints, weight: Ints,
-    price: Ints, tier: Ints, best: Ints,
-) -> None:  # fmt: skip
-    """Lower ``best`` to each server's price in an empty cluster."""
-    into = np.zeros(len(all_mb), np.int64)
-    for server in range(len(cores)):
-        if cores[server] > all_cores:
-            continue
-        free = all_mb.copy()
-        for i in range(len(free)):
-            if forbidden[server, tier[i]]:
-                free[i] = 0
-        found = cheapest(mb[server], floor[server], ceiling[server], free, weight, price, len(free), into)
-        if 0 <= found < best[server]:
-            best[server] = found
 
 
 def _optimal(

@@ -1,0 +1,57 @@
+"""What servers cost at least: each by itself, in the empty cluster where it is cheapest."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unrack.jit import compiled
+from unrack.solver.split import cheapest
+from unrack.solver.tiers import Asked, Bools, Supply
+
+Ints = NDArray[np.int64]
+
+NONE = -1
+"""In place of a price: no empty cluster takes the server within its SLOs."""
+_UNKNOWN = np.iinfo(np.int64).max
+
+
+def least_prices(supply: Supply, asks: Asked) -> Ints:
+    """int64[servers]: the lowest price of each server in any empty cluster, within its SLOs; -1: there is none.
+
+    No allocation costs less, whatever it does with the others. Equal clusters are looked at once: O(kinds of clusters x
+    servers). Pins and spread do not count.
+    """
+    shapes: dict[bytes, int] = {}
+    for cluster in range(supply.clusters):
+        pools = supply.pools(cluster)
+        rows = (supply.all_mb[pools], supply.weight[pools], supply.price[pools], supply.tier[pools])
+        key = np.concatenate([supply.all_cores[pools[:1]], *rows]).tobytes()
+        shapes.setdefault(key, cluster)
+    best = np.full(len(asks), _UNKNOWN, np.int64)
+    for cluster in shapes.values():
+        pools = supply.pools(cluster)
+        _cheapest_of_all(
+            asks.cores, asks.mb, asks.floor, asks.ceiling, asks.forbidden, int(supply.all_cores[pools[0]]),
+            supply.all_mb[pools], supply.weight[pools], supply.price[pools], supply.tier[pools], best,
+        )  # fmt: skip
+    return np.where(best == _UNKNOWN, NONE, best)
+
+
+@compiled
+def _cheapest_of_all(
+    cores: Ints, mb: Ints, floor: Ints, ceiling: Ints, forbidden: Bools, all_cores: int, all_mb: Ints, weight: Ints,
+    price: Ints, tier: Ints, best: Ints,
+) -> None:  # fmt: skip
+    """Lower ``best`` to each server's price in an empty cluster."""
+    into = np.zeros(len(all_mb), np.int64)
+    for server in range(len(cores)):
+        if cores[server] > all_cores:
+            continue
+        free = all_mb.copy()
+        for i in range(len(free)):
+            if forbidden[server, tier[i]]:
+                free[i] = 0
+        found = cheapest(mb[server], floor[server], ceiling[server], free, weight, price, len(free), into)
+        if 0 <= found < best[server]:
+            best[server] = found

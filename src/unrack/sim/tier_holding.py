@@ -1,0 +1,107 @@
+"""What each attempt of a run held of each tier of memory, what that cost, and which SLO it broke."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unrack.cluster.lease import LENDER, LOAN_MB, LOCAL_MB, NODES
+from unrack.cluster.tiers import LOCAL, Tiers
+from unrack.policy.tiers.least import least_prices
+from unrack.policy.tiers.supply import supply_of
+from unrack.sim.log import RunLog
+from unrack.solver.tiers import Asked, asked
+from unrack.workload.tier_asks import NO_CEILING
+
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+PER_HOUR = 1024
+"""MB x price of the tier, which is of a GB for an hour, over this: the price of an hour."""
+
+
+class TierHolding(NamedTuple):
+    """What attempts held.
+
+    Attributes
+    ----------
+    mb : int64[attempts, tiers]
+        Memory of each tier.
+    weighted : int64[attempts]
+        Remote memory, each MB counted with the cost of its tier, in units of the cost scale.
+    price : int64[attempts]
+        Sum of MB x price of its tier, in units of the price scale.
+    low, far : bool[attempts]
+        Less local memory than the floor; more weighted remote memory than the ceiling.
+    """
+
+    mb: Ints
+    weighted: Ints
+    price: Ints
+    low: Bools
+    far: Bools
+
+
+def tiers_of(log: RunLog) -> Tiers:
+    """The tiers of a run's cluster, which has some."""
+    tiers = log.cluster.tiers
+    assert tiers is not None
+    return tiers
+
+
+def tier_holding(log: RunLog) -> TierHolding:
+    """Add up the rows and loans of every attempt of a run on a cluster with tiers."""
+    tiers, attempts = tiers_of(log), len(log.attempt_job)
+    row_of, loan_of = (np.repeat(np.arange(attempts), np.diff(first)) for first in (log.attempt_rows, log.attempt_loans))
+    rows = log.rows.astype(np.int64)
+    lender, far_mb = log.loans[:, LENDER], log.loans[:, LOAN_MB]
+    mb = np.zeros((attempts, len(tiers.names)), np.int64)
+    weighted, price = np.zeros(attempts, np.int64), np.zeros(attempts, np.int64)
+    near_mb = rows[:, NODES] * rows[:, LOCAL_MB]
+    np.add.at(mb, (row_of, LOCAL), near_mb)
+    np.add.at(mb, (loan_of, tiers.tier[lender]), far_mb)
+    np.add.at(weighted, loan_of, far_mb * tiers.cost[lender])
+    np.add.at(price, row_of, near_mb * tiers.price[rows[:, 0]])
+    np.add.at(price, loan_of, far_mb * tiers.price[lender])
+    low, far = np.zeros(attempts, np.bool_), np.zeros(attempts, np.bool_)
+    if (slo := log.jobs.slo) is not None:
+        low = mb[:, LOCAL] < slo.floor_mb[log.attempt_job]
+        far = weighted > scaled_ceilings(log)[log.attempt_job]
+    return TierHolding(mb, weighted, price, low, far)
+
+
+def scaled_ceilings(log: RunLog) -> Ints:
+    """int64[jobs]: ceilings in units of the cost scale; where there is none, more than any memory weighs."""
+    scale, slo = tiers_of(log).cost_scale, log.jobs.slo
+    ceiling = np.full(len(log.jobs), NO_CEILING, np.int64) if slo is None else slo.ceiling_mb
+    scaled: Ints = np.minimum(ceiling, NO_CEILING // scale) * scale
+    return scaled
+
+
+def least_job_prices(log: RunLog) -> Ints:
+    """int64[jobs]: what each job would cost at least, alone in the cheapest empty cluster; as ``TierHolding.price``.
+
+    Within its SLOs; those that no empty cluster can meet do not count, and a job that fits none costs 0.
+    """
+    asks, supply = _asked(log), supply_of(log.cluster)
+    within = least_prices(supply, asks)
+    free = replace(asks, floor=np.zeros_like(asks.floor), ceiling=np.full_like(asks.ceiling, NO_CEILING))
+    each = within if (within >= 0).all() else np.where(within >= 0, within, least_prices(supply, free).clip(0))
+    least: Ints = each * log.jobs.tasks
+    return least
+
+
+def _asked(log: RunLog) -> Asked:
+    """What a task of each job asks; names of tiers that the cluster does not have forbid nothing."""
+    jobs, tiers = log.jobs, tiers_of(log)
+    forbidden = np.zeros((len(jobs), len(tiers.names)), np.bool_)
+    floor = np.zeros(len(jobs), np.int64)
+    if (slo := jobs.slo) is not None:
+        floor = slo.floor_mb
+        for index, name in enumerate(slo.tier_names):
+            if name in tiers.names:
+                forbidden[:, tiers.names.index(name)] = slo.forbidden[:, index]
+    return asked(jobs.cores, jobs.memory_mb, floor, scaled_ceilings(log), tiers=len(tiers.names), forbidden=forbidden)
