@@ -109,7 +109,7 @@ def memory_mb(value: float | str, rounding: Literal["up", "down"] = "up") -> int
         if match is None:
             raise ValueError(f"{unit!r} is not a unit of memory (B, KB, MB, GB, TB)")
         amount *= _MEMORY_MB[(match[1] or match[2] or "M").upper()]
-    elif math.isfinite(value):
+    elif isinstance(value, int) or math.isfinite(value):
         amount = Decimal(str(value))
     else:
         raise ValueError(f"{value!r} is not an amount of memory")

@@ -1,4 +1,4 @@
-"""The one-at-a-time allocators in plain Python: clusters really sorted before every server, splits really enumerated."""
+"""The one-at-a-time allocators in plain Python: clusters are sorted before every server, splits are enumerated."""
 
 from __future__ import annotations
 
@@ -21,9 +21,7 @@ def splits(mb: int, width: int) -> np.ndarray:
     return np.diff(np.hstack([np.full((len(bars), 1), -1), bars, ends]), axis=1) - 1
 
 
-def lowest_price(
-    mb: int, floor: int, ceiling: int, free: list[int], weight: list[int], price: list[int]
-) -> int | None:
+def lowest_price(mb: int, floor: int, ceiling: int, free: list[int], weight: list[int], price: list[int]) -> int | None:
     """The price of the cheapest of all splits that meet the SLOs; ``None``: there is none."""
     every = splits(mb, len(free))
     good = (every <= free).all(axis=1) & (every[:, 0] >= floor) & (every @ np.array(weight, np.int64) <= ceiling)

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from plain_tiers import PlainAllocator, lowest_price
+from plain_tiers import PlainAllocator
 from tier_worlds import random_asked, random_supply
 
 from unrack.solver.one_by_one import OneByOne, place_one_by_one
-from unrack.solver.split import cheapest
 from unrack.solver.standing import RULES
 from unrack.solver.tiers import Allocation
 
-WORLDS = 40
+WORLDS = 300
 
 
 def agree(fast: OneByOne, plain: PlainAllocator) -> None:

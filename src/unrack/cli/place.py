@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 MOST = 10
 """Servers that are listed without --all."""
+ASKED = ("servers", "most_clusters")
+"""Keys of a request."""
 
 
 def place(
@@ -43,14 +45,26 @@ def place(
     moves: Annotated[
         int | None, typer.Option("--moves", help="Of optimal with --from: how many servers may move.", min=0)
     ] = None,
+    cores: Annotated[
+        str | None,
+        typer.Option(
+            "--cores", metavar="RULE", help="Also say which cores of its node a server has: best, quick or first-fit."
+        ),
+    ] = None,
+    torus: Annotated[
+        str | None,
+        typer.Option("--torus", metavar="ROWSxCOLUMNS", help="How the cores of a die are laid out, such as 4x7."),
+    ] = None,
     explain: Annotated[bool, typer.Option("--explain", help="Say of every server why it is where it is.")] = False,
     everything: Annotated[bool, typer.Option("--all", help="List every server.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Place servers with SLOs on the pools of a data centre with tiers of memory: in which cluster, how much of what."""
-    from unrack.cluster.tiers_json import is_published
+    """Place servers with SLOs on the pools of a data centre with tiers of memory: which cluster, how much of what."""
+    from unrack.cluster.tiers_json import KEYS, is_published
     from unrack.errors import InputError
-    from unrack.policy.tiers.shot import place_request, read_now
+    from unrack.policy.tiers.now import read_now
+    from unrack.policy.tiers.server_cores import read_cores, with_cores
+    from unrack.policy.tiers.shot import place_request
     from unrack.units import SECOND_US, time_us
     from unrack.workload.request import read_request
 
@@ -60,6 +74,8 @@ def place(
         limit_s = time_us(time_limit) / SECOND_US
     except ValueError as error:
         raise InputError("--time-limit", repr(time_limit), str(error)) from None
+    if not limit_s:
+        raise InputError("--time-limit", repr(time_limit), "more than 0")
     request_file = files[-1]
     content = _read(request_file)
     if len(files) == 2:
@@ -68,13 +84,17 @@ def place(
         centre = _cluster(cluster)
     else:
         centre = _centre(content, request_file)
-    kept = ("servers", "most_clusters")
-    unknown = [key for key in content if key not in kept]
-    if unknown and (len(files) == 2 or cluster is not None) and not is_published(content):
-        raise InputError(f"{request_file}, {unknown[0]}", "an unknown key of a request", " or ".join(kept))
+    if len(files) == 2 or cluster is not None:
+        _refuse_others(content, (*ASKED, *KEYS) if is_published(content) else ASKED, request_file)
     request = read_request(content, str(request_file))
-    now = None if since is None else read_now(_read(since), centre, request, str(since))
+    if torus is not None:
+        centre = _on_torus(centre, torus, cores)
+    earlier = None if since is None else _read(since)
+    now = None if earlier is None else read_now(earlier, centre, request, str(since))
     placed = place_request(centre, request, policy, limit_s=limit_s, seed=seed, now=now, moves=moves, explain=explain)
+    if cores is not None:
+        held = None if earlier is None else read_cores(earlier, centre, request, str(since))
+        placed = with_cores(placed, cores, held)
     if as_json:
         typer.echo(json.dumps(placed.as_json(), indent=1))
         return
@@ -111,25 +131,48 @@ def _cluster(name: str) -> Cluster:
 def _centre(content: dict[str, Any], path: Path) -> Cluster:
     """The data centre of a file that may have a request too."""
     from unrack.cluster.spec import Cluster
-    from unrack.cluster.tiers_json import is_published, published_cluster
+    from unrack.cluster.tiers_json import KEYS, is_published, published_cluster
     from unrack.errors import InputError
 
     if is_published(content):
+        _refuse_others(content, (*ASKED, *KEYS), path)
         return published_cluster(content, path.stem, str(path))
-    keys = {key: value for key, value in content.items() if key not in ("servers", "most_clusters")}
+    keys = {key: value for key, value in content.items() if key not in ASKED}
     if not keys:
         raise InputError(str(path), "no data centre", "one in this file, before it, or with --cluster")
     return Cluster.from_dict({"name": path.stem, **keys}, str(path))
 
 
+def _refuse_others(content: dict[str, Any], known: tuple[str, ...], path: Path) -> None:
+    from unrack.errors import InputError
+
+    for key in content:
+        if key not in known:
+            raise InputError(f"{path}, {key}", "an unknown key", f"one of {', '.join(known)}")
+
+
+def _on_torus(centre: Cluster, text: str, cores: str | None) -> Cluster:
+    """The data centre with the cores of every die laid out as the option says."""
+    from unrack.cluster.spec import with_torus
+    from unrack.errors import InputError
+
+    if cores is None:
+        raise InputError("--torus", text, "--cores beside it")
+    sides = text.lower().split("x")
+    if len(sides) != 2 or not all(side.isdecimal() for side in sides):
+        raise InputError("--torus", repr(text), "ROWSxCOLUMNS, such as 4x7")
+    return with_torus(centre, int(sides[0]), int(sides[1]), "--torus")
+
+
 def _show(placed: Placed, most: int | None) -> None:
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     answer = placed.as_json()
     tiers = placed.cluster.tiers
     assert tiers is not None
-    console = Console()
+    console = Console(markup=False)
     short = len(answer["unplaced"])
     servers = answer["servers"]
     console.print(
@@ -143,6 +186,12 @@ def _show(placed: Placed, most: int | None) -> None:
     console.print(f"bound: {bound}" + (f"; {proven}" if proven else ""))
     broken = answer["violations"]
     console.print(f"SLOs broken: local {broken['local']}, remote {broken['remote']}")
+    if placed.core_sets is not None:
+        console.print(
+            f"hops between the cores of each server, all pairs: {answer['core_distance']:,} "
+            f"(on empty dies at least {answer['core_distance_least']:,}); "
+            f"pairs on different dies: {answer['cores_apart']:,}"
+        )
     if placed.moves is not None:
         console.print(f"moved: {len(placed.moves)} servers, {placed.copied_mb:,} MB to copy")
     used = placed.tier_mb()[placed.allocation.cluster >= 0].sum(axis=0)
@@ -161,10 +210,10 @@ def _show(placed: Placed, most: int | None) -> None:
     else:
         table = Table()
         for column in ("server", "cluster", *(f"{name}, MB" for name in tiers.names), "an hour"):
-            table.add_column(column, justify="left" if column in ("server", "cluster") else "right")
+            table.add_column(Text(column), justify="left" if column in ("server", "cluster") else "right")
         for row in rows[:most]:
             parts = (f"{mb:,}" for mb in row["tiers"].values())
-            table.add_row(str(row["id"]), str(row["cluster"]), *parts, f"{row['price'] / 1024:,.2f}")
+            table.add_row(Text(str(row["id"])), Text(str(row["cluster"])), *parts, f"{row['price'] / 1024:,.2f}")
         console.print(table)
     if most is not None and len(rows) > most:
         console.print(f"… {len(rows) - most} more (--all; --json for programs)")

@@ -27,7 +27,8 @@ def reproduce(
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="Which; see --list.", show_default=False)] = None,
     listed: Annotated[bool, typer.Option("--list", "-l", help="List the names, a line each, and stop.")] = False,
     seeds: Annotated[
-        int | None, typer.Option("--seeds", min=1, help="How many seeds: 0, 1, 2 … (default: 20; memory-*: 3).")
+        int | None,
+        typer.Option("--seeds", min=1, help="How many seeds: 0, 1, 2 … (default: 20; memory-*: 3; slo-*: 10)."),
     ] = None,
     jobs: Annotated[int, typer.Option("--jobs", "-j", min=0, help="Processes; 0: one a core.")] = 0,
     out: Annotated[
@@ -62,6 +63,10 @@ def reproduce(
         int | None,
         typer.Option("--profile-cores", min=1, help="memory-*: cores of the nodes they are of (default: 4)."),
     ] = None,
+    servers: Annotated[
+        str | None,
+        typer.Option("--servers", metavar="FILE", help="slo-*: JSON of servers, in place of drawn ones."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else.")] = False,
 ) -> None:
     """Run a paper's table or figure again, and compare: the paper's values and claims beside ours.
@@ -77,17 +82,18 @@ def reproduce(
         return
     if name is None:
         raise InputError("reproduce", "no name", f"one of {', '.join(REPRODUCTIONS)}; or --list")
-    from unrack.report.reproduce.execution import check_options, execute
+    from unrack.report.reproduce.execution import check_options, execute, settled
     from unrack.report.reproduce.page import as_table, judged, write
 
     chosen = find(name)
     given = {
         "seeds": seeds, "jobs": workload_jobs, "frozen": frozen or None, "arrivals": arrivals,
         "offers": _offers(offer) if offer else None, "load": load, "profiles": profiles, "profile_cores": profile_cores,
+        "servers": servers,
     }  # fmt: skip
     given = {key: value for key, value in given.items() if value is not None}
     check_options(chosen, given)
-    options = replace(chosen.defaults, **given)  # type: ignore[arg-type]
+    chosen, options = settled(chosen, replace(chosen.defaults, **given))  # type: ignore[arg-type]
     if options.seeds < chosen.defaults.seeds and not as_json:
         wanted = f"too few seeds ({options.seeds}, wanted {chosen.defaults.seeds} or more)"
         typer.echo(f"warning: {wanted}: intervals are wide", err=True)

@@ -12,6 +12,8 @@ from unrack.errors import ClusterError
 from unrack.units import memory_mb
 
 MOST_NODES = 10_000_000
+LONGEST_SIDE = 32
+"""Most rows or columns of cores on a die."""
 LENDING = ("all", "rack", "none")
 
 
@@ -42,6 +44,14 @@ def _lending(value: object) -> str | int:
     raise ValueError(f"{', '.join(map(repr, LENDING))}, or how many nodes lend to each other (1 to {MOST_NODES})")
 
 
+def _torus(value: object) -> tuple[int, int]:
+    if isinstance(value, list | tuple) and len(value) == 2:
+        rows, columns = value
+        if all(type(side) is int and 1 <= side <= LONGEST_SIDE for side in value):
+            return rows, columns
+    raise ValueError(f"[rows, columns] of cores on a die, 1 to {LONGEST_SIDE} each")
+
+
 def _level(value: object) -> dict[str, int | list[str]]:
     each = "nodes_each = N, racks_each = N, or names with lists of node ids, racks or domains, such as a = ['0-3']"
     if isinstance(value, dict) and value:
@@ -59,6 +69,7 @@ SomeMb = Annotated[int, BeforeValidator(_some_mb)]
 Count = Annotated[int, BeforeValidator(number), Field(ge=1)]
 Group = Annotated[int, BeforeValidator(number), Field(ge=0)]
 Lending = Annotated[str | int, PlainValidator(_lending)]
+Torus = Annotated[tuple[int, int], PlainValidator(_torus)]
 LevelTable = Annotated[dict[str, int | list[str]], PlainValidator(_level)]
 
 
@@ -77,6 +88,9 @@ class NodeClass(BaseModel):
         What reports call the class.
     rack
         Put all of them into one rack of this name; otherwise see ``nodes_per_rack`` of the cluster.
+    torus
+        How the cores of a die are laid out: ``[rows, columns]``, joined as a torus. A node has as many such dies as its
+        cores fill. Left out: not known.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -86,6 +100,7 @@ class NodeClass(BaseModel):
     memory_mb: CapacityMb | None = Field(default=None, alias="memory")
     name: str = ""
     rack: str | None = None
+    torus: Torus | None = None
 
 
 class MemoryPool(BaseModel):

@@ -48,7 +48,7 @@ def _tiered(shared: int, words: str) -> Preset:
     return Preset(
         f"Farshin 2021, Tables 1 and 3: 100 compute pools of 112 cores and 32 GB, 128 GB in the rack and {words}",
         {
-            "nodes": [{"name": "compute", "count": 100, "cores": 112, "memory": "32 GB"}],
+            "nodes": [{"name": "compute", "count": 100, "cores": 112, "memory": "32 GB", "torus": [4, 7]}],
             "memory_pools": [
                 {"name": "rack", "count": 100, "memory": "128 GB", "tier": "local-remote"},
                 {**far, "shared_by": shared},

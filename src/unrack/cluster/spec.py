@@ -6,7 +6,7 @@ import hashlib
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from unrack.cluster.domains import NAMED, NODE, RACK, Level, NodeSets
-from unrack.cluster.file import MOST_NODES, ClusterFile, MemoryPool, NodeClass, machines_table
+from unrack.cluster.file import LONGEST_SIDE, MOST_NODES, ClusterFile, MemoryPool, NodeClass, machines_table
 from unrack.cluster.groups import lending_groups_of, rack_groups_of, racks_of
 from unrack.cluster.pool import Devices, build_devices, no_devices
 from unrack.cluster.tiers import Tiers, build_tiers
@@ -58,6 +58,8 @@ class Cluster:
         Levels of failure domains beside ``node`` and ``rack``, such as chassis; see :meth:`level`.
     tiers
         Tiers of memory and the clusters that pools form; ``None``: memory has no tiers.
+    torus : int64[nodes, 2]
+        Rows and columns of the cores on each die of each node; 0: not known. ``None``: of no node.
     """
 
     name: str
@@ -73,6 +75,7 @@ class Cluster:
     rack_group: Ints = field(default_factory=_none_given)
     failure_levels: tuple[Level, ...] = ()
     tiers: Tiers | None = None
+    torus: Ints | None = None
 
     def __post_init__(self) -> None:
         for name in GROUPS:
@@ -261,7 +264,41 @@ class Cluster:
             total.update(repr((level.name, level.domain_names)).encode() + level.of_node.astype("<i8").tobytes())
         if self.tiers is not None:
             total.update(self.tiers.identity())
+        if self.torus is not None:
+            total.update(b"torus" + self.torus.astype("<i8").tobytes())
         return total.hexdigest()
+
+
+def _torus_of(file: ClusterFile, where: str) -> Ints | None:
+    """int64[nodes, 2]: how the cores of each node are laid out; ``None`` where no class says it."""
+    if all(kind.torus is None for kind in file.nodes):
+        return None
+    sides = [kind.torus or (0, 0) for kind in file.nodes]
+    for index, (kind, (rows, columns)) in enumerate(zip(file.nodes, sides, strict=True)):
+        if kind.torus is not None and kind.cores % (rows * columns):
+            want = f"{rows * columns} cores on a die to divide the {kind.cores} of the node"
+            raise ClusterError(f"{where}, nodes.{index}.torus", f"[{rows}, {columns}]", want)
+    pools = sum(pool.count for pool in file.memory_pools)
+    counts = [*(kind.count for kind in file.nodes), pools]
+    return np.repeat(np.array([*sides, (0, 0)], np.int64), counts, axis=0)
+
+
+def with_torus(cluster: Cluster, rows: int, columns: int, where: str) -> Cluster:
+    """The same cluster, with the cores of every die of every node on a torus.
+
+    Raises
+    ------
+    ClusterError
+        A side is too long, or a node's cores are not a whole number of dies.
+    """
+    if not (1 <= rows <= LONGEST_SIDE and 1 <= columns <= LONGEST_SIDE):
+        raise ClusterError(where, f"{rows} x {columns}", f"sides from 1 to {LONGEST_SIDE}")
+    rest = np.flatnonzero(cluster.cores % (rows * columns))
+    if len(rest):
+        want = f"{rows * columns} cores on a die to divide the {cluster.cores[rest[0]]} of node {rest[0]}"
+        raise ClusterError(where, f"{rows} x {columns}", want)
+    torus = np.where((cluster.cores > 0)[:, None], np.array([rows, columns], np.int64), 0)
+    return replace(cluster, torus=torus)
 
 
 def _build(file: ClusterFile, where: str) -> Cluster:
@@ -297,4 +334,5 @@ def _build(file: ClusterFile, where: str) -> Cluster:
         rack_group=rack_groups_of(file, rack),
         failure_levels=tuple(sets.levels),
         tiers=build_tiers(file, cores_of, where),
+        torus=_torus_of(file, where),
     )

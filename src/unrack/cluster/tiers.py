@@ -38,6 +38,8 @@ DECIMALS = 6
 def _plain_number(value: object) -> object:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise ValueError("a number")
+    if 0 < value < 10**-DECIMALS:
+        raise ValueError(f"0, or a number from 1e-{DECIMALS} up")
     return value
 
 
@@ -133,6 +135,11 @@ def whole(values: Sequence[float]) -> tuple[list[int], int]:
     places = max((max(-int(number.normalize().as_tuple().exponent), 0) for number in exact), default=0)
     scale = 10 ** min(places, DECIMALS)
     return [int((number * scale).to_integral_value()) for number in exact], scale
+
+
+def scaled(value: int, scale: int) -> int | float:
+    """A whole number of units of 1 / scale as a plain number."""
+    return value // scale if value % scale == 0 else value / scale
 
 
 def make_tiers(

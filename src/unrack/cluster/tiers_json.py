@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
 
-from unrack.cluster.domains import RACK, Level
+from unrack.cluster.domains import NAMED, NODE, RACK, Level
 from unrack.cluster.file import CapacityMb, number
 from unrack.cluster.spec import Cluster
 from unrack.cluster.tiers import Number, make_tiers
@@ -27,13 +27,21 @@ PUBLISHED = {"CPU": ("local", 100.0), "LOCALMEM": ("local-remote", 50.0), "REMOT
 SHORT = ("chassis", "rack", "feed")
 
 
-def _identity(value: object) -> object:
-    if isinstance(value, bool) or not isinstance(value, int | str):
-        raise ValueError("a whole number or a name")
+KEYS = ("pools", "clusters")
+"""What a file has of a data centre."""
+
+
+def identity(value: object) -> object:
+    """The value, unless it cannot be what something is called: a whole number, or text that can be printed."""
+    try:
+        if isinstance(value, bool) or not isinstance(value, int | str) or not str(value).encode():
+            raise ValueError
+    except ValueError:  # also of half a pair of surrogates, and of a number with thousands of digits
+        raise ValueError("a whole number or a name") from None
     return value
 
 
-Id = Annotated[int | str, BeforeValidator(_identity)]
+Id = Annotated[int | str, BeforeValidator(identity)]
 
 
 class PublishedPool(BaseModel):
@@ -64,7 +72,7 @@ class PublishedCluster(BaseModel):
 
 def is_published(content: Mapping[str, Any]) -> bool:
     """Whether a file's content has pools and clusters as the published JSON has them."""
-    return isinstance(content.get("pools"), list) and isinstance(content.get("clusters"), list)
+    return all(isinstance(content.get(key), list) for key in KEYS)
 
 
 def published_cluster(content: Mapping[str, Any], name: str, where: str) -> Cluster:
@@ -90,13 +98,13 @@ def published_cluster(content: Mapping[str, Any], name: str, where: str) -> Clus
         for pool_id in cluster.pools:
             if pool_id not in numbers:
                 known = "the id of a pool" if pools[0].id is not None else f"a number from 1 to {len(pools)}"
-                raise ClusterError(f"{where}, clusters.{index}.pools", repr(pool_id), known)
+                raise ClusterError(f"{where}, clusters.{index}.pools", repr(pool_id)[:80], known)
         members.append([numbers[pool_id] for pool_id in cluster.pools])
     names = [str(index) if cluster.id is None else str(cluster.id) for index, cluster in enumerate(clusters)]
     if len(set(names)) < len(names):
         index = next(i for i, called in enumerate(names) if names.index(called) < i)
         raise ClusterError(f"{where}, clusters.{index}.id", repr(names[index]), "an id of its own")
-    rack, rack_names, levels = _levels(pools)
+    rack, rack_names, levels = _levels(pools, f"{where}, pools")
     return Cluster(
         name=name,
         cores=cores,
@@ -165,12 +173,15 @@ def _tiers_of(pools: Sequence[PublishedPool], where: str) -> tuple[list[tuple[st
     return [(called, cost, price) for called, cost, price, _ in tiers], of
 
 
-def _levels(pools: Sequence[PublishedPool]) -> tuple[Ints, tuple[str, ...], tuple[Level, ...]]:
+def _levels(pools: Sequence[PublishedPool], where: str) -> tuple[Ints, tuple[str, ...], tuple[Level, ...]]:
     """The rack of each pool, the racks' names, and the other levels of failure domains."""
     said: dict[str, list[str | None]] = {}
     for index, pool in enumerate(pools):
         both = {**pool.domains, **{key: getattr(pool, key) for key in SHORT if getattr(pool, key) is not None}}
         for level, domain in both.items():
+            if not level or level in (NODE, NAMED):
+                want = f"the name of a level other than {NODE}, {NAMED}"
+                raise ClusterError(f"{where}.{index}.domains", repr(level), want)
             said.setdefault(level, [None] * len(pools))[index] = domain
     racks = said.pop(RACK, [RACK] * len(pools))
     named = [f"alone{index}" if domain is None else domain for index, domain in enumerate(racks)]

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-import numpy as np
 import polars as pl
 
 from unrack.cluster.spec import Cluster
+from unrack.metric.cores import CORE_METRICS, core_metrics
 from unrack.metric.failure import FAILURE_METRICS, failure_metrics
+from unrack.metric.integral import areas_of, largest
 from unrack.metric.memory import MEMORY_METRICS, memory_metrics
 from unrack.metric.metric import STATISTICS, Metric
 from unrack.metric.pool import pool_metrics
+from unrack.metric.tiers import TIER_METRICS, tier_metrics
 from unrack.units import SECOND_US
 
 __all__ = [
+    "CORE_METRICS",
     "FAILURE_METRICS",
     "KIND_METRICS",
     "MEMORY_METRICS",
     "METRICS",
     "OF_JOBS",
     "STATISTICS",
+    "TIER_METRICS",
     "Metric",
     "integrals",
     "measure",
@@ -120,10 +124,11 @@ def measure(
     shares: pl.DataFrame | None = None,
     placements: pl.DataFrame | None = None,
     failures: pl.DataFrame | None = None,
+    tiers: pl.DataFrame | None = None,
 ) -> dict[str, float | None]:
     """Every metric of ``METRICS``, in its order; ``None`` where one is not defined.
 
-    Those of lent memory, of failures and of the kinds of devices follow where there are any.
+    Those of lent memory, of tiers, of chosen cores, of failures and of the kinds of devices follow where there are any.
 
     Parameters
     ----------
@@ -135,6 +140,8 @@ def measure(
         Of the same run; without them there are no metrics of devices.
     failures
         Of the same run; without it there are no metrics of failures.
+    tiers
+        Of the same run; without it there are no metrics of tiers of memory.
     window_us
         Metrics of jobs are over the jobs submitted in this window (both ends included), metrics of time over the
         window. ``None``: all jobs, and from the first submission to the last end.
@@ -178,13 +185,15 @@ def measure(
         if cluster.total_mb and bool((jobs["memory_mb"] > 0).any()):
             values["utilisation_memory"] = areas["memory_mb_held"] / (cluster.total_mb * length)
         values["queue_length_mean"] = areas["queued_jobs"] / length
-        before = usage.filter(pl.col("time_s") < start).tail(1)
-        inside = usage.filter(pl.col("time_s").is_between(start, end))
-        values["queue_length_max"] = _number(pl.concat([before, inside])["queued_jobs"].max()) or 0.0
+        values["queue_length_max"] = largest(usage, "queued_jobs", start, end)
     values["restarts"] = float(jobs["restarts"].sum())
     values["window_start_s"], values["window_end_s"] = start, end
     if "memory_mb_lent" in usage.columns:
         values |= memory_metrics(finished, areas, len(cluster), length)
+    if tiers is not None:
+        values |= tier_metrics(jobs, tiers, cluster, start, end)
+    if "core_distance" in jobs.columns:
+        values |= core_metrics(finished)
     if failures is not None:
         values |= failure_metrics(failures, start, end)
     if shares is not None and placements is not None:
@@ -198,13 +207,10 @@ def integrals(usage: pl.DataFrame, start_s: float, end_s: float) -> dict[str, fl
     Before the first row nothing is held and nobody waits; the cores online are those of the first row.
     """
     columns = [name for name in usage.columns if name != "time_s"]
-    if usage.height == 0 or end_s <= start_s:
-        return dict.fromkeys(columns, 0.0)
-    times = usage["time_s"].to_numpy()
-    lengths = np.diff(np.clip(np.append(times, np.inf), start_s, end_s))
-    areas = {name: float(np.dot(lengths, usage[name].to_numpy().astype(np.float64))) for name in columns}
-    before = min(max(float(times[0]) - start_s, 0.0), end_s - start_s)
-    areas["cores_online"] += before * float(usage["cores_online"][0])
+    areas = areas_of(usage, columns, start_s, end_s)
+    if usage.height and end_s > start_s:
+        before = min(max(float(usage["time_s"][0]) - start_s, 0.0), end_s - start_s)
+        areas["cores_online"] += before * float(usage["cores_online"][0])
     return areas
 
 

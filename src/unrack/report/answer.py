@@ -26,10 +26,18 @@ class Question(NamedTuple):
 
 QUESTIONS = (
     Question("missed_deadlines", "share of missed deadlines", "low", "lowest", "less", "highest"),
+    Question("slo_broken_local", "share of servers with less local memory than their floor", "low", "lowest", "less",
+             "highest"),
+    Question("slo_broken_remote", "share of servers whose memory is too remote", "low", "lowest", "less", "highest"),
+    Question("servers_rejected", "share of servers refused", "low", "lowest", "less", "highest"),
+    Question("price_per_server_h", "price of a server for an hour", "low", "lowest", "less", "highest"),
     Question("wait_s_mean", "mean wait", "low", "shortest", "less", "longest"),
     Question("bounded_slowdown_mean", "mean bounded slowdown", "low", "lowest", "less", "highest"),
     Question("utilisation_cores", "core utilisation", "high", "highest", "more", "lowest"),
-)
+)  # fmt: skip
+NOT_OF_SERVERS = ("bounded_slowdown_mean",)
+"""Metrics that the answer does not speak of where there are SLOs."""
+_SHARES = ("missed_deadlines", "slo_broken", "servers_rejected")
 
 
 def answer(settings: Sequence[Setting]) -> list[Markup]:
@@ -38,7 +46,10 @@ def answer(settings: Sequence[Setting]) -> list[Markup]:
     if not any(run.metrics.get("jobs_finished") for run in runs):
         return [Markup("No job finished in any run: see the reasons below.")]
     sentences = []
+    servers = any("slo_broken_local" in run.metrics for run in runs)
     for question in QUESTIONS:
+        if servers and question.metric in NOT_OF_SERVERS:
+            continue
         found = [(setting, setting.values(question.metric)) for setting in settings]
         found = [(setting, values) for setting, values in found if values]
         if not found:
@@ -55,7 +66,7 @@ def answer(settings: Sequence[Setting]) -> list[Markup]:
 def _amount(question: Question, value: float) -> str:
     if question.metric.endswith("_s_mean"):
         return seconds_text(value)
-    if question.metric == "missed_deadlines":
+    if question.metric.startswith(_SHARES):
         return f"{100 * value:.3g} %"
     return f"{value:.1%}".replace("%", " %") if question.metric.startswith("utilisation") else f"{value:,.2f}"
 
@@ -115,7 +126,7 @@ def _several(question: Question, found: Sequence[tuple[Setting, Mapping[str, Est
 
 
 def _change(question: Question, value: float, base: float) -> str:
-    if question.metric.startswith(("utilisation", "missed")):
+    if question.metric.startswith(("utilisation", *_SHARES)):
         return f"{abs(value - base) * 100:.1f} points {question.less}"
     if math.isclose(base, 0.0, abs_tol=1e-12):
         return question.less

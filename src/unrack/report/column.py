@@ -8,7 +8,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 SHORT = (
-    "missed_deadlines", "missed_deadlines_high", "wait_s_mean", "wait_s_p95", "response_s_mean",
+    "missed_deadlines", "missed_deadlines_high", "slo_broken_local", "slo_broken_remote", "servers_rejected",
+    "price_per_server_h", "wait_s_mean", "wait_s_p95", "response_s_mean",
     "bounded_slowdown_mean", "utilisation_cores", "queue_length_mean", "makespan_s", "jobs_finished",
 )  # fmt: skip
 """The columns that a table shows until all are asked for."""
@@ -38,12 +39,22 @@ _PERCENT = (
     "nodes_lending",
     "memory_only_nodes",
     "jobs_remote",
+    "slo_broken_",
+    "servers_rejected",
 )
 _DEVICE_LABELS = {
     "used": "{} in use", "asked": "{} asked", "composition_size": "{} devices a composition",
     "sharing": "jobs a {} composition", "stranded": "{} stranded", "fragmentation": "{} fragmentation",
 }  # fmt: skip
 """Stem of a metric of devices → its label, given kind and quantity."""
+
+_TIER_LABELS = {
+    "used_memory_": "{} used", "stranded_memory_": "{} stranded", "stranded_memory": "stranded",
+    "stranded_in_use": "stranded in clusters in use", "slo_broken_local": "too little local",
+    "slo_broken_remote": "too remote", "price_per_server_h": "price of a server hour",
+    "price_per_gb_h": "price of a GB hour",
+}  # fmt: skip
+"""Metric of tiers of memory, or the stem of those with a metric for every tier → its label, given the tier."""
 
 
 @dataclass(frozen=True)
@@ -110,19 +121,21 @@ def column_of(name: str, values: Iterable[float | None]) -> Column:
     better = "low" if plain in _LOWER else "high" if plain.startswith(_HIGHER) else ""
     summary, formula = "", ""
     known = _known("METRICS").get(name) or _known("MEMORY_METRICS").get(name) or _known("FAILURE_METRICS").get(name)
-    known = known or _of_devices(name)
+    known = known or _known("CORE_METRICS").get(name) or _of_tiers(name) or _of_devices(name)
     if known is not None:
         unit, better, summary, formula = (
             str(getattr(known, key, "")) for key in ("unit", "better", "summary", "formula")
         )
-    label = _device_label(name) or " ".join([plain.replace("_", " "), *([last] if statistic else [])])
+    label = (
+        _tier_label(name) or _device_label(name) or " ".join([plain.replace("_", " "), *([last] if statistic else [])])
+    )
     meaning = ". ".join(
         part.rstrip(".") for part in (summary or f"{plain.replace('_', ' ')} {statistic}", formula) if part
     )
     if better:
         meaning += f". {'Lower' if better == 'low' else 'Higher'} is better"
     factor = 1.0
-    if unit in label.split() and _device_label(name):
+    if unit in label.split() and (_device_label(name) or _of_tiers(name)):
         unit = ""
     if name.startswith(_PERCENT):
         unit, factor = "%", 100.0
@@ -139,6 +152,20 @@ def _device_label(name: str) -> str:
             rest = name.removeprefix(f"{stem}_").removesuffix("_mb_s").removesuffix("_mb")
             return label.format(rest.replace("_", " "))
     return ""
+
+
+def _tier_label(name: str) -> str:
+    """``"rack memory in use"`` of ``"used_memory_rack"``; ``""`` where the name is of no such form."""
+    stem = next((stem for stem in (name, "used_memory_", "stranded_memory_") if stem in _TIER_LABELS
+                 and name.startswith(stem)), None)  # fmt: skip
+    return "" if stem is None else _TIER_LABELS[stem].format(name.removeprefix(stem))
+
+
+def _of_tiers(name: str) -> object | None:
+    """The entry of the table of metrics, ``used_memory_TIER`` for example, that a metric of tiers is one of."""
+    known = _known("TIER_METRICS")
+    stem = next((stem for stem in ("used_memory_", "stranded_memory_") if name.startswith(stem)), None)
+    return known.get(name) or (None if stem is None else known.get(f"{stem}TIER"))
 
 
 def _of_devices(name: str) -> object | None:

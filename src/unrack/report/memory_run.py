@@ -46,8 +46,13 @@ class MemoryRun:
 
 
 def lends(run: RunFiles) -> bool:
-    """Whether the run's policy lends memory: then its metrics say what became of it."""
-    return "remote_share" in run.metrics
+    """Whether the run's policy lends memory of nodes; memory on tiers has a section of its own."""
+    return "remote_share" in run.metrics and not has_tiers(run)
+
+
+def has_tiers(run: RunFiles) -> bool:
+    """Whether the run's cluster has tiers of memory."""
+    return isinstance(run.record["cluster"].get("tiers"), dict)
 
 
 def contention_note(run: RunFiles) -> str:

@@ -30,6 +30,13 @@ def map_spec(x: Spec, nodes: int, bands: Bands) -> Spec:
     return _cells({**x, "axis": {"grid": False}}, nodes, bands, False, "GB lent a node", words)
 
 
+def pool_map_spec(x: Spec, nodes: int, bands: Bands) -> Spec:
+    """Memory of pools in use by pool and time, as :func:`map_spec` has it."""
+    words = {"who": "pool", "when": "when", "amount": "memory in use", "share": "of its memory"}
+    title = "share of the pool's memory that is in use"
+    return _cells({**x, "axis": {"grid": False}}, nodes, bands, False, title, words, "pool")
+
+
 def matrix_spec(nodes: int, bands: Bands) -> Spec:
     """Lent memory by lender and borrower, as :func:`map_spec` has it."""
     x = _nodes("x", "node whose tasks use it", nodes, bands)
@@ -48,8 +55,10 @@ def _nodes(field: str, title: str, nodes: int, bands: Bands) -> Spec:
     return {"field": field, "type": "quantitative", "title": title, "scale": scale, "axis": axis}
 
 
-def _cells(x: Spec, nodes: int, bands: Bands, square: bool, title: str, words: Mapping[str, str]) -> Spec:
-    y = _nodes("y", "node that lends", nodes, bands)
+def _cells(
+    x: Spec, nodes: int, bands: Bands, square: bool, title: str, words: Mapping[str, str], of: str = "node that lends"
+) -> Spec:
+    y = _nodes("y", of, nodes, bands)
     y["scale"]["reverse"] = True
     legend = {"orient": "bottom", "direction": "horizontal", "gradientLength": 240, "gradientThickness": 10,
               "title": title, "titleLimit": 300, "format": ",.3~g"}  # fmt: skip

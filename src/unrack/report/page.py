@@ -20,6 +20,7 @@ from unrack.report.setting import Setting, policies_of, settings_of
 from unrack.report.spec import colour_of
 from unrack.report.sweep import sweep_charts
 from unrack.report.table import comparison
+from unrack.report.tier_section import tier_section
 
 MOST_NAMES = 12
 MOST_INPUTS = 8
@@ -64,7 +65,7 @@ def render(study: FinishedStudy) -> str:
     shown = settings[:MOST_SETTINGS]
     gantts = _gantts(shown)
     pools = pool_section(shown, policies)
-    memory = memory_section(settings, shown, policies)
+    memory, tiers = memory_section(settings, shown, policies), tier_section(shown, policies)
     environment = jinja2.Environment(
         autoescape=True,
         undefined=jinja2.StrictUndefined,
@@ -78,6 +79,7 @@ def render(study: FinishedStudy) -> str:
         "sweeps": sweep_charts(settings, policies),
         "pools": [{"title": own.title, "charts": own.charts} for own in pools.settings],
         **({} if memory is None else {"memory": memory.charts()}),
+        **({} if tiers is None else {"tiers": tiers.charts()}),
     }
     return environment.get_template("page.html.j2").render(
         name=str(study.table.get("name") or "A study"),
@@ -97,6 +99,7 @@ def render(study: FinishedStudy) -> str:
         gantts=gantts,
         pools=pools,
         memory=memory,
+        tiers=tiers,
         failures=failure_section(shown),
         inputs=inputs(study.runs),
         losses=losses(settings),
@@ -109,7 +112,7 @@ def render(study: FinishedStudy) -> str:
         pool_json=script_json(pools.occupancies),
         style=_asset("page.css"),
         vega=_vega(),
-        scripts=[_asset(name) for name in ((_MEMORY_SCRIPT,) if memory else ()) + _SCRIPTS],
+        scripts=[_asset(name) for name in ((_MEMORY_SCRIPT,) if memory or tiers else ()) + _SCRIPTS],
     )
 
 

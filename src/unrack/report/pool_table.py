@@ -81,6 +81,11 @@ def device_table(setting: Setting, kind: str, policies: Sequence[str]) -> PlainT
     names = dict.fromkeys(
         name for policy in policies for run in setting.runs[policy] for name in run.metrics if is_of(name, kind)
     )
+    return metric_table(setting, tuple(names), policies)
+
+
+def metric_table(setting: Setting, names: Sequence[str], policies: Sequence[str]) -> PlainTable | None:
+    """A row a policy, a column a metric; metrics that no policy has are left out. ``None``: that is all of them."""
     heads, columns = [], []
     for name in names:
         values = {policy: value for policy in policies if (value := setting.value(policy, name)) is not None}

@@ -13,10 +13,19 @@ from unrack.report.setting import Setting, best_of
 MOST_ROWS_IN_FULL = 400
 """Above so many rows a table shows its short columns only; ``summary.csv`` has them all."""
 
-GROUPS = ("Deadlines", "Times of jobs", "Cores and memory", "Failures", "Jobs", "Other")
+GROUPS = ("Deadlines", "Tiers of memory", "Times of jobs", "Cores and memory", "Failures", "Jobs", "Other")
 """Groups of columns, in order; those of devices come before the last three."""
 
 _STEMS = {
+    "Tiers of memory": (
+        "slo_broken",
+        "servers_rejected",
+        "clusters_used",
+        "price_",
+        "used_memory_",
+        "stranded_memory",
+        "stranded_in_use",
+    ),
     "Times of jobs": ("wait_", "response_", "slowdown_", "bounded_slowdown_", "stretch_"),
     "Cores and memory": ("utilisation", "remote_share", "nodes_lending", "memory_only_nodes", "jobs_remote"),
     "Failures": ("failures", "jobs_hit_", "core_h_lost"),
@@ -94,7 +103,7 @@ def comparison(settings: Sequence[Setting]) -> Comparison:
     short = [name for name in (*SHORT, *extra) if name in names and (name in known or "deadlines" not in name)]
     names = [*short, *(name for name in names if name not in short)]
     groups_of = {name: group_of(name, kinds) for name in names}
-    order = list(dict.fromkeys((*GROUPS[:3], *(f"{kind} devices" for kind in kinds), *GROUPS[3:])))
+    order = list(dict.fromkeys((*GROUPS[:4], *(f"{kind} devices" for kind in kinds), *GROUPS[4:])))
     names.sort(key=lambda name: order.index(groups_of[name]))
     short = [name for name in names if name in short]
     kept = names if sum(len(setting.runs) for setting in settings) <= MOST_ROWS_IN_FULL else short or names[:8]

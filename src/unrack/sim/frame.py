@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
@@ -28,7 +30,9 @@ def _seconds(time_us: Ints, known: NDArray[np.bool_]) -> pl.Series:
     return pl.Series(np.where(known, time_us / SECOND_US, np.nan), nan_to_null=True)
 
 
-def jobs_frame(log: RunLog, fastest: NDArray[np.float64] | None = None, lends: bool = False) -> pl.DataFrame:
+def jobs_frame(
+    log: RunLog, fastest: NDArray[np.float64] | None = None, lends: bool = False, more: Sequence[pl.Series] = ()
+) -> pl.DataFrame:
     """One row a job, in order of (submission, id).
 
     Parameters
@@ -37,6 +41,8 @@ def jobs_frame(log: RunLog, fastest: NDArray[np.float64] | None = None, lends: b
         The best speed of each job on this hardware; ``None``: 1.
     lends
         Whether to say what each job borrowed.
+    more
+        Further columns, before those of the trace.
     """
     jobs = log.jobs
     count = len(jobs)
@@ -104,6 +110,7 @@ def jobs_frame(log: RunLog, fastest: NDArray[np.float64] | None = None, lends: b
         )
     if lends:
         frame = frame.with_columns(loan_columns(log))
+    frame = frame.with_columns(more)
     new = [name for name in extra.columns if name not in frame.columns]
     return frame.hstack(extra.select(new)) if new else frame
 
@@ -111,7 +118,7 @@ def jobs_frame(log: RunLog, fastest: NDArray[np.float64] | None = None, lends: b
 def usage_frame(log: RunLog, lends: bool = False) -> pl.DataFrame:
     """What was held and who waited: a step function; each row holds until the next.
 
-    A job that is queued again after a failure counts as waiting again.
+    A job that is queued again after a failure counts as waiting again, unless it is rejected then.
 
     Parameters
     ----------
@@ -123,9 +130,14 @@ def usage_frame(log: RunLog, lends: bool = False) -> pl.DataFrame:
     asked = jobs.tasks * jobs.asks[1]
     runs = log.attempt_job
     waiting = log.state != Status.REJECTED
+    requeued = log.attempt_outcome != Outcome.FINISHED
+    if not waiting.all():  # who was rejected after a failure had waited until the first start, and did not wait again
+        last = np.zeros(len(jobs), np.int64)
+        last[runs] = np.arange(len(runs))
+        requeued &= waiting[runs] | (last[runs] != np.arange(len(runs)))
+        waiting[runs] = True
     entered = np.flatnonzero(waiting)
-    again = runs[log.attempt_outcome != Outcome.FINISHED]
-    again_at = log.attempt_end_us[log.attempt_outcome != Outcome.FINISHED]
+    again, again_at = runs[requeued], log.attempt_end_us[requeued]
     one, ones = np.ones(len(runs), np.int64), np.ones(len(entered), np.int64)
     zero, none = np.zeros(len(runs), np.int64), np.zeros(len(entered), np.int64)
     times = np.concatenate([log.attempt_start_us, log.attempt_end_us, jobs.submit_us[entered], again_at])

@@ -19,7 +19,9 @@ from unrack.metric.bound import Bound, bound
 from unrack.metric.table import measure
 from unrack.policy.complete import complete
 from unrack.policy.contract import Policy
+from unrack.policy.core_tiles import CoreTiles
 from unrack.policy.table import parse_policy
+from unrack.sim.core_frame import core_columns, cores_frame
 from unrack.sim.failure import failures_frame
 from unrack.sim.fault import Fault
 from unrack.sim.frame import jobs_frame, placements_frame, usage_frame
@@ -27,6 +29,8 @@ from unrack.sim.kernel import Kernel, Ties
 from unrack.sim.loan_frame import loans_frame
 from unrack.sim.log import RunLog
 from unrack.sim.share_frame import shares_frame
+from unrack.sim.tier_frame import tier_columns, tiers_frame
+from unrack.sim.tier_holding import TierHolding, tier_holding
 from unrack.slowdown.contract import Slowdown
 from unrack.slowdown.memory import MemorySpeeds
 from unrack.slowdown.memory_apps import ContentionNote
@@ -54,6 +58,8 @@ class Result:
         What the profiles of the run did not cover; ``None``: memory was not contended.
     failing
         Whether there were faults that could strike; then there are metrics of failures.
+    core_tiles
+        How the cores of a node are chosen; ``None``: nobody asked.
     """
 
     log: RunLog
@@ -62,11 +68,38 @@ class Result:
     lends: bool = False
     contention: ContentionNote | None = None
     failing: bool = False
+    core_tiles: str | None = None
 
     @cached_property
     def jobs(self) -> pl.DataFrame:
         """One row a job, in order of (submission, id); see ``docs/file-formats.md``."""
-        return jobs_frame(self.log, self.fastest, self.lends)
+        more = [] if self.log.cluster.tiers is None else tier_columns(self.log, self.held)
+        if self.core_tiles is not None:
+            more = [*more, *core_columns(self.log, self.cores)]
+        return jobs_frame(self.log, self.fastest, self.lends, more)
+
+    @cached_property
+    def held(self) -> TierHolding:
+        """What each attempt held of each tier of memory, on a cluster with tiers."""
+        return tier_holding(self.log)
+
+    @cached_property
+    def tiers(self) -> pl.DataFrame:
+        """What was used, stranded and paid of tiers of memory, as a step function of time; on a cluster with tiers."""
+        return tiers_frame(self.log, self.held)
+
+    @cached_property
+    def cores(self) -> pl.DataFrame:
+        """Which cores of its nodes each attempt had; in a run with ``core_tiles``.
+
+        Raises
+        ------
+        InputError
+            The run was without.
+        """
+        if self.core_tiles is None:
+            raise InputError("core tiles", "a run that did not choose cores", "simulate(..., core_tiles='best')")
+        return cores_frame(self.log, self.core_tiles)
 
     @cached_property
     def fastest(self) -> NDArray[np.float64]:
@@ -106,7 +139,8 @@ class Result:
         """As :attr:`metrics`, without the bound, which takes about as long as the run itself."""
         failures = self.failures if self.failing else None
         shares, placements = (self.shares, self.placements) if len(self.log.cluster.devices) else (None, None)
-        return measure(self.jobs, self.usage, self.log.cluster, self.window_us, shares, placements, failures)
+        tiers = None if self.log.cluster.tiers is None else self.tiers
+        return measure(self.jobs, self.usage, self.log.cluster, self.window_us, shares, placements, failures, tiers)
 
     @cached_property
     def bound(self) -> Bound | None:
@@ -135,6 +169,7 @@ def simulate(
     models: Sequence[str | Mapping[str, Any] | Model] = (),
     contention: str | Sequence[str] | Mapping[str, Any] | MemoryContention | None = None,
     slowdown: Slowdown | None = None,
+    core_tiles: str | None = None,
     window_us: tuple[int, int] | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Result:
@@ -162,6 +197,9 @@ def simulate(
         settings; see :func:`unrack.slowdown.memory_settings.make_contention`. ``None``: they do not.
     slowdown
         How jobs slow each other down, in place of the models and of contention; ``None``: as these say, or not at all.
+    core_tiles
+        Also choose which cores of a node a job has, where the nodes' ``torus`` is known: ``"best"``, ``"quick"`` or
+        ``"first-fit"``; see :mod:`unrack.policy.core_tiles`. This changes no schedule.
     window_us
         From when to when metrics of time are taken, µs.
     progress
@@ -193,6 +231,8 @@ def simulate(
     for fault in faults:
         if fault.at_us < 0 or fault.repair_us < 0:
             raise InputError("faults", repr(fault), "a time and a repair time of 0 or more")
+    if core_tiles is not None:
+        CoreTiles(cluster, core_tiles)  # an error now, not when all is done
     chosen = parse_policy(policy) if isinstance(policy, str) else complete(policy, "policy")
     settings = make_contention(contention)
     kernel = prepared(cluster, workload.jobs, chosen, seed, ties, faults, make_models(models), settings, slowdown)
@@ -200,7 +240,7 @@ def simulate(
     log = kernel.run(progress)
     note = kernel.slowdown.note if isinstance(kernel.slowdown, MemorySpeeds) else None
     lends = bool(getattr(chosen, "lends", False)) or len(log.loans) > 0
-    return Result(log, window_us, core.pace, lends, note, bool(faults))
+    return Result(log, window_us, core.pace, lends, note, bool(faults), core_tiles)
 
 
 def prepared(

@@ -49,17 +49,14 @@ def tier_columns(log: RunLog, held: TierHolding | None = None) -> list[pl.Series
 
 
 def _asked(log: RunLog) -> list[pl.Series]:
-    """local_asked_mb, ceiling_mb (null: none), group, spread and forbidden (null: none)."""
-    asks, count = log.jobs.slo, len(log.jobs)
-    words = {} if asks is None else asks.texts()
-    ceiling = np.full(count, NO_CEILING, np.int64) if asks is None else asks.ceiling_mb
+    """local_asked_mb, ceiling_mb (null: none), and group with spread, and forbidden, where any job asks for that."""
+    if (asks := log.jobs.slo) is None:
+        return []
+    words = asks.texts()
     return [
-        pl.Series("local_asked_mb", np.zeros(count, np.int64) if asks is None else asks.floor_mb),
-        pl.Series("ceiling_mb", ceiling).set(pl.Series(ceiling >= NO_CEILING), None),
-        *(
-            words.get(name, pl.Series([None] * count, dtype=pl.String)).alias(name)
-            for name in ("group", "spread", "forbidden")
-        ),
+        pl.Series("local_asked_mb", asks.floor_mb),
+        pl.Series("ceiling_mb", asks.ceiling_mb).set(pl.Series(asks.ceiling_mb >= NO_CEILING), None),
+        *(words[name].alias(name) for name in ("group", "spread", "forbidden") if name in words),
     ]
 
 
@@ -73,8 +70,9 @@ def tiers_frame(log: RunLog, held: TierHolding | None = None) -> pl.DataFrame:
     held = tier_holding(log) if held is None else held
     tiers, attempts = tiers_of(log), len(log.attempt_job)
     faults = pool_faults(log)
+    begin = log.jobs.submit_us[:1]  # the first submission: what is stranded in the empty data centre
     times, at = np.unique(
-        np.concatenate([log.attempt_start_us, log.attempt_end_us, faults[:, 0]]), return_inverse=True
+        np.concatenate([log.attempt_start_us, log.attempt_end_us, faults[:, 0], begin]), return_inverse=True
     )
     starts, ends = at[:attempts], at[attempts : 2 * attempts]
 

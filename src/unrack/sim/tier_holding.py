@@ -55,13 +55,15 @@ def tiers_of(log: RunLog) -> Tiers:
 def tier_holding(log: RunLog) -> TierHolding:
     """Add up the rows and loans of every attempt of a run on a cluster with tiers."""
     tiers, attempts = tiers_of(log), len(log.attempt_job)
-    row_of, loan_of = (np.repeat(np.arange(attempts), np.diff(first)) for first in (log.attempt_rows, log.attempt_loans))
+    row_of, loan_of = (
+        np.repeat(np.arange(attempts), np.diff(first)) for first in (log.attempt_rows, log.attempt_loans)
+    )
     rows = log.rows.astype(np.int64)
     lender, far_mb = log.loans[:, LENDER], log.loans[:, LOAN_MB]
     mb = np.zeros((attempts, len(tiers.names)), np.int64)
     weighted, price = np.zeros(attempts, np.int64), np.zeros(attempts, np.int64)
     near_mb = rows[:, NODES] * rows[:, LOCAL_MB]
-    np.add.at(mb, (row_of, LOCAL), near_mb)
+    np.add.at(mb[:, LOCAL], row_of, near_mb)
     np.add.at(mb, (loan_of, tiers.tier[lender]), far_mb)
     np.add.at(weighted, loan_of, far_mb * tiers.cost[lender])
     np.add.at(price, row_of, near_mb * tiers.price[rows[:, 0]])

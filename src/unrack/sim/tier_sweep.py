@@ -13,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from unrack.cluster.lease import FIRST, LENDER, LOAN_MB, LOCAL_MB, NODES, TASKS
 from unrack.cluster.lease import CORES as ROW_CORES
+from unrack.cluster.lease import FIRST, LENDER, LOAN_MB, LOCAL_MB, NODES, TASKS
 from unrack.jit import compiled, inlined
 from unrack.sim.log import Rows, RunLog
 from unrack.sim.tier_holding import tiers_of
@@ -203,7 +203,7 @@ def _sweep(
             counted[known] = tally
             known += 1
         kind, which = events[1, e], events[2, e]
-        if kind == DOWN or kind == UP:
+        if kind in (DOWN, UP):
             step = 1 if kind == DOWN else -1
             _change(which, 0, 0, step, 0, pools, first, member, of_first, of, least, closed, tally)
             continue

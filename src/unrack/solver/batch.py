@@ -13,6 +13,7 @@ Tries are counted, not timed: unless ``limit_s`` cuts it short, the same batch a
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import islice, product
 from time import perf_counter
 
 import numpy as np
@@ -22,7 +23,7 @@ from unrack.solver.batch_bound import Bounds
 from unrack.solver.batch_case import CORES, FLOOR, MB, Case, make_case
 from unrack.solver.batch_pack import clashes
 from unrack.solver.batch_search import Search
-from unrack.solver.batch_solution import Solution, nowhere, price_of
+from unrack.solver.batch_solution import Solution, price_of
 from unrack.solver.one_by_one import OneByOne
 from unrack.solver.tiers import Allocation, Asked, Supply
 from unrack.solver.tiers_cp import place_cp
@@ -36,6 +37,8 @@ SMALL = 150
 """Servers x members of clusters: solved by constraint programming at once."""
 MIDDLE = 4000
 """Servers x members of clusters: an answer that is not proven is finished by constraint programming."""
+VISITS_A_SECOND = 100_000
+"""Clusters that may be brought up to date while servers are placed one at a time, for each second of the limit."""
 EFFORT = 0.2
 """Deterministic seconds of constraint programming for each second of the limit."""
 
@@ -82,53 +85,42 @@ def place_batch(
     """
     began = perf_counter()
     case = make_case(supply, asked, busy)
-    best = _first(case, start)
+    until, bounds = began + limit_s, Bounds(case, limit_s)
+    best = _first(case, start, limit_s, until)
     size = len(asked) * len(supply.member)
-    bound = (int(case.hopeless.sum()), int(case.busy.sum()), 0)
+    proven = (0, 0, 0)
     if 0 < size <= SMALL:
         exact = _by_cp(case, best, limit_s, seed)
         if exact.status == "optimal":
             return replace(exact, wall_s=perf_counter() - began)
-        best, bound = exact.allocation, _higher(bound, exact.bound)
-    until, steps = began + limit_s, round(limit_s * STEPS_A_SECOND)
-    best, more = _searched(case, best, seed, until, steps)
-    found = _solution(case, best, _higher(bound, more), began)
-    narrow = _narrowed(case)
-    if found.status != "optimal" and narrow is not None:
-        other, _ = _searched(narrow, _first(narrow, None), seed, until, steps)
-        best = min(best, other, key=lambda one: _objective(case, one))
-        found = _solution(case, best, found.bound, began)
-    left = limit_s - (perf_counter() - began)
+        best, proven = exact.allocation, exact.bound
+    for one in (case, _narrowed(case)):
+        if one is not None and (one is case or found.status != "optimal"):
+            search = Search(
+                one, np.random.Generator(np.random.PCG64(seed)), until, round(limit_s * STEPS_A_SECOND)
+            )  # fmt: skip
+            at_first = best if one is case else _first(one, None, limit_s, until)
+            best = min(best, _searched(search, at_first, bounds), key=lambda some: _objective(case, some))
+            found = _solution(case, best, proven, bounds, began)
+    left = until - perf_counter()
     if found.status != "optimal" and SMALL < size <= MIDDLE and left > 0:
         exact = _by_cp(case, best, left, seed)
-        if exact.objective < found.objective:
-            best = exact.allocation
-        found = _solution(case, best, _higher(found.bound, exact.bound), began)
+        found = _solution(case, exact.allocation, exact.bound, bounds, began)
     return found
 
 
-def _searched(
-    case: Case, best: Allocation, seed: int, until: float, steps: int
-) -> tuple[Allocation, tuple[int, int, int]]:
-    """The steps, and a bound on the three goals, each given that those before are as in the answer."""
-    bounds = Bounds(case)
-    search = Search(case, np.random.Generator(np.random.PCG64(seed)), until, steps)
-    fewest_out = bounds.unplaced()
-    apart = not clashes(case.land, case.crowd, best.cluster)
-    if apart:
-        best = search.admit(best, fewest_out)
-    placed = int((best.cluster >= 0).sum())
-    fewest = bounds.clusters(placed)
-    if apart:
-        best = search.empty(best, fewest)
-    used = len(search.opened(best.cluster))
-    least = bounds.price(placed, used)
-    if apart:
-        again = search.exchange(best)
-        if price_of(case.supply, again) < price_of(case.supply, best):
-            best = again
-        best, _ = search.cheapen(best, price_of(case.supply, best), least)
-    return best, (fewest_out, fewest, least)
+def _searched(search: Search, best: Allocation, bounds: Bounds) -> Allocation:
+    """The steps, each until its bound is met."""
+    case = search.case
+    if clashes(case.land, case.crowd, best.cluster):
+        return best
+    out = int((best.cluster < 0).sum())
+    best = search.admit(best, bounds.unplaced(out))
+    placed, used = int((best.cluster >= 0).sum()), len(search.opened(best.cluster))
+    best = search.empty(best, bounds.clusters(placed, used))
+    least = bounds.price(placed, len(search.opened(best.cluster)))
+    best = min(best, search.exchange(best), key=lambda some: price_of(case.supply, some))
+    return search.cheapen(best, price_of(case.supply, best), least)[0]
 
 
 def _narrowed(case: Case) -> Case | None:
@@ -139,31 +131,32 @@ def _narrowed(case: Case) -> Case | None:
     """
     supply, asked = case.supply, case.asked
     forbidden = case.crowd.forbidden.copy()
+    compute = np.repeat(supply.member[supply.first[:-1]], np.diff(supply.first))
     for level in np.unique(asked.level[asked.level >= 0]).tolist():
         domain = supply.domain[level]
-        for c in range(supply.clusters):
-            pools = supply.pools(c)
-            elsewhere = pools[(domain[pools] >= 0) & (domain[pools] != domain[pools[0]])]
-            forbidden[np.ix_(asked.level == level, supply.tier[elsewhere])] = True
+        elsewhere = (domain[supply.member] >= 0) & (domain[supply.member] != domain[compute])
+        forbidden[np.ix_(asked.level == level, np.unique(supply.tier[supply.member[elsewhere]]))] = True
     if (forbidden == case.crowd.forbidden).all():
         return None
     return make_case(supply, replace(asked, forbidden=forbidden), case.busy)
 
 
-def _first(case: Case, start: Allocation | None) -> Allocation:
+def _first(case: Case, start: Allocation | None, limit_s: float, until: float) -> Allocation:
     """The best of the start, if any, and of servers placed one at a time in several orders."""
     supply, asked, need = case.supply, case.asked, case.need
     tries = [] if start is None else [start]
     orders = [np.arange(len(asked))]
     orders += [np.argsort(-need[row], kind="stable") for row in (MB, CORES, FLOOR)]
     orders += [np.argsort(need[MB], kind="stable")]
-    for order in orders:
-        for rule in ("slo", "best-fit"):
-            allocator = OneByOne(supply, asked, rule)
-            allocator.pools.load[case.busy] = 1
-            allocator.place(order.astype(np.int64))
-            tries.append(allocator.allocation)
-    tries = tries or [nowhere(supply, asked)]
+    sharers = np.bincount(supply.member, minlength=len(supply.mb))[supply.member].sum() / max(supply.clusters, 1)
+    most = limit_s * VISITS_A_SECOND / max(len(asked) * sharers, 1.0)
+    for order, rule in islice(product(orders, ("slo", "best-fit")), max(1, int(most))):
+        allocator = OneByOne(supply, asked, rule)
+        allocator.pools.load[case.busy] = 1
+        allocator.place(order.astype(np.int64))
+        tries.append(allocator.allocation)
+        if perf_counter() > until:
+            break
     return min(tries, key=lambda one: _objective(case, one))
 
 
@@ -184,8 +177,10 @@ def _higher(one: tuple[int, int, int], two: tuple[int, int, int]) -> tuple[int, 
     return max(one[0], two[0]), max(one[1], two[1]), max(one[2], two[2])
 
 
-def _solution(case: Case, best: Allocation, bound: tuple[int, int, int], began: float) -> Solution:
+def _solution(case: Case, best: Allocation, proven: tuple[int, int, int], bounds: Bounds, began: float) -> Solution:
+    """An answer with the stronger of two bounds, goal by goal; ``proven`` is of one that is no better."""
     goals = _objective(case, best)
+    bound = _higher(bounds.of(goals), proven)
     status = "optimal" if goals == bound else "feasible"
     out = np.flatnonzero(best.cluster < 0)
     return Solution(status, best, out, goals[1], goals[2], *bound, wall_s=perf_counter() - began)

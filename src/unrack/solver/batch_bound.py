@@ -1,9 +1,9 @@
 """What no allocation of a batch can beat: servers left out, clusters in use, price.
 
-Linear programme (:mod:`unrack.solver.batch_model`). Equal servers are one class. Where that is too large, servers
-with the same forbidden tiers and pinned cluster are summed up into one that may have its floor in one spot and its
-remote memory in another (*loose*). Of failure domains only this is looked at: servers of a group are in different
-ones.
+Linear programmes (:mod:`unrack.solver.batch_model`). First a small one, *loose*: servers with the same forbidden tiers
+and pinned cluster are summed up into one that may have its floor in one spot and its remote memory in another. Then,
+unless it is too large or takes too long, one in which equal servers are a class. Of failure domains only this is looked
+at: servers of a group are in different ones.
 
 Pieces. Of every cluster's cores, local memory and memory, servers also take what they make useless to others
 (:mod:`unrack.solver.packing`).
@@ -19,12 +19,15 @@ from numpy.typing import NDArray
 from unrack.solver.batch_case import CEILING, CORES, FLOOR, MB, Case
 from unrack.solver.batch_model import Class, Model, spots_of
 from unrack.solver.packing import in_pieces, telling_pieces
+from unrack.solver.tiers import NOWHERE
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 MOST_VARIABLES = 40_000
-"""Of the programme by classes; beyond, it is loose."""
+"""Of a programme by classes that is tried, and of a loose one."""
+VARIABLES_A_SECOND = 4000
+"""Of a programme by classes that is tried, for each second of the limit."""
 PIECES = 16
 """Sizes in which each resource is counted."""
 
@@ -37,27 +40,52 @@ class Bounds:
     case
         The batch.
     limit_s
-        Time for each programme, s.
+        Time for all of them, s: it tells which programmes are tried. A programme is given up after a quarter of it.
 
     Attributes
     ----------
     able : int64[any]
         Servers that fit some cluster alone.
     loose
-        Whether classes are sums.
+        Whether there are only loose programmes.
     """
 
-    def __init__(self, case: Case, limit_s: float = 20.0) -> None:
-        self.case, self.limit_s = case, limit_s
+    def __init__(self, case: Case, limit_s: float = 60.0) -> None:
+        self.case, self.limit_s = case, limit_s / 4
+        self._known: dict[tuple[int, ...], int] = {}
         self.able = np.flatnonzero(~case.hopeless)
         self.busy = int(case.busy.sum())
         self.spots = spots_of(case)
         rows = np.concatenate([self._rights(), case.need[:, self.able].T], axis=1)
-        per_class = sum(len(spot.pools) + 1 for spot in self.spots)
-        self.loose = len(np.unique(rows, axis=0)) * per_class > MOST_VARIABLES
+        self.per_class = sum(len(spot.pools) + 1 for spot in self.spots)
+        most = min(MOST_VARIABLES, VARIABLES_A_SECOND * limit_s)
+        self.loose = len(np.unique(rows, axis=0)) * self.per_class > most
 
-    def unplaced(self) -> int:
-        """At least so many servers must be left out."""
+    def of(self, goals: tuple[int, int, int]) -> tuple[int, int, int]:
+        """Each given the goals before it: servers left out, clusters in use (:attr:`Solution.objective`)."""
+        out, used, _ = goals
+        placed = len(self.case.hopeless) - out
+        return self.unplaced(out), self.clusters(placed, used), self.price(placed, used)
+
+    def unplaced(self, found: int = -1) -> int:
+        """At least so many servers must be left out; ``found``: it is known how to leave out as few as that."""
+        if () not in self._known:
+            self._known[()] = self._unplaced(found)
+        return self._known[()]
+
+    def clusters(self, placed: int, found: int = -1) -> int:
+        """With so many servers placed, at least so many clusters are in use; ``found``: so few are known to do."""
+        if (placed,) not in self._known:
+            self._known[placed,] = self._clusters(placed, found)
+        return self._known[placed,]
+
+    def price(self, placed: int, clusters: int) -> int:
+        """With so many servers in so many clusters, at least this price."""
+        if (placed, clusters) not in self._known:
+            self._known[placed, clusters] = self._price(placed, clusters)
+        return self._known[placed, clusters]
+
+    def _unplaced(self, found: int) -> int:
         case, least = self.case, len(self.case.hopeless) - len(self.able)
         allowed = self.busy + case.most_new
         for row, has in zip((CORES, MB, FLOOR), _capacities(case), strict=True):
@@ -66,29 +94,33 @@ class Bounds:
             least = max(least, len(case.hopeless) - int(fit))
         crowded = sum(max(members - domains, 0) for members, domains in self._groups())
         least = max(least, len(case.hopeless) - len(self.able) + crowded)
-        if self.loose or not len(self.able):
+        if self.loose or not len(self.able) or least == found:
             return least
-        model = self._model(0, case.supply.clusters)
+        model = self._model(0, case.supply.clusters, loose=False)
         fewest = model.programme.least([(x, -1) for x in model.servers], self.limit_s)
         return least if fewest is None else max(least, len(case.hopeless) + fewest)
 
-    def clusters(self, placed: int) -> int:
-        """With so many servers placed, at least so many clusters are in use."""
+    def _clusters(self, placed: int, found: int) -> int:
         if not placed:
             return self.busy
-        model = self._model(placed, self.case.supply.clusters)
-        found = model.programme.least([(y, 1) for y in model.opened], self.limit_s)
         apart = max((members - len(self.able) + placed for members, _ in self._groups()), default=0)
-        return max(self.busy, found or 0, counted_in_pieces(self.case, placed), apart)
+        least = max(self.busy, counted_in_pieces(self.case, placed), apart)
+        for loose in (True,) if self.loose else (True, False):
+            if least == found:
+                break
+            model = self._model(placed, self.case.supply.clusters, loose=loose)
+            least = max(least, model.programme.least([(y, 1) for y in model.opened], self.limit_s) or 0)
+        return least
 
-    def price(self, placed: int, clusters: int) -> int:
-        """With so many servers in so many clusters, at least this price."""
+    def _price(self, placed: int, clusters: int) -> int:
         if not placed:
             return 0
-        model = self._model(placed, clusters)
-        found = model.programme.least(model.memory, self.limit_s)
+        least = 0
+        for loose in (True,) if self.loose else (True, False):
+            model = self._model(placed, clusters, loose=loose)
+            least = max(least, model.programme.least(model.memory, self.limit_s) or 0)
         step = max(gcd(*self.case.supply.price.tolist()), 1)
-        return -(-max(found or 0, 0) // step) * step
+        return -(-least // step) * step
 
     def _groups(self) -> list[tuple[int, int]]:
         """Of groups whose servers must all be in different clusters: how many they are, and how many can be placed."""
@@ -106,18 +138,20 @@ class Bounds:
         case = self.case
         return np.concatenate([case.crowd.forbidden[self.able], case.asked.pinned[self.able, None]], axis=1)
 
-    def _classes(self, placed: int) -> list[Class]:
+    def _classes(self, placed: int, loose: bool) -> list[Class]:
         """The classes. Loose, with servers left out nobody knows which: one, the least that each resource may be."""
         case, tiers = self.case, self.case.crowd.forbidden.shape[1]
         need = case.need[:, self.able]
-        if self.loose and placed < len(self.able):
+        if loose and placed < len(self.able):
             least = np.sort(need, axis=1)
             least[CEILING] = least[CEILING, ::-1]
             sums = least[:, :placed].sum(axis=1).tolist()
             never: Bools = np.asarray(case.crowd.forbidden[self.able].all(axis=0))
             return [Class(sums, 1, never, np.ones(len(self.spots), np.bool_))]
         rights = self._rights()
-        rows = rights if self.loose else np.concatenate([rights, need.T], axis=1)
+        if loose and len(np.unique(rights, axis=0)) * self.per_class > MOST_VARIABLES:
+            rights[:] = [*case.crowd.forbidden[self.able].all(axis=0), NOWHERE]  # what none of them may
+        rows = rights if loose else np.concatenate([rights, need.T], axis=1)
         equal, of, count = np.unique(rows, axis=0, return_inverse=True, return_counts=True)
         order = np.argsort(of.reshape(-1), kind="stable")
         kind = np.array([spot.kind for spot in self.spots])
@@ -128,18 +162,18 @@ class Bounds:
             fits = anywhere[kind]
             if row[tiers] >= 0:
                 fits &= cluster == row[tiers]
-            total = need[:, some].sum(axis=1) if self.loose else need[:, some[0]]
-            found.append(Class(total.tolist(), 1 if self.loose else len(some), row[:tiers].astype(np.bool_), fits))
+            total = need[:, some].sum(axis=1) if loose else need[:, some[0]]
+            found.append(Class(total.tolist(), 1 if loose else len(some), row[:tiers].astype(np.bool_), fits))
         return found
 
-    def _model(self, placed: int, clusters: int) -> Model:
+    def _model(self, placed: int, clusters: int, *, loose: bool) -> Model:
         """The programme with at least so many servers in at most so many clusters."""
-        model = Model(self.case, self.spots, self.loose)
+        model = Model(self.case, self.spots, loose)
         all_placed = placed == len(self.able)
         model.programme.row([(y, 1) for y in model.opened], min(clusters, self.busy + self.case.most_new))
-        for each in self._classes(placed):
-            model.add(each, every=all_placed or self.loose)
-        if not self.loose and not all_placed:
+        for each in self._classes(placed, loose):
+            model.add(each, every=all_placed or loose)
+        if not loose and not all_placed:
             model.programme.row([(x, -1) for x in model.servers], -placed)
         model.close()
         return model

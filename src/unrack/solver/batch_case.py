@@ -49,8 +49,10 @@ class Crowd(NamedTuple):
     kind : int64[clusters]
     forbidden : bool[servers, tiers]
     level, pinned : int64[servers]
-    mates : int64[any], mate : int64[servers + 1]
-        The other servers of server i's group are ``mates[mate[i]:mate[i + 1]]``.
+    group : int64[servers]
+        A number from 0 up, or -1: none.
+    mates : int64[any], mate : int64[groups + 1]
+        The servers of group g are ``mates[mate[g]:mate[g + 1]]``.
     """
 
     need: Ints
@@ -59,6 +61,7 @@ class Crowd(NamedTuple):
     forbidden: Bools
     level: Ints
     pinned: Ints
+    group: Ints
     mates: Ints
     mate: Ints
 
@@ -118,8 +121,7 @@ def make_case(supply: Supply, asked: Asked, busy: Bools | None = None) -> Case:
     fits = np.zeros((len(asked), int(kind.max(initial=-1)) + 1), np.bool_)
     _, example = np.unique(kind, return_index=True)
     alone(land, need, forbidden, example.astype(np.int64), fits)
-    mates, mate = _mates(asked.group)
-    crowd = Crowd(need, fits, kind, forbidden, asked.level, asked.pinned, mates, mate)
+    crowd = Crowd(need, fits, kind, forbidden, asked.level, asked.pinned, *_groups(asked.group))
     pinned = np.maximum(asked.pinned, 0)
     there = fits[np.arange(len(asked)), kind[pinned]] if len(kind) else np.zeros(len(asked), np.bool_)
     hopeless = np.where(asked.pinned >= 0, ~there, ~fits.any(axis=1))
@@ -129,8 +131,8 @@ def make_case(supply: Supply, asked: Asked, busy: Bools | None = None) -> Case:
 
 def tightened(supply: Supply, asked: Asked) -> Ints:
     """int64[4, servers]: cores, MB, floor and ceiling, with what follows from them for every cluster."""
-    remote = np.ones(len(supply.mb), np.bool_)
-    remote[supply.member[supply.first[:-1]]] = False
+    remote = np.zeros(len(supply.mb), np.bool_)
+    remote[np.delete(supply.member, supply.first[:-1])] = True
     tiers = asked.forbidden.shape[1]
     lightest = np.full(len(asked), -1, np.int64)
     heaviest = np.zeros(len(asked), np.int64)
@@ -191,12 +193,12 @@ def alone(land: Land, need: Ints, forbidden: Bools, example: Ints, fits: Bools) 
 @inlined
 def clash(land: Land, crowd: Crowd, at: Ints, i: int) -> bool:
     """Whether a server's cluster shares a failure domain, in a pool it may use, with that of another of its group."""
-    level = crowd.level[i]
-    if level < 0:
+    level, group = crowd.level[i], crowd.group[i]
+    if level < 0 or group < 0:
         return False
-    for k in range(crowd.mate[i], crowd.mate[i + 1]):
+    for k in range(crowd.mate[group], crowd.mate[group + 1]):
         j = crowd.mates[k]
-        if at[j] < 0:
+        if j == i or at[j] < 0:
             continue
         for p in range(land.first[at[i]], land.first[at[i] + 1]):
             pool = land.member[p]
@@ -220,10 +222,11 @@ def _per_tier(supply: Supply, asked: Asked) -> Bools:
     return wide
 
 
-def _mates(group: Ints) -> tuple[Ints, Ints]:
-    members: dict[int, list[int]] = {}
-    for i in np.flatnonzero(group >= 0).tolist():
-        members.setdefault(int(group[i]), []).append(i)
-    rows = [[j for j in members.get(int(g), []) if j != i] for i, g in enumerate(group.tolist())]
-    found = np.array([j for row in rows for j in row], np.int64)
-    return found, np.concatenate([[0], np.cumsum([len(row) for row in rows])]).astype(np.int64)
+def _groups(group: Ints) -> tuple[Ints, Ints, Ints]:
+    """The last three of :class:`Crowd`."""
+    names, of = np.unique(group, return_inverse=True)
+    number = of.reshape(-1).astype(np.int64) - int((names < 0).sum())  # those of no group come first, as -1
+    members = np.argsort(number, kind="stable")
+    count = len(names) - int((names < 0).sum())
+    start = np.searchsorted(number[members], np.arange(count + 1)).astype(np.int64)
+    return np.maximum(number, -1), members.astype(np.int64), start

@@ -48,12 +48,12 @@ class Running(NamedTuple):
 @inlined
 def _taken(land: Land, crowd: Crowd, run: Running, i: int, pool: int) -> bool:
     """Whether another server of the group holds something in the failure domain of a pool."""
-    level = crowd.level[i]
-    if level < 0 or land.domain[level, pool] < 0:
+    level, group = crowd.level[i], crowd.group[i]
+    if level < 0 or group < 0 or land.domain[level, pool] < 0:
         return False
-    for k in range(crowd.mate[i], crowd.mate[i + 1]):
+    for k in range(crowd.mate[group], crowd.mate[group + 1]):
         j = crowd.mates[k]
-        if run.at[j] >= 0:
+        if j != i and run.at[j] >= 0:
             start = land.first[run.at[j]]
             for p in range(start, land.first[run.at[j] + 1]):
                 if land.domain[level, land.member[p]] == land.domain[level, pool] and (
@@ -144,6 +144,27 @@ def make_room(land: Land, crowd: Crowd, run: Running, i: int, order: Ints) -> tu
             if there >= 0:
                 return j, there
     return -1, -1
+
+
+@compiled
+def least_alone(land: Land, crowd: Crowd, run: Running, example: Ints, into: Ints) -> None:
+    """The lowest price of each server with nobody else there; ``run``: nobody is anywhere.
+
+    Parameters
+    ----------
+    example : int64[kinds]
+        A cluster of each kind.
+    into : int64[servers]
+        Receives the prices; -1: a server fits nowhere.
+    """
+    trial = np.zeros(run.mb.shape[1], np.int64)
+    for i in range(len(into)):
+        into[i] = -1
+        for k in range(len(example)):
+            c = crowd.pinned[i] if crowd.pinned[i] >= 0 else example[k]
+            price = price_there(land, crowd, run, i, c, -1, trial)
+            if price >= 0 and (into[i] < 0 or price < into[i]):
+                into[i] = price
 
 
 @compiled

@@ -243,3 +243,9 @@ def clashes(land: Land, crowd: Crowd, at: Ints) -> bool:
         if at[i] >= 0 and clash(land, crowd, at, i):
             return True
     return False
+
+
+@compiled
+def clashes_with(land: Land, crowd: Crowd, at: Ints, i: int) -> bool:
+    """Whether a server that is placed is in such a cluster beside another of its group."""
+    return bool(clash(land, crowd, at, i))

@@ -11,6 +11,8 @@ Terms = list[tuple[int, int]]
 
 SCALE = 40
 """Duals are rounded to whole multiples of 2^-40."""
+LARGE = 5000
+"""Variables from which on interior points are followed, where the simplex method may take long."""
 
 
 class Programme:
@@ -76,7 +78,8 @@ class Programme:
             sides.append(csr_matrix((values, (at, where)), (len(rows), len(goal))))
             sides.append(np.array([limit for _, limit in rows], np.float64))
         bounds = np.array([self.low, self.high], np.float64).T
-        found = linprog(goal, *sides, bounds, method="highs", options={"time_limit": max(limit_s, 0.1)})
+        method = "highs-ipm" if len(goal) > LARGE else "highs"
+        found = linprog(goal, *sides, bounds, method=method, options={"time_limit": max(limit_s, 0.1)})
         if found.status != 0:
             return None
         return self._proven(cost, found.ineqlin.marginals, found.eqlin.marginals)

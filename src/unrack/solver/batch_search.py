@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from unrack.solver.batch_case import CEILING, CORES, MB, Case
 from unrack.solver.batch_choice import VICTIMS, fewer
-from unrack.solver.batch_pack import anneal, clashes
+from unrack.solver.batch_pack import anneal, clashes, clashes_with
 from unrack.solver.batch_solution import nowhere
 from unrack.solver.batch_split import split_together
 from unrack.solver.tiers import NOWHERE, Allocation
@@ -32,6 +32,8 @@ PACK_HEAT, PACK_COLD = 3e-3, 3e-4
 """Temperatures when there is excess, in mean servers' memory."""
 PRICE_HEAT, PRICE_COLD = 3e-3, 1e-6
 """Temperatures when there is a price, in mean servers' price."""
+STEPS_PER_LOOK = 50
+"""A look at an assignment counts as a step for so many servers."""
 WISHES = 6
 """Annealings before a step gives up."""
 
@@ -96,6 +98,8 @@ class Search:
         cuts = np.flatnonzero(np.diff(case.part[at[order]])) + 1
         bad = False
         for which in np.split(order, cuts) if len(order) else []:
+            if self.over:
+                return None
             key = np.stack([which, at[which]]).tobytes()
             if key not in self.splits:
                 self.steps -= STEPS_PER_SPLIT
@@ -208,10 +212,11 @@ class Search:
                     excess, paid = self._weigh(there)
                     if excess == 0 and paid < now:
                         at, now = there, paid
-        return self.settle(at) or best
+        return best if (at == best.cluster).all() else self.settle(at) or best
 
     def _weigh(self, at: Ints) -> tuple[float, float]:
         """Excess and price of an assignment."""
+        self.steps -= len(at) // STEPS_PER_LOOK
         return self._anneal(at.copy(), self.opened(at), 1.0, 1.0, priced=True, target=0.0, steps=0)
 
     def _anneal(
@@ -234,7 +239,7 @@ class Search:
         for cluster in choice[np.argsort(-free[choice], kind="stable")].tolist():
             if case.crowd.fits[server, case.crowd.kind[cluster]] and case.asked.pinned[server] in (NOWHERE, cluster):
                 at[server] = cluster
-                if case.asked.level[server] < 0 or not clashes(case.land, case.crowd, at):
+                if case.asked.level[server] < 0 or not clashes_with(case.land, case.crowd, at, server):
                     return True
         at[server] = NOWHERE
         return False

@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrack.errors import RunError
-from unrack.solver.batch_solution import Solution, price_of
-from unrack.solver.tiers import NOWHERE, Allocation, Asked, Supply
+from unrack.solver.batch_solution import Solution, nowhere, price_of
+from unrack.solver.tiers import Allocation, Asked, Supply
 from unrack.solver.tiers_model import Placement, solver_of
 
 Ints = NDArray[np.int64]
@@ -106,7 +106,7 @@ def place_cp(
     model = Placement(supply, asked, np.zeros(supply.clusters, np.bool_) if busy is None else busy)
     if start is not None:
         model.hint(start)
-    found = Allocation(np.full(len(asked), NOWHERE, np.int64), np.zeros((len(asked), supply.width), np.int64))
+    found = nowhere(supply, asked) if start is None else start
     bounds: list[int] = []
     for goal in (model.left_out(), model.in_use(), model.paid()):
         left = limit_s - (perf_counter() - began)

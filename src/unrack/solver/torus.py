@@ -82,9 +82,15 @@ def quick_tiles(rows: int, columns: int, k: int, taken: Sequence[int] | Ints = (
 
 
 def best_tiles(
-    rows: int, columns: int, k: int, taken: Sequence[int] | Ints = (), *, limit_s: float | None = None
+    rows: int,
+    columns: int,
+    k: int,
+    taken: Sequence[int] | Ints = (),
+    *,
+    limit_s: float | None = None,
+    most_nodes: int | None = None,
 ) -> TorusPlacement:
-    """The k free tiles with the least sum of distances, proven; with a time limit, the best found and a bound.
+    """The k free tiles with the least sum of distances, proven; with a limit, the best found and a bound.
 
     Of several best answers, that of the heuristic if it is one, else the first of the search. Of the sets with the same
     counts by row and by column it is the one with the least ids (compared as ascending lists); on an empty torus, the
@@ -100,12 +106,15 @@ def best_tiles(
         Ids of tiles that are not free, in any order, each once.
     limit_s
         Wall time for the search, s; it is looked at every few ms. Default: none, and the same answer on any machine.
+    most_nodes
+        Nodes of the search (a core of today visits about two million a second), after which it ends at its next look.
+        Unlike a time limit, it stops at the same answer on any machine.
 
     Raises
     ------
     InputError
-        For a torus that is none or too large, more tiles than are free, taken tiles outside or named twice, and a time
-        limit below 0.
+        For a torus that is none or too large, more tiles than are free, taken tiles outside or named twice, and a limit
+        below 0.
 
     Examples
     --------
@@ -114,6 +123,7 @@ def best_tiles(
     (25, True, [0, 1, 2, 5, 6, 7])
     """
     check_limit(limit_s)
+    check_limit(most_nodes, "most_nodes", "")
     begun = time.monotonic() if limit_s is not None else 0.0
     free = free_tiles(rows, columns, k, taken)
     grid = grid_of(free)
@@ -122,7 +132,7 @@ def best_tiles(
         return TorusPlacement(_least_ids(grid, tiles), distance, bound, True, 0)
     search = new_search(rows, columns, k, distance)
     until = None if limit_s is None else begun + limit_s
-    bound = max(bound, search_all(grid, search, k, until))
+    bound = max(bound, search_all(grid, search, k, until, most_nodes))
     best = int(search.scalar[BEST])
     if best < distance:
         tiles = match(grid, search.best_rows, search.best_columns)
@@ -143,7 +153,7 @@ def _bound(grid: Grid, free: Ints, k: int, visits: int) -> int:
     return int(max(nearest_bound(grid, free, k), partitions(grid, k, 0, UNLIMITED, True, visits, *none)))
 
 
-def search_all(grid: Grid, search: Search, k: int, until: float | None) -> int:
+def search_all(grid: Grid, search: Search, k: int, until: float | None, most_nodes: int | None = None) -> int:
     """Search counts by row in bands of their bounds, least first.
 
     Parameters
@@ -156,6 +166,8 @@ def search_all(grid: Grid, search: Search, k: int, until: float | None) -> int:
         Tiles to choose.
     until
         When to stop, by the monotonic clock, s; ``None``: when all is searched.
+    most_nodes
+        Of the search; ``None``: any number.
 
     Returns
     -------
@@ -169,6 +181,8 @@ def search_all(grid: Grid, search: Search, k: int, until: float | None) -> int:
         high = min(low + step, int(search.scalar[BEST]))
         parts, bounds = np.empty((room, len(grid.row_free)), np.int64), np.empty(room, np.int64)
         visits = UNLIMITED if until is None else int(VISITS_A_SECOND * max(until - time.monotonic(), 0))
+        if most_nodes is not None:
+            visits = min(visits, max(most_nodes - int(search.scalar[NODES]), 0))
         found = partitions(grid, k, low, high, False, visits, parts, bounds)
         if found < 0:
             return low
@@ -179,7 +193,8 @@ def search_all(grid: Grid, search: Search, k: int, until: float | None) -> int:
         parts, bounds = parts[order], bounds[order]
         search.scalar[PART], search.scalar[LEVEL] = -1, -1
         while not advance(grid, search, parts, bounds, SLICE):
-            if until is not None and time.monotonic() >= until:
+            late = until is not None and time.monotonic() >= until
+            if late or (most_nodes is not None and search.scalar[NODES] >= most_nodes):
                 return int(bounds[search.scalar[PART]])
         low, step = high, 2 * step
     return int(search.scalar[BEST])

@@ -112,7 +112,7 @@ def tile_ids(rows: int, columns: int, tiles: Sequence[int] | Ints, where: str) -
     return ids
 
 
-def check_limit(limit_s: float | None) -> None:
-    """Raise an ``InputError`` for a time limit that is none."""
-    if limit_s is not None and not limit_s >= 0:
-        raise InputError("limit_s", repr(limit_s), "0 s or more, or None")
+def check_limit(limit: float | None, name: str = "limit_s", unit: str = "s ") -> None:
+    """Raise an ``InputError`` for a limit that is none."""
+    if limit is not None and not limit >= 0:
+        raise InputError(name, repr(limit), f"0 {unit}or more, or None")

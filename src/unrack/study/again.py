@@ -13,6 +13,7 @@ import polars as pl
 from unrack.cluster.domains import Level, node_ids, parted
 from unrack.cluster.pool import Devices, Pool, no_devices
 from unrack.cluster.spec import UNCOUNTED_MB, Cluster
+from unrack.cluster.tier_record import tiers_again
 from unrack.errors import InputError, PolicyError
 from unrack.policy.contract import Policy
 from unrack.policy.file import load_policy
@@ -21,9 +22,10 @@ from unrack.sim.explain import Story, explain
 from unrack.sim.fault import Fault
 from unrack.slowdown.memory_settings import MemoryContention, make_contention
 from unrack.slowdown.model import Model
-from unrack.study.keep import PROFILES
+from unrack.study.keep import PROFILES, TORUS
 from unrack.units import SECOND_US
 from unrack.workload.job import JobTable, job_table
+from unrack.workload.tier_asks import NO_CEILING, TierAsks, tier_asks
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,6 +106,7 @@ class Again:
                 for name in names
                 if f"{kind}.{name}" in frame.columns
             },
+            slo=_asks(frame),
         )
 
     def _quantities(self) -> dict[str, list[str]]:
@@ -115,6 +118,8 @@ class Again:
         kept = self.record["cluster"]
         columns: dict[str, Any] = {name: np.array(values, np.int64).repeat(kept["columns"]["count"])
                    for name, values in kept["columns"].items() if name != "count"}  # fmt: skip
+        sides = [columns.pop(name) for name in TORUS if name in columns]
+        columns["torus"] = np.stack(sides, axis=1) if sides else None
         columns["memory_mb"][columns["memory_mb"] < 0] = UNCOUNTED_MB
         return Cluster(
             name=kept["name"],
@@ -123,6 +128,7 @@ class Again:
             domains={name: tuple(nodes) for name, nodes in kept["domains"].items()},
             failure_levels=_levels(kept.get("failure_domains", {}), len(columns["cores"])),
             devices=_devices(kept.get("devices"), len(columns["cores"])),
+            tiers=tiers_again(kept.get("tiers")),
             **columns,
         )
 
@@ -170,6 +176,20 @@ def _levels(kept: dict[str, dict[str, list[str]]], nodes: int) -> tuple[Level, .
         }
         found.append(parted(name, members, nodes, name))
     return tuple(found)
+
+
+def _asks(frame: pl.DataFrame) -> TierAsks | None:
+    """What the jobs asked of tiers of memory, from the jobs frame."""
+    if "local_asked_mb" not in frame.columns:
+        return None
+    replicas = {"group", "spread"} <= set(frame.columns)  # one of them alone is of the trace
+    return tier_asks(
+        frame["local_asked_mb"].to_numpy(),
+        frame["ceiling_mb"].fill_null(NO_CEILING).to_numpy(),
+        group=frame["group"] if replicas else None,
+        spread=frame["spread"] if replicas else None,
+        forbidden=frame["forbidden"] if "forbidden" in frame.columns else None,
+    )
 
 
 def _tupled(value: Any) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, FiniteFloat, field_validator, model_validator
 
@@ -116,6 +116,7 @@ class StudyTable(Strict):
     models: list[str | dict[str, Any]] = Field(default_factory=list)
     contention: str | list[str] | dict[str, Any] | None = None
     ties: Ties = Ties.TOGETHER
+    core_tiles: Literal["best", "quick", "first-fit"] | None = None
     measure: MeasureTable | None = None
     faults: list[FaultTable] = Field(default_factory=list)
     random_faults: list[dict[str, Any]] = Field(default_factory=list)

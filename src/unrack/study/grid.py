@@ -61,6 +61,7 @@ class Run:
     parameters: Mapping[str, Any]
     contention: MemoryContention | None = None
     failing: bool = False
+    core_tiles: str | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,7 +152,10 @@ def _runs(
     _different([workload.name for workload, _ in by_seed[seeds[0]]], "workloads", document)
     runs = []
     windows: dict[tuple[str, str], Range | None] = {}
-    for cluster in clusters:
+    for i, cluster in enumerate(clusters):
+        if table.core_tiles is not None and cluster.torus is None:
+            got = f"{table.core_tiles!r}, but how the cores of {cluster.name} are laid out is not known"
+            raise document.fault(("core_tiles",), got, f"clusters.{i}.nodes with torus = [rows, columns]")
         cluster_digest = cluster.digest()
         for w in range(len(table.workloads)):
             for p, (spec, policy, policy_identity) in enumerate(made):
@@ -168,6 +172,7 @@ def _runs(
                     faults = fixed + drawn_faults(levels, cluster, workload, seed)
                     decisive = [cluster_digest, digest, policy_identity, seed, table.ties, faults, window, models]
                     decisive += [] if contention is None else [contention.identity()]
+                    decisive += [] if table.core_tiles is None else [table.core_tiles]
                     named = [cluster.name, workload.name, spec.label, dict(parameters)]
                     run_id = id_of_run(named[:3], seed, [*decisive, *named, engine_digest()])
                     ties = str(table.ties)
@@ -186,6 +191,7 @@ def _runs(
                             dict(parameters),
                             contention,
                             bool(table.faults or table.random_faults),
+                            table.core_tiles,
                         )
                     )
     return runs

@@ -17,6 +17,7 @@ import numpy as np
 import tomli_w
 
 from unrack.cluster.spec import GROUPS, UNCOUNTED_MB, Cluster
+from unrack.cluster.tier_record import tiers_record
 from unrack.metric.table import METRICS
 from unrack.policy.table import canonical
 from unrack.sim.simulate import Result
@@ -25,6 +26,8 @@ from unrack.study.grid import Run, Study
 
 FRAMES = ("jobs", "usage", "placements")
 POOL_FRAMES = (*FRAMES, "shares")
+TORUS = ("torus_rows", "torus_columns")
+"""Columns of the nodes, where the layout of some node's cores is known."""
 PROFILES = "profiles"
 """Folder, in that of a run, of the application profiles by which its jobs slowed each other down."""
 
@@ -42,6 +45,8 @@ def keep_run(directory: Path, run: Run, result: Result) -> None:
     building.mkdir(parents=True)
     names = [*(POOL_FRAMES if len(run.cluster.devices) else FRAMES), *(["loans"] if len(result.log.loans) else [])]
     names += ["failures"] if result.log.failures else []
+    names += ["cores"] if run.core_tiles is not None else []
+    names += ["tiers"] if run.cluster.tiers is not None else []
     for name in names:
         getattr(result, name).write_parquet(building / f"{name}.parquet", compression="zstd")
     if run.contention is not None:
@@ -77,6 +82,7 @@ def description(run: Run, result: Result) -> dict[str, Any]:
             **({"failure_domains": levels} if (levels := failure_domains(cluster)) else {}),
             "columns": columns(cluster),
             **({"devices": pools(cluster)} if len(cluster.devices) else {}),
+            **({"tiers": tiers_record(cluster)} if cluster.tiers is not None else {}),
             "digest": cluster.digest(),
         },
         "workload": {"name": run.workload.name, "digest": run.workload_digest, "intake": asdict(run.workload.intake)},
@@ -86,6 +92,7 @@ def description(run: Run, result: Result) -> dict[str, Any]:
         "seed": run.seed,
         "ties": run.ties,
         "faults": [list(fault) for fault in run.faults],
+        **({"core_tiles": run.core_tiles} if run.core_tiles is not None else {}),
         "window_us": list(run.window_us) if run.window_us else None,
         "parameters": dict(run.parameters),
         **({"models": [model._asdict() for model in run.models]} if run.models else {}),
@@ -105,6 +112,9 @@ def columns(cluster: Cluster) -> dict[str, list[int]]:
         if getattr(cluster, name).any():
             names.append(name)
             rows.append(getattr(cluster, name))
+    if cluster.torus is not None:
+        names += TORUS
+        rows += list(cluster.torus.T)
     table = np.stack(rows)
     first = np.flatnonzero(np.append(True, (np.diff(table, axis=1) != 0).any(axis=0)))
     kept = {name: table[row, first].tolist() for row, name in enumerate(names)}

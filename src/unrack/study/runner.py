@@ -139,6 +139,7 @@ def one_run(run: Run, directory: Path, progress: Callable[[int, int], None] | No
         faults=run.faults,
         models=run.models,
         contention=run.contention,
+        core_tiles=run.core_tiles,
         window_us=run.window_us,
         progress=progress,
     )

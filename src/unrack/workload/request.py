@@ -20,6 +20,7 @@ from pydantic import (
     ValidationError,
 )
 
+from unrack.cluster.tiers_json import identity
 from unrack.errors import InputError, first_fault, got_and_want
 from unrack.units import memory_mb
 from unrack.workload.tier_asks import NO_CEILING
@@ -37,12 +38,6 @@ NAMES = {
     "pinned": ("pinned", "cluster"),
 }
 """What each amount may be called in a file; the first is the published name."""
-
-
-def _identity(value: object) -> object:
-    if isinstance(value, bool) or not isinstance(value, int | str):
-        raise ValueError("a whole number or a name")
-    return value
 
 
 def _demand_mb(value: object) -> int:
@@ -67,7 +62,7 @@ def _cores(value: object) -> int:
     return value
 
 
-Id = Annotated[int | str, BeforeValidator(_identity)]
+Id = Annotated[int | str, BeforeValidator(identity)]
 Mb = Annotated[int, PlainValidator(_demand_mb)]
 
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from unrack.cluster.tiers import scaled
 from unrack.solver.one_by_one import OneByOne
 from unrack.solver.standing import RULES
 
@@ -56,7 +57,7 @@ class Refusal:
                 parts.append(f"{len(hit)} {lack.what}")
                 if lack.amount is not None:
                     best = int(lack.amount[hit].max())
-                    parts[-1] += f" (at best {lack.words.format(abs(best) / lack.scale)})"
+                    parts[-1] += f" (at best {lack.words.format(scaled(abs(best), lack.scale))})"
         return f"of {len(clusters)} clusters " + ", ".join(parts) if parts else "no cluster"
 
 
@@ -102,13 +103,13 @@ class Refusals:
             Lack("are not the one it is pinned to", (ids != pin) & (pin >= 0)),
             Lack("are off while no more may be in use", (pools.load == 0) & full),
             Lack("share a failure domain with its group", near[:, 0]),
-            Lack("have too few cores free", cores < asks.cores[server], cores, f"{{:.0f}} of {asks.cores[server]}"),
-            Lack("have too little memory free", left > 0, mb.sum(axis=1), f"{{:,.0f}} of {need:,} MB"),
+            Lack("have too few cores free", cores < asks.cores[server], cores, f"{{}} of {asks.cores[server]}"),
+            Lack("have too little memory free", left > 0, mb.sum(axis=1), f"{{:,}} of {need:,} MB"),
         ]
         if RULES[self._by.rule] != "first-fit":
-            words = f"{{:,.0f}} of {floor:,} MB"
+            words = f"{{:,}} of {floor:,} MB"
             lacks.append(Lack("have too little local memory free", mb[:, 0] < floor, mb[:, 0], words))
-            words = f"{{:,g}} weighted MB, above {ceiling / self._scale:,g}"
+            words = f"{{:,}} weighted MB, above {scaled(ceiling, self._scale):,}"
             lacks.append(Lack("have only memory that is too remote", weight > ceiling, -weight, words, self._scale))
         return Refusal(tuple(lacks))
 

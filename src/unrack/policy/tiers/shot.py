@@ -10,15 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrack.cluster.spec import Cluster
-from unrack.cluster.tiers import names_of_clusters
+from unrack.cluster.tiers import names_of_clusters, scaled
 from unrack.errors import InputError, PolicyError
+from unrack.policy.core_tiles import CoreSet
 from unrack.policy.tiers.least import least_prices
+from unrack.policy.tiers.now import check_now
 from unrack.policy.tiers.refusal import Refusals
 from unrack.policy.tiers.supply import asked_of, supply_of
 from unrack.solver.batch_solution import Solution
 from unrack.solver.one_by_one import OneByOne
 from unrack.solver.standing import RULES
-from unrack.solver.tiers import NOWHERE, Allocation, Asked, Supply
+from unrack.solver.tiers import Allocation, Asked, Supply
 from unrack.workload.request import Request
 
 Ints = NDArray[np.int64]
@@ -54,6 +56,8 @@ class Placed:
         A repacking: (server, cluster before, cluster after), in an order in which each step fits.
     copied_mb
         A repacking: memory that is copied.
+    core_sets
+        Server → which cores of its compute pool it has; ``None``: nobody asked.
     """
 
     policy: str
@@ -68,6 +72,7 @@ class Placed:
     bound_clusters: int | None = None
     moves: tuple[tuple[int, int, int], ...] | None = None
     copied_mb: int = field(default=0)
+    core_sets: Mapping[int, CoreSet] | None = None
 
     @property
     def prices(self) -> Ints:
@@ -142,6 +147,8 @@ class Placed:
                 {"id": ids[server], "from": names[old], "to": names[new]} for server, old, new in self.moves
             ]
             answer["copied_mb"] = self.copied_mb
+        if self.core_sets is not None:
+            answer |= sum_of_cores(self.core_sets)
         answer["servers"] = [
             {
                 "id": ids[i],
@@ -153,12 +160,19 @@ class Placed:
             }
             for i, price in enumerate(self.prices.tolist())
         ]
+        for i, cores in (self.core_sets or {}).items():
+            answer["servers"][i]["cores"] = cores.as_json()
         return answer
 
 
-def scaled(value: int, scale: int) -> int | float:
-    """A whole number of units of 1 / scale as a plain number."""
-    return value // scale if value % scale == 0 else value / scale
+def sum_of_cores(core_sets: Mapping[int, CoreSet]) -> dict[str, int]:
+    """How close together the cores of all servers are, as ``unrack place --json`` says it."""
+    sets = core_sets.values()
+    return {
+        "core_distance": sum(cores.distance for cores in sets),
+        "core_distance_least": sum(cores.least for cores in sets),
+        "cores_apart": sum(cores.apart for cores in sets),
+    }
 
 
 def _sums(supply: Supply, allocation: Allocation, column: Ints) -> Ints:
@@ -217,7 +231,7 @@ def place_request(
     tiers = cluster.tiers
     assert tiers is not None
     if now is not None:
-        _check_now(supply, asks, now, request)
+        check_now(supply, request, now, "where servers are now")
     if policy == OPTIMAL:
         return _optimal(cluster, request, supply, asks, limit_s, seed, now, moves)
     if moves is not None:
@@ -306,54 +320,3 @@ def _optimal(
         OPTIMAL, cluster, request, asks, supply, found.allocation, reasons, bound=found.bound_price,
         status=found.status, bound_clusters=found.bound_clusters, moves=steps, copied_mb=copied,
     )  # fmt: skip
-
-
-def _check_now(supply: Supply, asks: Asked, now: Allocation, request: Request) -> None:
-    """Refuse an allocation that holds more than there is or is not what the servers ask."""
-    there = np.flatnonzero(now.cluster >= 0)
-    cores, mb = supply.cores.copy(), supply.mb.copy()
-    for server in there.tolist():
-        pools = supply.pools(int(now.cluster[server]))
-        held = now.mb[server, : len(pools)]
-        if int(held.sum()) != asks.mb[server]:
-            where = f"where servers are now, server {request.ids[server]!r}"
-            raise InputError(where, f"{held.sum()} MB", f"the {asks.mb[server]} MB that it asks")
-        cores[pools[0]] -= asks.cores[server]
-        mb[pools] -= held
-    for what, left in (("cores", cores), ("MB", mb)):
-        if (left < 0).any():
-            pool = int(np.argmin(left))
-            raise InputError("where servers are now", f"{-left[pool]} {what} more than pool {pool} has", "what fits")
-
-
-def read_now(content: Mapping[str, Any], cluster: Cluster, request: Request, where: str) -> Allocation:
-    """Where servers are, from what ``unrack place --json`` printed earlier; servers that it does not know are nowhere.
-
-    Raises
-    ------
-    InputError
-        It is no such answer, or it is of another data centre.
-    """
-    supply, tiers = supply_of(cluster), cluster.tiers
-    assert tiers is not None
-    rows = content.get("servers")
-    if not isinstance(rows, list):
-        raise InputError(f"{where}, servers", "nothing", "the answer of unrack place --json")
-    number = {name: index for index, name in enumerate(names_of_clusters(cluster))}
-    index_of = {called: i for i, called in enumerate(request.ids)}
-    now = Allocation(np.full(len(request), NOWHERE, np.int64), np.zeros((len(request), supply.width), np.int64))
-    for place, row in enumerate(rows):
-        at = f"{where}, servers.{place}"
-        if not isinstance(row, dict) or not {"id", "cluster", "pools"} <= set(row):
-            raise InputError(at, repr(row)[:80], "id, cluster and pools")
-        if row["cluster"] is None or row["id"] not in index_of:
-            continue
-        if str(row["cluster"]) not in number:
-            raise InputError(f"{at}.cluster", repr(row["cluster"]), "a cluster of this data centre")
-        server, home, mb = index_of[row["id"]], number[str(row["cluster"])], row["pools"]
-        count = len(supply.pools(home))
-        if not isinstance(mb, list) or len(mb) != count or not all(type(part) is int and part >= 0 for part in mb):
-            raise InputError(f"{at}.pools", repr(mb)[:80], f"MB from each of the {count} pools of its cluster")
-        now.mb[server, :count] = mb
-        now.cluster[server] = home
-    return now

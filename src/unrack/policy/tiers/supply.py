@@ -8,13 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrack.cluster.spec import Cluster
-from unrack.cluster.tiers import names_of_clusters
+from unrack.cluster.tiers import names_of_clusters, scaled
 from unrack.errors import ClusterError, InputError
 from unrack.solver.tiers import NOWHERE, Asked, Bools, Supply, asked
 from unrack.workload.request import Request
 from unrack.workload.tier_asks import NO_CEILING, TierAsks
 
 Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
 
 
 def supply_of(cluster: Cluster, free: Ints | None = None) -> Supply:
@@ -79,29 +80,46 @@ def asked_of(request: Request, cluster: Cluster) -> Asked:
         if pin is not None:
             if str(pin) not in number:
                 want = f"a cluster from 0 to {len(names) - 1}" if not tiers.cluster_names else _one_of(names)
-                raise InputError(request.at(i, "pinned"), repr(pin), want)
+                raise InputError(request.at(i, "pinned"), repr(pin)[:80], want)
             pinned[i] = number[str(pin)]
-    limit = np.where(np.isfinite(request.ceiling), request.ceiling, NO_CEILING // tiers.cost_scale)
     asks = asked(
         request.cores,
         request.mb,
         request.floor,
-        np.floor(limit * tiers.cost_scale + 1e-9).astype(np.int64),
+        _whole_ceilings(request.ceiling, tiers.cost_scale),
         tiers=len(tiers.names),
         forbidden=forbidden,
         group=np.where(level >= 0, request.group, NOWHERE),
         level=level,
         pinned=pinned,
-        most_clusters=NOWHERE if request.most_clusters is None else request.most_clusters,
+        most_clusters=NOWHERE if request.most_clusters is None else min(request.most_clusters, tiers.clusters),
     )
+    _check_products(supply, int(asks.mb.max(initial=0)), request.where)
     least = least_weights(supply, asks)
     low = np.flatnonzero((least >= 0) & (asks.ceiling < least))
     if len(low):
         i = int(low[0])
-        got = f"{request.ceiling[i]:g}, below what the tiers can give"
-        want = f"{least[i] / tiers.cost_scale:g} or more: the least weighted remote memory in an empty cluster"
+        got = f"{request.ceiling[i]:.15g}, below what the tiers can give"
+        least_mb = scaled(int(least[i]), tiers.cost_scale)
+        want = f"{least_mb} or more: the least weighted remote memory in an empty cluster"
         raise InputError(request.at(i, "ceiling"), got, want)
     return asks
+
+
+def _whole_ceilings(ceiling: Floats, cost_scale: int) -> Ints:
+    """int64[servers]: ceilings in units of 1 / cost_scale, rounded down but for what a float64 may be off."""
+    return np.floor(np.minimum(ceiling * (cost_scale * (1 + 2**-51)), NO_CEILING)).astype(np.int64)
+
+
+def _check_products(supply: Supply, mb: int, where: str) -> None:
+    """Refuse costs, prices and amounts of memory of which products do not fit into 64 bits."""
+    weight, price = int(supply.weight.max(initial=0)), int(supply.price.max(initial=0))
+    installed = np.add.reduceat(supply.all_mb[supply.member], supply.first[:-1]) if supply.clusters else supply.all_mb
+    most = max(mb, int(installed.max(initial=0)))
+    if weight * most >= NO_CEILING:
+        raise ClusterError(f"{where}, cost of a tier", f"{weight} for each of {most} MB", "less than 2**53 together")
+    if price * max(int(supply.all_mb.sum()), weight) >= 2**62:
+        raise ClusterError(f"{where}, price of a tier", f"{price}, too large to be added up", "a smaller one")
 
 
 def asked_of_jobs(

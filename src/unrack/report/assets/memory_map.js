@@ -1,5 +1,5 @@
 "use strict";
-// The cells of a map of lent memory (the packing is described in memory_map.py) as rows for a chart; empty ones are left out.
+// The cells of a map of memory (the packing is described in memory_map.py) as rows for a chart; empty ones are left out.
 const memoryMap = (() => {
   const memory = (mb) => mb < 1024 ? `${+mb.toPrecision(3)} MB` : mb < 1048576 ? `${+(mb / 1024).toPrecision(3)} GB` : `${+(mb / 1048576).toPrecision(3)} TB`;
   const nodes = (from, to) => to - from > 1 ? `nodes ${from}–${to - 1}` : `node ${from}`;
@@ -38,7 +38,7 @@ const memoryMap = (() => {
   function spec(chart, share) {
     if (!share) return chart.spec;
     const own = structuredClone(chart.spec), legend = own.layer[0].encoding.color.legend;
-    legend.title = "share of the node's memory that is lent";
+    if (chart.shares !== "always") legend.title = "share of the node's memory that is lent";
     legend.format = ".0%";
     return own;
   }

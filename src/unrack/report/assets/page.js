@@ -76,7 +76,7 @@
       return [chart, plot];
     });
     for (const [chart, plot] of plots) {
-      const share = chart.shares && byId("memory-colour").value === "share";
+      const share = chart.shares === "always" || (chart.shares && byId("memory-colour").value === "share");
       const rows = chart.map ? await memoryMap.rows(chart.map, share) : rowsOf(chart.series);
       if (!rows.length) {
         plot.textContent = "Nothing to draw.";
@@ -134,9 +134,17 @@
     if (memoryRun) await draw(byId("memory-runs"), data.memory.runs[Number(memoryRun.value) || 0].charts);
   }
 
+  // The section on tiers of memory: charts of the chosen setting, and of the chosen run.
+  const tierChooser = byId("tier-setting"), tierRun = byId("tier-run");
+  async function drawTiers() {
+    if (!tierChooser) return;
+    await draw(byId("tier-settings"), data.tiers.settings[Number(tierChooser.value) || 0].charts);
+    await draw(byId("tier-runs"), data.tiers.runs[Number(tierRun.value) || 0].charts);
+  }
+
   let turn = Promise.resolve();
   function drawAll() {
-    turn = turn.then(() => draw(byId("sweeps"), data.sweeps)).then(() => draw(byId("figures"), data.settings[Number(chooser.value) || 0].charts)).then(drawPools).then(drawMemory);
+    turn = turn.then(() => draw(byId("sweeps"), data.sweeps)).then(() => draw(byId("figures"), data.settings[Number(chooser.value) || 0].charts)).then(drawPools).then(drawTiers).then(drawMemory);
     return turn;
   }
   chooser.addEventListener("change", drawAll);
@@ -151,6 +159,11 @@
     legend(byId("memory-policies"), data.policies);
     byId("memory-setting-label").hidden = data.memory.settings.length < 2;
     for (const choice of [memoryChooser, memoryRun, byId("memory-colour")]) choice?.addEventListener("change", () => { turn = turn.then(drawMemory); });
+  }
+  if (tierChooser) {
+    legend(byId("tier-policies"), data.policies);
+    byId("tier-setting-label").hidden = data.tiers.settings.length < 2;
+    for (const choice of [tierChooser, tierRun]) choice.addEventListener("change", () => { turn = turn.then(drawTiers); });
   }
   drawAll().then(() => { document.documentElement.dataset.charts = "drawn"; });
 })();

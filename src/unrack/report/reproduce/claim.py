@@ -115,6 +115,8 @@ class Claim:
     def judge(self, measured: Measured) -> Finding:
         """Holds if every number holds; does not hold if any does not; unknown if any is missing; else noise."""
         checks = tuple(self.checks(measured))
+        if measured.reproduction.exact:
+            checks = tuple(check._replace(exact=True) for check in checks)
         verdicts = {check.verdict for check in checks}
         order = (Verdict.FAILS, Verdict.UNKNOWN, Verdict.NOISE)
         return Finding(next((v for v in order if v in verdicts), Verdict.HOLDS if checks else Verdict.UNKNOWN), checks)

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from unrack.errors import InputError, RunError
@@ -78,6 +78,8 @@ def tasks_of(reproduction: Reproduction, options: Options) -> list[Task]:
     load = reproduction.defaults.load if options.load is None else options.load
     if load is not None:
         extra["load"] = load
+    if options.servers is not None:
+        extra["servers"] = options.servers
     if "profile_cores" in reproduction.takes:
         extra |= _applications(options)
     if options.arrivals != "poisson":
@@ -109,6 +111,27 @@ def _applications(options: Options) -> dict[str, Any]:
     keys = ("nodes", "run_s", "memory_mb")
     rows = [{"id": str(one.app), **{key: getattr(one, key) for key in keys}} for one in known.profiles]
     return {"profiles": rows, "profile_cores": options.profile_cores if options.profiles else SYNTHETIC_CORES}
+
+
+def settled(reproduction: Reproduction, options: Options) -> tuple[Reproduction, Options]:
+    """A reproduction and its options; with a file of servers nothing is drawn, and there is one seed.
+
+    Raises
+    ------
+    InputError
+        A number of seeds beside a file of servers.
+    """
+    if options.servers is None or reproduction.exact:
+        return reproduction, options
+    if options.seeds != reproduction.defaults.seeds:
+        raise InputError(reproduction.name, "--seeds beside --servers", "one of them: nothing is drawn from a file")
+    one = replace(
+        reproduction,
+        exact=True,
+        defaults=replace(reproduction.defaults, seeds=1),
+        takes=reproduction.takes - {"seeds"},
+    )
+    return one, replace(options, seeds=1)
 
 
 def check_options(reproduction: Reproduction, names: Iterable[str]) -> None:
@@ -147,7 +170,7 @@ def execute(
     told
         Told how many runs are done, of how many.
     engine
-        What runs a task, a function of a module; ``None``: the simulator.
+        What runs a task, a function of a module; ``None``: the reproduction's own, or the simulator.
 
     Raises
     ------
@@ -158,14 +181,13 @@ def execute(
     KeyboardInterrupt
         Interrupted; the workers are ended.
     """
-    if engine is None and reproduction.exact:
-        from unrack.report.reproduce.memory_prediction import predicted
-
-        engine = predicted
-    elif engine is None:
+    if engine is None:
+        engine = reproduction.measure
+    if engine is None:
         from unrack.report.reproduce.measuring import simulated
 
         engine = simulated
+    reproduction, options = settled(reproduction, options)
     tasks = tasks_of(reproduction, options)
     board = _Board(tasks, told)
     if jobs <= 1 or len(tasks) == 1:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 if TYPE_CHECKING:
     from unrack.report.reproduce.claim import Claim
+    from unrack.report.reproduce.execution import Engine
     from unrack.report.reproduce.measured import Measured
     from unrack.report.reproduce.sheet import Sheet
 
@@ -116,6 +117,8 @@ class Options:
         File or folder of measured application profiles; ``None``: the synthetic ones that come with unrack.
     profile_cores
         Cores of the nodes that they were measured on.
+    servers
+        File of servers, JSON as of ``unrack.workload.servers_json``, in place of drawn ones; one seed then says all.
     """
 
     seeds: int = 20
@@ -126,6 +129,7 @@ class Options:
     load: float | None = None
     profiles: str | None = None
     profile_cores: int = 4
+    servers: str | None = None
 
     def variant(self, default: Options) -> str:
         """What differs from the default, for names of files; ``""``: nothing but the number of seeds."""
@@ -134,7 +138,7 @@ class Options:
             *(["frozen"] if self.frozen else []),
             *(["offered"] if self.offers else []),
             *([f"load-{self.load:g}"] if self.load != default.load and self.load is not None else []),
-            *([Path(self.profiles).stem] if self.profiles is not None else []),
+            *(Path(path).stem for path in (self.profiles, self.servers) if path is not None),
             *([f"{self.jobs}-jobs"] if self.jobs != default.jobs else []),
         ]
         return "-".join(parts)
@@ -197,6 +201,8 @@ class Reproduction:
         Lines for the terminal only: what is not the same on every run.
     exact
         Nothing in it is drawn: one seed says all.
+    measure
+        What runs a task, a function of a module; ``None``: the simulator.
     """
 
     name: str
@@ -221,6 +227,7 @@ class Reproduction:
     tables: Callable[[Measured], tuple[Sheet, ...]] | None = None
     aside: Callable[[Measured], list[str]] | None = None
     exact: bool = False
+    measure: Engine | None = None
 
     @property
     def bounded(self) -> bool:

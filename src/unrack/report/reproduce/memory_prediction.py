@@ -196,4 +196,5 @@ REPRODUCTION = Reproduction(
     takes=frozenset({"profiles"}),
     tables=_tables,
     exact=True,
+    measure=predicted,
 )

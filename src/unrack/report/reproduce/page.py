@@ -78,6 +78,8 @@ def varied(measured: Measured) -> str:
         words += ["Poisson arrivals" if options.arrivals == "poisson" else "evenly spaced arrivals"]
     if "profiles" in takes:
         words += [f"profiles of {Path(options.profiles).name}" if options.profiles else "synthetic profiles"]
+    if "servers" in takes:
+        words += [f"the servers of {Path(options.servers).name}" if options.servers else "servers drawn by Table 2"]
     words += ["frozen speeds"] if options.frozen else []
     return ", ".join([*words, *(f"a load of {load:g} offered at {x:g}" for x, load in options.offers)])
 
@@ -95,6 +97,7 @@ def command(measured: Measured) -> str:
     words += [f"--profiles {Path(options.profiles).name}"] if options.profiles else []
     cores = options.profile_cores
     words += [f"--profile-cores {cores}"] if options.profiles and cores != default.profile_cores else []
+    words += [f"--servers {Path(options.servers).name}"] if options.servers else []
     return " ".join(words)
 
 
@@ -211,6 +214,7 @@ def _options(measured: Measured) -> dict[str, Any]:
         "load": options.load,
         "profiles": options.profiles,
         "profile_cores": options.profile_cores,
+        "servers": options.servers,
     }
     return {name: value for name, value in found.items() if name in measured.reproduction.takes}
 

@@ -1,0 +1,106 @@
+"""What a run on tiers of memory left behind, as the report's section on them reads it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from unrack.report.directory import RunFiles
+from unrack.report.memory_map import Bands
+from unrack.report.memory_run import MOST_BANDS
+
+Ints = NDArray[np.int64]
+_LOANS = {"job": pl.String, "attempt": pl.Int32, "start_s": pl.Float64, "end_s": pl.Float64, "node": pl.Int32,
+          "lender": pl.Int32, "mb": pl.Int64}  # fmt: skip
+_PLACEMENTS = ("job", "attempt", "start_s", "end_s", "first_node", "nodes")
+
+
+@dataclass(frozen=True)
+class TierRun:
+    """One run on tiers of memory.
+
+    Attributes
+    ----------
+    run
+        Its files.
+    names
+        Of the tiers.
+    installed_mb
+        Of each.
+    steps
+        Its table of tiers.
+    tier : int64[nodes]
+        Of each pool.
+    pool_mb : int64[nodes]
+        Installed in each.
+    clusters
+        Compute pool → what its cluster is called (of several, the first), in order of the clusters.
+    """
+
+    run: RunFiles
+    names: tuple[str, ...]
+    installed_mb: tuple[int, ...]
+    steps: pl.DataFrame
+    tier: Ints
+    pool_mb: Ints
+    clusters: dict[int, str]
+
+    @property
+    def bands(self) -> Bands:
+        """(tier, first pool) of every run of pools of one tier; empty with more than ``MOST_BANDS``."""
+        first = np.flatnonzero(np.diff(self.tier, prepend=-1)).tolist()
+        return tuple((self.names[self.tier[node]], node) for node in first) if 1 < len(first) <= MOST_BANDS else ()
+
+
+def read_tier_run(run: RunFiles) -> TierRun:
+    """Read the table and the record of a run on a cluster with tiers."""
+    kept: dict[str, Any] = run.record["cluster"]["tiers"]
+    runs = np.array(kept["of_nodes"], np.int64).reshape(-1, 2)
+    columns = run.record["cluster"]["columns"]
+    clusters = dict[int, str]()
+    for index, nodes in enumerate(kept["clusters"]):
+        clusters.setdefault(int(nodes[0]), str((kept.get("cluster_names") or {index: index})[index]))
+    return TierRun(
+        run,
+        tuple(map(str, kept["names"])),
+        tuple(map(int, kept["installed_mb"])),
+        run.frame("tiers"),
+        np.repeat(runs[:, 1], runs[:, 0]),
+        np.repeat(np.array(columns["memory_mb"], np.int64), columns["count"]),
+        clusters,
+    )
+
+
+def memory_use(run: RunFiles) -> pl.DataFrame:
+    """Who used how much of which pool, and when: one row an attempt and pool.
+
+    Returns
+    -------
+    pl.DataFrame
+        start_s, end_s, node (where the server ran), lender (the pool), mb. What an attempt did not have from elsewhere,
+        of all that its job asked, it had on its own nodes, as much on each.
+    """
+    there = (run.folder / "loans.parquet").is_file()
+    loans = run.frame("loans", tuple(_LOANS)) if there else pl.DataFrame(schema=_LOANS)
+    loans = loans.with_columns(pl.col("job").cast(pl.String), pl.col("attempt").cast(pl.Int32))
+    placed = run.frame("placements", _PLACEMENTS).with_columns(pl.col("job").cast(pl.String))
+    asked = run.frame("jobs", ("job", "memory_mb")).with_columns(pl.col("job").cast(pl.String))
+    lent = loans.group_by("job", "attempt").agg(pl.col("mb").sum().alias("lent"))
+    own = (
+        placed.join(asked, on="job", how="left", maintain_order="left")
+        .join(lent, on=["job", "attempt"], how="left", maintain_order="left")
+        .with_columns(
+            ((pl.col("memory_mb") - pl.col("lent").fill_null(0)) // pl.col("nodes").sum().over("job", "attempt"))
+            .clip(0)
+            .alias("mb"),
+            pl.int_ranges("first_node", pl.col("first_node") + pl.col("nodes")).alias("node"),
+        )
+        .explode("node")
+        .with_columns(pl.col("node").cast(pl.Int32).alias("lender"), pl.col("node").cast(pl.Int32))
+    )
+    columns = ["start_s", "end_s", "node", "lender", "mb"]
+    return pl.concat([own.select(columns), loans.select(columns)]).filter(pl.col("mb") > 0)
