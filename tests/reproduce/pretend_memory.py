@@ -33,8 +33,10 @@ def pretended(name: str, seeds: int) -> Measured:
     one = REPRODUCTIONS[name]
     if one.exact:
         return _exact(name)
-    return execute(one, replace(one.defaults, seeds=seeds),
-                   engine=engine if name.startswith("memory-") else pretend.engine)  # fmt: skip
+    options = replace(one.defaults, seeds=seeds)
+    if one.measure is not None:
+        return execute(pretend.without_batches(one), options)
+    return execute(one, options, engine=engine if name.startswith("memory-") else pretend.engine)
 
 
 def engine(task: Task) -> list[Numbers]:

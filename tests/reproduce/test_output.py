@@ -27,6 +27,7 @@ NAMES = [
     *("vgpu-split", "vgpu-nodes", "vgpu-heterogeneous", "vgpu-overhead"),
     *("memory-throughput", "memory-response", "memory-utilisation", "memory-threshold", "memory-policies"),
     *("memory-groups", "memory-overhead", "memory-prediction"),
+    *("slo-violations", "slo-price", "slo-utilisation", "torus-placement", "torus-scaling"),
 ]
 
 

@@ -55,6 +55,9 @@ def place(
         str | None,
         typer.Option("--torus", metavar="ROWSxCOLUMNS", help="How the cores of a die are laid out, such as 4x7."),
     ] = None,
+    picture: Annotated[
+        Path | None, typer.Option("--picture", metavar="FILE.svg", help="Also draw it: clusters, pools, servers.")
+    ] = None,
     explain: Annotated[bool, typer.Option("--explain", help="Say of every server why it is where it is.")] = False,
     everything: Annotated[bool, typer.Option("--all", help="List every server.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
@@ -95,6 +98,8 @@ def place(
     if cores is not None:
         held = None if earlier is None else read_cores(earlier, centre, request, str(since))
         placed = with_cores(placed, cores, held)
+    if picture is not None:
+        _draw(placed, picture)
     if as_json:
         typer.echo(json.dumps(placed.as_json(), indent=1))
         return
@@ -111,12 +116,21 @@ def _read(path: Path) -> dict[str, Any]:
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(str(path), str(error), "a readable text file") from None
     try:
-        content = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
+        content = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text, object_pairs_hook=_once)
     except (ValueError, RecursionError) as error:  # both kinds of syntax error
         raise InputError(str(path), str(error), f"valid {'TOML' if path.suffix == '.toml' else 'JSON'}") from None
     if not isinstance(content, dict):
         raise InputError(str(path), repr(content)[:60], "a table with keys")
     return content
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object none of whose keys comes twice."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        keys = [key for key, _ in pairs]
+        raise ValueError(f"the key {next(key for key in keys if keys.count(key) > 1)!r} twice in one object")
+    return found
 
 
 def _cluster(name: str) -> Cluster:
@@ -149,6 +163,16 @@ def _refuse_others(content: dict[str, Any], known: tuple[str, ...], path: Path) 
     for key in content:
         if key not in known:
             raise InputError(f"{path}, {key}", "an unknown key", f"one of {', '.join(known)}")
+
+
+def _draw(placed: Placed, path: Path) -> None:
+    from unrack.errors import InputError
+    from unrack.report.place_picture import picture
+
+    try:
+        path.write_text(picture(placed), encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"--picture {path}", str(error), "a file that can be written") from None
 
 
 def _on_torus(centre: Cluster, text: str, cores: str | None) -> Cluster:

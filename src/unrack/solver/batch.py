@@ -23,7 +23,7 @@ from unrack.solver.batch_bound import Bounds
 from unrack.solver.batch_case import CORES, FLOOR, MB, Case, make_case
 from unrack.solver.batch_pack import clashes
 from unrack.solver.batch_search import Search
-from unrack.solver.batch_solution import Solution, price_of
+from unrack.solver.batch_solution import Solution, objective, price_of
 from unrack.solver.one_by_one import OneByOne
 from unrack.solver.tiers import Allocation, Asked, Supply
 from unrack.solver.tiers_cp import place_cp
@@ -94,14 +94,13 @@ def place_batch(
         if exact.status == "optimal":
             return replace(exact, wall_s=perf_counter() - began)
         best, proven = exact.allocation, exact.bound
-    for one in (case, _narrowed(case)):
-        if one is not None and (one is case or found.status != "optimal"):
-            search = Search(
-                one, np.random.Generator(np.random.PCG64(seed)), until, round(limit_s * STEPS_A_SECOND)
-            )  # fmt: skip
-            at_first = best if one is case else _first(one, None, limit_s, until)
-            best = min(best, _searched(search, at_first, bounds), key=lambda some: _objective(case, some))
-            found = _solution(case, best, proven, bounds, began)
+    steps = round(limit_s * STEPS_A_SECOND)
+    best = _searched(Search(case, _draws(seed), until, steps), best, bounds)
+    found, narrow = _solution(case, best, proven, bounds, began), _narrowed(case)
+    if found.status != "optimal" and narrow is not None and perf_counter() < until:
+        other = _searched(Search(narrow, _draws(seed), until, steps), _first(narrow, None, limit_s, until), bounds)
+        best = min(best, other, key=lambda one: objective(case.supply, one, case.busy))
+        found = _solution(case, best, proven, bounds, began)
     left = until - perf_counter()
     if found.status != "optimal" and SMALL < size <= MIDDLE and left > 0:
         exact = _by_cp(case, best, left, seed)
@@ -121,6 +120,10 @@ def _searched(search: Search, best: Allocation, bounds: Bounds) -> Allocation:
     least = bounds.price(placed, len(search.opened(best.cluster)))
     best = min(best, search.exchange(best), key=lambda some: price_of(case.supply, some))
     return search.cheapen(best, price_of(case.supply, best), least)[0]
+
+
+def _draws(seed: int) -> np.random.Generator:
+    return np.random.Generator(np.random.PCG64(seed))
 
 
 def _narrowed(case: Case) -> Case | None:
@@ -157,19 +160,13 @@ def _first(case: Case, start: Allocation | None, limit_s: float, until: float) -
         tries.append(allocator.allocation)
         if perf_counter() > until:
             break
-    return min(tries, key=lambda one: _objective(case, one))
+    return min(tries, key=lambda one: objective(case.supply, one, case.busy))
 
 
 def _by_cp(case: Case, start: Allocation, limit_s: float, seed: int) -> Solution:
     return place_cp(
         case.supply, case.asked, limit_s=limit_s, seed=seed, start=start, busy=case.busy, effort=EFFORT * limit_s
     )  # fmt: skip
-
-
-def _objective(case: Case, best: Allocation) -> tuple[int, int, int]:
-    used = case.busy.copy()
-    used[best.cluster[best.cluster >= 0]] = True
-    return int((best.cluster < 0).sum()), int(used.sum()), price_of(case.supply, best)
 
 
 def _higher(one: tuple[int, int, int], two: tuple[int, int, int]) -> tuple[int, int, int]:
@@ -179,7 +176,7 @@ def _higher(one: tuple[int, int, int], two: tuple[int, int, int]) -> tuple[int, 
 
 def _solution(case: Case, best: Allocation, proven: tuple[int, int, int], bounds: Bounds, began: float) -> Solution:
     """An answer with the stronger of two bounds, goal by goal; ``proven`` is of one that is no better."""
-    goals = _objective(case, best)
+    goals = objective(case.supply, best, case.busy)
     bound = _higher(bounds.of(goals), proven)
     status = "optimal" if goals == bound else "feasible"
     out = np.flatnonzero(best.cluster < 0)

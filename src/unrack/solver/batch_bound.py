@@ -150,7 +150,7 @@ class Bounds:
             return [Class(sums, 1, never, np.ones(len(self.spots), np.bool_))]
         rights = self._rights()
         if loose and len(np.unique(rights, axis=0)) * self.per_class > MOST_VARIABLES:
-            rights[:] = [*case.crowd.forbidden[self.able].all(axis=0), NOWHERE]  # what none of them may
+            rights[:] = np.append(case.crowd.forbidden[self.able].all(axis=0), NOWHERE)  # what none of them may
         rows = rights if loose else np.concatenate([rights, need.T], axis=1)
         equal, of, count = np.unique(rows, axis=0, return_inverse=True, return_counts=True)
         order = np.argsort(of.reshape(-1), kind="stable")

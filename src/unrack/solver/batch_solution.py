@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from unrack.solver.tiers import NOWHERE, Allocation, Asked, Supply
+from unrack.solver.tiers import NOWHERE, Allocation, Asked, Bools, Supply
 
 Ints = NDArray[np.int64]
 
@@ -75,11 +75,21 @@ class Solution:
 
 def price_of(supply: Supply, allocation: Allocation) -> int:
     """What the memory of all placed servers costs."""
+    there = np.flatnonzero(allocation.cluster >= 0)
+    first = supply.first[allocation.cluster[there]]
+    lengths = supply.first[allocation.cluster[there] + 1] - first
     total = 0
-    for i in np.flatnonzero(allocation.cluster >= 0):
-        pools = supply.pools(int(allocation.cluster[i]))
-        total += int(allocation.mb[i, : len(pools)] @ supply.price[pools])
+    for place in range(supply.width):
+        has = lengths > place
+        total += int(allocation.mb[there[has], place] @ supply.price[supply.member[first[has] + place]])
     return total
+
+
+def objective(supply: Supply, allocation: Allocation, busy: Bools | None = None) -> tuple[int, int, int]:
+    """Servers left out, clusters in use (``busy`` ones are), price: as :attr:`Solution.objective`."""
+    used = np.zeros(supply.clusters, np.bool_) if busy is None else busy.copy()
+    used[allocation.cluster[allocation.cluster >= 0]] = True
+    return int((allocation.cluster < 0).sum()), int(used.sum()), price_of(supply, allocation)
 
 
 def nowhere(supply: Supply, asked: Asked) -> Allocation:

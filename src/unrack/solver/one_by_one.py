@@ -77,12 +77,13 @@ def _first(
 
 @inlined
 def _fullest(
-    pools: Pools, servers: Servers, server: int, tree: Ints, who: Ints, used: Ints, taken: Ints, offer: Ints, need:
-    Ints, full: bool,
+    pools: Pools, servers: Servers, server: int, tree: Ints, who: Ints, taken: Ints, offer: Ints, need: Ints, full:
+    bool,
 ) -> int:  # fmt: skip
     """Of the clusters that can take a server, the one with least free; then the lowest id; -1: none.
 
-    The ranking is by fullness in percent, so it is among those of the percent of the first that can.
+    The last column of the tree tells any two clusters apart by that; the fuller half of a part is entered first, and
+    no part of which the fullest is behind one that was found.
     """
     slots, last = len(who), tree.shape[1] - 1
     stack = np.empty(64, np.int64)
@@ -91,19 +92,14 @@ def _fullest(
     while depth:
         depth -= 1
         node = stack[depth]
-        if tree[node, last] < value or not could_take(tree, node, need):
+        if tree[node, last] <= value or not could_take(tree, node, need):
             continue
         if node < slots:
-            stack[depth], stack[depth + 1] = 2 * node + 1, 2 * node
+            fuller = 2 * node + (tree[2 * node + 1, last] > tree[2 * node, last])
+            stack[depth], stack[depth + 1] = fuller ^ 1, fuller
             depth += 2
-            continue
-        cluster = who[node - slots]
-        if cluster < 0 or (tree[node, last] == value and cluster > best):
-            continue
-        if best >= 0 and used[cluster] < used[best]:
-            break
-        if takes(pools, servers, server, cluster, taken, offer, True, full):
-            best, value = cluster, tree[node, last]
+        elif takes(pools, servers, server, who[node - slots], taken, offer, True, full):
+            best, value = who[node - slots], tree[node, last]
     if best >= 0:  # the offer of the last one looked at may be another's
         takes(pools, servers, server, best, taken, offer, True, full)
     return best
@@ -140,7 +136,7 @@ def place(
         full = 0 <= most <= on
         note_need(pools, servers, server, meets, need)
         if rule == BEST_FIT:
-            cluster = _fullest(pools, servers, server, tree, who, used, taken, offer, need, full)
+            cluster = _fullest(pools, servers, server, tree, who, taken, offer, need, full)
         else:
             cluster = _first(pools, servers, server, tree, who, taken, offer, need, meets, full)
         if servers.level[server] >= 0:

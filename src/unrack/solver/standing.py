@@ -208,7 +208,8 @@ def _refresh(pools: Pools, tree: Ints, who: Ints, at: Ints, used: Ints, span: In
         paired = row[TOTAL] if rule == FIRST_FIT else row[LOCAL]
         row[WEIGHED + len(pools.lightest) + i] = min(paired, row[CORES] * pools.ratios[i])
     if rule == BEST_FIT:
-        row[-1] = MILLIONTHS * (1 + len(pools.lightest)) - _emptiness(pools, cluster)
+        fullness = MILLIONTHS * (1 + len(pools.lightest)) - _emptiness(pools, cluster)
+        row[-1] = fullness * len(pools.load) + len(pools.load) - 1 - cluster  # of equally full ones, the lowest id
     rank(tree, who, at, used, span, cluster, _level(pools, cluster, rule), row)
 
 

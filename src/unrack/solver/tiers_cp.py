@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrack.errors import RunError
-from unrack.solver.batch_solution import Solution, nowhere, price_of
+from unrack.solver.batch_solution import Solution, nowhere, objective
 from unrack.solver.tiers import Allocation, Asked, Supply
 from unrack.solver.tiers_model import Placement, solver_of
 
@@ -118,10 +118,10 @@ def place_cp(
         model.keep(goal, value)
         if bound < value:
             break
-    used = np.zeros(supply.clusters, np.bool_) if busy is None else busy.copy()
-    used[found.cluster[found.cluster >= 0]] = True
+    goals = objective(supply, found, busy)
+    if start is not None and objective(supply, start, busy) < goals:
+        found, goals = start, objective(supply, start, busy)
     unplaced = np.flatnonzero(found.cluster < 0)
-    goals = (len(unplaced), int(used.sum()), price_of(supply, found))
     bounds += [0] * (3 - len(bounds))
     least = (bounds[0], bounds[1], bounds[2])
     return Solution(

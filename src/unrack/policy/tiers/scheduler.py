@@ -2,8 +2,8 @@
 
 A server is a job of one task. Whoever waits is tried in order of arrival, each by the allocator's rule
 (:mod:`unrack.solver.one_by_one`); who has no place waits, without holding up others, or is refused for good
-(``full = "reject"``, as a cloud does). Servers are not moved once they are placed. Trying one is O(log clusters) but for
-clusters that look open and are not; who waits is tried again only after something was given back.
+(``full = "reject"``, as a cloud does). Servers are not moved once they are placed. Trying one is O(log clusters) but
+for clusters that look open and are not; who waits is tried again only after something was given back.
 
 What a job asks of tiers is in :attr:`unrack.workload.job.JobTable.slo`; without it there is no floor and no ceiling.
 The expected run time plays no part.

@@ -139,10 +139,12 @@ def asked_of_jobs(
     Raises
     ------
     InputError
-        A job forbids a tier, or is spread over a level, that the data centre does not have.
+        A job forbids a tier, or is spread over a level, that the data centre does not have; or costs, prices and
+        memory are too large together.
     """
     tiers = cluster.tiers
     assert tiers is not None
+    _check_products(supply_of(cluster), int(mb.max(initial=0)), "workload")
     most = NOWHERE if most_clusters is None else most_clusters
     if slo is None:
         none = np.full(len(cores), NO_CEILING, np.int64)

@@ -81,7 +81,8 @@ def varied(measured: Measured) -> str:
     if "servers" in takes:
         words += [f"the servers of {Path(options.servers).name}" if options.servers else "servers drawn by Table 2"]
     words += ["frozen speeds"] if options.frozen else []
-    return ", ".join([*words, *(f"a load of {load:g} offered at {x:g}" for x, load in options.offers)])
+    words += [f"a load of {load:g} offered at {x:g}" for x, load in options.offers]
+    return ", ".join(words) or "nothing is drawn"
 
 
 def command(measured: Measured) -> str:

@@ -131,10 +131,11 @@ def beside(found: Compared) -> tuple[Cell, ...]:
     """Cells: the paper's value, ours, the difference, and what that says."""
     decimals = found.quantity.decimals
     paper = Cell(("–" if found.paper is None else f"{found.paper:.{decimals}f}",))
-    ours = Cell((number(found.ours, decimals),))
+    drawn = decimals + (found.ours is not None and found.ours.count > 1)  # a mean has a decimal more
+    ours = Cell((number(found.ours, drawn),))
     if found.difference is None:
         return paper, ours, Cell(("–",)), Cell(("–",))
     words = {INSIDE: "within our interval", NEAR: "within our seeds", OUTSIDE: "outside our seeds"}
     verdict = words.get(found.mark) or ("the same" if round(found.difference, decimals) == 0 else "differs")
     tone = TONES.get(found.mark) or {"the same": "good", "differs": "bad"}.get(verdict, "")
-    return paper, ours, Cell((signed(found.difference, decimals),)), Cell((verdict,), tone)
+    return paper, ours, Cell((signed(found.difference, drawn),)), Cell((verdict,), tone)

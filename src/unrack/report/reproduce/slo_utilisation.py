@@ -86,11 +86,11 @@ def _tables(measured: Measured) -> tuple[Sheet, ...]:
     """Clusters beside the paper's; the designs; the tiers."""
     paper = tuple((Cell((row.name,)), *beside(measured.compared((NEEDED, OWN, row.name), NEED.label)))
                   for row in (ALLOCATOR, FIRST_FIT))  # fmt: skip
-    lines = []
+    lines, drawn = [], not measured.reproduction.exact
     for x in DESIGNS:
         for row in measured.rows(NEEDED):
             if (NEEDED, x, row.name) in measured.values:
-                cells = [number(measured.at((NEEDED, x, row.name), one.label), one.decimals)
+                cells = [number(measured.at((NEEDED, x, row.name), one.label), 1 if drawn else one.decimals)
                          for one in (NEED, POOLS, *IN_USE)]  # fmt: skip
                 lines.append((Cell((x,)), Cell((named(row),)), *(Cell((cell,)) for cell in cells)))
     tiers = columns(measured, SHARE.label, "in use, %", [row.name for row in ROWS])

@@ -12,6 +12,11 @@ from unrack.report.reproduce import (
     memory_utilisation,
     nvme,
     nvme_figures,
+    slo_price,
+    slo_utilisation,
+    slo_violations,
+    torus_placement,
+    torus_scaling,
     vgpu,
 )
 from unrack.report.reproduce.experiment import Reproduction
@@ -29,6 +34,11 @@ REPRODUCTIONS: dict[str, Reproduction] = {
         *memory_designs.REPRODUCTIONS,
         memory_overhead.REPRODUCTION,
         memory_prediction.REPRODUCTION,
+        slo_violations.REPRODUCTION,
+        slo_price.REPRODUCTION,
+        slo_utilisation.REPRODUCTION,
+        torus_placement.REPRODUCTION,
+        torus_scaling.REPRODUCTION,
     )
 }
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from unrack.report.reproduce.experiment import Numbers, Spec
-from unrack.report.reproduce.figure import Draw, framed
+from unrack.report.reproduce.figure import Draw, framed, rows_of_figures
 from unrack.report.reproduce.measured import Measured
 
 STATES = ("free", "chosen", "taken")
@@ -51,6 +51,27 @@ def tori(columns: int, panels: Callable[[Measured], Mapping[str, Numbers]]) -> D
             ],
         }  # fmt: skip
         spec = framed(measured, lines, titles, unit)
-        return {**spec, "columns": 4, "spec": {**spec["spec"], "width": 165, "height": 132}}
+        return {**spec, "columns": 2, "spec": {**spec["spec"], "width": 230, "height": 184}}
 
     return draw
+
+
+def below(draws: Sequence[Draw]) -> Draw:
+    """Several figures, one below the other, each with colours of its own."""
+
+    def draw(measured: Measured) -> Spec:
+        own = {"color": "independent", "strokeDash": "independent"}
+        return {**rows_of_figures(draws)(measured), "resolve": {"scale": own, "legend": own}}
+
+    return draw
+
+
+def each_to_scale(draw: Draw) -> Draw:
+    """A figure whose panels have y axes of their own."""
+
+    def again(measured: Measured) -> Spec:
+        spec = draw(measured)
+        own = {**spec["resolve"].get("scale", {}), "y": "independent"}
+        return {**spec, "resolve": {**spec["resolve"], "scale": own}}
+
+    return again
