@@ -23,15 +23,19 @@ if TYPE_CHECKING:
     from unrack.metric.bound import Bound
     from unrack.metric.table import Metric
     from unrack.policy.table import Entry
+    from unrack.policy.tiers.place import place
+    from unrack.policy.tiers.shot import Placed
     from unrack.sim.fault import Fault, random_faults
     from unrack.sim.simulate import Result, simulate
     from unrack.slowdown.model import make_models
+    from unrack.solver.torus import best_tiles, first_fit_tiles, quick_tiles
     from unrack.workload.filters import filtered
     from unrack.workload.generator import generate
     from unrack.workload.ideal import fat_node, load_factor, window_us
     from unrack.workload.job import Demand, Job, Workload
     from unrack.workload.readers import read_trace
     from unrack.workload.scenarios import scenario
+    from unrack.workload.server_generator import servers
     from unrack.workload.writers import write_trace
 
 __version__: str
@@ -40,7 +44,13 @@ _HOMES = {
     "Cluster": "cluster.spec",
     "memory_system": "cluster.systems",
     "Bound": "metric.bound",
+    "Placed": "policy.tiers.shot",
+    "best_tiles": "solver.torus",
+    "first_fit_tiles": "solver.torus",
     "make_models": "slowdown.model",
+    "place": "policy.tiers.place",
+    "quick_tiles": "solver.torus",
+    "servers": "workload.server_generator",
     "window_us": "workload.ideal",
     "load_factor": "workload.ideal",
     "fat_node": "workload.ideal",
@@ -73,6 +83,7 @@ __all__ = [
     "Fault",
     "InputError",
     "Job",
+    "Placed",
     "PolicyError",
     "Result",
     "RunError",
@@ -80,17 +91,22 @@ __all__ = [
     "TraceError",
     "UnrackError",
     "Workload",
+    "best_tiles",
     "fat_node",
     "filtered",
+    "first_fit_tiles",
     "generate",
     "load_factor",
     "make_models",
     "memory_system",
     "metrics",
+    "place",
     "policies",
+    "quick_tiles",
     "random_faults",
     "read_trace",
     "scenario",
+    "servers",
     "simulate",
     "window_us",
     "write_trace",

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from math import inf
 
 import numpy as np
 import pytest
 from batch_systems import random_asked, random_supply
 
-from unrack.solver.batch_books import Books
+from unrack.solver.batch_books import Books, Budget
 from unrack.solver.batch_bound import Bounds
 from unrack.solver.batch_case import CEILING, CORES, FLOOR, MB, Case, make_case
 from unrack.solver.batch_moves import CHEAPEST, TIGHTEST, best_place, best_saving, make_room, price_there
@@ -19,6 +20,7 @@ from unrack.solver.split import cheapest
 from unrack.solver.tiers import Allocation, asked, regular_supply
 
 NOBODY = np.zeros(0, np.int64)
+NO_LIMIT = Budget(10**9, inf)
 
 
 def case_of(seed: int, *, plain: bool = False) -> Case:
@@ -134,7 +136,7 @@ def plain_price(case: Case, books: Books, i: int, c: int, gone: int) -> int:
 def test_moves_are_those_that_a_plain_look_at_all_of_them_finds(seed: int) -> None:
     case = case_of(seed, plain=seed % 2 == 0)
     now = place_one_by_one(case.supply, case.asked, "best-fit")
-    books = Books(case, now, moves=8)
+    books = Books(case, now, 8, NO_LIMIT)
     run, into = books.run, np.zeros(case.supply.width, np.int64)
     kernel = (case.land, case.crowd, run)
     order = np.argsort(case.asked.mb, kind="stable")
@@ -198,6 +200,6 @@ def test_clusters_are_counted_in_pieces_where_servers_leave_gaps() -> None:
 def test_an_allocation_on_the_books_holds_what_it_says() -> None:
     case = case_of(3, plain=True)
     now = place_one_by_one(case.supply, case.asked, "slo")
-    books = Books(case, now, moves=1)
+    books = Books(case, now, 1, NO_LIMIT)
     assert books.run.free_mb.sum() == case.supply.mb.sum() - now.mb.sum()
     assert isinstance(books.allocation, Allocation)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from unrack.report.reproduce.execution import Task, execute, tasks_of
-from unrack.report.reproduce.experiment import Options, Reproduction
+from unrack.report.reproduce.experiment import OF_POOLS, Options, Reproduction
 from unrack.report.reproduce.long_form import as_csv
 from unrack.report.reproduce.measured import BOUND
 from unrack.report.reproduce.measuring import simulated
@@ -17,7 +17,7 @@ from unrack.report.reproduce.table import REPRODUCTIONS
 from unrack.report.reproduce.vgpu import slower_edge
 
 FEW = Options(seeds=1, jobs=150)
-POOLED = [name for name in REPRODUCTIONS if not name.startswith("memory-")]
+POOLED = [name for name, one in REPRODUCTIONS.items() if one.takes == OF_POOLS]
 
 
 def ends(one: Reproduction) -> Reproduction:

@@ -12,6 +12,7 @@ import polars as pl
 import pytest
 import tomli_w
 
+from unrack.cli.explain import explain as explain_job
 from unrack.cluster.spec import Cluster
 from unrack.cluster.tier_record import tiers_again, tiers_record
 from unrack.cluster.tiers_json import published_cluster
@@ -95,6 +96,15 @@ def test_a_finished_run_tells_the_same_story_of_a_server_as_its_inputs(finished:
         assert story.job.demand.local_mb == jobs.slo.floor_mb[job]
 
 
+def test_what_a_server_asks_of_tiers_is_said_with_its_story(finished: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = finished_run(finished, "slo")
+    replica = next(job for job in range(120) if run.jobs().slo.group[job] >= 0)
+    explain_job(finished, str(run.frame["job"][replica]), "slo", None)
+    demand = run.jobs().job(replica).demand
+    wanted = f"at least {demand.local_mb:,} MB local, at most {demand.ceiling_mb:,} weighted MB that are not, "
+    assert f"  with        {wanted}no rack that others of {demand.group} use\n" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     "cluster",
     [
@@ -155,6 +165,13 @@ def test_every_policy_has_its_row_and_its_slos_in_the_section(finished: Path) ->
         assert f">{words}</th>" in section
     assert 'href="#tiers"' in page
     assert 'id="memory"' not in page  # what is lent there has its own section
+
+
+def test_the_answer_speaks_of_slos_and_prices(finished: Path) -> None:
+    said = re.search(r'<div class="answer">.*?</div>', (finished / "report.html").read_text(), re.S)[0]
+    for words in ("less local memory than their floor", "memory is too remote", "servers refused", "Price of a server"):
+        assert words in said
+    assert "slowdown" not in said
 
 
 def test_what_became_of_the_servers_is_counted_once_each(finished: Path) -> None:

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from plain_torus import added_up, least_of_all
 
+from unrack.errors import InputError
 from unrack.solver.torus import TorusPlacement, best_tiles, first_fit_tiles, quick_tiles, tile_distance
 from unrack.solver.torus_cp import cp_tiles
 
@@ -101,7 +102,22 @@ def test_the_papers_figure_is_met_on_an_empty_torus() -> None:
 def test_the_papers_empty_tori_are_settled_by_the_first_bound(side: int, k: int) -> None:
     best = best_tiles(side, side, k)
     assert (best.optimal, best.nodes) == (True, 0)
-    assert best.tiles[0] == 0
+    for lines in (set((best.tiles // side).tolist()), set((best.tiles % side).tolist())):
+        assert lines == set(range(len(lines)))  # at the top left, not around the edge
+
+
+def test_a_limit_of_nodes_ends_a_search_at_the_same_answer_every_time() -> None:
+    taken = random.Random(5).sample(range(256), 64)
+    cuts = [checked(best_tiles(16, 16, 40, taken, most_nodes=50_000), 16, 16, 40, taken) for _ in range(2)]
+    assert not cuts[0].optimal
+    one, other = ((cut.tiles.tolist(), cut.bound, cut.nodes) for cut in cuts)
+    assert one == other
+    assert cuts[0].nodes < 150_000
+    small = random.Random(6).sample(range(64), 20)
+    assert best_tiles(8, 8, 10, small, most_nodes=10**6).tiles.tolist() == best_tiles(8, 8, 10, small).tiles.tolist()
+    for wrong in (-1, float("nan")):
+        with pytest.raises(InputError, match="most_nodes"):
+            best_tiles(4, 4, 2, most_nodes=wrong)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

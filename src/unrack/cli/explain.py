@@ -11,6 +11,7 @@ import typer
 
 if TYPE_CHECKING:
     from unrack.sim.explain import Story
+    from unrack.workload.job import Demand
 
 MOST = 10
 """Lines of a list that are printed without --all."""
@@ -63,6 +64,7 @@ def _lines(story: Story, policy: str, most: int | None) -> list[str]:
         f"job {job.id}{who} under {policy}",
         f"  asks for    {demand.tasks} task(s) of {demand.cores} core(s){memory}{devices}, "
         f"for {seconds_text(job.request_us / SECOND_US)}",
+        *_of_tiers(demand),
         *due,
         f"  submitted   {clock(job.submit_us)}, {story.ahead} job(s) ahead; {story.free_cores} cores left free then",
     ]
@@ -114,3 +116,16 @@ def _verdict(story: Story, end_us: int, outcome: str) -> str:
         return ""
     late = seconds_text((end_us - deadline) / SECOND_US)
     return ", in time" if end_us <= deadline else f", {late} late"
+
+
+def _of_tiers(demand: Demand) -> list[str]:
+    """What a server asks of tiers of memory, in a line; none where it asks nothing."""
+    far = "" if demand.ceiling_mb is None else f"at most {demand.ceiling_mb:,} weighted MB that are not"
+    parts = [
+        f"at least {demand.local_mb:,} MB local" if demand.local_mb else "",
+        far if demand.local_mb else far.replace("that are not", "not local"),
+        f"nothing of {', '.join(demand.forbidden)}" if demand.forbidden else "",
+        f"no {demand.spread} that others of {demand.group} use" if demand.spread else "",
+    ]
+    said = ", ".join(part for part in parts if part)
+    return [f"  with        {said}"] if said else []

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from unrack.cli import explain, listing, place, report, reproduce, run
+from unrack.cli import explain, listing, place, report, reproduce, run, tiles
 from unrack.cli import trace as trace_commands
 from unrack.errors import UnrackError
 
@@ -45,6 +45,7 @@ app.command("report")(report.report)
 app.command("reproduce")(reproduce.reproduce)
 app.command("explain")(explain.explain)
 app.command("place")(place.place)
+app.command("tiles")(tiles.tiles)
 app.add_typer(trace_commands.app, name="trace")
 app.command("policies")(listing.policies)
 app.command("metrics")(listing.metrics)

@@ -101,7 +101,7 @@ def place(
     if picture is not None:
         _draw(placed, picture)
     if as_json:
-        typer.echo(json.dumps(placed.as_json(), indent=1))
+        typer.echo(_text(placed.as_json()))
         return
     _show(placed, None if everything or explain else MOST)
 
@@ -165,6 +165,15 @@ def _refuse_others(content: dict[str, Any], known: tuple[str, ...], path: Path) 
             raise InputError(f"{path}, {key}", "an unknown key", f"one of {', '.join(known)}")
 
 
+def _text(answer: dict[str, Any]) -> str:
+    """The answer as JSON, a line for each server."""
+    if not answer["servers"]:
+        return json.dumps(answer, indent=1)
+    lines = ",\n  ".join(json.dumps(server) for server in answer["servers"])
+    head = json.dumps({**answer, "servers": []}, indent=1)
+    return head.removesuffix("[]\n}") + f"[\n  {lines}\n ]\n}}"
+
+
 def _draw(placed: Placed, path: Path) -> None:
     from unrack.errors import InputError
     from unrack.report.place_picture import picture
@@ -177,15 +186,13 @@ def _draw(placed: Placed, path: Path) -> None:
 
 def _on_torus(centre: Cluster, text: str, cores: str | None) -> Cluster:
     """The data centre with the cores of every die laid out as the option says."""
+    from unrack.cli.tiles import sides
     from unrack.cluster.spec import with_torus
     from unrack.errors import InputError
 
     if cores is None:
         raise InputError("--torus", text, "--cores beside it")
-    sides = text.lower().split("x")
-    if len(sides) != 2 or not all(side.isdecimal() for side in sides):
-        raise InputError("--torus", repr(text), "ROWSxCOLUMNS, such as 4x7")
-    return with_torus(centre, int(sides[0]), int(sides[1]), "--torus")
+    return with_torus(centre, *sides(text, "--torus"), "--torus")
 
 
 def _show(placed: Placed, most: int | None) -> None:

@@ -176,14 +176,14 @@ def stack_spec(policies: Sequence[str], parts: Mapping[str, str], x_title: str, 
     return framed({"layer": layers}, 24 * max(len(policies), 1) + 96)
 
 
-def share_spec(policies: Sequence[str], levels: Sequence[str], x_title: str, y_title: str) -> Spec:
-    """Bars of a share, grouped by level, one a policy (fields ``x``, ``y``)."""
+def share_spec(policies: Sequence[str], levels: Sequence[str], x_title: str, y_title: str, form: str = ".0%") -> Spec:
+    """Bars of a share, grouped by level, one a policy (fields ``x``, ``y``); ``form``: of the numbers on the axis."""
     return framed({
         "mark": {"type": "bar"},
         "encoding": {
             "x": {"field": "x", "type": "nominal", "sort": list(levels), "title": x_title, "axis": {"labelAngle": 0}},
             "xOffset": {"field": "policy", "type": "nominal", "sort": list(policies)},
-            "y": {"field": "y", "type": "quantitative", "title": y_title, "axis": {"format": ".0%", "tickCount": 5}},
+            "y": {"field": "y", "type": "quantitative", "title": y_title, "axis": {"format": form, "tickCount": 5}},
             "color": policy_channels(policies)["color"],
             "tooltip": [
                 {"field": "policy", "type": "nominal", "title": "policy"},

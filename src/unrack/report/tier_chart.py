@@ -139,6 +139,6 @@ def _shares(setting: Setting, firsts: Mapping[str, TierRun], policies: Sequence[
             series.append({"policy": policy, "x": [name for name, _ in there],
                            "y": [six_digits(share) for _, share in there]})  # fmt: skip
         if any(own["x"] for own in series):
-            spec = share_spec(policies, names, "tier", "share of the tier's memory")
+            spec = share_spec(policies, names, "tier", "share of the tier's memory", ".1~%")
             charts.append({"id": f"{stem} by tier", "title": title, "note": note, "series": series, "spec": spec})
     return charts

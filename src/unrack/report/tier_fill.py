@@ -17,7 +17,8 @@ from unrack.units import seconds_text
 
 COLOURS = ("#4477AA", "#66AA88", "#DDAA44", "#AA4466", "#7766AA", "#8F8F8F")
 """Of tiers, from the local one on; then they repeat."""
-MOST_BARS = 64
+MOST_BARS = 120
+"""Clusters of a chart; where there are more, a bar is of several neighbours."""
 
 
 def run_charts(own: TierRun, edges: Floats, bins: Floats) -> list[Chart]:
@@ -74,19 +75,18 @@ def _fullest(own: TierRun, use: pl.DataFrame, start_s: float, end_s: float) -> l
         return []
     held = use.filter((pl.col("start_s") <= at) & (pl.col("end_s").fill_null(np.inf) > at))
     nodes = list(own.clusters)
-    groups = min(len(nodes), MOST_BARS)
-    bound = np.arange(groups + 1) * len(nodes) // groups
-    each = np.diff(bound)
-    place = np.full(len(own.tier), -1, np.int64)
+    bound = np.append(np.arange(0, len(nodes), -(-len(nodes) // MOST_BARS)), len(nodes))
+    each, groups = np.diff(bound), len(bound) - 1
+    place = np.full(len(own.tier), groups, np.int64)  # the last: of no cluster
     place[nodes] = np.repeat(np.arange(groups), each)
-    gb, servers = np.zeros((len(own.names), groups)), np.zeros(groups)
+    gb, servers = np.zeros((len(own.names), groups + 1)), np.zeros(groups + 1)
     node, lender = held["node"].to_numpy(), held["lender"].to_numpy()
     np.add.at(gb, (own.tier[lender], place[node]), held["mb"].to_numpy() / 1024)
     running = own.run.frame("placements", ("start_s", "end_s", "first_node")).filter(
         (pl.col("start_s") <= at) & (pl.col("end_s").fill_null(np.inf) > at)
     )
     np.add.at(servers, place[running["first_node"].to_numpy()], 1)
-    gb, servers = gb / each, servers / each
+    gb, servers = gb[:, :-1] / each, servers[:-1] / each
     called = list(own.clusters.values())
     names = [called[first] if count == 1 else f"{called[first]}–{called[first + count - 1]}"
              for first, count in zip(bound[:-1].tolist(), each.tolist(), strict=True)]  # fmt: skip
@@ -96,8 +96,8 @@ def _fullest(own: TierRun, use: pl.DataFrame, start_s: float, end_s: float) -> l
         for tier, name in enumerate(own.names)
     ]  # fmt: skip
     many = " Each bar is the average of neighbouring clusters." if len(nodes) > groups else ""
-    free = int((gb.sum(axis=0) == 0).sum())
-    empty = f" {free} of {groups} {'is' if free == 1 else 'are'} empty." if free else ""
+    free = len(nodes) - len(set(node.tolist()) & set(nodes))
+    empty = f" {free:,} of {len(nodes):,} {'is' if free == 1 else 'are'} empty." if free else ""
     return [{"id": "busiest", "title": "Clusters at the busiest moment",
              "note": f"What the servers of each cluster hold {seconds_text(at)} into the log.{empty}{many}",
              "series": series, "spec": fill_spec(names, colours_of(own.names), "cluster")}]  # fmt: skip

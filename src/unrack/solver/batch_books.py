@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from time import perf_counter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +25,19 @@ class Step:
     mb: tuple[int, ...]
 
 
+@dataclass
+class Budget:
+    """What work may still be done: ``looks``, of a server at a cluster, and that until a time, s."""
+
+    looks: int
+    until: float
+
+    @property
+    def over(self) -> bool:
+        """Whether looks or time are used up."""
+        return self.looks <= 0 or perf_counter() >= self.until
+
+
 class Books:
     """A running system and the plan so far.
 
@@ -35,6 +49,8 @@ class Books:
         Where they are.
     moves
         How many of them may change their cluster.
+    budget
+        Of the search for moves.
 
     Attributes
     ----------
@@ -47,9 +63,9 @@ class Books:
         Memory written anew.
     """
 
-    def __init__(self, case: Case, now: Allocation, moves: int) -> None:
+    def __init__(self, case: Case, now: Allocation, moves: int, budget: Budget) -> None:
         supply = case.supply
-        self.case, self.left = case, moves
+        self.case, self.left, self.budget = case, moves, budget
         opened = np.zeros(supply.clusters, np.bool_)
         opened[now.cluster[now.cluster >= 0]] = True
         count = len(now.cluster)

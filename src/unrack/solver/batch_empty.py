@@ -13,12 +13,15 @@ from numpy.typing import NDArray
 from unrack.solver.batch_books import Books
 from unrack.solver.batch_case import MB
 from unrack.solver.batch_moves import TIGHTEST, best_place, best_saving, make_room
+from unrack.solver.batch_solution import prices
 from unrack.solver.batch_split import split_together
 
 Ints = NDArray[np.int64]
 
 RESPLITS = 4
 """Clusters whose memory is split again, at most, for one server."""
+LOOKS_FOR_ROOM = 50
+"""Looks that it takes for each server whether its leaving would make room."""
 
 
 def empty_clusters(books: Books, fewest: int, draws: np.random.Generator | None, *, resplit: bool) -> None:
@@ -40,6 +43,8 @@ def empty_clusters(books: Books, fewest: int, draws: np.random.Generator | None,
         held = case.asked.pinned[run.at >= 0]
         for k in np.argsort(weight, kind="stable").tolist():
             victim = int(opened[k])
+            if books.budget.over:
+                return
             may = counts[k] <= books.left and len(opened) > fewest and not (held == victim).any()
             if may and _clear(books, victim, resplit):
                 break
@@ -52,12 +57,10 @@ def cheapen_places(books: Books, *, resplit: bool) -> None:
     case = books.case
     books.run.opened[:] = False
     books.run.opened[books.opened()] = True
-    paid = np.zeros(len(books.run.at), np.int64)
     into = np.zeros(books.run.mb.shape[1], np.int64)
-    while books.left:
-        for i in np.flatnonzero(books.run.at >= 0).tolist():
-            pools = case.supply.pools(int(books.run.at[i]))
-            paid[i] = books.run.mb[i, : len(pools)] @ case.supply.price[pools]
+    while books.left and not books.budget.over:
+        paid = prices(case.supply, books.allocation)
+        books.budget.looks -= len(paid) * case.supply.clusters
         server, cluster = best_saving(case.land, case.crowd, books.run, paid)
         if server < 0:
             break
@@ -67,6 +70,8 @@ def cheapen_places(books: Books, *, resplit: bool) -> None:
         return
     for part in np.unique(case.part[books.opened()]).tolist():
         which = np.flatnonzero((books.run.at >= 0) & (case.part[books.run.at] == part))
+        if books.budget.over:
+            return
         if (case.asked.level[which] < 0).all():
             split = split_together(case.supply, case.asked, which, books.run.at[which])
             if split is not None:
@@ -83,13 +88,15 @@ def _clear(books: Books, victim: int, resplit: bool) -> bool:
     into = np.zeros(books.run.mb.shape[1], np.int64)
     waiting = len(movers)
     for i in movers[np.argsort(-size[movers], kind="stable")].tolist():
-        if books.run.moved[i] or books.left < waiting:
+        if books.run.moved[i] or books.left < waiting or books.budget.over:
             return books.restore(before)
+        books.budget.looks -= case.supply.clusters
         cluster, _ = best_place(case.land, case.crowd, books.run, i, TIGHTEST, into)
         if cluster < 0 and resplit and _join(books, i):
             waiting -= 1
             continue
         if cluster < 0 and books.left > waiting:
+            books.budget.looks -= LOOKS_FOR_ROOM * len(order)
             other, away = make_room(case.land, case.crowd, books.run, i, order)
             if other >= 0:
                 books.price_at(other, away, into)

@@ -80,8 +80,20 @@ def price_there(land: Land, crowd: Crowd, run: Running, i: int, c: int, gone: in
     width, compute = land.first[c + 1] - start, land.member[start]
     if not crowd.fits[i, crowd.kind[c]] or (crowd.pinned[i] >= 0 and crowd.pinned[i] != c):
         return -1
-    cores = run.free_cores[compute] + (crowd.need[CORES, gone] if gone >= 0 else 0)
-    if cores < crowd.need[CORES, i] or _taken(land, crowd, run, i, compute):
+    need = crowd.need
+    cores = run.free_cores[compute] + (need[CORES, gone] if gone >= 0 else 0)
+    if cores < need[CORES, i]:
+        return -1
+    left, load = need[MB, i], 0
+    for j in range(width):  # what is free to anybody: most clusters are too full, and that is soon seen
+        pool = land.member[start + j]
+        free = run.free_mb[pool] + (run.mb[gone, j] if gone >= 0 else 0)
+        if j == 0 and free < need[FLOOR, i]:
+            return -1
+        mb = min(left, free)
+        load += mb * land.weight[pool]
+        left -= mb
+    if left > 0 or load > need[CEILING, i] or _taken(land, crowd, run, i, compute):
         return -1
     offer = np.zeros((3, width), np.int64)
     for j in range(width):
@@ -90,7 +102,6 @@ def price_there(land: Land, crowd: Crowd, run: Running, i: int, c: int, gone: in
         if not (crowd.forbidden[i, land.tier[pool]] or _taken(land, crowd, run, i, pool)):
             offer[0, j] = run.free_mb[pool] + (run.mb[gone, j] if gone >= 0 else 0)
     into[:] = 0
-    need = crowd.need
     return cheapest(need[MB, i], need[FLOOR, i], need[CEILING, i], offer[0], offer[1], offer[2], width, into)
 
 

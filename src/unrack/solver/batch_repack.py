@@ -18,24 +18,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrack.errors import InputError
-from unrack.solver.batch_books import Books, Step
+from unrack.solver.batch_books import Books, Budget, Step
 from unrack.solver.batch_bound import Bounds
 from unrack.solver.batch_case import Case, make_case
+from unrack.solver.batch_check import first_fault
 from unrack.solver.batch_empty import cheapen_places, empty_clusters
+from unrack.solver.batch_moves import least_alone
 from unrack.solver.batch_order import go_towards
 from unrack.solver.batch_pack import clashes
 from unrack.solver.batch_search import Search
-from unrack.solver.batch_solution import Solution, price_of
-from unrack.solver.batch_split import fits_together, split_together
+from unrack.solver.batch_solution import Solution, nowhere, price_of, prices
+from unrack.solver.batch_split import split_together
 from unrack.solver.tiers import Allocation, Asked, Supply
 
 Ints = NDArray[np.int64]
 
 STEPS_A_SECOND = 200_000
 """Moves and swaps that the search may try for each second of the limit."""
+LOOKS_A_SECOND = 2_000_000
+"""Looks of a server at a cluster, for each second of the limit."""
 TRIES = 8
-"""Orders of clusters that are tried, at most: one for each second of the limit."""
-
+"""Orders of clusters that are tried, at most."""
 SHARES = (4, 3, 2, 1)
 """Quarters of the moves that the search may use: fewer, until there are steps to as few clusters as it finds."""
 
@@ -90,33 +93,40 @@ def repack(
     Raises
     ------
     InputError
-        ``moves`` is negative, or ``now`` holds more than is installed or breaks an SLO.
+        ``moves`` is negative, or ``now`` holds more than is installed or is not what servers ask.
     """
     began = perf_counter()
     if moves < 0:
         raise InputError("moves", str(moves), "at least 0")
     there = np.flatnonzero(now.cluster >= 0)
-    _check(supply, asked, now, there)
+    fault = first_fault(supply, asked, now)
+    if fault is not None:
+        raise InputError(f"now, {fault[0]}", *fault[1:])
     case, everybody = make_case(supply, _some(asked, there)), now
     now = Allocation(everybody.cluster[there], everybody.mb[there])
-    bounds = Bounds(case)
-    fewest = max(_left_by(now, moves), bounds.clusters(len(there)))
-    found = _move_by_move(case, now, moves, fewest, seed, began + limit_s / 2, limit_s, resplit)
-    if resplit and not clashes(case.land, case.crowd, now.cluster):
+    bounds = Bounds(case, limit_s)
+    fewest = _left_by(now, moves)
+    if fewest < _left_by(now, 0):
+        fewest = max(fewest, bounds.clusters(len(there)))
+    budget = Budget(round(limit_s * LOOKS_A_SECOND / 2), began + (limit_s / 2 if resplit else limit_s))
+    found = _move_by_move(case, now, moves, fewest, seed, budget, resplit=resplit)
+    if resplit and moves and not clashes(case.land, case.crowd, now.cluster):
+        budget = Budget(round(limit_s * LOOKS_A_SECOND / 2), began + limit_s)
         for share in SHARES:
             search = Search(
                 case, np.random.Generator(np.random.PCG64(seed)), began + limit_s,
                 round(limit_s * STEPS_A_SECOND / len(SHARES)), now.cluster, moves * share // SHARES[0],
             )  # fmt: skip
-            wished, tries = _as_a_whole(search, now, moves, fewest, bounds)
+            wished, tries = _as_a_whole(search, now, moves, fewest, bounds, budget)
             found = min([found, *tries], key=_goals)
-            if len(found.opened()) <= wished:
+            if len(found.opened()) <= wished or search.over:
                 break
     used, price = _goals(found)
     at, mb = everybody.cluster.copy(), everybody.mb.copy()
     at[there], mb[there] = found.run.at, found.run.mb
     out = np.flatnonzero(at < 0)
-    bound = (len(out), fewest, bounds.price(len(there), used))
+    least = bounds.price(len(there), used)
+    bound = (len(out), fewest, least if resplit else max(least, _saved_at_most(case, now, moves)))
     return Repacking(
         "optimal" if bound == (len(out), used, price) else "feasible", Allocation(at, mb), out, used, price, *bound,
         wall_s=perf_counter() - began, plan=[replace(step, server=int(there[step.server])) for step in found.plan],
@@ -125,48 +135,66 @@ def repack(
 
 
 def _move_by_move(
-    case: Case, now: Allocation, moves: int, fewest: int, seed: int, until: float, limit_s: float, resplit: bool
+    case: Case, now: Allocation, moves: int, fewest: int, seed: int, budget: Budget, *, resplit: bool
 ) -> Books:
     """The best of several orders in which clusters are emptied."""
     draws = np.random.Generator(np.random.PCG64(seed))
     tries: list[Books] = []
-    for attempt in range(min(TRIES, max(1, int(limit_s)))):
-        books = Books(case, now, moves)
+    enough = budget.looks // 2  # the other half is for the price
+    for attempt in range(TRIES):
+        books = Books(case, now, moves, budget)
         empty_clusters(books, fewest, draws if attempt else None, resplit=resplit)
         tries.append(books)
-        if len(books.opened()) <= fewest or perf_counter() > until:
+        if len(books.opened()) <= fewest or budget.over or budget.looks < enough:
             break
     best = min(tries, key=lambda books: len(books.opened()))
     cheapen_places(best, resplit=resplit)
     return best
 
 
-def _as_a_whole(search: Search, now: Allocation, moves: int, fewest: int, bounds: Bounds) -> tuple[int, list[Books]]:
+def _as_a_whole(
+    search: Search, now: Allocation, moves: int, fewest: int, bounds: Bounds, budget: Budget
+) -> tuple[int, list[Books]]:
     """How many clusters a search leaves; and what is reached: clusters emptied, and then also the price lowered."""
     packed = search.empty(now, fewest)
     wished = len(search.opened(packed.cluster))
     least = bounds.price(len(bounds.able), wished)
-    tries = []
-    gentle = _least_copied(search.case, now, packed)
+    tries: list[Books] = []
+    gentle = _least_copied(search.case, now, packed, budget)
     for wish in (gentle, search.cheapen(packed, price_of(search.case.supply, packed), least)[0]):
-        books = Books(search.case, now, moves)
+        if budget.over:
+            break
+        books = Books(search.case, now, moves, budget)
         go_towards(books, wish)
         cheapen_places(books, resplit=True)
         tries.append(books)
     return wished, tries
 
 
-def _least_copied(case: Case, now: Allocation, wish: Allocation) -> Allocation:
+def _least_copied(case: Case, now: Allocation, wish: Allocation, budget: Budget) -> Allocation:
     """The same servers in the same clusters, with splits as near as can be to what they are now."""
     mb = wish.mb.copy()
     was = np.where((wish.cluster == now.cluster)[:, None], now.mb, 0)
     parts = case.part[wish.cluster]
     for part in np.unique(parts).tolist():
+        if budget.over:
+            break
         which = np.flatnonzero(parts == part)
         split = split_together(case.supply, case.asked, which, wish.cluster[which], was=was[which])
         if split is not None:
             mb[which] = split
     return Allocation(wish.cluster, mb)
+
+
+def _saved_at_most(case: Case, now: Allocation, moves: int) -> int:
+    """At least this price where servers that stay keep their split: those that move save what they could if alone."""
+    empty = Books(case, nowhere(case.supply, case.asked), 0, Budget(0, 0.0))
+    _, example = np.unique(case.crowd.kind, return_index=True)
+    least = np.zeros(len(now.cluster), np.int64)
+    least_alone(case.land, case.crowd, empty.run, example.astype(np.int64), least)
+    paid = prices(case.supply, now)
+    saved = np.sort(np.maximum(paid - least, 0))[::-1]
+    return int(paid.sum() - saved[:moves].sum())
 
 
 def _goals(books: Books) -> tuple[int, int]:
@@ -186,17 +214,3 @@ def _some(asked: Asked, which: Ints) -> Asked:
         a.cores[which], a.mb[which], a.floor[which], a.ceiling[which], a.forbidden[which], a.group[which],
         a.level[which], a.pinned[which],
     )  # fmt: skip
-
-
-def _check(supply: Supply, asked: Asked, now: Allocation, there: Ints) -> None:
-    compute = supply.member[supply.first[now.cluster[there]]]
-    cores = np.bincount(compute, weights=asked.cores[there], minlength=len(supply.mb))
-    if (cores > supply.cores).any():
-        pool = int(np.argmax(cores > supply.cores))
-        raise InputError(
-            "now", f"{cores[pool]:.0f} cores in use in pool {pool}", f"at most the {supply.cores[pool]} it has"
-        )
-    if not fits_together(supply, asked, there, now.cluster[there], now.mb[there]):
-        raise InputError(
-            "now", "a server outside its SLOs, or a pool that gives more than it has", "an allocation that fits"
-        )

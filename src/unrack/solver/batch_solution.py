@@ -75,13 +75,18 @@ class Solution:
 
 def price_of(supply: Supply, allocation: Allocation) -> int:
     """What the memory of all placed servers costs."""
+    return int(prices(supply, allocation).sum())
+
+
+def prices(supply: Supply, allocation: Allocation) -> Ints:
+    """int64[servers]: what the memory of each costs; 0 where it is not placed."""
+    total = np.zeros(len(allocation.cluster), np.int64)
     there = np.flatnonzero(allocation.cluster >= 0)
     first = supply.first[allocation.cluster[there]]
     lengths = supply.first[allocation.cluster[there] + 1] - first
-    total = 0
     for place in range(supply.width):
         has = lengths > place
-        total += int(allocation.mb[there[has], place] @ supply.price[supply.member[first[has] + place]])
+        total[there[has]] += allocation.mb[there[has], place] * supply.price[supply.member[first[has] + place]]
     return total
 
 

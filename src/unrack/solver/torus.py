@@ -94,7 +94,8 @@ def best_tiles(
 
     Of several best answers, that of the heuristic if it is one, else the first of the search. Of the sets with the same
     counts by row and by column it is the one with the least ids (compared as ascending lists); on an empty torus, the
-    counts are the lexicographically largest of their rotations and reflections: a block at the top left.
+    counts are, of their rotations and reflections, the lexicographically largest of those that end first: a block at
+    the top left.
 
     Parameters
     ----------
@@ -211,7 +212,7 @@ def _least_ids(grid: Grid, tiles: Ints) -> Ints:
 
 
 def _turned(counts: Ints) -> Ints:
-    """The lexicographically largest of all rotations and reflections."""
+    """Of all rotations and reflections those with the longest run of zeros at the end, and of these the largest."""
     line = counts.tolist()
     turns = [way[i:] + way[:i] for way in (line, line[::-1]) for i in range(len(line))]
-    return np.array(max(turns), dtype=np.int64)
+    return np.array(max(turns, key=lambda turn: (-max(i for i, n in enumerate(turn) if n), turn)), dtype=np.int64)

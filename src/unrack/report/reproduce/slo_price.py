@@ -77,7 +77,7 @@ REPRODUCTION = Reproduction(
                        lies(SHARE.label, FIRST_FIT.name, [MET], [OVERPRICED], MORE, 100))),
         Claim("Where it did not, first fit could be cheaper: some servers are", "§5.2, Fig. 5",
               lies(SHARE.label, FIRST_FIT.name, [LOST], [CHEAPER], MORE, 100)),
-        Claim("Ours beyond the paper: in all, first fit is cheaper, by what the SLOs cost", "not in the paper",
+        Claim("In all, first fit is cheaper, by what the SLOs cost", "this project",
               exceeds(PRICE.label, ALLOCATOR.name, FIRST_FIT.name, [TOTAL], [WHERE])),
     ),
     draw=apart([

@@ -128,7 +128,7 @@ REPRODUCTION = Reproduction(
     claims=(
         Claim("The optimum of all twelve can be found and proven", "§6.3, Table 4",
               wherever(TORI, lambda groups, xs: lies(PROVEN.label, OPTIMUM.name, groups, xs, 1, 1))),
-        Claim("Ours against `minimizing inter-core communication at run-time might not be possible`: each of the "
+        Claim("Against `minimizing inter-core communication at run-time might not be possible`: each of the "
               "twelve is proven by a bound, and nothing is searched", "§6.3",
               wherever(TORI, lambda groups, xs: lies(NODES.label, OPTIMUM.name, groups, xs, 0, 0))),
         Claim("On an empty torus simple heuristics lose little: first fit is at most 20 % above the optimum (the "

@@ -1,0 +1,95 @@
+"""``unrack tiles``: the closest free cores of one die."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from unrack.solver.torus import TorusPlacement
+
+
+def tiles(
+    torus: Annotated[str, typer.Argument(metavar="ROWSxCOLUMNS", help="The torus, such as 7x7.")],
+    cores: Annotated[int, typer.Argument(metavar="CORES", help="How many cores are wanted.")],
+    taken: Annotated[
+        str, typer.Option("--taken", metavar="IDS", help="Cores in use, numbered row by row from 0, such as 0-3,7.")
+    ] = "",
+    rule: Annotated[str, typer.Option("--rule", help="best (proven), quick or first-fit.")] = "best",
+    time_limit: Annotated[
+        str | None, typer.Option("--time-limit", metavar="TIME", help="Of best: how long it may take, such as '10 s'.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Choose cores of a die that are close together: the least sum of hops over all pairs, on a torus."""
+    from unrack.errors import InputError
+    from unrack.solver.torus import best_tiles, first_fit_tiles, quick_tiles
+    from unrack.units import SECOND_US, time_us
+
+    rows, columns = sides(torus, "ROWSxCOLUMNS")
+    busy = numbers(taken, "--taken")
+    if rule == "best":
+        try:
+            limit_s = None if time_limit is None else time_us(time_limit) / SECOND_US
+        except ValueError as error:
+            raise InputError("--time-limit", repr(time_limit), str(error)) from None
+        found = best_tiles(rows, columns, cores, busy, limit_s=limit_s)
+    elif rule in ("quick", "first-fit"):
+        if time_limit is not None:
+            raise InputError("--time-limit", repr(time_limit), "--rule best, which searches")
+        found = (quick_tiles if rule == "quick" else first_fit_tiles)(rows, columns, cores, busy)
+    else:
+        raise InputError("--rule", repr(rule), "best, quick or first-fit")
+    if as_json:
+        known = {"distance": found.distance, "bound": found.bound, "optimal": found.optimal, "nodes": found.nodes}
+        typer.echo(json.dumps({"tiles": found.tiles.tolist(), **known}))
+        return
+    _show(found, rows, columns, busy)
+
+
+def sides(text: str, where: str) -> tuple[int, int]:
+    """Rows and columns, from text such as ``"4x7"``.
+
+    Raises
+    ------
+    InputError
+        It is something else.
+    """
+    from unrack.errors import InputError
+
+    parts = text.lower().split("x")
+    if len(parts) != 2 or not all(part.isdecimal() and len(part) < 9 for part in parts):
+        raise InputError(where, repr(text), "ROWSxCOLUMNS, such as 4x7")
+    return int(parts[0]), int(parts[1])
+
+
+def numbers(text: str, where: str) -> list[int]:
+    """Whole numbers, from text such as ``"0-3,7"``.
+
+    Raises
+    ------
+    InputError
+        It is something else.
+    """
+    from unrack.errors import InputError
+
+    found: list[int] = []
+    for part in filter(None, text.replace(" ", "").split(",")):
+        first, dash, last = part.partition("-")
+        if not all(end.isdecimal() and len(end) < 9 for end in (first, last if dash else first)):
+            raise InputError(where, repr(part), "numbers and ranges, such as 0-3,7")
+        if dash and int(last) - int(first) > 10_000:
+            raise InputError(where, repr(part), "a range of at most 10 000")
+        found += range(int(first), int(last if dash else first) + 1)
+    return found
+
+
+def _show(found: TorusPlacement, rows: int, columns: int, busy: list[int]) -> None:
+    chosen, gone = set(found.tiles.tolist()), set(busy)
+    marks = ["■" if tile in chosen else "×" if tile in gone else "·" for tile in range(rows * columns)]
+    for row in range(rows):
+        typer.echo(" ".join(marks[row * columns : (row + 1) * columns]))
+    proof = "proven the least" if found.optimal else f"no set has less than {found.bound}"
+    typer.echo(f"cores {','.join(map(str, sorted(chosen)))}: {found.distance} hops over all pairs, {proof}")
