@@ -118,6 +118,11 @@ def got_and_want(fault: Mapping[str, Any], known: Sequence[str] = ()) -> tuple[s
         return "an unknown key", f"one of {', '.join(known)}" if known else "a key that exists"
     if fault["type"] == "missing":
         return "nothing", "this key"
+    if fault["type"] in ("union_tag_not_found", "union_tag_invalid"):
+        key, kinds = str(fault["ctx"]["discriminator"]).strip("'"), fault["ctx"].get("expected_tags")
+        return repr(fault["input"])[:120], f"a table with {key} = one of {kinds}" if kinds else f"a table with {key}"
     text = repr(fault["input"])
+    if fault["type"] in ("model_attributes_type", "model_type", "dict_type"):
+        return text[:120], "a table with keys"
     want = str(fault["msg"]).removeprefix("Value error, ")
     return text if len(text) <= 120 else text[:117] + "...", want[:1].lower() + want[1:]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from math import inf
 
@@ -71,6 +72,7 @@ def test_excess_and_price_are_those_of_the_sums_of_what_servers_need(seed: int) 
 def test_annealing_keeps_who_may_be_where_and_says_what_it_left(seed: int) -> None:
     draws = np.random.Generator(np.random.PCG64(seed))
     supply = regular_supply(4, (20, 100), ((200, 1, 50, 1),), price=100)
+    supply = replace(supply, domain=np.stack([np.arange(8) % 4, np.arange(8) // 2]))
     case = make_case(supply, random_asked(draws, supply, 12))
     at = np.full(12, -1, np.int64)
     for i in np.flatnonzero(~case.hopeless)[:-1].tolist():

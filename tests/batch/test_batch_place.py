@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -148,6 +149,28 @@ def test_busy_clusters_count_as_used_and_are_filled_first() -> None:
     assert (found.allocation.cluster.tolist(), found.clusters_used, found.bound_clusters) == ([2], 1, 1)
 
 
+@pytest.mark.parametrize("sharing", [1, 3, 40])
+def test_a_batch_that_has_no_time_is_still_placed_well_within_its_rules(sharing: int) -> None:
+    draws = np.random.default_rng(sharing)
+    supply = regular_supply(40, (50, 3000), ((2000, 1, 50, 1), (4000 * sharing, 2, 25, sharing)), price=100)
+    supply = replace(supply, domain=(np.arange(len(supply.mb)) % 7)[None])
+    asks = random_asked(draws, supply, 200, mb=900)
+    apart = asks.level >= 0
+    group, level = np.where(apart, np.arange(200) % 30, -1), np.where(apart, 0, -1)
+    asks = replace(asks, group=group, level=level, most_clusters=30)
+    found = place_batch(supply, asks, limit_s=0)
+    check(supply, asks, found)
+    assert len(found.unplaced) < 20 + found.bound_unplaced
+
+
+def test_a_start_is_never_made_worse() -> None:
+    supply, asks, _ = system(3, plain=False)
+    start = place_cp(supply, asks, limit_s=20)
+    for limit_s in (0, 0.001):
+        assert place_batch(supply, asks, limit_s=limit_s, start=start.allocation).objective == start.objective
+        assert place_cp(supply, asks, limit_s=limit_s, start=start.allocation).objective == start.objective
+
+
 def test_an_empty_batch_is_solved() -> None:
     none = np.zeros(0, np.int64)
     found = place_batch(regular_supply(2, (4, 10), (), price=1), asked(none, none, none, none, tiers=1))
@@ -155,14 +178,20 @@ def test_an_empty_batch_is_solved() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "field"), [({"busy": np.zeros(3, np.bool_)}, "busy"), ({"pinned": np.array([7])}, "pinned")]
+    ("change", "field"),
+    [
+        ({"busy": np.zeros(3, np.bool_)}, "busy"),
+        ({"pinned": np.array([7])}, "pinned"),
+        ({"group": np.array([0]), "level": np.array([0])}, "level"),
+        ({"start": Allocation(np.array([0]), np.array([[2]]))}, "start, server 0"),
+    ],
 )
-def test_what_cannot_be_is_refused_with_its_name(change: dict[str, np.ndarray], field: str) -> None:
+def test_what_cannot_be_is_refused_with_its_name(change: dict[str, Any], field: str) -> None:
     supply = regular_supply(2, (4, 10), (), price=1)
     one = np.ones(1, np.int64)
-    asks = asked(one, one, one, one, tiers=1, pinned=change.get("pinned"))
+    asks = asked(one, one, one, one, tiers=1, **{key: change.get(key) for key in ("pinned", "group", "level")})
     with pytest.raises(InputError, match=field):
-        place_batch(supply, asks, busy=change.get("busy"))
+        place_batch(supply, asks, busy=change.get("busy"), start=change.get("start"))
 
 
 @pytest.mark.needs_data

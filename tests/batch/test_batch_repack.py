@@ -11,6 +11,7 @@ from batch_systems import random_asked, random_supply
 from check import faults, objective
 
 from unrack.errors import InputError
+from unrack.solver.batch_check import first_fault
 from unrack.solver.batch_repack import Repacking, repack
 from unrack.solver.batch_split import split_together
 from unrack.solver.one_by_one import place_one_by_one
@@ -152,6 +153,86 @@ def test_without_moves_nothing_changes() -> None:
     found = repack(supply, asks, now, moves=0, limit_s=1)
     assert (found.plan, found.copied_mb) == ([], 0)
     assert found.allocation.mb.tolist() == now.mb.tolist()
+    assert found.status == "optimal"
+
+
+def best_beside(supply: Supply, asks: Asked, now: Allocation, moves: int) -> tuple[int, int]:
+    """Fewest clusters, and then least price, if those that stay keep their split: a plan may do worse."""
+    best = (supply.clusters + 1, 0)
+    there = np.flatnonzero(now.cluster >= 0)
+    for choice in product(range(supply.clusters), repeat=len(there)):
+        cluster = now.cluster.copy()
+        cluster[there] = choice
+        movers = np.flatnonzero(cluster != now.cluster)
+        if len(movers) > moves:
+            continue
+        left = supply.mb.copy()
+        for i in np.flatnonzero((cluster >= 0) & (cluster == now.cluster)).tolist():
+            left[supply.pools(int(cluster[i]))] -= now.mb[i, : len(supply.pools(int(cluster[i])))]
+        split = split_together(replace(supply, mb=left), asks, movers, cluster[movers])
+        if split is None:
+            continue
+        mb = now.mb.copy()
+        mb[movers] = split
+        if not faults(supply, asks, Allocation(cluster, mb)):
+            best = min(best, objective(supply, Allocation(cluster, mb))[1:])
+    return best
+
+
+def test_on_small_systems_bounds_hold_where_splits_stay() -> None:
+    proven = 0
+    for seed in range(100, 116):
+        draws = np.random.default_rng(seed)
+        supply = random_supply(draws, 3, mb=80)
+        asks = random_asked(draws, supply, 4, plain=True)
+        now = spread_out(draws, supply, asks)
+        moves = int(draws.integers(0, 3))
+        found = repack(supply, asks, now, moves=moves, limit_s=1)
+        best = best_beside(supply, asks, now, moves)
+        assert found.objective[1:] >= best
+        assert found.bound_clusters <= best[0]
+        if found.clusters_used == best[0]:
+            assert found.bound_price <= best[1]
+        proven += found.status == "optimal"
+    assert proven >= 8
+
+
+FAULTS = {
+    "wanted 60 MB": {"mb": []},
+    "local memory": {"floor": [10]},
+    "weighted": {"ceiling": [59]},
+    "tier 1": {"forbidden": [[False, True]]},
+    "pinned": {"pinned": [1]},
+    "2 cores": {"cores": [2]},
+}
+
+
+@pytest.mark.parametrize("words", FAULTS)
+def test_what_servers_do_not_ask_for_is_refused_with_its_reason(words: str) -> None:
+    supply = regular_supply(2, (1, 100), ((100, 1, 50, 1),), price=100)
+    one, size = np.array([1]), np.array([60])
+    asks = asked(one, size, 0 * one, size, tiers=2)
+    now = Allocation(np.array([0]), np.array([[0, 60]]))
+    assert first_fault(supply, asks, now) is None
+    if "mb" in FAULTS[words]:
+        now = Allocation(np.array([0]), np.array([[0, 40]]))
+    else:
+        asks = replace(asks, **{key: np.array(value) for key, value in FAULTS[words].items()})
+    with pytest.raises(InputError, match=words):
+        repack(supply, asks, now, moves=1)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_fault_is_found_exactly_where_the_plain_check_finds_any(seed: int) -> None:
+    draws = np.random.default_rng(seed)
+    supply = random_supply(draws, 4)
+    asks = replace(random_asked(draws, supply, 6), most_clusters=-1)
+    now = place_one_by_one(supply, asks, "slo")
+    assert first_fault(supply, asks, now) is None
+    other = replace(random_asked(draws, supply, 6), cores=asks.cores, mb=asks.mb, most_clusters=-1)
+    assert (first_fault(supply, other, now) is None) == (faults(supply, other, now) == [])
+    again = place_one_by_one(supply, replace(asks, group=np.full(6, -1), level=np.full(6, -1)), "slo")
+    assert (first_fault(supply, asks, again) is None) == (faults(supply, asks, again) == [])
 
 
 def test_what_cannot_run_now_is_refused() -> None:
@@ -161,5 +242,3 @@ def test_what_cannot_run_now_is_refused() -> None:
         repack(supply, asks, Allocation(np.array([-1]), np.array([[0]])), moves=-1)
     with pytest.raises(InputError, match="cores"):
         repack(supply, asks, Allocation(np.array([0]), np.array([[50]])), moves=1)
-    with pytest.raises(InputError, match="SLOs"):
-        repack(supply, replace(asks, cores=np.array([1])), Allocation(np.array([0]), np.array([[40]])), moves=1)

@@ -224,7 +224,11 @@ def _show(placed: Placed, most: int | None) -> None:
             f"pairs on different dies: {answer['cores_apart']:,}"
         )
     if placed.moves is not None:
-        console.print(f"moved: {len(placed.moves)} servers, {placed.copied_mb:,} MB to copy")
+        console.print(f"moves: {len(placed.moves)}, {placed.copied_mb:,} MB to copy; each fits beside all that is there")
+        for step in answer["moves"][:most]:
+            console.print(f"  server {step['id']}: cluster {step['from']} to {step['to']}", highlight=False)
+        if most is not None and len(placed.moves) > most:
+            console.print(f"  … {len(placed.moves) - most} more moves (--all; --json for programs)")
     used = placed.tier_mb()[placed.allocation.cluster >= 0].sum(axis=0)
     on = sorted({int(pool) for c in set(placed.allocation.cluster.tolist()) - {-1} for pool in placed.supply.pools(c)})
     shares = []

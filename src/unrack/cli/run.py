@@ -18,6 +18,15 @@ if TYPE_CHECKING:
 
 OF_DEADLINES = {"missed_deadlines": "missed deadlines", "bound_missed_deadlines": "bound"}
 """Shown first where jobs have deadlines: the share of jobs."""
+OF_TIERS = {
+    "slo_broken_local": "too little local",
+    "slo_broken_remote": "too remote",
+    "clusters_used_mean": "clusters in use",
+    "price_over_bound": "price ÷ bound",
+}
+"""Shown first where memory has tiers: of servers, the share outside an SLO."""
+OF_CORES = {"core_distance_over_least": "core hops ÷ least", "core_pairs_apart": "pairs apart"}
+"""Shown first where it was asked which cores jobs have."""
 SHOWN = {
     "wait_s_mean": "mean wait, s",
     "wait_s_p95": "p95 wait, s",
@@ -119,17 +128,19 @@ def _table(study: Study, rows: list[dict[str, Any]]) -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    from unrack.metric.table import METRICS
+    from unrack.metric.table import CORE_METRICS, METRICS, TIER_METRICS
 
-    swept = [key for key in rows[0] if "." in key]
+    metrics = {**METRICS, **TIER_METRICS, **CORE_METRICS}
+    swept = list(study.runs[0].parameters)
     heads = [key for key in ("cluster", "workload") if len({row[key] for row in rows}) > 1]
     heads += [*swept, "policy", *(["seed"] if len({row["seed"] for row in rows}) > 1 else [])]
     console = Console()
     width = console.width if console.is_terminal else 160  # a pipe has no width: take what the table needs
     names = {head: head.rpartition(".")[2] for head in heads}
     taken = sum(3 + max(len(names[head]), *(len(str(row[head])) for row in rows)) for head in heads)
-    late = {name: words for name, words in OF_DEADLINES.items() if any(row.get(name) is not None for row in rows)}
-    titles = {**late, **SHOWN}
+    of_some = {**OF_DEADLINES, **OF_CORES, **OF_TIERS}
+    known = {name: words for name, words in of_some.items() if any(row.get(name) is not None for row in rows)}
+    titles = {**known, **SHOWN}
     shown = list(titles)[: max(2, (width - taken - 1) // 12)]
     table = Table(title=escape(study.question or study.name), title_justify="left")
     for head in heads:
@@ -143,7 +154,7 @@ def _table(study: Study, rows: list[dict[str, Any]]) -> None:
     for group in groups.values():
         for row in group:
             cells = [escape(str(row[head])) for head in heads]
-            table.add_row(*cells, *(_cell(row[name], [other[name] for other in group], METRICS[name].better)
+            table.add_row(*cells, *(_cell(row.get(name), [other.get(name) for other in group], metrics[name].better)
                                     for name in shown))  # fmt: skip
     Console(width=width).print(table)
 

@@ -119,9 +119,9 @@ def _several(question: Question, found: Sequence[tuple[Setting, Mapping[str, Est
     pairs = [(v[other].mean, v[first].mean) for _, v in found if other and other in v and first in v and v[first].mean]
     if pairs:
         changes = [100 * (value / base - 1) for value, base in pairs]
-        sentence += Markup("; against {}, the first listed, {} changes it by {:+.0f} % to {:+.0f} %").format(
-            first, other, min(changes), max(changes)
-        )
+        least, most = f"{min(changes):+.0f} %", f"{max(changes):+.0f} %"
+        by = least if least == most else f"{least} to {most}"
+        sentence += Markup("; against {}, the first listed, {} changes it by {}").format(first, other, by)
     return sentence + Markup(".")
 
 

@@ -19,8 +19,10 @@ from time import perf_counter
 import numpy as np
 from numpy.typing import NDArray
 
+from unrack.errors import InputError
 from unrack.solver.batch_bound import Bounds
 from unrack.solver.batch_case import CORES, FLOOR, MB, Case, make_case
+from unrack.solver.batch_check import first_fault
 from unrack.solver.batch_pack import clashes
 from unrack.solver.batch_search import Search
 from unrack.solver.batch_solution import Solution, objective, price_of
@@ -72,7 +74,8 @@ def place_batch(
     Raises
     ------
     InputError
-        ``busy`` is of another length, or a server is pinned to a cluster that does not exist.
+        ``busy`` is of another length, a server names a cluster or level that does not exist, or ``start`` is not what
+        servers ask.
 
     Examples
     --------
@@ -85,6 +88,9 @@ def place_batch(
     """
     began = perf_counter()
     case = make_case(supply, asked, busy)
+    fault = None if start is None else first_fault(supply, asked, start)
+    if fault is not None:
+        raise InputError(f"start, {fault[0]}", *fault[1:])
     until, bounds = began + limit_s, Bounds(case, limit_s)
     best = _first(case, start, limit_s, until)
     size = len(asked) * len(supply.member)

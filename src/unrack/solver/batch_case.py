@@ -103,7 +103,7 @@ def make_case(supply: Supply, asked: Asked, busy: Bools | None = None) -> Case:
     Raises
     ------
     InputError
-        ``busy`` is not one truth value a cluster, or a server is pinned to a cluster that does not exist.
+        ``busy`` is not one truth value a cluster, or a server names a cluster or level that does not exist.
     """
     on = np.zeros(supply.clusters, np.bool_) if busy is None else np.asarray(busy, np.bool_)
     if on.shape != (supply.clusters,):
@@ -112,6 +112,8 @@ def make_case(supply: Supply, asked: Asked, busy: Bools | None = None) -> Case:
         )
     if len(asked) and int(asked.pinned.max()) >= supply.clusters:
         raise InputError("pinned", f"cluster {int(asked.pinned.max())}", f"one of {supply.clusters} clusters, from 0")
+    if len(asked) and int(asked.level.max()) >= len(supply.domain):
+        raise InputError("level", str(int(asked.level.max())), f"one of {len(supply.domain)} levels, from 0")
     land = Land(
         supply.cores, supply.mb, supply.weight, supply.price, supply.tier, supply.first, supply.member,
         np.ascontiguousarray(supply.domain),

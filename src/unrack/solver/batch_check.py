@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -10,11 +12,14 @@ from unrack.solver.tiers import Allocation, Asked, Supply
 Ints = NDArray[np.int64]
 
 
-def first_fault(supply: Supply, asked: Asked, now: Allocation) -> tuple[str, str, str] | None:
+def first_fault(
+    supply: Supply, asked: Asked, now: Allocation, ids: Sequence[object] | None = None
+) -> tuple[str, str, str] | None:
     """The first thing wrong with an allocation: where, what is, and what should be; ``None``: all is well.
 
-    How many clusters are in use is not looked at.
+    How many clusters are in use is not looked at. ``ids``: what servers are called; default: by number.
     """
+    called = range(len(asked)) if ids is None else ids
     cores, mb = np.zeros(len(supply.mb), np.int64), np.zeros(len(supply.mb), np.int64)
     holders: dict[tuple[int, int], int] = {}
     for i in np.flatnonzero(now.cluster >= 0).tolist():
@@ -22,7 +27,7 @@ def first_fault(supply: Supply, asked: Asked, now: Allocation) -> tuple[str, str
         parts = now.mb[i, : len(pools)]
         wrong = _of_server(supply, asked, i, int(now.cluster[i]), parts)
         if wrong:
-            return f"server {i}", *wrong
+            return f"server {called[i]!r}", *wrong
         cores[pools[0]] += asked.cores[i]
         mb[pools] += parts
         group, level = int(asked.group[i]), int(asked.level[i])
@@ -31,7 +36,8 @@ def first_fault(supply: Supply, asked: Asked, now: Allocation) -> tuple[str, str
         for domain in np.unique(supply.domain[level, pools[(parts > 0) | (pools == pools[0])]]).tolist():
             other = holders.setdefault((group, domain), i)
             if other != i and domain >= 0:
-                return f"server {i}", f"in failure domain {domain}, as server {other} of its group", "another domain"
+                got = f"in failure domain {domain}, as server {called[other]!r} of its group"
+                return f"server {called[i]!r}", got, "another domain"
     for what, held, has in (("cores", cores, supply.cores), ("MB", mb, supply.mb)):
         if (held > has).any():
             pool = int(np.argmax(held > has))

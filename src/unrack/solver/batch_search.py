@@ -90,7 +90,10 @@ class Search:
         return np.flatnonzero(used)
 
     def settle(self, at: Ints) -> Allocation | None:
-        """Split the memory of all servers, part by part; None: some part has no split, and keeps more in reserve."""
+        """Split the memory of all servers, part by part; None: some part has no split, and keeps more in reserve.
+
+        Or time is up; steps may run out on the way.
+        """
         case, allocation = self.case, nowhere(self.case.supply, self.case.asked)
         allocation.cluster[:] = at
         placed = np.flatnonzero(at >= 0)
@@ -98,7 +101,7 @@ class Search:
         cuts = np.flatnonzero(np.diff(case.part[at[order]])) + 1
         bad = False
         for which in np.split(order, cuts) if len(order) else []:
-            if self.over:
+            if perf_counter() >= self.until:
                 return None
             key = np.stack([which, at[which]]).tobytes()
             if key not in self.splits:

@@ -17,6 +17,7 @@ from unrack.policy.tiers.least import least_prices
 from unrack.policy.tiers.now import check_now
 from unrack.policy.tiers.refusal import Refusals
 from unrack.policy.tiers.supply import asked_of, supply_of
+from unrack.solver.batch_check import first_fault
 from unrack.solver.batch_solution import Solution
 from unrack.solver.one_by_one import OneByOne
 from unrack.solver.standing import RULES
@@ -310,6 +311,9 @@ def _optimal(
             raise InputError("moves", str(moves), "where the servers are now (--from)")
         found = place_batch(supply, asks, limit_s=limit_s, seed=seed)
     else:
+        fault = first_fault(supply, asks, now, request.ids)
+        if fault is not None:
+            raise InputError(f"where servers are now, {fault[0]}", *fault[1:])
         allocator = OneByOne(supply, asks, "slo", now)
         allocator.place(np.flatnonzero(now.cluster < 0))
         plan = repack(supply, asks, allocator.allocation, moves=moves or 0, limit_s=limit_s, seed=seed)
