@@ -224,7 +224,7 @@ def _show(placed: Placed, most: int | None) -> None:
             f"pairs on different dies: {answer['cores_apart']:,}"
         )
     if placed.moves is not None:
-        console.print(f"moves: {len(placed.moves)}, {placed.copied_mb:,} MB to copy; each fits beside all that is there")
+        console.print(f"moves: {len(placed.moves)}, in an order in which each fits; {placed.copied_mb:,} MB to copy")
         for step in answer["moves"][:most]:
             console.print(f"  server {step['id']}: cluster {step['from']} to {step['to']}", highlight=False)
         if most is not None and len(placed.moves) > most:

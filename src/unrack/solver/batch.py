@@ -33,7 +33,7 @@ from unrack.solver.tiers_cp import place_cp
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
-STEPS_A_SECOND = 400_000
+STEPS_A_SECOND = 1_500_000
 """Moves and swaps that may be tried for each second of the limit."""
 SMALL = 150
 """Servers x members of clusters: solved by constraint programming at once."""

@@ -33,7 +33,7 @@ from unrack.solver.tiers import Allocation, Asked, Supply
 
 Ints = NDArray[np.int64]
 
-STEPS_A_SECOND = 200_000
+STEPS_A_SECOND = 750_000
 """Moves and swaps that the search may try for each second of the limit."""
 LOOKS_A_SECOND = 2_000_000
 """Looks of a server at a cluster, for each second of the limit."""

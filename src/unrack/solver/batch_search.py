@@ -26,8 +26,10 @@ Bools = NDArray[np.bool_]
 STEPS_PER_SERVER = 400
 """Moves and swaps in one annealing; at least ``FEWEST_STEPS``."""
 FEWEST_STEPS = 20_000
-STEPS_PER_SPLIT = 2000
-"""What an exact split of a part's memory counts as."""
+STEPS_PRICED = 4
+"""What a move or swap counts as where prices count."""
+STEPS_PER_SPLIT, STEPS_PER_SPLIT_SERVER = 6000, 600
+"""What an exact split of a part's memory counts as, and more for each of its servers."""
 PACK_HEAT, PACK_COLD = 3e-3, 3e-4
 """Temperatures when there is excess, in mean servers' memory."""
 PRICE_HEAT, PRICE_COLD = 3e-3, 1e-6
@@ -105,7 +107,7 @@ class Search:
                 return None
             key = np.stack([which, at[which]]).tobytes()
             if key not in self.splits:
-                self.steps -= STEPS_PER_SPLIT
+                self.steps -= STEPS_PER_SPLIT + STEPS_PER_SPLIT_SERVER * len(which)
                 left = self.until - perf_counter()
                 self.splits[key] = split_together(case.supply, case.asked, which, at[which], max(left, 1.0))
             mb = self.splits[key]
@@ -225,13 +227,13 @@ class Search:
     def _anneal(
         self, at: Ints, choice: Ints, hot: float, cold: float, *, priced: bool, target: float, steps: int = -1
     ) -> tuple[float, float]:
-        case = self.case
-        most = min(max(STEPS_PER_SERVER * len(at), FEWEST_STEPS), self.steps) if steps < 0 else steps
+        case, each = self.case, STEPS_PRICED if priced else 1
+        most = min(max(STEPS_PER_SERVER * len(at), FEWEST_STEPS), self.steps // each) if steps < 0 else steps
         excess, price, tried = anneal(
             case.land, case.crowd, choice, self.reserve, self.core_mb, at, self.draws,
             most, hot, cold, float(self.dearest), priced, target, self.home, self.most_away,
         )  # fmt: skip
-        self.steps -= tried
+        self.steps -= tried * each
         return excess, price
 
     def _put(self, at: Ints, server: int, choice: Ints) -> bool:
