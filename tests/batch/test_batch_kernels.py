@@ -13,9 +13,11 @@ from batch_systems import random_asked, random_supply
 from unrack.solver.batch_books import Books, Budget
 from unrack.solver.batch_bound import Bounds
 from unrack.solver.batch_case import CEILING, CORES, FLOOR, MB, Case, make_case
+from unrack.solver.batch_choice import fewer
 from unrack.solver.batch_moves import CHEAPEST, TIGHTEST, best_place, best_saving, make_room, price_there
 from unrack.solver.batch_pack import anneal, clashes
 from unrack.solver.batch_programme import Programme
+from unrack.solver.batch_search import Search
 from unrack.solver.one_by_one import place_one_by_one
 from unrack.solver.split import cheapest
 from unrack.solver.tiers import Allocation, asked, regular_supply
@@ -197,6 +199,21 @@ def test_clusters_are_counted_in_pieces_where_servers_leave_gaps() -> None:
     supply = regular_supply(9, (10, 100), (), price=1)
     asks = asked(*(np.array([x] * 6) for x in (6, 1, 1, 0)), tiers=1)
     assert Bounds(make_case(supply, asks)).clusters(6) == 6  # 36 cores of 10 would be 4
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_choices_of_one_cluster_fewer_are_that_and_keep_those_that_placed_servers_are_pinned_to(seed: int) -> None:
+    draws = np.random.default_rng(seed)
+    supply = random_supply(draws, 6)
+    pinned = np.where(draws.random(10) < 0.6, draws.integers(0, 6, 10), -1)
+    asks = replace(random_asked(draws, supply, 10, plain=True), pinned=pinned, most_clusters=3)
+    case = make_case(supply, asks)
+    at = place_one_by_one(supply, asks, "slo").cluster
+    search = Search(case, draws, inf, 0)
+    opened = search.opened(at)
+    for choice in fewer(case, at, opened, search.capacity, search.core_mb):
+        assert len(np.unique(choice)) == len(choice) == len(opened) - 1
+        assert np.isin(pinned[(pinned >= 0) & (at >= 0)], choice).all()
 
 
 def test_an_allocation_on_the_books_holds_what_it_says() -> None:

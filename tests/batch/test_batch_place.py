@@ -63,6 +63,39 @@ def test_constraint_programming_finds_the_best_of_all_assignments(seed: int) -> 
     assert found.objective == brute(supply, asks)
 
 
+def places(supply: Supply, asks: Asked, i: int) -> list[tuple[int, tuple[int, ...]]]:
+    """Every cluster and split that a server by itself may have, and nowhere."""
+    nobody = replace(asks, most_clusters=-1)
+    found = [(-1, (0,) * supply.width)]
+    for c in range(supply.clusters):
+        tops = [min(int(mb), int(asks.mb[i])) for mb in supply.mb[supply.pools(c)]]
+        for split in product(*(range(top + 1) for top in tops)):
+            if sum(split) == asks.mb[i]:
+                cluster, mb = np.full(len(asks), -1), np.zeros((len(asks), supply.width), np.int64)
+                cluster[i], mb[i, : len(split)] = c, split
+                if not faults(supply, nobody, Allocation(cluster, mb)):
+                    found.append((c, tuple(mb[i].tolist())))
+    return found
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_with_spread_groups_the_best_of_all_splits_is_found(seed: int) -> None:
+    draws = np.random.default_rng(seed)
+    supply = random_supply(draws, 3, mb=8)
+    asks = random_asked(draws, supply, 3, mb=6)
+    asks = replace(asks, group=np.zeros(3, np.int64), level=np.full(3, seed % 2))
+    busy = draws.random(3) < 0.2
+    best = (3, 3, 0)
+    for choice in product(*(places(supply, asks, i) for i in range(3))):
+        cluster, mb = (np.array(column) for column in zip(*choice, strict=True))
+        value = objective(supply, Allocation(cluster, mb), busy)
+        if value < best and not faults(supply, asks, Allocation(cluster, mb), busy):
+            best = value
+    for found in (place_cp(supply, asks, limit_s=20, busy=busy), place_batch(supply, asks, limit_s=20, busy=busy)):
+        check(supply, asks, found, busy)
+        assert (found.status, found.objective) == ("optimal", best)
+
+
 @pytest.mark.parametrize("plain", [True, False])
 @pytest.mark.parametrize("some", range(4))
 def test_small_batches_are_solved_exactly_and_meet_everything_asked(some: int, plain: bool) -> None:

@@ -194,7 +194,7 @@ def test_a_study_draws_servers_by_the_same_key() -> None:
     [
         ({"count": 0}, "servers", "greater than or equal to 1"),
         ({"server": 3}, "server", "one of servers, arrivals"),
-        ({"lifetime_s": "never"}, "lifetime_s", "dictionary"),
+        ({"lifetime_s": "never"}, "lifetime_s", "a table"),
         ({"alive": 3, "arrivals": {"gap_s": 1}}, "the whole", "alive, or a rate in arrivals, not both"),
         ({"alive": 3, "lifetime_s": "forever"}, "the whole", "lifetimes that end"),
         ({"arrivals": {"load": 1, "cores": 9}, "lifetime_s": "forever"}, "the whole", "lifetimes that end"),

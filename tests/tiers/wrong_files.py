@@ -6,7 +6,14 @@ from place_command import CENTRE, REQUEST
 
 HUGE = 10**400
 NAN, INFINITE = float("nan"), float("inf")
-GONE = object()
+
+
+class _Gone:
+    def __repr__(self) -> str:
+        return "gone"
+
+
+GONE = _Gone()
 """In place of a value: without the key."""
 
 WRONG_VALUES: list[tuple[str, object, str]] = [

@@ -45,6 +45,9 @@ def place(
     moves: Annotated[
         int | None, typer.Option("--moves", help="Of optimal with --from: how many servers may move.", min=0)
     ] = None,
+    resplit: Annotated[
+        bool, typer.Option("--resplit", help="Of --moves: servers that stay may have their memory split anew.")
+    ] = False,
     cores: Annotated[
         str | None,
         typer.Option(
@@ -94,7 +97,9 @@ def place(
         centre = _on_torus(centre, torus, cores)
     earlier = None if since is None else _read(since)
     now = None if earlier is None else read_now(earlier, centre, request, str(since))
-    placed = place_request(centre, request, policy, limit_s=limit_s, seed=seed, now=now, moves=moves, explain=explain)
+    placed = place_request(
+        centre, request, policy, limit_s=limit_s, seed=seed, now=now, moves=moves, resplit=resplit, explain=explain
+    )
     if cores is not None:
         held = None if earlier is None else read_cores(earlier, centre, request, str(since))
         placed = with_cores(placed, cores, held)
@@ -224,11 +229,16 @@ def _show(placed: Placed, most: int | None) -> None:
             f"pairs on different dies: {answer['cores_apart']:,}"
         )
     if placed.moves is not None:
-        console.print(f"moves: {len(placed.moves)}, in an order in which each fits; {placed.copied_mb:,} MB to copy")
+        moved = len({step.server for step in placed.moves if step.cluster != step.before})
+        console.print(
+            f"servers that move: {moved}; {placed.copied_mb:,} MB to copy, "
+            f"in {len(placed.moves)} steps of which each fits when its turn comes"
+        )
         for step in answer["moves"][:most]:
-            console.print(f"  server {step['id']}: cluster {step['from']} to {step['to']}", highlight=False)
+            to = f"to {step['to']}" if step["from"] != step["to"] else "split anew"
+            console.print(f"  server {step['id']}: cluster {step['from']} {to}", highlight=False)
         if most is not None and len(placed.moves) > most:
-            console.print(f"  … {len(placed.moves) - most} more moves (--all; --json for programs)")
+            console.print(f"  … {len(placed.moves) - most} more steps (--all; --json for programs)")
     used = placed.tier_mb()[placed.allocation.cluster >= 0].sum(axis=0)
     on = sorted({int(pool) for c in set(placed.allocation.cluster.tolist()) - {-1} for pool in placed.supply.pools(c)})
     shares = []

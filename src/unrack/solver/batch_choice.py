@@ -30,13 +30,13 @@ def fewer(case: Case, at: Ints, opened: Ints, capacity: Floats, core_mb: float) 
     Returns
     -------
     list of int64[open - 1]
-        Busy clusters, and those that servers are pinned to, are in all of them.
+        Busy clusters, and those that placed servers are pinned to, are in all of them.
     """
     need = case.need
     mean_mb = max(float(need[MB].mean()), 1.0)
     load = np.bincount(at[at >= 0], weights=need[MB, at >= 0], minlength=case.supply.clusters) / mean_mb
     must = case.busy.copy()
-    must[case.asked.pinned[case.asked.pinned >= 0]] = True
+    must[case.asked.pinned[(case.asked.pinned >= 0) & (at >= 0)]] = True
     may = opened[~must[opened]]
     promising = may[np.argsort((load + capacity)[may], kind="stable")][:VICTIMS]
     found = [opened[opened != c] for c in promising]

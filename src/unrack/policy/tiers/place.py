@@ -22,6 +22,7 @@ def place(
     seed: int = 0,
     now: Mapping[str, Any] | None = None,
     moves: int | None = None,
+    resplit: bool = False,
     cores: str | None = None,
     explain: bool = False,
 ) -> Placed:
@@ -44,6 +45,8 @@ def place(
         Where servers are already: what ``as_json`` of an earlier answer said.
     moves
         Of ``optimal`` with ``now``: how many servers may move.
+    resplit
+        Of ``moves``: servers that stay may have their memory split anew.
     cores
         Also choose which cores: ``"best"``, ``"quick"``, ``"first-fit"``; the cluster's nodes need a ``torus``.
     explain
@@ -70,7 +73,15 @@ def place(
     request = read_request(content, "place")
     before = None if now is None else read_now(now, cluster, request, "now")
     placed = place_request(
-        cluster, request, policy, limit_s=limit_s, seed=seed, now=before, moves=moves, explain=explain
+        cluster,
+        request,
+        policy,
+        limit_s=limit_s,
+        seed=seed,
+        now=before,
+        moves=moves,
+        resplit=resplit,
+        explain=explain,
     )
     if cores is None:
         return placed

@@ -17,6 +17,7 @@ from unrack.policy.tiers.least import least_prices
 from unrack.policy.tiers.now import check_now
 from unrack.policy.tiers.refusal import Refusals
 from unrack.policy.tiers.supply import asked_of, supply_of
+from unrack.solver.batch_books import Step
 from unrack.solver.batch_check import first_fault
 from unrack.solver.batch_solution import Solution
 from unrack.solver.one_by_one import OneByOne
@@ -54,7 +55,7 @@ class Placed:
     bound_clusters
         As many servers need at least so many clusters; ``None``: not known.
     moves
-        A repacking: (server, cluster before, cluster after), in an order in which each step fits.
+        A repacking: servers that move, or whose memory is split anew, in an order in which each step fits.
     copied_mb
         A repacking: memory that is copied.
     core_sets
@@ -71,7 +72,7 @@ class Placed:
     bound: int
     status: str = "one by one"
     bound_clusters: int | None = None
-    moves: tuple[tuple[int, int, int], ...] | None = None
+    moves: tuple[Step, ...] | None = None
     copied_mb: int = field(default=0)
     core_sets: Mapping[int, CoreSet] | None = None
 
@@ -145,7 +146,13 @@ class Placed:
         }
         if self.moves is not None:
             answer["moves"] = [
-                {"id": ids[server], "from": names[old], "to": names[new]} for server, old, new in self.moves
+                {
+                    "id": ids[step.server],
+                    "from": names[step.before],
+                    "to": names[step.cluster],
+                    "pools": np.asarray(step.mb)[: lengths[step.cluster]].tolist(),
+                }
+                for step in self.moves
             ]
             answer["copied_mb"] = self.copied_mb
         if self.core_sets is not None:
@@ -197,6 +204,7 @@ def place_request(
     seed: int = 0,
     now: Allocation | None = None,
     moves: int | None = None,
+    resplit: bool = False,
     explain: bool = False,
 ) -> Placed:
     """Place servers on the pools of a data centre.
@@ -216,6 +224,8 @@ def place_request(
         Where servers are already; they stay there, but for ``moves`` of them.
     moves
         Of ``optimal`` with ``now``: how many servers may change their cluster.
+    resplit
+        Of ``moves``: servers that stay in their cluster may have their memory split anew.
     explain
         Say of each server why it is where it is; only one at a time.
 
@@ -234,9 +244,10 @@ def place_request(
     if now is not None:
         check_now(supply, request, now, "where servers are now")
     if policy == OPTIMAL:
-        return _optimal(cluster, request, supply, asks, limit_s, seed, now, moves)
-    if moves is not None:
-        raise PolicyError(f"policy {policy}", "a limit on moves", "the policy optimal, which repacks")
+        return _optimal(cluster, request, supply, asks, limit_s, seed, now, moves, resplit)
+    if moves is not None or resplit:
+        got = "a limit on moves" if moves is not None else "new splits for servers that are there"
+        raise PolicyError(f"policy {policy}", got, "the policy optimal, which repacks")
     allocator = OneByOne(supply, asks, policy, now)
     todo = np.arange(len(asks)) if now is None else np.flatnonzero(now.cluster < 0)
     reasons: dict[int, str] = {}
@@ -297,18 +308,19 @@ def _placed(
 
 def _optimal(
     cluster: Cluster, request: Request, supply: Supply, asks: Asked, limit_s: float, seed: int,
-    now: Allocation | None, moves: int | None,
+    now: Allocation | None, moves: int | None, resplit: bool,
 ) -> Placed:  # fmt: skip
     """All servers at once; with ``now``, a repacking with so many moves, after servers without a place are placed."""
     from unrack.solver.batch import place_batch
     from unrack.solver.batch_repack import repack
 
-    steps: tuple[tuple[int, int, int], ...] | None = None
+    steps: tuple[Step, ...] | None = None
     copied = 0
     found: Solution
     if now is None:
-        if moves is not None:
-            raise InputError("moves", str(moves), "where the servers are now (--from)")
+        if moves is not None or resplit:
+            got = str(moves) if moves is not None else "new splits"
+            raise InputError("moves", got, "where the servers are now (--from)")
         found = place_batch(supply, asks, limit_s=limit_s, seed=seed)
     else:
         fault = first_fault(supply, asks, now, request.ids)
@@ -316,9 +328,9 @@ def _optimal(
             raise InputError(f"where servers are now, {fault[0]}", *fault[1:])
         allocator = OneByOne(supply, asks, "slo", now)
         allocator.place(np.flatnonzero(now.cluster < 0))
-        plan = repack(supply, asks, allocator.allocation, moves=moves or 0, limit_s=limit_s, seed=seed)
+        plan = repack(supply, asks, allocator.allocation, moves=moves or 0, limit_s=limit_s, seed=seed, resplit=resplit)
         found, copied = plan, plan.copied_mb
-        steps = tuple((step.server, step.before, step.cluster) for step in plan.plan)
+        steps = tuple(plan.plan)
     reasons = {int(server): "no allocation was found that has a place for it too" for server in found.unplaced}
     return _placed(
         OPTIMAL, cluster, request, asks, supply, found.allocation, reasons, bound=found.bound_price,
