@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from unrack.metric.table import Metric
     from unrack.policy.table import Entry
     from unrack.policy.tiers.place import place
-    from unrack.policy.tiers.shot import Placed
+    from unrack.policy.tiers.placed import Placed
     from unrack.sim.fault import Fault, random_faults
     from unrack.sim.simulate import Result, simulate
     from unrack.slowdown.model import make_models
@@ -44,7 +44,7 @@ _HOMES = {
     "Cluster": "cluster.spec",
     "memory_system": "cluster.systems",
     "Bound": "metric.bound",
-    "Placed": "policy.tiers.shot",
+    "Placed": "policy.tiers.placed",
     "best_tiles": "solver.torus",
     "first_fit_tiles": "solver.torus",
     "make_models": "slowdown.model",

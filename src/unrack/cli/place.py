@@ -10,7 +10,7 @@ import typer
 
 if TYPE_CHECKING:
     from unrack.cluster.spec import Cluster
-    from unrack.policy.tiers.shot import Placed
+    from unrack.policy.tiers.placed import Placed
 
 MOST = 10
 """Servers that are listed without --all."""

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrack.cluster.tiers import names_of_clusters
-from unrack.policy.tiers.shot import Placed
+from unrack.policy.tiers.placed import Placed
 
 Ints = NDArray[np.int64]
 

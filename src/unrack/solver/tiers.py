@@ -107,6 +107,20 @@ class Asked:
     def __len__(self) -> int:
         return len(self.cores)
 
+    def some(self, which: Ints) -> Asked:
+        """Some of the servers, in the order of their numbers given."""
+        return Asked(
+            self.cores[which],
+            self.mb[which],
+            self.floor[which],
+            self.ceiling[which],
+            self.forbidden[which],
+            self.group[which],
+            self.level[which],
+            self.pinned[which],
+            self.most_clusters,
+        )
+
 
 @dataclass(frozen=True, eq=False)
 class Allocation:

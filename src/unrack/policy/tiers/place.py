@@ -7,8 +7,9 @@ from typing import Any
 
 from unrack.cluster.spec import Cluster
 from unrack.policy.tiers.now import read_now
+from unrack.policy.tiers.placed import Placed
 from unrack.policy.tiers.server_cores import read_cores, with_cores
-from unrack.policy.tiers.shot import Placed, place_request
+from unrack.policy.tiers.shot import place_request
 from unrack.workload.request import read_request
 
 

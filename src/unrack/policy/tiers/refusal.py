@@ -13,6 +13,9 @@ from unrack.solver.one_by_one import OneByOne
 from unrack.solver.standing import RULES
 
 Ints = NDArray[np.int64]
+
+MOST_LOOKS = 200_000_000
+"""Servers without a place times clusters that are looked at for reasons, at most."""
 Bools = NDArray[np.bool_]
 
 

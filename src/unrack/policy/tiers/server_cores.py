@@ -10,7 +10,7 @@ from unrack.cluster.spec import Cluster
 from unrack.cluster.tiers import names_of_clusters
 from unrack.errors import InputError, RefusedError
 from unrack.policy.core_tiles import CoreSet, CoreTiles
-from unrack.policy.tiers.shot import Placed
+from unrack.policy.tiers.placed import Placed
 from unrack.workload.request import Request
 
 

@@ -1,0 +1,181 @@
+"""Where the servers of a request are, and what that is worth."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unrack.cluster.spec import Cluster
+from unrack.cluster.tiers import scaled
+from unrack.policy.core_tiles import CoreSet
+from unrack.solver.batch_books import Step
+from unrack.solver.tiers import Allocation, Asked, Supply
+from unrack.workload.request import Request
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Placed:
+    """Where the servers of a request are, and what that is worth.
+
+    Attributes
+    ----------
+    policy
+        Who placed them.
+    cluster, request, asked, supply
+        What was given.
+    allocation
+        Where each server is.
+    reasons
+        Server → why it has no place, or why it is where it is.
+    bound
+        No allocation of the placed servers that meets their SLOs costs less; in the unit of :attr:`price`.
+    status
+        ``"optimal"``: nothing places more servers, uses fewer clusters, or costs less in as many; ``"feasible"``: that
+        is not proven; ``"one by one"``: not sought.
+    bound_clusters
+        As many servers need at least so many clusters; ``None``: not known.
+    moves
+        A repacking: servers that move, or whose memory is split anew, in an order in which each step fits.
+    copied_mb
+        A repacking: memory that is copied.
+    core_sets
+        Server → which cores of its compute pool it has; ``None``: nobody asked.
+    """
+
+    policy: str
+    cluster: Cluster
+    request: Request
+    asked: Asked
+    supply: Supply
+    allocation: Allocation
+    reasons: Mapping[int, str]
+    bound: int
+    status: str = "one by one"
+    bound_clusters: int | None = None
+    moves: tuple[Step, ...] | None = None
+    copied_mb: int = field(default=0)
+    core_sets: Mapping[int, CoreSet] | None = None
+
+    @property
+    def prices(self) -> Ints:
+        """int64[servers]: price of each server's memory, MB times price of the tier, in units of the price scale."""
+        return _sums(self.supply, self.allocation, self.supply.price)
+
+    @property
+    def weights(self) -> Ints:
+        """int64[servers]: weighted remote memory of each server, in units of the cost scale."""
+        return _sums(self.supply, self.allocation, self.supply.weight)
+
+    @property
+    def price(self) -> int:
+        """Of all placed servers, in units of the price scale."""
+        return int(self.prices.sum())
+
+    @property
+    def clusters_used(self) -> int:
+        """Clusters that hold a server."""
+        return len(np.unique(self.allocation.cluster[self.allocation.cluster >= 0]))
+
+    @property
+    def violations(self) -> dict[str, int]:
+        """Placed servers with less local memory than their floor, and with more weighted memory than their ceiling."""
+        there = self.allocation.cluster >= 0
+        local = there & (self.allocation.mb[:, 0] < self.asked.floor)
+        return {"local": int(local.sum()), "remote": int((there & (self.weights > self.asked.ceiling)).sum())}
+
+    @property
+    def unplaced(self) -> Ints:
+        """int64[any]: servers without a place."""
+        return np.flatnonzero(self.allocation.cluster < 0)
+
+    def tier_mb(self) -> Ints:
+        """int64[servers, tiers]: MB of each server in each tier."""
+        tiers = self.cluster.tiers
+        assert tiers is not None
+        found = np.zeros((len(self.request), len(tiers.names)), np.int64)
+        there = np.flatnonzero(self.allocation.cluster >= 0)
+        start = self.supply.first[self.allocation.cluster[there]]
+        lengths = self.supply.first[self.allocation.cluster[there] + 1] - start
+        for place in range(self.supply.width):
+            has = lengths > place
+            tier = self.supply.tier[self.supply.member[start[has] + place]]
+            np.add.at(found, (there[has], tier), self.allocation.mb[there[has], place])
+        return found
+
+    def as_json(self) -> dict[str, Any]:
+        """What ``unrack place --json`` prints; see ``docs/tiers.md``."""
+        tiers = self.cluster.tiers
+        assert tiers is not None
+        names: tuple[str | int, ...] = tiers.cluster_names or tuple(range(tiers.clusters))
+        ids = self.request.ids
+        tier_mb = self.tier_mb().tolist()
+        at, mb = self.allocation.cluster.tolist(), self.allocation.mb.tolist()
+        lengths = np.diff(self.supply.first).tolist()
+        answer: dict[str, Any] = {
+            "policy": self.policy,
+            "price": scaled(self.price, tiers.price_scale),
+            "price_per_hour": self.price / tiers.price_scale / 1024,
+            "clusters_used": self.clusters_used,
+            "clusters": tiers.clusters,
+            "violations": self.violations,
+            "unplaced": [ids[i] for i in self.unplaced],
+            "bound": scaled(self.bound, tiers.price_scale),
+            "bound_clusters": self.bound_clusters,
+            "gap": (self.price - self.bound) / self.price if self.price > 0 else 0.0,
+            "status": self.status,
+        }
+        if self.moves is not None:
+            answer["moves"] = [
+                {
+                    "id": ids[step.server],
+                    "from": names[step.before],
+                    "to": names[step.cluster],
+                    "pools": np.asarray(step.mb)[: lengths[step.cluster]].tolist(),
+                }
+                for step in self.moves
+            ]
+            answer["copied_mb"] = self.copied_mb
+        if self.core_sets is not None:
+            answer |= sum_of_cores(self.core_sets)
+        answer["servers"] = [
+            {
+                "id": ids[i],
+                "cluster": names[at[i]] if at[i] >= 0 else None,
+                "tiers": dict(zip(tiers.names, tier_mb[i], strict=True)),
+                "pools": mb[i][: lengths[at[i]]] if at[i] >= 0 else [],
+                "price": scaled(price, tiers.price_scale) if at[i] >= 0 else None,
+                "reason": self.reasons.get(i),
+            }
+            for i, price in enumerate(self.prices.tolist())
+        ]
+        for i, cores in (self.core_sets or {}).items():
+            answer["servers"][i]["cores"] = cores.as_json()
+        return answer
+
+
+def sum_of_cores(core_sets: Mapping[int, CoreSet]) -> dict[str, int]:
+    """How close together the cores of all servers are, as ``unrack place --json`` says it."""
+    sets = core_sets.values()
+    return {
+        "core_distance": sum(cores.distance for cores in sets),
+        "core_distance_least": sum(cores.least for cores in sets),
+        "cores_apart": sum(cores.apart for cores in sets),
+    }
+
+
+def _sums(supply: Supply, allocation: Allocation, column: Ints) -> Ints:
+    """int64[servers]: MB of each server times a column of the pools."""
+    total = np.zeros(len(allocation.cluster), np.int64)
+    there = np.flatnonzero(allocation.cluster >= 0)
+    start = supply.first[allocation.cluster[there]]
+    lengths = supply.first[allocation.cluster[there] + 1] - start
+    for place in range(supply.width):
+        has = lengths > place
+        total[there[has]] += allocation.mb[there[has], place] * column[supply.member[start[has] + place]]
+    return total

@@ -1,0 +1,149 @@
+"""All servers of a request at once, newcomers beside those that are there, and repacking."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unrack.cluster.tiers import names_of_clusters
+from unrack.errors import InputError
+from unrack.policy.tiers.least import least_prices
+from unrack.policy.tiers.placed import Placed
+from unrack.policy.tiers.refusal import MOST_LOOKS, Refusals
+from unrack.solver.batch_check import first_fault
+from unrack.solver.batch_solution import Solution, price_of
+from unrack.solver.one_by_one import OneByOne
+from unrack.solver.tiers import Allocation, Asked, Supply
+
+Ints = NDArray[np.int64]
+
+OUT = "no allocation was found that has a place for it beside the others"
+
+
+@dataclass(frozen=True)
+class Repack:
+    """What runs, and what may change.
+
+    Attributes
+    ----------
+    now
+        Where servers are; ``None``: nobody is there.
+    moves
+        How many of them may change their cluster; ``None``: none.
+    resplit
+        Whether those that stay may have their memory split anew.
+    """
+
+    now: Allocation | None
+    moves: int | None
+    resplit: bool
+
+
+def place_together(placed: Placed, repack: Repack, limit_s: float, seed: int, explain: bool) -> Placed:
+    """As many servers as can be, in the fewest clusters, at the lowest price.
+
+    Parameters
+    ----------
+    placed
+        What is given; nobody is anywhere.
+    repack
+        What runs. Newcomers are placed first; then servers move, if they may.
+    limit_s, seed
+        Time that it may take, s, and the seed of the search.
+    explain
+        Say of every server where it is and what that costs beyond the least.
+
+    Raises
+    ------
+    InputError
+        Moves without servers that are there, or these are not what they ask for.
+    """
+    from unrack.solver.batch import place_batch
+
+    supply, asks, now = placed.supply, placed.asked, repack.now
+    moving = repack.moves is not None or repack.resplit
+    if now is None:
+        if moving:
+            got = "new splits" if repack.moves is None else str(repack.moves)
+            raise InputError("moves", got, "where the servers are now (--from)")
+        found = place_batch(supply, asks, limit_s=limit_s, seed=seed)
+        answer = replace(placed, allocation=found.allocation)
+    else:
+        fault = first_fault(supply, asks, now, placed.request.ids)
+        if fault is not None:
+            raise InputError(f"where servers are now, {fault[0]}", *fault[1:])
+        found = _beside(supply, asks, now, limit_s / 2 if moving else limit_s, seed)
+        answer = replace(placed, allocation=found.allocation)
+        if moving:
+            found, answer = _repacked(answer, repack, limit_s / 2, seed)
+    answer = replace(answer, bound=found.bound_price, status=found.status, bound_clusters=found.bound_clusters)
+    return replace(answer, reasons=_reasons(answer, explain))
+
+
+def _repacked(placed: Placed, how: Repack, limit_s: float, seed: int) -> tuple[Solution, Placed]:
+    from unrack.solver.batch_repack import repack
+
+    plan = repack(
+        placed.supply, placed.asked, placed.allocation, moves=how.moves or 0, limit_s=limit_s, seed=seed,
+        resplit=how.resplit,
+    )  # fmt: skip
+    return plan, replace(placed, allocation=plan.allocation, moves=tuple(plan.plan), copied_mb=plan.copied_mb)
+
+
+def _beside(supply: Supply, asks: Asked, now: Allocation, limit_s: float, seed: int) -> Solution:
+    """Newcomers placed at once beside servers that stay as they are; where they share groups with these, one by one."""
+    from unrack.solver.batch import place_batch
+
+    there, new = np.flatnonzero(now.cluster >= 0), np.flatnonzero(now.cluster < 0)
+    grouped = asks.group[new][asks.level[new] >= 0]
+    if np.isin(grouped, asks.group[there][asks.level[there] >= 0]).any():
+        allocator = OneByOne(supply, asks, "slo", now)
+        allocator.place(new)
+        some = allocator.allocation
+        used = len(np.unique(some.cluster[some.cluster >= 0]))
+        out = np.flatnonzero(some.cluster < 0)
+        kept = len(np.unique(now.cluster[there]))
+        least = int(least_prices(supply, asks)[some.cluster >= 0].clip(0).sum())
+        return Solution("feasible", some, out, used, price_of(supply, some), 0, kept, least)
+    cores, mb = supply.cores.copy(), supply.mb.copy()
+    for server in there.tolist():
+        pools = supply.pools(int(now.cluster[server]))
+        cores[pools[0]] -= asks.cores[server]
+        mb[pools] -= now.mb[server, : len(pools)]
+    busy = np.zeros(supply.clusters, np.bool_)
+    busy[now.cluster[there]] = True
+    found = place_batch(replace(supply, cores=cores, mb=mb), asks.some(new), limit_s=limit_s, seed=seed, busy=busy)
+    cluster, parts = now.cluster.copy(), now.mb.copy()
+    cluster[new], parts[new] = found.allocation.cluster, found.allocation.mb
+    whole = Allocation(cluster, parts)
+    price = price_of(supply, whole)
+    return replace(
+        found, allocation=whole, unplaced=new[found.unplaced], price=price,
+        bound_price=found.bound_price + price - found.price,
+    )  # fmt: skip
+
+
+def _reasons(placed: Placed, explain: bool) -> dict[int, str]:
+    """Why servers have no place, and with ``explain`` where the others are."""
+    tiers = placed.cluster.tiers
+    assert tiers is not None
+    refusals = Refusals(OneByOne(placed.supply, placed.asked, "slo", placed.allocation), tiers.cost_scale)
+    clusters = np.arange(placed.supply.clusters)
+    reasons = {}
+    for count, server in enumerate(placed.unplaced.tolist()):
+        lacks = refusals.of(server).among(clusters) if count * len(clusters) <= MOST_LOOKS else ""
+        reasons[server] = f"{OUT}: {lacks}" if lacks.startswith("of ") else OUT
+    if not explain:
+        return reasons
+    names, at = names_of_clusters(placed.cluster), placed.allocation.cluster
+    least, prices = least_prices(placed.supply, placed.asked), placed.prices
+    beside = np.bincount(at[at >= 0], minlength=placed.supply.clusters) - 1
+    for server in np.flatnonzero(at >= 0).tolist():
+        home = int(at[server])
+        over = (int(prices[server]) - max(int(least[server]), 0)) / tiers.price_scale / 1024
+        dear = f"{over:,.2f} an hour above its least price" if over > 0 else "at its least price"
+        others = f"{beside[home]} other{'s' if beside[home] != 1 else ''}"
+        reasons[server] = f"cluster {names[home]}, with {others}, {dear}"
+    return dict(sorted(reasons.items()))

@@ -1,0 +1,133 @@
+"""All servers of a request at once, from Python: newcomers beside those that run, moves, reasons."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import unrack
+from unrack.cluster.spec import Cluster
+from unrack.errors import InputError, PolicyError
+from unrack.policy.tiers.placed import Placed
+
+TIERS = [{"name": "near", "price": 3}, {"name": "far", "cost": 1, "price": 1}]
+
+
+def centre(nodes: int = 4, **more: Any) -> Cluster:
+    content = {
+        "nodes": [{"count": nodes, "cores": 8, "memory": 1000}],
+        "memory_pools": [{"count": nodes, "memory": 3000, "tier": "far"}],
+        "tiers": TIERS,
+        **more,
+    }
+    return Cluster.from_dict(content)
+
+
+def books(placed: Placed) -> None:
+    """Nobody holds what is not there, or is outside the SLOs."""
+    cores, mb = placed.supply.all_cores.copy(), placed.supply.all_mb.copy()
+    for server in np.flatnonzero(placed.allocation.cluster >= 0).tolist():
+        pools = placed.supply.pools(int(placed.allocation.cluster[server]))
+        cores[pools[0]] -= placed.asked.cores[server]
+        mb[pools] -= placed.allocation.mb[server, : len(pools)]
+        assert placed.allocation.mb[server].sum() == placed.asked.mb[server]
+    assert (cores >= 0).all()
+    assert (mb >= 0).all()
+    assert placed.violations == {"local": 0, "remote": 0}
+
+
+def asks(*cores: int, **more: Any) -> list[dict[str, Any]]:
+    return [{"id": f"s{i}", "cores": c, "mem": 400, "local": 100, **more} for i, c in enumerate(cores)]
+
+
+def test_newcomers_are_placed_at_once_in_clusters_that_are_on_and_nobody_else_moves() -> None:
+    running = unrack.place(centre(), asks(6, 6))
+    assert running.clusters_used == 2
+    now = running.as_json()
+    # 2 + 2 fit beside the two; one at a time in this order 1 + 1 go to the first, and 2 needs a third cluster
+    alone = unrack.place(centre(), asks(6, 6, 1, 2, 1), now=now)
+    together = unrack.place(centre(), asks(6, 6, 1, 2, 1), "optimal", now=now)
+    books(together)
+    assert (alone.clusters_used, together.clusters_used) == (2, 2)
+    assert together.status == "optimal"
+    assert together.moves is None
+    assert together.allocation.cluster[:2].tolist() == running.allocation.cluster.tolist()
+    assert (together.allocation.mb[:2] == running.allocation.mb).all()
+    assert together.bound == together.price
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_newcomers_at_once_never_need_more_clusters_than_one_at_a_time(seed: int) -> None:
+    draws = np.random.default_rng(seed)
+    servers = [
+        {"id": i, "cores": int(c), "mem": int(m), "local": int(m // 10), "ceiling": int(m)}
+        for i, (c, m) in enumerate(zip(draws.integers(1, 5, 16), draws.integers(50, 900, 16), strict=True))
+    ]
+    now = unrack.place(centre(8), servers[:8], "best-fit").as_json()
+    alone = unrack.place(centre(8), servers, now=now)
+    together = unrack.place(centre(8), servers, "optimal", now=now, limit_s=5)
+    books(together)
+    assert len(together.unplaced) <= len(alone.unplaced)
+    if len(together.unplaced) == len(alone.unplaced):
+        assert together.clusters_used <= alone.clusters_used
+        assert together.bound_clusters is not None
+        assert together.bound_clusters <= together.clusters_used
+        assert together.bound <= together.price
+    held = [row["cluster"] for row in now["servers"]]
+    assert together.allocation.cluster[:8].tolist() == [-1 if home is None else home for home in held]
+
+
+def test_newcomers_of_a_group_that_runs_keep_away_from_it() -> None:
+    replicas = {"group": "web", "spread": "node"}
+    now = unrack.place(centre(), asks(2, 2, **replicas)).as_json()
+    placed = unrack.place(centre(), asks(2, 2, 2, 2, **replicas), "optimal", now=now)
+    books(placed)
+    assert sorted(placed.allocation.cluster.tolist()) == [0, 1, 2, 3]
+    assert placed.status == "feasible"
+
+
+def test_moves_empty_a_cluster_and_their_steps_fit_one_after_the_other() -> None:
+    servers = asks(4, 4, 4, 4)
+    now = unrack.place(centre(), [{**server, "pinned": i} for i, server in enumerate(servers)]).as_json()
+    assert now["clusters_used"] == 4
+    placed = unrack.place(centre(), servers, "optimal", now=now, moves=2)
+    books(placed)
+    assert placed.clusters_used == 2
+    assert placed.moves is not None
+    assert len(placed.moves) == 2
+    said = placed.as_json()
+    assert [set(move) for move in said["moves"]] == [{"id", "from", "to", "pools"}] * 2
+    for move in said["moves"]:
+        row = next(row for row in said["servers"] if row["id"] == move["id"])
+        assert (row["cluster"], row["pools"]) == (move["to"], move["pools"])
+    assert unrack.place(centre(), servers, "optimal", now=now, moves=1).clusters_used == 3
+
+
+def test_those_without_a_place_are_told_what_is_lacking() -> None:
+    placed = unrack.place(centre(1), asks(5, 5), "optimal")
+    assert len(placed.unplaced) == 1
+    assert "of 1 clusters 1 have too few cores free (at best 3 of 5)" in placed.reasons[int(placed.unplaced[0])]
+    assert placed.as_json()["unplaced"] == [f"s{placed.unplaced[0]}"]
+
+
+def test_explained_places_say_what_they_cost_beyond_the_least() -> None:
+    placed = unrack.place(centre(1), [{"cores": 1, "mem": 3500}, {"cores": 1, "mem": 400}], "optimal", explain=True)
+    # 3900 MB in 1000 + 3000: 900 near at 3; alone 500 + 3000 far and 400 far; so 400 MB more are near than at least
+    assert placed.price == 900 * 3 + 3000
+    assert placed.clusters_used == 1
+    over = sum(float(words.split(", ")[2].split()[0]) for words in placed.reasons.values() if "above" in words)
+    assert over == pytest.approx(400 * 2 / 1024, abs=0.01)
+    assert all("cluster 0, with 1 other, " in words for words in placed.reasons.values())
+
+
+def test_what_only_repacking_knows_is_refused_elsewhere() -> None:
+    with pytest.raises(PolicyError, match="new splits"):
+        unrack.place(centre(), asks(1), resplit=True)
+    with pytest.raises(InputError, match="where the servers are now"):
+        unrack.place(centre(), asks(1), "optimal", resplit=True)
+    with pytest.raises(InputError, match="most_clusters"):
+        unrack.place(centre(), asks(1), most_clusters=-1)
+    with pytest.raises(InputError, match=r"place, servers\.0\.mem: got -1"):
+        unrack.place(centre(), [{"cores": 1, "mem": -1}])
