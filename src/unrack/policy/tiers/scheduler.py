@@ -27,6 +27,7 @@ from unrack.cluster.lease import Lease
 from unrack.cluster.spec import Cluster
 from unrack.cluster.state import RUNNING
 from unrack.errors import PolicyError
+from unrack.jit import compiled
 from unrack.policy.contract import Decision, Estimates, Need, Reject, Start
 from unrack.policy.tiers.refusal import Refusals
 from unrack.policy.tiers.supply import asked_of_jobs, could_hold, supply_of
@@ -42,14 +43,29 @@ FULL = (WAIT, REJECT)
 """What becomes of a server that has no place."""
 
 
+@compiled
+def _leavers(status: NDArray[np.int8], running: int, servers: Ints, count: int, gone: Ints) -> int:
+    """How many of the first ``count`` servers do not run any more: they are written to ``gone``, the others move up."""
+    stay = left = 0
+    for i in range(count):
+        server = servers[i]
+        if status[server] == running:
+            servers[stay] = server
+            stay += 1
+        else:
+            gone[left] = server
+            left += 1
+    return left
+
+
 @dataclass(slots=True)
 class Memory:
     """What the policy remembers: its allocator, who runs, and what the last round had seen.
 
     Attributes
     ----------
-    running : int64[any]
-        Servers that were placed and had not left.
+    running : int64[servers]
+        Servers that were placed and had not left: the first ``count`` of it, in order of start.
     releases, capacity_version
         Of the state, when the allocator was last brought up to date.
     tried
@@ -60,6 +76,7 @@ class Memory:
     refusals: Refusals
     online: NDArray[np.bool_]
     running: Ints
+    count: int = 0
     releases: int = 0
     capacity_version: int = 0
     tried: int = -1
@@ -127,7 +144,7 @@ class TierPolicy:
             allocator,
             Refusals(allocator, tiers.cost_scale),
             np.ones(len(view.cluster), np.bool_),
-            np.zeros(0, np.int64),
+            np.zeros(len(asks), np.int64),
         )
 
     def decide(self, view: View, memory: Memory, now: int) -> tuple[list[Decision], Memory]:
@@ -143,8 +160,10 @@ class TierPolicy:
         allocator.place(waiting.copy())
         memory.tried = int(waiting[-1])
         placed = allocator.cluster[waiting] >= 0
-        decisions: list[Decision] = [Start(self._lease(view, allocator, job)) for job in waiting[placed].tolist()]
-        memory.running = np.concatenate([memory.running, waiting[placed]])
+        starting = waiting[placed]
+        decisions: list[Decision] = [Start(self._lease(view, allocator, job)) for job in starting.tolist()]
+        memory.running[memory.count : memory.count + len(starting)] = starting
+        memory.count += len(starting)
         if self.full == REJECT:
             decisions += [Reject(job, self._why(memory, job)) for job in waiting[~placed].tolist()]
         return decisions, memory
@@ -173,10 +192,11 @@ class TierPolicy:
     def _follow(self, view: View, memory: Memory) -> None:
         """Take out who has left, and pools that have failed; put back pools that are repaired."""
         allocator = memory.allocator
-        gone = view.status[memory.running] != RUNNING
-        for job in memory.running[gone].tolist():
+        gone = np.empty(memory.count, np.int64)
+        left = _leavers(view.status, int(RUNNING), memory.running, memory.count, gone)
+        memory.count -= left
+        for job in gone[:left].tolist():
             allocator.remove(job)
-        memory.running = memory.running[~gone]
         if view.capacity_version != memory.capacity_version:
             for pool in np.flatnonzero(view.online != memory.online).tolist():
                 allocator.set_pool(pool, bool(view.online[pool]))
