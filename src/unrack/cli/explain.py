@@ -99,7 +99,7 @@ def _lines(story: Story, policy: str, most: int | None) -> list[str]:
     for attempt in story.attempts:
         nodes = ", ".join(f"{first}" if first == last else f"{first}-{last}" for first, last in attempt.nodes)
         lines.append(f"  started     {clock(attempt.start_us)} ({after(attempt.start_us)}) on node(s) {nodes}")
-        lines += [f"  with        {held}" for held in attempt.devices]
+        lines += [f"  with        {held}" for held in (*attempt.devices, *filter(None, [attempt.memory]))]
         ran = seconds_text((attempt.end_us - attempt.start_us) / SECOND_US)
         verdict = _verdict(story, attempt.end_us, attempt.outcome)
         lines.append(f"  ended       {clock(attempt.end_us)} after {ran}: {attempt.outcome}{verdict}")

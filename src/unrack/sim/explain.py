@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from unrack.cluster.lease import LENDER, LOAN_MB
 from unrack.cluster.spec import Cluster
 from unrack.cluster.state import QUEUED
+from unrack.cluster.tiers import LOCAL
 from unrack.core import Core
 from unrack.policy.contract import Policy
 from unrack.policy.list_scheduler import short_of
@@ -21,6 +23,9 @@ from unrack.sim.simulate import prepared
 from unrack.slowdown.memory_settings import MemoryContention
 from unrack.slowdown.model import Model
 from unrack.workload.job import Job, JobTable
+
+MOST_LENDERS = 4
+"""Nodes whose memory is named."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +41,8 @@ class Spell:
 class Attempt:
     """One time that the job ran, µs; ``nodes`` as ranges (first, last), ``devices`` in words, one entry a share.
 
-    ``failure`` says in words what failed, where that ended the attempt.
+    ``memory`` says in words what it had of other nodes, by tier where there are any; empty: nothing. ``failure`` says
+    in words what failed, where that ended the attempt.
     """
 
     start_us: int
@@ -44,6 +50,7 @@ class Attempt:
     nodes: tuple[tuple[int, int], ...]
     outcome: str
     devices: tuple[str, ...] = ()
+    memory: str = ""
     failure: str = ""
 
 
@@ -186,8 +193,29 @@ def _attempt(log: RunLog, i: int) -> Attempt:
             ranges.append((first, first + count - 1))
     outcome = OUTCOME_NAMES[int(log.attempt_outcome[i])]
     held = tuple(_share(log, int(s)) for s in np.flatnonzero(log.share_attempt == i))
-    failure = _failure(log, i)
-    return Attempt(int(log.attempt_start_us[i]), int(log.attempt_end_us[i]), tuple(ranges), outcome, held, failure)
+    memory, failure = _memory(log, i), _failure(log, i)
+    times = int(log.attempt_start_us[i]), int(log.attempt_end_us[i])
+    return Attempt(*times, tuple(ranges), outcome, held, memory, failure)
+
+
+def _memory(log: RunLog, i: int) -> str:
+    """What an attempt had of other nodes' memory, lender by lender; on a cluster with tiers also its local memory."""
+    loans = log.loans[log.attempt_loans[i] : log.attempt_loans[i + 1]]
+    tiers, lent = log.cluster.tiers, dict.fromkeys(sorted(loans[:, LENDER].tolist()), 0)
+    for lender, mb in loans[:, [LENDER, LOAN_MB]].tolist():
+        lent[lender] += mb
+    if tiers is None:
+        parts = [f"{mb:,} MB of node {lender}" for lender, mb in lent.items()]
+        return f"borrowed {_some(parts)}" if parts else ""
+    rows = log.rows[log.attempt_rows[i] : log.attempt_rows[i + 1]]
+    local = int((rows[:, 1] * rows[:, 4]).sum())
+    remote = [f"{mb:,} MB {tiers.names[tiers.tier[lender]]} on node {lender}" for lender, mb in lent.items()]
+    return _some([f"{local:,} MB {tiers.names[LOCAL]}", *remote])
+
+
+def _some(parts: list[str]) -> str:
+    more = f" and {len(parts) - MOST_LENDERS} more" if len(parts) > MOST_LENDERS else ""
+    return ", ".join(parts[:MOST_LENDERS]) + more
 
 
 def _failure(log: RunLog, i: int) -> str:
