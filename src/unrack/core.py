@@ -111,7 +111,7 @@ class Core:
         check_needs(policy, jobs)
         self._tiered = bool(getattr(policy, "tiers", False))
         if cluster.tiers is not None and getattr(policy, "lends", False) and not self._tiered:
-            want = "slo, slo-first-fit or slo-best-fit: cluster {cluster.name!r} has tiers of memory"
+            want = "slo, slo-first-fit, slo-best-fit or an OnTiers: cluster {cluster.name!r} has tiers of memory"
             raise PolicyError(f"policy {policy.name}", "one that lends among all nodes", want.format(cluster=cluster))
         asks = jobs.asks
         if policy.estimates == Estimates.EXACT:

@@ -8,6 +8,7 @@ from unrack.policy.orders import by_key
 from unrack.policy.placed import Placed
 from unrack.policy.planned import Conservative, SlurmLike
 from unrack.policy.pooled import Pooled
+from unrack.policy.tiers.own import Offer, OnTiers, offer
 from unrack.reasons import Code, Reason
 from unrack.view import View
 from unrack.workload.job import CORES, ESTIMATE, MEMORY, TASKS, Demand, Job
@@ -29,6 +30,8 @@ __all__ = [
     "ListScheduler",
     "Loan",
     "Need",
+    "Offer",
+    "OnTiers",
     "Placed",
     "Policy",
     "Pooled",
@@ -41,4 +44,5 @@ __all__ = [
     "Start",
     "View",
     "by_key",
+    "offer",
 ]

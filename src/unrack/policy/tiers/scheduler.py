@@ -26,9 +26,9 @@ from numpy.typing import NDArray
 from unrack.cluster.lease import Lease
 from unrack.cluster.spec import Cluster
 from unrack.cluster.state import RUNNING
-from unrack.errors import PolicyError
 from unrack.jit import compiled
 from unrack.policy.contract import Decision, Estimates, Need, Reject, Start
+from unrack.policy.tiers.own import lease_of, refuse_others
 from unrack.policy.tiers.refusal import Refusals
 from unrack.policy.tiers.supply import asked_of_jobs, could_hold, supply_of
 from unrack.reasons import Code, Reason
@@ -122,14 +122,7 @@ class TierPolicy:
         PolicyError
             The data centre has no tiers, or a job is no server.
         """
-        if cluster.tiers is None:
-            want = "a cluster with [[tiers]] of memory (docs/tiers.md)"
-            raise PolicyError(f"policy {self.label}", f"cluster {cluster.name!r} without tiers", want)
-        many = np.flatnonzero(jobs.tasks != 1)
-        if len(many):
-            job = int(many[0])
-            want = "servers: jobs of one task"
-            raise PolicyError(f"policy {self.label}", f"job {jobs.ids[job]} of {jobs.tasks[job]} tasks", want)
+        refuse_others(self.label, cluster, jobs)
         asks = asked_of_jobs(jobs.cores, jobs.memory_mb, jobs.slo, cluster)
         return could_hold(supply_of(cluster), asks, self.rule != "first-fit")
 
@@ -182,12 +175,7 @@ class TierPolicy:
 
     def _lease(self, view: View, allocator: OneByOne, job: int) -> Lease:
         pools = allocator.supply.pools(int(allocator.cluster[job]))
-        mb = allocator.mb[job, : len(pools)]
-        rows = np.array([[pools[0], 1, 1, view.asks[CORES, job], mb[0]]], np.int64)
-        far = np.flatnonzero(mb[1:]) + 1
-        loans = np.empty((len(far), 3), np.int64)
-        loans[:, 0], loans[:, 1], loans[:, 2] = pools[0], pools[far], mb[far]
-        return Lease(job, rows, loans)
+        return lease_of(job, int(view.asks[CORES, job]), pools, allocator.mb[job, : len(pools)])
 
     def _follow(self, view: View, memory: Memory) -> None:
         """Take out who has left, and pools that have failed; put back pools that are repaired."""

@@ -1,0 +1,151 @@
+"""For policies of one's own on tiers of memory: what a cluster of pools can give a server, and a frame for them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unrack.cluster.lease import LENDER, Lease
+from unrack.cluster.spec import Cluster
+from unrack.cluster.state import RUNNING
+from unrack.cluster.tiers import Tiers
+from unrack.errors import PolicyError
+from unrack.policy.placed import Placed
+from unrack.policy.tiers.supply import asked_of_jobs, could_hold, supply_of
+from unrack.solver.split import NONE, cheapest
+from unrack.view import View
+from unrack.workload.job import CORES, MEMORY, JobTable
+from unrack.workload.tier_asks import NO_CEILING
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Offer:
+    """What a cluster of pools can give a server now, within its SLOs and at the lowest price.
+
+    Attributes
+    ----------
+    cluster
+        Its number.
+    mb : int64[pools]
+        From each pool of the cluster, the compute pool first.
+    price_per_h
+        Of that memory.
+    lease
+        To start the server so.
+    """
+
+    cluster: int
+    mb: Ints
+    price_per_h: float
+    lease: Lease
+
+
+def offer(view: View, job: int, cluster: int) -> Offer | None:
+    """The cheapest memory within a server's SLOs that a cluster of pools has free.
+
+    Parameters
+    ----------
+    view
+        On a cluster with tiers.
+    job
+        A job of one task.
+    cluster
+        From 0 to ``view.cluster.tiers.clusters - 1``.
+
+    Returns
+    -------
+    Offer or None
+        None: it has too few cores, no such memory, or shares a failure domain with a replica that runs.
+    """
+    tiers = view.cluster.tiers
+    assert tiers is not None
+    pools = tiers.pools(cluster)
+    cores, need = int(view.asks[CORES, job]), int(view.asks[MEMORY, job])
+    near = _near(view, job)[pools]
+    if near[0] or view.free[0, pools[0]] < cores:
+        return None
+    slo = view.slo
+    floor = 0 if slo is None else int(slo.floor_mb[job])
+    ceiling = NO_CEILING if slo is None else int(slo.ceiling_mb[job])
+    free = view.free[1, pools].copy()
+    free[near | _forbidden(view, job, tiers)[tiers.tier[pools]]] = 0
+    mb = np.zeros(len(pools), np.int64)
+    weighted = min(ceiling, NO_CEILING // tiers.cost_scale) * tiers.cost_scale
+    price = cheapest(need, floor, weighted, free, tiers.cost[pools], tiers.price[pools], len(pools), mb)
+    if price == NONE:
+        return None
+    return Offer(cluster, mb, price / tiers.price_scale / 1024, lease_of(job, cores, pools, mb))
+
+
+def lease_of(job: int, cores: int, pools: Ints, mb: Ints) -> Lease:
+    """The lease of a server: its cores and local memory on the compute pool, loans from the other pools.
+
+    Parameters
+    ----------
+    pools, mb : int64[pools]
+        The pools of its cluster, the compute pool first, and how much it has of each.
+    """
+    far = np.flatnonzero(mb[1:]) + 1
+    loans = np.empty((len(far), 3), np.int64)
+    loans[:, 0], loans[:, 1], loans[:, 2] = pools[0], pools[far], mb[far]
+    return Lease(job, np.array([[pools[0], 1, 1, cores, mb[0]]], np.int64), loans)
+
+
+def _forbidden(view: View, job: int, tiers: Tiers) -> NDArray[np.bool_]:
+    """bool[tiers]: which tiers a server must have no memory of."""
+    names = () if view.slo is None else view.slo.forbidden_of(job)
+    return np.array([name in names for name in tiers.names])
+
+
+def _near(view: View, job: int) -> NDArray[np.bool_]:
+    """bool[nodes]: which share a failure domain with a running replica of a server, of the level of its group."""
+    found = np.zeros(len(view.cluster), np.bool_)
+    slo = view.slo
+    if slo is None or slo.spread[job] < 0:
+        return found
+    domain = view.cluster.level(slo.spread_names[slo.spread[job]])
+    for mate in np.flatnonzero((slo.group == slo.group[job]) & (view.status == RUNNING)).tolist():
+        lease = view.lease(mate)
+        used = domain[np.concatenate([lease.rows[:, 0], lease.borrowed[:, LENDER]])]
+        found |= np.isin(domain, used[used >= 0])
+    return found
+
+
+class OnTiers(Placed):
+    """Goes through the queue in an order and starts every server that ``place`` finds a place for, on tiers of memory.
+
+    Parameters are those of :class:`unrack.policy.placed.Placed`; ``place`` is best made of :func:`offer`.
+    """
+
+    lends: ClassVar[bool] = True
+    tiers: ClassVar[bool] = True
+    nodes: ClassVar[str] = "shared"
+
+    def possible(self, cluster: Cluster, jobs: JobTable) -> NDArray[np.bool_]:
+        """bool[jobs]: which servers have a place within their SLOs in the empty data centre.
+
+        Raises
+        ------
+        PolicyError
+            The data centre has no tiers, or a job is no server.
+        """
+        refuse_others(self.label, cluster, jobs)
+        return could_hold(supply_of(cluster), asked_of_jobs(jobs.cores, jobs.memory_mb, jobs.slo, cluster), True)
+
+
+def refuse_others(label: str, cluster: Cluster, jobs: JobTable) -> None:
+    """Raise a ``PolicyError`` for a data centre without tiers, and for jobs that are no servers."""
+    if cluster.tiers is None:
+        want = "a cluster with [[tiers]] of memory (docs/tiers.md)"
+        raise PolicyError(f"policy {label}", f"cluster {cluster.name!r} without tiers", want)
+    many = np.flatnonzero(jobs.tasks != 1)
+    if len(many):
+        job = int(many[0])
+        raise PolicyError(
+            f"policy {label}", f"job {jobs.ids[job]} of {jobs.tasks[job]} tasks", "servers: jobs of one task"
+        )
