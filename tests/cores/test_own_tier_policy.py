@@ -78,7 +78,7 @@ def test_servers_are_within_their_slos_and_replicas_apart_at_all_times(place: An
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_an_offer_is_what_the_allocator_would_give(seed: int) -> None:
+def test_an_offer_is_what_the_allocator_would_give(seed: int, tmp_path: Path) -> None:
     draws = np.random.default_rng(seed)
     found: list[float] = []
 
@@ -96,20 +96,13 @@ def test_an_offer_is_what_the_allocator_would_give(seed: int) -> None:
     except unrack.InputError:
         wanted = -1.0  # a ceiling below what an empty cluster can give
     row = {"submit_s": [0], "run_s": [60], "cores": [cores], "memory_mb": [mem], "local": [floor], "ceiling": [ceiling]}
-    path = Path(__file__).with_name("none.csv")
+    pl.DataFrame(row).write_csv(tmp_path / "one.csv")
     policy = OnTiers(ask, order="fcfs", label="asks")
-    assert not path.exists()
-    frame = pl.DataFrame(row)
-    from tempfile import TemporaryDirectory
-
-    with TemporaryDirectory() as folder:
-        frame.write_csv(f"{folder}/one.csv")
-        workload = unrack.read_trace(f"{folder}/one.csv")
-        unrack.simulate(centre(), workload, policy)
+    unrack.simulate(centre(), unrack.read_trace(str(tmp_path / "one.csv")), policy)
     assert (found[0] if found else -1.0) == pytest.approx(wanted)
 
 
-def test_the_papers_allocator_in_ten_lines_places_as_the_built_in_one() -> None:
+def test_the_papers_allocator_in_ten_lines_begins_as_the_built_in_one() -> None:
     workload = servers(60, seed=3)
     own = unrack.simulate(centre(), workload, OnTiers(most_used_first, order="fcfs", label="own"))
     built_in = unrack.simulate(centre(), workload, "slo")
