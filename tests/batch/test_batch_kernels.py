@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from fractions import Fraction
 from math import inf
+from time import perf_counter
 
 import numpy as np
 import pytest
@@ -193,6 +194,18 @@ def test_bounds_of_the_loose_programme_are_those_worked_out_by_hand() -> None:
     assert (bounds.unplaced(), bounds.clusters(count), bounds.price(count, 9)) == (0, 6, 100_000)
     assert bounds.clusters(count // 2) == 3
     assert bounds.price(count // 2, 9) == 50_000
+
+
+def test_a_programme_has_no_more_time_than_is_left_but_for_a_twentieth(monkeypatch: pytest.MonkeyPatch) -> None:
+    supply = regular_supply(10, (4, 50), ((1000, 0, 1, 1),), price=5)
+    asks = asked(np.full(30, 1), np.full(30, 100), np.full(30, 0), np.full(30, 10**6), tiers=2)
+    given: list[float] = []
+    monkeypatch.setattr(Programme, "least", lambda _self, _cost, limit_s: given.append(limit_s))
+    for until in (perf_counter() - 1, perf_counter() + 10, inf):
+        Bounds(make_case(supply, asks), 60.0, until).price(30, 8)
+    assert given[0] == 3
+    assert 3 < min(given[2:4]) <= max(given[2:4]) < 10
+    assert given[-1] == 15
 
 
 def test_clusters_are_counted_in_pieces_where_servers_leave_gaps() -> None:

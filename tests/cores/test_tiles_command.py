@@ -48,8 +48,9 @@ def test_first_fit_says_how_far_it_may_be_from_the_least() -> None:
     (["4x5", "0"], "from 1 to 20"), (["4x5", "21"], "from 1 to 20"), (["4x5", "2", "--taken", "20"], "tile 20"),
     (["4x5", "2", "--taken", "1,1"], "more than once"), (["4x5", "2", "--taken", "a"], "--taken: got 'a'"),
     (["4x5", "2", "--taken", "0-99999"], "10 000"), (["4x5", "2", "--taken", "-3"], "--taken"),
+    (["4x5", "2", "--taken", "0,5-3"], "from the lower to the higher"),
     (["4x5", "2", "--rule", "near"], "best, quick or first-fit"),
-    (["4x5", "2", "--time-limit", "soon"], "--time-limit"),
+    (["4x5", "2", "--time-limit", "soon"], "wanted a time such as"),
     (["4x5", "2", "--rule", "quick", "--time-limit", "1 s"], "--rule best"),
 ])  # fmt: skip
 def test_what_is_impossible_is_refused(words: list[str], said: str) -> None:

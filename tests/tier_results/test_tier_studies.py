@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from unrack.cluster.spec import Cluster
 from unrack.cluster.tier_record import tiers_again, tiers_record
 from unrack.cluster.tiers_json import published_cluster
 from unrack.metric.table import TIER_METRICS
+from unrack.report.breakdown import losses
 from unrack.report.directory import read_finished
 from unrack.report.page import render, write_report
 from unrack.report.setting import settings_of
@@ -183,6 +185,20 @@ def test_what_became_of_the_servers_is_counted_once_each(finished: Path) -> None
             placed = sum(counts[key] for key in ("met", "local", "remote", "both"))
             assert broken / placed == pytest.approx(runs[0].metrics["slo_broken_local"])
             assert policy != "slo" or not broken
+
+
+def test_refused_servers_are_grouped_by_all_that_the_clusters_lacked(tmp_path: Path) -> None:
+    greedy = {"servers": 90, "alive": 60, "lifetime_s": {"kind": "exponential", "mean": 3600}}
+    out = study(tmp_path, policies=[{"name": "slo", "full": "reject"}], workloads=[{"generate": greedy}])
+    (setting,) = settings_of(read_finished(out).runs)
+    (run,) = next(iter(setting.runs.values()))
+    reasons = run.frame("jobs", ("reason",)).filter(pl.col("reason").str.starts_with("no-room"))["reason"].to_list()
+    lacks = ("too few cores", "too little memory", "too little local memory", "memory that is too remote")
+    counts = Counter(tuple(lack for lack in lacks if lack in reason) for reason in reasons)
+    assert any(len(lacking) > 1 for lacking in counts)
+    found = [loss for loss in losses([setting]) if loss.reason.startswith("no-room")]
+    assert {tuple(lack for lack in lacks if lack in loss.reason): loss.high for loss in found} == counts
+    assert all("(" not in loss.reason and "of 4 clusters some have" in loss.reason for loss in found)
 
 
 def test_what_the_pools_of_a_run_hold_adds_up_to_its_table_of_tiers(finished: Path) -> None:

@@ -152,6 +152,26 @@ def test_a_data_centre_may_be_in_the_file_before_it_or_an_option(tmp_path: Path)
     assert place(request, "--cluster", "slo-basic", "--json").answer["clusters"] == 100
 
 
+def test_files_may_begin_with_a_byte_order_mark_and_end_lines_as_windows_does(tmp_path: Path) -> None:
+    plain = place(write(tmp_path, CENTRE, "centre.toml"), write(tmp_path, REQUEST, "asks.toml"), "--json")
+    centre, asks = tmp_path / "marked-centre.toml", tmp_path / "marked.toml"
+    for path, text in ((centre, CENTRE), (asks, REQUEST)):
+        path.write_bytes(b"\xef\xbb\xbf" + text.replace("\n", "\r\n").encode())
+    assert place(centre, asks, "--json").out == plain.out != ""
+    marked = tmp_path / "marked.json"
+    marked.write_bytes(b"\xef\xbb\xbf" + write(tmp_path, published()).read_bytes())
+    assert place(marked, "--json").out == place(write(tmp_path, published()), "--json").out
+
+
+def test_the_bound_knows_that_a_pinned_server_is_in_its_cluster_whatever_others_cost(tmp_path: Path) -> None:
+    content = published()
+    content["clusters"][1] = {"pools": [4, 5]}  # without the cheapest pool
+    asks = [{"cores": 1, "mem": 100, "pinned": 1}, {"cores": 1, "mem": 100}, {"cores": 1, "mem": 100, "pinned": 0}]
+    content["servers"] = asks
+    answer = place(write(tmp_path, content), "--json").answer
+    assert answer["price"] >= answer["bound"] == 100 * 50 + 100 * 25 + 100 * 25
+
+
 def test_the_servers_of_a_published_file_may_go_to_another_data_centre(tmp_path: Path) -> None:
     path = write(tmp_path, published())
     basic = place(path, "--cluster", "slo-basic", "--json").answer

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -103,6 +104,43 @@ def test_moves_empty_a_cluster_and_their_steps_fit_one_after_the_other() -> None
         row = next(row for row in said["servers"] if row["id"] == move["id"])
         assert (row["cluster"], row["pools"]) == (move["to"], move["pools"])
     assert unrack.place(centre(), servers, "optimal", now=now, moves=1).clusters_used == 3
+
+
+def test_a_newcomer_for_whom_moves_make_room_comes_after_them_and_nothing_is_called_proven() -> None:
+    wanted = asks(4, 4, 8)
+    now = unrack.place(centre(2), [wanted[0] | {"pinned": 0}, wanted[1] | {"pinned": 1}])
+    assert unrack.place(centre(2), wanted, "optimal", now=now.as_json()).as_json()["unplaced"] == ["s2"]
+    placed = unrack.place(centre(2), wanted, "optimal", now=now.as_json(), moves=1)
+    books(placed)
+    assert len(placed.unplaced) == 0
+    assert placed.moves is not None
+    assert len(placed.moves) == 1
+    assert placed.status == "feasible"
+    still = unrack.place(centre(2), wanted, "optimal", now=now.as_json(), moves=0)
+    assert (len(still.unplaced), still.status) == (1, "feasible")
+
+
+def test_newcomers_may_come_anywhere_so_bounds_and_proofs_take_none_of_their_places_for_granted() -> None:
+    proven = 0
+    for seed in range(40):
+        draws = np.random.default_rng(seed)
+        cores, home = draws.integers(1, 6, 6).tolist(), draws.permutation(3).tolist()
+        wanted = asks(*cores)
+        now = unrack.place(centre(3), [each | {"pinned": at} for each, at in zip(wanted, home, strict=False)]).as_json()
+        found = unrack.place(centre(3), wanted, "optimal", now=now, moves=1)
+        books(found)
+        fewest = [
+            len(set(at))
+            for at in product(range(3), repeat=6)
+            if sum(old != new for old, new in zip(home, at, strict=False)) <= 1
+            and all(sum(c for c, where in zip(cores, at, strict=True) if where == k) <= 8 for k in range(3))
+        ]
+        if fewest and not len(found.unplaced):
+            assert found.bound_clusters is not None
+            assert found.bound_clusters <= min(fewest) <= found.clusters_used
+            assert found.status == "feasible" or found.clusters_used == min(fewest)
+            proven += found.status == "optimal"
+    assert proven > 5
 
 
 def test_those_without_a_place_are_told_what_is_lacking() -> None:

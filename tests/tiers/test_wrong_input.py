@@ -67,7 +67,7 @@ def test_where_servers_are_in_another_data_centre_is_no_start(tmp_path: Path) ->
     [
         (["--policy", "worst-fit"], "policy: got 'worst-fit', wanted one of slo, first-fit, best-fit, optimal"),
         (["--policy", ""], "policy: got ''"),
-        (["--time-limit", "soon"], "--time-limit: got 'soon'"),
+        (["--time-limit", "soon"], "--time-limit: got 'soon', wanted a time such as"),
         (["--time-limit", "-1 s"], "--time-limit: got '-1 s'"),
         (["--time-limit", "0 s"], "--time-limit: got '0 s'"),
         (["--time-limit", "nan"], "--time-limit: got 'nan'"),

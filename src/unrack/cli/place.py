@@ -78,8 +78,8 @@ def place(
         raise InputError("unrack place", f"{len(files)} files", "a data centre and a request, or one file with both")
     try:
         limit_s = time_us(time_limit) / SECOND_US
-    except ValueError as error:
-        raise InputError("--time-limit", repr(time_limit), str(error)) from None
+    except ValueError:
+        raise InputError("--time-limit", repr(time_limit), "a time such as '30 s' or '5 min'") from None
     if not limit_s:
         raise InputError("--time-limit", repr(time_limit), "more than 0")
     request_file = files[-1]
@@ -117,7 +117,7 @@ def _read(path: Path) -> dict[str, Any]:
     from unrack.errors import InputError
 
     try:
-        text = path.read_bytes().decode()
+        text = path.read_bytes().decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(str(path), str(error), "a readable text file") from None
     try:

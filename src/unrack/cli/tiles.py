@@ -33,8 +33,8 @@ def tiles(
     if rule == "best":
         try:
             limit_s = None if time_limit is None else time_us(time_limit) / SECOND_US
-        except ValueError as error:
-            raise InputError("--time-limit", repr(time_limit), str(error)) from None
+        except ValueError:
+            raise InputError("--time-limit", repr(time_limit), "a time such as '30 s' or '5 min'") from None
         found = best_tiles(rows, columns, cores, busy, limit_s=limit_s)
     elif rule in ("quick", "first-fit"):
         if time_limit is not None:
@@ -80,6 +80,8 @@ def numbers(text: str, where: str) -> list[int]:
         first, dash, last = part.partition("-")
         if not all(end.isdecimal() and len(end) < 9 for end in (first, last if dash else first)):
             raise InputError(where, repr(part), "numbers and ranges, such as 0-3,7")
+        if dash and int(last) < int(first):
+            raise InputError(where, repr(part), "a range from the lower to the higher number, such as 0-3")
         if dash and int(last) - int(first) > 10_000:
             raise InputError(where, repr(part), "a range of at most 10 000")
         found += range(int(first), int(last if dash else first) + 1)

@@ -137,7 +137,7 @@ class Cluster:
         """
         where = str(path)
         try:
-            text = Path(path).read_bytes().decode()
+            text = Path(path).read_bytes().decode("utf-8-sig")
         except (OSError, UnicodeDecodeError) as error:
             raise ClusterError(where, str(error), "a readable text file") from None
         if Path(path).suffix == ".machines":

@@ -71,8 +71,11 @@ class PublishedCluster(BaseModel):
 
 
 def is_published(content: Mapping[str, Any]) -> bool:
-    """Whether a file's content has pools and clusters as the published JSON has them."""
-    return all(isinstance(content.get(key), list) for key in KEYS)
+    """Whether a file's content has pools and clusters as the published JSON has them, right or wrong."""
+    pools = content.get("pools")
+    return "clusters" in content or (
+        isinstance(pools, list) and any(isinstance(pool, dict) and {"type", "tier"} & set(pool) for pool in pools)
+    )
 
 
 def published_cluster(content: Mapping[str, Any], name: str, where: str) -> Cluster:
@@ -83,6 +86,9 @@ def published_cluster(content: Mapping[str, Any], name: str, where: str) -> Clus
     ClusterError
         It says something impossible; the error names the field.
     """
+    for key in KEYS:
+        if not isinstance(content.get(key), list):
+            raise ClusterError(f"{where}, {key}", repr(content[key])[:80] if key in content else "nothing", "a list")
     pools = _read(list[PublishedPool], content["pools"], f"{where}, pools")
     clusters = _read(list[PublishedCluster], content["clusters"], f"{where}, clusters")
     if not pools or not clusters:

@@ -88,7 +88,7 @@ def losses(settings: Sequence[Setting]) -> list[Loss]:
                 lost = (
                     run.frame("jobs", ("job", "state", "reason"))
                     .filter(pl.col("state") != "finished")
-                    .with_columns(pl.col("reason").fill_null("").str.replace(r" \(.*$", ""))
+                    .with_columns(_kind(pl.col("reason").fill_null("")))
                     .group_by("state", "reason", maintain_order=True)
                     .agg(
                         pl.len().alias("count"), pl.col("job").cast(pl.String).head(5).str.join(", ").alias("examples")
@@ -104,6 +104,11 @@ def losses(settings: Sequence[Setting]) -> list[Loss]:
             names = "all" if whole else ", ".join(own)
             found.append(Loss(setting.title, state, reason, low, max(numbers), names, examples[state, reason]))
     return found
+
+
+def _kind(reason: pl.Expr) -> pl.Expr:
+    """Reasons without their amounts, so that those of one kind are alike."""
+    return reason.str.replace_all(r" \([^()]*\)", "").str.replace_all(r"\b\d+ (have|are|share) ", "some $1 ")
 
 
 @dataclass(frozen=True)

@@ -41,6 +41,8 @@ MIDDLE = 4000
 """Servers x members of clusters: an answer that is not proven is finished by constraint programming."""
 VISITS_A_SECOND = 100_000
 """Clusters that may be brought up to date while servers are placed one at a time, for each second of the limit."""
+SEARCHED = 0.75
+"""Part of the limit after which the search ends, so that there is time for the bounds of what it found."""
 EFFORT = 0.2
 """Deterministic seconds of constraint programming for each second of the limit."""
 
@@ -91,12 +93,12 @@ def place_batch(
     fault = None if start is None else first_fault(supply, asked, start)
     if fault is not None:
         raise InputError(f"start, {fault[0]}", *fault[1:])
-    until, bounds = began + limit_s, Bounds(case, limit_s)
+    until, bounds = began + SEARCHED * limit_s, Bounds(case, limit_s, began + limit_s)
     best = _first(case, start, limit_s, until)
     size = len(asked) * len(supply.member)
     proven = (0, 0, 0)
     if 0 < size <= SMALL:
-        exact = _by_cp(case, best, limit_s, seed)
+        exact = _by_cp(case, best, limit_s, EFFORT * limit_s, seed)
         if exact.status == "optimal":
             return replace(exact, wall_s=perf_counter() - began)
         best, proven = exact.allocation, exact.bound
@@ -107,9 +109,9 @@ def place_batch(
         other = _searched(Search(narrow, _draws(seed), until, steps), _first(narrow, None, limit_s, until), bounds)
         best = min(best, other, key=lambda one: objective(case.supply, one, case.busy))
         found = _solution(case, best, proven, bounds, began)
-    left = until - perf_counter()
+    left = began + limit_s - perf_counter()
     if found.status != "optimal" and SMALL < size <= MIDDLE and left > 0:
-        exact = _by_cp(case, best, left, seed)
+        exact = _by_cp(case, best, left, EFFORT * limit_s, seed)
         found = _solution(case, exact.allocation, exact.bound, bounds, began)
     return found
 
@@ -169,9 +171,9 @@ def _first(case: Case, start: Allocation | None, limit_s: float, until: float) -
     return min(tries, key=lambda one: objective(case.supply, one, case.busy))
 
 
-def _by_cp(case: Case, start: Allocation, limit_s: float, seed: int) -> Solution:
+def _by_cp(case: Case, start: Allocation, limit_s: float, effort: float, seed: int) -> Solution:
     return place_cp(
-        case.supply, case.asked, limit_s=limit_s, seed=seed, start=start, busy=case.busy, effort=EFFORT * limit_s
+        case.supply, case.asked, limit_s=limit_s, seed=seed, start=start, busy=case.busy, effort=effort
     )  # fmt: skip
 
 

@@ -11,7 +11,8 @@ Pieces. Of every cluster's cores, local memory and memory, servers also take wha
 
 from __future__ import annotations
 
-from math import gcd
+from math import gcd, inf
+from time import perf_counter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,6 +42,9 @@ class Bounds:
         The batch.
     limit_s
         Time for all of them, s: it tells which programmes are tried. A programme is given up after a quarter of it.
+    until
+        When there should be an answer, by ``perf_counter``: what is left then, but a twentieth of the limit, is all
+        that a programme has.
 
     Attributes
     ----------
@@ -50,8 +54,8 @@ class Bounds:
         Whether there are only loose programmes.
     """
 
-    def __init__(self, case: Case, limit_s: float = 60.0) -> None:
-        self.case, self.limit_s = case, limit_s / 4
+    def __init__(self, case: Case, limit_s: float = 60.0, until: float = inf) -> None:
+        self.case, self.limit_s, self._until = case, limit_s, until
         self._known: dict[tuple[int, ...], int] = {}
         self.able = np.flatnonzero(~case.hopeless)
         self.busy = int(case.busy.sum())
@@ -85,6 +89,10 @@ class Bounds:
             self._known[placed, clusters] = self._price(placed, clusters)
         return self._known[placed, clusters]
 
+    def _time_s(self) -> float:
+        """What a programme may take, s."""
+        return min(self.limit_s / 4, max(self._until - perf_counter(), self.limit_s / 20))
+
     def _unplaced(self, found: int) -> int:
         case, least = self.case, len(self.case.hopeless) - len(self.able)
         allowed = self.busy + case.most_new
@@ -97,7 +105,7 @@ class Bounds:
         if self.loose or not len(self.able) or least == found:
             return least
         model = self._model(0, case.supply.clusters, loose=False)
-        fewest = model.programme.least([(x, -1) for x in model.servers], self.limit_s)
+        fewest = model.programme.least([(x, -1) for x in model.servers], self._time_s())
         return least if fewest is None else max(least, len(case.hopeless) + fewest)
 
     def _clusters(self, placed: int, found: int) -> int:
@@ -109,7 +117,7 @@ class Bounds:
             if least == found:
                 break
             model = self._model(placed, self.case.supply.clusters, loose=loose)
-            least = max(least, model.programme.least([(y, 1) for y in model.opened], self.limit_s) or 0)
+            least = max(least, model.programme.least([(y, 1) for y in model.opened], self._time_s()) or 0)
         return least
 
     def _price(self, placed: int, clusters: int) -> int:
@@ -118,7 +126,7 @@ class Bounds:
         least = 0
         for loose in (True,) if self.loose else (True, False):
             model = self._model(placed, clusters, loose=loose)
-            least = max(least, model.programme.least(model.memory, self.limit_s) or 0)
+            least = max(least, model.programme.least(model.memory, self._time_s()) or 0)
         step = max(gcd(*self.case.supply.price.tolist()), 1)
         return -(-least // step) * step
 

@@ -63,8 +63,8 @@ class Repacking(Solution):
 
 
 def repack(
-    supply: Supply, asked: Asked, now: Allocation, *, moves: int, limit_s: float = 60.0, seed: int = 0, resplit: bool
-    = False
+    supply: Supply, asked: Asked, now: Allocation, *, moves: int, limit_s: float = 60.0, seed: int = 0,
+    resplit: bool = False, newcomers: int = 0,
 ) -> Repacking:  # fmt: skip
     """Empty as many clusters as a number of moves allows, then lower the price.
 
@@ -84,6 +84,8 @@ def repack(
         Of the search.
     resplit
         Whether servers that stay may have their memory split again.
+    newcomers
+        How many of the servers could have come elsewhere, without a move: the bounds allow for that.
 
     Returns
     -------
@@ -105,9 +107,10 @@ def repack(
     case, everybody = make_case(supply, _some(asked, there)), now
     now = Allocation(everybody.cluster[there], everybody.mb[there])
     bounds = Bounds(case, limit_s)
-    fewest = _left_by(now, moves)
-    if fewest < _left_by(now, 0):
-        fewest = max(fewest, bounds.clusters(len(there)))
+    fewest, least_used = (_left_by(now, steps) for steps in (moves, moves + newcomers))
+    if least_used < _left_by(now, 0):
+        least_used = max(least_used, bounds.clusters(len(there)))
+        fewest = max(fewest, least_used)
     budget = Budget(round(limit_s * LOOKS_A_SECOND / 2), began + (limit_s / 2 if resplit else limit_s))
     found = _move_by_move(case, now, moves, fewest, seed, budget, resplit=resplit)
     if resplit and moves and not clashes(case.land, case.crowd, now.cluster):
@@ -126,7 +129,9 @@ def repack(
     at[there], mb[there] = found.run.at, found.run.mb
     out = np.flatnonzero(at < 0)
     least = bounds.price(len(there), used)
-    bound = (len(out), fewest, least if resplit else max(least, _saved_at_most(case, now, moves)))
+    if not resplit:
+        least = max(least, _saved_at_most(case, now, moves + newcomers))
+    bound = (len(out), least_used, least)
     return Repacking(
         "optimal" if bound == (len(out), used, price) else "feasible", Allocation(at, mb), out, used, price, *bound,
         wall_s=perf_counter() - began, plan=[replace(step, server=int(there[step.server])) for step in found.plan],

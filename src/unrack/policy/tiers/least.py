@@ -19,8 +19,8 @@ _UNKNOWN = np.iinfo(np.int64).max
 def least_prices(supply: Supply, asks: Asked) -> Ints:
     """int64[servers]: the lowest price of each server in any empty cluster, within its SLOs; -1: there is none.
 
-    No allocation costs less, whatever it does with the others. Equal clusters are looked at once: O(kinds of clusters x
-    servers). Pins and spread do not count.
+    No allocation costs less, whatever it does with the others. A pinned server is looked at in its cluster, others
+    once in each kind of equal clusters: O(kinds of clusters x servers). Spread does not count.
     """
     shapes: dict[bytes, int] = {}
     for cluster in range(supply.clusters):
@@ -29,10 +29,15 @@ def least_prices(supply: Supply, asks: Asked) -> Ints:
         key = np.concatenate([supply.all_cores[pools[:1]], *rows]).tobytes()
         shapes.setdefault(key, cluster)
     best = np.full(len(asks), _UNKNOWN, np.int64)
-    for cluster in shapes.values():
+    looks = [(cluster, np.flatnonzero(asks.pinned < 0)) for cluster in shapes.values()]
+    pinned = np.flatnonzero(asks.pinned >= 0)
+    pinned = pinned[np.argsort(asks.pinned[pinned], kind="stable")]
+    of_one = np.split(pinned, np.flatnonzero(np.diff(asks.pinned[pinned])) + 1) if len(pinned) else []
+    looks += [(int(asks.pinned[which[0]]), which) for which in of_one]
+    for cluster, which in looks:
         pools = supply.pools(cluster)
         _cheapest_of_all(
-            asks.cores, asks.mb, asks.floor, asks.ceiling, asks.forbidden, int(supply.all_cores[pools[0]]),
+            which, asks.cores, asks.mb, asks.floor, asks.ceiling, asks.forbidden, int(supply.all_cores[pools[0]]),
             supply.all_mb[pools], supply.weight[pools], supply.price[pools], supply.tier[pools], best,
         )  # fmt: skip
     return np.where(best == _UNKNOWN, NONE, best)
@@ -40,12 +45,12 @@ def least_prices(supply: Supply, asks: Asked) -> Ints:
 
 @compiled
 def _cheapest_of_all(
-    cores: Ints, mb: Ints, floor: Ints, ceiling: Ints, forbidden: Bools, all_cores: int, all_mb: Ints, weight: Ints,
-    price: Ints, tier: Ints, best: Ints,
+    which: Ints, cores: Ints, mb: Ints, floor: Ints, ceiling: Ints, forbidden: Bools, all_cores: int, all_mb: Ints,
+    weight: Ints, price: Ints, tier: Ints, best: Ints,
 ) -> None:  # fmt: skip
-    """Lower ``best`` to each server's price in an empty cluster."""
+    """Lower ``best`` to the price of some servers in an empty cluster."""
     into = np.zeros(len(all_mb), np.int64)
-    for server in range(len(cores)):
+    for server in which:
         if cores[server] > all_cores:
             continue
         free = all_mb.copy()

@@ -12,6 +12,7 @@ from unrack.errors import InputError
 from unrack.policy.tiers.least import least_prices
 from unrack.policy.tiers.placed import Placed
 from unrack.policy.tiers.refusal import MOST_LOOKS, Refusals
+from unrack.policy.tiers.supply import could_hold
 from unrack.solver.batch_check import first_fault
 from unrack.solver.batch_solution import Solution, price_of
 from unrack.solver.one_by_one import OneByOne
@@ -49,7 +50,8 @@ def place_together(placed: Placed, repack: Repack, limit_s: float, seed: int, ex
     placed
         What is given; nobody is anywhere.
     repack
-        What runs. Newcomers are placed first; then servers move, if they may.
+        What runs. Newcomers are placed first; then servers move, if they may; then newcomers come for whom that made
+        room.
     limit_s, seed
         Time that it may take, s, and the seed of the search.
     explain
@@ -85,11 +87,25 @@ def place_together(placed: Placed, repack: Repack, limit_s: float, seed: int, ex
 def _repacked(placed: Placed, how: Repack, limit_s: float, seed: int) -> tuple[Solution, Placed]:
     from unrack.solver.batch_repack import repack
 
+    assert how.now is not None
+    came = (how.now.cluster < 0) & (placed.allocation.cluster >= 0)
     plan = repack(
         placed.supply, placed.asked, placed.allocation, moves=how.moves or 0, limit_s=limit_s, seed=seed,
-        resplit=how.resplit,
+        resplit=how.resplit, newcomers=int(came.sum()),
     )  # fmt: skip
-    return plan, replace(placed, allocation=plan.allocation, moves=tuple(plan.plan), copied_mb=plan.copied_mb)
+    found: Solution = plan
+    if could_hold(placed.supply, placed.asked, True)[plan.unplaced].any():
+        found = _after_moves(placed, plan, limit_s, seed)
+    return found, replace(placed, allocation=found.allocation, moves=tuple(plan.plan), copied_mb=plan.copied_mb)
+
+
+def _after_moves(placed: Placed, plan: Solution, limit_s: float, seed: int) -> Solution:
+    """Newcomers that had no place, where moves made room for them; other moves might have made more."""
+    found = _beside(placed.supply, placed.asked, plan.allocation, limit_s, seed)
+    if len(found.unplaced) == len(plan.unplaced):
+        return replace(plan, status="feasible")
+    least = int(least_prices(placed.supply, placed.asked)[found.allocation.cluster >= 0].clip(0).sum())
+    return replace(found, status="feasible", bound_clusters=plan.bound_clusters, bound_price=least)
 
 
 def _beside(supply: Supply, asks: Asked, now: Allocation, limit_s: float, seed: int) -> Solution:
