@@ -114,7 +114,7 @@ def test_a_newcomer_for_whom_moves_make_room_comes_after_them_and_nothing_is_cal
     books(placed)
     assert len(placed.unplaced) == 0
     assert placed.moves is not None
-    assert len(placed.moves) == 1
+    assert [(step.server, step.before) for step in placed.moves] == [(0, 0), (2, -1)]
     assert placed.status == "feasible"
     still = unrack.place(centre(2), wanted, "optimal", now=now.as_json(), moves=0)
     assert (len(still.unplaced), still.status) == (1, "feasible")
@@ -141,6 +141,31 @@ def test_newcomers_may_come_anywhere_so_bounds_and_proofs_take_none_of_their_pla
             assert found.status == "feasible" or found.clusters_used == min(fewest)
             proven += found.status == "optimal"
     assert proven > 5
+
+
+def test_the_steps_of_a_plan_say_when_newcomers_come() -> None:
+    running = [{**server, "pinned": i} for i, server in enumerate(asks(6, 6, 2, 2))]
+    now = unrack.place(centre(), running).as_json()
+    big = {"id": "big", "cores": 8, "mem": 400}
+    wanted = [*asks(6, 6, 2, 2), {"id": "small", "cores": 1, "mem": 400}, big]
+    placed = unrack.place(centre(), wanted, "optimal", now=now, moves=2)
+    books(placed)
+    assert len(placed.unplaced) == 0
+    steps = placed.as_json()["moves"]
+    came = [step["id"] for step in steps if step["from"] is None]
+    assert sorted(came) == ["big", "small"]
+    where = {row["id"]: row["cluster"] for row in now["servers"]}
+    cores = {server["id"]: server["cores"] for server in wanted}
+    free = {cluster: 8 - sum(cores[name] for name, at in where.items() if at == cluster) for cluster in range(4)}
+    for step in steps:
+        assert step["from"] == where.get(step["id"])
+        if step["from"] != step["to"]:
+            free[step["to"]] -= cores[step["id"]]
+            assert free[step["to"]] >= 0, "it fits when its turn comes, beside all that is there"
+            if step["from"] is not None:
+                free[step["from"]] += cores[step["id"]]
+        where[step["id"]] = step["to"]
+    assert where == {row["id"]: row["cluster"] for row in placed.as_json()["servers"]}
 
 
 def test_those_without_a_place_are_told_what_is_lacking() -> None:

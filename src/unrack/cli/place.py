@@ -229,14 +229,15 @@ def _show(placed: Placed, most: int | None) -> None:
             f"pairs on different dies: {answer['cores_apart']:,}"
         )
     if placed.moves is not None:
-        moved = len({step.server for step in placed.moves if step.cluster != step.before})
+        moved = len({step.server for step in placed.moves if step.before not in (-1, step.cluster)})
         console.print(
             f"servers that move: {moved}; {placed.copied_mb:,} MB to copy, "
             f"in {len(placed.moves)} steps of which each fits when its turn comes"
         )
         for step in answer["moves"][:most]:
-            to = f"to {step['to']}" if step["from"] != step["to"] else "split anew"
-            console.print(f"  server {step['id']}: cluster {step['from']} {to}", highlight=False)
+            to = "split anew" if step["from"] == step["to"] else f"to {step['to']}"
+            told = f"cluster {step['from']} {to}" if step["from"] is not None else f"comes to cluster {step['to']}"
+            console.print(f"  server {step['id']}: {told}", highlight=False)
         if most is not None and len(placed.moves) > most:
             console.print(f"  … {len(placed.moves) - most} more steps (--all; --json for programs)")
     used = placed.tier_mb()[placed.allocation.cluster >= 0].sum(axis=0)

@@ -41,7 +41,8 @@ class Placed:
     bound_clusters
         As many servers need at least so many clusters; ``None``: not known.
     moves
-        A repacking: servers that move, or whose memory is split anew, in an order in which each step fits.
+        A repacking: servers that come (``before`` is -1), move, or have their memory split anew, in an order in which
+        each step fits.
     copied_mb
         A repacking: memory that is copied.
     core_sets
@@ -134,7 +135,7 @@ class Placed:
             answer["moves"] = [
                 {
                     "id": ids[step.server],
-                    "from": names[step.before],
+                    "from": names[step.before] if step.before >= 0 else None,
                     "to": names[step.cluster],
                     "pools": np.asarray(step.mb)[: lengths[step.cluster]].tolist(),
                 }

@@ -13,10 +13,11 @@ from unrack.policy.tiers.least import least_prices
 from unrack.policy.tiers.placed import Placed
 from unrack.policy.tiers.refusal import MOST_LOOKS, Refusals
 from unrack.policy.tiers.supply import could_hold
+from unrack.solver.batch_books import Step
 from unrack.solver.batch_check import first_fault
 from unrack.solver.batch_solution import Solution, price_of
 from unrack.solver.one_by_one import OneByOne
-from unrack.solver.tiers import Allocation, Asked, Supply
+from unrack.solver.tiers import NOWHERE, Allocation, Asked, Supply
 
 Ints = NDArray[np.int64]
 
@@ -96,7 +97,17 @@ def _repacked(placed: Placed, how: Repack, limit_s: float, seed: int) -> tuple[S
     found: Solution = plan
     if could_hold(placed.supply, placed.asked, True)[plan.unplaced].any():
         found = _after_moves(placed, plan, limit_s, seed)
-    return found, replace(placed, allocation=found.allocation, moves=tuple(plan.plan), copied_mb=plan.copied_mb)
+    late = (plan.allocation.cluster < 0) & (found.allocation.cluster >= 0)
+    steps = (*_comers(placed.allocation, came), *plan.plan, *_comers(found.allocation, late))
+    return found, replace(placed, allocation=found.allocation, moves=steps, copied_mb=plan.copied_mb)
+
+
+def _comers(allocation: Allocation, which: NDArray[np.bool_]) -> list[Step]:
+    """The steps by which newcomers come."""
+    return [
+        Step(server, NOWHERE, int(allocation.cluster[server]), tuple(allocation.mb[server].tolist()))
+        for server in np.flatnonzero(which).tolist()
+    ]
 
 
 def _after_moves(placed: Placed, plan: Solution, limit_s: float, seed: int) -> Solution:
