@@ -109,10 +109,8 @@ class Core:
         memory: bool = False,
     ) -> None:
         check_needs(policy, jobs)
+        check_memory(policy, cluster, jobs)
         self._tiered = bool(getattr(policy, "tiers", False))
-        if cluster.tiers is not None and getattr(policy, "lends", False) and not self._tiered:
-            want = "slo, slo-first-fit, slo-best-fit or an OnTiers: cluster {cluster.name!r} has tiers of memory"
-            raise PolicyError(f"policy {policy.name}", "one that lends among all nodes", want.format(cluster=cluster))
         asks = jobs.asks
         if policy.estimates == Estimates.EXACT:
             asks = asks.copy()
@@ -309,6 +307,25 @@ def check_needs(policy: Policy[Any], jobs: JobTable) -> None:
     if kinds and not getattr(policy, "devices", False):
         want = "a policy that places devices, such as first-fit: those that `unrack policies` marks with 'pools:'"
         raise PolicyError(f"policy {policy.name}", f"a workload that asks for devices ({', '.join(kinds)})", want)
+
+
+def check_memory(policy: Policy[Any], cluster: Cluster, jobs: JobTable) -> None:
+    """Refuse a policy for tiers of memory that the cluster does not have, and one that lends where there are tiers.
+
+    Raises
+    ------
+    PolicyError
+        The policy does not go with the cluster's memory, or with the jobs.
+    InputError
+        A job names a tier or a level that the cluster does not have.
+    """
+    if getattr(policy, "tiers", False):
+        from unrack.policy.tiers.own import refuse_others
+
+        refuse_others(policy.name, cluster, jobs)
+    elif cluster.tiers is not None and getattr(policy, "lends", False):
+        want = f"slo, slo-first-fit, slo-best-fit or an OnTiers: cluster {cluster.name!r} has tiers of memory"
+        raise PolicyError(f"policy {policy.name}", "one that lends among all nodes", want)
 
 
 def places(cluster: Cluster, cores: NDArray[np.int64], mb: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -17,6 +17,7 @@ from unrack.cli.explain import explain as explain_job
 from unrack.cluster.spec import Cluster
 from unrack.cluster.tier_record import tiers_again, tiers_record
 from unrack.cluster.tiers_json import published_cluster
+from unrack.errors import ClusterError, StudyError
 from unrack.metric.table import TIER_METRICS
 from unrack.report.breakdown import losses
 from unrack.report.directory import read_finished
@@ -185,6 +186,33 @@ def test_what_became_of_the_servers_is_counted_once_each(finished: Path) -> None
             placed = sum(counts[key] for key in ("met", "local", "remote", "both"))
             assert broken / placed == pytest.approx(runs[0].metrics["slo_broken_local"])
             assert policy != "slo" or not broken
+
+
+@pytest.mark.parametrize(("keys", "said"), [
+    ({"clusters": [PLAIN]}, "policies.0.*policy slo: got cluster 'plain' without tiers"),
+    ({"policies": ["slo", "disaggregated"]}, "policies.1.*policy disaggregated: got one that lends among all nodes"),
+    ({"workloads": [{"generate": {**SERVERS, "replicas": {"spread": "row"}}}]}, "workloads.0.*spread: got 'row'"),
+])  # fmt: skip
+def test_studies_whose_memory_and_policies_do_not_go_together_are_refused_before_any_run(
+    keys: dict[str, Any], said: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "study.toml"
+    table = {"policies": POLICIES, "clusters": [CLUSTER], "workloads": [{"generate": SERVERS}], **keys}
+    path.write_text(tomli_w.dumps(table))
+    with pytest.raises(StudyError, match="line.*" + said.replace(".0", r"\[0\]").replace(".1", r"\[1\]")):
+        load_study(str(path))
+
+
+def test_a_pattern_of_sharing_may_name_ranges_of_pools() -> None:
+    pools = [{"name": "near", "count": 6, "memory": "64 GB", "tier": "rack"}]
+    table = {**CLUSTER, "memory_pools": pools}
+    written = [["0", "4-6"], ["1", "6", "8-9"], ["2"], ["3", "7"]]
+    spelled = [["0", "4", "5", "6"], ["1", "6", "8", "9"], ["2"], ["3", "7"]]
+    found, wanted = (Cluster.from_dict({**table, "pool_clusters": pattern}) for pattern in (written, spelled))
+    assert found.digest() == wanted.digest()
+    for wrong in ("8-10", "6-5", "rack0"):
+        with pytest.raises(ClusterError, match=f"pool_clusters.0: got '{wrong}'"):
+            Cluster.from_dict({**table, "pool_clusters": [["0", wrong]]})
 
 
 def test_refused_servers_are_grouped_by_all_that_the_clusters_lacked(tmp_path: Path) -> None:

@@ -228,8 +228,14 @@ def build_tiers(file: ClusterFile, cores: Ints, where: str) -> Tiers | None:
                 clusters[node].append(start + node // shared)
         start += pool.count
     if file.pool_clusters is not None:
+        from unrack.cluster.domains import node_ids  # which reads cluster files, as this does
+
         clusters = [
-            [_node(text, len(cores), f"{where}, pool_clusters.{index}") for text in members]
+            [
+                node
+                for member in members
+                for node in node_ids(str(member).removeprefix("node"), len(cores), f"{where}, pool_clusters.{index}")
+            ]
             for index, members in enumerate(file.pool_clusters)
         ]
     return make_tiers(
@@ -243,13 +249,6 @@ def _tier_keys(file: ClusterFile) -> list[tuple[str, object]]:
     for index, pool in enumerate(file.memory_pools):
         keys += [(f"memory_pools.{index}.tier", pool.tier), (f"memory_pools.{index}.shared_by", pool.shared_by)]
     return keys
-
-
-def _node(member: int | str, nodes: int, where: str) -> int:
-    text = str(member).removeprefix("node")
-    if not text.isdecimal() or int(text) >= nodes:
-        raise ClusterError(where, repr(member), f"a node id below {nodes}")
-    return int(text)
 
 
 def names_of_clusters(cluster: Cluster) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from unrack.cluster.spec import Cluster
-from unrack.core import check_needs
+from unrack.core import check_memory, check_needs
 from unrack.errors import InputError, PolicyError
 from unrack.sim.fault import Fault
 from unrack.slowdown.memory_settings import MemoryContention, make_contention, refuse_two_slowdowns
@@ -167,8 +167,11 @@ def _runs(
                     window = windows[key]
                     try:
                         check_needs(policy, workload.jobs)
+                        check_memory(policy, cluster, workload.jobs)
                     except PolicyError as error:
                         raise document.within(("policies", p), error) from None
+                    except InputError as error:
+                        raise document.within(("workloads", w), error) from None
                     faults = fixed + drawn_faults(levels, cluster, workload, seed)
                     decisive = [cluster_digest, digest, policy_identity, seed, table.ties, faults, window, models]
                     decisive += [] if contention is None else [contention.identity()]

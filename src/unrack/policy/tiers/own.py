@@ -14,7 +14,7 @@ from unrack.cluster.state import RUNNING
 from unrack.cluster.tiers import Tiers
 from unrack.errors import PolicyError
 from unrack.policy.placed import Placed
-from unrack.policy.tiers.supply import asked_of_jobs, could_hold, supply_of
+from unrack.policy.tiers.supply import asked_of_jobs, check_names, could_hold, supply_of
 from unrack.solver.split import NONE, cheapest
 from unrack.view import View
 from unrack.workload.job import CORES, MEMORY, JobTable
@@ -139,7 +139,15 @@ class OnTiers(Placed):
 
 
 def refuse_others(label: str, cluster: Cluster, jobs: JobTable) -> None:
-    """Raise a ``PolicyError`` for a data centre without tiers, and for jobs that are no servers."""
+    """Raise a ``PolicyError`` for a data centre without tiers, or jobs that are no servers.
+
+    Raises
+    ------
+    PolicyError
+        As said.
+    InputError
+        A server names a tier, or a level of failure domains, that the data centre does not have.
+    """
     if cluster.tiers is None:
         want = "a cluster with [[tiers]] of memory (docs/tiers.md)"
         raise PolicyError(f"policy {label}", f"cluster {cluster.name!r} without tiers", want)
@@ -149,3 +157,5 @@ def refuse_others(label: str, cluster: Cluster, jobs: JobTable) -> None:
         raise PolicyError(
             f"policy {label}", f"job {jobs.ids[job]} of {jobs.tasks[job]} tasks", "servers: jobs of one task"
         )
+    if jobs.slo is not None:
+        check_names(jobs.slo, cluster)

@@ -139,8 +139,7 @@ def asked_of_jobs(
     Raises
     ------
     InputError
-        A job forbids a tier, or is spread over a level, that the data centre does not have; or costs, prices and
-        memory are too large together.
+        As of :func:`check_names`; or costs, prices and memory are too large together.
     """
     tiers = cluster.tiers
     assert tiers is not None
@@ -149,15 +148,11 @@ def asked_of_jobs(
     if slo is None:
         none = np.full(len(cores), NO_CEILING, np.int64)
         return asked(cores, mb, 0 * none, none, tiers=len(tiers.names), most_clusters=most)
+    check_names(slo, cluster)
     forbidden = np.zeros((len(cores), len(tiers.names)), np.bool_)
     for index, tier in enumerate(slo.tier_names):
         if slo.forbidden[:, index].any():
-            if tier not in tiers.names:
-                raise InputError("workload, forbidden", f"the unknown tier {tier!r}", _one_of(tiers.names))
             forbidden[:, tiers.names.index(tier)] = slo.forbidden[:, index]
-    for spread in slo.spread_names:
-        if spread not in cluster.levels:
-            raise InputError("workload, spread", repr(spread), _one_of(cluster.levels))
     level_of = np.array([*(cluster.levels.index(spread) for spread in slo.spread_names), NOWHERE], np.int64)
     level = level_of[slo.spread]
     return asked(
@@ -171,6 +166,24 @@ def asked_of_jobs(
         level=level,
         most_clusters=most,
     )
+
+
+def check_names(slo: TierAsks, cluster: Cluster) -> None:
+    """Refuse servers that name what a data centre with tiers does not have.
+
+    Raises
+    ------
+    InputError
+        A server forbids a tier, or is spread over a level, that is not there.
+    """
+    tiers = cluster.tiers
+    assert tiers is not None
+    for index, tier in enumerate(slo.tier_names):
+        if slo.forbidden[:, index].any() and tier not in tiers.names:
+            raise InputError("workload, forbidden", f"the unknown tier {tier!r}", _one_of(tiers.names))
+    for spread in slo.spread_names:
+        if spread not in cluster.levels:
+            raise InputError("workload, spread", repr(spread), _one_of(cluster.levels))
 
 
 def could_hold(supply: Supply, asks: Asked, meets: bool) -> Bools:
