@@ -124,5 +124,5 @@ def got_and_want(fault: Mapping[str, Any], known: Sequence[str] = ()) -> tuple[s
     text = repr(fault["input"])
     if fault["type"] in ("model_attributes_type", "model_type", "dict_type"):
         return text[:120], "a table with keys"
-    want = str(fault["msg"]).removeprefix("Value error, ").removeprefix("Input should be ")
+    want = str(fault["msg"]).removeprefix("Value error, ").removeprefix("Input should be ").rpartition(" is not ")[2]
     return text if len(text) <= 120 else text[:117] + "...", want[:1].lower() + want[1:]

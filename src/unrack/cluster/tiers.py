@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
+from math import isfinite
 from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
@@ -40,7 +41,14 @@ def _plain_number(value: object) -> object:
         raise ValueError("a number")
     if 0 < value < 10**-DECIMALS:
         raise ValueError(f"0, or a number from 1e-{DECIMALS} up")
+    if isfinite(value) and _decimals(value) > DECIMALS:
+        raise ValueError(f"a number with at most {DECIMALS} decimals")
     return value
+
+
+def _decimals(value: float) -> int:
+    """How many decimals a number is written with."""
+    return max(-int(Decimal(str(value)).normalize().as_tuple().exponent), 0)
 
 
 Number = Annotated[FiniteFloat, BeforeValidator(_plain_number), Field(ge=0, le=10**9)]
@@ -132,8 +140,7 @@ def whole(values: Sequence[float]) -> tuple[list[int], int]:
     ([0, 150, 225], 100)
     """
     exact = [Decimal(str(value)) for value in values]
-    places = max((max(-int(number.normalize().as_tuple().exponent), 0) for number in exact), default=0)
-    scale = 10 ** min(places, DECIMALS)
+    scale = 10 ** min(max(map(_decimals, values), default=0), DECIMALS)
     return [int((number * scale).to_integral_value()) for number in exact], scale
 
 
