@@ -66,20 +66,17 @@ def place(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Place servers with SLOs on the pools of a data centre with tiers of memory: which cluster, how much of what."""
+    from unrack.cli.tiles import limit
     from unrack.cluster.tiers_json import KEYS, is_published
     from unrack.errors import InputError
     from unrack.policy.tiers.now import read_now
     from unrack.policy.tiers.server_cores import read_cores, with_cores
     from unrack.policy.tiers.shot import place_request
-    from unrack.units import SECOND_US, time_us
     from unrack.workload.request import read_request
 
     if len(files) > 2 or (len(files) == 2 and cluster is not None):
         raise InputError("unrack place", f"{len(files)} files", "a data centre and a request, or one file with both")
-    try:
-        limit_s = time_us(time_limit) / SECOND_US
-    except ValueError:
-        raise InputError("--time-limit", repr(time_limit), "a time such as '30 s' or '5 min'") from None
+    limit_s = limit(time_limit)
     if not limit_s:
         raise InputError("--time-limit", repr(time_limit), "more than 0")
     request_file = files[-1]

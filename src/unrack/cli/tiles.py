@@ -26,15 +26,11 @@ def tiles(
     """Choose cores of a die that are close together: the least sum of hops over all pairs, on a torus."""
     from unrack.errors import InputError
     from unrack.solver.torus import best_tiles, first_fit_tiles, quick_tiles
-    from unrack.units import SECOND_US, time_us
 
     rows, columns = sides(torus, "ROWSxCOLUMNS")
     busy = numbers(taken, "--taken")
     if rule == "best":
-        try:
-            limit_s = None if time_limit is None else time_us(time_limit) / SECOND_US
-        except ValueError:
-            raise InputError("--time-limit", repr(time_limit), "a time such as '30 s' or '5 min'") from None
+        limit_s = None if time_limit is None else limit(time_limit)
         found = best_tiles(rows, columns, cores, busy, limit_s=limit_s)
     elif rule in ("quick", "first-fit"):
         if time_limit is not None:
@@ -47,6 +43,23 @@ def tiles(
         typer.echo(json.dumps({"tiles": found.tiles.tolist(), **known}))
         return
     _show(found, rows, columns, busy)
+
+
+def limit(text: str) -> float:
+    """A time limit, s, from text such as ``"5 min"``.
+
+    Raises
+    ------
+    InputError
+        It is something else.
+    """
+    from unrack.errors import InputError
+    from unrack.units import SECOND_US, time_us
+
+    try:
+        return time_us(text) / SECOND_US
+    except ValueError:
+        raise InputError("--time-limit", repr(text), "a time such as '30 s' or '5 min'") from None
 
 
 def sides(text: str, where: str) -> tuple[int, int]:

@@ -20,7 +20,6 @@ def first_fault(
     How many clusters are in use is not looked at. ``ids``: what servers are called; default: by number.
     """
     called = range(len(asked)) if ids is None else ids
-    cores, mb = np.zeros(len(supply.mb), np.int64), np.zeros(len(supply.mb), np.int64)
     holders: dict[tuple[int, int], int] = {}
     for i in np.flatnonzero(now.cluster >= 0).tolist():
         pools = supply.pools(int(now.cluster[i]))
@@ -28,8 +27,6 @@ def first_fault(
         wrong = _of_server(supply, asked, i, int(now.cluster[i]), parts)
         if wrong:
             return f"server {called[i]!r}", *wrong
-        cores[pools[0]] += asked.cores[i]
-        mb[pools] += parts
         group, level = int(asked.group[i]), int(asked.level[i])
         if group < 0 or level < 0:
             continue
@@ -38,6 +35,7 @@ def first_fault(
             if other != i and domain >= 0:
                 got = f"in failure domain {domain}, as server {called[other]!r} of its group"
                 return f"server {called[i]!r}", got, "another domain"
+    cores, mb = now.held(supply, asked.cores)
     for what, held, has in (("cores", cores, supply.cores), ("MB", mb, supply.mb)):
         if (held > has).any():
             pool = int(np.argmax(held > has))

@@ -80,14 +80,7 @@ def price_of(supply: Supply, allocation: Allocation) -> int:
 
 def prices(supply: Supply, allocation: Allocation) -> Ints:
     """int64[servers]: what the memory of each costs; 0 where it is not placed."""
-    total = np.zeros(len(allocation.cluster), np.int64)
-    there = np.flatnonzero(allocation.cluster >= 0)
-    first = supply.first[allocation.cluster[there]]
-    lengths = supply.first[allocation.cluster[there] + 1] - first
-    for place in range(supply.width):
-        has = lengths > place
-        total[there[has]] += allocation.mb[there[has], place] * supply.price[supply.member[first[has] + place]]
-    return total
+    return allocation.sums(supply, supply.price)
 
 
 def objective(supply: Supply, allocation: Allocation, busy: Bools | None = None) -> tuple[int, int, int]:

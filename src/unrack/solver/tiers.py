@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -136,6 +137,31 @@ class Allocation:
 
     cluster: Ints
     mb: Ints
+
+    def parts(self, supply: Supply) -> Iterator[tuple[Ints, Ints, Ints]]:
+        """Place by place of the clusters: int64[some] each, servers there, the pool at that place, their MB of it."""
+        there = np.flatnonzero(self.cluster >= 0)
+        first = supply.first[self.cluster[there]]
+        lengths = supply.first[self.cluster[there] + 1] - first
+        for place in range(supply.width):
+            has = lengths > place
+            yield there[has], supply.member[first[has] + place], self.mb[there[has], place]
+
+    def sums(self, supply: Supply, column: Ints) -> Ints:
+        """int64[servers]: MB of each server times a column of the pools; 0 where it is not placed."""
+        total = np.zeros(len(self.cluster), np.int64)
+        for servers, pools, mb in self.parts(supply):
+            total[servers] += mb * column[pools]
+        return total
+
+    def held(self, supply: Supply, cores: Ints) -> tuple[Ints, Ints]:
+        """int64[pools] each: cores and MB in use; ``cores``: of each server."""
+        on, mb = np.zeros(len(supply.mb), np.int64), np.zeros(len(supply.mb), np.int64)
+        there = np.flatnonzero(self.cluster >= 0)
+        np.add.at(on, supply.member[supply.first[self.cluster[there]]], cores[there])
+        for _, pools, parts in self.parts(supply):
+            np.add.at(mb, pools, parts)
+        return on, mb
 
 
 def asked(

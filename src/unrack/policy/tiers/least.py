@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
 from unrack.jit import compiled
+from unrack.solver.batch_case import kinds
 from unrack.solver.split import cheapest
-from unrack.solver.tiers import Asked, Bools, Supply
+from unrack.solver.tiers import Allocation, Asked, Bools, Supply
 
 Ints = NDArray[np.int64]
 
@@ -22,14 +25,9 @@ def least_prices(supply: Supply, asks: Asked) -> Ints:
     No allocation costs less, whatever it does with the others. A pinned server is looked at in its cluster, others
     once in each kind of equal clusters: O(kinds of clusters x servers). Spread does not count.
     """
-    shapes: dict[bytes, int] = {}
-    for cluster in range(supply.clusters):
-        pools = supply.pools(cluster)
-        rows = (supply.all_mb[pools], supply.weight[pools], supply.price[pools], supply.tier[pools])
-        key = np.concatenate([supply.all_cores[pools[:1]], *rows]).tobytes()
-        shapes.setdefault(key, cluster)
+    _, examples = np.unique(kinds(replace(supply, cores=supply.all_cores, mb=supply.all_mb)), return_index=True)
     best = np.full(len(asks), _UNKNOWN, np.int64)
-    looks = [(cluster, np.flatnonzero(asks.pinned < 0)) for cluster in shapes.values()]
+    looks = [(cluster, np.flatnonzero(asks.pinned < 0)) for cluster in examples.tolist()]
     pinned = np.flatnonzero(asks.pinned >= 0)
     pinned = pinned[np.argsort(asks.pinned[pinned], kind="stable")]
     of_one = np.split(pinned, np.flatnonzero(np.diff(asks.pinned[pinned])) + 1) if len(pinned) else []
@@ -41,6 +39,11 @@ def least_prices(supply: Supply, asks: Asked) -> Ints:
             supply.all_mb[pools], supply.weight[pools], supply.price[pools], supply.tier[pools], best,
         )  # fmt: skip
     return np.where(best == _UNKNOWN, NONE, best)
+
+
+def least_price(supply: Supply, asks: Asked, allocation: Allocation) -> int:
+    """What the servers that an allocation has placed cost at least, together; those that fit nowhere count nothing."""
+    return int(least_prices(supply, asks)[allocation.cluster >= 0].clip(0).sum())
 
 
 @compiled

@@ -32,17 +32,14 @@ def check_now(supply: Supply, request: Request, now: Allocation, where: str) -> 
     InputError
         Servers hold what they did not ask for, or together more than a pool has.
     """
-    there = np.flatnonzero(now.cluster >= 0)
-    cores, mb = supply.cores.copy(), supply.mb.copy()
-    for server in there.tolist():
-        pools = supply.pools(int(now.cluster[server]))
-        held = now.mb[server, : len(pools)]
-        if int(held.sum()) != request.mb[server]:
-            want = f"the {request.mb[server]} MB that it asks"
-            raise InputError(f"{where}, server {request.ids[server]!r}", f"{held.sum()} MB", want)
-        cores[pools[0]] -= request.cores[server]
-        mb[pools] -= held
-    for what, left in (("cores", cores), ("MB", mb)):
+    given = now.sums(supply, np.ones(len(supply.mb), np.int64))
+    wrong = np.flatnonzero((now.cluster >= 0) & (given != request.mb))
+    if len(wrong):
+        server = int(wrong[0])
+        want = f"the {request.mb[server]} MB that it asks"
+        raise InputError(f"{where}, server {request.ids[server]!r}", f"{given[server]} MB", want)
+    cores, mb = now.held(supply, request.cores)
+    for what, left in (("cores", supply.cores - cores), ("MB", supply.mb - mb)):
         if (left < 0).any():
             pool = int(np.argmin(left))
             raise InputError(where, f"{-left[pool]} {what} more than pool {pool} has", "what fits")

@@ -127,15 +127,13 @@ class OnTiers(Placed):
     nodes: ClassVar[str] = "shared"
 
     def possible(self, cluster: Cluster, jobs: JobTable) -> NDArray[np.bool_]:
-        """bool[jobs]: which servers have a place within their SLOs in the empty data centre.
+        """bool[jobs]: which servers have a place within their SLOs in the empty data centre; it has tiers."""
+        return possible_servers(cluster, jobs, True)
 
-        Raises
-        ------
-        PolicyError
-            The data centre has no tiers, or a job is no server.
-        """
-        refuse_others(self.label, cluster, jobs)
-        return could_hold(supply_of(cluster), asked_of_jobs(jobs.cores, jobs.memory_mb, jobs.slo, cluster), True)
+
+def possible_servers(cluster: Cluster, jobs: JobTable, meets: bool) -> NDArray[np.bool_]:
+    """bool[jobs]: which servers have a place in an empty data centre with tiers; ``meets``: within their SLOs."""
+    return could_hold(supply_of(cluster), asked_of_jobs(jobs.cores, jobs.memory_mb, jobs.slo, cluster), meets)
 
 
 def refuse_others(label: str, cluster: Cluster, jobs: JobTable) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -60,18 +60,18 @@ class Placed:
     status: str = "one by one"
     bound_clusters: int | None = None
     moves: tuple[Step, ...] | None = None
-    copied_mb: int = field(default=0)
+    copied_mb: int = 0
     core_sets: Mapping[int, CoreSet] | None = None
 
     @property
     def prices(self) -> Ints:
         """int64[servers]: price of each server's memory, MB times price of the tier, in units of the price scale."""
-        return _sums(self.supply, self.allocation, self.supply.price)
+        return self.allocation.sums(self.supply, self.supply.price)
 
     @property
     def weights(self) -> Ints:
         """int64[servers]: weighted remote memory of each server, in units of the cost scale."""
-        return _sums(self.supply, self.allocation, self.supply.weight)
+        return self.allocation.sums(self.supply, self.supply.weight)
 
     @property
     def price(self) -> int:
@@ -100,13 +100,8 @@ class Placed:
         tiers = self.cluster.tiers
         assert tiers is not None
         found = np.zeros((len(self.request), len(tiers.names)), np.int64)
-        there = np.flatnonzero(self.allocation.cluster >= 0)
-        start = self.supply.first[self.allocation.cluster[there]]
-        lengths = self.supply.first[self.allocation.cluster[there] + 1] - start
-        for place in range(self.supply.width):
-            has = lengths > place
-            tier = self.supply.tier[self.supply.member[start[has] + place]]
-            np.add.at(found, (there[has], tier), self.allocation.mb[there[has], place])
+        for servers, pools, mb in self.allocation.parts(self.supply):
+            np.add.at(found, (servers, self.supply.tier[pools]), mb)
         return found
 
     def as_json(self) -> dict[str, Any]:
@@ -118,17 +113,19 @@ class Placed:
         tier_mb = self.tier_mb().tolist()
         at, mb = self.allocation.cluster.tolist(), self.allocation.mb.tolist()
         lengths = np.diff(self.supply.first).tolist()
+        prices = self.prices
+        price = int(prices.sum())
         answer: dict[str, Any] = {
             "policy": self.policy,
-            "price": scaled(self.price, tiers.price_scale),
-            "price_per_hour": self.price / tiers.price_scale / 1024,
+            "price": scaled(price, tiers.price_scale),
+            "price_per_hour": price / tiers.price_scale / 1024,
             "clusters_used": self.clusters_used,
             "clusters": tiers.clusters,
             "violations": self.violations,
             "unplaced": [ids[i] for i in self.unplaced],
             "bound": scaled(self.bound, tiers.price_scale),
             "bound_clusters": self.bound_clusters,
-            "gap": (self.price - self.bound) / self.price if self.price > 0 else 0.0,
+            "gap": (price - self.bound) / price if price > 0 else 0.0,
             "status": self.status,
         }
         if self.moves is not None:
@@ -150,10 +147,10 @@ class Placed:
                 "cluster": names[at[i]] if at[i] >= 0 else None,
                 "tiers": dict(zip(tiers.names, tier_mb[i], strict=True)),
                 "pools": mb[i][: lengths[at[i]]] if at[i] >= 0 else [],
-                "price": scaled(price, tiers.price_scale) if at[i] >= 0 else None,
+                "price": scaled(its_price, tiers.price_scale) if at[i] >= 0 else None,
                 "reason": self.reasons.get(i),
             }
-            for i, price in enumerate(self.prices.tolist())
+            for i, its_price in enumerate(prices.tolist())
         ]
         for i, cores in (self.core_sets or {}).items():
             answer["servers"][i]["cores"] = cores.as_json()
@@ -168,15 +165,3 @@ def sum_of_cores(core_sets: Mapping[int, CoreSet]) -> dict[str, int]:
         "core_distance_least": sum(cores.least for cores in sets),
         "cores_apart": sum(cores.apart for cores in sets),
     }
-
-
-def _sums(supply: Supply, allocation: Allocation, column: Ints) -> Ints:
-    """int64[servers]: MB of each server times a column of the pools."""
-    total = np.zeros(len(allocation.cluster), np.int64)
-    there = np.flatnonzero(allocation.cluster >= 0)
-    start = supply.first[allocation.cluster[there]]
-    lengths = supply.first[allocation.cluster[there] + 1] - start
-    for place in range(supply.width):
-        has = lengths > place
-        total[there[has]] += allocation.mb[there[has], place] * column[supply.member[start[has] + place]]
-    return total

@@ -28,9 +28,9 @@ from unrack.cluster.spec import Cluster
 from unrack.cluster.state import RUNNING
 from unrack.jit import compiled
 from unrack.policy.contract import Decision, Estimates, Need, Reject, Start
-from unrack.policy.tiers.own import lease_of, refuse_others
+from unrack.policy.tiers.own import lease_of, possible_servers
 from unrack.policy.tiers.refusal import Refusals
-from unrack.policy.tiers.supply import asked_of_jobs, could_hold, supply_of
+from unrack.policy.tiers.supply import asked_of_jobs, supply_of
 from unrack.reasons import Code, Reason
 from unrack.solver.one_by_one import OneByOne
 from unrack.view import View
@@ -115,16 +115,8 @@ class TierPolicy:
         return self.label
 
     def possible(self, cluster: Cluster, jobs: JobTable) -> NDArray[np.bool_]:
-        """bool[jobs]: which servers have a place in the empty data centre.
-
-        Raises
-        ------
-        PolicyError
-            The data centre has no tiers, or a job is no server.
-        """
-        refuse_others(self.label, cluster, jobs)
-        asks = asked_of_jobs(jobs.cores, jobs.memory_mb, jobs.slo, cluster)
-        return could_hold(supply_of(cluster), asks, self.rule != "first-fit")
+        """bool[jobs]: which servers have a place in the empty data centre; it has tiers."""
+        return possible_servers(cluster, jobs, self.rule != "first-fit")
 
     def begin(self, view: View) -> Memory:
         """Nobody is placed."""

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from unrack.cluster.spec import Cluster
 from unrack.cluster.tiers import names_of_clusters
 from unrack.errors import PolicyError
-from unrack.policy.tiers.least import least_prices
+from unrack.policy.tiers.least import least_price
 from unrack.policy.tiers.now import check_now
 from unrack.policy.tiers.placed import Placed
 from unrack.policy.tiers.refusal import MOST_LOOKS, Refusals
@@ -94,7 +94,7 @@ def place_request(
         if len(out):
             reasons = _reasons(OneByOne(supply, asks, policy, now), todo, out, tiers.cost_scale)
     found = allocator.allocation
-    bound = int(least_prices(supply, asks)[found.cluster >= 0].clip(0).sum())
+    bound = least_price(supply, asks, found)
     return Placed(policy, cluster, request, asks, supply, found, reasons, bound)
 
 

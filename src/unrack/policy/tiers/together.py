@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from unrack.cluster.tiers import names_of_clusters
 from unrack.errors import InputError
-from unrack.policy.tiers.least import least_prices
+from unrack.policy.tiers.least import least_price, least_prices
 from unrack.policy.tiers.placed import Placed
 from unrack.policy.tiers.refusal import MOST_LOOKS, Refusals
 from unrack.policy.tiers.supply import could_hold
@@ -115,7 +115,7 @@ def _after_moves(placed: Placed, plan: Solution, limit_s: float, seed: int) -> S
     found = _beside(placed.supply, placed.asked, plan.allocation, limit_s, seed)
     if len(found.unplaced) == len(plan.unplaced):
         return replace(plan, status="feasible")
-    least = int(least_prices(placed.supply, placed.asked)[found.allocation.cluster >= 0].clip(0).sum())
+    least = least_price(placed.supply, placed.asked, found.allocation)
     return replace(found, status="feasible", bound_clusters=plan.bound_clusters, bound_price=least)
 
 
@@ -132,16 +132,13 @@ def _beside(supply: Supply, asks: Asked, now: Allocation, limit_s: float, seed: 
         used = len(np.unique(some.cluster[some.cluster >= 0]))
         out = np.flatnonzero(some.cluster < 0)
         kept = len(np.unique(now.cluster[there]))
-        least = int(least_prices(supply, asks)[some.cluster >= 0].clip(0).sum())
+        least = least_price(supply, asks, some)
         return Solution("feasible", some, out, used, price_of(supply, some), 0, kept, least)
-    cores, mb = supply.cores.copy(), supply.mb.copy()
-    for server in there.tolist():
-        pools = supply.pools(int(now.cluster[server]))
-        cores[pools[0]] -= asks.cores[server]
-        mb[pools] -= now.mb[server, : len(pools)]
+    cores, mb = now.held(supply, asks.cores)
+    left = replace(supply, cores=supply.cores - cores, mb=supply.mb - mb)
     busy = np.zeros(supply.clusters, np.bool_)
     busy[now.cluster[there]] = True
-    found = place_batch(replace(supply, cores=cores, mb=mb), asks.some(new), limit_s=limit_s, seed=seed, busy=busy)
+    found = place_batch(left, asks.some(new), limit_s=limit_s, seed=seed, busy=busy)
     cluster, parts = now.cluster.copy(), now.mb.copy()
     cluster[new], parts[new] = found.allocation.cluster, found.allocation.mb
     whole = Allocation(cluster, parts)
@@ -156,12 +153,14 @@ def _reasons(placed: Placed, explain: bool) -> dict[int, str]:
     """Why servers have no place, and with ``explain`` where the others are."""
     tiers = placed.cluster.tiers
     assert tiers is not None
-    refusals = Refusals(OneByOne(placed.supply, placed.asked, "slo", placed.allocation), tiers.cost_scale)
-    clusters = np.arange(placed.supply.clusters)
     reasons = {}
-    for count, server in enumerate(placed.unplaced.tolist()):
-        lacks = refusals.of(server).among(clusters) if count * len(clusters) <= MOST_LOOKS else ""
-        reasons[server] = f"{OUT}: {lacks}" if lacks.startswith("of ") else OUT
+    out = placed.unplaced.tolist()
+    if out:
+        refusals = Refusals(OneByOne(placed.supply, placed.asked, "slo", placed.allocation), tiers.cost_scale)
+        clusters = np.arange(placed.supply.clusters)
+        for count, server in enumerate(out):
+            lacks = refusals.of(server).among(clusters) if count * len(clusters) <= MOST_LOOKS else ""
+            reasons[server] = f"{OUT}: {lacks}" if lacks.startswith("of ") else OUT
     if not explain:
         return reasons
     names, at = names_of_clusters(placed.cluster), placed.allocation.cluster
