@@ -49,11 +49,10 @@ def _default(key: str, default: str, fixed: Any) -> str:
 
 def metrics(as_json: Json = False) -> None:
     """List the metrics with their units."""
-    from unrack.metric.table import CORE_METRICS, FAILURE_METRICS, KIND_METRICS, MEMORY_METRICS, METRICS, TIER_METRICS
+    from unrack.metric.table import EVERY_METRIC
 
     entries = {}
-    every = {**METRICS, **FAILURE_METRICS, **MEMORY_METRICS, **TIER_METRICS, **CORE_METRICS, **KIND_METRICS}
-    for name, metric in every.items():
+    for name, metric in EVERY_METRIC.items():
         unit = f" [{metric.unit}]" if metric.unit else ""
         entry: dict[str, Any] = {"summary": f"{metric.summary}{unit}"}
         if as_json:

@@ -128,9 +128,8 @@ def _table(study: Study, rows: list[dict[str, Any]]) -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    from unrack.metric.table import CORE_METRICS, METRICS, TIER_METRICS
+    from unrack.metric.table import EVERY_METRIC
 
-    metrics = {**METRICS, **TIER_METRICS, **CORE_METRICS}
     swept = list(study.runs[0].parameters)
     heads = [key for key in ("cluster", "workload") if len({row[key] for row in rows}) > 1]
     heads += [*swept, "policy", *(["seed"] if len({row["seed"] for row in rows}) > 1 else [])]
@@ -154,8 +153,10 @@ def _table(study: Study, rows: list[dict[str, Any]]) -> None:
     for group in groups.values():
         for row in group:
             cells = [escape(str(row[head])) for head in heads]
-            table.add_row(*cells, *(_cell(row.get(name), [other.get(name) for other in group], metrics[name].better)
-                                    for name in shown))  # fmt: skip
+            for name in shown:
+                others = [other.get(name) for other in group]
+                cells.append(_cell(row.get(name), others, EVERY_METRIC[name].better))
+            table.add_row(*cells)
     Console(width=width).print(table)
 
 

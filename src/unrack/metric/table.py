@@ -16,6 +16,7 @@ from unrack.units import SECOND_US
 
 __all__ = [
     "CORE_METRICS",
+    "EVERY_METRIC",
     "FAILURE_METRICS",
     "KIND_METRICS",
     "MEMORY_METRICS",
@@ -114,6 +115,16 @@ KIND_METRICS: dict[str, Metric] = {
     ]
 }  # fmt: skip
 """Metrics of pooled devices: one for every kind of device, and every quantity, that the cluster has."""
+
+EVERY_METRIC: dict[str, Metric] = {
+    **METRICS,
+    **FAILURE_METRICS,
+    **MEMORY_METRICS,
+    **TIER_METRICS,
+    **CORE_METRICS,
+    **KIND_METRICS,
+}
+"""All of them, those that only some runs have included."""
 
 
 def measure(

@@ -120,8 +120,7 @@ def column_of(name: str, values: Iterable[float | None]) -> Column:
         plain = plain.removesuffix(ending)
     better = "low" if plain in _LOWER else "high" if plain.startswith(_HIGHER) else ""
     summary, formula = "", ""
-    known = _known("METRICS").get(name) or _known("MEMORY_METRICS").get(name) or _known("FAILURE_METRICS").get(name)
-    known = known or _known("CORE_METRICS").get(name) or _of_tiers(name) or _of_devices(name)
+    known = _known("EVERY_METRIC").get(name) or _of_tiers(name) or _of_devices(name)
     if known is not None:
         unit, better, summary, formula = (
             str(getattr(known, key, "")) for key in ("unit", "better", "summary", "formula")
