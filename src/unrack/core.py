@@ -194,6 +194,10 @@ class Core:
                 self._apply(decision, now)
         return decisions
 
+    def booked_us(self, job: int) -> int:
+        """How long a job is expected to run when nothing slows it down, as the policy was told, µs."""
+        return self._expected_us[job]
+
     def next_round(self, now: int) -> int | None:
         """When the policy wants a :class:`Round` next even if nothing happens, µs; ``None``: only on events.
 

@@ -161,3 +161,15 @@ def test_exact_estimates_let_easy_backfill_what_requests_hide() -> None:
     jobs = [J(0, 10, 3), J(1, 10, 4), J(2, 5, 1, request=50)]
     assert run(FOUR, "easy", *jobs) == [0, 10, 20]
     assert run(FOUR, "easy(estimates=exact)", *jobs) == [0, 10, 2]
+
+
+def test_under_submit_first_every_end_has_a_round_of_its_own_in_the_order_of_the_starts() -> None:
+    jobs = J(2, 4, 1, 4), J(2, 4, 1, 9), J(3, 2, 2, 2), J(3, 3, 1, 3)
+    cluster = Cluster.homogeneous(nodes=2, cores=1)
+    assert run(cluster, "easy", *jobs, ties="submit-first") == [2, 2, 9, 6]
+
+
+def test_under_submit_first_a_job_is_booked_for_what_the_policy_was_told() -> None:
+    jobs = J(2, 3, 2, 8), J(2, 4, 2, 9), J(5, 4, 3, 9), J(5, 5, 1, 10)
+    cluster = Cluster.homogeneous(nodes=3, cores=1)
+    assert run(cluster, "easy(estimates=exact)", *jobs, ties="submit-first") == [2, 5, 9, 13]

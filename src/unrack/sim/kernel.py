@@ -2,8 +2,9 @@
 
 Events at one time come in the order of the tie rule. ``together`` (the default): ends, failures, repairs, submissions,
 then one round. ``finish-first`` and ``submit-first``: every event gets a round of its own; ends before submissions, or
-submissions before ends. Under ``submit-first`` a job that has run for exactly as long as it asked gives back what it
-holds before the submissions of that time, as in simulators that plan on booked ends, and gets its round after them.
+submissions before ends. Under ``submit-first`` a job that has run for exactly as long as the policy was told to expect
+gives back what it holds before the submissions of that time, as in simulators that plan on booked ends, and gets its
+round after them, in the order of the starts of all jobs that end then.
 """
 
 from __future__ import annotations
@@ -54,7 +55,6 @@ class Kernel:
         self.slowdown = slowdown
         self.submit = plain(core.jobs.submit_us)
         self.work = plain(core.jobs.work_us)
-        self.request = plain(core.jobs.request_us)
         self.version = [0] * len(self.submit)
         self.running: dict[int, tuple[int, Lease]] = {}
         self.rule: dict[int, str] = {}
@@ -131,7 +131,7 @@ class Kernel:
 
     def happen(self, entry: Entry, now: int) -> bool:
         """Let an event from the heap happen; False if it is out of date or needs no round."""
-        _, rank, _, what, version = entry
+        _, rank, sequence, what, version = entry
         if rank == FAIL:
             return self.fail(self.faults[what], now)
         if rank == DETACH:
@@ -149,8 +149,8 @@ class Kernel:
             self.update_speeds(lease, now)
         if lease.shares:
             self.detach()
-        if rank == BOOKED:
-            self.push(now, LATE_FINISH, what, ROUND_ONLY)
+        if rank == BOOKED:  # its round keeps its place among the ends of this moment
+            heappush(self.heap, (now, LATE_FINISH, sequence, what, ROUND_ONLY))
             return False
         return True
 
@@ -185,7 +185,7 @@ class Kernel:
         """Plan the end of a running job."""
         rank = FINISH
         if self.ties == Ties.SUBMIT_FIRST:
-            booked = time == self.running[job][0] + self.request[job] and time > now
+            booked = time == self.running[job][0] + self.core.booked_us(job) and time > now
             rank = BOOKED if booked else LATE_FINISH
         self.push(time, rank, job, self.version[job])
 
