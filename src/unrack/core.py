@@ -5,7 +5,7 @@ The simulated and the live worlds both drive this, through :meth:`Core.handle` o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import MutableSequence, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,21 +17,32 @@ from unrack.cluster.pool import Devices
 from unrack.cluster.spec import Cluster
 from unrack.cluster.state import QUEUED, REJECTED, RUNNING, UNKNOWN, ClusterState
 from unrack.cluster.struck import struck
-from unrack.errors import PolicyError, RefusedError
+from unrack.errors import InputError, PolicyError, RefusedError
 from unrack.policy.contract import Decision, Estimates, Need, Policy, Reject, Requeue, Resize, Start
 from unrack.reasons import Code, Reason
 from unrack.slowdown.model import Model
 from unrack.slowdown.pools import pace_of, wants_of
 from unrack.view import View
-from unrack.workload.job import CORES, ESTIMATE, MEMORY, TASKS, JobTable, plain
+from unrack.workload.job import CORES, ESTIMATE, MEMORY, TASKS, Job, JobTable, job_table, plain
+from unrack.workload.store import JobStore, one_row
 
 Ints = NDArray[np.int64]
 
 
 class Submitted(NamedTuple):
-    """A job has arrived."""
+    """A job has arrived.
 
-    job: int
+    Attributes
+    ----------
+    job
+        The job, which gets the next number; or, of a core that was made with a table of jobs, the number of its next
+        row, which nobody has been shown before.
+    work_us
+        Beside a job: how long it runs at speed 1, for policies whose estimates are exact; ``None``: not known.
+    """
+
+    job: Job | int
+    work_us: int | None = None
 
 
 class Finished(NamedTuple):
@@ -77,6 +88,7 @@ class Round(NamedTuple):
 Event = Submitted | Finished | UsageChanged | Failed | Repaired | Detached | Round
 
 NOTHING: list[Decision] = []
+NO_JOBS = job_table(submit_us=np.zeros(0, np.int64), work_us=np.zeros(0, np.int64), tasks=np.zeros(0, np.int64))
 ROUND = Round()
 
 
@@ -85,8 +97,10 @@ class Core:
 
     Parameters
     ----------
-    cluster, jobs
-        What there is and what is asked.
+    cluster
+        What there is.
+    jobs
+        The rows that :class:`Submitted` will show by number, one after the other; ``None``: none, and it brings jobs.
     policy
         Who decides.
     models
@@ -103,37 +117,51 @@ class Core:
     def __init__(
         self,
         cluster: Cluster,
-        jobs: JobTable,
+        jobs: JobTable | None,
         policy: Policy[Any],
         models: Sequence[Model] = (),
         memory: bool = False,
     ) -> None:
-        check_needs(policy, jobs)
+        jobs = NO_JOBS if jobs is None else jobs
+        if len(jobs):
+            check_needs(policy, jobs)
         check_memory(policy, cluster, jobs)
         self._tiered = bool(getattr(policy, "tiers", False))
-        asks = jobs.asks
-        if policy.estimates == Estimates.EXACT:
-            asks = asks.copy()
-            asks[ESTIMATE] = jobs.work_us
+        self._exact = policy.estimates == Estimates.EXACT
         self.jobs = jobs
+        self.store = JobStore(jobs)
         self.policy = policy
+        self.models = tuple(models) if getattr(policy, "models", True) else ()
         self._stepwise = bool(getattr(policy, "stepwise", False))
         wants = wants_of(cluster.devices, jobs)
-        pace = pace_of(models if getattr(policy, "models", True) else (), cluster.devices, jobs)
+        pace = pace_of(self.models, cluster.devices, jobs)
         self.lends = bool(getattr(policy, "lends", False))
-        self.state = ClusterState(cluster, np.ascontiguousarray(asks), wants, pace, self.lends or memory)
-        self.view = View(self.state, jobs, self.state.asks)
-        self._expected_us = plain(self.state.asks[ESTIMATE])
+        self.state = ClusterState(cluster, self._told(jobs), wants, pace, self.lends or memory)
+        self.view = View(self.state, self.store)
+        self._expected_us: MutableSequence[int] = plain(self.state.asks[ESTIMATE])
         self.memory: Any = policy.begin(self.view)
         self.reasons: dict[int, Reason] = {}
         self.pace = pace if len(cluster.devices) else None
-        self.paced = bool((pace.model >= 0).any()) or any(
-            pool.overhead > 0 or pool.attach_us > 0 for pool in cluster.devices.pools
+        self.paced = len(cluster.devices) > 0 and (
+            bool((pace.model >= 0).any())
+            or any(pool.overhead > 0 or pool.attach_us > 0 for pool in cluster.devices.pools)
         )
-        self._unmet = unmet(cluster.devices, cluster, jobs, wants, pace)
-        possible = getattr(policy, "possible", None)
-        too_big = impossible(cluster, jobs, self.lends) if possible is None else ~possible(cluster, jobs)
-        self._impossible = bytes(too_big | (self._unmet >= 0))
+        self._unmet: MutableSequence[int] = plain(unmet(cluster.devices, cluster, jobs, wants, pace))
+        self._impossible = bytearray(self._too_big(jobs))
+
+    def _told(self, jobs: JobTable) -> Ints:
+        """int64[4, jobs]: what the policy is told that jobs ask."""
+        asks = jobs.asks.copy()
+        if self._exact:
+            asks[ESTIMATE] = jobs.work_us
+        return np.ascontiguousarray(asks)
+
+    def _too_big(self, jobs: JobTable) -> bytes:
+        """Which jobs the whole cluster, empty, could not hold, beside those with a device that nobody has."""
+        possible = getattr(self.policy, "possible", None)
+        cluster = self.state.cluster
+        found = impossible(cluster, jobs, self.lends) if possible is None else ~np.asarray(possible(cluster, jobs))
+        return np.asarray(found, np.bool_).tobytes()
 
     def handle(self, event: Event, now: int) -> list[Decision]:
         """Take note of an event at time ``now`` (µs); returns what was decided and done.
@@ -157,16 +185,10 @@ class Core:
                     decisions = decisions + step
             return decisions
         if kind is Finished:
-            state.release(event.job, now)  # type: ignore[union-attr]  # the line above says so
+            state.release(event.job, now)  # type: ignore[union-attr,arg-type]  # the line above says so
             return NOTHING
         if isinstance(event, Submitted):
-            if state.condition(event.job) == UNKNOWN and self._impossible[event.job]:
-                reason = self.too_big(event.job)
-                state.reject(event.job)
-                self.reasons[event.job] = reason
-                return [Reject(event.job, reason)]
-            state.submit(event.job)
-            return NOTHING
+            return self._submit(event)
         if isinstance(event, UsageChanged):
             state.use(event.job, event.task, event.mb)
             return NOTHING
@@ -179,6 +201,49 @@ class Core:
         for node in event.nodes:
             state.set_online(node, True)
         return NOTHING
+
+    def _submit(self, event: Submitted) -> list[Decision]:
+        state = self.state
+        job = self._receive(event.job, event.work_us) if isinstance(event.job, Job) else event.job
+        if job > state.known:
+            state.condition(job)
+            raise RefusedError(f"submit job {job}: the next one is job {state.known}; jobs come in order")
+        if state.condition(job) == UNKNOWN and (self._impossible[job] or self._unmet[job] >= 0):
+            reason = self.too_big(job)
+            state.reject(job)
+            self.reasons[job] = reason
+            return [Reject(job, reason)]
+        state.submit(job)
+        return NOTHING
+
+    def _receive(self, job: Job, work_us: int | None) -> int:
+        """Take in a job that nobody knew; returns its number.
+
+        Raises
+        ------
+        RefusedError
+            Rows of the table that the core was made with are still to come; the policy does not place what the job
+            asks for; or it must know how long the job runs and nobody says.
+        """
+        state, cluster = self.state, self.state.cluster
+        if state.known < state.jobs:
+            raise RefusedError(f"submit job {job.id}: row {state.known} of the table comes first")
+        if self._exact and work_us is None:
+            raise RefusedError(f"submit job {job.id}: {self.policy.name} plans on exact run times, and nobody gives its")
+        row = one_row(job, work_us)
+        try:
+            check_devices(self.policy, row)
+            check_memory(self.policy, cluster, row)
+        except (PolicyError, InputError) as error:
+            raise RefusedError(f"submit job {job.id}: {error}") from None
+        self.store.add(job, row)
+        wants, pace = wants_of(cluster.devices, row), pace_of(self.models, cluster.devices, row)
+        asks = self._told(row)[:, 0]
+        number = state.add_job(asks, wants[:, :, 0], pace.model[:, 0])
+        self._expected_us.append(int(asks[ESTIMATE]))
+        self._unmet.append(int(unmet(cluster.devices, cluster, row, wants, pace)[0]))
+        self._impossible += self._too_big(row)
+        return number
 
     def _decide(self, now: int) -> list[Decision]:
         """Ask the policy once, and do what it decides."""
@@ -234,11 +299,12 @@ class Core:
         """In what a job is bigger than the whole cluster."""
         cluster = self.state.cluster
         if self._unmet[job] >= 0:
-            kind, name = list(self.jobs.devices)[int(self._unmet[job])]
-            asked = int(self.jobs.devices[kind, name][job])
+            demand = self.store.job(job).demand.devices
+            kind, name = [(kind, name) for kind, of in demand.items() for name in of][self._unmet[job]]
+            asked = demand[kind][name]
             most = cluster.devices.largest(kind, name)
             return Reason(Code.TOO_BIG, f"{kind}.{name} on devices that one node can attach", asked, most)
-        tasks, cores, mb = (int(self.jobs.asks[row, job]) for row in (TASKS, CORES, MEMORY))
+        tasks, cores, mb = (int(self.state.asks[row, job]) for row in (TASKS, CORES, MEMORY))
         if tasks * cores > cluster.total_cores:
             return Reason(Code.TOO_BIG, "cores", tasks * cores, cluster.total_cores)
         if cores > int(cluster.cores.max()):
@@ -307,6 +373,17 @@ def check_needs(policy: Policy[Any], jobs: JobTable) -> None:
     for need in sorted(policy.needs):
         if not met[need]:
             raise PolicyError(f"policy {policy.name}", f"a workload without {need}", f"a workload with {need}")
+    check_devices(policy, jobs)
+
+
+def check_devices(policy: Policy[Any], jobs: JobTable) -> None:
+    """Refuse a policy that does not place the devices that jobs ask for.
+
+    Raises
+    ------
+    PolicyError
+        As said.
+    """
     kinds = sorted({kind for (kind, _), amounts in jobs.devices.items() if bool((amounts > 0).any())})
     if kinds and not getattr(policy, "devices", False):
         want = "a policy that places devices, such as first-fit: those that `unrack policies` marks with 'pools:'"

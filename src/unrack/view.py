@@ -1,6 +1,8 @@
-"""What a policy or a slowdown model may see: the cluster's state and the jobs, read-only, in columns."""
+"""What a policy or a slowdown model may see: the cluster's state and the jobs submitted so far, read-only, in columns."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
@@ -8,64 +10,100 @@ from numpy.typing import NDArray
 
 from unrack.cluster.device_view import DeviceView
 from unrack.cluster.lease import Lease
+from unrack.cluster.sealed import sealed
 from unrack.cluster.spec import Cluster
-from unrack.cluster.state import ClusterState
+from unrack.cluster.state import ClusterState, Seen
+from unrack.errors import RefusedError
 from unrack.units import NEVER_US
-from unrack.workload.job import CORES, ESTIMATE, MEMORY, Job, JobTable
+from unrack.workload.job import ESTIMATE, Job
+from unrack.workload.store import JobStore
 from unrack.workload.tier_asks import TierAsks
 
 Ints = NDArray[np.int64]
 
 
-def _locked(array: Ints) -> Ints:
-    seen = array.view()
-    seen.flags.writeable = False
-    return seen
-
-
 class View:
-    """The state as policies see it: arrays that cannot be written.
+    """The state as policies see it: arrays that cannot be written, of jobs that have been submitted.
 
-    What a policy must not know is not here: when jobs that are not submitted yet will come, and how long a job will
-    really run (unless the policy declares that its estimates are exact).
+    What a policy must not know is not here: jobs that are not submitted yet, and how long a job will really run (unless
+    the policy declares that its estimates are exact). Columns by job have one entry for every job submitted so far:
+    take them anew each time.
 
     Attributes
     ----------
     cluster
         What is installed.
-    asks : int64[4, jobs]
-        Per job: tasks, cores per task, MB per task, and the expected run time in µs.
-    free, total : int64[2, nodes]
-        Cores and MB, free and installed. Offline nodes have nothing free.
     contention
         How running jobs slow each other down through memory, where a run says so: for policies that look at it.
     devices
         A :class:`unrack.cluster.device_view.DeviceView` of the pooled devices; ``None`` on a cluster without pools.
     """
 
-    def __init__(self, state: ClusterState, jobs: JobTable, asks: Ints) -> None:
+    def __init__(self, state: ClusterState, store: JobStore) -> None:
         self._state = state
-        self._jobs = jobs
+        self._seen = state.seen
+        self._store = store
+        self._slo: tuple[int, TierAsks] | None = None
         self.cluster: Cluster = state.cluster
-        self.asks = _locked(asks)
-        self.free = _locked(state.free)
-        self.total = _locked(state.total)
-        self.online = state.online.view()
-        self.online.flags.writeable = False
-        self.status = state.status.view()
-        self.status.flags.writeable = False
-        self.submit_us = _locked(jobs.submit_us)
-        self.priority = _locked(jobs.priority)
-        self.deadline_us = _locked(jobs.deadline_us)
-        self.lease_at = _locked(state.lease_at)
-        self._running_of: Ints = state.running
-        self._running = _locked(state.running)
-        self._pool_of: Ints = state.pool
-        self._pool = _locked(state.pool)
         self.contention: object = None
         self.devices = None if state.devices is None else DeviceView(state.devices)
 
+    # --- jobs, by number ----------------------------------------------------------------------------------------
+
+    @property
+    def jobs(self) -> int:
+        """How many jobs have been submitted so far; their numbers are 0 to ``jobs - 1``."""
+        return self._state.known
+
+    @property
+    def asks(self) -> Ints:
+        """int64[4, jobs]: per job: tasks, cores per task, MB per task, and the expected run time in µs."""
+        return self._seen.asks[:, : self._state.known]
+
+    @property
+    def status(self) -> NDArray[np.int8]:
+        """int8[jobs]: a :class:`unrack.cluster.state.Status` each."""
+        return self._seen.status[: self._state.known]
+
+    @property
+    def submit_us(self) -> Ints:
+        """int64[jobs]: when each was submitted."""
+        column: Ints = self._store.submit_us[: self._state.known]
+        return column
+
+    @property
+    def priority(self) -> Ints:
+        """int64[jobs]: larger goes first, under policies that look at it."""
+        column: Ints = self._store.priority[: self._state.known]
+        return column
+
+    @property
+    def deadline_us(self) -> Ints:
+        """int64[jobs]: when each should be done; -1 = none."""
+        column: Ints = self._store.deadline_us[: self._state.known]
+        return column
+
+    @property
+    def lease_at(self) -> Ints:
+        """int64[2, jobs]: where the rows of each running job's lease are in ``pool``: first row, number of rows."""
+        return self._seen.lease_at[:, : self._state.known]
+
     # --- the cluster --------------------------------------------------------------------------------------------
+
+    @property
+    def free(self) -> Ints:
+        """int64[2, nodes]: free cores and MB; offline nodes have nothing free."""
+        return self._seen.free
+
+    @property
+    def total(self) -> Ints:
+        """int64[2, nodes]: installed cores and MB."""
+        return self._seen.total
+
+    @property
+    def online(self) -> NDArray[np.bool_]:
+        """bool[nodes]: which nodes are in service."""
+        return self._seen.online
 
     @property
     def free_cores(self) -> int:
@@ -75,8 +113,8 @@ class View:
     @property
     def lent(self) -> Ints:
         """int64[nodes]: MB of each node that tasks elsewhere use."""
-        memory = self._state.memory
-        return _locked(np.zeros(len(self.cluster), np.int64) if memory is None else memory.lent)
+        memory = self._seen.memory
+        return sealed(np.zeros(len(self.cluster), np.int64)) if memory is None else memory.lent
 
     @property
     def version(self) -> int:
@@ -98,10 +136,7 @@ class View:
     @property
     def running(self) -> Ints:
         """int64[2, room]: booked end (µs) and job, in that order; only the first ``running_count`` columns count."""
-        if self._running_of is not self._state.running:
-            self._running_of = self._state.running
-            self._running = _locked(self._running_of)
-        return self._running
+        return self._seen.running
 
     @property
     def running_count(self) -> int:
@@ -116,14 +151,11 @@ class View:
     @property
     def pool(self) -> Ints:
         """int64[room, 5]: rows of running leases; those of job j are ``pool[lease_at[0, j]:][:lease_at[1, j]]``."""
-        if self._pool_of is not self._state.pool:
-            self._pool_of = self._state.pool
-            self._pool = _locked(self._pool_of)
-        return self._pool
+        return self._seen.pool
 
     def equal_cores(self) -> bool:
-        """Whether every task of every job asks one core and no memory: on shared nodes any core then serves as well."""
-        return bool((self.asks[CORES] == 1).all() and (self.asks[MEMORY] == 0).all())
+        """Whether every task submitted so far asks one core and no memory: on shared nodes any core then will do."""
+        return self._state.known <= self._state.first_unequal
 
     def lease(self, job: int) -> Lease:
         """What a running job holds."""
@@ -143,21 +175,43 @@ class View:
 
     def cores_asked(self, job: int) -> int:
         """How many cores a job asks for in all."""
-        return int(self.asks[0, job] * self.asks[1, job])
+        asks = self._seen.asks
+        return int(asks[0, job] * asks[1, job])
 
     @property
     def queue(self) -> Ints:
         """int64[waiting]: the jobs that wait, in order of (submission, id)."""
-        return _locked(self._state.queue[self._state.queue_start : self._state.queue_end])
+        return self._seen.queue[self._state.queue_start : self._state.queue_end]
 
     @property
     def slo(self) -> TierAsks | None:
-        """What the jobs ask of the tiers of memory; ``None``: nothing."""
-        return self._jobs.slo
+        """What the jobs submitted so far ask of the tiers of memory; ``None``: nothing."""
+        slo, known = self._store.slo, self._state.known
+        if slo is None or len(slo) == known:
+            return slo
+        if self._slo is None or self._slo[0] != known:
+            shown = replace(
+                slo,
+                floor_mb=slo.floor_mb[:known],
+                ceiling_mb=slo.ceiling_mb[:known],
+                group=slo.group[:known],
+                spread=slo.spread[:known],
+                forbidden=slo.forbidden[:known],
+            )
+            self._slo = known, shown
+        return self._slo[1]
 
     def job(self, index: int) -> Job:
-        """A job as an object, for policies that decide job by job."""
-        return self._jobs.job(index)
+        """A job as an object, for policies that decide job by job.
+
+        Raises
+        ------
+        RefusedError
+            No such job has been submitted.
+        """
+        if not 0 <= index < self._state.known:
+            raise RefusedError(f"view.job({index}): no such job has been submitted; there are {self._state.known}")
+        return self._store.job(index)
 
     @property
     def estimate_us(self) -> Ints:
@@ -173,14 +227,12 @@ class View:
         KeyError
             The trace has no such column.
         """
-        if name not in self._jobs.extra.columns:
-            raise KeyError(f"the trace has no column {name!r} (it has {', '.join(self._jobs.extra.columns) or 'none'})")
-        return self._jobs.extra[name]
+        return self._store.column(name, self._state.known)
 
 
-def arrays_of(view: View) -> ClusterState:
-    """The state behind a view, for the compiled kernels of this package: they take its arrays and only read them.
+def arrays_of(view: View) -> Seen:
+    """The ledger's columns whole, read-only, for the compiled kernels of this package.
 
-    Kernels would be compiled once more for the read-only arrays of a view.
+    Columns by job have room for more jobs than ``view.jobs``: what lies beyond is nobody's business.
     """
-    return view._state
+    return view._seen

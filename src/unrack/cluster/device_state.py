@@ -24,6 +24,7 @@ from unrack.cluster.columns import (  # fmt: skip
     Pace,
     make_columns,
 )
+from unrack.cluster.growing import grown, room_for
 from unrack.cluster.lease import FIRST, NODES, TASKS, Lease, Share
 from unrack.cluster.pool import Devices
 from unrack.cluster.sharing import PROBLEMS, ROOM, TAKEN, drop_share, first_end, follow, take_share
@@ -53,12 +54,24 @@ class DeviceState:
     def __init__(self, devices: Devices, wants: Ints, pace: Pace) -> None:
         self.devices = devices
         self.columns: Columns = make_columns(devices, wants, pace)
-        self.asking = self.columns.needs.any(axis=0).tobytes()
+        self.asking = bytearray(self.columns.needs.any(axis=0).tobytes())
         self.leaving: list[Leaving] = []
         self._kind = devices.kind.tolist()
         bits = (1 << np.arange(len(devices.kinds)))[:, None]
         self._asks = (self.columns.needs * bits).sum(axis=0).tolist()
         self._names = [len(names) for names in devices.quantities]
+
+    def add_job(self, wants: Ints, model: Ints) -> None:
+        """Make room for one more job that asks ``wants`` (int64[kinds, quantities]) under models (int64[kinds])."""
+        job, c = len(self.asking), self.columns
+        if job == c.wants.shape[2]:
+            room = room_for(job + 1, job)
+            fills = {"wants": 0, "needs": 0, "model": -1, "progress": 1, "clock": 0, "job_group": -1, "job_node": -1}
+            larger = {name: grown(getattr(c, name), room, fill) for name, fill in {**fills, "job_speed": 1}.items()}
+            self.columns = c = c._replace(**larger)
+        c.wants[:, :, job], c.model[:, job], c.needs[:, job] = wants, model, (wants > 0).any(axis=1)
+        self.asking.append(int(c.needs[:, job].any()))
+        self._asks.append(sum(1 << kind for kind in np.flatnonzero(c.needs[:, job]).tolist()))
 
     # --- writers ------------------------------------------------------------------------------------------------
 

@@ -10,11 +10,14 @@ from numpy.typing import NDArray
 
 from unrack.cluster.columns import Pace, no_pace
 from unrack.cluster.device_state import DeviceState
+from unrack.cluster.growing import grown, room_for
 from unrack.cluster.holding import MEETS, PROBLEMS, hold_job, release_job, strike
 from unrack.cluster.lease import LENDER, NO_LOANS, NODES, Lease, Share, loans_of
-from unrack.cluster.memory_use import drop_uses, make_memory_use, note_uses, with_room
+from unrack.cluster.memory_use import MemoryUse, drop_uses, make_memory_use, note_uses, with_room
+from unrack.cluster.sealed import sealed, sealed_columns
 from unrack.cluster.spec import Cluster
 from unrack.errors import RefusedError
+from unrack.units import NEVER_US
 
 Ints = NDArray[np.int64]
 
@@ -45,6 +48,56 @@ class Extra:
     used_mb: dict[int, int] | None = None
 
 
+class Seen:
+    """A state's columns as arrays that cannot be written; counts are those of the moment.
+
+    Attributes
+    ----------
+    asks, free, total, online, status, queue, running, pool, lease_at, memory
+        As in :class:`ClusterState`, read-only.
+    """
+
+    __slots__ = (
+        "_state", "asks", "free", "lease_at", "memory", "online", "pool", "queue", "running", "status", "total",
+    )  # fmt: skip
+
+    asks: Ints
+    free: Ints
+    total: Ints
+    online: NDArray[np.bool_]
+    status: NDArray[np.int8]
+    queue: Ints
+    running: Ints
+    pool: Ints
+    lease_at: Ints
+    memory: MemoryUse | None
+
+    def __init__(self, state: ClusterState) -> None:
+        self._state = state
+        for name in ("asks", "free", "total", "online", "status", "queue", "running", "pool", "lease_at"):
+            self.again(name)
+        self.memory = None if state.memory is None else sealed_columns(state.memory)
+
+    def again(self, name: str) -> None:
+        """Show a column that the state has replaced."""
+        setattr(self, name, sealed(getattr(self._state, name)))
+
+    @property
+    def running_count(self) -> int:
+        """How many jobs run."""
+        return self._state.running_count
+
+    @property
+    def free_cores(self) -> int:
+        """Free cores on all nodes together."""
+        return self._state.free_cores
+
+    @property
+    def devices(self) -> DeviceState | None:
+        """Who holds which pooled devices; ``None`` on a cluster without pools."""
+        return self._state.devices
+
+
 class ClusterState:
     """Free amounts, queue and leases; changed by its four writers only.
 
@@ -70,6 +123,12 @@ class ClusterState:
         Who uses whose memory; ``None`` where that does not matter.
     devices
         Who holds which pooled devices; ``None`` on a cluster without pools.
+    jobs, known
+        How many jobs there are, and how many of them have been submitted: they come in order of their numbers.
+    first_unequal
+        The first job whose tasks ask for more or less than one core, or for memory.
+    seen
+        The columns, read-only.
     version, releases
         Grow by one with every change, and with every change that gives something back.
     """
@@ -84,6 +143,10 @@ class ClusterState:
     ) -> None:
         nodes, jobs = len(cluster), asks.shape[1]
         self.cluster = cluster
+        self.jobs: int = jobs
+        self.known = 0
+        unequal = np.flatnonzero((asks[1] != 1) | (asks[2] != 0))
+        self.first_unequal: int = int(unequal[0]) if len(unequal) else NEVER_US
         self.asks = asks
         self.total = np.ascontiguousarray(np.stack([cluster.cores, cluster.memory_mb]))
         self.free = self.total.copy()
@@ -111,6 +174,39 @@ class ClusterState:
         self.version = 0
         self.releases = 0
         self.capacity_version = 0
+        self.seen = Seen(self)
+
+    def add_job(self, asks: Ints, wants: Ints, model: Ints) -> int:
+        """Make room for one more job; returns its number.
+
+        Parameters
+        ----------
+        asks : int64[4]
+            As a column of ``asks``.
+        wants : int64[kinds, quantities]
+            What a task asks of pooled devices.
+        model : int64[kinds]
+            Which model governs it on each kind; -1: none.
+        """
+        job = self.jobs
+        if job == self.asks.shape[1]:
+            room = room_for(job + 1, job)
+            self.asks, self.lease_at = grown(self.asks, room), grown(self.lease_at, room)
+            self.queue = grown(self.queue, room + 1)
+            self.conditions = self.conditions + bytearray(room - job)
+            self.status = np.frombuffer(self.conditions, np.int8)
+            if self.memory is not None:
+                self.memory = self.memory._replace(first_of=grown(self.memory.first_of, room, -1))
+                self.seen.memory = sealed_columns(self.memory)
+            for name in ("asks", "lease_at", "queue", "status"):
+                self.seen.again(name)
+        self.asks[:, job] = asks
+        if self.devices is not None:
+            self.devices.add_job(wants, model)
+        if self.first_unequal == NEVER_US and (asks[1] != 1 or asks[2] != 0):
+            self.first_unequal = job
+        self.jobs = job + 1
+        return job
 
     # --- the four writers ---------------------------------------------------------------------------------------
 
@@ -126,6 +222,8 @@ class ClusterState:
             raise RefusedError(f"submit job {job}: it is {Status(self.conditions[job]).name} already")
         self.conditions[job] = QUEUED
         self.version += 1
+        if job >= self.known:
+            self.known = job + 1
         if self.devices is not None:
             self.devices.note(job, int(self.asks[0, job]))
         queue, start, end = self.queue, self.queue_start, self.queue_end
@@ -219,6 +317,7 @@ class ClusterState:
         elif status != UNKNOWN:
             raise RefusedError(f"reject job {job}: it is {Status(self.conditions[job]).name}")
         self.conditions[job] = REJECTED
+        self.known = max(self.known, job + 1)
         self.version += 1
 
     def set_online(self, node: int, online: bool) -> None:
@@ -285,8 +384,8 @@ class ClusterState:
         RefusedError
             There is no such job.
         """
-        if not 0 <= job < len(self.conditions):
-            raise RefusedError(f"job {job}: there is no such job; they are numbered 0 to {len(self.conditions) - 1}")
+        if not 0 <= job < self.jobs:
+            raise RefusedError(f"job {job}: there is no such job; they are numbered 0 to {self.jobs - 1}")
         return self.conditions[job]
 
     def lease(self, job: int) -> Lease:
@@ -368,6 +467,7 @@ class ClusterState:
         count = rows.shape[0]
         if self.running_count == self.running.shape[1]:
             self.running = np.concatenate([self.running, np.zeros_like(self.running)], axis=1)
+            self.seen.again("running")
         if self.pool_used + count > self.pool.shape[0]:
             self._make_room(count)
         loans = loans_of(lease.borrowed)
@@ -390,7 +490,9 @@ class ClusterState:
         if len(loans):
             self.extra[lease.job] = Extra(loans)
         if self.memory is not None:
-            self.memory = with_room(self.memory, int(rows[:, NODES].sum()) + len(loans))
+            memory = with_room(self.memory, int(rows[:, NODES].sum()) + len(loans))
+            if memory is not self.memory:
+                self.memory, self.seen.memory = memory, sealed_columns(memory)
             note_uses(self.memory, lease.job, rows, loans)
 
     def _give_back(self, job: int) -> Extra | None:
@@ -435,3 +537,5 @@ class ClusterState:
             self.lease_at[0, job] = used
             used += int(rows)
         self.pool, self.pool_used, self.pool_dead = pool, used, 0
+        self.seen.again("pool")
+

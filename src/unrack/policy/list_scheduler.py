@@ -7,6 +7,7 @@ runs in Python (``plain.py``); both make the same decisions, which the tests hol
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -37,9 +38,9 @@ class Buffers:
     releases, last_job
         ``view.releases`` at the last pass, and the last job that was submitted by then.
     complete
-        Whether a pass leaves nothing that could start in a second pass at once.
+        Whether the last pass left nothing that could start in a second pass at once.
     alike
-        Whether every task asks one core and no memory, on shared nodes.
+        Whether every task so far asks one core and no memory, on shared nodes.
     """
 
     started: Ints = field(default_factory=lambda: np.empty((3, 64), np.int64))
@@ -102,9 +103,7 @@ class ListScheduler:
 
     def begin(self, view: View) -> Buffers:
         """Make room for answers."""
-        alike = self.nodes == "shared" and view.equal_cores()
-        complete = is_fixed(self.order) and (self.backfill != "easy" or (self.order == "fcfs" and alike))
-        return Buffers(complete=complete, alike=alike)
+        return Buffers()
 
     def decide(self, view: View, memory: Buffers, now: int) -> tuple[list[Decision], Buffers]:
         """Start what may start now."""
@@ -115,11 +114,18 @@ class ListScheduler:
             return plain_pass(view, jobs, self.place, BACKFILL[self.backfill], self.depth, now), memory
         if self.nothing_new(view, memory, now):
             return [], memory
+        memory.alike = self.nodes == "shared" and view.equal_cores()
+        memory.complete = self._fixed and (self.backfill != "easy" or (self.order == "fcfs" and memory.alike))
         jobs = in_order(self.order, view, now)
         count = choose(
             view, jobs, memory, now, BACKFILL[self.backfill], self.depth, self.nodes == "whole", FIT[self.place]
         )
         return (memory.leases(count) if count else []), memory
+
+    @cached_property
+    def _fixed(self) -> bool:
+        """Whether time alone cannot change the order."""
+        return is_fixed(self.order)
 
     def nothing_new(self, view: View, memory: Buffers, now: int) -> bool:
         """Whether a pass can be spared: since the last, nothing was given back and no job came that could start.
@@ -134,7 +140,7 @@ class ListScheduler:
         memory.last_job = max(last_job, newest)
         if not memory.complete or releases != memory.releases or newest > last_job + 1:
             return False
-        if newest > last_job and view.cores_asked(newest) <= view.free_cores:
+        if newest > last_job and (view.cores_asked(newest) <= view.free_cores or memory.alike > view.equal_cores()):
             return False
         return self.backfill != "easy" or view.first_end_us > now
 

@@ -195,8 +195,6 @@ def pass_over(
         µs.
     alike
         Whether every task asks one core and no memory, on shared nodes: counting cores then says all.
-    free
-        Changed during the pass, and exactly as before after it: a copy would cost more than the pass.
     started
         int64[3, room]: written: job, first row and end of its rows in ``out``.
     out
@@ -209,9 +207,9 @@ def pass_over(
     """
     if not any_may_fit(order, backfill, depth, asks, free_cores):
         return 0
-    n, at = consider(
-        order, backfill, depth, now, asks, free, total, free_cores, running, count, pool, lease_at, whole, fit,
+    draft = free.copy()
+    n, _ = consider(
+        order, backfill, depth, now, asks, draft, total, free_cores, running, count, pool, lease_at, whole, fit,
         alike, started, out,
     )  # fmt: skip
-    add_rows(free, out, 0, at, 1)
     return n

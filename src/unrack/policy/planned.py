@@ -2,7 +2,8 @@
 
 Conservative backfill (Mu'alem and Feitelson 2001): every job gets a reservation when it arrives, the earliest that
 disturbs no other, and never a later one. When a job ends early, reservations move forward one by one, in order.
-O(waiting x steps of the plan) a round.
+O(waiting x steps of the plan) a round. On shared nodes reservations count cores as long as every task so far asks one
+core and no memory; with the first that asks otherwise they are laid onto nodes, none later than it was.
 
 Slurm-like: the main loop runs at every event and starts jobs in order until one does not fit. Every ``interval``
 seconds, backfill plans from scratch for the first ``depth`` jobs, in order, and starts those whose turn is now.
@@ -16,13 +17,14 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from unrack.cluster.growing import grown
 from unrack.policy.contract import Decision, Estimates, Need
 from unrack.policy.list_scheduler import FIT, Buffers, choose, short_of
 from unrack.policy.orders import Order, in_order, is_fixed
 from unrack.policy.passing import Backfill
 from unrack.policy.plan import Grain, plan_round
 from unrack.reasons import Code, Reason
-from unrack.units import SECOND_US
+from unrack.units import NEVER_US, SECOND_US
 from unrack.view import View, arrays_of
 
 Ints = NDArray[np.int64]
@@ -60,8 +62,8 @@ class Plan:
 
     @classmethod
     def begin(cls, view: View, whole: bool, fit: str) -> Plan:
-        """Group the nodes as coarsely as is exact for these jobs."""
-        nodes, jobs = view.total.shape[1], view.asks.shape[1]
+        """Group the nodes as coarsely as is exact for the jobs submitted so far."""
+        nodes, jobs = view.total.shape[1], arrays_of(view).asks.shape[1]
         if whole:
             grain = Grain.WHOLE
             kinds, group_of = np.unique(view.total, axis=1, return_inverse=True)
@@ -87,9 +89,33 @@ class Plan:
             spare=empty.copy(),
         )
 
+    def too_coarse(self, view: View) -> bool:
+        """Whether a job has come for which counting cores is not exact any more."""
+        return self.grain == Grain.CORES and not view.equal_cores()
+
+    def by_start(self, jobs: Ints) -> Ints:
+        """The jobs in order of reserved start, those without a reservation last.
+
+        Who is given the earliest place in this order, on whatever groups, never starts later than reserved: at the
+        reserved start of a job those before it have begun, so that what is free then stays free.
+        """
+        start = self.start[jobs]
+        return jobs[np.argsort(np.where(start < 0, NEVER_US, start), kind="stable")]
+
+    def reserved(self, job: int) -> int:
+        """When a job is to start, µs; -1: nobody has said."""
+        return int(self.start[job]) if job < len(self.start) else -1
+
+    def make_room(self, view: View) -> None:
+        """Make room for as many jobs as the ledger has."""
+        room = arrays_of(view).asks.shape[1]
+        if len(self.start) < room:
+            self.start, self.where = grown(self.start, room, -1), grown(self.where, room)
+
     def round(self, view: View, jobs: Ints, now: int, fit: str, compress: bool, trust: bool) -> list[Decision]:
         """Plan for ``jobs`` in order; start those whose reservation is now."""
         state = arrays_of(view)
+        self.make_room(view)
         while True:
             count = plan_round(
                 jobs, now, state.asks, state.free, state.total, state.running, state.running_count, state.pool,
@@ -141,6 +167,10 @@ class Conservative:
             memory.running = view.running_count
             return [], memory
         jobs = in_order(self.order, view, now).copy()
+        if memory.too_coarse(view):
+            memory.make_room(view)
+            jobs = memory.by_start(jobs)
+            memory = self.begin(view)
         compress = view.running_count < memory.running or view.capacity_version != memory.capacity_version
         decisions = memory.round(view, jobs, now, self.place, compress, trust=True)
         memory.running = view.running_count + len(decisions)
@@ -156,7 +186,7 @@ class Conservative:
         missing = short_of(view, job, self.nodes == "whole")
         if missing is not None:
             return missing
-        if memory.start[job] >= 0:
+        if memory.reserved(job) >= 0:
             return Reason(Code.RESERVED, f"from {memory.start[job] / SECOND_US:.0f} s")
         return Reason(Code.NOT_YET)
 
@@ -216,6 +246,9 @@ class SlurmLike:
             )  # fmt: skip
             return memory.buffers.leases(count), memory
         jobs = jobs[: self.depth]
+        if memory.too_coarse(view):
+            memory = self.begin(view)
+        memory.make_room(view)
         memory.start[jobs] = -1
         decisions = memory.round(view, jobs, now, self.place, compress=False, trust=False)
         memory.planned_at, memory.planned_version = now, -1 if decisions else view.version
@@ -241,6 +274,6 @@ class SlurmLike:
         place = np.flatnonzero(self._jobs(view, now) == job)
         if len(place) == 0 or place[0] >= self.depth:
             return Reason(Code.TOO_DEEP, "jobs looked at", len(view.queue), min(self.queue, self.depth))
-        if memory.start[job] > now:
+        if memory.reserved(job) > now:
             return Reason(Code.RESERVED, f"from {memory.start[job] / SECOND_US:.0f} s")
         return Reason(Code.NOT_YET)

@@ -1,0 +1,46 @@
+"""Read-only arrays over the ledger's memory: what a policy sees follows the ledger and cannot be written.
+
+A plain view of an array can be written through its ``base``; these arrays are made from read-only buffers, so that
+neither they nor any array they come from can be made writable again.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+Scalar = TypeVar("Scalar", bound=np.generic)
+Columns = TypeVar("Columns", bound=tuple[Any, ...])
+
+
+def sealed(array: NDArray[Scalar]) -> NDArray[Scalar]:
+    """The same memory as an array that nobody can write.
+
+    Parameters
+    ----------
+    array
+        In C order.
+
+    Examples
+    --------
+    >>> held = np.zeros((2, 3), np.int64)
+    >>> seen = sealed(held)
+    >>> held[1, 2] = 7
+    >>> int(seen[1, 2]), seen.flags.writeable, seen.base.flags.writeable
+    (7, False, False)
+    """
+    if array.size == 0:
+        empty = array.copy()
+        empty.flags.writeable = False
+        return empty
+    seen: NDArray[Any] = np.frombuffer(array.data.cast("B").toreadonly(), array.dtype)
+    return seen.reshape(array.shape)
+
+
+def sealed_columns(columns: Columns) -> Columns:
+    """A NamedTuple of arrays, each :func:`sealed`."""
+    made: Any = type(columns)
+    whole: Columns = made(*map(sealed, columns))
+    return whole

@@ -1,0 +1,170 @@
+"""The jobs of a run as they arrive: the rows of a table, one after the other, or jobs that nobody knew before."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from unrack.cluster.growing import grown, room_for
+from unrack.cluster.sealed import sealed
+from unrack.errors import RefusedError
+from unrack.workload.job import Demand, Job, JobTable, job_table
+from unrack.workload.tier_asks import BETWEEN, NO_CEILING, TierAsks, tier_asks
+
+Ints = NDArray[np.int64]
+
+
+class JobStore:
+    """Jobs in columns that grow.
+
+    It begins with the rows of a table, which are shown only when they are submitted, and takes further jobs behind
+    them. How many have been submitted is the ledger's to say.
+
+    Parameters
+    ----------
+    base
+        The rows that it begins with; it may be empty.
+
+    Attributes
+    ----------
+    count
+        How many rows there are.
+    submit_us, priority, deadline_us : int64[room]
+        As in :class:`unrack.workload.job.JobTable`, read-only; the first ``count`` count.
+    slo
+        What the jobs ask of tiers of memory, in ``count`` rows; ``None``: nothing.
+    """
+
+    def __init__(self, base: JobTable) -> None:
+        self.base = base
+        self.count = len(base)
+        self.slo = base.slo
+        self._arrived: list[Job] = []
+        self._rows = np.stack([base.submit_us, base.priority, base.deadline_us])
+        self._show()
+
+    def _show(self) -> None:
+        rows: Ints = sealed(self._rows)
+        self.submit_us, self.priority, self.deadline_us = rows
+
+    def add(self, job: Job, row: JobTable) -> None:
+        """Take a job behind the others; its ``index`` does not count: it gets the next one.
+
+        Parameters
+        ----------
+        row
+            The same, from :func:`one_row`.
+        """
+        if self.count == self._rows.shape[1]:
+            self._rows = grown(self._rows, room_for(self.count + 1, self.count))
+        self._rows[:, self.count] = job.submit_us, job.priority, int(row.deadline_us[0])
+        self._show()
+        if self.slo is not None or row.slo is not None:
+            self.slo = _joined(self.slo, self.count, row.slo)
+        self._arrived.append(replace(job, index=self.count))
+        self.count += 1
+
+    def job(self, index: int) -> Job:
+        """A job as an object."""
+        known = len(self.base)
+        return self.base.job(index) if index < known else self._arrived[index - known]
+
+    def column(self, name: str, count: int) -> pl.Series:
+        """A further column of the table, of the first ``count`` jobs; null for those that came later.
+
+        Raises
+        ------
+        KeyError
+            The table has no such column.
+        """
+        extra = self.base.extra
+        if name not in extra.columns:
+            raise KeyError(f"the trace has no column {name!r} (it has {', '.join(extra.columns) or 'none'})")
+        found = extra[name].head(count)
+        return found if len(found) == count else found.extend_constant(None, count - len(found))
+
+
+def one_row(job: Job, work_us: int | None) -> JobTable:
+    """A job as a table of one row.
+
+    Parameters
+    ----------
+    work_us
+        How long it runs at speed 1; ``None``: not known, and the request stands for it.
+
+    Raises
+    ------
+    RefusedError
+        It asks for something below 0, or for no task.
+    """
+    demand = job.demand
+    amounts = [demand.cores, demand.memory_mb, job.request_us, *(a for of in demand.devices.values() for a in of.values())]
+    if demand.tasks < 1 or min(amounts) < 0:
+        raise RefusedError(f"submit job {job.id}: it asks for no task, or for less than nothing ({demand})")
+
+    def one(value: int) -> Ints:
+        return np.array([value], np.int64)
+
+    return job_table(
+        ids=pl.Series([job.id]),
+        submit_us=one(job.submit_us),
+        work_us=one(job.request_us if work_us is None else work_us),
+        request_us=one(job.request_us),
+        tasks=one(demand.tasks),
+        cores=one(demand.cores),
+        memory_mb=one(demand.memory_mb),
+        priority=one(job.priority),
+        deadline_us=one(-1 if job.deadline_us is None else job.deadline_us),
+        user=pl.Series([job.user or None], dtype=pl.String),
+        app=pl.Series([job.app or None], dtype=pl.String),
+        devices={(kind, name): one(amount) for kind, of in demand.devices.items() for name, amount in of.items()},
+        slo=_asks_of(demand),
+    )
+
+
+def _asks_of(demand: Demand) -> TierAsks | None:
+    """What a job asks of tiers; ``None``: nothing."""
+    if demand.ceiling_mb is None and not (demand.local_mb or demand.group or demand.spread or demand.forbidden):
+        return None
+
+    def text(value: str) -> pl.Series:
+        return pl.Series([value or None], dtype=pl.String)
+
+    ceiling = NO_CEILING if demand.ceiling_mb is None else demand.ceiling_mb
+    return tier_asks(
+        np.array([demand.local_mb], np.int64),
+        np.array([ceiling], np.int64),
+        group=text(demand.group),
+        spread=text(demand.spread),
+        forbidden=text(BETWEEN.join(demand.forbidden)),
+    )
+
+
+def _joined(first: TierAsks | None, count: int, last: TierAsks | None) -> TierAsks:
+    """The asks of ``count`` jobs and of one more; names keep their numbers."""
+    first = tier_asks(np.zeros(count, np.int64)) if first is None else first
+    last = tier_asks(np.zeros(1, np.int64)) if last is None else last
+
+    def names(of_first: tuple[str, ...], of_last: tuple[str, ...]) -> tuple[str, ...]:
+        return (*of_first, *(name for name in of_last if name not in of_first))
+
+    groups = names(first.group_names, last.group_names)
+    spreads = names(first.spread_names, last.spread_names)
+    tiers = names(first.tier_names, last.tier_names)
+    forbidden = np.zeros((count + 1, len(tiers)), np.bool_)
+    forbidden[:count, : first.forbidden.shape[1]] = first.forbidden
+    forbidden[count, [tiers.index(name) for name in last.forbidden_of(0)]] = True
+    group = groups.index(last.group_names[0]) if last.group[0] >= 0 else -1
+    spread = spreads.index(last.spread_names[0]) if last.spread[0] >= 0 else -1
+    return TierAsks(
+        np.append(first.floor_mb, last.floor_mb),
+        np.append(first.ceiling_mb, last.ceiling_mb),
+        np.append(first.group, group),
+        np.append(first.spread, spread),
+        forbidden,
+        groups,
+        spreads,
+        tiers,
+    )
