@@ -20,10 +20,12 @@ disaggregation, section 4.3.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from unrack.cluster.growing import grown, room_for
 from unrack.jit import compiled, inlined
 from unrack.solver.ranking import Ranking, make_ranking
 from unrack.solver.split import cheapest
@@ -178,7 +180,7 @@ class OneByOne:
     supply
         What there is; ``cores`` and ``mb`` are copied.
     asked
-        Every server that may come.
+        The servers that may come; :meth:`extend` adds others.
     rule
         One of ``RULES``.
     now
@@ -186,8 +188,10 @@ class OneByOne:
 
     Attributes
     ----------
-    cluster : int64[servers], mb : int64[servers, width]
+    cluster : int64[room], mb : int64[room, width]
         Where each server is (-1: nowhere) and its MB from each pool of that cluster, by place.
+    count
+        How many servers there are; columns by server may have room for more.
 
     Examples
     --------
@@ -223,10 +227,10 @@ class OneByOne:
             sharing=np.searchsorted(supply.member[by_pool], np.arange(len(supply.mb) + 1)).astype(np.int64),
             sharers=cluster_of[by_pool],
             lightest=lightest,
-            ratios=_ratios(asked, rule),
+            ratios=_ratios(asked.mb, asked.floor, asked.cores, self.rule),
             load=np.zeros(clusters, np.int64),
         )
-        count = len(asked)
+        self.count = count = len(asked)
         groups = int(asked.group.max(initial=-1)) + 1
         self.servers = Servers(
             asked.cores, asked.mb, asked.floor, asked.ceiling, asked.forbidden, asked.group, asked.level, asked.pinned,
@@ -237,11 +241,41 @@ class OneByOne:
             self.servers.cluster[:], self.servers.parts[:] = now.cluster, now.mb
             hold(self.pools, self.servers)
         self._seen = np.full(clusters, -1, np.int64)
-        self._stamp = count
+        self._stamp = -1
         self._taken = np.full(int(supply.domain.max(initial=-1)) + 1, -1, np.int64)
         columns = WEIGHED + width + len(self.pools.ratios) + (self.rule == BEST_FIT)
         self.ranking: Ranking = make_ranking(np.zeros(clusters, np.int64), columns)
         self._refresh(np.arange(clusters, dtype=np.int64))
+
+    def extend(self, more: Asked) -> None:
+        """Take in further servers behind the others; they are nowhere yet.
+
+        Parameters
+        ----------
+        more
+            Groups and tiers are numbered as in what was asked so far.
+        """
+        first, last = self.count, self.count + len(more)
+        self.count = last
+        if not len(more):
+            return
+        servers = self.servers
+        room, groups = len(servers.cores), len(servers.before) - len(servers.cores)
+        more_groups = max(groups, int(more.group.max()) + 1)
+        if last > room or more_groups > groups:
+            self.servers = servers = _with_room(servers, room_for(last, room), more_groups)
+        for name in ("cores", "mb", "floor", "ceiling", "forbidden", "group", "level", "pinned"):
+            getattr(servers, name)[first:last] = getattr(more, name)
+        if last > room:
+            self._sort_anew(_ratios(servers.mb[:last], servers.floor[:last], servers.cores[:last], self.rule))
+
+    def _sort_anew(self, ratios: Ints) -> None:
+        """Look for clusters by other ratios, in the order in which they are: this changes how fast one is found."""
+        ranking = self.ranking
+        columns = ranking.tree.shape[1] - len(self.pools.ratios) + len(ratios)
+        self.pools = self.pools._replace(ratios=ratios)
+        self.ranking = ranking._replace(tree=np.full((len(ranking.tree), columns), -1, np.int64))
+        self._refresh(np.arange(self.supply.clusters, dtype=np.int64))
 
     @property
     def cluster(self) -> Ints:
@@ -274,7 +308,7 @@ class OneByOne:
     def remove(self, server: int) -> None:
         """Take a placed server out again."""
         cluster = int(self.servers.cluster[server])
-        self._stamp += 1
+        self._stamp -= 1  # below 0: a placement is stamped with its server
         changed = touched(self.pools, self.servers, server, self._seen, self._stamp)
         remove(self.pools, self.servers, server, cluster)
         self.servers.cluster[server] = NOWHERE
@@ -291,9 +325,23 @@ class OneByOne:
         refresh(self.pools, *self.ranking, changed, self.rule)
 
 
-def _ratios(asked: Asked, rule: str) -> Ints:
+def _with_room(servers: Servers, room: int, groups: int) -> Servers:
+    """The same with room for so many servers and groups; columns by server that are not said yet are 0."""
+    count = len(servers.cores)
+
+    def by_server(column: NDArray[Any], fill: int = 0) -> NDArray[Any]:
+        return np.ascontiguousarray(grown(column.T, room, fill).T)
+
+    before = np.full(room + groups, -1, np.int64)
+    before[:count] = servers.before[:count]
+    before[room : room + len(servers.before) - count] = servers.before[count:]
+    larger = {name: by_server(getattr(servers, name)) for name in servers._fields if name not in ("cluster", "before")}
+    return Servers(**larger, cluster=by_server(servers.cluster, NOWHERE), before=before)
+
+
+def _ratios(mb: Ints, floor: Ints, cores: Ints, rule: int) -> Ints:
     """int64[ratios]: MB a core of the servers asked, from the least to the most."""
-    ratio = (asked.mb if rule == "first-fit" else asked.floor) // np.maximum(asked.cores, 1)
+    ratio = (mb if rule == FIRST_FIT else floor) // np.maximum(cores, 1)
     if not len(ratio):
         return np.zeros(0, np.int64)
     places = (np.arange(RATIOS) * 2 + 1) * len(ratio) // (2 * RATIOS)

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from unrack.cluster.sealed import sealed
 from unrack.jit import compiled, inlined
 from unrack.policy.lending.aware import costs_of
 from unrack.policy.lending.borrowing import (
@@ -178,4 +179,4 @@ def place_one(
     """:func:`place_now` on terms made of plain values: lending groups by node, and the threshold as a share."""
     nowhere = np.zeros(len(group), np.int64)
     terms = grouped(rule, group, np.ceil(threshold * total[1]).astype(np.int64), False, nowhere, nowhere)
-    return place_now(terms, free, total, tasks, cores, mb, None, NOBODY)
+    return place_now(terms, sealed(free), sealed(total), tasks, cores, mb, None, NOBODY)

@@ -2,23 +2,27 @@
 
 ``fcfs``, ``easy`` and ``slurm`` decide as :mod:`unrack.policy.list_scheduler` and :mod:`unrack.policy.planned` do, with
 a placement of :mod:`unrack.policy.lending` and borrowed memory in every reservation: where nothing is borrowed, their
-schedules are the same. ``conservative`` names the nodes of its reservations where some job may have to borrow; where
-none can, it is the plain one.
+schedules are the same. ``conservative`` is the plain one until a job comes that may have to borrow; from then on its
+reservations name their nodes, and none is later than it was.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from unrack.cluster.growing import grown
 from unrack.cluster.lease import Lease
 from unrack.cluster.memory_use import MemoryUse
+from unrack.cluster.sealed import sealed
 from unrack.cluster.spec import Cluster
 from unrack.policy.contract import Decision, Estimates, Need, Start
 from unrack.policy.lending.aware import Aware
+from unrack.policy.lending.handover import named_leases
 from unrack.policy.lending.named import reserve_round, take_if_free
 from unrack.policy.lending.passing import pass_over
 from unrack.policy.lending.placement import NOBODY, place_now
@@ -26,7 +30,7 @@ from unrack.policy.lending.plan import plan_round
 from unrack.policy.lending.rules import Rule, Terms, make_terms
 from unrack.policy.list_scheduler import BACKFILL, UNLIMITED
 from unrack.policy.orders import Order, in_order, is_fixed
-from unrack.policy.planned import Conservative
+from unrack.policy.planned import Conservative, Plan
 from unrack.reasons import Code, Reason
 from unrack.slowdown.memory import MemorySpeeds
 from unrack.units import SECOND_US
@@ -54,7 +58,9 @@ class Memory:
     where, kept, kept_loans
         Of the conservative scheduler: the leases of its reservations.
     plain, plain_memory
-        The scheduler that decides in place of this one where nobody can have to borrow.
+        The scheduler that decides in place of this one while nobody so far can have to borrow.
+    asked
+        How many jobs have been looked at for that.
     """
 
     terms: Terms
@@ -68,7 +74,8 @@ class Memory:
     loans: Ints
     started: Ints = field(default_factory=lambda: np.empty((5, 64), np.int64))
     plain: Conservative | None = None
-    plain_memory: Any = None
+    asked: int = 0
+    plain_memory: Plan | None = None
     running: int = 0
     capacity_version: int = -1
     planned_version: int = -1
@@ -82,6 +89,26 @@ class Memory:
         self.started = np.empty((5, max(needed, self.started.shape[1])), np.int64)
         self.rows = np.empty((max(needed, self.rows.shape[0]), 5), np.int64)
         self.loans = np.empty((max(needed, self.loans.shape[0]), 3), np.int64)
+
+    def make_room(self, jobs: int) -> None:
+        """Make room for so many jobs."""
+        if len(self.begins) < jobs:
+            self.begins, self.where = grown(self.begins, jobs, -1), grown(self.where, jobs)
+            self.scratch = None
+
+    def take_over(self, leases: Mapping[int, Ints]) -> None:
+        """Go on without the plain scheduler, whose reservations are now these."""
+        assert self.plain_memory is not None
+        at = 0
+        needed = sum(map(len, leases.values()))
+        if needed > len(self.kept):
+            self.kept = np.empty((2 * needed, 5), np.int64)
+        for job, rows in leases.items():
+            self.kept[at : at + len(rows)] = rows
+            self.begins[job], self.where[:, job] = self.plain_memory.start[job], (at, at + len(rows), 0, 0)
+            at += len(rows)
+        self.running, self.capacity_version = self.plain_memory.running, self.plain_memory.capacity_version
+        self.plain = self.plain_memory = None
 
     def leases(self, count: int) -> list[Decision]:
         """The first ``count`` answers as decisions."""
@@ -150,7 +177,7 @@ class Lending:
 
     def possible(self, cluster: Cluster, jobs: JobTable) -> NDArray[np.bool_]:
         """bool[jobs]: which jobs have a place on the empty cluster."""
-        terms, total = self.terms(cluster), np.stack([cluster.cores, cluster.memory_mb])
+        terms, total = self.terms(cluster), sealed(np.stack([cluster.cores, cluster.memory_mb]))
         asks, inverse = np.unique(jobs.asks[[TASKS, CORES, MEMORY]], axis=1, return_inverse=True)
         found = np.empty(asks.shape[1], np.bool_)
         for i, (tasks, cores, mb) in enumerate(asks.T.tolist()):
@@ -161,7 +188,7 @@ class Lending:
 
     def begin(self, view: View) -> Memory:
         """Nothing planned yet."""
-        cluster, jobs, nodes = view.cluster, view.asks.shape[1], len(view.cluster)
+        cluster, jobs, nodes = view.cluster, arrays_of(view).asks.shape[1], len(view.cluster)
         computes = np.flatnonzero(cluster.cores > 0)
         kinds, of = np.unique(view.total[:, computes], axis=1, return_inverse=True)
         class_of = np.full(nodes, -1, np.int64)
@@ -179,16 +206,19 @@ class Lending:
             rows=np.empty((4 * nodes, 5), np.int64),
             loans=np.empty((8 * nodes, 3), np.int64),
         )
-        if self.scheduler == "conservative" and self.never_borrows(view):
+        if self.scheduler == "conservative" and self.never_borrows(view, memory):
             memory.plain = Conservative(order=self.order, nodes="whole", estimates=self.estimates)
             memory.plain_memory = memory.plain.begin(view)
         return memory
 
-    def never_borrows(self, view: View) -> bool:
-        """Whether every job has all its memory on whichever nodes it gets, so that nobody can have to borrow."""
+    def never_borrows(self, view: View, memory: Memory) -> bool:
+        """Whether every job that came since has all its memory on whichever nodes it gets, and never has to borrow."""
         if RULES[self.rule] < Rule.LOCAL:
             return False
-        tasks, cores, mb = (view.asks[row] for row in (TASKS, CORES, MEMORY))
+        tasks, cores, mb = view.asks[[TASKS, CORES, MEMORY], memory.asked :]
+        memory.asked = view.jobs
+        if not len(tasks):
+            return True
         for node_cores, node_mb in np.unique(view.total[:, view.cluster.cores > 0], axis=1).T.tolist():
             each = np.where(cores > 0, node_cores // np.maximum(cores, 1), tasks)
             if bool((np.minimum(each, tasks) * mb > node_mb).any()):
@@ -199,7 +229,10 @@ class Lending:
 
     def decide(self, view: View, memory: Memory, now: int) -> tuple[list[Decision], Memory]:
         """Start what may start now."""
-        if memory.plain is not None:
+        memory.make_room(arrays_of(view).asks.shape[1])
+        if memory.plain_memory is not None and not self.never_borrows(view, memory):
+            memory.take_over(named_leases(memory.plain_memory, view, view.queue, now))
+        if memory.plain is not None and memory.plain_memory is not None:
             decisions, memory.plain_memory = memory.plain.decide(view, memory.plain_memory, now)
             return decisions, memory
         if not view.waiting:
@@ -291,7 +324,7 @@ class Lending:
 
         Of conservative the next reservation that falls due, which need not be when something ends.
         """
-        if memory.plain is not None:
+        if memory.plain is not None and memory.plain_memory is not None:
             return memory.plain.next_round(view, memory.plain_memory, now)
         if self.scheduler == "conservative" and view.waiting:
             due = memory.begins[view.queue]
@@ -307,7 +340,7 @@ class Lending:
 
     def why(self, view: View, memory: Memory, job: int, now: int) -> Reason:
         """Too few nodes or too little memory, a reservation for later, or behind the head."""
-        if memory.plain is not None:
+        if memory.plain is not None and memory.plain_memory is not None:
             return memory.plain.why(view, memory.plain_memory, job, now)
         tasks, cores, mb = (int(view.asks[row, job]) for row in (TASKS, CORES, MEMORY))
         state = arrays_of(view)
@@ -318,7 +351,7 @@ class Lending:
                 words = "whole idle nodes that do not lend" if self.share() > 0 else "whole idle nodes"
                 return Reason(Code.NO_ROOM, words, -(-tasks * max(cores, 1) // int(view.total[0].max())), idle)
             return Reason(Code.NO_ROOM, "MB, local and borrowed", tasks * mb, int(view.free[1].sum()))
-        if memory.begins[job] > now:
+        if job < len(memory.begins) and memory.begins[job] > now:
             return Reason(Code.RESERVED, f"from {memory.begins[job] / SECOND_US:.0f} s")
         jobs = in_order(self.order, view, now)
         place = int(np.flatnonzero(jobs == job)[0])
@@ -336,7 +369,7 @@ class Lending:
         if RULES[self.rule] != Rule.AWARE or not isinstance(speeds, MemorySpeeds):
             return None
         if memory.scratch is None:
-            jobs = view.asks.shape[1]
+            jobs = arrays_of(view).asks.shape[1]
             memory.scratch = (np.zeros(jobs, np.int64), np.zeros((3, jobs)))
         return Aware(speeds.columns, speeds.board, _uses(view), *memory.scratch)
 

@@ -23,17 +23,19 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from unrack.cluster.lease import Lease
+from unrack.cluster.growing import grown, room_for
+from unrack.cluster.lease import FIRST, LENDER, LOAN_MB, LOCAL_MB, Lease
 from unrack.cluster.spec import Cluster
 from unrack.cluster.state import RUNNING
 from unrack.jit import compiled
 from unrack.policy.contract import Decision, Estimates, Need, Reject, Start
 from unrack.policy.tiers.own import lease_of, possible_servers
 from unrack.policy.tiers.refusal import Refusals
-from unrack.policy.tiers.supply import asked_of_jobs, supply_of
+from unrack.policy.tiers.supply import in_numbers, supply_of
 from unrack.reasons import Code, Reason
 from unrack.solver.one_by_one import OneByOne
-from unrack.view import View
+from unrack.solver.tiers import NOWHERE, Allocation, Asked, Supply
+from unrack.view import View, arrays_of
 from unrack.workload.job import CORES, MEMORY, JobTable
 
 Ints = NDArray[np.int64]
@@ -64,7 +66,7 @@ class Memory:
 
     Attributes
     ----------
-    running : int64[servers]
+    running : int64[room]
         Servers that were placed and had not left: the first ``count`` of it, in order of start.
     releases, capacity_version
         Of the state, when the allocator was last brought up to date.
@@ -119,22 +121,38 @@ class TierPolicy:
         return possible_servers(cluster, jobs, self.rule != "first-fit")
 
     def begin(self, view: View) -> Memory:
-        """Nobody is placed."""
-        supply = supply_of(view.cluster)
-        asks = asked_of_jobs(view.asks[CORES].copy(), view.asks[MEMORY].copy(), view.slo, view.cluster, self.clusters)
-        allocator = OneByOne(supply, asks, self.rule)
-        tiers = view.cluster.tiers
+        """Who runs is where its lease says."""
+        supply, tiers = supply_of(view.cluster), view.cluster.tiers
         assert tiers is not None
+        asks = self._asked(view, 0)
+        now = Allocation(np.full(len(asks), NOWHERE, np.int64), np.zeros((len(asks), supply.width), np.int64))
+        running = view.running[1, : view.running_count].copy()
+        for job in running.tolist():
+            place_in(supply, now, view.lease(job))
+        allocator = OneByOne(supply, asks, self.rule, now)
+        for pool in np.flatnonzero(~view.online).tolist():
+            allocator.set_pool(pool, False)
         return Memory(
             allocator,
             Refusals(allocator, tiers.cost_scale),
-            np.ones(len(view.cluster), np.bool_),
-            np.zeros(len(asks), np.int64),
+            view.online.copy(),
+            running,
+            len(running),
+            view.releases,
+            view.capacity_version,
         )
+
+    def _asked(self, view: View, first: int) -> Asked:
+        """What the servers from ``first`` on ask."""
+        cores, mb = view.asks[[CORES, MEMORY], first:]
+        slo = None if view.slo is None else view.slo.take(np.arange(first, view.jobs))
+        return in_numbers(cores, mb, slo, view.cluster, self.clusters)
 
     def decide(self, view: View, memory: Memory, now: int) -> tuple[list[Decision], Memory]:
         """Start everyone who waits and has a place."""
         allocator = memory.allocator
+        if view.jobs > allocator.count:
+            allocator.extend(self._asked(view, allocator.count))
         waiting = view.queue
         if view.releases != memory.releases or view.capacity_version != memory.capacity_version:
             self._follow(view, memory)
@@ -147,6 +165,9 @@ class TierPolicy:
         placed = allocator.cluster[waiting] >= 0
         starting = waiting[placed]
         decisions: list[Decision] = [Start(self._lease(view, allocator, job)) for job in starting.tolist()]
+        room = room_for(memory.count + len(starting), len(memory.running))
+        if room > len(memory.running):
+            memory.running = grown(memory.running, room)
         memory.running[memory.count : memory.count + len(starting)] = starting
         memory.count += len(starting)
         if self.full == REJECT:
@@ -173,7 +194,7 @@ class TierPolicy:
         """Take out who has left, and pools that have failed; put back pools that are repaired."""
         allocator = memory.allocator
         gone = np.empty(memory.count, np.int64)
-        left = _leavers(view.status, int(RUNNING), memory.running, memory.count, gone)
+        left = _leavers(arrays_of(view).status, int(RUNNING), memory.running, memory.count, gone)
         memory.count -= left
         for job in gone[:left].tolist():
             allocator.remove(job)
@@ -182,3 +203,14 @@ class TierPolicy:
                 allocator.set_pool(pool, bool(view.online[pool]))
             memory.online = view.online.copy()
         memory.releases, memory.capacity_version = view.releases, view.capacity_version
+
+
+def place_in(supply: Supply, now: Allocation, lease: Lease) -> None:
+    """Note in ``now`` where a running server is: in the cluster whose compute pool it runs on, with its MB by place."""
+    compute = int(lease.rows[0, FIRST])
+    cluster = int(np.flatnonzero(supply.member[supply.first[:-1]] == compute)[0])
+    pools = supply.pools(cluster).tolist()
+    now.cluster[lease.job] = cluster
+    now.mb[lease.job, 0] = lease.rows[0, LOCAL_MB]
+    for lender, mb in lease.borrowed[:, [LENDER, LOAN_MB]].tolist():
+        now.mb[lease.job, pools.index(lender)] += mb

@@ -141,14 +141,22 @@ def asked_of_jobs(
     InputError
         As of :func:`check_names`; or costs, prices and memory are too large together.
     """
+    _check_products(supply_of(cluster), int(mb.max(initial=0)), "workload")
+    if slo is not None:
+        check_names(slo, cluster)
+    return in_numbers(cores, mb, slo, cluster, most_clusters)
+
+
+def in_numbers(
+    cores: Ints, mb: Ints, slo: TierAsks | None, cluster: Cluster, most_clusters: int | None = None
+) -> Asked:
+    """The same of jobs that have been checked."""
     tiers = cluster.tiers
     assert tiers is not None
-    _check_products(supply_of(cluster), int(mb.max(initial=0)), "workload")
     most = NOWHERE if most_clusters is None else most_clusters
     if slo is None:
         none = np.full(len(cores), NO_CEILING, np.int64)
         return asked(cores, mb, 0 * none, none, tiers=len(tiers.names), most_clusters=most)
-    check_names(slo, cluster)
     forbidden = np.zeros((len(cores), len(tiers.names)), np.bool_)
     for index, tier in enumerate(slo.tier_names):
         if slo.forbidden[:, index].any():
