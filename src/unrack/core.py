@@ -17,6 +17,7 @@ from unrack.cluster.pool import Devices
 from unrack.cluster.spec import Cluster
 from unrack.cluster.state import QUEUED, REJECTED, RUNNING, UNKNOWN, ClusterState
 from unrack.cluster.struck import struck
+from unrack.cluster.undo import Undo
 from unrack.errors import InputError, PolicyError, RefusedError
 from unrack.policy.contract import Decision, Estimates, Need, Policy, Reject, Requeue, Resize, Start
 from unrack.reasons import Code, Reason
@@ -172,7 +173,7 @@ class Core:
         Raises
         ------
         RefusedError
-            The event or one of the policy's decisions contradicts the state. Decisions before it were applied.
+            The event or one of the policy's decisions contradicts the state; nothing of that plan was done.
         """
         state = self.state
         kind = type(event)
@@ -229,7 +230,9 @@ class Core:
         if state.known < state.jobs:
             raise RefusedError(f"submit job {job.id}: row {state.known} of the table comes first")
         if self._exact and work_us is None:
-            raise RefusedError(f"submit job {job.id}: {self.policy.name} plans on exact run times, and nobody gives its")
+            raise RefusedError(
+                f"submit job {job.id}: {self.policy.name} plans on exact run times, and nobody gives its"
+            )
         row = one_row(job, work_us)
         try:
             check_devices(self.policy, row)
@@ -248,16 +251,45 @@ class Core:
     def _decide(self, now: int) -> list[Decision]:
         """Ask the policy once, and do what it decides."""
         decisions, self.memory = self.policy.decide(self.view, self.memory, now)
-        state = self.state
-        for decision in decisions:
-            if type(decision) is Start:
-                lease = decision.lease
-                if state.condition(lease.job) != QUEUED:
-                    raise RefusedError(f"start job {lease.job}: it is not queued")
-                state.apply(lease, self._expected_us[lease.job], now)
-            else:
-                self._apply(decision, now)
+        if len(decisions) == 1:
+            self._do(decisions[0], now)
+        elif decisions:
+            self._commit(decisions, now)
         return decisions
+
+    def _commit(self, decisions: list[Decision], now: int) -> None:
+        """Do all that a plan says, in order; if one decision is refused, nothing was done."""
+        undo = Undo(self.state, self.state.devices is not None)
+        done = 0
+        try:
+            for decision in decisions:
+                if isinstance(decision, Resize | Requeue):
+                    undo.note(decision.lease.job if isinstance(decision, Resize) else decision.job)
+                self._do(decision, now)
+                done += 1
+        except RefusedError:
+            for decision in reversed(decisions[:done]):
+                if isinstance(decision, Start):
+                    undo.start(decision.lease.job)
+                elif isinstance(decision, Resize):
+                    undo.exchange(decision.lease.job)
+                elif isinstance(decision, Requeue):
+                    undo.requeue(decision.job)
+                else:
+                    undo.reject(decision.job)
+                    del self.reasons[decision.job]
+            undo.finish()
+            raise
+
+    def _do(self, decision: Decision, now: int) -> None:
+        """Do what one decision says, or nothing."""
+        if type(decision) is not Start:
+            self._apply(decision, now)
+            return
+        lease = decision.lease
+        if self.state.condition(lease.job) != QUEUED:
+            raise RefusedError(f"start job {lease.job}: it is not queued")
+        self.state.apply(lease, self._expected_us[lease.job], now)
 
     def booked_us(self, job: int) -> int:
         """How long a job is expected to run when nothing slows it down, as the policy was told, µs."""

@@ -137,12 +137,13 @@ def test_an_impossible_decision_is_refused_with_the_name_of_the_job(decision: An
         simulate(PAIR, work(J(0, 3), J(9, 3)), scripted({0: [decision]}))
 
 
-def test_starting_a_job_twice_in_one_round_is_refused_and_the_first_start_stands() -> None:
+def test_starting_a_job_twice_in_one_round_is_refused_and_nothing_was_started() -> None:
     core = Core(PAIR, table([J(0, 3)]), scripted({0: [start_on(0, 0), start_on(0, 1)]}))
     core.handle(Submitted(0), 0)
     with pytest.raises(RefusedError, match="job 0"):
         core.handle(Round(), 0)
-    assert core.state.free[0].tolist() == [1, 2]
+    assert core.state.free[0].tolist() == [2, 2]
+    assert core.view.queue.tolist() == [0]
 
 
 @pytest.mark.parametrize(

@@ -226,6 +226,10 @@ class ClusterState:
             self.known = job + 1
         if self.devices is not None:
             self.devices.note(job, int(self.asks[0, job]))
+        self.enter_queue(job)
+
+    def enter_queue(self, job: int) -> None:
+        """Put a job at its place in the queue, and do nothing else."""
         queue, start, end = self.queue, self.queue_start, self.queue_end
         if start == end or queue[end - 1] < job:
             if end == len(queue):
@@ -272,7 +276,7 @@ class ClusterState:
         elif status == QUEUED:
             self._start(lease, expected_us, now)
             self.conditions[job] = RUNNING
-            self._leave_queue(job)
+            self.leave_queue(job)
         else:
             raise RefusedError(f"start job {job}: it is not queued")
         self.version += 1
@@ -292,7 +296,7 @@ class ClusterState:
         """
         if self.condition(job) != RUNNING:
             raise RefusedError(f"release job {job}: it is not running")
-        extra = self._give_back(job)
+        extra = self.take_back(job)
         if self.devices is not None:
             self.devices.note(job, -int(self.asks[0, job]))
             if extra is not None and extra.shares:
@@ -311,7 +315,7 @@ class ClusterState:
         """
         status = self.condition(job)
         if status == QUEUED:
-            self._leave_queue(job)
+            self.leave_queue(job)
             if self.devices is not None:
                 self.devices.note(job, -int(self.asks[0, job]))
         elif status != UNKNOWN:
@@ -428,14 +432,14 @@ class ClusterState:
         if devices is None:
             if lease.shares:
                 raise RefusedError(f"start job {lease.job}: it would hold devices, and this cluster has none")
-            self._take(lease, now + expected_us)
+            self.take_rows(lease, now + expected_us)
             return
         if not lease.shares and not devices.asking[lease.job]:
-            self._take(lease, now + expected_us)
+            self.take_rows(lease, now + expected_us)
             return
         devices.take(lease, now)
         try:
-            self._take(lease, devices.end_us(lease.job, expected_us, now))
+            self.take_rows(lease, devices.end_us(lease.job, expected_us, now))
         except RefusedError:
             devices.undo(lease.job, lease.shares)
             raise
@@ -449,11 +453,11 @@ class ClusterState:
         if lease.shares != extra.shares:
             raise RefusedError(f"resize job {job}: the devices that a running job holds cannot be exchanged")
         releases = self.releases
-        self._give_back(job)
+        self.take_back(job)
         try:
-            self._take(lease, end)
+            self.take_rows(lease, end)
         except RefusedError:
-            self._take(before, end)
+            self.take_rows(before, end)
             self.releases = releases
             raise
         finally:
@@ -461,8 +465,8 @@ class ClusterState:
                 kept = self.extra.setdefault(job, Extra())
                 kept.used_mb, kept.shares = extra.used_mb, extra.shares
 
-    def _take(self, lease: Lease, booked_end_us: int) -> None:
-        """Take rows and borrowed memory; shares of devices are taken by the caller."""
+    def take_rows(self, lease: Lease, booked_end_us: int) -> None:
+        """Give a job its rows and borrowed memory, and nothing else: shares of devices are taken by the caller."""
         rows = lease.rows
         count = rows.shape[0]
         if self.running_count == self.running.shape[1]:
@@ -495,8 +499,8 @@ class ClusterState:
                 self.memory, self.seen.memory = memory, sealed_columns(memory)
             note_uses(self.memory, lease.job, rows, loans)
 
-    def _give_back(self, job: int) -> Extra | None:
-        """Give back rows and borrowed memory; returns what else the job held."""
+    def take_back(self, job: int) -> Extra | None:
+        """Take back a job's rows and borrowed memory, and nothing else; returns what else it held."""
         self.releases += 1
         extra = self.extra.pop(job, None)
         loans = NO_LOANS if extra is None else extra.borrowed
@@ -516,7 +520,8 @@ class ClusterState:
         home = self.devices.devices.home
         return any(home[device] == node for share in extra.shares for device in share.devices)
 
-    def _leave_queue(self, job: int) -> None:
+    def leave_queue(self, job: int) -> None:
+        """Take a job out of the queue, and do nothing else."""
         if self.queue[self.queue_start] == job or strike(self.queue, self.queue_start, self.queue_end, job):
             self.queue_start += 1
         else:
@@ -538,4 +543,3 @@ class ClusterState:
             used += int(rows)
         self.pool, self.pool_used, self.pool_dead = pool, used, 0
         self.seen.again("pool")
-

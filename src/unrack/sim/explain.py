@@ -118,7 +118,9 @@ class Watch:
         view = self.core.view
         if self.spells and self.spells[-1].to_us < 0:
             self.spells[-1] = Spell(self.spells[-1].from_us, now, self.spells[-1].reason)
-        if self.ahead < 0 and now >= view.submit_us[self.job]:
+        if self.job >= view.jobs:
+            return
+        if self.ahead < 0:
             queue = view.queue
             self.ahead = int((queue < self.job).sum())
             self.free_cores = view.free_cores

@@ -25,7 +25,7 @@ from unrack.sim.log import Outcome, Recorder, RunLog
 from unrack.sim.work import Work
 from unrack.slowdown.contract import Slowdown
 from unrack.units import NEVER_US
-from unrack.workload.job import plain
+from unrack.workload.job import JobTable, plain
 
 
 class Ties(StrEnum):
@@ -47,14 +47,33 @@ Entry = tuple[int, int, int, int, int]
 
 
 class Kernel:
-    """One run: drives a core with simulated events."""
+    """One run: drives a core with simulated events.
 
-    def __init__(self, core: Core, ties: Ties, faults: Sequence[Fault], slowdown: Slowdown | None) -> None:
+    Parameters
+    ----------
+    core
+        Who decides.
+    ties, faults, slowdown
+        Of the world, as in :func:`unrack.sim.simulate.simulate`.
+    jobs
+        What arrives, at a core that was made without jobs; ``None``: the rows of the core's own table.
+    """
+
+    def __init__(
+        self,
+        core: Core,
+        ties: Ties,
+        faults: Sequence[Fault],
+        slowdown: Slowdown | None,
+        jobs: JobTable | None = None,
+    ) -> None:
         self.core = core
         self.ties = ties
+        self.jobs = core.jobs if jobs is None else jobs
+        self.shown = jobs is None
         self.slowdown = slowdown
-        self.submit = plain(core.jobs.submit_us)
-        self.work = plain(core.jobs.work_us)
+        self.submit = plain(self.jobs.submit_us)
+        self.work = plain(self.jobs.work_us)
         self.version = [0] * len(self.submit)
         self.running: dict[int, tuple[int, Lease]] = {}
         self.rule: dict[int, str] = {}
@@ -107,7 +126,7 @@ class Kernel:
                     break
                 something = self.happen(heappop(heap), now) or something
             while next_submit == now and not (something and not together):
-                self.core.handle(Submitted(i), now)
+                self.core.handle(Submitted(i) if self.shown else Submitted(self.jobs.job(i), self.work[i]), now)
                 i += 1
                 something = True
                 next_submit = submit[i] if i < count else NEVER_US
@@ -283,4 +302,6 @@ class Kernel:
         for job in state.queue[state.queue_start : state.queue_end].tolist():
             last = self.core.why(job, now)
             reasons[job] = Reason(Code.NEVER_STARTED, str(last))
-        return RunLog.of(self.recorder, state.cluster, self.core.jobs, state.status, reasons, self.capacity, now)
+        return RunLog.of(
+            self.recorder, state.cluster, self.jobs, state.status[: len(self.jobs)], reasons, self.capacity, now
+        )

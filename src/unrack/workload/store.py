@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
@@ -100,7 +101,12 @@ def one_row(job: Job, work_us: int | None) -> JobTable:
         It asks for something below 0, or for no task.
     """
     demand = job.demand
-    amounts = [demand.cores, demand.memory_mb, job.request_us, *(a for of in demand.devices.values() for a in of.values())]
+    amounts = [
+        demand.cores,
+        demand.memory_mb,
+        job.request_us,
+        *(a for of in demand.devices.values() for a in of.values()),
+    ]
     if demand.tasks < 1 or min(amounts) < 0:
         raise RefusedError(f"submit job {job.id}: it asks for no task, or for less than nothing ({demand})")
 

@@ -1,0 +1,106 @@
+"""Take back what was done of a plan, when a later part of it is refused: a plan is committed whole or not at all."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unrack.cluster.columns import Columns
+from unrack.cluster.lease import Lease
+from unrack.cluster.state import QUEUED, RUNNING, ClusterState, Extra
+
+Ints = NDArray[np.int64]
+
+
+class Held(NamedTuple):
+    """What a running job held, until when it was booked, what it was told to ask, and what else is known of it."""
+
+    lease: Lease
+    end_us: int
+    asks: Ints
+    extra: Extra | None
+
+
+class Undo:
+    """A state as it was before a plan.
+
+    Steps are taken back in reverse order. Who uses a node's memory may be listed in another order afterwards; all
+    amounts, the queue, the running jobs and their leases are as before.
+
+    Parameters
+    ----------
+    state
+        Nothing of the plan has been done.
+    devices
+        Whether the plan touches pooled devices, whose columns are then copied.
+    """
+
+    def __init__(self, state: ClusterState, devices: bool = False) -> None:
+        self._state = state
+        self._versions = state.version, state.releases, state.capacity_version
+        self._held: dict[int, list[Held]] = {}
+        self._devices = state.devices if devices else None
+        if self._devices is not None:
+            self._columns = copied(self._devices.columns)
+            self._leaving = list(self._devices.leaving)
+            self._running = state.running[:, : state.running_count].copy()
+
+    def note(self, job: int) -> None:
+        """Remember what a running job holds, before a step takes it away or exchanges it; others are passed over."""
+        state = self._state
+        if 0 <= job < state.jobs and state.condition(job) == RUNNING:
+            extra = state.extra.get(job)
+            held = Held(
+                state.lease(job), state.booked_end(job), state.asks[:, job].copy(), None if extra is None else replace(extra)
+            )  # fmt: skip
+            self._held.setdefault(job, []).append(held)
+
+    def start(self, job: int) -> None:
+        """A job that was started waits again."""
+        state = self._state
+        state.take_back(job)
+        state.conditions[job] = QUEUED
+        state.enter_queue(job)
+
+    def exchange(self, job: int) -> None:
+        """A job has again what it held before."""
+        state, held = self._state, self._held[job].pop()
+        state.take_back(job)
+        self._hold(held)
+
+    def requeue(self, job: int) -> None:
+        """A job that was stopped runs again."""
+        self._state.leave_queue(job)
+        self._hold(self._held[job].pop())
+
+    def reject(self, job: int) -> None:
+        """A job that was dropped waits again."""
+        state = self._state
+        state.conditions[job] = QUEUED
+        state.enter_queue(job)
+
+    def finish(self) -> None:
+        """All steps are taken back."""
+        state = self._state
+        state.version, state.releases, state.capacity_version = self._versions
+        if self._devices is not None:
+            self._devices.columns = self._columns
+            self._devices.leaving[:] = self._leaving
+            state.running[:, : state.running_count] = self._running
+
+    def _hold(self, held: Held) -> None:
+        state, job = self._state, held.lease.job
+        state.asks[:, job] = held.asks
+        state.take_rows(held.lease, held.end_us)
+        if held.extra is not None:
+            state.extra[job] = held.extra
+        state.conditions[job] = RUNNING
+
+
+def copied(columns: Columns) -> Columns:
+    """The same with arrays of its own."""
+    arrays: dict[str, Any] = {name: column.copy() for name, column in columns._asdict().items()}
+    return Columns(**arrays)
