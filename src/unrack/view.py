@@ -1,4 +1,4 @@
-"""What a policy or a slowdown model may see: the cluster's state and the jobs submitted so far, read-only, in columns."""
+"""What a policy or a slowdown model may see: the cluster and the jobs submitted so far, read-only, in columns."""
 
 from __future__ import annotations
 

@@ -53,9 +53,8 @@ class Undo:
         state = self._state
         if 0 <= job < state.jobs and state.condition(job) == RUNNING:
             extra = state.extra.get(job)
-            held = Held(
-                state.lease(job), state.booked_end(job), state.asks[:, job].copy(), None if extra is None else replace(extra)
-            )  # fmt: skip
+            kept = None if extra is None else replace(extra)
+            held = Held(state.lease(job), state.booked_end(job), state.asks[:, job].copy(), kept)
             self._held.setdefault(job, []).append(held)
 
     def start(self, job: int) -> None:

@@ -1,4 +1,4 @@
-"""From reservations that count nodes to reservations that name them: when the first job comes that may have to borrow."""
+"""From reservations that count nodes to ones that name them: when the first job comes that may have to borrow."""
 
 from __future__ import annotations
 
