@@ -34,7 +34,16 @@ def plain(decision: Decision) -> tuple[object, ...]:
 
 @pytest.mark.parametrize("ties", list(Ties))
 @pytest.mark.parametrize(
-    "name", ["fcfs", "easy", "easy(order=wfp3)", "conservative", "slurm(interval=7 s)", "list(backfill=any)"]
+    "name",
+    [
+        "fcfs",
+        "easy",
+        "easy(order=wfp3)",
+        "easy(backfill_order=sjf)",
+        "conservative",
+        "slurm(interval=7 s)",
+        "list(backfill=any)",
+    ],
 )
 def test_the_events_of_a_simulation_replayed_through_a_fresh_core_give_the_same_decisions(
     name: str, ties: Ties

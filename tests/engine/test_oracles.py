@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from small_worlds import J, S, clusters, job_lists, starts, table, workload_of
 
 from unrack.cluster.lease import nodes_of
 from unrack.cluster.spec import Cluster
+from unrack.errors import PolicyError
 from unrack.policy.list_scheduler import FIT, ListScheduler
 from unrack.policy.placing import place_one, room_for
 from unrack.policy.plain import first_fit
@@ -23,8 +25,13 @@ Running = dict[int, int]
 """Job → booked end."""
 
 
-def naive_easy(queue: list[int], jobs: JobTable, running: Running, free: int, now: int) -> list[int]:
-    """EASY by counting processors (Mu'alem and Feitelson 2001, section 2.2): who starts now."""
+def naive_easy(
+    queue: list[int], jobs: JobTable, running: Running, free: int, now: int, shortest: bool = False
+) -> list[int]:
+    """EASY by counting processors (Mu'alem and Feitelson 2001, section 2.2): who starts now.
+
+    ``shortest``: whoever may pass the head is tried by shortest first (EASY-SJBF, Tsafrir et al. 2007).
+    """
     size, length = jobs.tasks.tolist(), jobs.request_us.tolist()
     begun: list[int] = []
     left = list(queue)
@@ -43,7 +50,7 @@ def naive_easy(queue: list[int], jobs: JobTable, running: Running, free: int, no
         if available >= size[left[0]]:
             shadow = end
             extra = available - size[left[0]]
-    for job in left[1:]:
+    for job in sorted(left[1:], key=lambda job: length[job] if shortest else 0):
         if size[job] > free:
             continue
         if now + length[job] > shadow:
@@ -140,6 +147,41 @@ def test_easy_is_the_textbook_schedule_on_hundreds_of_random_traces(over: bool) 
     assert passed > 200, "the traces must make jobs pass each other"
 
 
+@pytest.mark.parametrize("over", [False, True])
+def test_easy_sjbf_is_the_textbook_schedule_and_keeps_the_head_by_arrival(over: bool) -> None:
+    unlike_easy = unlike_sjf = 0
+    for seed in range(300):
+        jobs, processors = random_table(seed, over)
+        cluster = Cluster.homogeneous(processors, 1)
+        begun = starts(simulate(cluster, workload_of(jobs), "easy(backfill_order=sjf)").log)
+        assert begun == naive_run(jobs, processors, partial(naive_easy, shortest=True)), f"seed {seed}"
+        unlike_easy += begun != starts(simulate(cluster, workload_of(jobs), "easy").log)
+        unlike_sjf += begun != starts(simulate(cluster, workload_of(jobs), "easy(order=sjf)").log)
+    assert unlike_easy > 50
+    assert unlike_sjf > 50
+
+
+def test_a_limit_of_depth_means_the_same_whether_or_not_a_pass_could_be_spared() -> None:
+    moved = 0
+    for seed in range(200):
+        jobs, processors = random_table(seed, over=False)
+        cluster = Cluster.homogeneous(processors, 1)
+        for backfill in ("any", "easy"):
+            spared, plain, free = (
+                starts(simulate(cluster, workload_of(jobs), ListScheduler("fcfs", place, backfill, depth=depth)).log)
+                for place, depth in (("first-fit", 1), (first_fit, 1), (first_fit, 100))
+            )
+            assert spared == plain, f"seed {seed}, {backfill}"
+            moved += spared != free
+    assert moved > 50, "the limit must matter"
+
+
+def test_an_order_of_those_who_pass_is_refused_where_nobody_may_pass() -> None:
+    with pytest.raises(PolicyError, match="backfill_order"):
+        parse_policy("fcfs(backfill_order=sjf)")
+    assert parse_policy("fcfs(backfill=easy, backfill_order=sjf)").backfill_order == "sjf"
+
+
 def test_conservative_is_the_textbook_schedule_on_hundreds_of_random_traces() -> None:
     passed = 0
     for seed in range(200):
@@ -166,16 +208,18 @@ def test_counting_cores_of_wide_nodes_is_counting_processors() -> None:
     cluster=clusters(), jobs=st.booleans().flatmap(lambda honest: job_lists(honest, most=20)),
     backfill=st.sampled_from(["none", "any", "easy"]), depth=st.sampled_from([1, 3, 2**40]),
     order=st.sampled_from(["fcfs", "sjf", "largest", "wfp3"]), exact=st.booleans(),
+    second=st.sampled_from([None, "fcfs", "sjf", "wfp3"]),
     ties=st.sampled_from(["together", "submit-first", "finish-first"]),
 )  # fmt: skip
 def test_the_compiled_pass_and_the_plain_one_make_the_same_schedule_on_the_same_nodes(
-    cluster: Cluster, jobs: list[J], backfill: str, depth: int, order: str, exact: bool, ties: str
+    cluster: Cluster, jobs: list[J], backfill: str, depth: int, order: str, exact: bool, second: str | None, ties: str
 ) -> None:
+    estimates, second = "exact" if exact else "requested", None if backfill == "none" else second
     logs = [
         simulate(
             cluster,
             workload_of(table(jobs)),
-            ListScheduler(order, place, backfill, depth=depth, estimates="exact" if exact else "requested"),
+            ListScheduler(order, place, backfill, depth=depth, estimates=estimates, backfill_order=second),
             ties=ties,
         ).log
         for place in ("first-fit", first_fit)

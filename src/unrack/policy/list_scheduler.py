@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrack.cluster.lease import Lease
+from unrack.errors import PolicyError
 from unrack.policy.contract import Decision, Estimates, Need, Start
 from unrack.policy.orders import Order, in_order, is_fixed
 from unrack.policy.passing import Backfill, pass_over
@@ -84,6 +85,14 @@ class ListScheduler:
         How many jobs behind the head are considered.
     label
         What reports call it.
+    backfill_order
+        In which order jobs behind the head are tried: a name in ``ORDERS`` or a function; ``None``: as ``order``. With
+        EASY backfill and ``"sjf"`` this is EASY-SJBF: the head by arrival, whoever may pass it by shortest first.
+
+    Raises
+    ------
+    PolicyError
+        There is an order of those who pass, and nobody may.
     """
 
     order: str | Order = "fcfs"
@@ -93,8 +102,15 @@ class ListScheduler:
     estimates: Estimates = Estimates.REQUESTED
     depth: int = UNLIMITED
     label: str = "list"
+    backfill_order: str | Order | None = None
 
     needs: ClassVar[frozenset[Need]] = frozenset()
+
+    def __post_init__(self) -> None:
+        if self.backfill_order is not None and self.backfill == "none":
+            raise PolicyError(
+                f"policy {self.label}", "backfill_order, and nobody may pass", "backfill any or easy beside it"
+            )
 
     @property
     def name(self) -> str:
@@ -111,28 +127,32 @@ class ListScheduler:
             return [], memory
         if not isinstance(self.place, str):
             jobs = in_order(self.order, view, now)
-            return plain_pass(view, jobs, self.place, BACKFILL[self.backfill], self.depth, now), memory
+            behind = None if self.backfill_order is None else in_order(self.backfill_order, view, now)
+            return plain_pass(view, jobs, self.place, BACKFILL[self.backfill], self.depth, now, behind), memory
         if self.nothing_new(view, memory, now):
             return [], memory
         memory.alike = self.nodes == "shared" and view.equal_cores()
-        memory.complete = self._fixed and (self.backfill != "easy" or (self.order == "fcfs" and memory.alike))
+        memory.complete = self._settles and (self.backfill != "easy" or (self.order == "fcfs" and memory.alike))
         jobs = in_order(self.order, view, now)
+        second = NO_SECOND if self.backfill_order is None else places_in(jobs, in_order(self.backfill_order, view, now))
         count = choose(
-            view, jobs, memory, now, BACKFILL[self.backfill], self.depth, self.nodes == "whole", FIT[self.place]
+            view, jobs, memory, now, BACKFILL[self.backfill], self.depth, self.nodes == "whole", FIT[self.place], second
         )
         return (memory.leases(count) if count else []), memory
 
     @cached_property
-    def _fixed(self) -> bool:
-        """Whether time alone cannot change the order."""
-        return is_fixed(self.order)
+    def _settles(self) -> bool:
+        """Whether time alone cannot change who is looked at: not with a depth, as others are when a job has started."""
+        bounded = self.backfill != "none" and self.depth < UNLIMITED
+        return is_fixed(self.order) and is_fixed(self.backfill_order or self.order) and not bounded
 
     def nothing_new(self, view: View, memory: Buffers, now: int) -> bool:
         """Whether a pass can be spared: since the last, nothing was given back and no job came that could start.
 
-        Time alone makes nothing fit, and in a fixed order a pass leaves nothing that could start; but EASY may, where a
-        new job at the head lifts the protection of the old one, where it matters which nodes another job took, or where
-        a running job has passed its booked end and the head's reservation moves.
+        Time alone makes nothing fit, and in a fixed order a pass over the whole queue leaves nothing that could start.
+        But EASY may, where a new job at the head lifts the protection of the old one, where it matters which nodes
+        another job took, or where a running job has passed its booked end and the head's reservation moves. In whatever
+        order it tries those behind the head, none has more room after the pass than when it was tried.
         """
         releases, last_job = memory.releases, memory.last_job
         memory.releases = view.releases
@@ -159,10 +179,10 @@ class ListScheduler:
             return Reason(Code.NOT_YET)
         if self.backfill == "none":
             return Reason(Code.BEHIND, f"job {view.job(head).id}")
-        if int(np.flatnonzero(jobs == job)[0]) > self.depth:
-            return Reason(
-                Code.TOO_DEEP, "jobs considered behind the head", int(np.flatnonzero(jobs == job)[0]), self.depth
-            )
+        behind = jobs if self.backfill_order is None else in_order(self.backfill_order, view, now)
+        place = 1 + int(np.flatnonzero(behind[behind != head] == job)[0])
+        if place > self.depth:
+            return Reason(Code.TOO_DEEP, "jobs considered behind the head", place, self.depth)
         return Reason(Code.WOULD_DELAY, f"job {view.job(head).id}")
 
 
@@ -170,14 +190,28 @@ BACKFILL = {"none": int(Backfill.NONE), "any": int(Backfill.ANY), "easy": int(Ba
 FIT = {"first-fit": int(Fit.FIRST), "best-fit": int(Fit.BEST), "worst-fit": int(Fit.WORST)}
 
 
-def choose(view: View, jobs: Ints, room: Buffers, now: int, backfill: int, depth: int, whole: bool, fit: int) -> int:
-    """One compiled pass; the answers are in ``room``; returns how many."""
+NO_SECOND: Ints = np.empty(0, np.int64)
+"""Those behind the head are tried in the order of the queue."""
+
+
+def places_in(jobs: Ints, behind: Ints) -> Ints:
+    """int64[waiting]: where in ``jobs`` those of ``behind`` are, in the order of ``behind``."""
+    by_number = np.argsort(jobs)
+    places: Ints = by_number[np.searchsorted(jobs, behind, sorter=by_number)]
+    return places
+
+
+def choose(
+    view: View, jobs: Ints, room: Buffers, now: int, backfill: int, depth: int, whole: bool, fit: int,
+    second: Ints = NO_SECOND,
+) -> int:  # fmt: skip
+    """One compiled pass; the answers are in ``room``; returns how many. ``second``: as of ``passing.pass_over``."""
     state = arrays_of(view)
     if not jobs.flags.writeable:
         jobs = jobs.copy()
     while True:
         count = pass_over(
-            jobs, backfill, depth, now, state.asks, state.free, state.total, state.free_cores, state.running,
+            jobs, second, backfill, depth, now, state.asks, state.free, state.total, state.free_cores, state.running,
             state.running_count, state.pool, state.lease_at, whole, fit, room.alike, room.started, room.rows,
         )  # fmt: skip
         if count >= 0:

@@ -100,9 +100,11 @@ def release_until(
 
 
 @inlined
-def any_may_fit(order: Ints, backfill: int, depth: int, asks: Ints, free_cores: int) -> bool:
+def any_may_fit(order: Ints, second: Ints, backfill: int, depth: int, asks: Ints, free_cores: int) -> bool:
     """Whether some job that may be considered asks for no more cores than are free in all."""
     last = min(order.shape[0], 1 + depth) if backfill > 0 else min(order.shape[0], 1)
+    if backfill > 0 and second.shape[0] > 0:
+        last = order.shape[0]  # whom the depth leaves out is known only beside the head
     for i in range(last):
         if asks[0, order[i]] * asks[1, order[i]] <= free_cores:
             return True
@@ -110,9 +112,24 @@ def any_may_fit(order: Ints, backfill: int, depth: int, asks: Ints, free_cores: 
 
 
 @inlined
+def those_behind(order: Ints, head: int, second: Ints) -> Ints:
+    """The jobs behind the head, which is ``order[head]``, in the order in which they are tried."""
+    if second.shape[0] == 0:
+        return order[head + 1 :]
+    behind = np.empty(second.shape[0], np.int64)
+    count = 0
+    for k in range(second.shape[0]):
+        if second[k] > head:
+            behind[count] = order[second[k]]
+            count += 1
+    return behind[:count]
+
+
+@inlined
 def consider(
-    order: Ints, backfill: int, depth: int, now: int, asks: Ints, free: Ints, total: Ints, free_cores: int,
-    running: Ints, count: int, pool: Ints, lease_at: Ints, whole: bool, fit: int, alike: bool, started: Ints, out: Ints,
+    order: Ints, second: Ints, backfill: int, depth: int, now: int, asks: Ints, free: Ints, total: Ints,
+    free_cores: int, running: Ints, count: int, pool: Ints, lease_at: Ints, whole: bool, fit: int, alike: bool,
+    started: Ints, out: Ints,
 ) -> tuple[int, int]:  # fmt: skip
     """The pass itself: what it returns, and the end of the rows in ``out``, which it has taken from ``free``."""
     nodes = free.shape[1]
@@ -140,9 +157,9 @@ def consider(
     shadow, room = -1, 0
     shadow_free = free
     known = False
-    last = min(order.shape[0], i + 1 + depth)
-    for k in range(i + 1, last):
-        job = order[k]
+    behind = those_behind(order, i, second)
+    for k in range(min(behind.shape[0], depth)):
+        job = behind[k]
         tasks, cores, mb = asks[0, job], asks[1, job], asks[2, job]
         if tasks * cores > free_cores:
             continue
@@ -178,8 +195,9 @@ def consider(
 
 @compiled
 def pass_over(
-    order: Ints, backfill: int, depth: int, now: int, asks: Ints, free: Ints, total: Ints, free_cores: int,
-    running: Ints, count: int, pool: Ints, lease_at: Ints, whole: bool, fit: int, alike: bool, started: Ints, out: Ints,
+    order: Ints, second: Ints, backfill: int, depth: int, now: int, asks: Ints, free: Ints, total: Ints,
+    free_cores: int, running: Ints, count: int, pool: Ints, lease_at: Ints, whole: bool, fit: int, alike: bool,
+    started: Ints, out: Ints,
 ) -> int:  # fmt: skip
     """Choose the jobs to start now.
 
@@ -187,6 +205,8 @@ def pass_over(
     ----------
     order
         int64[waiting]: jobs in the order in which they are to be considered.
+    second
+        int64[waiting]: places in ``order``, in the order in which those behind the head are tried; none: as they are.
     backfill
         A :class:`Backfill`.
     depth
@@ -205,11 +225,11 @@ def pass_over(
     int
         How many jobs start; or minus the room that ``out`` or ``started`` should have had (nothing was decided).
     """
-    if not any_may_fit(order, backfill, depth, asks, free_cores):
+    if not any_may_fit(order, second, backfill, depth, asks, free_cores):
         return 0
     draft = free.copy()
     n, _ = consider(
-        order, backfill, depth, now, asks, draft, total, free_cores, running, count, pool, lease_at, whole, fit,
+        order, second, backfill, depth, now, asks, draft, total, free_cores, running, count, pool, lease_at, whole, fit,
         alike, started, out,
     )  # fmt: skip
     return n

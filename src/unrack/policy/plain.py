@@ -28,8 +28,13 @@ def _change(free: Ints, lease: Lease, sign: int) -> None:
     np.add.at(free[1], lease.borrowed[:, LENDER], sign * lease.borrowed[:, LOAN_MB])
 
 
-def plain_pass(view: View, order: Ints, place: Placement, backfill: int, depth: int, now: int) -> list[Decision]:
-    """Choose the jobs to start now; see ``passing.pass_over``."""
+def plain_pass(
+    view: View, order: Ints, place: Placement, backfill: int, depth: int, now: int, behind: Ints | None = None
+) -> list[Decision]:
+    """Choose the jobs to start now; see ``passing.pass_over``.
+
+    ``behind`` has all jobs in the order in which those behind the head are tried; ``None``: as ``order``.
+    """
     free, total = view.free.copy(), view.total
     running = [
         (int(end), view.lease(int(job)))
@@ -54,7 +59,11 @@ def plain_pass(view: View, order: Ints, place: Placement, backfill: int, depth: 
     head = view.job(waiting[0])
     shadow: tuple[int, Ints] | None = None
     known = False
-    for index in waiting[1 : 1 + depth]:
+    candidates = waiting[1:]
+    if behind is not None:
+        still = set(candidates)
+        candidates = [index for index in behind.tolist() if index in still]
+    for index in candidates[:depth]:
         lease = place(free, total, view.job(index))
         if lease is None:
             continue

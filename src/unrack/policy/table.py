@@ -87,6 +87,9 @@ ESTIMATES = Parameter(
     "run times the policy is told: requested or exact",
 )
 BACKFILLS = Parameter("backfill", _one_of(BACKFILL), "none", "who may pass the head: none, any (that fits) or easy")
+BACKFILL_ORDER = Parameter(
+    "backfill_order", _one_of(ORDERS), "as order", "in which order those behind the head are tried: a name as of order"
+)
 DEPTH = Parameter("depth", _count, "unlimited", "how many jobs behind the head are considered")
 COMMON = {"place": PLACE, "nodes": NODES, "estimates": ESTIMATES}
 
@@ -119,7 +122,7 @@ def _pooled(rule: str, summary: str, /, **parameters: Parameter) -> Entry:
     return Entry(summary, Pooled, {"order": EDF, "estimates": ESTIMATES, **parameters}, fixed)
 
 
-_FREE = {"backfill": BACKFILLS, "depth": DEPTH}
+_FREE = {"backfill": BACKFILLS, "backfill_order": BACKFILL_ORDER, "depth": DEPTH}
 
 
 def _threshold(value: object) -> object:
@@ -213,6 +216,7 @@ POLICIES: dict[str, Entry] = {
         "fcfs",
         "easy",
         order=ORDER,
+        backfill_order=BACKFILL_ORDER,
         depth=DEPTH,
     ),
     "conservative": Entry(
