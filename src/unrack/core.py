@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from unrack.cluster.columns import SERIAL, SINCE_US, Pace
 from unrack.cluster.lease import Lease
-from unrack.cluster.pool import Devices
 from unrack.cluster.spec import Cluster
 from unrack.cluster.state import QUEUED, REJECTED, RUNNING, UNKNOWN, ClusterState
 from unrack.cluster.struck import struck
@@ -137,6 +136,7 @@ class Core:
         wants = wants_of(cluster.devices, jobs)
         pace = pace_of(self.models, cluster.devices, jobs)
         self.lends = bool(getattr(policy, "lends", False))
+        self._elsewhere = self.lends or self._tiered
         self.state = ClusterState(cluster, self._told(jobs), wants, pace, self.lends or memory)
         self.view = View(self.state, self.store)
         self._expected_us: MutableSequence[int] = plain(self.state.asks[ESTIMATE])
@@ -147,7 +147,7 @@ class Core:
             bool((pace.model >= 0).any())
             or any(pool.overhead > 0 or pool.attach_us > 0 for pool in cluster.devices.pools)
         )
-        self._unmet: MutableSequence[int] = plain(unmet(cluster.devices, cluster, jobs, wants, pace))
+        self._unmet: MutableSequence[int] = plain(unmet(cluster, jobs, pace, self._elsewhere))
         self._impossible = bytearray(self._too_big(jobs))
 
     def _told(self, jobs: JobTable) -> Ints:
@@ -244,7 +244,7 @@ class Core:
         asks = self._told(row)[:, 0]
         number = state.add_job(asks, wants[:, :, 0], pace.model[:, 0])
         self._expected_us.append(int(asks[ESTIMATE]))
-        self._unmet.append(int(unmet(cluster.devices, cluster, row, wants, pace)[0]))
+        self._unmet.append(int(unmet(cluster, row, pace, self._elsewhere)[0]))
         self._impossible += self._too_big(row)
         return number
 
@@ -331,11 +331,9 @@ class Core:
         """In what a job is bigger than the whole cluster."""
         cluster = self.state.cluster
         if self._unmet[job] >= 0:
-            demand = self.store.job(job).demand.devices
-            kind, name = [(kind, name) for kind, of in demand.items() for name in of][self._unmet[job]]
-            asked = demand[kind][name]
-            most = cluster.devices.largest(kind, name)
-            return Reason(Code.TOO_BIG, f"{kind}.{name} on devices that one node can attach", asked, most)
+            row = one_row(self.store.job(job), None)
+            pace = pace_of(self.models, cluster.devices, row)
+            return lacking(cluster, row, 0, self._unmet[job], pace, self._elsewhere)
         tasks, cores, mb = (int(self.state.asks[row, job]) for row in (TASKS, CORES, MEMORY))
         if tasks * cores > cluster.total_cores:
             return Reason(Code.TOO_BIG, "cores", tasks * cores, cluster.total_cores)
@@ -343,15 +341,19 @@ class Core:
             return Reason(Code.TOO_BIG, "cores on one node", cores, int(cluster.cores.max()))
         if self._tiered:
             return Reason(Code.TOO_BIG, f"an empty cluster for {cores} cores and {mb} MB, within the server's SLOs")
+        room = int(places(cluster, np.array([cores]), np.array([0 if self.lends else mb]))[0])
         if self.lends:
             most = int(cluster.memory_mb.sum())
+            if room < tasks:
+                return Reason(Code.TOO_BIG, f"places for tasks of {cores} cores", tasks, room)
             if tasks * mb > most:
                 return Reason(Code.TOO_BIG, "MB, local and borrowed", tasks * mb, most)
             return Reason(Code.TOO_BIG, f"nodes for {tasks} tasks of {mb} MB, with lenders for them")
         most = int(cluster.memory_mb[cluster.cores > 0].max())
         if mb > most:
             return Reason(Code.TOO_BIG, "MB on one node", mb, most)
-        room = int(places(cluster, np.array([cores]), np.array([mb]))[0])
+        if room >= tasks:
+            return Reason(Code.TOO_BIG, f"{self.policy.name} has no place for it")
         return Reason(Code.TOO_BIG, f"places for tasks of {cores} cores and {mb} MB", tasks, room)
 
     def _apply(self, decision: Decision, now: int) -> None:
@@ -453,35 +455,73 @@ def places(cluster: Cluster, cores: NDArray[np.int64], mb: NDArray[np.int64]) ->
     return room
 
 
-def unmet(devices: Devices, cluster: Cluster, jobs: JobTable, wants: Ints, pace: Pace) -> Ints:
+class Supplier(NamedTuple):
+    """A pool that some node with cores may attach, and how much of a quantity its largest composition has."""
+
+    kind: int
+    quantity: int
+    split: bool
+    reached: NDArray[np.bool_]
+    most: int
+
+    def governed(self, pace: Pace) -> NDArray[np.bool_]:
+        """bool[jobs]: for which jobs a model governs the quantity, so that any amount will do."""
+        model = pace.model[self.kind]
+        return np.asarray((model >= 0) & pace.governed[model, self.quantity] & (not self.split))
+
+
+def suppliers(cluster: Cluster, kind: str, name: str) -> list[Supplier]:
+    """The pools that have a quantity of a kind of device for some node with cores."""
+    devices, found = cluster.devices, []
+    for p, pool in enumerate(devices.pools):
+        k = devices.kinds.index(pool.kind)
+        reached = devices.reach[p] & (cluster.cores > 0)
+        if pool.kind == kind and name in devices.quantities[k] and reached.any():
+            q = devices.quantities[k].index(name)
+            has = np.sort(devices.capacity[q, pool.first : pool.first + pool.count])[::-1]
+            found.append(Supplier(k, q, pool.split > 1, reached, int(has[: pool.compose].sum())))
+    return found
+
+
+def unmet(cluster: Cluster, jobs: JobTable, pace: Pace, elsewhere: bool = False) -> Ints:
     """int64[jobs]: which demand (its place in ``jobs.devices``) no node could ever meet; -1: all can be met.
 
     A demand can be met by the largest composition of some pool that reaches a node with the cores and memory asked;
-    quantities that a model governs do not count, but a part of a split device must hold them. Whether all demands can
-    be met at one node is not looked at.
+    quantities that a model governs do not count, but a part of a split device must hold them. ``elsewhere``: memory may
+    be that of other nodes, so that a node needs the cores only. Whether all demands can be met at one node is not
+    looked at.
     """
     found = np.full(len(jobs), -1, np.int64)
-    place = -1
-    for (kind, name), amounts in jobs.devices.items():
-        asking = amounts > 0
-        place += 1
-        if not asking.any():
+    for place, ((kind, name), amounts) in enumerate(jobs.devices.items()):
+        if not (amounts > 0).any():
             continue
-        k = devices.kinds.index(kind) if kind in devices.kinds else -1
-        q = devices.quantities[k].index(name) if k >= 0 and name in devices.quantities[k] else -1
         met = np.zeros(len(jobs), np.bool_)
-        if q >= 0:
-            governed = (pace.model[k] >= 0) & pace.governed[pace.model[k], q]
-            for p, pool in enumerate(devices.pools):
-                reached = devices.reach[p] & (cluster.cores > 0)
-                if pool.kind == kind and reached.any():
-                    has = np.sort(devices.capacity[q, pool.first : pool.first + pool.count])[::-1]
-                    most = has[: pool.compose].sum()
-                    cores, mb = cluster.cores[reached], cluster.memory_mb[reached]
-                    fits = (jobs.cores <= cores.max()) & (jobs.memory_mb <= mb.max())
-                    met |= fits & ((governed & (pool.split == 1)) | (amounts <= most))
-        found = np.where((found < 0) & asking & ~met, place, found)
+        for pool in suppliers(cluster, kind, name):
+            kinds = np.unique(np.stack([cluster.cores, cluster.memory_mb])[:, pool.reached], axis=1)
+            fits = np.zeros(len(jobs), np.bool_)
+            for cores, mb in kinds.T.tolist():
+                fits |= (jobs.cores <= cores) & (elsewhere | (jobs.memory_mb <= mb))
+            met |= fits & (pool.governed(pace) | (amounts <= pool.most))
+        found = np.where((found < 0) & (amounts > 0) & ~met, place, found)
     return found
+
+
+def lacking(cluster: Cluster, jobs: JobTable, job: int, place: int, pace: Pace | None, elsewhere: bool) -> Reason:
+    """What it is that no node has for a demand that :func:`unmet` found: devices, or cores or memory beside them."""
+    kind, name = list(jobs.devices)[place]
+    asked, what = int(jobs.devices[kind, name][job]), f"{kind}.{name}"
+    pools = suppliers(cluster, kind, name)
+    serve = [pool for pool in pools if asked <= pool.most or (pace is not None and pool.governed(pace)[job])]
+    if not serve:
+        most = max((pool.most for pool in pools), default=0)
+        return Reason(Code.TOO_BIG, f"{what} on devices that one node can attach", asked, most)
+    nodes = np.any([pool.reached for pool in serve], axis=0)
+    cores, mb = int(jobs.cores[job]), int(jobs.memory_mb[job])
+    most = int(cluster.cores[nodes].max())
+    if elsewhere or cores > most:
+        return Reason(Code.TOO_BIG, f"cores on one node that can attach {what}", cores, most)
+    most = int(cluster.memory_mb[nodes & (cluster.cores >= cores)].max())
+    return Reason(Code.TOO_BIG, f"MB on one node that can attach {what}", mb, most)
 
 
 def impossible(cluster: Cluster, jobs: JobTable, lends: bool = False) -> NDArray[np.bool_]:

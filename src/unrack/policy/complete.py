@@ -17,7 +17,8 @@ class Completed:
     """A policy around an object that has ``decide`` and lacks other parts of the contract.
 
     Defaults: named after its class; needs nothing; told requested run times; no memory (``None``); asked on events;
-    a job waits for lack of room, or because the policy has passed it over.
+    a job waits for lack of room, or because the policy has passed it over. All else that the object has, such as
+    ``lends`` or ``possible``, is found on the adapter too; what the object lacks, the adapter lacks.
     """
 
     inner: Any
@@ -37,25 +38,16 @@ class Completed:
         """Its own wish, or requested run times."""
         return Estimates(getattr(self.inner, "estimates", Estimates.REQUESTED))
 
-    @property
-    def devices(self) -> bool:
-        """Whether it says that it places devices."""
-        return bool(getattr(self.inner, "devices", False))
+    def __getattr__(self, member: str) -> Any:
+        """What else the object has: the optional members of the contract."""
+        if member == "inner" or member.startswith("__"):  # asked while the adapter is copied or pickled
+            raise AttributeError(member)
+        found = getattr(self.inner, member)
+        return self._seeded if member == "seeded" else found
 
-    @property
-    def models(self) -> bool:
-        """Whether performance models count; they do."""
-        return bool(getattr(self.inner, "models", True))
-
-    @property
-    def stepwise(self) -> bool:
-        """Whether it says that it wants to be asked again after each decision."""
-        return bool(getattr(self.inner, "stepwise", False))
-
-    @property
-    def nodes(self) -> str:
-        """Whole or shared nodes, for reasons given to people."""
-        return str(getattr(self.inner, "nodes", "shared"))
+    def _seeded(self, seed: int) -> Policy[Any]:
+        """The object's copy with a seed, completed as well."""
+        return complete(self.inner.seeded(seed), f"policy {self.name}, seeded({seed})")
 
     def begin(self, view: View) -> Any:
         """Its own memory, or ``None``."""
@@ -86,7 +78,9 @@ class Completed:
         if hasattr(self.inner, "why"):
             own: Reason = self.inner.why(view, memory, job, now)
             return own
-        return short_of(view, job, self.nodes == "whole") or Reason(Code.BEHIND, "passed over by the policy")
+        return short_of(view, job, getattr(self.inner, "nodes", "shared") == "whole") or Reason(
+            Code.BEHIND, "passed over by the policy"
+        )
 
 
 def complete(found: object, where: str) -> Policy[Any]:

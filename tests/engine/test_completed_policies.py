@@ -1,0 +1,117 @@
+"""A policy that only decides is completed, and nothing that it says of itself is lost."""
+
+from __future__ import annotations
+
+import ast
+import pickle
+import re
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from small_worlds import J, starts, work
+
+import unrack
+from unrack.cluster.spec import Cluster
+from unrack.errors import PolicyError
+from unrack.policy.complete import complete
+from unrack.policy.contract import Policy, Start
+from unrack.policy.plain import first_fit
+from unrack.sim.simulate import simulate
+
+ROOT = Path(__file__).parents[2]
+HAS_A_DEFAULT = {"name", "needs", "estimates", "begin", "next_round", "why"}
+"""Members that the adapter fills in; they are checked one by one."""
+
+
+def read_in_the_code() -> set[str]:
+    """Every member that some line of the package reads of a policy only where it is there."""
+    found = set()
+    for file in Path(unrack.__file__).parent.rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if (
+                isinstance(node, ast.Call)
+                and isinstance(node.func, ast.Name)
+                and node.func.id in ("getattr", "hasattr")
+            ):
+                whom, member = node.args[:2]
+                if isinstance(member, ast.Constant) and re.search(r"polic|chosen|inner", ast.unparse(whom)):
+                    found.add(str(member.value))
+    return found - {"decide"}
+
+
+def promised_in_the_docs() -> set[str]:
+    """Every member in the table of docs/writing-a-policy.md."""
+    text = (ROOT / "docs" / "writing-a-policy.md").read_text()
+    table = text.partition("| member | default |")[2].partition("\n\n")[0]
+    return set(re.findall(r"^\| `(\w+)", table, re.MULTILINE))
+
+
+def test_the_two_lists_of_optional_members_are_read_at_all() -> None:
+    assert {"lends", "tiers", "possible", "seeded", "stepwise", "devices"} <= read_in_the_code()
+    assert {"lends", "tiers", "possible", "seeded", "stepwise", "devices", "begin"} <= promised_in_the_docs()
+
+
+def test_every_member_that_the_code_reads_is_promised_in_the_docs() -> None:
+    assert read_in_the_code() <= promised_in_the_docs()
+
+
+@pytest.mark.parametrize("member", sorted(read_in_the_code() | promised_in_the_docs()))
+def test_no_member_of_the_contract_is_lost_or_made_up(member: str) -> None:
+    def decide(view: Any, memory: Any, now: int) -> Any:
+        return [], memory
+
+    bare = complete(SimpleNamespace(decide=decide), "test")
+    assert isinstance(bare, Policy)
+    assert hasattr(bare, member) == (member in HAS_A_DEFAULT)
+    if member in HAS_A_DEFAULT:
+        return
+    mark = SimpleNamespace(decide=decide, name="a copy")
+    inner = SimpleNamespace(decide=decide, **{member: (lambda *_: mark) if member == "seeded" else mark})
+    found = getattr(complete(inner, "test"), member)
+    assert (found(3).inner if member == "seeded" else found) is mark
+
+
+class Drawn:
+    """Starts whatever fits, in an order that its seed draws."""
+
+    def __init__(self, seed: int = 0) -> None:
+        self.seed = seed
+
+    def seeded(self, seed: int) -> Drawn:
+        return Drawn(seed)
+
+    def possible(self, cluster: Cluster, jobs: Any) -> np.ndarray:
+        return np.asarray(jobs.tasks < 2)
+
+    def decide(self, view: Any, memory: None, now: int) -> tuple[list[Start], None]:
+        for job in np.random.default_rng([self.seed, now]).permutation(view.queue.tolist()).tolist():
+            lease = first_fit(view.free, view.total, view.job(job))
+            if lease is not None:
+                return [Start(lease)], None
+        return [], None
+
+
+def test_a_policy_that_draws_and_only_decides_gets_the_seed_and_says_what_is_possible() -> None:
+    jobs = work(*[J(0, 1 + i) for i in range(6)], J(0, 1, 2))
+    results = [simulate(Cluster.homogeneous(2, 1), jobs, Drawn(), seed=seed) for seed in range(4)]
+    assert len({tuple(starts(result.log)[:6]) for result in results}) > 1
+    assert {result.jobs["reason"][6] for result in results} == {"too-big: Drawn has no place for it"}
+
+
+def test_a_completed_policy_can_be_pickled_and_compared() -> None:
+    policy = complete(Drawn(), "test")
+    again = pickle.loads(pickle.dumps(policy))
+    assert (again.name, again.inner.seed) == ("Drawn", 0)
+    assert policy == complete(policy.inner, "test")
+
+
+def test_a_seeded_that_gives_no_policy_is_refused() -> None:
+    class Broken(Drawn):
+        def seeded(self, seed: int) -> Any:
+            return seed
+
+    with pytest.raises(PolicyError, match=r"Broken, seeded\(7\)"):
+        simulate(Cluster.homogeneous(1, 1), work(J(0, 1)), Broken(), seed=7)
