@@ -19,7 +19,8 @@ from unrack.policy.table import parse_policy
 from unrack.sim.failure import failures_frame
 from unrack.sim.fault import Fault, random_faults
 from unrack.sim.kernel import Kernel, Ties
-from unrack.sim.log import Outcome, RunLog
+from unrack.sim.log import RunLog
+from unrack.sim.recorder import Outcome
 from unrack.sim.simulate import simulate
 
 POLICIES = ("easy", "conservative", "slurm", "disaggregated", "contention-aware", "local")

@@ -14,7 +14,8 @@ from small_worlds import J, S, table, workload_of
 from unrack.cluster.spec import Cluster
 from unrack.cluster.state import Status
 from unrack.metric.table import MEMORY_METRICS, METRICS
-from unrack.sim.log import Outcome, Recorder, RunLog
+from unrack.sim.log import RunLog
+from unrack.sim.recorder import Outcome, Recorder
 from unrack.sim.simulate import Result, simulate
 from unrack.study.grid import load_study
 from unrack.study.runner import run_study

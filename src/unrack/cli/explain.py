@@ -100,6 +100,10 @@ def _lines(story: Story, policy: str, most: int | None) -> list[str]:
         nodes = ", ".join(f"{first}" if first == last else f"{first}-{last}" for first, last in attempt.nodes)
         lines.append(f"  started     {clock(attempt.start_us)} ({after(attempt.start_us)}) on node(s) {nodes}")
         lines += [f"  with        {held}" for held in (*attempt.devices, *filter(None, [attempt.memory]))]
+        for change in attempt.changes:
+            now_on = ", ".join(f"{first}" if first == last else f"{first}-{last}" for first, last in change.nodes)
+            what = f"{change.cores} core(s) on node(s) {now_on}" + (f", {change.memory}" if change.memory else "")
+            lines.append(f"  changed     {clock(change.at_us)} ({after(change.at_us)}) to {what}")
         ran = seconds_text((attempt.end_us - attempt.start_us) / SECOND_US)
         verdict = _verdict(story, attempt.end_us, attempt.outcome)
         lines.append(f"  ended       {clock(attempt.end_us)} after {ran}: {attempt.outcome}{verdict}")

@@ -249,7 +249,7 @@ def per_group(jobs: pl.DataFrame, by: str) -> pl.DataFrame:
         .group_by(by)
         .agg(
             pl.len().alias("jobs"),
-            ((pl.col("cores") * pl.col("run_s")).sum() / 3600).alias("core_hours"),
+            (pl.col("core_s").sum() / 3600).alias("core_hours"),
             *measures,
         )
         .sort("core_hours", by, descending=[True, False], nulls_last=True)

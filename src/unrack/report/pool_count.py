@@ -89,12 +89,13 @@ def node_groups(nodes: int) -> list[tuple[int, int]]:
 def jobs_by_node(runs: Sequence[PoolRun], groups: Sequence[tuple[int, int]]) -> dict[str, list[float]]:
     """Class → jobs that ran to their end on the nodes of each group, averaged over the runs; classes by name.
 
-    A job that holds several nodes counts on each of them.
+    A job that holds several nodes counts on each of them; one whose lease changed, on those that it held last.
     """
     firsts = np.array([first for first, _ in groups])
     found: dict[str, Floats] = {}
     for run in runs:
         done = run.placements.filter(pl.col("outcome") == "finished")
+        done = done.filter(pl.col("end_s") == pl.col("end_s").max().over("job"))
         done = done.with_columns(pl.col("job").cast(pl.String)).join(
             run.jobs.select(pl.col("job").cast(pl.String), "class_"), on="job", how="inner"
         )

@@ -14,9 +14,8 @@ from unrack.report.memory_map import Bands
 from unrack.report.memory_run import MOST_BANDS
 
 Ints = NDArray[np.int64]
-_LOANS = {"job": pl.String, "attempt": pl.Int32, "start_s": pl.Float64, "end_s": pl.Float64, "node": pl.Int32,
-          "lender": pl.Int32, "mb": pl.Int64}  # fmt: skip
-_PLACEMENTS = ("job", "attempt", "start_s", "end_s", "first_node", "nodes")
+_LOANS = {"start_s": pl.Float64, "end_s": pl.Float64, "node": pl.Int32, "lender": pl.Int32, "mb": pl.Int64}
+_PLACEMENTS = ("start_s", "end_s", "first_node", "nodes", "memory_mb_per_node")
 
 
 @dataclass(frozen=True)
@@ -76,31 +75,22 @@ def read_tier_run(run: RunFiles) -> TierRun:
 
 
 def memory_use(run: RunFiles) -> pl.DataFrame:
-    """Who used how much of which pool, and when: one row an attempt and pool.
+    """Who used how much of which pool, and when: one row a span and pool.
 
     Returns
     -------
     pl.DataFrame
-        start_s, end_s, node (where the server ran), lender (the pool), mb. What an attempt did not have from elsewhere,
-        of all that its job asked, it had on its own nodes, as much on each.
+        start_s, end_s, node (where the server ran), lender (the pool), mb.
     """
     there = (run.folder / "loans.parquet").is_file()
     loans = run.frame("loans", tuple(_LOANS)) if there else pl.DataFrame(schema=_LOANS)
-    loans = loans.with_columns(pl.col("job").cast(pl.String), pl.col("attempt").cast(pl.Int32))
-    placed = run.frame("placements", _PLACEMENTS).with_columns(pl.col("job").cast(pl.String))
-    asked = run.frame("jobs", ("job", "memory_mb")).with_columns(pl.col("job").cast(pl.String))
-    lent = loans.group_by("job", "attempt").agg(pl.col("mb").sum().alias("lent"))
     own = (
-        placed.join(asked, on="job", how="left", maintain_order="left")
-        .join(lent, on=["job", "attempt"], how="left", maintain_order="left")
+        run.frame("placements", _PLACEMENTS)
         .with_columns(
-            ((pl.col("memory_mb") - pl.col("lent").fill_null(0)) // pl.col("nodes").sum().over("job", "attempt"))
-            .clip(0)
-            .alias("mb"),
+            pl.col("memory_mb_per_node").alias("mb"),
             pl.int_ranges("first_node", pl.col("first_node") + pl.col("nodes")).alias("node"),
         )
         .explode("node")
         .with_columns(pl.col("node").cast(pl.Int32).alias("lender"), pl.col("node").cast(pl.Int32))
     )
-    columns = ["start_s", "end_s", "node", "lender", "mb"]
-    return pl.concat([own.select(columns), loans.select(columns)]).filter(pl.col("mb") > 0)
+    return pl.concat([own.select(_LOANS), loans.select(_LOANS)]).filter(pl.col("mb") > 0)

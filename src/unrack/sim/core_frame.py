@@ -13,9 +13,9 @@ import polars as pl
 from numpy.typing import NDArray
 
 from unrack.policy.core_tiles import CoreSet, CoreTiles
-from unrack.sim.frame import attempt_numbers
-from unrack.sim.log import Outcome, RunLog
-from unrack.units import SECOND_US
+from unrack.sim.log import RunLog
+from unrack.sim.recorder import Outcome
+from unrack.sim.span_frame import attempt_numbers, span_columns, span_order
 
 Ints = NDArray[np.int64]
 
@@ -24,9 +24,11 @@ SUMS = {"distance": "core_distance", "least": "core_distance_least", "apart": "c
 
 
 def cores_frame(log: RunLog, rule: str) -> pl.DataFrame:
-    """One row for every node of every attempt, in order of (start, job); nodes of unknown layout are left out.
+    """One row for every node of every span, in order of (start, job); nodes of unknown layout are left out.
 
-    Columns: job, attempt, start_s, end_s, node, cores (how many), core_ids (text, such as ``"0-3,7"``), dies, distance,
+    A job whose lease changes gives its cores back, and cores are chosen anew for what it holds then.
+
+    Columns: job, attempt, span, start_s, end_s, node, cores (how many), core_ids (text, such as ``"0-3,7"``), dies, distance,
     least, apart; the last four as of :class:`unrack.policy.core_tiles.CoreSet`.
 
     Raises
@@ -35,31 +37,25 @@ def cores_frame(log: RunLog, rule: str) -> pl.DataFrame:
         There is no such rule, or no node's layout is known.
     """
     tiles = CoreTiles(log.cluster, rule)
-    number = attempt_numbers(log)
-    order = np.lexsort((number, log.attempt_job, log.attempt_start_us))
     running: list[tuple[int, int]] = []
     held: dict[int, list[tuple[int, CoreSet]]] = {}
     which: list[int] = []
     at: list[int] = []
     sets: list[CoreSet] = []
-    for attempt in order.tolist():
-        start_us = int(log.attempt_start_us[attempt])
+    for span in span_order(log).tolist():
+        start_us = int(log.span_start_us[span])
         while running and running[0][0] <= start_us:
             for node, cores in held.pop(heapq.heappop(running)[1]):
                 tiles.give(node, cores.ids)
-        mine = [(node, tiles.take(node, count)) for node, count in _nodes(log, attempt) if tiles.knows(node)]
-        held[attempt] = mine
-        heapq.heappush(running, (int(log.attempt_end_us[attempt]), attempt))
-        which += [attempt] * len(mine)
+        mine = [(node, tiles.take(node, count)) for node, count in _nodes(log, span) if tiles.knows(node)]
+        held[span] = mine
+        heapq.heappush(running, (int(log.span_end_us[span]), span))
+        which += [span] * len(mine)
         at += [node for node, _ in mine]
         sets += [cores for _, cores in mine]
-    attempts = np.array(which, np.int64)
     return pl.DataFrame(
         {
-            "job": log.jobs.ids.gather(log.attempt_job[attempts]),
-            "attempt": number[attempts],
-            "start_s": log.attempt_start_us[attempts] / SECOND_US,
-            "end_s": log.attempt_end_us[attempts] / SECOND_US,
+            **span_columns(log, np.array(which, np.int64)),
             "node": np.array(at, np.int32),
             "cores": np.array([len(cores.ids) for cores in sets], np.int32),
             "core_ids": pl.Series([ranges(cores.ids.tolist()) for cores in sets], dtype=pl.String),
@@ -68,9 +64,9 @@ def cores_frame(log: RunLog, rule: str) -> pl.DataFrame:
     )
 
 
-def _nodes(log: RunLog, attempt: int) -> list[tuple[int, int]]:
-    """The nodes of an attempt, and the cores that it held of each."""
-    rows = log.rows[log.attempt_rows[attempt] : log.attempt_rows[attempt + 1]].tolist()
+def _nodes(log: RunLog, span: int) -> list[tuple[int, int]]:
+    """The nodes of a span, and the cores that it held of each."""
+    rows = log.rows[log.span_rows[span] : log.span_rows[span + 1]].tolist()
     return [(node, cores) for first, count, _, cores, _ in rows for node in range(first, first + count)]
 
 
@@ -94,6 +90,8 @@ def ranges(ids: Sequence[int]) -> str:
 def core_columns(log: RunLog, cores: pl.DataFrame) -> list[pl.Series]:
     """Sums over the nodes of each job that finished, of the attempt that did: how close together its cores were.
 
+    Of a job whose lease changed while it ran, those that it held last.
+
     Parameters
     ----------
     log
@@ -105,7 +103,8 @@ def core_columns(log: RunLog, cores: pl.DataFrame) -> list[pl.Series]:
     ended = pl.DataFrame(
         {"job": log.jobs.ids.gather(log.attempt_job[done]), "attempt": attempt_numbers(log)[done]},
     )
-    sums = cores.group_by("job", "attempt").agg(pl.col(list(SUMS)).sum())
+    last = cores.filter(pl.col("span") == pl.col("span").max().over("job", "attempt"))
+    sums = last.group_by("job", "attempt").agg(pl.col(list(SUMS)).sum())
     of_job = ended.join(sums, on=["job", "attempt"], how="left")
     frame = pl.DataFrame({"job": log.jobs.ids}).join(of_job, on="job", how="left", maintain_order="left")
     return [frame[name].alias(called) for name, called in SUMS.items()]

@@ -18,7 +18,8 @@ from unrack.policy.list_scheduler import short_of
 from unrack.reasons import Reason
 from unrack.sim.failure import held_elsewhere
 from unrack.sim.fault import Fault
-from unrack.sim.log import OUTCOME_NAMES, RunLog
+from unrack.sim.log import RunLog
+from unrack.sim.recorder import OUTCOME_NAMES
 from unrack.sim.simulate import prepared
 from unrack.slowdown.memory_settings import MemoryContention
 from unrack.slowdown.model import Model
@@ -38,11 +39,22 @@ class Spell:
 
 
 @dataclass(frozen=True)
+class Change:
+    """A moment, µs, at which the job's lease was exchanged: what it held from then on, as in :class:`Attempt`."""
+
+    at_us: int
+    cores: int
+    nodes: tuple[tuple[int, int], ...]
+    memory: str = ""
+
+
+@dataclass(frozen=True)
 class Attempt:
     """One time that the job ran, µs; ``nodes`` as ranges (first, last), ``devices`` in words, one entry a share.
 
     ``memory`` says in words what it had of other nodes, by tier where there are any; empty: nothing. ``failure`` says
-    in words what failed, where that ended the attempt.
+    in words what failed, where that ended the attempt. ``nodes`` and ``memory`` are what it started with; ``changes``
+    say what it held later.
     """
 
     start_us: int
@@ -52,6 +64,7 @@ class Attempt:
     devices: tuple[str, ...] = ()
     memory: str = ""
     failure: str = ""
+    changes: tuple[Change, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -186,30 +199,39 @@ def explain(
 
 
 def _attempt(log: RunLog, i: int) -> Attempt:
-    rows = log.rows[log.attempt_rows[i] : log.attempt_rows[i + 1]]
+    first, *later = range(int(log.attempt_spans[i]), int(log.attempt_spans[i + 1]))
+    outcome = OUTCOME_NAMES[int(log.attempt_outcome[i])]
+    held = tuple(_share(log, int(s)) for s in np.flatnonzero(log.share_span == first))
+    times = int(log.attempt_start_us[i]), int(log.attempt_end_us[i])
+    cores = log.amounts()[1]
+    changes = tuple(
+        Change(int(log.span_start_us[span]), int(cores[span]), _nodes(log, span), _memory(log, span)) for span in later
+    )
+    return Attempt(*times, _nodes(log, first), outcome, held, _memory(log, first), _failure(log, i), changes)
+
+
+def _nodes(log: RunLog, span: int) -> tuple[tuple[int, int], ...]:
+    """The nodes held in a span, as ranges."""
+    rows = log.rows[log.span_rows[span] : log.span_rows[span + 1]]
     ranges: list[tuple[int, int]] = []
     for first, count in sorted((int(row[0]), int(row[1])) for row in rows):
         if ranges and ranges[-1][1] + 1 == first:
             ranges[-1] = (ranges[-1][0], first + count - 1)
         else:
             ranges.append((first, first + count - 1))
-    outcome = OUTCOME_NAMES[int(log.attempt_outcome[i])]
-    held = tuple(_share(log, int(s)) for s in np.flatnonzero(log.share_attempt == i))
-    memory, failure = _memory(log, i), _failure(log, i)
-    times = int(log.attempt_start_us[i]), int(log.attempt_end_us[i])
-    return Attempt(*times, tuple(ranges), outcome, held, memory, failure)
+    return tuple(ranges)
 
 
-def _memory(log: RunLog, i: int) -> str:
-    """What an attempt had of other nodes' memory, lender by lender; on a cluster with tiers also its local memory."""
-    loans = log.loans[log.attempt_loans[i] : log.attempt_loans[i + 1]]
+def _memory(log: RunLog, span: int) -> str:
+    """What was held in a span of other nodes' memory, lender by lender; on a cluster with tiers local memory too."""
+    loans = log.loans[log.span_loans[span] : log.span_loans[span + 1]]
     tiers, lent = log.cluster.tiers, dict.fromkeys(sorted(loans[:, LENDER].tolist()), 0)
     for lender, mb in loans[:, [LENDER, LOAN_MB]].tolist():
         lent[lender] += mb
     if tiers is None:
         parts = [f"{mb:,} MB of node {lender}" for lender, mb in lent.items()]
         return f"borrowed {_some(parts)}" if parts else ""
-    rows = log.rows[log.attempt_rows[i] : log.attempt_rows[i + 1]]
+    rows = log.rows[log.span_rows[span] : log.span_rows[span + 1]]
     local = int((rows[:, 1] * rows[:, 4]).sum())
     remote = [f"{mb:,} MB {tiers.names[tiers.tier[lender]]} on node {lender}" for lender, mb in lent.items()]
     return _some([f"{local:,} MB {tiers.names[LOCAL]}", *remote])
@@ -237,9 +259,10 @@ def _share(log: RunLog, s: int) -> str:
     pool = devices.pools[int(devices.pool[share.devices[0]])]
     ids = "+".join(str(device - pool.first) for device in share.devices)
     how = f", one of {share.parts} parts" if share.parts else ", composed" if len(share.devices) > 1 else ""
-    own = log.share_attempt[s]
+    of = log.share_attempt
+    own = of[s]
     begin, end = log.attempt_start_us[own], log.attempt_end_us[own]
-    mates = log.share_attempt[(log.share_group == log.share_group[s]) & (log.share_attempt != own)]
+    mates = of[(log.share_group == log.share_group[s]) & (of != own)]
     beside = log.attempt_job[mates[(log.attempt_start_us[mates] < end) & (log.attempt_end_us[mates] > begin)]]
     others = len(np.unique(beside))
     with_whom = f", shared with {others} other job(s)" if others else ""

@@ -60,7 +60,8 @@ def failure_of(
 def held_elsewhere(log: RunLog, attempt: int) -> bool:
     """Whether an attempt that a failure stopped ran on none of its nodes: it used memory or a device there."""
     failure = log.failures[int(log.attempt_failure[attempt])]
-    rows = log.rows[log.attempt_rows[attempt] : log.attempt_rows[attempt + 1]].astype(np.int64)
+    last = log.attempt_spans[attempt + 1] - 1
+    rows = log.rows[log.span_rows[last] : log.span_rows[last + 1]].astype(np.int64)
     nodes = np.array(log.cluster.domain(failure.domain), np.int64)
     return bool((first_of(nodes, rows) == NEVER_US).all())
 
@@ -71,9 +72,8 @@ def failures_frame(log: RunLog) -> pl.DataFrame:
     struck = np.flatnonzero(log.attempt_failure >= 0)
     of = log.attempt_failure[struck]
     _, cores, _ = log.amounts()
-    lost = cores[struck] * (log.attempt_end_us[struck] - log.attempt_start_us[struck])
-    lost_us = np.zeros(count, np.int64)
-    np.add.at(lost_us, of, lost)
+    lost_us = np.zeros(count)
+    np.add.at(lost_us, of, log.over_time(cores)[struck])
     away = np.array([held_elsewhere(log, attempt) for attempt in struck.tolist()], np.bool_)
     ids = log.jobs.ids
     order = np.argsort(of, kind="stable")

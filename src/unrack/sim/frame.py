@@ -1,4 +1,4 @@
-"""A run's log as tables for people: jobs, usage over time, placements. Times in seconds."""
+"""A run's log as tables for people: jobs, usage over time. Times in seconds."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from unrack.cluster.state import Status
 from unrack.sim.lending import lending_nodes, loan_columns
-from unrack.sim.log import OUTCOME_NAMES, Outcome, RunLog
+from unrack.sim.log import RunLog
+from unrack.sim.recorder import Outcome
 from unrack.units import SECOND_US
 
 Ints = NDArray[np.int64]
@@ -35,6 +36,9 @@ def jobs_frame(
 ) -> pl.DataFrame:
     """One row a job, in order of (submission, id).
 
+    Of a job whose lease changed while it ran, ``nodes`` and ``cores`` are the most that it held at one time; ``core_s``
+    is what it held, integrated over time.
+
     Parameters
     ----------
     fastest : float64[jobs]
@@ -49,12 +53,14 @@ def jobs_frame(
     nodes, cores, _ = log.amounts()
     start, end = np.full(count, -1, np.int64), np.full(count, -1, np.int64)
     held_nodes, held_cores, attempts = (np.zeros(count, np.int64) for _ in range(3))
+    core_us = np.zeros(count)
     if len(log.attempt_job):
         np.add.at(attempts, log.attempt_job, 1)
         done = log.attempt_outcome == Outcome.FINISHED
         which = log.attempt_job[done]
         start[which], end[which] = log.attempt_start_us[done], log.attempt_end_us[done]
-        held_nodes[which], held_cores[which] = nodes[done], cores[done]
+        held_nodes[which], held_cores[which] = log.most(nodes)[done], log.most(cores)[done]
+        core_us[which] = log.over_time(cores)[done]
     finished = end >= 0
     run, response = end - start, end - jobs.submit_us
     reasons = [""] * count
@@ -87,6 +93,7 @@ def jobs_frame(
             "memory_mb_per_task": jobs.memory_mb,
             "nodes": held_nodes,
             "cores": held_cores,
+            "core_s": core_us / SECOND_US,
             "memory_mb": jobs.tasks * jobs.memory_mb,
             "user": users.gather(np.where(jobs.user < 0, len(users) - 1, jobs.user)),
             "app": apps.gather(np.where(jobs.app < 0, len(apps) - 1, jobs.app)),
@@ -127,6 +134,7 @@ def usage_frame(log: RunLog, lends: bool = False) -> pl.DataFrame:
     """
     jobs = log.jobs
     _, cores, mb = log.amounts()
+    span_of = log.span_job
     asked = jobs.tasks * jobs.asks[1]
     runs = log.attempt_job
     waiting = log.state != Status.REJECTED
@@ -138,17 +146,19 @@ def usage_frame(log: RunLog, lends: bool = False) -> pl.DataFrame:
         waiting[runs] = True
     entered = np.flatnonzero(waiting)
     again, again_at = runs[requeued], log.attempt_end_us[requeued]
-    one, ones = np.ones(len(runs), np.int64), np.ones(len(entered), np.int64)
-    zero, none = np.zeros(len(runs), np.int64), np.zeros(len(entered), np.int64)
-    times = np.concatenate([log.attempt_start_us, log.attempt_end_us, jobs.submit_us[entered], again_at])
+    begins = np.zeros(len(span_of), np.int64)  # 1: the first span of an attempt, which takes its job out of the queue
+    begins[log.attempt_spans[:-1]] = 1
+    one, ones = np.ones(len(span_of), np.int64), np.ones(len(entered), np.int64)
+    zero, none = np.zeros(len(span_of), np.int64), np.zeros(len(entered), np.int64)
+    times = np.concatenate([log.span_start_us, log.span_end_us, jobs.submit_us[entered], again_at])
     nothing = np.zeros(len(again), np.int64)
     steps = {
         "cores_held": [cores, -cores, none, nothing],
-        "cores_asked": [asked[runs], -asked[runs], none, nothing],
+        "cores_asked": [asked[span_of], -asked[span_of], none, nothing],
         "memory_mb_held": [mb, -mb, none, nothing],
         "running_jobs": [one, -one, none, nothing],
-        "queued_jobs": [-one, zero, ones, nothing + 1],
-        "queued_cores": [-asked[runs], zero, asked[entered], asked[again]],
+        "queued_jobs": [-begins, zero, ones, nothing + 1],
+        "queued_cores": [-asked[span_of] * begins, zero, asked[entered], asked[again]],
     }
     if lends:
         lent = log.borrowed()
@@ -174,36 +184,3 @@ def usage_frame(log: RunLog, lends: bool = False) -> pl.DataFrame:
     order = "time_s cores_held cores_asked memory_mb_held cores_online running_jobs queued_jobs queued_cores"
     of_loans = "memory_mb_lent nodes_lending nodes_only_lending" if lends else ""
     return frame.select(f"{order} {of_loans}".split())
-
-
-def attempt_numbers(log: RunLog) -> NDArray[np.int32]:
-    """int32[attempts]: which attempt of its job each is, from 1."""
-    number = np.ones(len(log.attempt_job), np.int32)
-    if log.attempt_outcome.any():
-        seen: dict[int, int] = {}
-        for i, job in enumerate(log.attempt_job.tolist()):
-            number[i] = seen[job] = seen.get(job, 0) + 1
-    return number
-
-
-def placements_frame(log: RunLog) -> pl.DataFrame:
-    """One row for every run of equal consecutive nodes of every attempt, in order of (start, job)."""
-    number = attempt_numbers(log)
-    order = np.lexsort((number, log.attempt_job, log.attempt_start_us))
-    count = np.diff(log.attempt_rows)[order]
-    attempt = np.repeat(order, count)
-    within = np.arange(len(attempt)) - np.repeat(np.cumsum(count) - count, count)
-    rows = log.rows[log.attempt_rows[attempt] + within]
-    outcomes = pl.Series(OUTCOME_NAMES, dtype=pl.String)
-    return pl.DataFrame(
-        {
-            "job": log.jobs.ids.gather(log.attempt_job[attempt]),
-            "attempt": number[attempt],
-            "start_s": log.attempt_start_us[attempt] / SECOND_US,
-            "end_s": log.attempt_end_us[attempt] / SECOND_US,
-            "first_node": rows[:, 0].astype(np.int32),
-            "nodes": rows[:, 1].astype(np.int32),
-            "cores_per_node": rows[:, 3].astype(np.int32),
-            "outcome": outcomes.gather(log.attempt_outcome[attempt]),
-        }
-    )

@@ -21,7 +21,8 @@ from unrack.policy.contract import Decision, Requeue, Resize, Start
 from unrack.reasons import Code, Reason
 from unrack.sim.failure import failure_of
 from unrack.sim.fault import Fault
-from unrack.sim.log import Outcome, Recorder, RunLog
+from unrack.sim.log import RunLog
+from unrack.sim.recorder import Outcome, Recorder, Span
 from unrack.sim.work import Work
 from unrack.slowdown.contract import Slowdown
 from unrack.units import NEVER_US
@@ -76,6 +77,7 @@ class Kernel:
         self.work = plain(self.jobs.work_us)
         self.version = [0] * len(self.submit)
         self.running: dict[int, tuple[int, Lease]] = {}
+        self.earlier: dict[int, list[Span]] = {}
         self.rule: dict[int, str] = {}
         self.groups: dict[int, tuple[int, ...]] = {}
         self.leaving: list[tuple[int, ...]] = []
@@ -195,10 +197,18 @@ class Kernel:
             elif isinstance(decision, Requeue):
                 self.stop(decision, now)
             elif isinstance(decision, Resize):
-                before = self.running[decision.lease.job]
-                self.running[decision.lease.job] = (before[0], decision.lease)
-                self.update_speeds(before[1], now)
-                self.update_speeds(decision.lease, now)
+                self.exchange(decision.lease, now)
+
+    def exchange(self, lease: Lease, now: int) -> None:
+        """A running job holds another lease from now on."""
+        start, before = self.running[lease.job]
+        spans = self.earlier.setdefault(lease.job, [])
+        since = spans[-1].end_us if spans else start
+        if since < now:  # what lasted no time was not held
+            spans.append(Span(since, now, before))
+        self.running[lease.job] = (start, lease)
+        self.update_speeds(before, now)
+        self.update_speeds(lease, now)
 
     def plan_end(self, job: int, time: int, now: int) -> None:
         """Plan the end of a running job."""
@@ -214,9 +224,14 @@ class Kernel:
         self.version[job] += 1
         if self.slowdown is not None:
             self.works.stop(job)
-        self.recorder.attempt(job, start, now, outcome, lease.rows, loans_of(lease.borrowed))
-        if lease.shares:
-            self.recorder.share(lease.shares, self.groups.pop(job))
+        if self.earlier and (spans := self.earlier.pop(job, [])):
+            if spans[-1].end_us < now:
+                spans.append(Span(spans[-1].end_us, now, lease))
+            self.recorder.changed_attempt(job, now, outcome, spans, self.groups.pop(job, ()))
+        else:
+            self.recorder.attempt(job, start, now, outcome, lease.rows, loans_of(lease.borrowed))
+            if lease.shares:
+                self.recorder.share(lease.shares, self.groups.pop(job))
         if self.rule:
             self.recorder.placed(job, self.rule.pop(job, ""))
         return lease

@@ -24,11 +24,12 @@ from unrack.policy.table import parse_policy
 from unrack.sim.core_frame import core_columns, cores_frame
 from unrack.sim.failure import failures_frame
 from unrack.sim.fault import Fault
-from unrack.sim.frame import jobs_frame, placements_frame, usage_frame
+from unrack.sim.frame import jobs_frame, usage_frame
 from unrack.sim.kernel import Kernel, Ties
 from unrack.sim.loan_frame import loans_frame
 from unrack.sim.log import RunLog
 from unrack.sim.share_frame import shares_frame
+from unrack.sim.span_frame import placements_frame
 from unrack.sim.tier_frame import tier_columns, tiers_frame
 from unrack.sim.tier_holding import TierHolding, tier_holding
 from unrack.slowdown.contract import Slowdown
@@ -80,7 +81,7 @@ class Result:
 
     @cached_property
     def held(self) -> TierHolding:
-        """What each attempt held of each tier of memory, on a cluster with tiers."""
+        """What was held in each span of each tier of memory, on a cluster with tiers."""
         return tier_holding(self.log)
 
     @cached_property
@@ -90,7 +91,7 @@ class Result:
 
     @cached_property
     def cores(self) -> pl.DataFrame:
-        """Which cores of its nodes each attempt had; in a run with ``core_tiles``.
+        """Which cores of its nodes each attempt had, span by span; in a run with ``core_tiles``.
 
         Raises
         ------
@@ -116,17 +117,17 @@ class Result:
 
     @cached_property
     def placements(self) -> pl.DataFrame:
-        """Which nodes each attempt held."""
+        """Which nodes each attempt held, span by span, and what of each."""
         return placements_frame(self.log)
 
     @cached_property
     def shares(self) -> pl.DataFrame:
-        """Which devices each attempt held, and in which composition."""
+        """Which devices each attempt held, span by span, and in which composition."""
         return shares_frame(self.log)
 
     @cached_property
     def loans(self) -> pl.DataFrame:
-        """Which memory of other nodes each attempt had borrowed."""
+        """Which memory of other nodes each attempt had borrowed, span by span."""
         return loans_frame(self.log)
 
     @cached_property

@@ -21,6 +21,8 @@ SLO_NAMES = ("met", "local", "remote", "both")
 def tier_columns(log: RunLog, held: TierHolding | None = None) -> list[pl.Series]:
     """What each job asked of tiers and what its last attempt got, for the jobs frame; see ``docs/file-formats.md``.
 
+    Of a job whose lease changed while it ran, what it held last; and every SLO that it broke at any time of the attempt.
+
     Parameters
     ----------
     log
@@ -30,10 +32,12 @@ def tier_columns(log: RunLog, held: TierHolding | None = None) -> list[pl.Series
     """
     held = tier_holding(log) if held is None else held
     tiers, count = tiers_of(log), len(log.jobs)
-    last = np.full(count, -1, np.int64)
-    last[log.attempt_job] = np.arange(len(log.attempt_job))  # attempts stand in the order in which they ended
-    ran = last >= 0
-    slo = np.where(ran, held.low[last] + 2 * held.far[last], len(SLO_NAMES)) if len(held.low) else np.full(count, 4)
+    last, attempt = np.full(count, -1, np.int64), np.full(count, -1, np.int64)
+    attempt[log.attempt_job] = np.arange(len(log.attempt_job))  # attempts stand in the order in which they ended
+    ran = attempt >= 0
+    last[ran] = log.attempt_spans[attempt[ran] + 1] - 1
+    low, far = (log.most(broken.astype(np.int64)) for broken in (held.low, held.far))
+    slo = np.where(ran, low[attempt] + 2 * far[attempt], len(SLO_NAMES)) if len(low) else np.full(count, 4)
 
     def of_last(values: NDArray[np.int64] | NDArray[np.float64], name: str) -> pl.Series:
         taken = values[last] if len(values) else np.zeros(count, values.dtype)
@@ -68,13 +72,13 @@ def tiers_frame(log: RunLog, held: TierHolding | None = None) -> pl.DataFrame:
     opened_mb (installed in the pools of clusters in use) and stranded_opened_mb; used_mb_TIER and stranded_mb_TIER.
     """
     held = tier_holding(log) if held is None else held
-    tiers, attempts = tiers_of(log), len(log.attempt_job)
+    tiers, spans = tiers_of(log), len(log.span_attempt)
     faults = pool_faults(log)
     begin = log.jobs.submit_us[:1]  # the first submission: what is stranded in the empty data centre
     times, at = np.unique(
-        np.concatenate([log.attempt_start_us, log.attempt_end_us, faults[:, 0], begin]), return_inverse=True
+        np.concatenate([log.span_start_us, log.span_end_us, faults[:, 0], begin]), return_inverse=True
     )
-    starts, ends = at[:attempts], at[attempts : 2 * attempts]
+    starts, ends = at[:spans], at[spans : 2 * spans]
 
     def steps(amount: Ints) -> Ints:
         change = np.zeros(len(times), np.int64)
@@ -82,7 +86,7 @@ def tiers_frame(log: RunLog, held: TierHolding | None = None) -> pl.DataFrame:
         np.subtract.at(change, ends, amount)
         return np.cumsum(change)
 
-    tasks = log.jobs.tasks[log.attempt_job]
+    tasks = log.jobs.tasks[log.span_job]
     stranded = stranding(log, faults, times)
     scale = tiers.price_scale * PER_HOUR
     return pl.DataFrame(
@@ -93,7 +97,7 @@ def tiers_frame(log: RunLog, held: TierHolding | None = None) -> pl.DataFrame:
             "broken_local": steps(tasks * held.low),
             "broken_remote": steps(tasks * held.far),
             "price_per_h": steps(held.price) / scale,
-            "least_price_per_h": steps(least_job_prices(log)[log.attempt_job]) / scale,
+            "least_price_per_h": steps(least_job_prices(log)[log.span_job]) / scale,
             "opened_mb": stranded.opened_mb,
             "stranded_opened_mb": stranded.lost_mb,
             **{f"used_mb_{name}": steps(held.mb[:, tier]) for tier, name in enumerate(tiers.names)},

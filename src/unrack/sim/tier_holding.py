@@ -1,4 +1,4 @@
-"""What each attempt of a run held of each tier of memory, what that cost, and which SLO it broke."""
+"""What a run held in each span of each tier of memory, what that cost, and which SLO it broke."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ PER_HOUR = 1024
 
 
 class TierHolding(NamedTuple):
-    """What attempts held.
+    """What was held in each span.
 
     Attributes
     ----------
-    mb : int64[attempts, tiers]
+    mb : int64[spans, tiers]
         Memory of each tier.
-    weighted : int64[attempts]
+    weighted : int64[spans]
         Remote memory, each MB counted with the cost of its tier, in units of the cost scale.
-    price : int64[attempts]
+    price : int64[spans]
         Sum of MB x price of its tier, in units of the price scale.
-    low, far : bool[attempts]
+    low, far : bool[spans]
         Less local memory than the floor; more weighted remote memory than the ceiling.
     """
 
@@ -53,25 +53,23 @@ def tiers_of(log: RunLog) -> Tiers:
 
 
 def tier_holding(log: RunLog) -> TierHolding:
-    """Add up the rows and loans of every attempt of a run on a cluster with tiers."""
-    tiers, attempts = tiers_of(log), len(log.attempt_job)
-    row_of, loan_of = (
-        np.repeat(np.arange(attempts), np.diff(first)) for first in (log.attempt_rows, log.attempt_loans)
-    )
+    """Add up the rows and loans of every span of a run on a cluster with tiers."""
+    tiers, spans = tiers_of(log), len(log.span_attempt)
+    row_of, loan_of = (np.repeat(np.arange(spans), np.diff(first)) for first in (log.span_rows, log.span_loans))
     rows = log.rows.astype(np.int64)
     lender, far_mb = log.loans[:, LENDER], log.loans[:, LOAN_MB]
-    mb = np.zeros((attempts, len(tiers.names)), np.int64)
-    weighted, price = np.zeros(attempts, np.int64), np.zeros(attempts, np.int64)
+    mb = np.zeros((spans, len(tiers.names)), np.int64)
+    weighted, price = np.zeros(spans, np.int64), np.zeros(spans, np.int64)
     near_mb = rows[:, NODES] * rows[:, LOCAL_MB]
     np.add.at(mb[:, LOCAL], row_of, near_mb)
     np.add.at(mb, (loan_of, tiers.tier[lender]), far_mb)
     np.add.at(weighted, loan_of, far_mb * tiers.cost[lender])
     np.add.at(price, row_of, near_mb * tiers.price[rows[:, 0]])
     np.add.at(price, loan_of, far_mb * tiers.price[lender])
-    low, far = np.zeros(attempts, np.bool_), np.zeros(attempts, np.bool_)
+    low, far = np.zeros(spans, np.bool_), np.zeros(spans, np.bool_)
     if (slo := log.jobs.slo) is not None:
-        low = mb[:, LOCAL] < slo.floor_mb[log.attempt_job]
-        far = weighted > scaled_ceilings(log)[log.attempt_job]
+        low = mb[:, LOCAL] < slo.floor_mb[log.span_job]
+        far = weighted > scaled_ceilings(log)[log.span_job]
     return TierHolding(mb, weighted, price, low, far)
 
 

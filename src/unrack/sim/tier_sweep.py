@@ -16,14 +16,15 @@ from numpy.typing import NDArray
 from unrack.cluster.lease import CORES as ROW_CORES
 from unrack.cluster.lease import FIRST, LENDER, LOAN_MB, LOCAL_MB, NODES, TASKS
 from unrack.jit import compiled, inlined
-from unrack.sim.log import Rows, RunLog
+from unrack.sim.log import RunLog
+from unrack.sim.recorder import Rows
 from unrack.sim.tier_holding import tiers_of
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 START, END, DOWN, UP = range(4)
-"""Events: of an attempt, of a pool."""
+"""Events: of a span, of a pool."""
 CORES, MB, FAULTS, SERVERS, OPEN, USED, ALL_MB, TIER, COMPUTES = range(9)
 """Rows of what is known of a pool: free cores and MB, failures that keep it down, tasks that compute there, how many
 of its clusters are not closed and how many in use; MB installed, its tier, and whether it has cores at all."""
@@ -81,7 +82,7 @@ def pool_faults(log: RunLog) -> Ints:
 def stranding(log: RunLog, faults: Ints, times_us: Ints) -> Stranding:
     """Sweep over a run.
 
-    O(attempts x pools of a cluster), and O(clusters of a pool) where a pool is about to be full.
+    O(spans x pools of a cluster), and O(clusters of a pool) where a pool is about to be full.
 
     Parameters
     ----------
@@ -90,15 +91,15 @@ def stranding(log: RunLog, faults: Ints, times_us: Ints) -> Stranding:
     faults
         Of :func:`pool_faults`.
     times_us : int64[times]
-        Rising, different; among them every start and end of an attempt and every time of a fault.
+        Rising, different; among them every start and end of a span and every time of a fault.
     """
-    cluster, tiers, attempts = log.cluster, tiers_of(log), len(log.attempt_job)
-    kind = np.repeat([START, END], attempts)
+    cluster, tiers, spans = log.cluster, tiers_of(log), len(log.span_attempt)
+    kind = np.repeat([START, END], spans)
     fault_kind = np.where(faults[:, 2] > 0, DOWN, UP)
     events = np.stack([
-        np.concatenate([log.attempt_start_us, log.attempt_end_us, faults[:, 0]]),
+        np.concatenate([log.span_start_us, log.span_end_us, faults[:, 0]]),
         np.concatenate([kind, fault_kind]),
-        np.concatenate([np.arange(attempts), np.arange(attempts), faults[:, 1]]),
+        np.concatenate([np.arange(spans), np.arange(spans), faults[:, 1]]),
     ])  # fmt: skip
     events = events[:, np.argsort(events[0], kind="stable")]
     of = np.repeat(np.arange(tiers.clusters, dtype=np.int64), np.diff(tiers.first))
@@ -111,7 +112,7 @@ def stranding(log: RunLog, faults: Ints, times_us: Ints) -> Stranding:
     at = np.searchsorted(times_us, events[0])
     least = np.array(least_of(log), np.int64)
     _sweep(
-        events, at, log.attempt_rows, log.rows, log.attempt_loans, log.loans, tiers.first, tiers.member, of_first,
+        events, at, log.span_rows, log.rows, log.span_loans, log.loans, tiers.first, tiers.member, of_first,
         of[order], pools, least, counted,
     )  # fmt: skip
     return Stranding(counted[:, CLUSTERS], counted[:, OPENED], counted[:, LOST], counted[:, 3:])
@@ -186,7 +187,7 @@ def _change(
 
 @compiled
 def _sweep(
-    events: Ints, at: Ints, attempt_rows: Ints, rows: Rows, attempt_loans: Ints, loans: Ints, first: Ints, member: Ints,
+    events: Ints, at: Ints, span_rows: Ints, rows: Rows, span_loans: Ints, loans: Ints, first: Ints, member: Ints,
     of_first: Ints, of: Ints, pools: Ints, least: Ints, counted: Ints,
 ) -> None:  # fmt: skip
     """Go through the events in order of time."""
@@ -208,11 +209,11 @@ def _sweep(
             _change(which, 0, 0, step, 0, pools, first, member, of_first, of, least, closed, tally)
             continue
         step = 1 if kind == START else -1
-        for r in range(attempt_rows[which], attempt_rows[which + 1]):
+        for r in range(span_rows[which], span_rows[which + 1]):
             cores, mb, tasks = -step * rows[r, ROW_CORES], -step * rows[r, LOCAL_MB], step * rows[r, TASKS]
             for node in range(rows[r, FIRST], rows[r, FIRST] + rows[r, NODES]):
                 _change(node, cores, mb, 0, tasks, pools, first, member, of_first, of, least, closed, tally)
-        for k in range(attempt_loans[which], attempt_loans[which + 1]):
+        for k in range(span_loans[which], span_loans[which + 1]):
             mb = -step * loans[k, LOAN_MB]
             _change(loans[k, LENDER], 0, mb, 0, 0, pools, first, member, of_first, of, least, closed, tally)
     while known < len(counted):

@@ -1,0 +1,158 @@
+"""Attempts and what they held, collected while a run goes on.
+
+A *span* is a stretch of an attempt in which its lease did not change: an attempt has one, and one more for every time
+that its lease was exchanged for another.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+from enum import IntEnum
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unrack.cluster.lease import NO_LOANS, Lease, Share, loans_of
+from unrack.sim.failure import Failure
+
+Ints = NDArray[np.int64]
+Rows = NDArray[np.int32] | NDArray[np.int64]
+
+
+class Outcome(IntEnum):
+    """How an attempt ended."""
+
+    FINISHED = 0
+    NODE_FAILED = 1
+    PREEMPTED = 2
+    CUT = 3  # the run ended first
+
+
+OUTCOME_NAMES = ("finished", "node-failed", "preempted", "cut")
+
+
+class Span(NamedTuple):
+    """What a job held, from when until when (µs)."""
+
+    start_us: int
+    end_us: int
+    lease: Lease
+
+
+CHUNK = 16_384
+"""Spans whose rows are kept one by one before they are packed."""
+
+
+class Recorder:
+    """Collects attempts while a run goes on: compact, and O(1) each."""
+
+    def __init__(self) -> None:
+        self.job = array("q")
+        self.start_us = array("q")
+        self.end_us = array("q")
+        self.outcome = array("q")
+        self.rows: list[Rows] = []
+        self.recent: list[Ints] = []
+        self.row_count = array("q")
+        self.loans: list[Ints] = []
+        self.loan_count = array("q")
+        self.several: list[tuple[int, Sequence[Span]]] = []
+        self.share_span = array("q")
+        self.share_group = array("q")
+        self.shares: list[Share] = []
+        self.rules: dict[int, str] = {}
+        self.failures: list[Failure] = []
+        self.stopped: list[tuple[int, int]] = []
+
+    def attempt(
+        self, job: int, start_us: int, end_us: int, outcome: Outcome, rows: Ints, loans: Ints = NO_LOANS
+    ) -> None:
+        """Note an attempt that has ended, and held one lease."""
+        self.job.append(job)
+        self.start_us.append(start_us)
+        self.end_us.append(end_us)
+        self.outcome.append(outcome)
+        self.held(rows, loans)
+
+    def changed_attempt(
+        self, job: int, end_us: int, outcome: Outcome, spans: Sequence[Span], groups: tuple[int, ...] = ()
+    ) -> None:
+        """Note an attempt that has ended, and whose lease changed: all its spans, in order, and its shares' groups."""
+        self.job.append(job)
+        self.start_us.append(spans[0].start_us)
+        self.end_us.append(end_us)
+        self.outcome.append(outcome)
+        self.several.append((len(self.job) - 1, spans))
+        for span in spans:
+            self.held(span.lease.rows, loans_of(span.lease.borrowed))
+            self.share(span.lease.shares, groups)
+
+    def held(self, rows: Ints, loans: Ints) -> None:
+        """Note what was held in a span."""
+        self.row_count.append(rows.shape[0])
+        self.recent.append(rows)
+        self.loan_count.append(len(loans))
+        if len(loans):
+            self.loans.append(loans)
+        if len(self.recent) == CHUNK:
+            self.pack()
+
+    def share(self, shares: tuple[Share, ...], groups: tuple[int, ...]) -> None:
+        """Note the shares of the span noted last, and the numbers of their compositions."""
+        for share, group in zip(shares, groups, strict=True):
+            self.share_span.append(len(self.row_count) - 1)
+            self.share_group.append(group)
+            self.shares.append(share)
+
+    def placed(self, job: int, rule: str) -> None:
+        """Note by which rule a job was placed."""
+        self.rules[job] = rule
+
+    def failure(self, failure: Failure, stopped: int) -> None:
+        """Note a failure that stopped the attempts noted last, so many."""
+        self.failures.append(failure)
+        self.stopped.append((len(self.job) - stopped, len(self.job)))
+
+    def attempt_failures(self) -> Ints:
+        """int64[attempts]: which failure stopped each; -1: none."""
+        found = np.full(len(self.job), -1, np.int64)
+        for i, (first, end) in enumerate(self.stopped):
+            found[first:end] = i
+        return found
+
+    def spans(self) -> tuple[Ints, Ints, Ints]:
+        """int64[spans] each: of which attempt every span is, when it started and when it ended."""
+        start_us, end_us = np.array(self.start_us, np.int64), np.array(self.end_us, np.int64)
+        if not self.several:
+            return np.arange(len(start_us)), start_us, end_us
+        count = np.ones(len(start_us), np.int64)
+        count[[attempt for attempt, _ in self.several]] = [len(spans) for _, spans in self.several]
+        of, first = np.repeat(np.arange(len(count)), count), np.cumsum(count) - count
+        start_us, end_us = start_us[of], end_us[of]
+        for attempt, spans in self.several:
+            here = slice(int(first[attempt]), int(first[attempt]) + len(spans))
+            start_us[here] = [span.start_us for span in spans]
+            end_us[here] = [span.end_us for span in spans]
+        return of, start_us, end_us
+
+    def pack(self) -> None:
+        """Put the rows kept one by one into one array, in half the space where no number is too large for it."""
+        if self.recent:
+            rows = np.concatenate(self.recent)
+            self.rows.append(rows.astype(np.int32) if rows.max() < 2**31 else rows)
+            self.recent.clear()
+
+    def take_rows(self) -> Rows:
+        """The rows of all attempts, in order; the recorder has none afterwards."""
+        self.pack()
+        wide = any(rows.dtype == np.int64 for rows in self.rows)
+        taken = np.empty((sum(len(rows) for rows in self.rows), 5), np.int64 if wide else np.int32)
+        at = 0
+        self.rows.reverse()
+        while self.rows:  # each chunk goes when it is copied: never two of everything
+            rows = self.rows.pop()
+            taken[at : at + len(rows)] = rows
+            at += len(rows)
+        return taken
