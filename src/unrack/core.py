@@ -51,6 +51,17 @@ class Finished(NamedTuple):
     job: int
 
 
+class Kept(NamedTuple):
+    """How much work a job that was stopped with its work kept had done in that attempt, µs at speed 1.
+
+    The world tells it where it knows better than the core, which counts the time that the job ran, or with models of
+    devices the progress that these predict: jobs that contend for memory get less done. Counts if the job still waits.
+    """
+
+    job: int
+    done_us: int
+
+
 class UsageChanged(NamedTuple):
     """A task of a running job now uses ``mb`` of memory; what it holds is the policy's business."""
 
@@ -85,7 +96,7 @@ class Round(NamedTuple):
     """Time for the policy to decide."""
 
 
-Event = Submitted | Finished | UsageChanged | Failed | Repaired | Detached | Round
+Event = Submitted | Finished | Kept | UsageChanged | Failed | Repaired | Detached | Round
 
 NOTHING: list[Decision] = []
 NO_JOBS = job_table(submit_us=np.zeros(0, np.int64), work_us=np.zeros(0, np.int64), tasks=np.zeros(0, np.int64))
@@ -140,6 +151,8 @@ class Core:
         self.state = ClusterState(cluster, self._told(jobs), wants, pace, self.lends or memory)
         self.view = View(self.state, self.store)
         self._expected_us: MutableSequence[int] = plain(self.state.asks[ESTIMATE])
+        self._whole_us: dict[int, int] = {}
+        self._before_us: dict[int, int] = {}
         self.memory: Any = policy.begin(self.view)
         self.reasons: dict[int, Reason] = {}
         self.pace = pace if len(cluster.devices) else None
@@ -190,6 +203,10 @@ class Core:
             return NOTHING
         if isinstance(event, Submitted):
             return self._submit(event)
+        if isinstance(event, Kept):
+            if event.job in self._before_us and state.condition(event.job) == QUEUED:
+                self._expect(event.job, max(0, self._before_us[event.job] - event.done_us))
+            return NOTHING
         if isinstance(event, UsageChanged):
             state.use(event.job, event.task, event.mb)
             return NOTHING
@@ -260,6 +277,7 @@ class Core:
     def _commit(self, decisions: list[Decision], now: int) -> None:
         """Do all that a plan says, in order; if one decision is refused, nothing was done."""
         undo = Undo(self.state, self.state.devices is not None)
+        told = {d.job: self._told_of(d.job) for d in decisions if isinstance(d, Requeue)}
         done = 0
         try:
             for decision in decisions:
@@ -275,11 +293,25 @@ class Core:
                     undo.exchange(decision.lease.job)
                 elif isinstance(decision, Requeue):
                     undo.requeue(decision.job)
+                    self._tell_again(decision.job, told[decision.job])
                 else:
                     undo.reject(decision.job)
                     del self.reasons[decision.job]
             undo.finish()
             raise
+
+    def _told_of(self, job: int) -> tuple[int | None, ...]:
+        """What is kept of a job's expected run time."""
+        expected = self._expected_us[job] if 0 <= job < len(self._expected_us) else None
+        return expected, self._whole_us.get(job), self._before_us.get(job)
+
+    def _tell_again(self, job: int, told: tuple[int | None, ...]) -> None:
+        """Restore what :meth:`_told_of` gave."""
+        for kept, value in zip((self._expected_us, self._whole_us, self._before_us), told, strict=True):
+            if value is not None:
+                kept[job] = value
+            elif isinstance(kept, dict):
+                kept.pop(job, None)
 
     def _do(self, decision: Decision, now: int) -> None:
         """Do what one decision says, or nothing."""
@@ -362,7 +394,7 @@ class Core:
             job = decision.lease.job
             if state.condition(job) != RUNNING:
                 raise RefusedError(f"resize job {job}: it is not running")
-            state.apply(decision.lease, 0, now)
+            state.apply(decision.lease, 0, now, decision.below)
         elif isinstance(decision, Requeue):
             self._requeue(decision, now)
         elif isinstance(decision, Reject):
@@ -374,8 +406,23 @@ class Core:
             raise RefusedError(f"policy {self.policy.name} decided {decision!r}, which is not a decision")
 
     def _requeue(self, decision: Requeue, now: int) -> None:
-        self.state.release(decision.job, now, UNKNOWN)
-        self.state.submit(decision.job)
+        """Queue a running job again: whole, or with the work that is left of it."""
+        job, state = decision.job, self.state
+        left_us = state.left_us(job, now)
+        state.release(job, now, UNKNOWN)
+        state.submit(job)
+        if decision.keep_work:
+            self._before_us[job] = self._expected_us[job]
+            self._whole_us.setdefault(job, self._expected_us[job])
+            self._expect(job, left_us)
+        elif job in self._whole_us:
+            del self._before_us[job]
+            self._expect(job, self._whole_us.pop(job))
+
+    def _expect(self, job: int, time_us: int) -> None:
+        """Change how long a job is expected to run when nothing slows it down."""
+        self._expected_us[job] = time_us
+        self.state.asks[ESTIMATE, job] = time_us
 
     def _fail(self, event: Failed, now: int) -> list[Decision]:
         decisions: list[Decision] = []

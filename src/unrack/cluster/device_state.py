@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import ceil
 from typing import NamedTuple
 
 import numpy as np
@@ -17,9 +18,12 @@ from unrack.cluster.columns import (  # fmt: skip
     KIND,
     LEAVING,
     LEAVING_OFFLINE,
+    LEFT,
     NEXT,
     OFFLINE,
+    PACE,
     POOL,
+    SINCE_US,
     Columns,
     Pace,
     make_columns,
@@ -88,7 +92,7 @@ class DeviceState:
         RefusedError
             One of them cannot be, or the shares do not hold what the job's tasks ask; nothing has changed.
         """
-        self._check_held(lease)
+        self.check_held(lease, f"start job {lease.job}")
         for i, share in enumerate(lease.shares):
             verdict = self.try_share(lease.job, share, now)
             if verdict != TAKEN:
@@ -158,6 +162,11 @@ class DeviceState:
 
     # --- reading ------------------------------------------------------------------------------------------------
 
+    def left_us(self, job: int, now: int) -> int:
+        """The work that is expected to be left of a running job that holds devices, µs at speed 1."""
+        left, pace = self.columns.progress[[LEFT, PACE], job].tolist()
+        return max(0, ceil(left - max(0, now - int(self.columns.clock[SINCE_US, job])) * pace))
+
     def at_home(self, node: int) -> list[int]:
         """The devices that sit in a node."""
         found: list[int] = np.flatnonzero(self.columns.device[HOME] == node).tolist()
@@ -194,8 +203,14 @@ class DeviceState:
         amounts[: len(share.amounts)] = share.amounts
         return amounts
 
-    def _check_held(self, lease: Lease) -> None:
-        """Every task must hold, on its node, what it asks of every kind."""
+    def check_held(self, lease: Lease, what: str) -> None:
+        """Every task must hold, on its node, what it asks of every kind; ``what`` would be done with the lease.
+
+        Raises
+        ------
+        RefusedError
+            One does not.
+        """
         job, c = lease.job, self.columns
         if len(lease.shares) == 1 and lease.rows.shape[0] == 1 and self._plainly_held(lease):
             return
@@ -208,19 +223,19 @@ class DeviceState:
         held: dict[tuple[int, int], Ints] = {}
         for share in lease.shares:
             if not share.devices or not all(0 <= d < c.device.shape[1] for d in share.devices):
-                raise RefusedError(f"start job {job}: {PROBLEMS[-1]} ({share})")
+                raise RefusedError(f"{what}: {PROBLEMS[-1]} ({share})")
             kind = int(c.device[KIND, share.devices[0]])
             if len(share.amounts) != self._names[kind]:
                 names = ", ".join(self.devices.quantities[kind])
-                raise RefusedError(f"start job {job}: its lease names the amounts {share.amounts}, wanted {names}")
+                raise RefusedError(f"{what}: its lease names the amounts {share.amounts}, wanted {names}")
             if not 0 <= share.node < c.reach.shape[1] or not ((first <= share.node) & (share.node < last)).any():
-                raise RefusedError(f"start job {job}: its lease attaches devices to node {share.node}, where it is not")
+                raise RefusedError(f"{what}: its lease attaches devices to node {share.node}, where it is not")
             amounts = self._amounts(share)
             held[kind, share.node] = held.get((kind, share.node), 0) + amounts
         for kind in np.flatnonzero(c.needs[:, job]).tolist():
             for node, tasks in tasks_on.items():
                 if (held.get((kind, node), np.zeros(1, np.int64)) < tasks * c.wants[kind, :, job]).any():
-                    raise RefusedError(f"start job {job}: {PROBLEMS[-11]} ({self.devices.kinds[kind]}, node {node})")
+                    raise RefusedError(f"{what}: {PROBLEMS[-11]} ({self.devices.kinds[kind]}, node {node})")
 
     def _plainly_held(self, lease: Lease) -> bool:
         """Whether one task on one node holds, with one share, the one kind that it asks for: the usual case."""

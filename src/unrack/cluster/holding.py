@@ -20,6 +20,7 @@ PROBLEMS = {
     -7: "its lease borrows more memory than a node has free",
     -8: "its lease borrows from a node of another lending group",
     -9: "its lease leaves a node's tasks less memory, local and borrowed, than they ask",
+    -10: "its lease leaves a node's tasks no core",
 }
 
 
@@ -100,52 +101,72 @@ def place_of(running: Ints, count: int, end: int, job: int) -> int:
     return low
 
 
+@inlined
+def check_held(job: int, rows: Ints, loans: Ints, below: bool, group: Ints, asks: Ints, nodes: int) -> int:
+    """MEETS, or the key of the problem that a lease has with what its job asks; what is free does not count.
+
+    ``below``: it may hold fewer cores and less memory than asked, but one core on every node where cores are asked.
+    """
+    least_cores, least_mb = asks[1, job], asks[2, job]
+    if below:
+        least_mb = 0
+    tasks, mb = 0, 0
+    for r in range(rows.shape[0]):
+        first, length = rows[r, 0], rows[r, 1]
+        if first < 0 or length < 1 or first + length > nodes or rows[r, 2] < 1 or rows[r, 3] < 0 or rows[r, 4] < 0:
+            return -1
+        if not below and rows[r, 3] < rows[r, 2] * least_cores:
+            return -4
+        if below and least_cores > 0 and rows[r, 3] < 1:
+            return -10
+        tasks += length * rows[r, 2]
+        mb += length * rows[r, 4]
+    if tasks != asks[0, job]:
+        return -3
+    for i in range(loans.shape[0]):
+        mb += loans[i, 2]
+    if mb < tasks * least_mb:
+        return -5
+    if loans.shape[0] == 0:
+        for r in range(rows.shape[0]):
+            if rows[r, 4] < rows[r, 2] * least_mb:
+                return -5
+        return 0
+    return check_loans(rows, loans, group, least_mb, nodes)
+
+
+@inlined
+def check_free(free: Ints, rows: Ints, loans: Ints) -> int:
+    """MEETS, or the key of the problem that a lease which has just been taken has with what was free."""
+    for r in range(rows.shape[0]):
+        for node in range(rows[r, 0], rows[r, 0] + rows[r, 1]):
+            if free[0, node] < 0 or free[1, node] < 0:
+                return -2
+    for i in range(loans.shape[0]):
+        if free[1, loans[i, 1]] < 0:
+            return -7
+    return 0
+
+
 @compiled
 def hold_job(
     job: int, end: int, rows: Ints, loans: Ints, group: Ints, asks: Ints, free: Ints, running: Ints, count: int,
-    pool: Ints, used: int, lease_at: Ints,
+    pool: Ints, used: int, lease_at: Ints, below: bool,
 ) -> int:  # fmt: skip
     """Check a lease against the job's demand and the free columns, then take it and note the job as running.
+
+    ``below``: it may hold less than the job's tasks ask.
 
     Returns
     -------
     int
         The cores taken, or a key of ``PROBLEMS``; then nothing has changed.
     """
-    nodes = free.shape[1]
-    tasks, cores, mb = 0, 0, 0
-    for r in range(rows.shape[0]):
-        first, length = rows[r, 0], rows[r, 1]
-        if first < 0 or length < 1 or first + length > nodes or rows[r, 2] < 1 or rows[r, 3] < 0 or rows[r, 4] < 0:
-            return -1
-        if rows[r, 3] < rows[r, 2] * asks[1, job]:
-            return -4
-        tasks += length * rows[r, 2]
-        cores += length * rows[r, 3]
-        mb += length * rows[r, 4]
-    if tasks != asks[0, job]:
-        return -3
-    for i in range(loans.shape[0]):
-        mb += loans[i, 2]
-    if mb < tasks * asks[2, job]:
-        return -5
-    if loans.shape[0] == 0:
-        for r in range(rows.shape[0]):
-            if rows[r, 4] < rows[r, 2] * asks[2, job]:
-                return -5
-    else:
-        verdict = check_loans(rows, loans, group, asks[2, job], nodes)
-        if verdict < 0:
-            return verdict
-    add_lease(free, rows, 0, rows.shape[0], loans, 0, loans.shape[0], -1)
-    problem = 0
-    for r in range(rows.shape[0]):
-        for node in range(rows[r, 0], rows[r, 0] + rows[r, 1]):
-            if free[0, node] < 0 or free[1, node] < 0:
-                problem = -2
-    for i in range(loans.shape[0]):
-        if free[1, loans[i, 1]] < 0 and problem == 0:
-            problem = -7
+    problem = check_held(job, rows, loans, below, group, asks, free.shape[1])
+    if problem < 0:
+        return problem
+    cores = add_lease(free, rows, 0, rows.shape[0], loans, 0, loans.shape[0], -1)
+    problem = check_free(free, rows, loans)
     if problem < 0:
         add_lease(free, rows, 0, rows.shape[0], loans, 0, loans.shape[0], 1)
         return problem
@@ -161,6 +182,29 @@ def hold_job(
     lease_at[0, job] = used
     lease_at[1, job] = rows.shape[0]
     return cores
+
+
+@compiled
+def exchange_job(
+    job: int, rows: Ints, loans: Ints, below: bool, group: Ints, asks: Ints, free: Ints, held: Ints, held_loans: Ints
+) -> int:
+    """Take another lease in place of what a running job holds, ``held`` and ``held_loans``.
+
+    Returns
+    -------
+    int
+        MEETS, or a key of ``PROBLEMS``; then nothing has changed.
+    """
+    problem = check_held(job, rows, loans, below, group, asks, free.shape[1])
+    if problem < 0:
+        return problem
+    add_lease(free, held, 0, held.shape[0], held_loans, 0, held_loans.shape[0], 1)
+    add_lease(free, rows, 0, rows.shape[0], loans, 0, loans.shape[0], -1)
+    problem = check_free(free, rows, loans)
+    if problem < 0:
+        add_lease(free, rows, 0, rows.shape[0], loans, 0, loans.shape[0], 1)
+        add_lease(free, held, 0, held.shape[0], held_loans, 0, held_loans.shape[0], -1)
+    return problem
 
 
 @compiled

@@ -13,8 +13,8 @@ from unrack.errors import RefusedError
 def smaller(lease: Lease, mb_by_node: Mapping[int, int]) -> Lease:
     """The lease with less memory on some of its nodes: what is borrowed goes back before what is local.
 
-    Of several loans to a node the last goes back first. A :class:`unrack.policy.contract.Resize` exchanges what a
-    running job holds for it; the state refuses that if it is less than the job asks.
+    Of several loans to a node the last goes back first. A :class:`unrack.policy.contract.Resize` with ``below``
+    exchanges what a running job holds for it, also where that is less than the job asks.
 
     Parameters
     ----------

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from unrack.cluster.columns import Pace, no_pace
 from unrack.cluster.device_state import DeviceState
 from unrack.cluster.growing import grown, room_for
-from unrack.cluster.holding import MEETS, PROBLEMS, hold_job, release_job, strike
-from unrack.cluster.lease import LENDER, NO_LOANS, NODES, Lease, Share, loans_of
+from unrack.cluster.holding import MEETS, PROBLEMS, exchange_job, hold_job, release_job, strike
+from unrack.cluster.lease import CORES, LENDER, NO_LOANS, NODES, Lease, Share, loans_of
 from unrack.cluster.memory_use import MemoryUse, drop_uses, make_memory_use, note_uses, with_room
 from unrack.cluster.sealed import sealed, sealed_columns
 from unrack.cluster.spec import Cluster
@@ -249,7 +249,7 @@ class ClusterState:
             queue[at] = job
             self.queue_end = end + 1
 
-    def apply(self, lease: Lease, expected_us: int, now: int) -> None:
+    def apply(self, lease: Lease, expected_us: int, now: int, below: bool = False) -> None:
         """Give a queued job what the lease says, or exchange what a running job holds for it.
 
         Parameters
@@ -260,6 +260,9 @@ class ClusterState:
             How long the job is expected to run when nothing slows it down; of a running job it stays what it was.
         now
             The time, µs. ``view.running`` is kept in the order of the ends that follow from this.
+        below
+            What a running job gets may be less than it asks: all its tasks, with a core on each of their nodes (where
+            they ask for cores), but fewer cores or less memory than that.
 
         Raises
         ------
@@ -272,7 +275,7 @@ class ClusterState:
         if rows.dtype is not INT64 or rows.ndim != 2 or rows.shape[1] != 5:
             raise RefusedError(f"start job {job}: the rows of its lease are no int64[rows, 5]")
         if status == RUNNING:
-            self._exchange(lease)
+            self.exchange(lease, below)
         elif status == QUEUED:
             self._start(lease, expected_us, now)
             self.conditions[job] = RUNNING
@@ -412,6 +415,20 @@ class ClusterState:
         column = np.flatnonzero(self.running[1, : self.running_count] == job)[0]
         return int(self.running[0, column])
 
+    def left_us(self, job: int, now: int) -> int:
+        """The work that is expected to be left of a running job, µs at speed 1, 0 or more.
+
+        Raises
+        ------
+        RefusedError
+            It is not running.
+        """
+        if self.condition(job) != RUNNING:
+            raise RefusedError(f"requeue job {job}: it is not running")
+        if self.devices is not None and self.devices.asking[job]:
+            return self.devices.left_us(job, now)
+        return max(0, self.booked_end(job) - now)
+
     def jobs_on(self, node: int) -> list[int]:
         """The running jobs that hold something of a node or of a device that sits in it, in order of id."""
         found = []
@@ -446,26 +463,56 @@ class ClusterState:
         self.extra.setdefault(lease.job, Extra()).shares = lease.shares
         devices.follow(lease.shares, lease.job, now, self.running, self.running_count)
 
-    def _exchange(self, lease: Lease) -> None:
-        """Give a running job another lease; its devices and what it was seen to use stay."""
-        job = lease.job
-        before, end, extra = self.lease(job), self.booked_end(job), self.extra.get(job, Extra())
-        if lease.shares != extra.shares:
-            raise RefusedError(f"resize job {job}: the devices that a running job holds cannot be exchanged")
-        releases = self.releases
-        self.take_back(job)
-        try:
-            self.take_rows(lease, end)
-        except RefusedError:
-            self.take_rows(before, end)
-            self.releases = releases
-            raise
-        finally:
-            if extra.used_mb is not None or extra.shares:
-                kept = self.extra.setdefault(job, Extra())
-                kept.used_mb, kept.shares = extra.used_mb, extra.shares
+    def exchange(self, lease: Lease, below: bool) -> None:
+        """Give a running job another lease; its booked end, its devices and what it was seen to use stay."""
+        job, rows, what = lease.job, lease.rows, f"resize job {lease.job}"
+        extra = self.extra.get(job)
+        if lease.shares != (() if extra is None else extra.shares):
+            raise RefusedError(f"{what}: the devices that a running job holds cannot be exchanged")
+        loans, held = self._loans(lease, what), self.lease(job)
+        if self.devices is not None and lease.shares:
+            self.devices.check_held(lease, what)
+        verdict = exchange_job(job, rows, loans, below, self.group, self.asks, self.free, held.rows, held.borrowed)
+        if verdict < MEETS:
+            raise RefusedError(f"{what}: {PROBLEMS[verdict]}")
+        count = rows.shape[0]
+        if self.pool_used + count > self.pool.shape[0]:
+            self._make_room(count)
+        self.pool[self.pool_used : self.pool_used + count] = rows
+        self.lease_at[:, job] = self.pool_used, count
+        self.pool_used += count
+        self.pool_dead += held.rows.shape[0]
+        self.free_cores += int(held.rows[:, NODES] @ held.rows[:, CORES] - rows[:, NODES] @ rows[:, CORES])
+        if extra is not None:
+            extra.borrowed = loans
+        elif len(loans):
+            self.extra[job] = Extra(loans)
+        self.releases += 1
+        if self.memory is not None:
+            drop_uses(self.memory, job)
+            self._note_uses(job, rows, loans)
 
-    def take_rows(self, lease: Lease, booked_end_us: int) -> None:
+    def _loans(self, lease: Lease, what: str) -> Ints:
+        """What a lease borrows, if that has the right form and is within reach."""
+        loans = loans_of(lease.borrowed)
+        if loans.dtype is not INT64 or loans.ndim != 2 or loans.shape[1] != 3:
+            raise RefusedError(f"{what}: what its lease borrows is no int64[loans, 3]")
+        tiers = self.cluster.tiers
+        if tiers is not None and not tiers.pairs.issuperset(
+            (borrower, lender) for borrower, lender, _ in loans.tolist()
+        ):
+            raise RefusedError(f"{what}: its lease has memory of a pool of another cluster of pools")
+        return loans
+
+    def _note_uses(self, job: int, rows: Ints, loans: Ints) -> None:
+        """Note whose memory a lease uses."""
+        assert self.memory is not None
+        memory = with_room(self.memory, int(rows[:, NODES].sum()) + len(loans))
+        if memory is not self.memory:
+            self.memory, self.seen.memory = memory, sealed_columns(memory)
+        note_uses(self.memory, job, rows, loans)
+
+    def take_rows(self, lease: Lease, booked_end_us: int, below: bool = False) -> None:
         """Give a job its rows and borrowed memory, and nothing else: shares of devices are taken by the caller."""
         rows = lease.rows
         count = rows.shape[0]
@@ -474,17 +521,10 @@ class ClusterState:
             self.seen.again("running")
         if self.pool_used + count > self.pool.shape[0]:
             self._make_room(count)
-        loans = loans_of(lease.borrowed)
-        if loans.dtype is not INT64 or loans.ndim != 2 or loans.shape[1] != 3:
-            raise RefusedError(f"start job {lease.job}: what its lease borrows is no int64[loans, 3]")
-        tiers = self.cluster.tiers
-        if tiers is not None and not tiers.pairs.issuperset(
-            (borrower, lender) for borrower, lender, _ in loans.tolist()
-        ):
-            raise RefusedError(f"start job {lease.job}: its lease has memory of a pool of another cluster of pools")
+        loans = self._loans(lease, f"start job {lease.job}")
         verdict = hold_job(
             lease.job, booked_end_us, rows, loans, self.group, self.asks, self.free, self.running,
-            self.running_count, self.pool, self.pool_used, self.lease_at,
+            self.running_count, self.pool, self.pool_used, self.lease_at, below,
         )  # fmt: skip
         if verdict < MEETS:
             raise RefusedError(f"start job {lease.job}: {PROBLEMS[verdict]}")
@@ -494,10 +534,7 @@ class ClusterState:
         if len(loans):
             self.extra[lease.job] = Extra(loans)
         if self.memory is not None:
-            memory = with_room(self.memory, int(rows[:, NODES].sum()) + len(loans))
-            if memory is not self.memory:
-                self.memory, self.seen.memory = memory, sealed_columns(memory)
-            note_uses(self.memory, lease.job, rows, loans)
+            self._note_uses(lease.job, rows, loans)
 
     def take_back(self, job: int) -> Extra | None:
         """Take back a job's rows and borrowed memory, and nothing else; returns what else it held."""

@@ -66,14 +66,17 @@ class Undo:
 
     def exchange(self, job: int) -> None:
         """A job has again what it held before."""
-        state, held = self._state, self._held[job].pop()
-        state.take_back(job)
-        self._hold(held)
+        self._state.exchange(self._held[job].pop().lease, below=True)
 
     def requeue(self, job: int) -> None:
         """A job that was stopped runs again."""
-        self._state.leave_queue(job)
-        self._hold(self._held[job].pop())
+        state, held = self._state, self._held[job].pop()
+        state.leave_queue(job)
+        state.asks[:, job] = held.asks
+        state.take_rows(held.lease, held.end_us, below=True)
+        if held.extra is not None:
+            state.extra[job] = held.extra
+        state.conditions[job] = RUNNING
 
     def reject(self, job: int) -> None:
         """A job that was dropped waits again."""
@@ -89,14 +92,6 @@ class Undo:
             self._devices.columns = self._columns
             self._devices.leaving[:] = self._leaving
             state.running[:, : state.running_count] = self._running
-
-    def _hold(self, held: Held) -> None:
-        state, job = self._state, held.lease.job
-        state.asks[:, job] = held.asks
-        state.take_rows(held.lease, held.end_us)
-        if held.extra is not None:
-            state.extra[job] = held.extra
-        state.conditions[job] = RUNNING
 
 
 def copied(columns: Columns) -> Columns:

@@ -2,6 +2,7 @@
 
 from unrack.cluster.device_view import Composition, DeviceView
 from unrack.cluster.lease import Lease, Loan, Share
+from unrack.cluster.lending import smaller
 from unrack.policy.contract import Decision, Estimates, Need, Policy, Reject, Requeue, Resize, Start
 from unrack.policy.list_scheduler import ListScheduler
 from unrack.policy.orders import by_key
@@ -45,4 +46,5 @@ __all__ = [
     "View",
     "by_key",
     "offer",
+    "smaller",
 ]

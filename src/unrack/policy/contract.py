@@ -28,9 +28,18 @@ class Start(NamedTuple):
 
 
 class Resize(NamedTuple):
-    """Exchange what a running job holds for what the lease names."""
+    """Exchange what a running job holds for what the lease names; the devices that it holds stay.
+
+    Attributes
+    ----------
+    below
+        True: the lease may hold fewer cores and less memory than the job asks, as long as it holds all its tasks, with
+        a core on each of their nodes where they ask for cores. How fast the job runs on that is the world's to say:
+        without a model of it, as fast as before. A later ``Resize`` may give more again. False: at least what is asked.
+    """
 
     lease: Lease
+    below: bool = False
 
 
 class Requeue(NamedTuple):
@@ -39,7 +48,8 @@ class Requeue(NamedTuple):
     Attributes
     ----------
     keep_work
-        True: it goes on later from where it was (a checkpoint). False: it starts again from nothing.
+        True: it goes on later from where it was (a checkpoint), and until it has ended its estimate is what is left of
+        it. False: it starts again from nothing.
     """
 
     job: int

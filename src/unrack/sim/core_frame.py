@@ -28,8 +28,8 @@ def cores_frame(log: RunLog, rule: str) -> pl.DataFrame:
 
     A job whose lease changes gives its cores back, and cores are chosen anew for what it holds then.
 
-    Columns: job, attempt, span, start_s, end_s, node, cores (how many), core_ids (text, such as ``"0-3,7"``), dies, distance,
-    least, apart; the last four as of :class:`unrack.policy.core_tiles.CoreSet`.
+    Columns: job, attempt, span, start_s, end_s, node, cores (how many), core_ids (text, such as ``"0-3,7"``), dies,
+    distance, least, apart; the last four as of :class:`unrack.policy.core_tiles.CoreSet`.
 
     Raises
     ------

@@ -15,7 +15,7 @@ from heapq import heappop, heappush
 from math import ceil
 
 from unrack.cluster.lease import Lease, loans_of
-from unrack.core import ROUND, Core, Detached, Failed, Finished, Repaired, Submitted
+from unrack.core import ROUND, Core, Detached, Failed, Finished, Kept, Repaired, Submitted
 from unrack.errors import RunError
 from unrack.policy.contract import Decision, Requeue, Resize, Start
 from unrack.reasons import Code, Reason
@@ -251,7 +251,10 @@ class Kernel:
         if decision.keep_work:
             start = self.running[job][0]
             at_start = self.kept_work.get(job, float(self.work[job]))
-            self.kept_work[job] = self.works.left(job, now) if self.slowdown else at_start - (now - start)
+            left = self.works.left(job, now) if self.slowdown else at_start - (now - start)
+            self.kept_work[job] = left
+            if self.slowdown:
+                self.core.handle(Kept(job, int(at_start - left)), now)
         else:
             self.kept_work.pop(job, None)
         failed = decision.reason.code == Code.NODE_FAILED

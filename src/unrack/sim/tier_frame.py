@@ -21,7 +21,7 @@ SLO_NAMES = ("met", "local", "remote", "both")
 def tier_columns(log: RunLog, held: TierHolding | None = None) -> list[pl.Series]:
     """What each job asked of tiers and what its last attempt got, for the jobs frame; see ``docs/file-formats.md``.
 
-    Of a job whose lease changed while it ran, what it held last; and every SLO that it broke at any time of the attempt.
+    Of a job whose lease changed while it ran, what it held last; and every SLO that it broke during the attempt.
 
     Parameters
     ----------
