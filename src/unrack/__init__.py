@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from unrack.policy.table import Entry
     from unrack.policy.tiers.place import place
     from unrack.policy.tiers.placed import Placed
+    from unrack.sim.audited import audit
     from unrack.sim.fault import Fault, random_faults
     from unrack.sim.simulate import Result, simulate
     from unrack.slowdown.model import make_models
@@ -44,6 +45,7 @@ _HOMES = {
     "Cluster": "cluster.spec",
     "memory_system": "cluster.systems",
     "Bound": "metric.bound",
+    "audit": "sim.audited",
     "Placed": "policy.tiers.placed",
     "best_tiles": "solver.torus",
     "first_fit_tiles": "solver.torus",
@@ -91,6 +93,7 @@ __all__ = [
     "TraceError",
     "UnrackError",
     "Workload",
+    "audit",
     "best_tiles",
     "fat_node",
     "filtered",

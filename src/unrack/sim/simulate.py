@@ -21,6 +21,7 @@ from unrack.policy.complete import complete
 from unrack.policy.contract import Policy
 from unrack.policy.core_tiles import CoreTiles
 from unrack.policy.table import parse_policy
+from unrack.sim.audited import audit as audit_tables
 from unrack.sim.core_frame import core_columns, cores_frame
 from unrack.sim.failure import failures_frame
 from unrack.sim.fault import Fault
@@ -173,6 +174,7 @@ def simulate(
     core_tiles: str | None = None,
     window_us: tuple[int, int] | None = None,
     progress: Callable[[int, int], None] | None = None,
+    audit: bool = True,
 ) -> Result:
     """Run a workload on a cluster under a policy.
 
@@ -205,6 +207,8 @@ def simulate(
         From when to when metrics of time are taken, µs.
     progress
         Told now and then how many jobs have been submitted, of how many.
+    audit
+        Check the tables of the run, from nothing but themselves, when it has ended: :func:`unrack.audit`.
 
     Raises
     ------
@@ -215,7 +219,7 @@ def simulate(
     InputError
         ``ties``, ``window_us``, ``contention`` or a time of a fault is wrong.
     RunError
-        The policy decided something impossible.
+        The policy decided something impossible, or the audit found something in the tables that cannot be.
 
     Examples
     --------
@@ -241,7 +245,10 @@ def simulate(
     log = kernel.run(progress)
     note = kernel.slowdown.note if isinstance(kernel.slowdown, MemorySpeeds) else None
     lends = bool(getattr(chosen, "lends", False)) or len(log.loans) > 0
-    return Result(log, window_us, core.pace, lends, note, bool(faults), core_tiles)
+    result = Result(log, window_us, core.pace, lends, note, bool(faults), core_tiles)
+    if audit:
+        audit_tables(result)
+    return result
 
 
 def prepared(

@@ -1,0 +1,1 @@
+"""An independent audit of a run, from its tables alone."""

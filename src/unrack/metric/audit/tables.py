@@ -1,0 +1,144 @@
+"""What the audit reads: the tables of a run as columns of whole numbers, times in µs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from unrack.cluster.columns import Pace
+from unrack.cluster.spec import Cluster
+
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+SECOND_US = 1e6
+
+
+class Violation(NamedTuple):
+    """Something in the tables that cannot be.
+
+    Attributes
+    ----------
+    what
+        What was found, and where, in words.
+    at_us
+        When; -1: at no one time.
+    """
+
+    what: str
+    at_us: int = -1
+
+    def __str__(self) -> str:
+        """As people read it."""
+        return self.what if self.at_us < 0 else f"at {self.at_us / SECOND_US:.6f} s: {self.what}"
+
+
+def micro(column: pl.Series) -> Ints:
+    """int64[rows]: times of a table, µs; -1: none."""
+    return np.rint(column.cast(pl.Float64).fill_null(-1 / SECOND_US).to_numpy() * SECOND_US).astype(np.int64)
+
+
+def whole(column: pl.Series) -> Ints:
+    """int64[rows]: a column of whole numbers."""
+    return column.cast(pl.Int64).to_numpy()
+
+
+class Spans(NamedTuple):
+    """A column each of placements, of loans or of shares, int64[rows]; key: of the span, in order of (job, …, span)."""
+
+    job: Ints
+    attempt: Ints
+    span: Ints
+    start: Ints
+    end: Ints
+
+    @property
+    def key(self) -> Ints:
+        """int64[rows]: a number for every span; in order of job, attempt and span."""
+        key: Ints = (self.job << 40) + (self.attempt << 20) + self.span
+        return key
+
+
+@dataclass(frozen=True, eq=False)
+class Tables:
+    """The tables of a run, and what the cluster is.
+
+    Attributes
+    ----------
+    cluster
+        What is installed.
+    jobs, usage, placements, loans, shares, failures, tiers
+        As ``docs/file-formats.md`` has them; ``None``: the run has none.
+    pace
+        The models in force: quantities that one governs may be asked for beyond what is installed.
+    """
+
+    cluster: Cluster
+    jobs: pl.DataFrame
+    usage: pl.DataFrame
+    placements: pl.DataFrame
+    loans: pl.DataFrame | None = None
+    shares: pl.DataFrame | None = None
+    failures: pl.DataFrame | None = None
+    tiers: pl.DataFrame | None = None
+    pace: Pace | None = None
+
+    @cached_property
+    def submit(self) -> Ints:
+        """int64[jobs]: when each was submitted."""
+        return micro(self.jobs["submit_s"])
+
+    @cached_property
+    def held(self) -> Spans:
+        """Whose and when the placements are."""
+        return self.spans(self.placements)
+
+    @cached_property
+    def lent(self) -> Spans:
+        """Whose and when the loans are."""
+        return self.spans(self.placements.clear() if self.loans is None else self.loans)
+
+    @cached_property
+    def shared(self) -> Spans:
+        """Whose and when the shares are."""
+        return self.spans(self.placements.clear() if self.shares is None else self.shares)
+
+    @cached_property
+    def down(self) -> Ints:
+        """int64[3, downs]: node, from when, until when: of every failure and each node of its domain."""
+        if self.failures is None or self.failures.height == 0:
+            return np.zeros((3, 0), np.int64)
+        nodes = [np.array(self.cluster.domain(name), np.int64) for name in self.failures["domain"].to_list()]
+        count = [len(own) for own in nodes]
+        at, until = (np.repeat(micro(self.failures[name]), count) for name in ("time_s", "repaired_s"))
+        return np.stack([np.concatenate(nodes), at, until])
+
+    def spans(self, frame: pl.DataFrame) -> Spans:
+        """Whose and when the rows of a table are; jobs by their row, -1 where an id is of several or none."""
+        attempt, span = whole(frame["attempt"]), whole(frame["span"])
+        return Spans(self._rows(frame["job"]), attempt, span, micro(frame["start_s"]), micro(frame["end_s"]))
+
+    def _rows(self, ids: pl.Series) -> Ints:
+        known = self.jobs["job"]
+        if known.dtype.is_integer() and known.null_count() == 0 and len(known):
+            first, values = int(known.min()), known.to_numpy()  # type: ignore[arg-type]  # of integers
+            room = int(known.max()) - first + 1  # type: ignore[arg-type]  # of integers
+            if room <= 8 * len(known) + 1024:
+                row = np.full(room + 1, -1, np.int64)
+                row[values - first] = np.arange(len(known))
+                row[np.flatnonzero(np.bincount(values - first, minlength=room) > 1)] = -1
+                inside = ids.to_numpy() - first
+                found: Ints = row[np.where((inside >= 0) & (inside < room), inside, room)]
+                return found
+        one = self.jobs.select("job", pl.int_range(pl.len(), dtype=pl.Int64).alias("row"))
+        one = one.group_by("job").agg(pl.when(pl.len() == 1).then(pl.col("row").first()).otherwise(-1))
+        rows = pl.DataFrame({"job": ids}).join(one, on="job", how="left", maintain_order="left")["row"]
+        return whole(rows.fill_null(-1))
+
+    def name(self, row: int) -> str:
+        """A job by its id."""
+        return f"job {self.jobs['job'][row]}" if row >= 0 else "a job"
