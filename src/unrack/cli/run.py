@@ -53,6 +53,9 @@ def run(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON, and nothing else.")] = False,
     no_report: Annotated[bool, typer.Option("--no-report", help="Do not write report.html.")] = False,
+    no_audit: Annotated[
+        bool, typer.Option("--no-audit", help="Do not check the tables of finished runs against the cluster.")
+    ] = False,
 ) -> None:
     """Run a study: every cluster, workload, policy, seed and swept value. Finished runs are kept and not run again."""
     from unrack.study.grid import load_study
@@ -64,7 +67,7 @@ def run(
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends as cleanly as Ctrl-C
     try:
         with _bar(quiet=as_json) as told:
-            rows = run_study(loaded, directory, jobs=processes, told=told)
+            rows = run_study(loaded, directory, jobs=processes, told=told, audit=not no_audit)
             page = None
             if not no_report:
                 from unrack.report.page import write_report

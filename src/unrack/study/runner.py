@@ -40,7 +40,9 @@ class Failure(NamedTuple):
     error: str
 
 
-def run_study(study: Study, directory: Path, *, jobs: int = 1, told: Told | None = None) -> list[dict[str, Any]]:
+def run_study(
+    study: Study, directory: Path, *, jobs: int = 1, told: Told | None = None, audit: bool = True
+) -> list[dict[str, Any]]:
     """Run what is not finished yet, then write the summary.
 
     Parameters
@@ -53,6 +55,8 @@ def run_study(study: Study, directory: Path, *, jobs: int = 1, told: Told | None
         How many processes; 1: this one.
     told
         Told of progress, a few times a second at most while something runs.
+    audit
+        Check the tables of every run when it has ended: :func:`unrack.audit`.
 
     Returns
     -------
@@ -79,9 +83,9 @@ def run_study(study: Study, directory: Path, *, jobs: int = 1, told: Told | None
     board = _Board(study.runs, left, told)
     board.tell()
     if jobs <= 1 or len(left) <= 1:
-        failures = _run_here(left, directory, board)
+        failures = _run_here(left, directory, board, audit)
     else:
-        failures = _run_in_processes(left, directory, min(jobs, len(left)), board)
+        failures = _run_in_processes(left, directory, min(jobs, len(left)), board, audit)
     if failures:
         lines = "\n".join(f"  {failure.run.id}: {failure.error}" for failure in failures)
         raise RunError(f"{len(failures)} of {len(study.runs)} runs failed (the others are kept):\n{lines}")
@@ -105,7 +109,7 @@ class _Board:
             self.told(Progress(self.finished + self.kept, total, sum(self.done), sum(self.sizes), self.kept))
 
 
-def _run_here(left: Sequence[Run], directory: Path, board: _Board) -> list[Failure]:
+def _run_here(left: Sequence[Run], directory: Path, board: _Board, audit: bool) -> list[Failure]:
     failures = []
     for i, run in enumerate(left):
 
@@ -114,7 +118,7 @@ def _run_here(left: Sequence[Run], directory: Path, board: _Board) -> list[Failu
             board.tell()
 
         try:
-            one_run(run, directory, progress)
+            one_run(run, directory, progress, audit)
         except Exception as error:  # a user's own policy may raise anything; the other runs go on
             failures.append(Failure(run, _said(error)))
         board.done[i] = board.sizes[i]
@@ -128,7 +132,7 @@ def _said(error: BaseException) -> str:
     return str(error) if isinstance(error, UnrackError) else f"{type(error).__name__}: {error}"
 
 
-def one_run(run: Run, directory: Path, progress: Callable[[int, int], None] | None = None) -> None:
+def one_run(run: Run, directory: Path, progress: Callable[[int, int], None] | None = None, audit: bool = True) -> None:
     """Simulate one run and keep it."""
     result = simulate(
         run.cluster,
@@ -142,14 +146,17 @@ def one_run(run: Run, directory: Path, progress: Callable[[int, int], None] | No
         core_tiles=run.core_tiles,
         window_us=run.window_us,
         progress=progress,
+        audit=audit,
     )
-    keep_run(directory, run, replace(result, failing=run.failing))
+    if result.failing != run.failing:
+        result = replace(result, failing=run.failing)
+    keep_run(directory, run, result)
 
 
 # --- over processes ---------------------------------------------------------------------------------------------
 
 
-def _run_in_processes(left: Sequence[Run], directory: Path, jobs: int, board: _Board) -> list[Failure]:
+def _run_in_processes(left: Sequence[Run], directory: Path, jobs: int, board: _Board, audit: bool) -> list[Failure]:
     """Workers are fresh processes; each workload goes to them once, through a file."""
     context = multiprocessing.get_context("spawn")
     counters = context.Array("q", len(left), lock=False)
@@ -166,7 +173,7 @@ def _run_in_processes(left: Sequence[Run], directory: Path, jobs: int, board: _B
         futures: dict[Future[None], int] = {}
         for i, run in enumerate(left):
             slim = replace(run, workload=replace(run.workload, jobs=None))  # type: ignore[arg-type]  # put back there
-            futures[pool.submit(_work, slim, directory, i)] = i
+            futures[pool.submit(_work, slim, directory, i, audit)] = i
         waiting = set(futures)
         while waiting:
             ended, waiting = wait(waiting, timeout=0.25, return_when=FIRST_COMPLETED)
@@ -213,7 +220,7 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-def _work(run: Run, directory: Path, index: int) -> None:
+def _work(run: Run, directory: Path, index: int, audit: bool) -> None:
     if _worker["digest"] != run.workload_digest:
         _worker["table"] = pickle.loads((Path(_worker["folder"]) / run.workload_digest).read_bytes())
         _worker["digest"] = run.workload_digest
@@ -222,4 +229,4 @@ def _work(run: Run, directory: Path, index: int) -> None:
     def progress(done: int, _: int) -> None:
         counters[index] = done
 
-    one_run(replace(run, workload=replace(run.workload, jobs=_worker["table"])), directory, progress)
+    one_run(replace(run, workload=replace(run.workload, jobs=_worker["table"])), directory, progress, audit)

@@ -141,4 +141,4 @@ class Tables:
 
     def name(self, row: int) -> str:
         """A job by its id."""
-        return f"job {self.jobs['job'][row]}" if row >= 0 else "a job"
+        return f"job {self.jobs['job'][int(row)]}" if row >= 0 else "a job"
