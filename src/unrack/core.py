@@ -307,11 +307,14 @@ class Core:
 
     def _tell_again(self, job: int, told: tuple[int | None, ...]) -> None:
         """Restore what :meth:`_told_of` gave."""
-        for kept, value in zip((self._expected_us, self._whole_us, self._before_us), told, strict=True):
-            if value is not None:
-                kept[job] = value
-            elif isinstance(kept, dict):
+        expected, *others = told
+        if expected is not None:
+            self._expected_us[job] = expected
+        for kept, value in zip((self._whole_us, self._before_us), others, strict=True):
+            if value is None:
                 kept.pop(job, None)
+            else:
+                kept[job] = value
 
     def _do(self, decision: Decision, now: int) -> None:
         """Do what one decision says, or nothing."""
