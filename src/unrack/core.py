@@ -142,7 +142,7 @@ class Core:
         self.jobs = jobs
         self.store = JobStore(jobs)
         self.policy = policy
-        self.models = tuple(models) if getattr(policy, "models", True) else ()
+        self.models = tuple(models)
         self._stepwise = bool(getattr(policy, "stepwise", False))
         wants = wants_of(cluster.devices, jobs)
         pace = pace_of(self.models, cluster.devices, jobs)

@@ -35,18 +35,12 @@ class Held:
 
 
 class Ledger:
-    """A finished run, indexed.
+    """A finished run, indexed."""
 
-    Parameters
-    ----------
-    modelled
-        Whether the policy lets models count.
-    """
-
-    def __init__(self, log: RunLog, world: World, modelled: bool) -> None:
+    def __init__(self, log: RunLog, world: World) -> None:
         self.log, self.world = log, world
         self.devices = log.cluster.devices
-        self.models: Sequence[Mapping[str, Any]] = world.models if modelled else ()
+        self.models: Sequence[Mapping[str, Any]] = world.models
         self.tables = [speeds_of(model) for model in self.models]
         self.held: list[Held] = []
         for at, group, share in zip(log.share_attempt.tolist(), log.share_group.tolist(), log.shares, strict=True):
@@ -110,9 +104,9 @@ def speeds_of(model: Mapping[str, Any]) -> Any:
     return speed
 
 
-def audit(log: RunLog, world: World, modelled: bool) -> None:
+def audit(log: RunLog, world: World) -> None:
     """Assert every promise about devices, nodes and times."""
-    ledger = Ledger(log, world, modelled)
+    ledger = Ledger(log, world)
     _demands(ledger)
     _nodes(ledger)
     for group in ledger.of_group.values():
@@ -251,6 +245,8 @@ def _time(ledger: Ledger, attempt: int) -> None:
         first = min(ledger.of_group[held.group], key=lambda h: (h.start, h.attempt))
         if ledger.remote(first.share):
             begin = max(begin, first.start + ledger.pool(first.share.devices[0]).attach_us)
+    if begin >= end and log.attempt_outcome[attempt] != FINISHED:
+        return  # stopped while its device was being attached
     work = float(log.jobs.work_us[job])
     ends = [_end(ledger, own, paces, begin, work) for paces in _frozen_paces(ledger, own)]
     if log.attempt_outcome[attempt] == FINISHED:

@@ -138,7 +138,6 @@ class Naive:
     rule: str
     order: str = "edf"
     tables: Sequence[Mapping[str, Any]] = ()
-    models: bool = True
     low: float = 0.5
     high: float = 0.7
     name: str = "naive"
@@ -157,10 +156,10 @@ class Naive:
             memory["rule"] = self.rule if self.rule != "disaggregation-aware" else self.by_load(view)
         while memory["todo"]:
             job = memory["todo"].pop(0)
-            world = Now(view, self.tables if self.models else (), now)
+            world = Now(view, self.tables, now)
             lease = self.lease(world, job, memory["rule"])
             if lease is None and view.job(job).demand.tasks > 1 and view.running_count == 0:
-                world = Now(view, self.tables if self.models else (), now)
+                world = Now(view, self.tables, now)
                 world.patient = job
                 lease = self.lease(world, job, memory["rule"])
             if lease is not None:

@@ -27,7 +27,7 @@ def test_the_figure_comes_out_as_drawn(name: str) -> None:
     jobs = tuple(D(**{key: job[key] for key in keys if key in job}) for job in scenario["jobs"])
     world = World(Cluster.from_dict(scenario["cluster"]), jobs)
     log = play(world, scenario["policy"]).log
-    audit(log, world, modelled=False)
+    audit(log, world)
     found = {}
     for attempt, job in enumerate(log.attempt_job.tolist()):
         parts = [share.parts for share, at in zip(log.shares, log.share_attempt, strict=True) if at == attempt]

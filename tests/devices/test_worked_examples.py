@@ -38,7 +38,7 @@ def run(
     world = World(where, jobs, tuple(models))
     log = play(world, policy).log
     if not any(isinstance(model, str) for model in models):
-        audit(log, world, bool(getattr(parse_policy(policy), "models", True)))
+        audit(log, world)
     found = {}
     for attempt, job in enumerate(log.attempt_job.tolist()):
         shares = [share for share, at in zip(log.shares, log.share_attempt, strict=True) if at == attempt]
@@ -284,7 +284,7 @@ def test_sharers_follow_who_comes_and_goes_unless_they_are_frozen(frozen: bool, 
     # following: 40 alone, then 60 left at 1/2 until 160; the other did 60 by then, and 40 more alone.
     # frozen: 100 as begun; the other 100 at 1/2
     models = [{**HALVES, "frozen": frozen}]
-    for policy in ("max-composition", "first-fit(models=on)", "resource-aware"):
+    for policy in ("max-composition", "first-fit", "resource-aware"):
         assert ends(cluster([9], nvme(1)), policy, half(0), half(40), models=models) == want
 
 
@@ -303,16 +303,16 @@ def test_a_job_that_asks_two_kinds_is_as_fast_as_the_slower_and_keeps_what_is_fr
     slow = {"model": "h2", "apps": ["h", "other"], "kind": "gpu", "times_s": [[100.0, 125.0, 500.0]]}
     other = D(50, 100, app="other", gpu=(1, 1))
     # frozen on the NVMe at speed 1: the second sharer there at 20 changes nothing; at 50 the GPU gives it 100/125
-    assert ends(where, "first-fit(models=on)", both, half(20, 40), other, models=[{**HALVES, "frozen": True}, slow])[
+    assert ends(where, "first-fit", both, half(20, 40), other, models=[{**HALVES, "frozen": True}, slow])[
         0
     ] == (50 + 50 / 0.8)
     # following: 20 at 1, then at 1/2 beside the other (which ends at 100, 40 at 1/2), then at 0.8
-    assert ends(where, "first-fit(models=on)", both, half(20, 40), other, models=[HALVES, slow])[0] == 100 + 40 / 0.8
+    assert ends(where, "first-fit", both, half(20, 40), other, models=[HALVES, slow])[0] == 100 + 40 / 0.8
 
 
 def test_a_seventh_smufin_is_not_admitted() -> None:
     jobs = [D(0, 1600, 1, app="smufin", nvme=(100, 1 * GB))] * 7
-    for policy in ("max-composition", "min-fragmentation", "first-fit(models=on)"):
+    for policy in ("max-composition", "min-fragmentation", "first-fit"):
         found = run(cluster([25], nvme(1)), policy, *jobs, models=["smufin"])
         assert [row[0] for row in found] == [0] * 6 + [2802.62]
         assert [row[1] for row in found] == pytest.approx([2802.62] * 6 + [2802.62 + 1489.15], abs=2e-6)
@@ -320,10 +320,14 @@ def test_a_seventh_smufin_is_not_admitted() -> None:
 
 def test_without_models_jobs_run_their_base_time_and_all_they_ask_is_a_hard_limit() -> None:
     jobs = [D(0, 1600, **SMUFIN)] * 2
+    for policy in ("first-fit", "best-fit", "random-fit", "max-composition"):
+        assert ends(cluster([25], nvme(1)), policy, *jobs) == [1600, 3200]
+
+
+def test_first_fit_runs_jobs_at_the_speeds_of_the_models_and_holds_every_amount_to_be_a_hard_limit() -> None:
+    jobs = [D(0, 1600, **SMUFIN)] * 2
     for policy in ("first-fit", "best-fit", "random-fit"):
-        assert ends(cluster([25], nvme(1)), policy, *jobs, models=["smufin"]) == [1600, 3200]
-    assert ends(cluster([25], nvme(1)), "max-composition", *jobs) == [1600, 3200]
-    assert ends(cluster([25], nvme(1)), "first-fit(models=on)", *jobs, models=["smufin"]) == [1489.15, 2 * 1489.15]
+        assert ends(cluster([25], nvme(1)), policy, *jobs, models=["smufin"]) == [1489.15, 2 * 1489.15]
 
 
 def test_a_size_that_the_model_does_not_admit_is_passed_over() -> None:
@@ -375,7 +379,7 @@ def test_detaching_goes_on_while_a_node_is_down() -> None:
     jobs = (D(0, 1000, 4), D(0, 5, nvme=(1, 1)), D(20, 500, nvme=(1, 1)))
     world = World(where, jobs, (), (Fault("node0", 10 * S, 5 * S),))
     log = play(world, "first-fit").log
-    audit(log, world, modelled=False)
+    audit(log, world)
     found = dict(zip(log.attempt_job.tolist(), log.attempt_start_us.tolist(), strict=True))
     assert found[2] == 105 * S
 

@@ -165,7 +165,8 @@ class DeviceState:
     def left_us(self, job: int, now: int) -> int:
         """The work that is expected to be left of a running job that holds devices, µs at speed 1."""
         left, pace = float(self.columns.progress[LEFT, job]), float(self.columns.progress[PACE, job])
-        return max(0, ceil(left - max(0, now - int(self.columns.clock[SINCE_US, job])) * pace))
+        done = max(0, now - int(self.columns.clock[SINCE_US, job])) * pace
+        return max(0, ceil(left - done))
 
     def at_home(self, node: int) -> list[int]:
         """The devices that sit in a node."""

@@ -11,6 +11,13 @@ from unrack.policy.list_scheduler import short_of
 from unrack.reasons import Code, Reason
 from unrack.view import View
 
+BY_THE_WORLD = (
+    "no such parameter: how fast jobs run is the world's, whatever the policy; models and contention are keys of a "
+    'study (arguments of simulate), and an entry of its policies such as { name = "first-fit", world = "base" } is '
+    "run without them"
+)
+"""What is said to whoever looks for the world in a policy."""
+
 
 @dataclass(frozen=True)
 class Completed:
@@ -89,8 +96,10 @@ def complete(found: object, where: str) -> Policy[Any]:
     Raises
     ------
     PolicyError
-        It has no ``decide`` to call.
+        It has no ``decide`` to call, or a field ``models``, which would not do anything.
     """
+    if hasattr(found, "models"):
+        raise PolicyError(f"{where}, models", repr(found.models), BY_THE_WORLD)
     if isinstance(found, Policy):
         return found
     if not callable(getattr(found, "decide", None)):

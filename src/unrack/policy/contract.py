@@ -98,10 +98,10 @@ class Policy(Protocol[Memory]):
     estimates
         Which run times it is told to expect.
 
-    Three more are read where they are there: ``stepwise`` (default False), whether it is asked again in the same round
-    after what it decided was done, until it decides nothing; ``devices`` (default False), whether it places pooled
-    devices, without which jobs that ask for devices are refused; and ``models`` (default True), False of a baseline for
-    which performance models do not count: its jobs run their base time, and every amount asked is a hard limit.
+    Two more are read where they are there: ``stepwise`` (default False), whether it is asked again in the same round
+    after what it decided was done, until it decides nothing; and ``devices`` (default False), whether it places pooled
+    devices, without which jobs that ask for devices are refused. How fast jobs run is no policy's business: performance
+    models and contention are the world's.
     """
 
     @property

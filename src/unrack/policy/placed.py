@@ -33,15 +33,12 @@ class Placed:
         ``place(view, job, now) -> Lease | None``; it sees what the jobs before it have taken.
     order
         A name in ``ORDERS`` or a function ``order(view, queue, now) -> jobs``.
-    models
-        Whether performance models count.
     label
         What reports call it.
     """
 
     place: Place
     order: str | Order = "edf"
-    models: bool = True
     label: str = "placed"
     estimates: Estimates = Estimates.REQUESTED
 

@@ -49,8 +49,6 @@ class Pooled:
         A name in ``RULES``, or ``"disaggregation-aware"``: max-composition or min-fragmentation, by load.
     order
         A name in ``ORDERS``.
-    models
-        Whether performance models count: with False every job runs its base time and all it asks is a hard limit.
     low, high
         Of the disaggregation-aware rule: max-composition where the loads of bandwidth and capacity are both at most
         ``low``, or bandwidth is at least ``high`` and capacity at most ``high`` (eq. 4).
@@ -66,7 +64,6 @@ class Pooled:
 
     rule: str = "first-fit"
     order: str = "edf"
-    models: bool = True
     low: float = 0.5
     high: float = 0.7
     bandwidth: str = "bandwidth_mb_s"

@@ -457,7 +457,7 @@ def place(
     rule
         A :class:`Rule`.
     hard
-        Whether every quantity is a hard limit, as for those who know no models.
+        Whether every quantity is a hard limit, as for rules that do not use the models.
     draw, draw2
         From 0 to 1, for random fit: which node, which device.
     at : int64[kinds, nodes]

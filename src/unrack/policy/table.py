@@ -9,6 +9,7 @@ from dataclasses import fields, is_dataclass
 from typing import Any, NamedTuple
 
 from unrack.errors import PolicyError
+from unrack.policy.complete import BY_THE_WORLD
 from unrack.policy.contract import Estimates, Policy
 from unrack.policy.lending.scheduler import SCHEDULERS, Lending
 from unrack.policy.list_scheduler import BACKFILL, FIT, UNLIMITED, ListScheduler
@@ -99,12 +100,6 @@ def _list(summary: str, first: str, rule: str, /, **parameters: Parameter) -> En
 
 
 EDF = ORDER._replace(default="edf")
-MODELS = Parameter(
-    "models",
-    lambda value: _one_of(("off", "on"))(value) == "on",
-    "off",
-    "off: performance models do not count, every job runs its base time; on: they do, but the policy does not use them",
-)
 
 
 def _share(value: object) -> object:
@@ -118,8 +113,7 @@ def _share(value: object) -> object:
 
 
 def _pooled(rule: str, summary: str, /, **parameters: Parameter) -> Entry:
-    fixed = {"rule": rule, **({"models": False} if "models" in parameters else {})}
-    return Entry(summary, Pooled, {"order": EDF, "estimates": ESTIMATES, **parameters}, fixed)
+    return Entry(summary, Pooled, {"order": EDF, "estimates": ESTIMATES, **parameters}, {"rule": rule})
 
 
 _FREE = {"backfill": BACKFILLS, "backfill_order": BACKFILL_ORDER, "depth": DEPTH}
@@ -238,11 +232,9 @@ POLICIES: dict[str, Entry] = {
         },
         {},
     ),
-    "first-fit": _pooled("first-fit", "pools: the first node and device that fit", models=MODELS),
-    "best-fit": _pooled(
-        "best-fit", "pools: the fullest node that fits, a device in use before a free one", models=MODELS
-    ),
-    "random-fit": _pooled("random-fit", "pools: any node and device that fit, at random", models=MODELS),
+    "first-fit": _pooled("first-fit", "pools: the first node and device that fit"),
+    "best-fit": _pooled("best-fit", "pools: the fullest node that fits, a device in use before a free one"),
+    "random-fit": _pooled("random-fit", "pools: any node and device that fit, at random"),
     "max-composition": _pooled(
         "max-composition", "pools: share compositions while deadlines hold; compose as many devices as help (Alg. 1)"
     ),
@@ -325,6 +317,8 @@ def make_policy(name: str, parameters: Mapping[str, object], label: str | None =
     entry = POLICIES[name]
     values: dict[str, object] = dict(entry.fixed)
     for key, value in parameters.items():
+        if key in ("models", "world"):
+            raise PolicyError(f"policy {name}, {key}", repr(value), BY_THE_WORLD)
         if key not in entry.parameters:
             raise PolicyError(f"policy {name}", f"the parameter {key!r}", f"one of {', '.join(entry.parameters)}")
         try:
