@@ -303,9 +303,9 @@ def test_a_job_that_asks_two_kinds_is_as_fast_as_the_slower_and_keeps_what_is_fr
     slow = {"model": "h2", "apps": ["h", "other"], "kind": "gpu", "times_s": [[100.0, 125.0, 500.0]]}
     other = D(50, 100, app="other", gpu=(1, 1))
     # frozen on the NVMe at speed 1: the second sharer there at 20 changes nothing; at 50 the GPU gives it 100/125
-    assert ends(where, "first-fit", both, half(20, 40), other, models=[{**HALVES, "frozen": True}, slow])[
-        0
-    ] == (50 + 50 / 0.8)
+    assert ends(where, "first-fit", both, half(20, 40), other, models=[{**HALVES, "frozen": True}, slow])[0] == (
+        50 + 50 / 0.8
+    )
     # following: 20 at 1, then at 1/2 beside the other (which ends at 100, 40 at 1/2), then at 0.8
     assert ends(where, "first-fit", both, half(20, 40), other, models=[HALVES, slow])[0] == 100 + 40 / 0.8
 

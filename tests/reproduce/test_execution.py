@@ -18,7 +18,7 @@ def test_a_workload_is_shared_by_the_rows_that_are_compared_on_it() -> None:
     tasks = tasks_of(ONE, Options(seeds=20))
     assert len(tasks) == 5 * 20
     assert {task.seed for task in tasks} == set(range(20))
-    assert all(len(task.rows) == 6 for task in tasks)
+    assert all(len(task.rows) == 8 for task in tasks)
     assert tasks[0].workload == {"scenario": "nvme-s1", "load": 0.9, "jobs": 1500}
 
 
@@ -63,7 +63,7 @@ def test_the_outcome_does_not_depend_on_the_number_of_processes() -> None:
 def test_progress_counts_runs() -> None:
     told: list[tuple[int, int]] = []
     execute(shortened(ONE, 2), Options(seeds=2), engine=engine, told=lambda done, total: told.append((done, total)))
-    assert told == [(6, 24), (12, 24), (18, 24), (24, 24)]
+    assert told == [(8, 32), (16, 32), (24, 32), (32, 32)]
 
 
 def test_an_interruption_in_a_worker_ends_all_of_them() -> None:

@@ -106,7 +106,7 @@ def test_the_long_form_has_every_number_once_with_its_interval() -> None:
     rows = list(csv.DictReader(io.StringIO(as_csv(measured))))
     assert list(rows[0]) == list(COLUMNS)
     cells = {(row["x"], row["row"], row["metric"]) for row in rows}
-    assert len(cells) == len(rows) == 5 * 6 * (len(QUANTITIES) + 1)
+    assert len(cells) == len(rows) == 5 * 8 * (len(QUANTITIES) + 1)
     for row in rows:
         assert float(row["low"]) <= float(row["ours"]) <= float(row["high"])
         assert float(row["least"]) <= float(row["ours"]) <= float(row["most"])

@@ -145,9 +145,10 @@ def test_every_reproduction_has_a_page_and_a_figure_with_all_its_panels(name: st
 def test_the_table_of_a_paper_has_a_line_a_row_and_marks_what_is_ours() -> None:
     measured = execute(REPRODUCTIONS["nvme-s1"], Options(seeds=3), engine=engine)
     (sheet,) = sheets_of(measured)
-    assert len(sheet.lines) == 5 * 6
-    names = [line[1].lines[0] for line in sheet.lines[:6]]
-    paper = ["First Fit", "PA First Fit", "Disagg-Aware", "PA Disagg-Aware"]
-    assert names == [*paper, "Lookahead *", "PA Lookahead *"]
+    assert len(sheet.lines) == 5 * 8
+    names = [line[1].lines[0] for line in sheet.lines[:8]]
+    baseline = ["First Fit, base times", "PA First Fit, base times"]
+    here = ["First Fit, measured speeds *", "PA First Fit, measured speeds *"]
+    assert names == [*baseline, *here, "Disagg-Aware", "PA Disagg-Aware", "Lookahead *", "PA Lookahead *"]
     assert len(sheet.lines[0][2].lines) == 3
-    assert len(sheet.lines[4][2].lines) == 1
+    assert len(sheet.lines[6][2].lines) == 1

@@ -49,7 +49,11 @@ def run(
     seed: Annotated[int | None, typer.Option("--seed", min=0, help="This seed in place of the study's.")] = None,
     policy: Annotated[
         list[str] | None,
-        typer.Option("--policy", metavar="FILE.py:NAME", help="A further policy, from a file or by name; repeatable."),
+        typer.Option(
+            "--policy",
+            metavar="FILE.py:NAME",
+            help="A further policy, from a file or by name, both perhaps followed by ', world=base'; repeatable.",
+        ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON, and nothing else.")] = False,
     no_report: Annotated[bool, typer.Option("--no-report", help="Do not write report.html.")] = False,
@@ -157,7 +161,7 @@ def _table(study: Study, rows: list[dict[str, Any]]) -> None:
         for row in group:
             cells = [escape(str(row[head])) for head in heads]
             for name in shown:
-                others = [other.get(name) for other in group]
+                others = [other.get(name) for other in group if other.get("world") == row.get("world")]
                 cells.append(_cell(row.get(name), others, EVERY_METRIC[name].better))
             table.add_row(*cells)
     Console(width=width).print(table)

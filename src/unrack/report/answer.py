@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from markupsafe import Markup
 
-from unrack.report.setting import Estimate, Setting, best_of, policies_of
+from unrack.report.setting import Estimate, Setting, best_of, of_one_world, policies_of
 from unrack.units import seconds_text
 
 
@@ -42,6 +42,7 @@ _SHARES = ("missed_deadlines", "slo_broken", "servers_rejected")
 
 def answer(settings: Sequence[Setting]) -> list[Markup]:
     """Sentences, as safe HTML; one or more."""
+    every, settings = policies_of(settings), [of_one_world(setting) for setting in settings]
     runs = [run for setting in settings for own in setting.runs.values() for run in own]
     if not any(run.metrics.get("jobs_finished") for run in runs):
         return [Markup("No job finished in any run: see the reasons below.")]
@@ -60,7 +61,19 @@ def answer(settings: Sequence[Setting]) -> list[Markup]:
             sentences.append(_one(question, found[0][1]))
         else:
             sentences.append(_several(question, found))
+    elsewhere = [policy for policy in every if policy not in policies_of(settings)]
+    if elsewhere:
+        sentences.append(_elsewhere(elsewhere))
     return sentences or [Markup("The runs have none of the main metrics: see the table.")]
+
+
+def _elsewhere(policies: Sequence[str]) -> Markup:
+    """Which policies are left out of the comparison, because their jobs run in another world."""
+    names = Markup(", ").join(Markup("<b>{}</b>").format(policy) for policy in policies)
+    return Markup(
+        "Not compared here: {}. There jobs run their base times, without the study's models and contention: policy and "
+        "world both differ from the other rows."
+    ).format(names)
 
 
 def _amount(question: Question, value: float) -> str:

@@ -58,6 +58,11 @@ class RunFiles:
         return str(self.record["policy"])
 
     @property
+    def world(self) -> str:
+        """In which world its jobs ran: ``"study"`` or ``"base"``."""
+        return str(self.record.get("world", "study"))
+
+    @property
     def seed(self) -> int:
         """The seed."""
         return int(self.record["seed"])

@@ -10,6 +10,7 @@ from unrack.report.column import number_text
 from unrack.report.memory_spec import grouped_spec, scatter_spec
 from unrack.report.series import six_digits
 from unrack.report.setting import Setting
+from unrack.study.world import World, world_of
 
 MOST_MIXES = 8
 MOST_MARKS = 2_000
@@ -65,7 +66,7 @@ class Bar(NamedTuple):
 def bars_of(settings: Sequence[Setting]) -> list[Bar]:
     """A bar for every setting and policy, averaged over seeds; none where more jobs did not run than in the best case.
 
-    The throughput of the other jobs alone says nothing.
+    The throughput of the other jobs alone says nothing. Throughput is relative to the best one in the study's world.
     """
     bars = []
     for setting in settings:
@@ -77,9 +78,10 @@ def bars_of(settings: Sequence[Setting]) -> list[Bar]:
     for bar in bars:
         least[bar.mix] = min(least.get(bar.mix, bar.lost), bar.lost)
     whole = [bar for bar in bars if bar.lost <= least[bar.mix]]
-    for bar in whole:
+    usual = [bar for bar in whole if world_of(bar.policy) == World.STUDY]
+    for bar in usual or whole:
         best[bar.mix] = max(best.get(bar.mix, 0.0), bar.jobs_per_h)
-    return [bar._replace(relative=bar.jobs_per_h / best[bar.mix]) for bar in whole if best[bar.mix] > 0]
+    return [bar._replace(relative=bar.jobs_per_h / best[bar.mix]) for bar in whole if best.get(bar.mix, 0.0) > 0]
 
 
 def throughput_charts(settings: Sequence[Setting], policies: Sequence[str]) -> list[Chart]:

@@ -75,7 +75,7 @@ def pool_charts(runs: Runs, counts: Mapping[str, Mapping[str, Deadlines]], polic
 def bound_of(runs: Runs) -> float | None:
     """The share of missed deadlines that no policy could avoid, averaged over the seeds; ``None``: not known.
 
-    Of every seed the least: the bound of a policy that ignores the models does not hold for those that use them.
+    Of every seed the least, which holds in every world: where some rows run without models, they have another bound.
     """
     least: dict[int, float] = {}
     for own in runs.values():

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from unrack.report.directory import RunFiles
+from unrack.study.world import World, labelled, world_of
 
 # Two-sided 95 % points of Student's t distribution for 1, 2, 3 … degrees of freedom.
 _T95 = (
@@ -108,12 +109,20 @@ def settings_of(runs: Iterable[RunFiles]) -> tuple[Setting, ...]:
             meanings.setdefault(run.label, set()).add(run.policy)
         named: dict[str, list[RunFiles]] = {}
         for run in members:
-            named.setdefault(run.label if len(meanings[run.label]) == 1 else run.policy, []).append(run)
+            name = run.label if len(meanings[run.label]) == 1 else run.policy
+            named.setdefault(labelled(name, run.world), []).append(run)
         first = members[0]
         settings.append(
             Setting(first.cluster, first.workload, first.parameters, {name: tuple(own) for name, own in named.items()})
         )
     return tuple(settings)
+
+
+def of_one_world(setting: Setting) -> Setting:
+    """The setting with the policies that can be compared: those in the study's own world, if any are."""
+    worlds = {policy: world_of(policy) for policy in setting.runs}
+    kept = World.STUDY if World.STUDY in worlds.values() else next(iter(worlds.values()))
+    return replace(setting, runs={policy: runs for policy, runs in setting.runs.items() if worlds[policy] == kept})
 
 
 def policies_of(settings: Iterable[Setting]) -> tuple[str, ...]:
@@ -122,6 +131,14 @@ def policies_of(settings: Iterable[Setting]) -> tuple[str, ...]:
 
 
 def best_of(values: Mapping[str, Estimate], better: str) -> tuple[str, ...]:
+    """The policies with the best mean of their world, as :func:`best_of_world`: two worlds are never compared."""
+    worlds: dict[str, dict[str, Estimate]] = {}
+    for policy, value in values.items():
+        worlds.setdefault(world_of(policy), {})[policy] = value
+    return tuple(policy for own in worlds.values() for policy in best_of_world(own, better))
+
+
+def best_of_world(values: Mapping[str, Estimate], better: str) -> tuple[str, ...]:
     """The policies with the best mean, ties included; empty where nothing is better or all are equal.
 
     Parameters

@@ -12,6 +12,7 @@ from unrack.report.column import Column, column_of
 from unrack.report.series import six_digits
 from unrack.report.setting import Setting, estimate
 from unrack.report.spec import BOUND, Spec, line_spec
+from unrack.study.world import world_of
 
 MOST_LINES = 6
 """Charts are drawn for so many combinations of a swept parameter and fixed others."""
@@ -88,10 +89,17 @@ def _series(policy: str, column: Column, settings: Sequence[Setting], places: Se
 
 
 def _bound(settings: Sequence[Setting], places: Sequence[Any]) -> dict[str, Any] | None:
-    """The share of deadlines, in %, that no policy could keep in each setting; ``None`` where it is not known."""
+    """The share of deadlines, in %, that no policy could keep in each setting; ``None`` where it is not known.
+
+    Of two worlds the lower one: it holds for the rows of both.
+    """
     rows: dict[str, Any] = {"policy": BOUND, "x": [], "y": [], "low": [], "high": []}
     for place, setting in zip(places, settings, strict=True):
-        value = estimate(run.metrics.get("bound_missed_deadlines") for own in setting.runs.values() for run in own)
+        worlds: dict[str, list[float | None]] = {}
+        for policy, own in setting.runs.items():
+            worlds.setdefault(world_of(policy), []).extend(run.metrics.get("bound_missed_deadlines") for run in own)
+        found = [one for one in map(estimate, worlds.values()) if one is not None]
+        value = min(found, key=lambda one: one.mean, default=None)
         if value is not None:
             rows["x"].append(place)
             for name in ("y", "low", "high"):

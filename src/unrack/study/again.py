@@ -156,6 +156,7 @@ class Again:
         """
         table = dict(self.record["policy_table"])
         label = table.pop("label")
+        table.pop("world", None)  # its models and contention are those of the record
         if "file" in table:
             spec = str(file or table["file"])
             if file is None and not Path(spec.rpartition(":")[0]).is_file():

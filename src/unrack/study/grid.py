@@ -18,8 +18,9 @@ from unrack.study.document import Document
 from unrack.study.faults import drawn_faults, fixed_faults, random_levels
 from unrack.study.file import StudyTable, WorkloadTable
 from unrack.study.identity import engine_digest, id_of_run
-from unrack.study.inputs import PolicySpec, make_cluster, make_policy_spec, make_workload, policy_from_file
+from unrack.study.inputs import PolicySpec, make_cluster, make_policy_spec, make_workload
 from unrack.study.sweep import combinations
+from unrack.study.world import World
 from unrack.workload.ideal import window_us
 from unrack.workload.job import Workload
 
@@ -39,7 +40,7 @@ class Run:
     parameters
         The swept values it was made with.
     models
-        Performance models of jobs on devices.
+        Performance models of jobs on devices; none in a world without.
     window_us
         The window of the metrics, or ``None``.
     contention
@@ -62,6 +63,11 @@ class Run:
     contention: MemoryContention | None = None
     failing: bool = False
     core_tiles: str | None = None
+
+    @property
+    def world(self) -> World:
+        """In which world its jobs run."""
+        return self.policy.world
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,8 +115,7 @@ def load_study(
     whole = document.validated(StudyTable, document.table)
     name = whole.name or re.sub(r"\.toml$", "", path.replace("\\", "/").rsplit("/", 1)[-1]) or "study"
     seeds = whole.seeds if seed is None else [seed]
-    added = [policy_from_file(text, None, document) if ".py:" in text else make_policy_spec(text, document, -1)
-             for text in policies]  # fmt: skip
+    added = [make_policy_spec(text, document, -1) for text in policies]
     workloads: dict[str, tuple[Workload, str]] = {}
     read: dict[str, MemoryContention | None] = {}
     runs: list[Run] = []
@@ -173,8 +178,10 @@ def _runs(
                     except InputError as error:
                         raise document.within(("workloads", w), error) from None
                     faults = fixed + drawn_faults(levels, cluster, workload, seed)
-                    decisive = [cluster_digest, digest, policy_identity, seed, table.ties, faults, window, models]
-                    decisive += [] if contention is None else [contention.identity()]
+                    here = spec.world == World.STUDY
+                    decisive = [cluster_digest, digest, policy_identity, seed, table.ties, faults, window]
+                    decisive += [models if here else ()]
+                    decisive += [contention.identity()] if here and contention is not None else []
                     decisive += [] if table.core_tiles is None else [table.core_tiles]
                     named = [cluster.name, workload.name, spec.label, dict(parameters)]
                     run_id = id_of_run(named[:3], seed, [*decisive, *named, engine_digest()])
@@ -187,12 +194,12 @@ def _runs(
                             digest,
                             spec,
                             seed,
-                            models,
+                            models if here else (),
                             ties,
                             faults,
                             window,
                             dict(parameters),
-                            contention,
+                            contention if here else None,
                             bool(table.faults or table.random_faults),
                             table.core_tiles,
                         )

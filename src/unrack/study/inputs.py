@@ -17,6 +17,7 @@ from unrack.policy.file import load_policy, source_digest
 from unrack.policy.table import POLICIES, canonical, make_policy, split_policy
 from unrack.study.document import Document, nearest
 from unrack.study.file import WorkloadTable
+from unrack.study.world import World, labelled, make_world, split_world
 from unrack.workload.filters import FILTERS, filtered
 from unrack.workload.generator import generate
 from unrack.workload.job import Workload
@@ -34,13 +35,16 @@ class PolicySpec:
     file
         ``FILE.py:NAME``, with the path as found.
     label
-        What reports call it.
+        What reports call it; it says the world, where that is not the study's.
+    world
+        In which its jobs run.
     """
 
     label: str
     name: str = ""
     parameters: tuple[tuple[str, Any], ...] = ()
     file: str = ""
+    world: World = World.STUDY
 
     def make(self) -> Policy[Any]:
         """The policy.
@@ -54,16 +58,19 @@ class PolicySpec:
 
     def written(self) -> dict[str, Any]:
         """As a table of a study file; a file by its name only."""
+        rest = {"label": self.label, **({} if self.world == World.STUDY else {"world": str(self.world)})}
         if self.file:
             path, _, name = self.file.rpartition(":")
-            return {"file": f"{Path(path).name}:{name}", "label": self.label}
-        return {"name": self.name, **dict(self.parameters), "label": self.label}
+            return {"file": f"{Path(path).name}:{name}", **rest}
+        return {"name": self.name, **dict(self.parameters), **rest}
 
     def identity(self) -> str:
         """A text that differs where decisions may differ."""
         if self.file:
-            return f"{self.file.rpartition(':')[2]} from {source_digest(self.file)}"
-        return canonical(self.make())
+            text = f"{self.file.rpartition(':')[2]} from {source_digest(self.file)}"
+        else:
+            text = canonical(self.make())
+        return labelled(text, self.world)
 
 
 def make_cluster(table: Mapping[str, Any], document: Document, index: int) -> Cluster:
@@ -111,22 +118,26 @@ def make_cluster(table: Mapping[str, Any], document: Document, index: int) -> Cl
 
 
 def make_policy_spec(entry: str | Mapping[str, Any], document: Document, index: int) -> PolicySpec:
-    """The policy of an entry of ``policies``: text, or a table with ``name`` or ``file``.
+    """The policy of an entry of ``policies``: text, or a table with ``name`` or ``file``, and perhaps ``world``.
+
+    An ``index`` below 0 stands for one that was added on the command line.
 
     Raises
     ------
     StudyError
         It cannot be made.
     """
-    at = ("policies", index)
+    at: tuple[str | int, ...] = ("policies", index) if index >= 0 else ("--policy",)
     try:
         if isinstance(entry, str):
-            if entry.rpartition(":")[0].endswith(".py"):
-                return policy_from_file(entry, None, document)
-            name, parameters = split_policy(entry)
-            label: str | None = entry.strip() if parameters else name
+            text, world = split_world(entry)
+            if text.rpartition(":")[0].endswith(".py"):
+                return policy_from_file(text, None, document, world)
+            name, parameters = split_policy(text)
+            label: str | None = text.strip() if parameters else name
         else:
-            parameters = {key: value for key, value in entry.items() if key not in ("name", "label", "file")}
+            parameters = {key: value for key, value in entry.items() if key not in ("name", "label", "file", "world")}
+            world = make_world(entry.get("world", World.STUDY))
             label = entry.get("label")
             if label is not None and (not isinstance(label, str) or not label):
                 raise document.fault((*at, "label"), repr(label), "some text")
@@ -134,20 +145,20 @@ def make_policy_spec(entry: str | Mapping[str, Any], document: Document, index: 
                 raise document.fault(at, "both or neither of them", "either name or file")
             if "file" in entry:
                 if parameters:
-                    raise document.fault((*at, next(iter(parameters))), "this key", "only label beside file")
-                return policy_from_file(str(entry["file"]), label, document)
+                    raise document.fault((*at, next(iter(parameters))), "this key", "only label and world beside file")
+                return policy_from_file(str(entry["file"]), label, document, world)
             name = str(entry["name"])
         if name not in POLICIES:
             raise document.fault(at, repr(name), nearest(name, POLICIES))
         label = label or make_policy(name, parameters).name
-        spec = PolicySpec(label, name, tuple(parameters.items()))
+        spec = PolicySpec(labelled(label, world), name, tuple(parameters.items()), world=world)
         spec.make()
     except PolicyError as error:
         raise document.within(at, error) from None
     return spec
 
 
-def policy_from_file(spec: str, label: str | None, document: Document) -> PolicySpec:
+def policy_from_file(spec: str, label: str | None, document: Document, world: World = World.STUDY) -> PolicySpec:
     """The policy of ``FILE.py:NAME``, looked for beside the study and in the working folder.
 
     Raises
@@ -158,7 +169,7 @@ def policy_from_file(spec: str, label: str | None, document: Document) -> Policy
     path, colon, name = spec.rpartition(":")
     found = f"{_beside(path, document)}{colon}{name}"
     loaded = load_policy(found)
-    return PolicySpec(label or loaded.name, file=found)
+    return PolicySpec(labelled(label or loaded.name, world), file=found, world=world)
 
 
 def make_workload(table: WorkloadTable, document: Document, index: int, seed: int) -> Workload:

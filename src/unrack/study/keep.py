@@ -89,6 +89,7 @@ def description(run: Run, result: Result) -> dict[str, Any]:
         "policy": canonical(run.policy.make()),
         "policy_label": run.policy.label,
         "policy_table": run.policy.written(),
+        "world": str(run.world),
         "seed": run.seed,
         "ties": run.ties,
         "faults": [list(fault) for fault in run.faults],
@@ -148,6 +149,7 @@ def pools(cluster: Cluster) -> dict[str, Any]:
 def summary(directory: Path, runs: Sequence[Run]) -> list[dict[str, Any]]:
     """One row a run: what it was, and every metric."""
     rows = []
+    worlds = len({run.world for run in runs}) > 1
     for run in runs:
         kept = json.loads((directory / "runs" / run.id / "run.json").read_text())
         row: dict[str, Any] = {
@@ -155,6 +157,7 @@ def summary(directory: Path, runs: Sequence[Run]) -> list[dict[str, Any]]:
             "cluster": run.cluster.name,
             "workload": run.workload.name,
             "policy": run.policy.label,
+            **({"world": str(run.world)} if worlds else {}),
             "seed": run.seed,
         }
         row.update(run.parameters)

@@ -10,6 +10,7 @@ from typing import Any
 from unrack.errors import PolicyError
 from unrack.policy.table import POLICIES, split_policy
 from unrack.study.document import Document
+from unrack.study.world import World, split_world
 
 
 def combinations(table: Mapping[str, Any], document: Document) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
@@ -56,6 +57,16 @@ def put(place: Any, parts: list[str], value: object) -> bool:
     return put(place[parts[0]], parts[1:], value)
 
 
+def _table(text: str) -> dict[str, Any]:
+    """A policy that is written as text, as a table."""
+    bare, world = split_world(text)
+    said = {} if world == World.STUDY else {"world": str(world)}
+    if bare.rpartition(":")[0].endswith(".py"):
+        return {"file": bare, **said}
+    name, parameters = split_policy(bare)
+    return {**parameters, "name": name, **said}
+
+
 def put_in_policies(policies: list[Any], parts: list[str], value: object) -> bool:
     """Set a parameter in the policies that have it (or in one, by number); False if none has."""
     chosen = range(len(policies))
@@ -68,10 +79,11 @@ def put_in_policies(policies: list[Any], parts: list[str], value: object) -> boo
     for i in chosen:
         entry = policies[i]
         try:
-            name, parameters = split_policy(entry) if isinstance(entry, str) else (entry.get("name"), dict(entry))
+            table = _table(entry) if isinstance(entry, str) else dict(entry)
         except PolicyError:
             continue  # said in full when the policies are made
-        if name in POLICIES and parts[0] in POLICIES[name].parameters:
-            policies[i] = {**parameters, "name": name, parts[0]: value}
+        name = table.get("name")
+        if parts[0] == "world" or (name in POLICIES and parts[0] in POLICIES[name].parameters):
+            policies[i] = {**table, parts[0]: value}
             found = True
     return found

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from unrack.study.world import World
+
 if TYPE_CHECKING:
     from unrack.report.reproduce.claim import Claim
     from unrack.report.reproduce.execution import Engine
@@ -37,12 +39,31 @@ class Row:
         A preset's name, or the keys of a cluster file; of a prediction, the curve.
     printed
         The paper has it; rows that it has not are marked.
+    world
+        ``"study"``: its jobs run as the reproduction's models and contention say; ``"base"``: without them.
     """
 
     name: str
     policy: str
     cluster: str | Mapping[str, Any]
     printed: bool = True
+    world: World = World.STUDY
+
+    @property
+    def shown(self) -> str:
+        """What tables and figures call it: its name, and its world where that is another."""
+        return in_world(self.name, self.world)
+
+
+def in_world(name: str, world: World) -> str:
+    """A name, with the world where that is not the one of the other rows.
+
+    Examples
+    --------
+    >>> in_world("First Fit", World.BASE)
+    'First Fit, base times'
+    """
+    return name if world == World.STUDY else f"{name}, base times"
 
 
 @dataclass(frozen=True)

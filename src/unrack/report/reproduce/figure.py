@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from unrack.report.reproduce.experiment import Spec
+from unrack.report.reproduce.experiment import Spec, in_world
 from unrack.report.reproduce.measured import BOUND, Measured, interval
 from unrack.report.spec import COLOURS
+from unrack.study.world import World
 
 Draw = Callable[[Measured], Spec]
 BOUND_NAME = "no policy can do better"
@@ -103,11 +104,13 @@ def plain(name: str) -> str:
 def curve_lines(measured: Measured, title: str, group: str, name: str, label: str) -> list[dict[str, Any]]:
     """What is drawn of a row in a panel: mean, interval, the paper's value at each x; the bound as a row."""
     lines: list[dict[str, Any]] = []
+    worlds = {row.name: row.world for row in measured.rows(group)}
+    shown = in_world(plain(name), worlds.get(name, World.STUDY))
     for x in measured.xs(group):
         found = measured.compared((group, x, name), label)
         low, high = interval(found.ours) or (None, None)
         mean = None if found.ours is None else found.ours.mean
-        lines.append({"panel": title, "row": plain(name), "x": x, "y": mean, "low": low, "high": high,
+        lines.append({"panel": title, "row": shown, "x": x, "y": mean, "low": low, "high": high,
                       "paper": found.paper})  # fmt: skip
         if label != "% missed":
             continue

@@ -14,6 +14,7 @@ COLUMNS = {
     "x": "the place on the axis: load, deadline factor, devices or overhead (%)",
     "row": "policy and layout, as the paper names them",
     "in_paper": "yes or no: no are rows of our own",
+    "world": "study: jobs run as the models and contention of the reproduction say; base: without them",
     "metric": "the quantity, as the paper's column names it",
     "unit": "of the values",
     "paper": "the value printed; empty where there is only a picture",
@@ -31,14 +32,16 @@ COLUMNS = {
 
 def long_rows(measured: Measured) -> list[dict[str, Any]]:
     """A row of :data:`COLUMNS` for every number; ``None`` where there is none."""
-    printed = {row.name: row.printed for group in measured.groups for row in measured.rows(group)}
+    rows_by_name = {row.name: row for group in measured.groups for row in measured.rows(group)}
+    worlds = {name: str(row.world) for name, row in rows_by_name.items()}
     rows = []
     for found in measured.cells():
         group, x, row = found.place
         low, high = found.interval or (None, None)
         ours: Estimate | None = found.ours
         values = (
-            group, x, row, "yes" if printed[row] else "no", found.quantity.label, found.quantity.unit, found.paper,
+            group, x, row, "yes" if rows_by_name[row].printed else "no", worlds[row], found.quantity.label,
+            found.quantity.unit, found.paper,
             None if ours is None else _exact(ours.mean), _exact(low), _exact(high), _exact(found.least),
             _exact(found.most), _exact(found.difference), found.mark, 0 if ours is None else ours.count,
         )  # fmt: skip

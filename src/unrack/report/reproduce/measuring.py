@@ -16,6 +16,7 @@ from unrack.report.reproduce.memory_counts import jobs_with_memory
 from unrack.sim.simulate import Result, simulate
 from unrack.slowdown.contention.profile_file import read_profiles, synthetic_profiles
 from unrack.slowdown.memory_settings import MemoryContention
+from unrack.study.world import World
 from unrack.workload.generator import generate
 from unrack.workload.ideal import window_us
 
@@ -42,15 +43,16 @@ def simulated(task: Task) -> list[Numbers]:
             simulate(cluster_of(row.cluster), few, row.policy, contention=contention)
     numbers = []
     for row in task.rows:
+        here = row.world == World.STUDY
         began = time.perf_counter()
         result = simulate(
             cluster_of(row.cluster),
             workload,
             row.policy,
-            models=list(task.models),
+            models=list(task.models) if here else (),
             seed=task.seed,
             window_us=window,
-            contention=contention,
+            contention=contention if here else None,
         )
         took = time.perf_counter() - began
         values: Numbers = dict(result.metrics)

@@ -12,6 +12,7 @@ from unrack.report.reproduce.claim import Claim, Finding, Verdict
 from unrack.report.reproduce.long_form import as_csv
 from unrack.report.reproduce.measured import INSIDE, NEAR, OUTSIDE, Measured
 from unrack.report.reproduce.sheet import OURS_ONLY, as_markdown, sheets_of
+from unrack.study.world import World
 
 SIGNS = {Verdict.HOLDS: "✓", Verdict.NOISE: "≈", Verdict.FAILS: "✗", Verdict.UNKNOWN: "?"}
 Judged = Sequence[tuple[Claim, Finding]]
@@ -33,9 +34,9 @@ def legend(measured: Measured) -> str:
     if any(not row.printed for group in measured.groups for row in measured.rows(group)):
         words.append(f"{OURS_ONLY} not in the paper.")
     if one.bounded:
-        rows = [row for group in measured.groups for row in measured.rows(group)]
-        own = "; First Fit's is its own, as it uses no models" if any(row.policy == "first-fit" for row in rows) else ""
-        words.append(f"bound: % of deadlines that no policy could meet{own}.")
+        words.append("bound: % of deadlines that no policy could meet in the world of the row.")
+    if any(row.world != World.STUDY for group in measured.groups for row in measured.rows(group)):
+        words.append("base times: these jobs run without models of sharing, in another world than those beside them.")
     return " ".join(words)
 
 

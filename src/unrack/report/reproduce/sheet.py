@@ -100,7 +100,7 @@ def _by_point(measured: Measured) -> Sheet:
         for quantity, name in columns
     ]
     return Sheet(
-        f"{next(iter(rows))}: ours ± 95 %" if plain else "ours ± 95 %",
+        f"{next(iter(rows.values())).shown}: ours ± 95 %" if plain else "ours ± 95 %",
         (reproduction.group_title, reproduction.x_title, *heads, *([BOUND.label] if bounded else [])),
         tuple(lines),
         2,
@@ -129,7 +129,7 @@ def _nodes(measured: Measured) -> Sheet:
             place: Place = (point.group, point.x, row.name)
             for node in nodes:
                 cells = [Cell((number(measured.at(place, f"{node}: {name}"), 0),)) for name in classes]
-                lines.append((Cell((point.group,)), Cell((row.name,)), Cell((node,)), *cells))
+                lines.append((Cell((point.group,)), Cell((row.shown,)), Cell((node,)), *cells))
     heads = (measured.reproduction.group_title, "row", "node", *classes)
     return Sheet("jobs that ran on each node, by class: ours ± 95 %", heads, tuple(lines), 3)
 
@@ -179,8 +179,8 @@ def columns(measured: Measured, label: str, title: str, rows: Sequence[str]) -> 
 
 
 def named(row: Row) -> str:
-    """The row's name, marked if the paper has it not."""
-    return row.name if row.printed else f"{row.name} {OURS_ONLY}"
+    """The row's name and world, marked if the paper has it not."""
+    return row.shown if row.printed else f"{row.shown} {OURS_ONLY}"
 
 
 def number(value: Estimate | None, decimals: int) -> str:

@@ -19,7 +19,7 @@ from unrack.report.reproduce.nvme_figures import PLACES, node_quantities
 PAPER = "Call's thesis, chapter 5"
 SCENARIOS = {"S1": "NVMe-intensive", "S2": "GPU-intensive", "S3": "mixed"}
 FIRST_FIT, AWARE, RESOURCE, OWN = (
-    Row("First Fit", "first-fit(models=on)", "vgpu-edge"),
+    Row("First Fit", "first-fit", "vgpu-edge"),
     Row("Disagg-Aware", "disaggregation-aware", "vgpu-edge"),
     Row("Resource-Aware", "resource-aware", "vgpu-edge"),
     replace(nvme.OWN, cluster="vgpu-edge"),
@@ -28,8 +28,8 @@ ROWS = (FIRST_FIT, AWARE, RESOURCE, OWN)
 NAMES = [row.name for row in ROWS if row.printed]
 MODELS = ("smufin", "yolo")
 SLOWED = (
-    "First fit's jobs slow down by the models here (models=on): with base times, each of four vGPUs of one GPU would "
-    "be as fast as the whole."
+    "First fit's jobs slow down by the models here, like those of all rows: with base times, each of four vGPUs of one "
+    "GPU would be as fast as the whole."
 )
 NORMALISED = "The shares of scenario S3 (Table 5.3) add up to 90 %: they are normalised."
 EDGE_LOAD = "The load is that of the NVMe: the larger of its bandwidth and capacity loads, offered (§5.4.3)."
