@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from unrack.errors import InputError
-from unrack.workload.filters import FILTERS, filtered, rebase, scale_load, window
+from unrack.workload.filters import FILTERS, filtered, jitter, rebase, scale_load, window
 from unrack.workload.job import Intake, Workload, job_table
 
 S = 1_000_000
@@ -71,6 +71,38 @@ def test_rebasing_moves_everything_to_the_start_asked_for() -> None:
     assert rebase(moved, 60 * S).jobs.digest() == moved.jobs.digest()
 
 
+def spaced(count: int) -> Workload:
+    submit = np.arange(count) * 1000 * S
+    jobs = job_table(submit_us=submit, work_us=np.full(count, S), tasks=np.ones(count), deadline_us=submit + 50 * S)
+    return Workload("spaced", jobs, Intake("test", "generated", count, count))
+
+
+def test_jitter_moves_submissions_evenly_either_way_and_deadlines_along() -> None:
+    before, after = spaced(4000).jobs, filtered(spaced(4000), {"jitter": "30 s"}, seed=3).jobs
+    assert after.ids.to_list() == before.ids.to_list()
+    moved = (after.submit_us - before.submit_us)[1:] / S  # the first is at 0, where half of the draws cannot go
+    assert -30 <= moved.min() < -29 < 29 < moved.max() <= 30
+    assert abs(moved.mean()) < 1
+    assert moved.std() == pytest.approx(30 / 3**0.5, rel=0.05)
+    assert (after.deadline_us - after.submit_us == 50 * S).all()
+    assert (after.work_us == before.work_us).all()
+
+
+def test_jitter_is_of_the_seed_and_never_goes_below_zero() -> None:
+    once, again, other = (jitter(spaced(50), 900 * S, seed).jobs for seed in (1, 1, 2))
+    assert once.digest() == again.digest() != other.digest()
+    assert all(jitter(spaced(50), 900 * S, seed).jobs.submit_us.min() >= 0 for seed in range(20))
+    assert jitter(spaced(50), 0, 5).jobs.digest() == spaced(50).jobs.digest()
+
+
+def test_jobs_that_jitter_moves_past_each_other_are_sorted_and_counted() -> None:
+    shaken = jitter(made(), 100 * S, seed=4)
+    assert (np.diff(shaken.jobs.submit_us) >= 0).all()
+    assert shaken.jobs.ids.to_list() != [1, 2, 3, 4]
+    assert shaken.intake.changed == {"arrivals jittered": 4}
+    assert "up to 1 min 40 s either way, seed 4" in shaken.intake.header["Filters"]
+
+
 @pytest.mark.parametrize("name", FILTERS)
 def test_every_filter_takes_an_empty_workload(name: str) -> None:
     empty = filtered(made(), {"window": ["10 d", "11 d"]})
@@ -96,6 +128,8 @@ def test_every_filter_takes_an_empty_workload(name: str) -> None:
         {"scale_load": 0},
         {"scale_load": float("nan")},
         {"scale_load": 1e-15},
+        {"jitter": "-1 s"},
+        {"jitter": "a while"},
         {"rebase": -1},
         {"rebase": "noon"},
     ],

@@ -43,6 +43,7 @@ class WorkloadTable(Strict):
     sizes: Any = None
     first: Any = None
     scale_load: Any = None
+    jitter: Any = None
     rebase: Any = None
 
     @model_validator(mode="after")

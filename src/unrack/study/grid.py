@@ -21,6 +21,7 @@ from unrack.study.identity import engine_digest, id_of_run
 from unrack.study.inputs import PolicySpec, make_cluster, make_policy_spec, make_workload
 from unrack.study.sweep import combinations
 from unrack.study.world import World
+from unrack.workload.filters import SEEDED
 from unrack.workload.ideal import window_us
 from unrack.workload.job import Workload
 
@@ -229,8 +230,9 @@ def _contention(
 def _workload(
     table: WorkloadTable, document: Document, index: int, seed: int, loaded: dict[str, tuple[Workload, str]]
 ) -> tuple[Workload, str]:
-    """Each trace is read once, each generator runs once a seed."""
-    key = json.dumps([table.model_dump(mode="json"), index, seed if table.generate is not None else None])
+    """Each trace is read once, or once a seed if a filter draws; each generator runs once a seed."""
+    drawn = table.generate is not None or any(getattr(table, name) is not None for name in SEEDED)
+    key = json.dumps([table.model_dump(mode="json"), index, seed if drawn else None])
     if key not in loaded:
         workload = make_workload(table, document, index, seed)
         loaded[key] = (workload, workload.jobs.digest())

@@ -188,7 +188,7 @@ def make_workload(table: WorkloadTable, document: Document, index: int, seed: in
             trace = str(table.trace)
             workload = read_trace(_beside(trace, document), table.format, **table.options)
         wanted = {name: getattr(table, name) for name in FILTERS if getattr(table, name) is not None}
-        workload = filtered(workload, wanted)
+        workload = filtered(workload, wanted, seed)
     except InputError as error:
         raise document.within(at, error) from None
     if len(workload) == 0:

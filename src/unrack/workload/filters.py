@@ -1,4 +1,4 @@
-"""Parts of a workload, and workloads stretched in time; each filter leaves a record in ``Workload.intake``.
+"""Parts of a workload, and workloads stretched or shaken in time; each filter leaves a record in ``Workload.intake``.
 
 ``Intake.dropped`` counts the jobs left out and the header entry ``Filters`` holds one line for each filter applied.
 """
@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 from unrack.errors import InputError
 from unrack.units import LONGEST_US, SECOND_US, seconds_text, time_us
 from unrack.workload.job import JobTable, Workload
+
+_JITTER = 0x6A74  # beside the seed, so that these draws are no generator's
 
 
 def window(workload: Workload, start_us: int, end_us: int) -> Workload:
@@ -97,6 +99,34 @@ def scale_load(workload: Workload, factor: float) -> Workload:
     if len(jobs) and scaled[-1] > LONGEST_US:
         raise InputError("filter scale_load", repr(factor), "a factor that keeps submissions within 285 years")
     return _moved(workload, scaled.astype(np.int64), "arrivals scaled", f"load scaled by {factor:g}")
+
+
+def jitter(workload: Workload, most_us: int, seed: int = 0) -> Workload:
+    """Move each submission by a time drawn evenly from -most to +most, though never below 0; deadlines move along.
+
+    One log is one sample: the same policies on jittered copies of it tell how much of a difference is chance.
+
+    Parameters
+    ----------
+    workload
+        What is shaken; the first draw is for its first job in order of (submission, id).
+    most_us
+        The farthest that a submission moves, µs; 0: none moves.
+    seed
+        Of the draws.
+
+    Raises
+    ------
+    InputError
+        The time is negative.
+    """
+    if not 0 <= most_us <= LONGEST_US:
+        raise InputError("filter jitter", f"{most_us} µs", "a time from 0 to 285 years")
+    jobs = workload.jobs
+    moved = np.random.default_rng([_JITTER, seed]).integers(-most_us, most_us + 1, len(jobs))
+    submit = np.clip(jobs.submit_us + moved, 0, LONGEST_US)
+    words = f"submissions moved by up to {seconds_text(most_us / SECOND_US)} either way, seed {seed}"
+    return _moved(workload, submit, "arrivals jittered", words)
 
 
 def rebase(workload: Workload, start_us: int = 0) -> Workload:
@@ -192,20 +222,32 @@ def _users(workload: Workload, value: Any) -> Workload:
     return users(workload, value)
 
 
-FILTERS: dict[str, Callable[[Workload, Any], Workload]] = {
-    "window": _window,
-    "users": _users,
-    "sizes": _sizes,
-    "first": first,
-    "scale_load": scale_load,
-    "rebase": lambda workload, value: rebase(workload, _time("rebase", value)),
+FILTERS: dict[str, Callable[[Workload, Any, int], Workload]] = {
+    "window": lambda workload, value, _: _window(workload, value),
+    "users": lambda workload, value, _: _users(workload, value),
+    "sizes": lambda workload, value, _: _sizes(workload, value),
+    "first": lambda workload, value, _: first(workload, value),
+    "scale_load": lambda workload, value, _: scale_load(workload, value),
+    "jitter": lambda workload, value, seed: jitter(workload, _time("jitter", value), seed),
+    "rebase": lambda workload, value, _: rebase(workload, _time("rebase", value)),
 }
-"""Filter name → function of a workload and a value as study files give it: ``window = ["0 s", "7 d"]``,
-``users = [3, 4]``, ``sizes = [1, 64]``, ``first = 1000``, ``scale_load = 1.2``, ``rebase = 0``."""
+"""Filter name → function of a workload, a value as study files give it, and a seed: ``window = ["0 s", "7 d"]``,
+``users = [3, 4]``, ``sizes = [1, 64]``, ``first = 1000``, ``scale_load = 1.2``, ``jitter = "30 s"``, ``rebase = 0``."""
+SEEDED = frozenset({"jitter"})
+"""Filters that draw, so that every seed has a workload of its own."""
 
 
-def filtered(workload: Workload, filters: Mapping[str, Any]) -> Workload:
+def filtered(workload: Workload, filters: Mapping[str, Any], seed: int = 0) -> Workload:
     """Apply filters by name, always in the order of :data:`FILTERS`, whatever the order given.
+
+    Parameters
+    ----------
+    workload
+        What is filtered.
+    filters
+        Name → value.
+    seed
+        Of filters that draw (``jitter``).
 
     Raises
     ------
@@ -217,5 +259,5 @@ def filtered(workload: Workload, filters: Mapping[str, Any]) -> Workload:
             raise InputError("filters", repr(name), f"one of {', '.join(FILTERS)}")
     for name, apply in FILTERS.items():
         if name in filters:
-            workload = apply(workload, filters[name])
+            workload = apply(workload, filters[name], seed)
     return workload

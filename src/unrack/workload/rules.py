@@ -41,5 +41,6 @@ RULES: dict[str, str] = {
     "other sizes": "Jobs with fewer or more cores than asked for are left out.",
     "not in the mix": "Jobs that were not chosen for a mix of large and normal jobs are left out.",
     "arrivals scaled": "The times between submissions are divided by the load factor; run times stay.",
+    "arrivals jittered": "Each submission is moved by a time drawn evenly up to a limit either way; run times stay.",
     "times rebased": "All submissions are moved together so that the first is at the time asked for.",
 }
