@@ -11,6 +11,9 @@ from typing import Any
 import pytest
 from place_command import CENTRE, REQUEST, place, published, write
 
+import unrack
+from unrack.cluster.tiers_json import published_cluster
+
 ROOT = Path(__file__).parents[2]
 ONE_AT_A_TIME = ("slo", "first-fit", "best-fit")
 KEYS = {"price", "clusters_used", "violations", "unplaced", "bound", "servers"}
@@ -81,6 +84,96 @@ def test_servers_that_ask_nothing_of_tiers_get_the_cheapest(tmp_path: Path) -> N
     assert rows[1]["cluster"] == 0
 
 
+@pytest.mark.parametrize("policy", ["slo", "best-fit", "optimal"])
+@pytest.mark.parametrize(
+    ("field", "value", "lack"),
+    [
+        ("remote_SLA", 199, "2 have only memory that is too remote (at best 200 weighted MB, above 199)"),
+        ("remote_SLA", 0, "2 have only memory that is too remote (at best 200 weighted MB, above 0)"),
+        ("local_SLA", 150, "2 have too little local memory free (at best 100 of 150 MB)"),
+    ],
+)
+def test_a_server_with_an_impossible_floor_or_ceiling_alone_has_no_place(
+    tmp_path: Path, policy: str, field: str, value: int, lack: str
+) -> None:
+    content = published()
+    content["servers"].insert(0, {"id": "odd", "cores": 1, "mem": 300, "local_SLA": 0, field: value})
+    done = place(write(tmp_path, content), "--json", "--policy", policy)
+    answer = done.answer
+    assert done.code == 3
+    assert answer["unplaced"] == ["odd"]
+    assert answer["servers"][0]["reason"].endswith(f"of 2 clusters {lack}")
+    without = place(write(tmp_path, published()), "--json", "--policy", policy).answer
+    places = (
+        ("pools", "price") if policy == "optimal" else ("cluster", "pools", "price")
+    )  # equal clusters are equal to it
+    assert answer["status"] == without["status"]
+    assert [[row[key] for key in places] for row in answer["servers"][1:]] == [
+        [row[key] for key in places] for row in without["servers"]
+    ]
+
+
+def test_first_fit_gives_a_server_with_an_impossible_ceiling_a_place_and_counts_it_as_broken(tmp_path: Path) -> None:
+    content = published()
+    content["servers"] = [{"cores": 1, "mem": 300, "remote_SLA": 199}]
+    done = place(write(tmp_path, content), "--json", "--policy", "first-fit")
+    assert done.answer["violations"] == {"local": 0, "remote": 1}
+    assert done.code == 0
+
+
+def test_the_exit_status_tells_whether_all_have_a_place(tmp_path: Path) -> None:
+    path = write(tmp_path, published())
+    assert [place(path, *options).code for options in ((), ("--json",), ("--explain",), ("--all",))] == [0] * 4
+    content = published()
+    content["servers"].append({"id": "whale", "cores": 400, "mem": 1})
+    path = write(tmp_path, content)
+    for options in (
+        (),
+        ("--json",),
+        ("--explain",),
+        ("--all",),
+        ("--policy", "optimal"),
+        ("--picture", tmp_path / "p.svg"),
+    ):
+        done = place(path, *options)
+        assert done.code == 3
+        assert "whale" in done.out
+        assert done.err == ""
+
+
+def test_servers_may_come_in_the_order_of_the_ratio_of_their_slos(tmp_path: Path) -> None:
+    content = published()
+    content["servers"] = [
+        {"id": "none", "cores": 1, "mem": 50, "local_SLA": 40},
+        {"id": "low", "cores": 1, "mem": 100, "local_SLA": 10, "remote_SLA": 100},
+        {"id": "two", "cores": 1, "mem": 60, "local_SLA": 40, "remote_SLA": 20},
+        {"id": "zero", "cores": 1, "mem": 30, "local_SLA": 30, "remote_SLA": 0},
+        {"id": "also two", "cores": 1, "mem": 75, "local_SLA": 53, "remote_SLA": 22},
+    ]
+    path = write(tmp_path, content)
+    asked = place(path, "--json").answer
+    assert [row["cluster"] for row in asked["servers"]] == [0, 0, 0, 1, 1]
+    assert asked == place(path, "--json", "--order", "request").answer
+    sorted_ = place(path, "--json", "--order", "slo-ratio").answer
+    by_hand = {**content, "servers": [content["servers"][i] for i in (3, 2, 4, 0, 1)]}
+    expected = place(write(tmp_path, by_hand, "by-hand.json"), "--json").answer
+    assert sorted(map(str, sorted_["servers"])) == sorted(map(str, expected["servers"]))
+    assert [row["cluster"] for row in sorted_["servers"]] == [1, 0, 0, 0, 1]
+    centre = published_cluster(content, "centre", "here")
+    python = unrack.place(centre, content["servers"], order="slo-ratio")
+    assert [row["cluster"] for row in python.as_json()["servers"]] == [row["cluster"] for row in sorted_["servers"]]
+
+
+def test_an_order_is_refused_where_servers_do_not_come_one_by_one(tmp_path: Path) -> None:
+    path = write(tmp_path, published())
+    done = place(path, "--order", "slo-ratio", "--policy", "optimal")
+    assert (done.code, done.out) == (2, "")
+    assert "one after the other" in done.err
+    done = place(path, "--order", "largest")
+    assert done.code == 2
+    assert "order: got 'largest', wanted one of request, slo-ratio" in done.err
+
+
 def test_a_server_without_a_place_is_told_what_each_cluster_lacks(tmp_path: Path) -> None:
     content = published()
     content["servers"] = [
@@ -119,8 +212,7 @@ def test_reasons_and_refusals_give_weighted_memory_to_the_last_digit(tmp_path: P
         "of 1 clusters 1 have only memory that is too remote (at best 1,851,850.5 weighted MB, above 1,851,850.2)"
     )
     content["servers"] = [{"cores": 1, "mem": 11_234_567, "remote_SLA": 1_851_850.25}]
-    done = place(write(tmp_path, content))
-    assert "got 1851850.25, below what the tiers can give, wanted 1851850.5 or more" in done.err
+    assert place(write(tmp_path, content), "--json").answer["servers"][0]["reason"] == rows[1]["reason"]
 
 
 def test_a_ceiling_of_exactly_what_is_needed_is_enough_whatever_its_decimals(tmp_path: Path) -> None:

@@ -119,6 +119,12 @@ def test_no_clusters_take_no_servers(rule: str) -> None:
 
 
 @pytest.mark.needs_data
+def test_the_order_of_the_authors_program_changes_nothing_on_the_published_servers(data: Path) -> None:
+    path = data / "slo" / "azure-1000-servers.json"
+    assert place(path, "--json", "--order", "slo-ratio").answer == answer(data, "slo")
+
+
+@pytest.mark.needs_data
 def test_the_same_servers_in_another_order_still_break_no_slo(data: Path) -> None:
     raw = json.loads((data / "slo" / "azure-1000-servers.json").read_text())
     request = read_request({"servers": raw["servers"][::-1]}, "reversed")

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from unrack.cluster.spec import Cluster
     from unrack.policy.tiers.placed import Placed
 
+NOT_ALL = 3
+"""Exit status: the answer is there, and some servers have no place in it."""
 MOST = 10
 """Servers that are listed without --all."""
 ASKED = ("servers", "most_clusters")
@@ -61,11 +63,20 @@ def place(
     picture: Annotated[
         Path | None, typer.Option("--picture", metavar="FILE.svg", help="Also draw it: clusters, pools, servers.")
     ] = None,
+    order: Annotated[
+        str,
+        typer.Option(
+            "--order", help="Of one at a time: request, or slo-ratio (largest floor // ceiling first, as the authors)."
+        ),
+    ] = "request",
     explain: Annotated[bool, typer.Option("--explain", help="Say of every server why it is where it is.")] = False,
     everything: Annotated[bool, typer.Option("--all", help="List every server.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Place servers with SLOs on the pools of a data centre with tiers of memory: which cluster, how much of what."""
+    """Place servers with SLOs on the pools of a data centre with tiers of memory: which cluster, how much of what.
+
+    Exit status: 0, all servers have a place; 3, some have none, each with its reason; 2, the input is wrong.
+    """
     from unrack.cli.tiles import limit
     from unrack.cluster.tiers_json import KEYS, is_published
     from unrack.errors import InputError
@@ -95,8 +106,9 @@ def place(
     earlier = None if since is None else _read(since)
     now = None if earlier is None else read_now(earlier, centre, request, str(since))
     placed = place_request(
-        centre, request, policy, limit_s=limit_s, seed=seed, now=now, moves=moves, resplit=resplit, explain=explain
-    )
+        centre, request, policy, limit_s=limit_s, seed=seed, now=now, moves=moves, resplit=resplit, order=order,
+        explain=explain,
+    )  # fmt: skip
     if cores is not None:
         held = None if earlier is None else read_cores(earlier, centre, request, str(since))
         placed = with_cores(placed, cores, held)
@@ -104,8 +116,10 @@ def place(
         _draw(placed, picture)
     if as_json:
         typer.echo(_text(placed.as_json()))
-        return
-    _show(placed, None if everything or explain else MOST)
+    else:
+        _show(placed, None if everything or explain else MOST)
+    if len(placed.unplaced):
+        raise typer.Exit(NOT_ALL)
 
 
 def _read(path: Path) -> dict[str, Any]:

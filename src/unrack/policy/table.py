@@ -17,6 +17,7 @@ from unrack.policy.lookahead import Lookahead
 from unrack.policy.orders import ORDERS
 from unrack.policy.planned import MAINS, Conservative, SlurmLike
 from unrack.policy.pooled import Pooled
+from unrack.policy.tiers.order import ORDERS as TIER_ORDERS
 from unrack.policy.tiers.scheduler import FULL, TierPolicy
 from unrack.units import time_us
 
@@ -282,6 +283,9 @@ POLICIES: dict[str, Entry] = {
 TIERED = {
     "full": Parameter("full", _one_of(FULL), "wait", "a server without a place: wait, or reject it for good"),
     "clusters": Parameter("clusters", _count, "any", "at most so many clusters are in use at a time"),
+    "order": Parameter(
+        "order", _one_of(TIER_ORDERS), "request", "who waits is tried in order of arrival (request) or by slo-ratio"
+    ),
 }
 POLICIES |= {
     name: Entry(f"tiers: {words}", TierPolicy, TIERED, {"rule": rule})

@@ -7,6 +7,7 @@ from typing import Any
 
 from unrack.cluster.spec import Cluster
 from unrack.policy.tiers.now import read_now
+from unrack.policy.tiers.order import REQUEST
 from unrack.policy.tiers.placed import Placed
 from unrack.policy.tiers.server_cores import read_cores, with_cores
 from unrack.policy.tiers.shot import place_request
@@ -25,6 +26,7 @@ def place(
     moves: int | None = None,
     resplit: bool = False,
     cores: str | None = None,
+    order: str = REQUEST,
     explain: bool = False,
 ) -> Placed:
     """Place servers with SLOs on the pools of a data centre with tiers of memory.
@@ -50,15 +52,17 @@ def place(
         Of ``moves``: servers that stay may have their memory split anew.
     cores
         Also choose which cores: ``"best"``, ``"quick"``, ``"first-fit"``; the cluster's nodes need a ``torus``.
+    order
+        Of one at a time: ``"request"``, or ``"slo-ratio"``: largest floor // ceiling first, as the authors' program.
     explain
-        Say of each server why it is where it is; only one at a time.
+        Say of each server why it is where it is.
 
     Raises
     ------
     InputError
         Something asked cannot be, or ``now`` does not fit; the message says what and where.
     PolicyError
-        There is no such policy.
+        There is no such policy or order.
 
     Examples
     --------
@@ -82,6 +86,7 @@ def place(
         now=before,
         moves=moves,
         resplit=resplit,
+        order=order,
         explain=explain,
     )
     if cores is None:

@@ -1,7 +1,8 @@
 """The allocators over tiers of memory as policies: servers come, stay and leave.
 
 A server is a job of one task. Whoever waits is tried in order of arrival, each by the allocator's rule
-(:mod:`unrack.solver.one_by_one`); who has no place waits, without holding up others, or is refused for good
+(:mod:`unrack.solver.one_by_one`), or with ``order = "slo-ratio"`` by the ratio of their SLOs
+(:mod:`unrack.policy.tiers.order`); who has no place waits, without holding up others, or is refused for good
 (``full = "reject"``, as a cloud does). Servers are not moved once they are placed. Trying one is O(log clusters) but
 for clusters that look open and are not; who waits is tried again only after something was given back.
 
@@ -29,6 +30,7 @@ from unrack.cluster.spec import Cluster
 from unrack.cluster.state import RUNNING
 from unrack.jit import compiled
 from unrack.policy.contract import Decision, Estimates, Need, Reject, Start
+from unrack.policy.tiers.order import REQUEST, in_order
 from unrack.policy.tiers.own import lease_of, possible_servers
 from unrack.policy.tiers.refusal import Refusals
 from unrack.policy.tiers.supply import in_numbers, supply_of
@@ -96,6 +98,8 @@ class TierPolicy:
         ``"wait"`` or ``"reject"``.
     clusters
         At most so many clusters may be in use at a time; ``None``: any number.
+    order
+        In which those that wait are tried: ``"request"``, as they came, or ``"slo-ratio"``.
     label
         What reports call it.
     """
@@ -103,6 +107,7 @@ class TierPolicy:
     rule: str = "slo"
     full: str = WAIT
     clusters: int | None = None
+    order: str = REQUEST
     label: str = "slo"
 
     needs: ClassVar[frozenset[Need]] = frozenset()
@@ -160,8 +165,10 @@ class TierPolicy:
         waiting = waiting[waiting > memory.tried]
         if not len(waiting):
             return [], memory
-        allocator.place(waiting.copy())
         memory.tried = int(waiting[-1])
+        assert view.cluster.tiers is not None
+        waiting = in_order(waiting.copy(), allocator.servers, self.order, view.cluster.tiers.cost_scale)
+        allocator.place(waiting)
         placed = allocator.cluster[waiting] >= 0
         starting = waiting[placed]
         decisions: list[Decision] = [Start(self._lease(view, allocator, job)) for job in starting.tolist()]

@@ -10,6 +10,7 @@ from unrack.cluster.tiers import names_of_clusters
 from unrack.errors import PolicyError
 from unrack.policy.tiers.least import least_price
 from unrack.policy.tiers.now import check_now
+from unrack.policy.tiers.order import REQUEST, check_order, in_order
 from unrack.policy.tiers.placed import Placed
 from unrack.policy.tiers.refusal import MOST_LOOKS, Refusals
 from unrack.policy.tiers.supply import asked_of, supply_of
@@ -36,6 +37,7 @@ def place_request(
     now: Allocation | None = None,
     moves: int | None = None,
     resplit: bool = False,
+    order: str = REQUEST,
     explain: bool = False,
 ) -> Placed:
     """Place servers on the pools of a data centre.
@@ -45,7 +47,7 @@ def place_request(
     cluster
         A data centre with tiers of memory.
     request
-        The servers; one at a time, they come in its order.
+        The servers.
     policy
         ``"slo"`` (the paper's allocator), ``"first-fit"``, ``"best-fit"``, or ``"optimal"``: all servers at once, the
         fewest clusters first, then the lowest price.
@@ -57,6 +59,9 @@ def place_request(
         Of ``optimal`` with ``now``: how many servers may change their cluster.
     resplit
         Of ``moves``: servers that stay in their cluster may have their memory split anew.
+    order
+        In which they come, one at a time: ``"request"``, or ``"slo-ratio"``, as the authors' program sorts them
+        (:mod:`unrack.policy.tiers.order`).
     explain
         Say of each server why it is where it is.
 
@@ -65,8 +70,9 @@ def place_request(
     InputError
         The request asks for what does not exist, or ``now`` does not fit.
     PolicyError
-        There is no such policy.
+        There is no such policy or order.
     """
+    check_order(order, "")
     if policy not in POLICIES:
         raise PolicyError("policy", repr(policy), f"one of {', '.join(POLICIES)}")
     supply, asks = supply_of(cluster), asked_of(request, cluster)
@@ -75,6 +81,8 @@ def place_request(
     if now is not None:
         check_now(supply, request, now, "where servers are now")
     if policy == OPTIMAL:
+        if order != REQUEST:
+            raise PolicyError("order", f"{order!r} beside the policy optimal", "servers that come one after the other")
         placed = Placed(policy, cluster, request, asks, supply, nowhere(supply, asks), {}, 0)
         return place_together(placed, Repack(now, moves, resplit), limit_s, seed, explain)
     if moves is not None or resplit:
@@ -82,6 +90,7 @@ def place_request(
         raise PolicyError(f"policy {policy}", got, "the policy optimal, which repacks")
     allocator = OneByOne(supply, asks, policy, now)
     todo = np.arange(len(asks)) if now is None else np.flatnonzero(now.cluster < 0)
+    todo = in_order(todo, asks, order, tiers.cost_scale)
     reasons: dict[int, str] = {}
     if explain:
         refusals = Refusals(allocator, tiers.cost_scale)
@@ -90,7 +99,7 @@ def place_request(
             reasons[server] = _step(allocator, refusals, server, names)
     else:
         allocator.place(todo)
-        out = todo[allocator.cluster[todo] < 0]
+        out = np.flatnonzero(allocator.cluster[todo] < 0)
         if len(out):
             reasons = _reasons(OneByOne(supply, asks, policy, now), todo, out, tiers.cost_scale)
     found = allocator.allocation
@@ -114,16 +123,19 @@ def _step(allocator: OneByOne, refusals: Refusals, server: int, names: tuple[str
 
 
 def _reasons(again: OneByOne, todo: Ints, out: Ints, cost_scale: int) -> dict[int, str]:
-    """Why servers had no place when it was their turn: everything is placed once more, with a look at each of them."""
+    """Why servers had no place when it was their turn: everything is placed once more, with a look at each of them.
+
+    ``out`` are their places in ``todo``.
+    """
     refusals = Refusals(again, cost_scale)
     clusters = np.arange(again.supply.clusters)
     reasons: dict[int, str] = {}
     start = 0
-    for count, server in enumerate(out.tolist()):
+    for count, end in enumerate(out.tolist()):
+        server = int(todo[end])
         if count * len(clusters) > MOST_LOOKS:
             reasons[server] = "no cluster could take it (too many servers have no place to look at each)"
             continue
-        end = int(np.searchsorted(todo, server))
         again.place(todo[start:end])
         start = end
         reasons[server] = refusals.of(server).among(clusters)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrack.cluster.spec import Cluster
-from unrack.cluster.tiers import names_of_clusters, scaled
+from unrack.cluster.tiers import names_of_clusters
 from unrack.errors import ClusterError, InputError
 from unrack.solver.tiers import NOWHERE, Asked, Bools, Supply, asked
 from unrack.workload.request import Request
@@ -56,8 +56,8 @@ def asked_of(request: Request, cluster: Cluster) -> Asked:
     Raises
     ------
     InputError
-        A tier, level or cluster does not exist, or a server asks for a ceiling below what any empty cluster that could
-        hold it can give.
+        A tier, level or cluster does not exist. (A floor or ceiling that no cluster can meet is none: that server has
+        no place, and says why.)
     """
     supply = supply_of(cluster)
     tiers = cluster.tiers
@@ -95,14 +95,6 @@ def asked_of(request: Request, cluster: Cluster) -> Asked:
         most_clusters=NOWHERE if request.most_clusters is None else min(request.most_clusters, tiers.clusters),
     )
     _check_products(supply, int(asks.mb.max(initial=0)), request.where)
-    least = least_weights(supply, asks)
-    low = np.flatnonzero((least >= 0) & (asks.ceiling < least))
-    if len(low):
-        i = int(low[0])
-        got = f"{request.ceiling[i]:.15g}, below what the tiers can give"
-        least_mb = scaled(int(least[i]), tiers.cost_scale)
-        want = f"{least_mb} or more: the least weighted remote memory in an empty cluster"
-        raise InputError(request.at(i, "ceiling"), got, want)
     return asks
 
 

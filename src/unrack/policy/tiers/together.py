@@ -22,6 +22,7 @@ from unrack.solver.tiers import NOWHERE, Allocation, Asked, Supply
 Ints = NDArray[np.int64]
 
 OUT = "no allocation was found that has a place for it beside the others"
+NEVER = "not even with nobody else there"
 
 
 @dataclass(frozen=True)
@@ -156,20 +157,25 @@ def _reasons(placed: Placed, explain: bool) -> dict[int, str]:
     reasons = {}
     out = placed.unplaced.tolist()
     if out:
-        refusals = Refusals(OneByOne(placed.supply, placed.asked, "slo", placed.allocation), tiers.cost_scale)
+        beside, alone = (
+            Refusals(OneByOne(placed.supply, placed.asked, "slo", now), tiers.cost_scale)
+            for now in (placed.allocation, None)
+        )
+        fits = could_hold(placed.supply, placed.asked, True)
         clusters = np.arange(placed.supply.clusters)
         for count, server in enumerate(out):
+            refusals, words = (beside, OUT) if fits[server] else (alone, NEVER)
             lacks = refusals.of(server).among(clusters) if count * len(clusters) <= MOST_LOOKS else ""
-            reasons[server] = f"{OUT}: {lacks}" if lacks.startswith("of ") else OUT
+            reasons[server] = f"{words}: {lacks}" if lacks.startswith("of ") else words
     if not explain:
         return reasons
     names, at = names_of_clusters(placed.cluster), placed.allocation.cluster
     least, prices = least_prices(placed.supply, placed.asked), placed.prices
-    beside = np.bincount(at[at >= 0], minlength=placed.supply.clusters) - 1
+    others_there = np.bincount(at[at >= 0], minlength=placed.supply.clusters) - 1
     for server in np.flatnonzero(at >= 0).tolist():
         home = int(at[server])
         over = (int(prices[server]) - max(int(least[server]), 0)) / tiers.price_scale / 1024
         dear = f"{over:,.2f} an hour above its least price" if over > 0 else "at its least price"
-        others = f"{beside[home]} other{'s' if beside[home] != 1 else ''}"
+        others = f"{others_there[home]} other{'s' if others_there[home] != 1 else ''}"
         reasons[server] = f"cluster {names[home]}, with {others}, {dear}"
     return dict(sorted(reasons.items()))

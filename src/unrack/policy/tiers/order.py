@@ -1,0 +1,74 @@
+"""In which order servers come where they come one after the other.
+
+The paper takes them as they are in the request. The authors' program first sorts them by the ratio of their SLOs, the
+floor over the ceiling in whole numbers, largest first; on their published servers every ratio is 0, so that nothing
+changes, and the paper does not mention it.
+
+References
+----------
+Farshin, A., Roozbeh, A., Schulte, C., Maguire, G. Q., Kostić, D. (2021). Scheduling - a secret sauce for resource
+disaggregation, section 4.3.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unrack.errors import PolicyError
+
+Ints = NDArray[np.int64]
+
+REQUEST, SLO_RATIO = "request", "slo-ratio"
+ORDERS = (REQUEST, SLO_RATIO)
+
+
+def check_order(order: str, where: str) -> None:
+    """Refuse an unknown order with a :class:`PolicyError`."""
+    if order not in ORDERS:
+        raise PolicyError(f"{where}order", repr(order), f"one of {', '.join(ORDERS)}")
+
+
+class Limits(Protocol):
+    """Servers with their floors and ceilings, int64[servers]."""
+
+    @property
+    def floor(self) -> Ints:
+        """MB that must be local."""
+        ...
+
+    @property
+    def ceiling(self) -> Ints:
+        """The most weighted remote MB, in units of 1 / ``cost_scale``."""
+        ...
+
+
+def slo_ratios(asks: Limits, cost_scale: int) -> Ints:
+    """int64[servers]: floor in MB // ceiling in weighted MB; a ceiling of 0 is above all, no ceiling counts as 0.
+
+    Parameters
+    ----------
+    asks
+        Servers, ceilings in units of 1 / ``cost_scale``.
+    cost_scale
+        Units of weight for each MB of a tier of cost 1.
+
+    Examples
+    --------
+    >>> from unrack.solver.tiers import asked
+    >>> ones = np.ones(4, np.int64)
+    >>> servers = asked(ones, 90 * ones, np.array([0, 50, 40, 90]), np.array([9, 20, 100, 0]), tiers=2)
+    >>> slo_ratios(servers, 1)[:3].tolist()
+    [0, 2, 0]
+    """
+    ratios = asks.floor * cost_scale // np.maximum(asks.ceiling, 1)
+    return np.where(asks.ceiling == 0, np.iinfo(np.int64).max, ratios)
+
+
+def in_order(which: Ints, asks: Limits, order: str, cost_scale: int) -> Ints:
+    """int64[any]: some servers in an order of ``ORDERS``; those of one ratio stay as they were."""
+    if order == REQUEST:
+        return which
+    return which[np.argsort(-slo_ratios(asks, cost_scale)[which], kind="stable")]
