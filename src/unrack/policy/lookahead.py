@@ -29,14 +29,16 @@ from __future__ import annotations
 
 from bisect import insort
 from dataclasses import dataclass, field
+from math import ceil
 
 import numpy as np
 from numpy.typing import NDArray
 
+from unrack.cluster.state import REJECTED
 from unrack.policy.looking import cheapest_place
 from unrack.policy.pooled import Pooled
 from unrack.policy.pooling import LATE
-from unrack.policy.waiting import Queue
+from unrack.policy.waiting import JOB_BITS, Queue
 from unrack.units import NEVER_US
 from unrack.view import View, arrays_of
 from unrack.workload.job import CORES, ESTIMATE
@@ -45,49 +47,76 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 MANY = 0.1
 """Sizes that at least this part of the jobs ask, or exceed, count as large."""
+LAST = 1 << 120
+"""Ranks of jobs that are late begin here, behind all others."""
 
 
 @dataclass(slots=True)
 class Urgency(Queue):
-    """The queue in two halves: shapes s of jobs that can be on time, and shapes s + ``shapes`` of those that cannot.
+    """The queue in two halves: shapes s of jobs that can be on time, and shapes s + 1 of those that cannot.
 
     Attributes
     ----------
-    latest_us : int64[jobs]
-        The last moment at which each can start and be on time.
+    latest_us
+        Job → the last moment at which it can start and be on time; of the jobs that have waited so far.
+    top : float64[models]
+        The best speed under each model.
     worths : float64[pools]
         Cores that a device of each pool is worth.
     dear : float64[nodes]
         What a core of each node is worth.
     seen
         Cores per task → how many jobs so far asked for so many.
+    counted
+        How many jobs these are, with those that were rejected.
     big
         Cores of a large job.
     """
 
-    latest_us: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
-    shapes: int = 0
+    top: list[float] = field(default_factory=list)
+    latest_us: dict[int, int] = field(default_factory=dict)
     worths: Floats = field(default_factory=lambda: np.zeros(0))
     dear: Floats = field(default_factory=lambda: np.ones(0))
     seen: dict[int, int] = field(default_factory=dict)
+    counted: int = 0
     big: int = 1
 
-    def read(self, view: View, order: str, now: int) -> None:
+    def read(self, view: View, now: int) -> None:
         """Bring the lists up to date with the queue, and move those that have become late to the back."""
-        latest, jobs = self.latest_us, len(self.rank)
-        new = view.queue[np.searchsorted(view.queue, self.last_job, side="right") :]
-        super(Urgency, self).read(view, order, now)
-        for cores in view.asks[CORES, new].tolist():
-            self.seen[cores] = self.seen.get(cores, 0) + 1
-        if new.size:
-            self.big = large(self.seen)
-        for s in range(self.shapes):
-            listed = self.waiting[s]
+        super(Urgency, self).read(view, now)
+        if self.counted < view.jobs:
+            new = slice(self.counted, view.jobs)
+            for cores in view.asks[CORES, new][view.status[new] != REJECTED].tolist():
+                self.seen[cores] = self.seen.get(cores, 0) + 1
+            self.counted, self.big = view.jobs, large(self.seen)
+        for timely, late in zip(self.waiting[::2], self.waiting[1::2], strict=True):
             gone = 0
-            while gone < len(listed) and latest[listed[gone][1]] < now:
-                insort(self.waiting[self.shapes + s], (jobs + listed[gone][1], listed[gone][1]))
+            while gone < len(timely) and self.latest_us[timely[gone][1]] < now:
+                insort(late, (LAST + timely[gone][1], timely[gone][1]))
                 gone += 1
-            del listed[:gone]
+            del timely[:gone]
+
+    def enter(self, view: View, job: int) -> None:
+        """Put a job into the list of its shape, the most urgent first."""
+        shape = self.shape(view, job)
+        latest = self.latest_us.get(job)
+        if latest is None:
+            latest = self.latest_us[job] = self._latest(view, job)
+        insort(self.waiting[shape], ((latest << JOB_BITS) + job, job))
+
+    def new_shape(self, estimate: int, cores: int) -> None:
+        """Two lists for jobs unlike all others so far; the late ones need no deadlines."""
+        super(Urgency, self).new_shape(estimate, cores)
+        super(Urgency, self).new_shape(estimate, cores)
+
+    def _latest(self, view: View, job: int) -> int:
+        deadline = int(view.deadline_us[job])
+        if deadline < 0:
+            return NEVER_US
+        devices = arrays_of(view).devices
+        models = [] if devices is None else devices.columns.model[:, job].tolist()
+        best = min((self.top[model] for model in models if model >= 0), default=1.0)
+        return deadline - ceil(int(view.asks[ESTIMATE, job]) / (best if best > 0 else 1.0))
 
 
 @dataclass(frozen=True)
@@ -105,38 +134,15 @@ class Lookahead(Pooled):
     label: str = "lookahead"
 
     def begin(self, view: View) -> Urgency:
-        """Work out until when each job can wait."""
-        base = super().begin(view)
-        jobs, shapes = view.asks.shape[1], len(base.waiting)
-        best = np.full(jobs, np.inf)
+        """Notes on a cluster as it is now; sizes that were asked so far are read in the first round."""
         devices = arrays_of(view).devices
-        if devices is not None:
-            c = devices.columns
-            top = c.speeds.max(axis=(1, 2))
-            for model in c.model:
-                best = np.where(model >= 0, np.minimum(best, top[model]), best)
         installed = view.cluster.devices
         cores = [int(view.total[0, reach].sum()) for reach in installed.reach]
         worths = np.array([self.weight * n / pool.count for n, pool in zip(cores, installed.pools, strict=True)])
-        run_us = np.ceil(view.asks[ESTIMATE] / np.where(np.isfinite(best) & (best > 0), best, 1.0)).astype(np.int64)
-        latest = np.where(view.deadline_us < 0, NEVER_US, view.deadline_us - run_us)
-        rank = np.empty(jobs, np.int64)
-        rank[np.argsort(latest, kind="stable")] = np.arange(jobs)
         return Urgency(
-            shape=base.shape,
-            rank=rank,
-            waiting=[[] for _ in range(2 * shapes)],
-            like_time=[*base.like_time, *[True] * shapes],
-            at=base.at,
-            sizes=base.sizes,
-            answer=base.answer,
-            earliest=base.earliest,
-            draws=base.draws,
-            plain=base.plain,
-            loads={},
-            cores=base.cores,
-            latest_us=latest,
-            shapes=shapes,
+            order="edf",
+            **self.scratch(view),
+            top=[] if devices is None else devices.columns.speeds.max(axis=(1, 2)).tolist(),
             worths=worths,
             dear=dear(view, worths),
         )

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from heapq import heapify, heappop, heappush
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,11 +25,9 @@ from unrack.cluster.columns import Columns, Pace, make_columns
 from unrack.cluster.lease import NO_LOANS, Lease, Share
 from unrack.cluster.pool import no_devices
 from unrack.policy.contract import Decision, Estimates, Need, Start
-from unrack.policy.orders import ORDERS, is_fixed
 from unrack.policy.pooling import FIRST_DEVICE, LATE, LEADER, NO_CORES, NO_DEVICES, RANDOM_FIT, Rule, place
 from unrack.policy.waiting import Queue
 from unrack.reasons import Code, Reason
-from unrack.units import NEVER_US
 from unrack.view import View, arrays_of
 from unrack.workload.job import CORES, ESTIMATE, MEMORY, TASKS
 
@@ -86,49 +84,30 @@ class Pooled:
         return replace(self, seed=seed) if self.rule == "random-fit" else self
 
     def begin(self, view: View) -> Queue:
-        """Sort the jobs by what they ask."""
-        state = arrays_of(view)
-        jobs = view.asks.shape[1]
-        columns = [view.asks[TASKS], view.asks[CORES], view.asks[MEMORY]]
-        kinds = pools = 0
-        room = FIRST_DEVICE + 1
-        if state.devices is not None:
-            c = state.devices.columns
-            kinds, pools = c.needs.shape[0], c.pool.shape[1]
-            columns += [*c.wants.reshape(-1, jobs), *c.model]
-            room = FIRST_DEVICE + max(pool.compose for pool in state.devices.devices.pools)
-        _, shape = np.unique(np.stack(columns), axis=1, return_inverse=True)
-        shape = shape.ravel().astype(np.int64)
-        shapes = int(shape.max(initial=-1)) + 1
-        least, most = np.full(shapes, NEVER_US), np.zeros(shapes, np.int64)
-        np.minimum.at(least, shape, view.asks[ESTIMATE])
-        np.maximum.at(most, shape, view.asks[ESTIMATE])
-        cores = np.zeros(shapes, np.int64)
-        cores[shape] = view.asks[CORES]
-        rank = np.arange(jobs, dtype=np.int64)
-        if is_fixed(self.order):
-            rank[ORDERS[self.order].order(view, np.arange(jobs, dtype=np.int64), 0)] = np.arange(jobs)
-        return Queue(
-            shape=shape,
-            rank=rank,
-            waiting=[[] for _ in range(shapes)],
-            like_time=((least == most) & (self.order == "edf")).tolist(),
-            at=np.empty((kinds, view.free.shape[1]), np.int64),
-            sizes=np.empty((kinds, pools), np.int64),
-            answer=np.empty((kinds, room), np.int64),
-            earliest=np.empty(1, np.int64),
-            draws=np.random.Generator(np.random.PCG64(self.seed)),
-            plain=make_columns(no_devices(view.free.shape[1]), np.zeros((0, 0, jobs), np.int64), NO_PACE),
-            loads=self._loads(view),
-            cores=cores.tolist(),
-        )
+        """Notes on a cluster as it is now; the jobs that wait are read in the first round."""
+        return Queue(order=self.order, **self.scratch(view))
+
+    def scratch(self, view: View) -> dict[str, Any]:
+        """The fields of the notes that depend on the cluster and the policy alone."""
+        devices, nodes = view.cluster.devices, view.free.shape[1]
+        kinds, pools = len(devices.kinds), len(devices.pools)
+        room = FIRST_DEVICE + max((pool.compose for pool in devices.pools), default=1)
+        return {
+            "at": np.empty((kinds, nodes), np.int64),
+            "sizes": np.empty((kinds, pools), np.int64),
+            "answer": np.empty((kinds, room), np.int64),
+            "earliest": np.empty(1, np.int64),
+            "draws": np.random.Generator(np.random.PCG64(self.seed)),
+            "plain": make_columns(no_devices(nodes), np.zeros((0, 0, 0), np.int64), NO_PACE),
+            "loads": self._loads(view),
+        }
 
     def decide(self, view: View, memory: Queue, now: int) -> tuple[list[Decision], Queue]:
         """Start the next job that has a place; asked again until there is none."""
         if not memory.going:
             if not view.waiting:
                 return [], memory
-            memory.read(view, self.order, now)
+            memory.read(view, now)
             memory.rule = self.rule_now(view, memory)
             memory.forget(view)
             memory.heads = [(listed[0][0], s, 0) for s, listed in enumerate(memory.waiting) if listed]
@@ -145,7 +124,7 @@ class Pooled:
                     heappush(heads, (listed[i][0], shape, i))
                 continue
             found: Lease | int = NO_CORES
-            if memory.cores[shape % len(memory.cores)] <= most_free:
+            if memory.cores[shape] <= most_free:
                 found = self.find(view, memory, job, memory.rule, now)
             if isinstance(found, int):
                 failed[shape] = (found, int(view.asks[ESTIMATE, job]), int(memory.earliest[0]))
@@ -303,8 +282,8 @@ class Pooled:
 
     def _opens(self, view: View, memory: Queue, job: int) -> bool:
         """Whether starting a job makes a composition that others may join."""
-        needs = self._columns(view, memory).needs[:, job]
-        return bool((memory.answer[needs, LEADER] < 0).any())
+        devices = arrays_of(view).devices
+        return devices is not None and bool((memory.answer[devices.columns.needs[:, job], LEADER] < 0).any())
 
     def _columns(self, view: View, memory: Queue) -> Columns:
         devices = arrays_of(view).devices

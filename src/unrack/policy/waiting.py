@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right, insort
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from heapq import heappush
 
@@ -10,27 +11,60 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrack.cluster.columns import Columns
-from unrack.policy.orders import in_order, is_fixed
+from unrack.policy.orders import in_order
 from unrack.policy.pooling import LATE, NO_DEVICES, RANDOM_FIT
 from unrack.units import NEVER_US
-from unrack.view import View
-from unrack.workload.job import ESTIMATE
+from unrack.view import View, arrays_of
+from unrack.workload.job import CORES, ESTIMATE, TASKS
 
 Ints = NDArray[np.int64]
+JOB_BITS = 40
+"""Of a rank: the lowest bits are the job, so that ranks are unique and ties go by submission."""
+
+
+def _cores(view: View, job: int) -> int:
+    return int(view.asks[TASKS, job] * view.asks[CORES, job])
+
+
+def _due(view: View, job: int) -> int:
+    deadline = int(view.deadline_us[job])
+    return NEVER_US if deadline < 0 else deadline
+
+
+KEYS: dict[str, Callable[[View, int], int]] = {
+    "fcfs": lambda view, job: 0,
+    "sjf": lambda view, job: int(view.asks[ESTIMATE, job]),
+    "ljf": lambda view, job: -int(view.asks[ESTIMATE, job]),
+    "smallest": _cores,
+    "largest": lambda view, job: -_cores(view, job),
+    "smallest-area": lambda view, job: int(float(_cores(view, job)) * int(view.asks[ESTIMATE, job])),
+    "priority": lambda view, job: -int(view.priority[job]),
+    "edf": _due,
+    "priority-edf": lambda view, job: (-int(view.priority[job]) << 64) + _due(view, job),
+}
+"""Orders that nothing changes, as a key of each job alone; the others are sorted anew every round."""
 
 
 @dataclass(slots=True)
 class Queue:
     """The waiting jobs by shape (what they ask), each shape in the order of the queue; and where a pass is.
 
+    It grows with the jobs: of those that are not submitted yet nothing is known, and nothing depends on them.
+
     Attributes
     ----------
-    shape
-        Per job: which other jobs ask the same.
-    rank : int64[jobs]
-        Per job: its place in the order among all jobs; of orders that age, only of those that wait.
+    order
+        A name in ``ORDERS``.
+    shape_of
+        Job → which other jobs ask the same; of the jobs that have waited so far.
+    shapes
+        What is asked → that number.
     waiting
-        Shape → ranks and jobs, ascending.
+        Shape → ranks and jobs, ascending. A rank is the place of a job in the order.
+    like_time
+        Per shape: whether all jobs of it so far run equally long and come by their deadlines.
+    estimates
+        Per shape: the run time of its first job.
     plain
         Columns without devices, for a cluster without pools.
     loads
@@ -51,10 +85,7 @@ class Queue:
         A job whose own deadline does not count just now; -1: none.
     """
 
-    shape: Ints
-    rank: Ints
-    waiting: list[list[tuple[int, int]]]
-    like_time: list[bool]
+    order: str
     at: Ints
     sizes: Ints
     answer: Ints
@@ -62,7 +93,12 @@ class Queue:
     draws: np.random.Generator
     plain: Columns
     loads: dict[str, tuple[int, int, int]]
-    cores: list[int]
+    shape_of: dict[int, int] = field(default_factory=dict)
+    shapes: dict[bytes, int] = field(default_factory=dict)
+    waiting: list[list[tuple[int, int]]] = field(default_factory=list)
+    like_time: list[bool] = field(default_factory=list)
+    estimates: list[int] = field(default_factory=list)
+    cores: list[int] = field(default_factory=list)
     known: int = 0
     last_job: int = -1
     heads: list[tuple[int, int, int]] = field(default_factory=list)
@@ -72,24 +108,54 @@ class Queue:
     releases: int = -1
     patient: int = -1
 
-    def read(self, view: View, order: str, now: int) -> None:
+    def read(self, view: View, now: int) -> None:
         """Bring the lists up to date with the queue."""
         queue = view.queue
-        new = int(queue.size - np.searchsorted(queue, self.last_job, side="right"))
-        if not is_fixed(order):
-            self.rank[in_order(order, view, now)] = np.arange(queue.size)
-        elif self.known + new == queue.size:
+        last = int(queue[-1]) if queue.size else -1
+        new = int(queue.size - np.searchsorted(queue, self.last_job, side="right")) if last > self.last_job else 0
+        fixed = self.order in KEYS
+        if not fixed or self.known + new != queue.size:
+            for listed in self.waiting:
+                listed.clear()
+            new = queue.size
+        if fixed:
             for job in queue[queue.size - new :].tolist():
-                insort(self.waiting[self.shape[job]], (int(self.rank[job]), job))
-            self.known, self.last_job = queue.size, max(self.last_job, int(queue[-1]) if queue.size else -1)
-            return
-        for listed in self.waiting:
-            listed.clear()
-        for job in queue.tolist():
-            self.waiting[self.shape[job]].append((int(self.rank[job]), job))
-        for listed in self.waiting:
-            listed.sort()
-        self.known, self.last_job = queue.size, max(self.last_job, int(queue[-1]) if queue.size else -1)
+                self.enter(view, job)
+        else:
+            for rank, job in enumerate(in_order(self.order, view, now).tolist()):
+                self.waiting[self.shape(view, job)].append((rank, job))
+        self.known, self.last_job = queue.size, max(self.last_job, last)
+
+    def enter(self, view: View, job: int) -> None:
+        """Put a job into the list of its shape."""
+        insort(self.waiting[self.shape(view, job)], ((KEYS[self.order](view, job) << JOB_BITS) + job, job))
+
+    def shape(self, view: View, job: int) -> int:
+        """The shape of a job: known, or noted now."""
+        found = self.shape_of.get(job)
+        if found is not None:
+            return found
+        state = arrays_of(view)
+        asked = state.asks[:ESTIMATE, job].tobytes()
+        if state.devices is not None:
+            c = state.devices.columns
+            asked += c.wants[:, :, job].tobytes() + c.model[:, job].tobytes()
+        estimate = int(state.asks[ESTIMATE, job])
+        found = self.shapes.get(asked)
+        if found is None:
+            found = self.shapes[asked] = len(self.waiting)
+            self.new_shape(estimate, int(state.asks[CORES, job]))
+        elif self.estimates[found] != estimate:
+            self.like_time[found] = False
+        self.shape_of[job] = found
+        return found
+
+    def new_shape(self, estimate: int, cores: int) -> None:
+        """A list for jobs unlike all others so far."""
+        self.waiting.append([])
+        self.like_time.append(self.order == "edf")
+        self.estimates.append(estimate)
+        self.cores.append(cores)
 
     def may(self, view: View, shape: int, job: int) -> bool:
         """Whether a job may have a place though one that asks the same had none in this pass."""
