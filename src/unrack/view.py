@@ -46,7 +46,7 @@ class View:
         self._slo: tuple[int, TierAsks] | None = None
         self.cluster: Cluster = state.cluster
         self.contention: object = None
-        self.devices = None if state.devices is None else DeviceView(state.devices)
+        self.devices = None if state.devices is None else DeviceView(state.devices.reader)
 
     # --- jobs, by number ----------------------------------------------------------------------------------------
 

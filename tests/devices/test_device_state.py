@@ -64,7 +64,7 @@ def snapshot(state: ClusterState) -> tuple[object, ...]:
         state.queue[state.queue_start : state.queue_end].tobytes(), state.version, state.releases,
         [(lease.job, lease.rows.tolist(), lease.shares) for lease in leases], list(d.leaving),
         [column.tobytes() for column in (c.device, c.pool, c.group, c.installed, c.held, c.asked, c.counter)],
-        [d.sharers(group).tolist() for group in range(len(d.devices))],
+        [d.reader.sharers(group).tolist() for group in range(len(d.devices))],
         [(c.job_group[:, job].max(), c.job_node[:, job].max()) for job in range(len(JOBS))],
         c.progress[:, jobs].tobytes(), c.clock[:, jobs].tobytes(),
     )  # fmt: skip
@@ -314,14 +314,14 @@ class Devices(RuleBasedStateMachine):
         assert self.state.free[0].tolist() == self.plain.cores
         for d, expected in enumerate(self.plain.device):
             assert (int(c.device[GROUP, d]) == FREE) == (expected == "free")
-            assert (devices.group_of(d) >= 0) == (expected == "used")
+            assert (devices.reader.group_of(d) >= 0) == (expected == "used")
         for p in range(4):
             assert c.pool[FREE_COUNT, p] == sum(
                 POOL_OF[d] == p and s == "free" for d, s in enumerate(self.plain.device)
             )
         for leader, group in self.plain.groups.items():
-            assert {devices.group_of(d) for d in group.devices} == {leader}
-            assert sorted(devices.sharers(leader).tolist()) == sorted(job for job, _ in group.jobs)
+            assert {devices.reader.group_of(d) for d in group.devices} == {leader}
+            assert sorted(devices.reader.sharers(leader).tolist()) == sorted(job for job, _ in group.jobs)
             assert c.held[:, leader].tolist() == [sum(a[q] for _, a in group.jobs) for q in range(2)]
         for job in range(len(JOBS)):
             assert (self.state.condition(job) == RUNNING) == (job in self.leases)

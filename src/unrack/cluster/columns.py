@@ -144,10 +144,10 @@ def make_columns(devices: Devices, wants: Ints, pace: Pace) -> Columns:
     ).reshape(len(pools), 10).T  # fmt: skip
     return Columns(
         device=np.ascontiguousarray(device, np.int64),
-        capacity=np.ascontiguousarray(devices.capacity),
+        capacity=np.array(devices.capacity, np.int64),
         pool=np.ascontiguousarray(pool),
         overhead=np.array([p.overhead for p in pools], np.float64),
-        reach=np.ascontiguousarray(devices.reach),
+        reach=np.array(devices.reach, np.bool_),
         group=np.zeros((7, count), np.int64),
         installed=np.zeros((quantities, count), np.int64),
         held=np.zeros((quantities, count), np.int64),

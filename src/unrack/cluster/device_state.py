@@ -19,7 +19,6 @@ from unrack.cluster.columns import (  # fmt: skip
     LEAVING,
     LEAVING_OFFLINE,
     LEFT,
-    NEXT,
     OFFLINE,
     PACE,
     POOL,
@@ -28,10 +27,11 @@ from unrack.cluster.columns import (  # fmt: skip
     Pace,
     make_columns,
 )
+from unrack.cluster.device_reader import DeviceReader, amounts_of, take, with_more_sharers
 from unrack.cluster.growing import grown, room_for
 from unrack.cluster.lease import FIRST, NODES, TASKS, Lease, Share
 from unrack.cluster.pool import Devices
-from unrack.cluster.sharing import PROBLEMS, ROOM, TAKEN, drop_share, first_end, follow, take_share
+from unrack.cluster.sharing import PROBLEMS, ROOM, TAKEN, drop_share, first_end, follow
 from unrack.errors import RefusedError
 
 Ints = NDArray[np.int64]
@@ -53,6 +53,8 @@ class DeviceState:
         The arrays.
     leaving
         Devices whose detaching has begun since somebody last emptied this list.
+    reader
+        What others may see of it.
     """
 
     def __init__(self, devices: Devices, wants: Ints, pace: Pace) -> None:
@@ -64,6 +66,7 @@ class DeviceState:
         bits = (1 << np.arange(len(devices.kinds)))[:, None]
         self._asks = (self.columns.needs * bits).sum(axis=0).tolist()
         self._names = [len(names) for names in devices.quantities]
+        self.reader = DeviceReader(self)
 
     def add_job(self, wants: Ints, model: Ints) -> None:
         """Make room for one more job that asks ``wants`` (int64[kinds, quantities]) under models (int64[kinds])."""
@@ -101,11 +104,10 @@ class DeviceState:
 
     def try_share(self, job: int, share: Share, now: int) -> int:
         """Take one share: TAKEN, or a key of ``PROBLEMS`` and nothing has changed."""
-        devices, amounts = np.array(share.devices, np.int64), self._amounts(share)
-        verdict = take_share(self.columns, job, share.node, devices, amounts, share.parts, now)
+        verdict = take(self.columns, job, job, share, now)
         if verdict == ROOM:
-            self._grow()
-            verdict = take_share(self.columns, job, share.node, devices, amounts, share.parts, now)
+            self.columns = with_more_sharers(self.columns)
+            verdict = take(self.columns, job, job, share, now)
         return verdict
 
     def undo(self, job: int, shares: Sequence[Share]) -> None:
@@ -113,7 +115,7 @@ class DeviceState:
         for share in reversed(shares):
             leader = min(share.devices)
             fresh = self.columns.group[JOBS, leader] == 1
-            drop_share(self.columns, job, leader, self._amounts(share), True)
+            drop_share(self.columns, job, leader, amounts_of(self.columns, share), True)
             self.columns.counter[0] -= fresh
 
     def end_us(self, job: int, expected_us: int, now: int) -> int:
@@ -129,7 +131,7 @@ class DeviceState:
         """Give back all shares of a job."""
         for share in reversed(shares):
             leader = min(share.devices)
-            wait = drop_share(self.columns, job, leader, self._amounts(share), False)
+            wait = drop_share(self.columns, job, leader, amounts_of(self.columns, share), False)
             if wait:
                 self.leaving.append(Leaving(share.devices, now + wait))
 
@@ -177,32 +179,11 @@ class DeviceState:
         """Whether a device that sits in the node is in use."""
         return any(self.columns.device[GROUP, device] >= 0 for device in self.at_home(node))
 
-    def sharers(self, group: int) -> Ints:
-        """int64[k]: the jobs on a group; none if there is no such group."""
-        jobs: Ints = self.columns.sharer[: self.columns.group[JOBS, group], group].copy()
-        return jobs
-
-    def members(self, group: int) -> tuple[int, ...]:
-        """The devices of a group, ascending."""
-        found = [group]
-        while self.columns.device[NEXT, found[-1]] >= 0:
-            found.append(int(self.columns.device[NEXT, found[-1]]))
-        return tuple(found)
-
-    def group_of(self, device: int) -> int:
-        """The group of a device, -1 if it is in none."""
-        return max(int(self.columns.device[GROUP, device]), -1)
-
     # --- inside -------------------------------------------------------------------------------------------------
 
     def _set(self, device: int, state: int, free: int) -> None:
         self.columns.device[GROUP, device] = state
         self.columns.pool[FREE_COUNT, self.columns.device[POOL, device]] += free
-
-    def _amounts(self, share: Share) -> Ints:
-        amounts = np.zeros(self.columns.capacity.shape[0], np.int64)
-        amounts[: len(share.amounts)] = share.amounts
-        return amounts
 
     def check_held(self, lease: Lease, what: str) -> None:
         """Every task must hold, on its node, what it asks of every kind; ``what`` would be done with the lease.
@@ -231,7 +212,7 @@ class DeviceState:
                 raise RefusedError(f"{what}: its lease names the amounts {share.amounts}, wanted {names}")
             if not 0 <= share.node < c.reach.shape[1] or not ((first <= share.node) & (share.node < last)).any():
                 raise RefusedError(f"{what}: its lease attaches devices to node {share.node}, where it is not")
-            amounts = self._amounts(share)
+            amounts = amounts_of(self.columns, share)
             held[kind, share.node] = held.get((kind, share.node), 0) + amounts
         for kind in np.flatnonzero(c.needs[:, job]).tolist():
             for node, tasks in tasks_on.items():
@@ -250,14 +231,3 @@ class DeviceState:
             return False
         wants = self.columns.wants[kind, :, lease.job].tolist()
         return all(amount >= want for amount, want in zip(share.amounts, wants, strict=False))
-
-    def _grow(self) -> None:
-        """Room for more jobs on a group, and for more shares of a job."""
-        c = self.columns
-        empty = np.full_like(c.sharer, -1)
-        self.columns = c._replace(
-            sharer=np.concatenate([c.sharer, empty]),
-            job_group=np.concatenate([c.job_group, np.full_like(c.job_group, -1)]),
-            job_node=np.concatenate([c.job_node, np.full_like(c.job_node, -1)]),
-            job_speed=np.concatenate([c.job_speed, np.ones_like(c.job_speed)]),
-        )

@@ -25,7 +25,7 @@ from unrack.cluster.columns import (
     SIZE,
     Columns,
 )  # fmt: skip
-from unrack.cluster.device_state import DeviceState
+from unrack.cluster.device_reader import DeviceReader
 from unrack.cluster.lease import Lease, Share
 from unrack.cluster.pool import Devices, Pool
 from unrack.cluster.sharing import PROBLEMS, TAKEN
@@ -71,13 +71,13 @@ class DeviceView:
         What there is: kinds, quantities, pools, columns.
     """
 
-    def __init__(self, state: DeviceState) -> None:
-        self._state = state
-        self.installed: Devices = state.devices
+    def __init__(self, reader: DeviceReader) -> None:
+        self._reader = reader
+        self.installed: Devices = reader.devices
 
     @property
     def _columns(self) -> Columns:
-        return self._state.columns
+        return self._reader.columns
 
     def free(self, kind: str, node: int = -1) -> Ints:
         """int64[k]: the free devices of a kind, ascending; with a node, those in its reach."""
@@ -95,16 +95,12 @@ class DeviceView:
 
         Says nothing about cores and memory.
         """
-        taken: list[Share] = []
-        reason = None
+        draft = self._reader.draft(lease.job)
         for share in lease.shares:
-            verdict = self._state.try_share(lease.job, share, 0)
+            verdict = draft.try_share(share, 0)
             if verdict != TAKEN:
-                reason = Reason(Code.NO_ROOM, PROBLEMS[verdict])
-                break
-            taken.append(share)
-        self._state.undo(lease.job, taken)
-        return reason
+                return Reason(Code.NO_ROOM, PROBLEMS[verdict])
+        return None
 
     def load(self, kind: str, quantity: str) -> float:
         """What all jobs in the system ask, running or waiting, over what is installed (Call et al. 2022, eq. 4)."""
@@ -161,7 +157,7 @@ class DeviceView:
             begins = int(c.group[READY_US, leader]) if used else now + (pool.attach_us if self._remote(share) else 0)
             ready = max(ready, begins)
             frozen = used and c.group[MODEL, leader] >= 0 and bool(c.frozen[c.group[MODEL, leader]])
-            for other in self._state.sharers(leader).tolist() if used else []:
+            for other in self._reader.sharers(leader).tolist() if used else []:
                 ends[other] = self.end_us(other) if frozen else self._end_beside(other, leader, jobs, now)
         speed = self.first_speed(lease)
         ends[job] = ready + ceil(expected_us / speed) if speed > 0 else NEVER_US
@@ -201,6 +197,6 @@ class DeviceView:
         names = self.installed.quantities[int(c.device[KIND, leader])]
         free = c.installed[: len(names), leader] - c.held[: len(names), leader]
         return Composition(
-            self._state.members(leader), self.installed.pools[int(c.device[POOL, leader])], int(c.group[NODE, leader]),
-            tuple(self._state.sharers(leader).tolist()), int(c.group[PARTS, leader]), tuple(free.tolist()),
+            self._reader.members(leader), self.installed.pools[int(c.device[POOL, leader])], int(c.group[NODE, leader]),
+            tuple(self._reader.sharers(leader).tolist()), int(c.group[PARTS, leader]), tuple(free.tolist()),
         )  # fmt: skip

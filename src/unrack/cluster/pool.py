@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, FiniteFloat, model_validator
 
+from unrack.cluster.sealed import sealed
 from unrack.errors import ClusterError
 from unrack.units import quantity, time_us
 
@@ -124,7 +125,7 @@ class Pool:
 
 @dataclass(frozen=True, eq=False)
 class Devices:
-    """All pooled devices as columns; device i is row i everywhere in a run.
+    """All pooled devices as read-only columns; device i is row i everywhere in a run.
 
     Attributes
     ----------
@@ -150,6 +151,14 @@ class Devices:
     home: Ints
     capacity: Ints
     reach: NDArray[np.bool_]
+
+    def __post_init__(self) -> None:
+        for name in ("pool", "kind", "home", "capacity", "reach"):
+            object.__setattr__(self, name, sealed(getattr(self, name)))
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self.__post_init__()
 
     def __len__(self) -> int:
         return len(self.pool)

@@ -102,8 +102,13 @@ def left_at(c: Columns, job: int, now: int) -> float:
 
 
 @compiled
-def take_share(c: Columns, job: int, node: int, devices: Ints, amounts: Ints, parts: int, now: int) -> int:
-    """Check one share, then take it; speeds are brought up to date by :func:`begin`.
+def take_share(c: Columns, job: int, at: int, node: int, devices: Ints, amounts: Ints, parts: int, now: int) -> int:
+    """Check one share, then take it; speeds are brought up to date by :func:`first_end`.
+
+    Parameters
+    ----------
+    at
+        Where the job stands in ``job_group`` and ``job_node``: its number, but in a draft, which has one job, 0.
 
     Returns
     -------
@@ -166,7 +171,7 @@ def take_share(c: Columns, job: int, node: int, devices: Ints, amounts: Ints, pa
                 return -8
         elif amounts[q] + (0 if fresh else c.held[q, leader]) > installed and not (model >= 0 and c.governed[model, q]):
             return -8
-    if jobs > c.sharer.shape[0] or c.job_group[c.job_group.shape[0] - 1, job] >= 0:
+    if jobs > c.sharer.shape[0] or c.job_group[c.job_group.shape[0] - 1, at] >= 0:
         return ROOM
     if fresh:
         remote = False
@@ -191,9 +196,9 @@ def take_share(c: Columns, job: int, node: int, devices: Ints, amounts: Ints, pa
     for q in range(c.capacity.shape[0]):
         c.held[q, leader] += amounts[q]
     for h in range(c.job_group.shape[0]):
-        if c.job_group[h, job] < 0:
-            c.job_group[h, job] = leader
-            c.job_node[h, job] = node
+        if c.job_group[h, at] < 0:
+            c.job_group[h, at] = leader
+            c.job_node[h, at] = node
             break
     return TAKEN
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrack.cluster.columns import Pace, no_pace
+from unrack.cluster.device_reader import DeviceReader
 from unrack.cluster.device_state import DeviceState
 from unrack.cluster.growing import grown, room_for
 from unrack.cluster.holding import MEETS, PROBLEMS, exchange_job, hold_job, release_job, strike
@@ -93,9 +94,10 @@ class Seen:
         return self._state.free_cores
 
     @property
-    def devices(self) -> DeviceState | None:
+    def devices(self) -> DeviceReader | None:
         """Who holds which pooled devices; ``None`` on a cluster without pools."""
-        return self._state.devices
+        devices = self._state.devices
+        return None if devices is None else devices.reader
 
 
 class ClusterState:

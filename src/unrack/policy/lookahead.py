@@ -34,6 +34,7 @@ from math import ceil
 import numpy as np
 from numpy.typing import NDArray
 
+from unrack.cluster.columns import Columns
 from unrack.cluster.state import REJECTED
 from unrack.policy.looking import cheapest_place
 from unrack.policy.pooled import Pooled
@@ -151,15 +152,14 @@ class Lookahead(Pooled):
         """One rule, whatever the load."""
         return -1
 
-    def _node(self, view: View, memory: Queue, job: int, rule: int, now: int) -> int:
+    def _node(self, view: View, memory: Queue, job: int, rule: int, now: int, columns: Columns, free: Ints) -> int:
         """The cheapest node for one task, with ``memory.answer`` filled; below 0: why there is none."""
         assert isinstance(memory, Urgency)
         state = arrays_of(view)
         late = bool(memory.latest_us[job] < now)
-        columns = self._columns(view, memory)
         for patient in (late, True):
             node = cheapest_place(
-                columns, state.asks, state.free, view.deadline_us, job, patient, memory.big, memory.worths, memory.dear,
+                columns, state.asks, free, view.deadline_us, job, patient, memory.big, memory.worths, memory.dear,
                 now, memory.at, memory.sizes, memory.answer, memory.earliest,
             )  # fmt: skip
             if node != LATE or view.running_count:  # late even where nobody runs: waiting would not help

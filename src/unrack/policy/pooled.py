@@ -22,8 +22,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrack.cluster.columns import Columns, Pace, make_columns
+from unrack.cluster.device_reader import members
 from unrack.cluster.lease import NO_LOANS, Lease, Share
 from unrack.cluster.pool import no_devices
+from unrack.cluster.sealed import sealed, sealed_columns
+from unrack.cluster.sharing import TAKEN
 from unrack.policy.contract import Decision, Estimates, Need, Start
 from unrack.policy.pooling import FIRST_DEVICE, LATE, LEADER, NO_CORES, NO_DEVICES, RANDOM_FIT, Rule, place
 from unrack.policy.waiting import Queue
@@ -98,13 +101,15 @@ class Pooled:
             "answer": np.empty((kinds, room), np.int64),
             "earliest": np.empty(1, np.int64),
             "draws": np.random.Generator(np.random.PCG64(self.seed)),
-            "plain": make_columns(no_devices(nodes), np.zeros((0, 0, 0), np.int64), NO_PACE),
+            "plain": sealed_columns(make_columns(no_devices(nodes), np.zeros((0, 0, 0), np.int64), NO_PACE)),
             "loads": self._loads(view),
         }
 
     def decide(self, view: View, memory: Queue, now: int) -> tuple[list[Decision], Queue]:
         """Start the next job that has a place; asked again until there is none."""
-        if not memory.going:
+        under_way = memory.going == (now, view.version)  # nothing but the start that was decided has happened
+        memory.going = None
+        if not under_way:
             if not view.waiting:
                 return [], memory
             memory.read(view, now)
@@ -138,9 +143,8 @@ class Pooled:
                 heappush(heads, (listed[i][0], shape, i))
             if failed and self._opens(view, memory, job):
                 memory.try_again(rank)
-            memory.going = True
+            memory.going = now, view.version + 1
             return [Start(found, NAMES.get(memory.rule, self.rule))], memory
-        memory.going = False
         return [], memory
 
     def rule_now(self, view: View, memory: Queue) -> int:
@@ -179,12 +183,11 @@ class Pooled:
         """
         tasks = int(view.asks[TASKS, job])
         if tasks == 1:
-            node = self._node(view, memory, job, rule, now)
-            return (
-                node
-                if node < 0
-                else Lease(job, self._row(view, job, node), NO_LOANS, self._shares(view, memory, job, node))
-            )
+            columns = self._columns(view, memory)
+            node = self._node(view, memory, job, rule, now, columns, arrays_of(view).free)
+            if node < 0:
+                return node
+            return Lease(job, self._row(view, job, node), NO_LOANS, self._shares(view, memory, job, node, columns))
         found = self._gang(view, memory, job, rule, now)
         if isinstance(found, int) and view.running_count == 0 and view.deadline_us[job] >= 0:
             memory.patient = job
@@ -202,31 +205,30 @@ class Pooled:
         cores, mb = int(view.asks[CORES, job]), int(view.asks[MEMORY, job])
         nodes: list[int] = []
         shares: list[Share] = []
+        columns, free, left, draft = self._columns(view, memory), state.free, None, None
         while len(nodes) < tasks:
-            node = self._node(view, memory, job, rule, now)
+            node = self._node(view, memory, job, rule, now, columns, free)
             if node < 0:
-                break
-            of_task = self._shares(view, memory, job, node)
+                return node
+            if left is None:  # the other tasks are placed on a draft, where this one holds its place
+                left = state.free.copy()
+                free = sealed(left)
+                draft = None if state.devices is None else state.devices.draft(job)
+            of_task = self._shares(view, memory, job, node, columns)
             nodes.append(node)
-            state.free[0, node] -= cores
-            state.free[1, node] -= mb
+            left[0, node] -= cores
+            left[1, node] -= mb
             for share in of_task:
-                assert state.devices is not None
-                verdict = state.devices.try_share(job, share, now)
-                assert verdict == 0
+                assert draft is not None
+                verdict = draft.try_share(share, now)
+                assert verdict == TAKEN
                 shares.append(share)
-        if state.devices is not None:
-            state.devices.undo(job, shares)
-        for held in nodes:
-            state.free[0, held] += cores
-            state.free[1, held] += mb
-        if node < 0:
-            return node
+                columns = draft.columns
         at, count = np.unique(nodes, return_counts=True)
         lease = Lease.on(job, at.tolist(), count.tolist(), (count * cores).tolist(), (count * mb).tolist())
         return lease._replace(shares=tuple(shares))
 
-    def _node(self, view: View, memory: Queue, job: int, rule: int, now: int) -> int:
+    def _node(self, view: View, memory: Queue, job: int, rule: int, now: int, columns: Columns, free: Ints) -> int:
         """The node for one task, with ``memory.answer`` filled; below 0: why there is none."""
         state = arrays_of(view)
         draw, draw2 = memory.draws.random(2) if rule == RANDOM_FIT else (0.0, 0.0)
@@ -235,25 +237,24 @@ class Pooled:
             deadline_us = np.where(np.arange(len(deadline_us)) == job, -1, deadline_us)
             deadline_us.flags.writeable = False  # as that of the view: one kernel for both
         return place(
-            self._columns(view, memory), state.asks, state.free, state.total, deadline_us, job, rule,
+            columns, state.asks, free, state.total, deadline_us, job, rule,
             rule <= RANDOM_FIT, now, draw, draw2, memory.at, memory.sizes, memory.answer, memory.earliest,
         )  # fmt: skip
 
     def _row(self, view: View, job: int, node: int) -> Ints:
         return np.array([[node, 1, 1, view.asks[CORES, job], view.asks[MEMORY, job]]], np.int64)
 
-    def _shares(self, view: View, memory: Queue, job: int, node: int) -> tuple[Share, ...]:
+    def _shares(self, view: View, memory: Queue, job: int, node: int, c: Columns) -> tuple[Share, ...]:
         """What ``memory.answer`` says, as shares."""
         devices = arrays_of(view).devices
-        if devices is None or not devices.asking[job]:
+        if devices is None or not devices.asks(job):
             return ()
-        c = devices.columns
         shares = []
         for kind in np.flatnonzero(c.needs[:, job]).tolist():
             leader, size, parts = memory.answer[kind, :FIRST_DEVICE].tolist()
             amounts = c.wants[kind, : len(devices.devices.quantities[kind]), job].tolist()
             new = memory.answer[kind, FIRST_DEVICE : FIRST_DEVICE + size].tolist()
-            shares.append(Share(node, devices.members(leader) if leader >= 0 else tuple(new), tuple(amounts), parts))
+            shares.append(Share(node, members(c, leader) if leader >= 0 else tuple(new), tuple(amounts), parts))
         return tuple(shares)
 
     def next_round(self, view: View, memory: Queue, now: int) -> int | None:
@@ -266,7 +267,7 @@ class Pooled:
         rule = (
             int(Rule.FIRST_FIT) if rule == RANDOM_FIT else rule
         )  # asking must not draw: it has a place or it has none
-        found = self._node(view, memory, job, rule, now)
+        found = self._node(view, memory, job, rule, now, self._columns(view, memory), arrays_of(view).free)
         if found >= 0 and int(view.asks[TASKS, job]) > 1:
             return Reason(Code.NO_ROOM, "places for all its tasks at once", int(view.asks[TASKS, job]))
         cores = int(view.asks[CORES, job])

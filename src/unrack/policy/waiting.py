@@ -78,7 +78,7 @@ class Queue:
     failed
         Shape → (reason, estimate, earliest end) of the last job that found no place in this pass.
     going
-        Whether a pass is under way.
+        Of a pass that is under way: the time, and ``view.version`` once the start just decided is done.
     rule, releases
         Of the last pass: its rule, and ``view.releases`` then.
     patient
@@ -103,7 +103,7 @@ class Queue:
     last_job: int = -1
     heads: list[tuple[int, int, int]] = field(default_factory=list)
     failed: dict[int, tuple[int, int, int]] = field(default_factory=dict)
-    going: bool = False
+    going: tuple[int, int] | None = None
     rule: int = 0
     releases: int = -1
     patient: int = -1

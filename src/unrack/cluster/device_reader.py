@@ -1,0 +1,134 @@
+"""What may be read of the devices that jobs hold, and drafts: private copies on which a policy tries things out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unrack.cluster.columns import GROUP, JOBS, NEXT, Columns
+from unrack.cluster.lease import Share
+from unrack.cluster.pool import Devices
+from unrack.cluster.sealed import sealed, sealed_columns
+from unrack.cluster.sharing import ROOM, take_share
+
+if TYPE_CHECKING:
+    from unrack.cluster.device_state import DeviceState
+
+Ints = NDArray[np.int64]
+HELD = ("device", "pool", "group", "installed", "held", "sharer")
+"""The columns that taking a share changes, beside those of the job that takes it."""
+
+
+class DeviceReader:
+    """The ledger's devices as arrays that cannot be written; they follow the ledger.
+
+    Attributes
+    ----------
+    devices
+        What is installed.
+    """
+
+    __slots__ = ("_sealed", "_source", "_state", "devices")
+
+    def __init__(self, state: DeviceState) -> None:
+        self._state = state
+        self.devices: Devices = state.devices
+        self._source = state.columns
+        self._sealed = sealed_columns(state.columns)
+
+    @property
+    def columns(self) -> Columns:
+        """The columns; take them anew each time: the ledger exchanges those that it has to enlarge."""
+        if self._source is not self._state.columns:
+            self._source = self._state.columns
+            self._sealed = sealed_columns(self._source)
+        return self._sealed
+
+    def asks(self, job: int) -> bool:
+        """Whether a job asks for devices at all."""
+        return bool(self._state.asking[job])
+
+    def members(self, group: int) -> tuple[int, ...]:
+        """The devices of a group, ascending."""
+        return members(self._state.columns, group)
+
+    def sharers(self, group: int) -> Ints:
+        """int64[k]: the jobs on a group; none if there is no such group."""
+        return sharers(self._state.columns, group)
+
+    def group_of(self, device: int) -> int:
+        """The group of a device, -1 if it is in none."""
+        return max(int(self._state.columns.device[GROUP, device]), -1)
+
+    def draft(self, job: int) -> DeviceDraft:
+        """A copy on which one job may try what it could hold."""
+        return DeviceDraft(self, self._state.columns, job)
+
+
+class DeviceDraft:
+    """What the ledger would say of devices if a job held some more; the ledger itself does not change.
+
+    O(devices x sharers) to make: columns by job are not copied.
+    """
+
+    def __init__(self, reader: DeviceReader, ledger: Columns, job: int) -> None:
+        self.job = job
+        self._reader = reader
+        kinds = max(len(reader.devices.kinds), 1)
+        own: dict[str, Any] = {"job_group": np.full((kinds, 1), -1, np.int64), "job_node": np.full((kinds, 1), -1, np.int64)}
+        copied: dict[str, Any] = {name: getattr(ledger, name).copy() for name in (*HELD, "counter")}
+        self._columns = ledger._replace(**copied, **own)
+        self._seal()
+
+    def _seal(self) -> None:
+        held: dict[str, Any] = {name: sealed(getattr(self._columns, name)) for name in HELD}
+        self.columns: Columns = self._reader.columns._replace(**held)
+        """Read-only, for kernels that place; of the job itself they do not say what it holds."""
+
+    def try_share(self, share: Share, now: int) -> int:
+        """Take one share: TAKEN, or a key of ``PROBLEMS`` and nothing has changed."""
+        verdict = take(self._columns, self.job, 0, share, now)
+        if verdict == ROOM:
+            self._columns = with_more_sharers(self._columns)
+            self._seal()
+            verdict = take(self._columns, self.job, 0, share, now)
+        return verdict
+
+
+def take(c: Columns, job: int, at: int, share: Share, now: int) -> int:
+    """:func:`take_share` with the amounts of a share."""
+    amounts = amounts_of(c, share)
+    return take_share(c, job, at, share.node, np.array(share.devices, np.int64), amounts, share.parts, now)
+
+
+def amounts_of(c: Columns, share: Share) -> Ints:
+    """int64[quantities]: what a share holds; 0 of quantities that its kind does not have."""
+    amounts = np.zeros(c.capacity.shape[0], np.int64)
+    amounts[: len(share.amounts)] = share.amounts
+    return amounts
+
+
+def with_more_sharers(c: Columns) -> Columns:
+    """Room for more jobs on a group, and for more shares of a job."""
+    return c._replace(
+        sharer=np.concatenate([c.sharer, np.full_like(c.sharer, -1)]),
+        job_group=np.concatenate([c.job_group, np.full_like(c.job_group, -1)]),
+        job_node=np.concatenate([c.job_node, np.full_like(c.job_node, -1)]),
+        job_speed=np.concatenate([c.job_speed, np.ones_like(c.job_speed)]),
+    )
+
+
+def members(c: Columns, group: int) -> tuple[int, ...]:
+    """The devices of a group, ascending."""
+    found = [group]
+    while c.device[NEXT, found[-1]] >= 0:
+        found.append(int(c.device[NEXT, found[-1]]))
+    return tuple(found)
+
+
+def sharers(c: Columns, group: int) -> Ints:
+    """int64[k]: the jobs on a group, in order of joining."""
+    jobs: Ints = c.sharer[: c.group[JOBS, group], group].copy()
+    return jobs
