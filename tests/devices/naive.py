@@ -57,6 +57,7 @@ class Now:
         self.devices = view.cluster.devices
         self.models = models
         self.patient = -1
+        self.late_joins = self.shortcuts = False
         self.tables = [speeds_of(model) for model in models]
         self.cores, self.mb = view.free[0].tolist(), view.free[1].tolist()
         self.total = view.total[0].tolist()
@@ -142,6 +143,9 @@ class Naive:
     high: float = 0.7
     name: str = "naive"
     estimates: Estimates = Estimates.REQUESTED
+    late_joins: bool = False
+    running: bool = False
+    shortcuts: bool = False
 
     needs: ClassVar[frozenset[Any]] = frozenset()
     devices: ClassVar[bool] = True
@@ -154,18 +158,25 @@ class Naive:
         if memory["todo"] is None:
             memory["todo"] = sorted(view.queue.tolist(), key=lambda job: (self.key(view, job), job))
             memory["rule"] = self.rule if self.rule != "disaggregation-aware" else self.by_load(view)
+        elif self.running and self.rule == "disaggregation-aware":
+            memory["rule"] = self.by_load(view)
         while memory["todo"]:
             job = memory["todo"].pop(0)
-            world = Now(view, self.tables, now)
+            world = self.world(view, now)
             lease = self.lease(world, job, memory["rule"])
             if lease is None and view.job(job).demand.tasks > 1 and view.running_count == 0:
-                world = Now(view, self.tables, now)
+                world = self.world(view, now)
                 world.patient = job
                 lease = self.lease(world, job, memory["rule"])
             if lease is not None:
                 return [Start(lease, memory["rule"])], memory
         memory["todo"] = None
         return [], memory
+
+    def world(self, view: View, now: int) -> Now:
+        world = Now(view, self.tables, now)
+        world.late_joins, world.shortcuts = self.late_joins, self.shortcuts
+        return world
 
     def next_round(self, view: View, memory: dict[str, Any], now: int) -> None:
         return None
@@ -181,14 +192,16 @@ class Naive:
         }[self.order]  # fmt: skip
 
     def by_load(self, view: View) -> str:
-        """Equation 4.4, with the demand of all jobs that were submitted and have not ended."""
+        """Equation 4.4, with the demand of all jobs that were submitted and have not ended, or that run."""
         devices = view.cluster.devices
         if "nvme" not in devices.kinds:
             return "max-composition"
         bandwidth, capacity = (
             sum(
                 view.job(job).demand.tasks * view.job(job).demand.devices.get("nvme", {}).get(name, 0)
-                for job in np.flatnonzero((view.status == QUEUED) | (view.status == RUNNING)).tolist()
+                for job in np.flatnonzero(
+                    ((view.status == QUEUED) & (not self.running)) | (view.status == RUNNING)
+                ).tolist()
             )
             / devices.installed("nvme", name)
             for name in ("bandwidth_mb_s", "capacity_mb")
@@ -315,6 +328,14 @@ def alpha(world: Now, job: int, leader: int, node: int) -> float:
     return (1.0 - used) / (world.view.job(job).demand.cores / world.cores[node])
 
 
+def whole_alpha(world: Now, job: int, leader: int, node: int) -> float:
+    """Equation 4.2 as the authors' simulator divides."""
+    group, used = world.groups[leader], 0
+    for q, want in enumerate(world.wants(job, world.kind(leader))):
+        used += want // max(sum(int(world.devices.capacity[q, d]) for d in group.devices) - group.held[q], 1)
+    return 1.0 - used
+
+
 def at(world: Now, job: int, kind: int, node: int, hard: bool) -> list[int]:
     """The groups in use that the job could join at a node, ascending."""
     return [
@@ -389,6 +410,7 @@ def aware(world: Now, job: int, rule: str) -> Place | None:
     nodes = [node for node in nodes if others(world, job, primary, node) is not None]
     one = world.view.job(job)
     expected = int(world.view.estimate_us[job])
+    late = one.deadline_us is not None and job != world.patient and world.now + expected > one.deadline_us
     candidates: list[tuple[tuple[float, ...], int, int]] = []
     for leader, group in sorted(world.groups.items()):
         reached = [n for n in nodes if group.node in (None, n) and world.reaches(n, int(world.devices.pool[leader]))]
@@ -397,22 +419,27 @@ def aware(world: Now, job: int, rule: str) -> Place | None:
         node = min(reached, key=prefer)
         if not (rule == "resource-aware" and group.parts) and harmed(world, job, leader):
             continue
-        pace = world.speed(group.model, len(group.devices), len(group.jobs) + 1) * world.slowed(group.devices, node)
+        sharers = len(group.jobs) + (not world.shortcuts)
+        pace = world.speed(group.model, len(group.devices), sharers) * world.slowed(group.devices, node)
         ends = max(world.now, group.ready) + ceil(expected / pace)
-        if one.deadline_us is not None and job != world.patient and ends > one.deadline_us:
+        if world.shortcuts and rule == "min-fragmentation":
+            ends = world.now + expected
+        if late and world.late_joins:
+            pass
+        elif one.deadline_us is not None and job != world.patient and ends > one.deadline_us:
             continue
         fitness: tuple[float, ...] = ()
         if rule == "max-composition":
             lives = max((world.ends(o, world.progress[o][2]) - world.now for o, _ in group.jobs if o != job), default=0)
             fitness = (ends - world.now - lives, spare(world, job, leader))
         elif rule == "min-fragmentation":
-            fitness = (alpha(world, job, leader, node),)
+            fitness = ((alpha if not world.shortcuts else whole_alpha)(world, job, leader, node),)
         candidates.append((fitness, leader, node))
     if candidates:
         _, leader, node = min(candidates)
         group = world.groups[leader]
         return node, {primary: Choice(group.devices, group.parts), **(others(world, job, primary, node) or {})}
-    for grow in (True, False) if rule != "min-fragmentation" else (False,):
+    for grow in (True, False) if rule != "min-fragmentation" and not (late and world.shortcuts) else (False,):
         new = {node: offer(world, job, primary, node, False, grow) for node in nodes}
         able = [node for node in nodes if new[node] is not None]
         if not able:

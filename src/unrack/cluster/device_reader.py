@@ -77,7 +77,7 @@ class DeviceDraft:
         self.job = job
         self._reader = reader
         kinds = max(len(reader.devices.kinds), 1)
-        own: dict[str, Any] = {"job_group": np.full((kinds, 1), -1, np.int64), "job_node": np.full((kinds, 1), -1, np.int64)}
+        own: dict[str, Any] = {name: np.full((kinds, 1), -1, np.int64) for name in ("job_group", "job_node")}
         copied: dict[str, Any] = {name: getattr(ledger, name).copy() for name in (*HELD, "counter")}
         self._columns = ledger._replace(**copied, **own)
         self._seal()

@@ -21,14 +21,25 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from unrack.cluster.columns import Columns, Pace, make_columns
+from unrack.cluster.columns import GROUP, KIND, Columns, Pace, make_columns
 from unrack.cluster.device_reader import members
 from unrack.cluster.lease import NO_LOANS, Lease, Share
 from unrack.cluster.pool import no_devices
 from unrack.cluster.sealed import sealed, sealed_columns
 from unrack.cluster.sharing import TAKEN
 from unrack.policy.contract import Decision, Estimates, Need, Start
-from unrack.policy.pooling import FIRST_DEVICE, LATE, LEADER, NO_CORES, NO_DEVICES, RANDOM_FIT, Rule, place
+from unrack.policy.pooling import (
+    FIRST_DEVICE,
+    LATE,
+    LATE_JOINS,
+    LEADER,
+    NO_CORES,
+    NO_DEVICES,
+    RANDOM_FIT,
+    SHORTCUTS,
+    Rule,
+    place,
+)
 from unrack.policy.waiting import Queue
 from unrack.reasons import Code, Reason
 from unrack.view import View, arrays_of
@@ -61,6 +72,16 @@ class Pooled:
         Of the random fit.
     label
         What reports call it.
+    late_joins
+        A job that even its base time makes late may join others whatever that does to its own deadline; those that it
+        joins are protected as ever. As in the authors' simulator; the text has no such exception.
+    load_of
+        Whose demand the loads of the disaggregation-aware rule are: of ``"all"`` jobs in the system (eq. 4.6), or of
+        those ``"running"``, as in the authors' simulator.
+    shortcuts
+        As in the authors' simulator, a job that would join others is expected to run at the speed that they have
+        without it; min-fragmentation expects base times, and divides whole numbers in eq. 2; and jobs that base times
+        make late get as few devices as their demand needs.
     """
 
     rule: str = "first-fit"
@@ -72,6 +93,9 @@ class Pooled:
     estimates: Estimates = Estimates.REQUESTED
     seed: int = 0
     label: str = "pooled"
+    late_joins: bool = False
+    load_of: str = "all"
+    shortcuts: bool = False
 
     needs: ClassVar[frozenset[Need]] = frozenset()
     devices: ClassVar[bool] = True
@@ -117,6 +141,8 @@ class Pooled:
             memory.forget(view)
             memory.heads = [(listed[0][0], s, 0) for s, listed in enumerate(memory.waiting) if listed]
             heapify(memory.heads)
+        if self.load_of == "running":
+            memory.rule = self.rule_now(view, memory)  # every start changes it
         heads, failed, waiting = memory.heads, memory.failed, memory.waiting
         most_free = int(arrays_of(view).free[0].max(initial=0)) if heads else 0
         while heads:
@@ -157,13 +183,17 @@ class Pooled:
         return int(Rule.MAX_COMPOSITION if relaxed or fast else Rule.MIN_FRAGMENTATION)
 
     def load(self, view: View, memory: Queue, quantity: str) -> float:
-        """Demand of all jobs in the system over what is installed, of the first kind that has both quantities."""
+        """Demand over what is installed, of the first kind that has both quantities; of which jobs ``load_of`` says."""
         where = memory.loads.get(quantity)
         devices = arrays_of(view).devices
         if where is None or devices is None:
             return 0.0
         kind, row, installed = where
-        return float(devices.columns.asked[kind, row]) / installed
+        c = devices.columns
+        if self.load_of == "running":
+            in_use = (c.device[GROUP] == np.arange(c.device.shape[1])) & (c.device[KIND] == kind)
+            return float(c.held[row, in_use].sum()) / installed
+        return float(c.asked[kind, row]) / installed
 
     def _loads(self, view: View) -> dict[str, tuple[int, int, int]]:
         """Quantity → kind, its row, and how much is installed; of the first kind that has both quantities."""
@@ -239,6 +269,7 @@ class Pooled:
         return place(
             columns, state.asks, free, state.total, deadline_us, job, rule,
             rule <= RANDOM_FIT, now, draw, draw2, memory.at, memory.sizes, memory.answer, memory.earliest,
+            LATE_JOINS * self.late_joins + SHORTCUTS * self.shortcuts,
         )  # fmt: skip
 
     def _row(self, view: View, job: int, node: int) -> Ints:

@@ -57,6 +57,9 @@ LEADER, DEVICES, NEW_PARTS, FIRST_DEVICE = range(4)
 NO_CORES, NO_DEVICES, LATE, HARMFUL = -1, -2, -3, -4
 """Why there is no place: no node has the cores; there is no device; on the compositions that have room the job would be
 late; or it would make others late. Time alone changes only the last two."""
+LATE_JOINS, SHORTCUTS = 1, 2
+"""Bits of ``ways``, in which the authors' simulator differs from the papers' text: the deadline of a job that even its
+base time does not meet any more counts as none when it would join others; and its shortcuts (see ``Pooled``)."""
 
 
 @inlined
@@ -120,9 +123,12 @@ def has_room(c: Columns, job: int, kind: int, group: int, hard: bool) -> bool:
 
 
 @melted
-def finish_on(c: Columns, job: int, kind: int, group: int, node: int, expected_us: int, now: int) -> int:
-    """When a job would end if it joined a group now, µs."""
-    speed = speed_of(c, c.model[kind, job], c.group[SIZE, group], c.group[JOBS, group] + 1) * slowed(c, group, node)
+def finish_on(
+    c: Columns, job: int, kind: int, group: int, node: int, expected_us: int, now: int, others: bool = False
+) -> int:  # fmt: skip
+    """When a job would end if it joined a group now, µs; ``others``: at the speed that those who are there have."""
+    jobs = c.group[JOBS, group] + (0 if others else 1)
+    speed = speed_of(c, c.model[kind, job], c.group[SIZE, group], jobs) * slowed(c, group, node)
     return int(max(now, c.group[READY_US, group]) + math.ceil(expected_us / speed))
 
 
@@ -184,6 +190,15 @@ def alpha(c: Columns, job: int, kind: int, group: int, cores: int, free_cores: i
     for q in range(c.capacity.shape[0]):
         used += c.wants[kind, q, job] / max(c.installed[q, group] - c.held[q, group], 1)
     return (1.0 - used) / (max(cores, 1) / max(free_cores, 1))
+
+
+@inlined
+def whole_alpha(c: Columns, job: int, kind: int, group: int) -> float:
+    """Equation 2 in whole numbers: cores, which never exceed those that are free, count as 1."""
+    used = 0
+    for q in range(c.capacity.shape[0]):
+        used += c.wants[kind, q, job] // max(c.installed[q, group] - c.held[q, group], 1)
+    return 1.0 - used
 
 
 @inlined
@@ -369,7 +384,7 @@ def primary_kind(c: Columns, job: int, at: Ints, sizes: Ints) -> int:
 @inlined
 def aware(
     c: Columns, free: Ints, total: Ints, job: int, cores: int, mb: int, rule: int, expected_us: int, deadline_us: Ints,
-    now: int, at: Ints, sizes: Ints, answer: Ints, earliest: Ints,
+    now: int, at: Ints, sizes: Ints, answer: Ints, earliest: Ints, ways: int,
 ) -> int:  # fmt: skip
     """Model-aware placement: join a composition on which no deadline is missed, or else make a new one."""
     nodes, late, harmful = free.shape[1], False, False
@@ -383,6 +398,8 @@ def aware(
                     break
         return best if best >= 0 else NO_CORES
     chosen, chosen_node, first, second = -1, -1, math.inf, math.inf
+    shortcuts, too_late = ways & SHORTCUTS != 0, 0 <= deadline_us[job] < now + expected_us
+    whenever = deadline_us[job] < 0 or (ways & LATE_JOINS != 0 and too_late)
     for d in range(c.device.shape[1]):
         if c.device[GROUP, d] != d or not has_room(c, job, primary, d, False):
             continue
@@ -403,8 +420,10 @@ def aware(
         if not (rule == RESOURCE_AWARE and c.group[PARTS, d] > 0) and harms(c, d, job, now, deadline_us):
             harmful = True
             continue
-        ends = finish_on(c, job, primary, d, node, expected_us, now)
-        if deadline_us[job] >= 0 and ends > deadline_us[job]:
+        ends = finish_on(c, job, primary, d, node, expected_us, now, shortcuts)
+        if shortcuts and rule == MIN_FRAGMENTATION:
+            ends = now + expected_us
+        if not whenever and ends > deadline_us[job]:
             late = True
             earliest[0] = min(earliest[0], ends)
             continue
@@ -413,6 +432,8 @@ def aware(
             one, two = float(ends - now - lives_us(c, d, job, now)), spare(c, job, primary, d)
         elif rule == MIN_FRAGMENTATION:
             one = alpha(c, job, primary, d, cores, free[0, node])
+            if shortcuts:
+                one = whole_alpha(c, job, primary, d)
         if one < first or (one == first and two < second):
             chosen, chosen_node, first, second = d, node, one, two
     if chosen >= 0:
@@ -420,7 +441,7 @@ def aware(
         others_choice(c, job, primary, chosen_node, at, sizes, answer)
         return chosen_node
     best, found = -1, NO_CORES
-    for wish in range(0 if rule == MIN_FRAGMENTATION else 1, -1, -1):
+    for wish in range(0 if rule == MIN_FRAGMENTATION or (shortcuts and too_late) else 1, -1, -1):
         # where as many free devices as help are not to be had, as few as the demand needs
         offers(c, job, primary, False, wish == 1, sizes[primary])
         for node in range(nodes):
@@ -441,6 +462,8 @@ def aware(
             others_choice(c, job, primary, best, at, sizes, answer)
             return best
     if late:
+        if ways:
+            earliest[0] = 0  # an earlier deadline may count no more, or the rule change: try every job like it
         return LATE
     return HARMFUL if harmful else found
 
@@ -448,7 +471,7 @@ def aware(
 @compiled
 def place(
     c: Columns, asks: Ints, free: Ints, total: Ints, deadline_us: Ints, job: int, rule: int, hard: bool, now: int,
-    draw: float, draw2: float, at: Ints, sizes: Ints, answer: Ints, earliest: Ints,
+    draw: float, draw2: float, at: Ints, sizes: Ints, answer: Ints, earliest: Ints, ways: int = 0,
 ) -> int:  # fmt: skip
     """Where a job of one task would go.
 
@@ -468,6 +491,8 @@ def place(
     earliest : int64[1]
         If LATE: when it would end on the composition that is best for it, µs: a job like it whose deadline is earlier
         has no place either.
+    ways
+        Bits: LATE_JOINS, SHORTCUTS.
 
     Returns
     -------
@@ -479,5 +504,5 @@ def place(
     if rule <= RANDOM_FIT:
         return simple(c, free, job, cores, mb, rule, hard, draw, draw2, at, sizes, answer)
     return aware(
-        c, free, total, job, cores, mb, rule, asks[3, job], deadline_us, now, at, sizes, answer, earliest
+        c, free, total, job, cores, mb, rule, asks[3, job], deadline_us, now, at, sizes, answer, earliest, ways
     )  # fmt: skip

@@ -117,6 +117,16 @@ def _pooled(rule: str, summary: str, /, **parameters: Parameter) -> Entry:
     return Entry(summary, Pooled, {"order": EDF, "estimates": ESTIMATES, **parameters}, {"rule": rule})
 
 
+_LATE = {
+    "late_joins": Parameter(
+        "late_joins", lambda value: _yes(value), "no",
+        "yes: a job that is late whatever happens may join others, as in the authors' simulator",
+    ),
+    "shortcuts": Parameter(
+        "shortcuts", lambda value: _yes(value), "no",
+        "yes: estimates, eq. 2 and the devices of late jobs are simplified as in the authors' simulator",
+    ),
+}  # fmt: skip
 _FREE = {"backfill": BACKFILLS, "backfill_order": BACKFILL_ORDER, "depth": DEPTH}
 
 
@@ -237,16 +247,25 @@ POLICIES: dict[str, Entry] = {
     "best-fit": _pooled("best-fit", "pools: the fullest node that fits, a device in use before a free one"),
     "random-fit": _pooled("random-fit", "pools: any node and device that fit, at random"),
     "max-composition": _pooled(
-        "max-composition", "pools: share compositions while deadlines hold; compose as many devices as help (Alg. 1)"
+        "max-composition",
+        "pools: share compositions while deadlines hold; compose as many devices as help (Alg. 1)",
+        **_LATE,
     ),
     "min-fragmentation": _pooled(
-        "min-fragmentation", "pools: share where least is left unused; else the emptiest node (Alg. 2)"
+        "min-fragmentation", "pools: share where least is left unused; else the emptiest node (Alg. 2)", **_LATE
     ),
     "disaggregation-aware": _pooled(
         "disaggregation-aware",
         "pools: max-composition or min-fragmentation, by the loads of bandwidth and capacity (eq. 4)",
         low=Parameter("low", _share, "0.5", "max-composition where both loads are at most this"),
         high=Parameter("high", _share, "0.7", "or bandwidth at least this and capacity at most this"),
+        load=Parameter(
+            "load_of",
+            _one_of(("all", "running")),
+            "all",
+            "whose demand: all jobs' in the system, or running ones' only",
+        ),
+        **_LATE,
     ),
     "lookahead": Entry(
         "pools: who can still be on time first, late jobs last, each where it costs least (unrack's own)",
