@@ -8,6 +8,7 @@ from small_worlds import J, S, table, work, workload_of
 
 from unrack.cluster.spec import Cluster
 from unrack.errors import InputError
+from unrack.metric.served import served
 from unrack.metric.table import METRICS, integrals, measure, per_group
 from unrack.sim.fault import Fault
 from unrack.sim.simulate import simulate
@@ -23,7 +24,7 @@ def test_every_metric_of_a_small_run_has_the_value_worked_out_by_hand() -> None:
     waits, responses = [0, 10, 0, 10], [10, 30, 0, 50]
     assert result.jobs["wait_s"].to_list() == [*waits, None]
     assert result.metrics == {
-        "jobs_finished": 4, "jobs_rejected": 1, "jobs_queued": 0,
+        "jobs_finished": 4, "jobs_rejected": 1, "jobs_queued": 0, "served": pytest.approx(200 / 245),
         "wait_s_mean": 5, "wait_s_median": 5, "wait_s_p95": 10, "wait_s_max": 10,
         "response_s_mean": sum(responses) / 4, "response_s_median": 20,
         "response_s_p95": pytest.approx(30 + 0.85 * 20), "response_s_max": 50,
@@ -64,6 +65,26 @@ def test_a_window_takes_jobs_by_submission_and_averages_over_its_length() -> Non
     assert metrics["queue_length_mean"] == pytest.approx(10 / 40)
     assert metrics["throughput_jobs_per_h"] == pytest.approx(3 * 3600 / 40)  # ended at 10, 10 and 30
     assert (metrics["window_start_s"], metrics["window_end_s"]) == (10, 50)
+
+
+def test_what_was_served_is_core_time_asked_for_of_jobs_that_ended_over_that_of_all() -> None:
+    jobs = work(J(0, 10, 2), J(0, 40, 1), J(0, 0, 4), J(0, 50, 9))
+    assert simulate(FOUR, jobs, "fcfs").metrics["served"] == pytest.approx((20 + 40) / (20 + 40 + 450))
+    twice = simulate(FOUR, jobs, "fcfs", faults=[Fault("node0", 5 * S, S)])  # an attempt that was lost asks for nothing
+    assert twice.metrics["restarts"] == 1
+    assert twice.metrics["served"] == pytest.approx((20 + 40) / (20 + 40 + 450))
+    queued = {"tasks": [2, 3], "cores_per_task": [1, 1], "work_s": [10.0, 40.0], "state": ["finished", "queued"]}
+    assert served(pl.DataFrame(queued)) == pytest.approx(20 / 140)
+
+
+def test_what_was_served_counts_jobs_where_nothing_asks_for_core_time() -> None:
+    assert simulate(FOUR, work(J(0, 0, 2), J(0, 0, 9)), "fcfs").metrics["served"] == 0.5
+
+
+def test_what_was_served_is_of_the_jobs_submitted_in_the_window_whenever_they_end() -> None:
+    metrics = simulate(FOUR, JOBS, "fcfs", window_us=(15 * S, 35 * S)).metrics
+    assert metrics["served"] == pytest.approx(120 / (120 + 45))  # submitted at 20, ends at 70; the one too big
+    assert simulate(FOUR, JOBS, "fcfs", window_us=(22 * S, 28 * S)).metrics["served"] is None
 
 
 def test_a_window_between_two_changes_knows_what_held_before_it() -> None:

@@ -1,7 +1,9 @@
+import json
 import re
 import shutil
 from pathlib import Path
 
+import polars as pl
 import pytest
 from fabricate import make_study
 
@@ -29,7 +31,11 @@ def open_page(browser, tmp_path):
     faults, contexts = [], []
 
     def opened(scheme="light", width=1280, **options):
-        path = write_report(make_study(tmp_path / "study", **options))
+        change = options.pop("change", None)
+        study = make_study(tmp_path / "study", **options)
+        if change:
+            change(study)
+        path = write_report(study)
         context = browser.new_context(color_scheme=scheme, viewport={"width": width, "height": 900})
         contexts.append(context)
         page = context.new_page()
@@ -117,7 +123,7 @@ def test_the_gantt_chart_finds_a_job_and_tells_of_the_one_under_the_pointer(open
     assert page.inner_text("#gantt-found").startswith("job 17: ")
     assert picture(page) != before
     page.fill("#gantt-find", "no such job")
-    assert page.inner_text("#gantt-found") == "no job no such job here"
+    assert page.inner_text("#gantt-found") == "this run has no job no such job"
     page.fill("#gantt-find", "")
     page.click("#gantt-reset")
     box = page.locator("#gantt-canvas").bounding_box()
@@ -129,6 +135,98 @@ def test_the_gantt_chart_finds_a_job_and_tells_of_the_one_under_the_pointer(open
     assert "job " in text
     assert "user user" in text
     assert "waited " in text
+
+
+def test_the_shortest_job_of_a_large_run_is_found_and_drawn_where_it_ran(open_page):
+    page = open_page(jobs=6000, nodes=64, policies=("sjf",))
+    job, start, end, node = page.evaluate("""async () => {
+        const run = await ganttRows.unpack(JSON.parse(document.getElementById("gantt-data").textContent)[0]);
+        const area = (i) => (run.end[i] - run.start[i]) * run.nodes[i];
+        const rows = [...run.job.keys()].sort((a, b) => area(a) - area(b));
+        return [run.ids[run.job[rows[0]]], run.start[rows[0]], run.end[rows[0]], run.first[rows[0]]];
+    }""")
+    page.locator("#gantt-canvas").scroll_into_view_if_needed()
+    page.fill("#gantt-find", job)
+    assert page.inner_text("#gantt-found").startswith(f"job {job}: ")
+    box = page.locator("#gantt-canvas").bounding_box()
+    for _ in range(40):  # zoom around it, by the wheel, until it is wide
+        now = view(page)
+        at = 52 + (start + end - 2 * now["from"]) / 2 / (now["to"] - now["from"]) * (box["width"] - 52)
+        if (end - start) / (now["to"] - now["from"]) * box["width"] > 60:
+            break
+        page.mouse.move(box["x"] + at, box["y"] + (node + 0.5) / 64 * (box["height"] - 24))
+        page.mouse.wheel(0, -200)
+    page.fill("#gantt-find", "")
+    page.mouse.move(box["x"] + at - 3, box["y"] + (node + 0.5) / 64 * (box["height"] - 24))
+    page.mouse.move(box["x"] + at, box["y"] + (node + 0.5) / 64 * (box["height"] - 24))
+    assert page.inner_text("#gantt-tip").startswith(f"job {job}")
+    page.wait_for_timeout(80)
+    place = [at, (node + 0.5) / 64 * (box["height"] - 24)]
+    pixel, ground = page.evaluate(
+        """([x, y]) => {
+        const pen = document.getElementById("gantt-canvas").getContext("2d");
+        pen.fillStyle = getComputedStyle(document.documentElement).getPropertyValue("--idle").trim();
+        return [[...pen.getImageData(x, y, 1, 1).data.slice(0, 3)], pen.fillStyle];
+    }""",
+        place,
+    )
+    assert "#" + "".join(f"{part:02x}" for part in pixel) != ground
+
+
+def test_a_job_whose_nodes_changed_is_drawn_span_by_span_and_told_as_one_attempt(open_page):
+    def change(study):
+        path = study / "runs" / "log--000" / "placements.parquet"
+        rows = pl.read_parquet(path)
+        spans = pl.DataFrame({"job": [999, 999], "attempt": [1, 1], "start_s": [0.0, 60.0], "end_s": [60.0, 90.0],
+                              "first_node": [0, 5], "nodes": [2, 1], "cores_per_node": [1, 1],
+                              "outcome": ["finished", "finished"]})  # fmt: skip
+        pl.concat([spans.cast(rows.schema), rows]).write_parquet(path)
+
+    page = open_page(policies=("fcfs",), change=change)
+    page.fill("#gantt-find", "999")
+    assert page.inner_text("#gantt-found") == "job 999: 0 s to 1 min 30 s"
+    told = page.evaluate("""async () => {
+        const run = await ganttRows.unpack(JSON.parse(document.getElementById("gantt-data").textContent)[0]);
+        const job = run.ids.indexOf("999"), rows = [...run.job.keys()].filter((i) => run.job[i] === job);
+        return rows.map((i) => [run.start[i], run.end[i], run.first[i], run.nodes[i]]);
+    }""")
+    assert told == [[0, 60, 0, 2], [60, 90, 5, 1]]
+
+
+def test_a_job_that_never_started_is_said_to_be_so(open_page):
+    page = open_page(state="rejected", jobs=20)
+    page.fill("#gantt-find", "7")
+    assert page.inner_text("#gantt-found") == "job 7 never started (rejected)"
+    page.fill("#gantt-find", "70")
+    assert page.inner_text("#gantt-found") == "this run has no job 70"
+
+
+def test_any_metric_can_be_drawn_against_a_sweep_and_who_served_less_is_hollow(open_page):
+    def change(study):
+        for path in sorted((study / "runs").glob("*/run.json"))[:1]:
+            record = json.loads(path.read_text())
+            record["metrics"]["served"] = 0.5
+            path.write_text(json.dumps(record))
+
+    page = open_page(jobs=40, policies=("fcfs", "easy"), sweep=("load", [1, 2]), change=change)
+    figures = "[...document.querySelectorAll('#sweeps figure')].map(one => one.dataset.chart)"
+    before = page.evaluate(figures)
+    assert "wait_s_p95 over load" not in before
+    page.select_option("#sweep-metric", "wait_s_p95")
+    page.wait_for_function(f"{figures}[0] === 'wait_s_p95 over load'")
+    page.wait_for_selector("#sweeps figure:first-child svg .mark-symbol path")
+    marks = page.eval_on_selector_all(
+        "#sweeps figure:first-child .mark-symbol path", "all => all.map(one => one.getAttribute('fill'))"
+    )
+    assert marks.count("transparent") == 1
+    assert len(marks) == 4
+    assert page.inner_text("#runs .less >> nth=0") == "served 50 %"
+    dotted = page.eval_on_selector_all(
+        "figure[data-chart=wait] .mark-line path", "all => all.map(one => one.getAttribute('stroke-dasharray'))"
+    )
+    assert dotted[0] == "1,3"
+    page.select_option("#sweep-metric", "")
+    page.wait_for_function(f"{figures}.length === {len(before)}")
 
 
 def test_another_run_and_other_colours_change_the_gantt_chart(open_page):

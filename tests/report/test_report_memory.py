@@ -55,7 +55,8 @@ def opened(data):
     raw = gzip.decompress(base64.b64decode(data))
     size = int.from_bytes(raw[:4], "little")
     head = json.loads(raw[4 : 4 + size])
-    cells = np.frombuffer(raw[4 + size :], "<u4")
+    planes = np.frombuffer(raw[4 + size :], np.uint8).reshape(4, -1)
+    cells = np.frombuffer(planes.T.tobytes(), "<u4")
     return head, cells.reshape(len(head["nodes"]) - 1, -1)
 
 

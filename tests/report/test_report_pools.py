@@ -134,8 +134,10 @@ def unpack(data):
         ("sizes", "<u4", head["lives"]), ("links", "<u4", head["links"]), ("app", "<u4", head["jobs"]),
         ("parts", "u1", n),
     ):  # fmt: skip
-        columns[name] = np.frombuffer(raw, kind, count, at)
-        at += columns[name].nbytes
+        wide = np.dtype(kind).itemsize
+        planes = np.frombuffer(raw, np.uint8, count * wide, at).reshape(wide, count)
+        columns[name] = np.frombuffer(planes.T.tobytes(), kind)
+        at += count * wide
     assert at == len(raw)
     return head, columns
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import signal
@@ -127,8 +128,13 @@ class _bar:  # noqa: N801 -- reads as a function where it is used
 
 
 def _table(study: Study, rows: list[dict[str, Any]]) -> None:
-    """Compare the runs, the best of each column in bold; long studies are left to the report."""
-    if len(rows) > MOST_ROWS:
+    """Compare the policies, the best of each column in bold; long studies are left to the report."""
+    swept = list(study.runs[0].parameters)
+    groups: dict[tuple[Any, ...], dict[str, list[dict[str, Any]]]] = {}
+    for row in rows:
+        key = tuple(str(row[part]) for part in ("cluster", "workload", *swept))
+        groups.setdefault(key, {}).setdefault(f"{row['policy']}{row.get('world') or ''}", []).append(row)
+    if sum(map(len, groups.values())) > MOST_ROWS:
         typer.echo(f"{len(rows)} runs: see the report, or summary.csv")
         return
     from rich.console import Console
@@ -137,40 +143,60 @@ def _table(study: Study, rows: list[dict[str, Any]]) -> None:
 
     from unrack.metric.table import EVERY_METRIC
 
-    swept = list(study.runs[0].parameters)
-    heads = [key for key in ("cluster", "workload") if len({row[key] for row in rows}) > 1]
-    heads += [*swept, "policy", *(["seed"] if len({row["seed"] for row in rows}) > 1 else [])]
+    heads = [key for key in ("cluster", "workload", "world") if len({str(row.get(key)) for row in rows}) > 1]
+    heads += [*swept, "policy"]
+    seeds = len({row["seed"] for row in rows})
     console = Console()
     width = console.width if console.is_terminal else 160  # a pipe has no width: take what the table needs
     names = {head: head.rpartition(".")[2] for head in heads}
-    taken = sum(3 + max(len(names[head]), *(len(str(row[head])) for row in rows)) for head in heads)
+    taken = sum(3 + max(len(names[head]), *(len(str(row.get(head))) for row in rows)) for head in heads)
     of_some = {**OF_DEADLINES, **OF_CORES, **OF_TIERS}
     known = {name: words for name, words in of_some.items() if any(row.get(name) is not None for row in rows)}
-    titles = {**known, **SHOWN}
-    shown = list(titles)[: max(2, (width - taken - 1) // 12)]
+    unserved = {"served": "served"} if any((row.get("served") or 0) < 1 for row in rows) else {}
+    titles = {**unserved, **known, **SHOWN}
+    shown = list(titles)[: max(2, (width - taken - 1) // (12 if seeds == 1 else 18))]
     table = Table(title=escape(study.question or study.name), title_justify="left")
     for head in heads:
         table.add_column(escape(names[head]), overflow="fold")
     for name in shown:
         table.add_column(titles[name], justify="right", min_width=8)
-    groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
-    for row in rows:
-        key = tuple(str(row[part]) for part in ("cluster", "workload", *swept))
-        groups.setdefault(key, []).append(row)
     for group in groups.values():
-        for row in group:
-            cells = [escape(str(row[head])) for head in heads]
-            for name in shown:
-                others = [other.get(name) for other in group if other.get("world") == row.get("world")]
-                cells.append(_cell(row.get(name), others, EVERY_METRIC[name].better))
-            table.add_row(*cells)
+        cells = _cells(group, {name: EVERY_METRIC[name].better for name in shown})
+        for policy, own in group.items():
+            table.add_row(
+                *(escape("" if own[0].get(head) is None else str(own[0][head])) for head in heads), *cells[policy]
+            )
     Console(width=width).print(table)
+    typer.echo(f"bold: best{_sureness(seeds)}" + ("; rows that served less are not compared" if unserved else ""))
 
 
-def _cell(value: float | None, all_values: list[float | None], better: str) -> str:
-    known = [other for other in all_values if other is not None]
-    if value is None:
-        return "–"
-    text = f"{value:,.0f}" if abs(value) >= 1000 or value == int(value) else f"{value:.3g}"
-    best = {"low": min, "high": max}.get(better)
-    return f"[bold green]{text}[/]" if best and len(set(known)) > 1 and value == best(known) else text
+def _sureness(seeds: int) -> str:
+    if seeds == 1:
+        return " for these jobs (one seed)"
+    return f", {seeds} seeds, its difference to the others is more than noise; ≈: not told apart from the best"
+
+
+def _cells(group: dict[str, list[dict[str, Any]]], better: dict[str, str]) -> dict[str, list[str]]:
+    """Policy → a cell a metric: the mean over its seeds, marked as :mod:`unrack.metric.standing` says."""
+    from unrack.metric.estimate import estimate
+    from unrack.metric.standing import Entry, marks, served_less, world_of
+
+    entries = {policy: Entry({row["seed"]: row for row in own}, world_of(own[0])) for policy, own in group.items()}
+    less = served_less(entries)
+    cells: dict[str, list[str]] = {policy: [] for policy in group}
+    for name, way in better.items():
+        marked = marks(entries, name, way, less)
+        for policy, own in group.items():
+            value = estimate(row.get(name) for row in own)
+            text = "–" if value is None else _number(value.mean, name == "served")
+            if value is not None and value.count > 1:
+                text += f" ± {_number(value.half)}"
+            mark = marked.get(policy, "")
+            cells[policy].append(f"[bold green]{text}[/]" if mark == "best" else f"{text} ≈" if mark else text)
+    return cells
+
+
+def _number(value: float, share: bool = False) -> str:
+    if share and value < 1:  # never rounded up to all
+        return f"{math.floor(value * 10_000) / 10_000:.4g}"
+    return f"{value:,.0f}" if abs(value) >= 1000 or value == int(value) else f"{value:.3g}"

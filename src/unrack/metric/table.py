@@ -11,6 +11,7 @@ from unrack.metric.integral import areas_of, largest
 from unrack.metric.memory import MEMORY_METRICS, memory_metrics
 from unrack.metric.metric import STATISTICS, Metric
 from unrack.metric.pool import pool_metrics
+from unrack.metric.served import served
 from unrack.metric.tiers import TIER_METRICS, tier_metrics
 from unrack.units import SECOND_US
 
@@ -43,7 +44,11 @@ def _all() -> dict[str, Metric]:
         Metric("jobs_finished", "jobs", "high", "jobs that ran to their end", "count"),
         Metric("jobs_rejected", "jobs", "low", "jobs bigger than the cluster, or rejected by the policy", "count"),
         Metric("jobs_queued", "jobs", "low", "jobs that never started", "count"),
-    ]
+        Metric(
+            "served", "", "high", "share of the core-time asked for whose jobs ran to their end",
+            "Σ tasks x cores x work of jobs finished / the same of all jobs submitted in the window",
+        ),
+    ]  # fmt: skip
     for column, (unit, words, formula) in OF_JOBS.items():
         for statistic, (name, rule) in STATISTICS.items():
             metrics.append(Metric(f"{column}_{statistic}", unit, "low", f"{name} {words}", f"{rule}, {formula}"))
@@ -177,6 +182,7 @@ def measure(
     values["jobs_finished"] = float(finished.height)
     values["jobs_rejected"] = float((states == "rejected").sum())
     values["jobs_queued"] = float((states == "queued").sum())
+    values["served"] = served(jobs)
     for column in OF_JOBS:
         series = finished[column].drop_nulls()
         if len(series):

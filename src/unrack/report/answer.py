@@ -1,15 +1,21 @@
-"""The answer in a paragraph: which policy is best at what, and by how much."""
+"""The answer in a paragraph: which policy is best at what, and by how much, as far as the runs carry it.
+
+What may be compared, and what counts as better, is said in :mod:`unrack.metric.standing`; what is left out of the
+comparison is said in sentences of their own.
+"""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from markupsafe import Markup
 
-from unrack.report.setting import Estimate, Setting, best_of, of_one_world, policies_of
+from unrack.metric.standing import Standing
+from unrack.report.setting import Setting, policies_of
+from unrack.report.table import share_text
 from unrack.units import seconds_text
 
 
@@ -42,7 +48,6 @@ _SHARES = ("missed_deadlines", "slo_broken", "servers_rejected")
 
 def answer(settings: Sequence[Setting]) -> list[Markup]:
     """Sentences, as safe HTML; one or more."""
-    every, settings = policies_of(settings), [of_one_world(setting) for setting in settings]
     runs = [run for setting in settings for own in setting.runs.values() for run in own]
     if not any(run.metrics.get("jobs_finished") for run in runs):
         return [Markup("No job finished in any run: see the reasons below.")]
@@ -51,29 +56,68 @@ def answer(settings: Sequence[Setting]) -> list[Markup]:
     for question in QUESTIONS:
         if servers and question.metric in NOT_OF_SERVERS:
             continue
-        found = [(setting, setting.values(question.metric)) for setting in settings]
-        found = [(setting, values) for setting, values in found if values]
+        found = _compared(settings, question)
         if not found:
             continue
         if len(policies_of(settings)) == 1:
             sentences.append(_alone(question, found))
         elif len(found) == 1:
-            sentences.append(_one(question, found[0][1]))
+            sentences.append(_one(question, found[0]))
         else:
-            sentences.append(_several(question, found))
-    elsewhere = [policy for policy in every if policy not in policies_of(settings)]
-    if elsewhere:
-        sentences.append(_elsewhere(elsewhere))
-    return sentences or [Markup("The runs have none of the main metrics: see the table.")]
+            sentences.append(_several(question, found, settings))
+    sentences = sentences or [Markup("The runs have none of the main metrics: see the table.")]
+    return [*_unserved(settings), *_worlds(settings), *sentences, *_seeds(settings)]
 
 
-def _elsewhere(policies: Sequence[str]) -> Markup:
-    """Which policies are left out of the comparison, because their jobs run in another world."""
-    names = Markup(", ").join(Markup("<b>{}</b>").format(policy) for policy in policies)
-    return Markup(
-        "Not compared here: {}. There jobs run their base times, without the study's models and contention: policy and "
-        "world both differ from the other rows."
-    ).format(names)
+def _compared(settings: Sequence[Setting], question: Question) -> list[Standing]:
+    """A standing for every setting and world, those with a single policy left out where others have several."""
+    found = [own for setting in settings for own in setting.standings(question.metric, question.better) if own.values]
+    return [own for own in found if len(own.values) > 1] or found
+
+
+def _unserved(settings: Sequence[Setting]) -> list[Markup]:
+    """Who served less than others, and is in no comparison for it."""
+    less: dict[str, list[float]] = {}
+    for setting in settings:
+        for policy, share in setting.served_less.items():
+            less.setdefault(policy, []).append(share)
+    if not less:
+        return []
+    parts = []
+    for policy, shares in less.items():
+        low, high = share_text(min(shares)), share_text(max(shares))
+        part = low if low == high else f"{low} to {high}"
+        where = f" in {len(shares)} of {len(settings)} settings" if len(settings) > 1 else ""
+        parts.append(Markup("<b>{}</b> served {} of the core-time asked for{}").format(policy, part, where))
+    there = " there" if len(settings) > 1 else ""
+    who = "it is" if len(parts) == 1 else "these are"
+    return [
+        Markup(
+            "{}; others served more, so {} not compared{}: what is measured on finished jobs is silent on the rest."
+        ).format(Markup("; ").join(parts), who, there)
+    ]
+
+
+def _worlds(settings: Sequence[Setting]) -> list[Markup]:
+    if all(len(setting.worlds) == 1 for setting in settings):
+        return []
+    return [
+        Markup(
+            "Rows of world=base ran without the study's models and contention: they are compared among themselves alone."
+        )
+    ]
+
+
+def _seeds(settings: Sequence[Setting]) -> list[Markup]:
+    """What the differences above rest on."""
+    seeds = [setting.seeds for setting in settings]
+    if len(policies_of(settings)) == 1:
+        return []
+    if max(seeds) == 1:
+        return [Markup("One seed: the differences are exact for these jobs, and may be otherwise for others.")]
+    if min(seeds) == 1:
+        return [Markup("Some settings have one seed: differences there are exact for those jobs alone.")]
+    return []
 
 
 def _amount(question: Question, value: float) -> str:
@@ -84,8 +128,8 @@ def _amount(question: Question, value: float) -> str:
     return f"{value:.1%}".replace("%", " %") if question.metric.startswith("utilisation") else f"{value:,.2f}"
 
 
-def _alone(question: Question, found: Sequence[tuple[Setting, Mapping[str, Estimate]]]) -> Markup:
-    means = [value.mean for _, values in found for value in values.values()]
+def _alone(question: Question, found: Sequence[Standing]) -> Markup:
+    means = [value.mean for own in found for value in own.values.values()]
     words = question.words.capitalize()
     if len(means) == 1:
         return Markup("{} is <b>{}</b>.").format(words, _amount(question, means[0]))
@@ -93,48 +137,82 @@ def _alone(question: Question, found: Sequence[tuple[Setting, Mapping[str, Estim
     return Markup("{} is between <b>{}</b> and <b>{}</b> over {} settings.").format(words, low, high, len(means))
 
 
-def _one(question: Question, values: Mapping[str, Estimate]) -> Markup:
-    words, best = question.words.capitalize(), best_of(values, question.better)
-    if not best:
-        amount = _amount(question, next(iter(values.values())).mean)
-        who = (
-            "the same under every policy" if len(values) > 1 else f"known under one policy only ({next(iter(values))})"
-        )
-        return Markup("{} is {}: <b>{}</b>.").format(words, who, amount)
+def _one(question: Question, own: Standing) -> Markup:
+    words, values = question.words.capitalize(), own.values
     sign = 1 if question.better == "low" else -1
     ranked = sorted(values, key=lambda policy: sign * values[policy].mean)
-    top, worst = values[best[0]], values[ranked[-1]]
-    if _amount(question, top.mean) == _amount(question, worst.mean):
-        return Markup("{} is about the same under every policy: <b>{}</b>.").format(words, _amount(question, top.mean))
-    names = Markup(" and ").join(Markup("<b>{}</b>").format(name) for name in best)
+    first, last = values[ranked[0]], values[ranked[-1]]
+    if len(values) == 1:
+        return Markup("{} is known under one policy only ({}): <b>{}</b>.").format(
+            words, ranked[0], _amount(question, first.mean)
+        )
+    if not own.best and not own.among:
+        if not own.gaps:
+            return Markup("{} is the same under every policy: <b>{}</b>.").format(words, _amount(question, first.mean))
+        return Markup("{} does not tell the policies apart over {} seeds: from {} ({}) to {} ({}).").format(
+            words, own.seeds, _amount(question, first.mean), ranked[0], _amount(question, last.mean), ranked[-1]
+        )
+    if own.among:
+        return _among(question, own, ranked)
+    if _amount(question, first.mean) == _amount(question, last.mean):
+        return Markup("{} is about the same under every policy: <b>{}</b>.").format(
+            words, _amount(question, first.mean)
+        )
+    top = values[own.best[0]]
     sentence = Markup("{} is {} under {}: <b>{}</b>, {} than under {} ({}), the {}").format(
-        words, question.best, names, _amount(question, top.mean), _change(question, top.mean, worst.mean),
-        ranked[-1], _amount(question, worst.mean), question.worst,
+        words, question.best, _names(own.best), _amount(question, top.mean), _change(question, top.mean, last.mean),
+        ranked[-1], _amount(question, last.mean), question.worst,
     )  # fmt: skip
-    rest = [policy for policy in ranked if policy not in best]
-    if top.count > 1 and rest and abs(values[rest[0]].mean - top.mean) <= values[rest[0]].half + top.half:
-        sentence += Markup("; it is not clearly better than {}: their 95 % intervals overlap").format(rest[0])
     return sentence + Markup(".")
 
 
-def _several(question: Question, found: Sequence[tuple[Setting, Mapping[str, Estimate]]]) -> Markup:
-    wins: Counter[str] = Counter()
-    for _, values in found:
-        wins.update(best_of(values, question.better))
+def _among(question: Question, own: Standing, ranked: Sequence[str]) -> Markup:
+    """Several may be the best."""
+    some = Markup(" and ").join(
+        Markup("<b>{}</b> ({})").format(name, _amount(question, own.values[name].mean)) for name in own.among[:4]
+    )
+    more = f" and {len(own.among) - 4} more" if len(own.among) > 4 else ""
+    worst = next(name for name in reversed(ranked) if name not in own.among)
+    return Markup("{} is {} under {}{}, which {} seeds do not tell apart; under {} it is {}.").format(
+        question.words.capitalize(), question.best, some, more, own.seeds, worst,
+        _amount(question, own.values[worst].mean),
+    )  # fmt: skip
+
+
+def _names(policies: Sequence[str]) -> Markup:
+    return Markup(" and ").join(Markup("<b>{}</b>").format(name) for name in policies)
+
+
+def _several(question: Question, found: Sequence[Standing], settings: Sequence[Setting]) -> Markup:
+    wins = Counter(policy for own in found for policy in own.best)
     words = question.words.capitalize()
+    open_ = sum(bool(own.gaps) and not own.best for own in found)
+    places = "settings" if all(len(setting.worlds) == 1 for setting in settings) else "settings and worlds"
+    if len(found) < sum(len(setting.worlds) for setting in settings):
+        places += " where several can be compared"
+    behind = Counter(policy for own in found if own.among for policy in own.values if policy not in own.among)
+    undecided = f"{f'in {open_}' if wins else f'in {open_} of {len(found)} {places}'} the seeds name no best policy"
+    if behind:
+        undecided += ", but " + ", ".join(f"{policy} is behind in {count}" for policy, count in behind.most_common(4))
     if not wins:
-        return Markup("{} is the same under every policy in each of {} settings.").format(words, len(found))
+        if not open_:
+            return Markup("{} is the same under every policy in each of {} {}.").format(words, len(found), places)
+        return Markup("{}: {}.").format(words, undecided)
     order = sorted(wins, key=lambda policy: -wins[policy])
     counts = Markup(", ").join(Markup("<b>{}</b> in {}").format(policy, wins[policy]) for policy in order[:4])
-    sentence = Markup("{} is {} under {} of {} settings").format(words, question.best, counts, len(found))
-    first = policies_of([setting for setting, _ in found])[0]
+    sentence = Markup("{} is {} under {} of {} {}").format(words, question.best, counts, len(found), places)
+    if open_:
+        sentence += Markup("; {}").format(undecided)
+    first = policies_of(settings)[0]
     other = next((policy for policy in order if policy != first), None)
-    pairs = [(v[other].mean, v[first].mean) for _, v in found if other and other in v and first in v and v[first].mean]
+    values = [own.values for own in found if own.best or not own.gaps]
+    pairs = [(v[other].mean, v[first].mean) for v in values if other and other in v and first in v and v[first].mean]
     if pairs:
         changes = [100 * (value / base - 1) for value, base in pairs]
         least, most = f"{min(changes):+.0f} %", f"{max(changes):+.0f} %"
         by = least if least == most else f"{least} to {most}"
-        sentence += Markup("; against {}, the first listed, {} changes it by {}").format(first, other, by)
+        where = f" in the {len(pairs)} where both can be compared" if len(pairs) < len(found) else ""
+        sentence += Markup("; against {}, the first listed, {} changes it by {}{}").format(first, other, by, where)
     return sentence + Markup(".")
 
 

@@ -9,9 +9,10 @@ from typing import Any
 
 import polars as pl
 
+from unrack.metric.standing import Entry, Mark, marks
 from unrack.report.column import column_of, number_text
 from unrack.report.directory import RunFiles
-from unrack.report.setting import Setting, best_of, estimate
+from unrack.report.setting import Setting
 
 TOP = 10
 _KINDS = {"user": "User", "app": "Application or class", "queue": "Queue", "group": "Group", "partition": "Partition"}
@@ -124,7 +125,7 @@ class Breakdown:
     policies
         Heads of the last columns.
     rows
-        (value, jobs, share of core-time in %, for each policy (mean wait, it is the best)).
+        (value, jobs, share of core-time in %, for each policy (mean wait, its mark, as in the comparison)).
     others
         How many values are left out.
     """
@@ -132,15 +133,16 @@ class Breakdown:
     title: str
     unit: str
     policies: tuple[str, ...]
-    rows: tuple[tuple[str, str, str, tuple[tuple[str, bool], ...]], ...]
+    rows: tuple[tuple[str, str, str, tuple[tuple[str, Mark], ...]], ...]
     others: int
 
 
 def breakdowns(setting: Setting) -> list[Breakdown]:
     """By user, application, queue, group and partition, where the trace has them: the ``TOP`` by core-time.
 
-    Core-time is cores × run time of all jobs; mean waits are of the finished jobs of each policy's first seed. Empty
-    where no job finished.
+    Core-time is cores × run time of all jobs; mean waits are of the finished jobs of each policy's first seed, and are
+    marked only where that is the only seed and as many jobs of the value finished as under the others. Empty where no
+    job finished.
     """
     frames = {
         policy: runs[0].frame("jobs", ("state", "wait_s", "run_s", "cores", *_KINDS))
@@ -150,13 +152,13 @@ def breakdowns(setting: Setting) -> list[Breakdown]:
     if not any((frame["state"] == "finished").any() for frame in frames.values()):
         return []
     return [
-        _breakdown(setting.title, kind, words, frames)
+        _breakdown(setting, kind, words, frames)
         for kind, words in _KINDS.items()
         if kind in first.columns and first[kind].drop_nulls().n_unique() > 1
     ]
 
 
-def _breakdown(title: str, kind: str, words: str, frames: Mapping[str, pl.DataFrame]) -> Breakdown:
+def _breakdown(setting: Setting, kind: str, words: str, frames: Mapping[str, pl.DataFrame]) -> Breakdown:
     first = next(iter(frames.values())).with_columns(pl.col(kind).cast(pl.String).fill_null("(not known)"))
     work = pl.col("run_s") * pl.col("cores")
     ranked = (
@@ -165,21 +167,37 @@ def _breakdown(title: str, kind: str, words: str, frames: Mapping[str, pl.DataFr
         .sort("work", kind, descending=[True, False])
     )
     total = float(ranked["work"].sum()) or 1.0
-    waits = {
-        policy: dict(
-            frame.filter(pl.col("state") == "finished")
+    found = {
+        policy: {
+            name: (wait, float(count))
+            for name, wait, count in frame.filter(pl.col("state") == "finished")
             .group_by(pl.col(kind).cast(pl.String).fill_null("(not known)"))
-            .agg(pl.col("wait_s").mean())
+            .agg(pl.col("wait_s").mean(), pl.len())
             .iter_rows()
-        )
+        }
         for policy, frame in frames.items()
     }
+    waits = {policy: {name: wait for name, (wait, _) in own.items()} for policy, own in found.items()}
     top = ranked.head(TOP)
     column = column_of("wait_s_mean", (own.get(name) for own in waits.values() for name in top[kind]))
     rows = []
     for name, work_s, jobs in top.iter_rows():
-        means = {policy: value for policy, own in waits.items() if (value := estimate([own.get(name)])) is not None}
-        best = best_of(means, "low")
-        cells = tuple((column.text(waits[policy].get(name)), policy in best) for policy in frames)
+        marked = _marked(setting, {policy: own.get(name, (None, 0.0)) for policy, own in found.items()}, jobs)
+        cells = tuple((column.text(waits[policy].get(name)), marked.get(policy, "")) for policy in frames)
         rows.append((name, f"{jobs:,}", number_text(round(100 * (work_s or 0.0) / total, 1)), cells))
-    return Breakdown(f"{words} · {title}", column.unit, tuple(frames), tuple(rows), max(len(ranked) - TOP, 0))
+    return Breakdown(f"{words} · {setting.title}", column.unit, tuple(frames), tuple(rows), max(len(ranked) - TOP, 0))
+
+
+def _marked(setting: Setting, found: Mapping[str, tuple[float | None, float]], jobs: int) -> dict[str, Mark]:
+    """Policy → mark, given its mean wait and how many jobs it served; none with several seeds, as one is shown."""
+    if setting.seeds > 1:
+        return {}
+    rows = {
+        policy: Entry(
+            {0: {"wait_s_mean": wait, "jobs_finished": served, "jobs_rejected": jobs - served}},
+            setting.rows[policy].world,
+        )
+        for policy, (wait, served) in found.items()
+        if policy not in setting.served_less
+    }
+    return marks(rows, "wait_s_mean", "low")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from unrack.report import spec as specs
 from unrack.report.directory import RunFiles
 from unrack.report.series import Floats, bin_edges, binned_integral, binned_mean, distribution, rounded
 from unrack.report.setting import Setting
+from unrack.report.table import share_text
 
 MOST_SETTINGS = 8
 MOST_POLICIES = 12
@@ -41,16 +42,28 @@ def setting_charts(setting: Setting, policies: Sequence[str]) -> list[Chart]:
     """
     chosen = {policy: runs[0] for policy, runs in list(setting.runs.items())[:MOST_POLICIES]}
     jobs = {policy: run.frame("jobs", _JOBS).filter(pl.col("state") == "finished") for policy, run in chosen.items()}
+    less = setting.served_less
     charts = [
-        *_over_time(chosen, policies),
-        _ecdf("wait", "wait_s", jobs, policies),
-        _ecdf("response", "response_s", jobs, policies),
+        *_over_time(chosen, policies, less),
+        _ecdf("wait", "wait_s", jobs, policies, less),
+        _ecdf("response", "response_s", jobs, policies, less),
         _by_size(jobs, policies),
     ]
-    return [chart for chart in charts if any(rows["x"] for rows in chart["series"])]
+    return noted([chart for chart in charts if any(rows["x"] for rows in chart["series"])], setting)
 
 
-def _over_time(chosen: Mapping[str, RunFiles], policies: Sequence[str]) -> list[Chart]:
+def noted(charts: Sequence[Chart], setting: Setting) -> list[Chart]:
+    """The charts of a setting; the notes say who in them served less than others, if anybody did."""
+    shares = {policy: share_text(share) for policy, share in setting.served_less.items()}
+    if not shares:
+        return list(charts)
+    words = ", ".join(f"{policy} {share}" for policy, share in list(shares.items())[:4])
+    words += f" and {len(shares) - 4} more" if len(shares) > 4 else ""
+    note = f" Served less of the core-time asked for than others, so not comparable: {words}."
+    return [{**chart, "note": chart["note"] + note} for chart in charts]
+
+
+def _over_time(chosen: Mapping[str, RunFiles], policies: Sequence[str], less: Collection[str]) -> list[Chart]:
     usage = {}
     for policy, run in chosen.items():
         frame = run.frame("usage", _USAGE)
@@ -61,7 +74,7 @@ def _over_time(chosen: Mapping[str, RunFiles], policies: Sequence[str]) -> list[
     edges = bin_edges([(columns["time_s"][0], columns["time_s"][-1]) for columns in usage.values()])
 
     def chart(name: str, title: str, y: dict[str, Any], series: dict[str, Floats]) -> Chart:
-        return time_chart(name, title, y, series, edges, policies)
+        return time_chart(name, title, y, series, edges, policies, less)
 
     share = SHARE
     charts = [
@@ -81,7 +94,13 @@ def _over_time(chosen: Mapping[str, RunFiles], policies: Sequence[str]) -> list[
 
 
 def time_chart(
-    name: str, title: str, y: dict[str, Any], series: Mapping[str, Floats], edges: Floats, policies: Sequence[str]
+    name: str,
+    title: str,
+    y: dict[str, Any],
+    series: Mapping[str, Floats],
+    edges: Floats,
+    policies: Sequence[str],
+    less: Collection[str] = (),
 ) -> Chart:
     """Lines over time, one a policy.
 
@@ -97,6 +116,8 @@ def time_chart(
         In s.
     policies
         All policies of the study: they fix the colours.
+    less
+        Those that served less than others.
     """
     x, size = span_axis(edges)
     starts = rounded(edges[:-1] / size, 5)
@@ -104,7 +125,7 @@ def time_chart(
     note = f"Means over {len(starts)} equal spans of time, weighted by time."
     rows = [{"policy": p, "x": starts, "y": rounded(values)} for p, values in series.items()]
     return {"id": name, "title": title, "note": note, "series": rows,
-            "spec": specs.line_spec(policies, x, channel, "step-after")}  # fmt: skip
+            "spec": specs.line_spec(policies, x, channel, "step-after", less=less)}  # fmt: skip
 
 
 def span_axis(edges: Floats) -> tuple[dict[str, Any], int]:
@@ -123,7 +144,9 @@ def ratio(times: Floats, held: Floats, online: Floats, edges: Floats) -> Floats:
         return np.where(below > 0, binned_integral(times, held, edges) / below, np.nan)
 
 
-def _ecdf(name: str, column: str, jobs: Mapping[str, pl.DataFrame], policies: Sequence[str]) -> Chart:
+def _ecdf(
+    name: str, column: str, jobs: Mapping[str, pl.DataFrame], policies: Sequence[str], less: Collection[str]
+) -> Chart:
     y = {"field": "y", "type": "quantitative", "title": "share of jobs", "scale": {"domain": [0, 1]},
          "axis": {"format": ".0%"}, "tip": ".1%"}  # fmt: skip
     series = []
@@ -135,7 +158,7 @@ def _ecdf(name: str, column: str, jobs: Mapping[str, pl.DataFrame], policies: Se
     return {
         "id": name, "title": f"Distribution of {name} times", "series": series,
         "note": f"Share of finished jobs whose {name} was at most so long; further left and up is better.",
-        "spec": specs.line_spec(policies, specs.time_axis(f"{name} (s, log scale)"), y, "step-after"),
+        "spec": specs.line_spec(policies, specs.time_axis(f"{name} (s, log scale)"), y, "step-after", less=less),
     }  # fmt: skip
 
 

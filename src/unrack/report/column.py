@@ -41,6 +41,7 @@ _PERCENT = (
     "jobs_remote",
     "slo_broken_",
     "servers_rejected",
+    "served",
 )
 _DEVICE_LABELS = {
     "used": "{} in use", "asked": "{} asked", "composition_size": "{} devices a composition",

@@ -77,6 +77,10 @@ class RunFiles:
         """Metric → value; ``None`` where it is not defined."""
         return dict(self.record["metrics"])
 
+    def rows(self, name: str) -> int:
+        """How many rows one of the run's tables has."""
+        return self.frame(name, ("job",)).height
+
     def frame(self, name: str, columns: Sequence[str] | None = None) -> pl.DataFrame:
         """One of the run's tables: jobs, usage, placements; shares, loans and failures where there were any.
 

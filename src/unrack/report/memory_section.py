@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from unrack.report.chart import MOST_POLICIES, Chart
+from unrack.report.chart import MOST_POLICIES, Chart, noted
 from unrack.report.directory import RunFiles
 from unrack.report.memory_chart import memory_charts, run_charts
 from unrack.report.memory_map import COLUMNS
@@ -77,7 +77,7 @@ def memory_section(
     ]
     return MemorySection(
         study_charts(settings, policies),
-        tuple((setting.title, memory_charts(setting, policies)) for setting in lending),
+        tuple((setting.title, noted(memory_charts(setting, policies), setting)) for setting in lending),
         tuple((title, _run_charts(run, setting)) for run, title, setting in chosen[:MOST_RUNS]),
         tuple(said[:MOST_NOTES]),
         max(len(chosen) - MOST_RUNS, 0),

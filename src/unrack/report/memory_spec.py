@@ -134,7 +134,7 @@ def scatter_spec(policies: Sequence[str], clusters: Sequence[str]) -> Spec:
 
 
 def grouped_spec(policies: Sequence[str], shown: Sequence[str], groups: Sequence[str]) -> Spec:
-    """Throughput relative to the best: bars grouped by system or mix, one a policy (``x``, ``y``, ``amount``)."""
+    """Throughput relative to the highest: bars grouped by system or mix, one a policy (``x``, ``y``, ``amount``)."""
     longest = max(map(len, groups), default=0)
     axis: Spec = {"labelAngle": 0 if longest * len(groups) <= 70 else -30, "labelLimit": 220}
     return framed({
@@ -143,13 +143,13 @@ def grouped_spec(policies: Sequence[str], shown: Sequence[str], groups: Sequence
             "x": {"field": "x", "type": "nominal", "sort": list(groups), "title": None, "axis": axis,
                   "scale": {"domain": list(groups)}},
             "xOffset": {"field": "policy", "type": "nominal", "sort": list(shown)},
-            "y": {"field": "y", "type": "quantitative", "title": "throughput, best = 1", "axis": {"tickCount": 5},
+            "y": {"field": "y", "type": "quantitative", "title": "throughput, highest = 1", "axis": {"tickCount": 5},
                   "scale": {"domain": [0, 1]}},
             "color": policy_channels(policies)["color"],
             "tooltip": [
                 {"field": "policy", "type": "nominal", "title": "policy"},
                 {"field": "x", "type": "nominal", "title": "where"},
-                {"field": "y", "type": "quantitative", "title": "relative to the best", "format": ".3f"},
+                {"field": "y", "type": "quantitative", "title": "relative to the highest", "format": ".3f"},
                 {"field": "amount", "type": "nominal", "title": "throughput"},
             ],
         },

@@ -53,7 +53,7 @@ def _is_of_workload(key: str) -> bool:
 
 
 class Bar(NamedTuple):
-    """The throughput of a policy (jobs/h) on a system, relative to the best of its mix; ``lost`` jobs did not run."""
+    """The throughput of a policy on a system (jobs/h), relative to the highest of its mix; ``lost`` jobs never ran."""
 
     mix: str
     system: str
@@ -110,7 +110,7 @@ def _grouped(
          "amount": [f"{number_text(bar.jobs_per_h)} jobs/h" for bar in own]}
         for policy in shown for own in [[bar for bar in places if bar.policy == policy]]
     ]  # fmt: skip
-    note = "Jobs ended per hour, relative to the best run of the mix. A bar is missing where jobs could not run at all."
+    note = "Jobs ended per hour, relative to the highest of the mix. A bar is missing where jobs could not run at all."
     spec = grouped_spec(policies, shown, groups)
     return [{"id": name, "title": title, "note": note, "series": series, "spec": spec}] if series else []
 

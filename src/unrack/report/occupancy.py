@@ -1,7 +1,8 @@
 """Pool occupancy over time, as data for the page: who shares which composition of which devices, and when.
 
-The rule of thinning: whole compositions are kept or left out, so that the number of sharers that is shown is always
-right; those with the most device-seconds are kept as long as the run's budget of shares lasts.
+All of them are on the page, up to ``MOST_SHARES_A_PAGE`` shares. Beyond, whole compositions are kept or left out, so
+that the number of sharers that is shown is always right; those with the most device-seconds are kept as long as the
+run's budget of shares lasts, and the page says so.
 """
 
 from __future__ import annotations
@@ -15,8 +16,7 @@ from unrack.report.directory import RunFiles
 from unrack.report.packed import coded, packed, ticked
 from unrack.report.pool_run import pools_of
 
-MOST_SHARES_A_PAGE = 100_000
-MOST_SHARES_A_RUN = 30_000
+MOST_SHARES_A_PAGE = 500_000
 MOST_RUNS = 24
 _COLUMNS = ("job", "start_s", "end_s", "node", "devices", "composition", "parts")
 

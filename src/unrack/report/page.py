@@ -13,12 +13,12 @@ from unrack.report.breakdown import breakdowns, inputs, losses
 from unrack.report.chart import MOST_POLICIES, MOST_SETTINGS, setting_charts
 from unrack.report.directory import FinishedStudy, RunFiles, read_finished
 from unrack.report.failure_section import failure_section
-from unrack.report.gantt import MOST_ROWS_A_PAGE, MOST_ROWS_A_RUN, MOST_RUNS, gantt_data
+from unrack.report.gantt import MOST_ROWS_A_PAGE, MOST_RUNS, budgets, gantt_data
 from unrack.report.memory_section import memory_section
 from unrack.report.pool_section import pool_section
 from unrack.report.setting import Setting, policies_of, settings_of
 from unrack.report.spec import colour_of
-from unrack.report.sweep import sweep_charts
+from unrack.report.sweep import metric_choices, sweeps
 from unrack.report.table import comparison
 from unrack.report.tier_section import tier_section
 
@@ -73,10 +73,12 @@ def render(study: FinishedStudy) -> str:
         lstrip_blocks=True,
         loader=jinja2.FunctionLoader(_asset),
     )
+    table = comparison(settings)
+    swept = sweeps(settings, policies)
     charts: dict[str, Any] = {
         "policies": [{"name": name, "colour": colour_of(index)} for index, name in enumerate(policies)],
         "settings": [{"title": setting.title, "charts": setting_charts(setting, policies)} for setting in shown],
-        "sweeps": sweep_charts(settings, policies),
+        "sweeps": swept,
         "pools": [{"title": own.title, "charts": own.charts} for own in pools.settings],
         **({} if memory is None else {"memory": memory.charts()}),
         **({} if tiers is None else {"tiers": tiers.charts()}),
@@ -86,16 +88,20 @@ def render(study: FinishedStudy) -> str:
         question=str(study.table.get("question") or ""),
         answer=answer(settings),
         facts=_facts(study.runs, policies),
-        table=comparison(settings),
+        table=table,
         colours={name: colour_of(index) for index, name in enumerate(policies)},
         settings=settings,
+        choices=metric_choices(swept),
+        worlds=any(len(setting.worlds) > 1 for setting in settings),
+        less=any(setting.served_less for setting in settings),
+        among=any(cell.mark == "among" for _, rows in table.groups for row in rows for cell in row.cells),
         limits={
             "inputs": MOST_INPUTS,
             "settings": MOST_SETTINGS,
             "policies": MOST_POLICIES,
             "runs": MOST_RUNS,
         },
-        seeds=max(len(runs) for setting in settings for runs in setting.runs.values()),
+        seeds=max(setting.seeds for setting in settings),
         gantts=gantts,
         pools=pools,
         memory=memory,
@@ -152,8 +158,8 @@ def _gantts(settings: Sequence[Setting]) -> list[dict[str, Any]]:
         for setting in settings
         for policy, runs in _narrow(setting).runs.items()
     ][:MOST_RUNS]
-    budget = min(MOST_ROWS_A_RUN, MOST_ROWS_A_PAGE // len(chosen))
-    return [gantt_data(run, title, budget) for run, title in chosen]
+    shares = budgets([run.rows("placements") for run, _ in chosen], MOST_ROWS_A_PAGE)
+    return [gantt_data(run, title, budget) for (run, title), budget in zip(chosen, shares, strict=True)]
 
 
 def _facts(runs: Sequence[RunFiles], policies: Sequence[str]) -> list[tuple[str, str]]:

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from unrack.report.chart import Chart
-from unrack.report.occupancy import MOST_RUNS, MOST_SHARES_A_PAGE, MOST_SHARES_A_RUN, occupancy_data
+from unrack.report.chart import Chart, noted
+from unrack.report.gantt import budgets
+from unrack.report.occupancy import MOST_RUNS, MOST_SHARES_A_PAGE, occupancy_data
 from unrack.report.pool_chart import MOST_SEEDS, bound_of, pool_charts, pool_runs
 from unrack.report.pool_count import deadlines
 from unrack.report.pool_run import kinds_of
@@ -76,7 +77,8 @@ def pool_section(settings: Sequence[Setting], policies: Sequence[str]) -> PoolSe
         tables = [(kind, device_table(setting, kind, tuple(runs))) for kind in kinds]
         found.append(
             PoolSetting(
-                setting.title, pool_charts(runs, counts, policies), deadline_table(counts, bound_of(runs)),
+                setting.title, noted(pool_charts(runs, counts, policies), setting),
+                deadline_table(counts, bound_of(runs)),
                 tuple((kind, table) for kind, table in tables if table is not None),
                 min(max(map(len, runs.values())), MOST_SEEDS),
             )
@@ -86,5 +88,6 @@ def pool_section(settings: Sequence[Setting], policies: Sequence[str]) -> PoolSe
             for policy, own in runs.items()
         ]  # fmt: skip
     chosen = chosen[:MOST_RUNS]
-    budget = min(MOST_SHARES_A_RUN, MOST_SHARES_A_PAGE // max(len(chosen), 1))
-    return PoolSection(tuple(found), [occupancy_data(run, title, budget) for run, title in chosen])
+    shares = budgets([run.rows("shares") for run, _ in chosen], MOST_SHARES_A_PAGE)
+    data = [occupancy_data(run, title, budget) for (run, title), budget in zip(chosen, shares, strict=True)]
+    return PoolSection(tuple(found), data)

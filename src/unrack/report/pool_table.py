@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from unrack.metric.standing import Mark
 from unrack.report.column import column_of, number_text
 from unrack.report.pool_count import EVERY, Deadlines
-from unrack.report.setting import Setting, best_of
+from unrack.report.setting import Setting
 from unrack.report.table import is_of
 
 MOST_CLASSES = 8
@@ -22,11 +23,11 @@ class PlainTable:
     heads
         (words, what they mean) of each column after the first.
     rows
-        (name, (text, it is the best) of each cell).
+        (name, (text, its mark, as in the comparison) of each cell).
     """
 
     heads: tuple[tuple[str, str], ...]
-    rows: tuple[tuple[str, tuple[tuple[str, bool], ...]], ...]
+    rows: tuple[tuple[str, tuple[tuple[str, Mark], ...]], ...]
 
 
 def deadline_table(counts: Mapping[str, Mapping[str, Deadlines]], bound: float | None) -> PlainTable | None:
@@ -52,7 +53,7 @@ def deadline_table(counts: Mapping[str, Mapping[str, Deadlines]], bound: float |
         ("of high priority (%)", "Missed deadlines of high priority, of the jobs of high priority."),
         *((f"{name} (%)", f"Missed deadlines, of the jobs of class {name}.") for name in classes),
     ]
-    rows = []
+    rows: list[tuple[str, tuple[tuple[str, Mark], ...]]] = []
     for policy, own in counts.items():
         every = own[EVERY]
         high = every.missed_high + every.met_high
@@ -65,10 +66,10 @@ def deadline_table(counts: Mapping[str, Mapping[str, Deadlines]], bound: float |
                 for name in classes
             ),
         ]
-        rows.append((policy, ((f"{every.jobs:,}", False), *((text, False) for text in shares))))
+        rows.append((policy, ((f"{every.jobs:,}", ""), *((text, "") for text in shares))))
     if bound is not None:
         cells = ["", f"{100 * bound:.2f}", *[""] * (len(heads) - 2)]
-        rows.append(("no policy can be below", tuple((text, False) for text in cells)))
+        rows.append(("no policy can be below", tuple((text, "") for text in cells)))
     return PlainTable(tuple(heads), tuple(rows))
 
 
@@ -86,21 +87,22 @@ def device_table(setting: Setting, kind: str, policies: Sequence[str]) -> PlainT
 
 def metric_table(setting: Setting, names: Sequence[str], policies: Sequence[str]) -> PlainTable | None:
     """A row a policy, a column a metric; metrics that no policy has are left out. ``None``: that is all of them."""
-    heads, columns = [], []
+    heads: list[tuple[str, str]] = []
+    columns: list[dict[str, tuple[str, Mark]]] = []
     for name in names:
         values = {policy: value for policy in policies if (value := setting.value(policy, name)) is not None}
         if not values:
             continue
         column = column_of(name, [value.mean for value in values.values()])
-        best = best_of(values, column.better)
+        marked = setting.marks(name, column.better)
         heads.append((column.label + (f" ({column.unit})" if column.unit else ""), column.meaning))
-        cells = {}
+        cells: dict[str, tuple[str, Mark]] = {}
         for policy in policies:
             value = values.get(policy)
             text = column.text(None if value is None else value.mean)
             if value is not None and value.count > 1:
                 text += f" ± {number_text(value.half * column.factor)}"
-            cells[policy] = (text, policy in best)
+            cells[policy] = (text, marked.get(policy, ""))
         columns.append(cells)
     if not heads:
         return None

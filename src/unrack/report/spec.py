@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 # Okabe and Ito's colours, told apart with any colour vision, without yellow and black; then they repeat, dashed.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8F8F8F", "#A6761D")
-_DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3])
+_DASHES = ([1, 0], [6, 3], [4, 4], [8, 3, 2, 3])
+_DOTS = [1, 3]
 _TIMES = ((0, "0"), (1, "1 s"), (10, "10 s"), (60, "1 min"), (600, "10 min"), (3600, "1 h"), (21600, "6 h"),
           (86400, "1 d"), (604800, "1 w"), (2592000, "30 d"))  # fmt: skip
 
@@ -23,8 +24,11 @@ def colour_of(index: int) -> str:
     return COLOURS[index % len(COLOURS)]
 
 
-def policy_channels(policies: Sequence[str]) -> Spec:
-    """Colour, and dashes once the colours repeat, for each policy of the study; legends are the page's own."""
+def policy_channels(policies: Sequence[str], less: Collection[str] = ()) -> Spec:
+    """Colour, and dashes once the colours repeat, for each policy of the study; legends are the page's own.
+
+    Policies of ``less``, which served less than others, are dotted.
+    """
     colours = ["#808890" if name == BOUND else colour_of(index) for index, name in enumerate(policies)]
     channels: Spec = {
         "color": {
@@ -34,14 +38,22 @@ def policy_channels(policies: Sequence[str]) -> Spec:
             "legend": None,
         }
     }
-    if len(policies) > len(COLOURS):
+    if len(policies) > len(COLOURS) or less:
         dashes = [_DASHES[index // len(COLOURS) % len(_DASHES)] for index in range(len(policies))]
+        dashes = [_DOTS if name in less else dash for name, dash in zip(policies, dashes, strict=True)]
         scale = {"domain": list(policies), "range": dashes}
         channels["strokeDash"] = {"field": "policy", "type": "nominal", "scale": scale, "legend": None}
     return channels
 
 
-def line_spec(policies: Sequence[str], x: Spec, y: Spec, interpolate: str = "linear", marks: bool = False) -> Spec:
+def line_spec(
+    policies: Sequence[str],
+    x: Spec,
+    y: Spec,
+    interpolate: str = "linear",
+    marks: bool = False,
+    less: Collection[str] = (),
+) -> Spec:
     """Lines of y over x, one a policy, with a tooltip at the nearest point.
 
     Parameters
@@ -53,9 +65,11 @@ def line_spec(policies: Sequence[str], x: Spec, y: Spec, interpolate: str = "lin
     interpolate
         As Vega-Lite has it.
     marks
-        Show each point, with an error bar from ``low`` to ``high``.
+        Show each point, with an error bar from ``low`` to ``high``; hollow where ``less`` is 1.
+    less
+        Policies that served less than others: their lines are dotted.
     """
-    names = policy_channels(policies)
+    names = policy_channels(policies, less)
     tooltip = [{"field": "policy", "title": "policy"}, {**_tip(x), "field": "x"}, {**_tip(y), "field": "y"}]
     near = {"name": "near", "select": {"type": "point", "nearest": True, "on": "pointermove", "clear": "pointerout"}}
     shown = 1 if marks else {"condition": {"param": "near", "empty": False, "value": 1}, "value": 0}
@@ -72,10 +86,15 @@ def line_spec(policies: Sequence[str], x: Spec, y: Spec, interpolate: str = "lin
             "mark": {"type": "rule", "strokeWidth": 1.2},
             "encoding": {"y": {**y, "field": "low"}, "y2": {"field": "high"}, "color": names["color"], "detail": bar},
         })  # fmt: skip
+    point: Spec = {"type": "point", "filled": not marks, "size": 45}
+    colour: Spec = {"color": names["color"]}
+    if marks:
+        hollow = {"condition": {"test": "datum.less === 1", "value": "transparent"}, **names["color"]}
+        colour = {"stroke": names["color"], "fill": hollow}
     layers.append({
         "params": [near],
-        "mark": {"type": "point", "filled": True, "size": 45},
-        "encoding": {"y": y, "color": names["color"], "opacity": opacity, "tooltip": tooltip},
+        "mark": point,
+        "encoding": {"y": y, **colour, "opacity": opacity, "tooltip": tooltip},
     })  # fmt: skip
     return framed({"encoding": {"x": x}, "layer": layers})
 

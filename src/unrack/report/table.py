@@ -1,14 +1,16 @@
-"""The comparison table: a row a policy, a column a metric, the best of each column marked."""
+"""The comparison table: a row a policy, a column a metric, the best of each column marked if it is certain."""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from unrack.report.column import SHORT, Column, column_of
+from unrack.metric.standing import Mark
+from unrack.report.column import SHORT, Column, column_of, number_text
 from unrack.report.directory import RunFiles
-from unrack.report.setting import Setting, best_of
+from unrack.report.setting import Setting
 
 MOST_ROWS_IN_FULL = 400
 """Above so many rows a table shows its short columns only; ``summary.csv`` has them all."""
@@ -29,7 +31,7 @@ _STEMS = {
     "Times of jobs": ("wait_", "response_", "slowdown_", "bounded_slowdown_", "stretch_"),
     "Cores and memory": ("utilisation", "remote_share", "nodes_lending", "memory_only_nodes", "jobs_remote"),
     "Failures": ("failures", "jobs_hit_", "core_h_lost"),
-    "Jobs": ("jobs_", "queue_", "throughput_", "makespan_", "restarts"),
+    "Jobs": ("jobs_", "served", "queue_", "throughput_", "makespan_", "restarts"),
 }
 
 
@@ -43,23 +45,39 @@ class Cell:
         The mean over the seeds, with ± half its 95 % interval where there are several.
     sort
         What sorts the column: the mean, ``""`` where there is none.
-    best
-        It is the best of its setting.
+    mark
+        ``"best"`` of its setting, ``"among"`` those not told apart from the best, or ``""``.
     """
 
     text: str
     sort: str
-    best: bool
+    mark: Mark
 
 
 @dataclass(frozen=True)
 class Row:
-    """One policy in one setting: its name, the number of seeds, one cell a column."""
+    """One policy in one setting.
+
+    Attributes
+    ----------
+    policy, full
+        Its name, and with all parameters.
+    seeds
+        How many.
+    cells
+        One a column.
+    less
+        ``"50 %"``: the share of core-time that it served, where others of its world served more; ``""``.
+    world
+        Its world, where the setting has several; ``""``.
+    """
 
     policy: str
     full: str
     seeds: int
     cells: tuple[Cell, ...]
+    less: str
+    world: str
 
 
 @dataclass(frozen=True)
@@ -97,7 +115,9 @@ def comparison(settings: Sequence[Setting]) -> Comparison:
         dict.fromkeys(kind for s in settings for own in s.runs.values() for run in own for kind in kinds_in(run))
     )
     lost = any((run.metrics.get("jobs_rejected") or 0) > 0 for s in settings for own in s.runs.values() for run in own)
-    extra = [*(f"used_{kind}" for kind in kinds), *(("jobs_rejected",) if lost else ())]
+    short_of = any(_left_out(run) for s in settings for own in s.runs.values() for run in own)
+    extra = [f"used_{kind}" for kind in kinds]
+    extra += [name for name, there in (("served", short_of), ("jobs_rejected", lost)) if there]
     known = {name for s in settings for own in s.runs.values() for run in own
              for name, value in run.metrics.items() if value is not None}  # fmt: skip
     short = [name for name in (*SHORT, *extra) if name in names and (name in known or "deadlines" not in name)]
@@ -153,18 +173,40 @@ def is_of(name: str, kind: str) -> bool:
     return f"_{kind}_" in f"{name}_" and not name.startswith(f"{kind}_")
 
 
+def share_text(share: float) -> str:
+    """A share served, in percent, never rounded up to all of it.
+
+    Examples
+    --------
+    >>> share_text(0.5), share_text(0.99996), share_text(1.0)
+    ('50 %', '99.99 %', '100 %')
+    """
+    return f"{number_text(math.floor(share * 10_000) / 100 if share < 1 else 100.0)} %"
+
+
+def _left_out(run: RunFiles) -> bool:
+    """True if some work that was asked for did not run to its end."""
+    share = run.metrics.get("served")
+    return share is not None and share < 1
+
+
 def _rows(setting: Setting, columns: Sequence[Column]) -> tuple[Row, ...]:
     cells: dict[str, list[Cell]] = {policy: [] for policy in setting.runs}
     for column in columns:
         values = setting.values(column.name)
-        best = best_of(values, column.better)
+        marked = setting.marks(column.name, column.better)
         for policy, own in cells.items():
             value = values.get(policy)
             if value is None:
-                own.append(Cell("–", "", False))
+                own.append(Cell("–", "", ""))
                 continue
             text = column.text(value.mean)
             if value.count > 1:
                 text += f" ± {column.text(value.half)}"
-            own.append(Cell(text, repr(value.mean), policy in best))
-    return tuple(Row(policy, own[0].policy, len(own), tuple(cells[policy])) for policy, own in setting.runs.items())
+            own.append(Cell(text, repr(value.mean), marked.get(policy, "")))
+    less = {policy: share_text(share) for policy, share in setting.served_less.items()}
+    worlds = {policy: row.world if len(setting.worlds) > 1 else "" for policy, row in setting.rows.items()}
+    return tuple(
+        Row(policy, own[0].policy, len(own), tuple(cells[policy]), less.get(policy, ""), worlds[policy])
+        for policy, own in setting.runs.items()
+    )

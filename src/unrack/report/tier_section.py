@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from unrack.report.chart import MOST_POLICIES, Chart
+from unrack.report.chart import MOST_POLICIES, Chart, noted
 from unrack.report.memory_map import COLUMNS
 from unrack.report.memory_run import has_tiers
 from unrack.report.pool_table import PlainTable, metric_table
@@ -70,7 +70,7 @@ def tier_section(settings: Sequence[Setting], policies: Sequence[str]) -> TierSe
     tables = [(setting.title, _table(setting)) for setting in tiered]
     return TierSection(
         tuple((title, table) for title, table in tables if table is not None),
-        tuple((setting.title, tier_charts(setting, policies)) for setting in tiered),
+        tuple((setting.title, noted(tier_charts(setting, policies), setting)) for setting in tiered),
         tuple(runs),
         max(len(chosen) - MOST_RUNS, 0),
     )

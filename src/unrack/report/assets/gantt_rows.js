@@ -6,15 +6,19 @@ const ganttRows = (() => {
   const WAITS = [[0, "none"], [60, "< 1 min"], [600, "< 10 min"], [3600, "< 1 h"], [21600, "< 6 h"], [86400, "< 1 d"], [Infinity, "longer"]];
   const WAIT_HUES = ["#BFD3C1", "#7FC8A9", "#3FA7A0", "#3B7EA1", "#5B5EA6", "#8E3B8E", "#C2185B", "#8FA3B7"];
 
+  const UNFINISHED = ["node-failed", "preempted", "cut"];
+
   async function unpack(info) {
     const { head, take } = await timeCanvas.open(info.data);
     const n = head.rows, m = head.jobs;
     const gap = take(Uint32Array, n), length = take(Uint32Array, n);
-    const first = take(Uint32Array, n), nodes = take(Uint32Array, n), job = take(Uint32Array, n);
+    const first = take(Uint32Array, n), nodes = take(Uint32Array, n), job = timeCanvas.unstepped(take(Uint32Array, n));
     const wait = take(Float32Array, m), user = take(Uint32Array, m), app = take(Uint32Array, m);
-    const lower = take(Uint8Array, n), tall = take(Uint8Array, n), outcome = take(Uint8Array, n);
+    const ids = head.ids || Array.from(timeCanvas.unstepped(take(Uint32Array, m)), String);
+    const lower = take(Uint8Array, n), tall = take(Uint8Array, n), outcome = take(Uint8Array, n), attempt = take(Uint8Array, n);
     const { start, end } = timeCanvas.times(gap, length, info.start, head.tick);
-    return { info, lanes: info.nodes, ...head, start, end, first, nodes, job, wait, user, app, lower, tall, outcome };
+    const cut = head.outcomes.map((words) => UNFINISHED.includes(words));
+    return { info, lanes: info.nodes, ...head, ids, start, end, first, nodes, job, wait, user, app, lower, tall, outcome, attempt, cut };
   }
 
   // Colours: each job gets a place in a palette; rectangles are grouped by it so that the pen changes colour rarely.

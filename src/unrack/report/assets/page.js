@@ -142,12 +142,31 @@
     await draw(byId("tier-runs"), data.tiers.runs[Number(tierRun.value) || 0].charts);
   }
 
+  // What is drawn over swept parameters: the main metrics, and the one that was asked for, first.
+  const swept = byId("sweep-metric");
+  function sweepCharts() {
+    return data.sweeps.flatMap(({ key, note, spec, metrics }) => metrics
+      .filter((metric) => metric.shown || metric.name === swept?.value)
+      .sort((a, b) => a.shown - b.shown)
+      .map((metric) => ({ id: `${metric.name} over ${key}`, title: `${metric.words} over ${key}`, note: note + metric.note, series: metric.series, spec: titled(spec, metric.axis) })));
+  }
+
+  function titled(spec, axis) {
+    const own = structuredClone(spec);
+    for (const { encoding } of own.layer) {
+      encoding.y.title = axis;
+      for (const tip of encoding.tooltip ?? []) if (tip.field === "y") tip.title = axis;
+    }
+    return own;
+  }
+
   let turn = Promise.resolve();
   function drawAll() {
-    turn = turn.then(() => draw(byId("sweeps"), data.sweeps)).then(() => draw(byId("figures"), data.settings[Number(chooser.value) || 0].charts)).then(drawPools).then(drawTiers).then(drawMemory);
+    turn = turn.then(() => draw(byId("sweeps"), sweepCharts())).then(() => draw(byId("figures"), data.settings[Number(chooser.value) || 0].charts)).then(drawPools).then(drawTiers).then(drawMemory);
     return turn;
   }
   chooser.addEventListener("change", drawAll);
+  swept?.addEventListener("change", () => { turn = turn.then(() => draw(byId("sweeps"), sweepCharts())); });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawAll);
   legend(byId("legend"), data.policies);
   if (poolChooser) {

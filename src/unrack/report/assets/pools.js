@@ -98,6 +98,12 @@
   const note = ({ kept, rows, share }) => rows === 0 ? "No job held a device in this run."
     : kept === rows ? `All ${rows.toLocaleString("en")} shares are drawn.`
     : `The compositions with the most device-time are drawn: ${kept.toLocaleString("en")} of ${rows.toLocaleString("en")} shares; those left out hold ${((1 - share) * 100).toPrecision(2)} % of the device-time.`;
-  timeCanvas("pool", { left: 96, word: "device", every: 15, label: name, unpack: poolRows.unpack, colours: poolRows.colours, draw, hit, tell, note,
+  function missing(run, wanted) {
+    const { kept, rows } = run.info;
+    return kept === rows ? `no job ${wanted} holds a device in this run`
+      : `job ${wanted} has no device in what is drawn: ${kept.toLocaleString("en")} of ${rows.toLocaleString("en")} shares`;
+  }
+  timeCanvas("pool", { left: 96, word: "device", every: 15, label: name, unpack: poolRows.unpack, colours: poolRows.colours, draw, hit, tell, missing, note,
+    lane: (run, i) => run.devices[run.life[i]][0],
     pointed: (run, place) => run.bars[place].life });
 })();

@@ -9,6 +9,8 @@
 //   hit(scene, time, lane, slack)      → what lies there, or -1
 //   tell(scene, hit, time, words)      → the lines of the tooltip
 //   pointed(scene, hit)                → what to outline under the pointer, if anything (optional)
+//   lane(scene, row)      → the first lane of a row
+//   missing(scene, id)    → what to say of a job that is not in the scene
 //   note(info)      → a sentence about what is left out
 const timeCanvas = (prefix, art) => {
   const byId = (id) => document.getElementById(`${prefix}-${id}`);
@@ -129,11 +131,13 @@ const timeCanvas = (prefix, art) => {
   function find() {
     const wanted = byId("find").value.trim();
     found = new Set(wanted === "" ? [] : run.ids.flatMap((id, job) => id === wanted ? [job] : []));
-    const rows = [...run.job.keys()].filter((i) => found.has(run.job[i]));
-    byId("found").textContent = wanted === "" ? "" : rows.length ? `job ${wanted}: ${words(run.start[rows[0]])} to ${words(run.end[rows[rows.length - 1]])}` : `no job ${wanted} here`;
+    const rows = found.size ? [...run.job.keys()].filter((i) => found.has(run.job[i])) : [];
+    const from = rows.reduce((first, i) => Math.min(first, run.start[i]), Infinity), to = rows.reduce((last, i) => Math.max(last, run.end[i]), -Infinity);
+    byId("found").textContent = wanted === "" ? "" : rows.length ? `job ${wanted}: ${words(from)} to ${words(to)}` : art.missing(run, wanted);
     if (rows.length) {
-      const from = run.start[rows[0]], to = run.end[rows[rows.length - 1]], spare = Math.max((to - from) * 2, (run.info.end - run.info.start) / 200);
-      look({ ...view, from: from - spare, to: to + spare });
+      const spare = Math.max((to - from) * 2, (run.info.end - run.info.start) / 200), lane = art.lane(run, rows[0]), half = (view.high - view.low) / 2;
+      const seen = rows.some((i) => art.lane(run, i) >= view.low && art.lane(run, i) < view.high);
+      look({ from: from - spare, to: to + spare, low: seen ? view.low : lane - half, high: seen ? view.high : lane + half });
     } else redraw();
   }
 
@@ -211,12 +215,21 @@ const timeCanvas = (prefix, art) => {
 timeCanvas.open = async (data) => {
   const packed = Uint8Array.from(atob(data), (letter) => letter.charCodeAt(0));
   const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
-  const bytes = await new Response(stream).arrayBuffer();
-  const size = new DataView(bytes).getUint32(0, true);
-  const head = JSON.parse(new TextDecoder().decode(new Uint8Array(bytes, 4, size)));
+  const bytes = new Uint8Array(await new Response(stream).arrayBuffer());
+  const size = new DataView(bytes.buffer).getUint32(0, true);
+  const head = JSON.parse(new TextDecoder().decode(bytes.subarray(4, 4 + size)));
   let at = 4 + size;
-  const take = (Kind, count) => { const column = new Kind(bytes, at, count); at += column.byteLength; return column; };
+  const take = (Kind, count) => { // a column in planes of bytes, the lowest first
+    const column = new Kind(count), own = new Uint8Array(column.buffer), wide = Kind.BYTES_PER_ELEMENT;
+    for (let plane = 0; plane < wide; plane++) for (let i = plane; i < own.length; i += wide) own[i] = bytes[at++];
+    return column;
+  };
   return { head, take };
+};
+timeCanvas.unstepped = (steps) => { // differences with the sign in the lowest bit, summed up
+  const values = new Uint32Array(steps.length);
+  for (let i = 0, sum = 0; i < steps.length; i++) values[i] = sum += (steps[i] >>> 1) ^ -(steps[i] & 1);
+  return values;
 };
 timeCanvas.times = (gap, length, origin, tick) => {
   const start = new Float64Array(gap.length), end = new Float64Array(gap.length);
