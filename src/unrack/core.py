@@ -157,7 +157,7 @@ class Core:
         self.reasons: dict[int, Reason] = {}
         self.pace = pace if len(cluster.devices) else None
         self.paced = len(cluster.devices) > 0 and (
-            bool((pace.model >= 0).any())
+            bool(self.models)
             or any(pool.overhead > 0 or pool.attach_us > 0 for pool in cluster.devices.pools)
         )
         self._unmet: MutableSequence[int] = plain(unmet(cluster, jobs, pace, self._elsewhere))

@@ -261,16 +261,23 @@ def prepared(
     models: Sequence[Model],
     contention: MemoryContention | None = None,
     slowdown: Slowdown | None = None,
+    arrivals: bool = False,
 ) -> Kernel:
-    """A run that is about to begin; parameters as in :func:`simulate`."""
+    """A run that is about to begin; parameters as in :func:`simulate`.
+
+    Parameters
+    ----------
+    arrivals
+        Whether the core is made without jobs and is brought them one by one, as in the live world. The run is the same.
+    """
     if hasattr(policy, "seeded"):
         policy = policy.seeded(seed)
     if slowdown is None:
         refuse_two_slowdowns(contention, cluster.devices, models)
-    core = Core(cluster, jobs, policy, models, memory=contention is not None)
+    core = Core(cluster, None if arrivals else jobs, policy, models, memory=contention is not None)
     if slowdown is None and contention is not None:
         slowdown = MemorySpeeds(contention, cluster, jobs)
         core.view.contention = slowdown
     elif slowdown is None and core.paced:
         slowdown = PoolSpeeds()
-    return Kernel(core, Ties(ties), faults, slowdown)
+    return Kernel(core, Ties(ties), faults, slowdown, jobs if arrivals else None)
