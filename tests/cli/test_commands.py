@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from unrack.cli.run import _cells
+
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted((ROOT / "examples").glob("*.toml"))
 NEED_DATA = {"kth-sp2.toml"}
@@ -44,6 +46,34 @@ def test_run_prints_a_comparison_and_the_path_of_the_report(finished: Path) -> N
     assert "mean wait" in done.stdout
     assert str(Path("out") / "report.html") in done.stdout
     assert (finished / "report.html").stat().st_size > 100_000
+
+
+def test_the_comparison_says_what_its_marks_rest_on(finished: Path, tmp_path: Path) -> None:
+    done = unrack("run", "study.toml", "--out", "out", "--no-report", folder=finished.parent)
+    assert "bold: best for these jobs (one seed)" in done.stdout
+    assert "served" not in done.stdout  # all did
+    (tmp_path / "study.toml").write_text(
+        "seeds = 3\n" + SMALL.replace("tasks = 4", "tasks = {kind = 'uniform', min = 1, max = 16}")
+    )
+    done = unrack("run", "study.toml", "--no-report", folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    rows = [line for line in done.stdout.splitlines() if line.startswith(("│ fcfs", "│ easy"))]
+    assert len(rows) == 2  # a row a policy, not one a seed
+    assert all(" ± " in row for row in rows)
+    assert "3 seeds" in done.stdout
+    assert "served" in done.stdout  # some jobs ask for more than the 8 cores that there are
+
+
+def test_cells_mark_no_policy_that_served_less_and_no_difference_that_may_be_noise() -> None:
+    def rows(*waits: float, served: float = 1.0) -> list[dict[str, object]]:
+        return [{"seed": k, "wait": wait, "served": served, "jobs_finished": 5} for k, wait in enumerate(waits)]
+
+    group = {"idle": rows(1, 1, 1, served=0.5), "a": rows(10, 20, 31), "b": rows(11, 19, 31), "far": rows(90, 99, 110)}
+    cells = _cells(group, {"served": "high", "wait": "low"})
+    assert [cells[name][1].endswith("≈") for name in group] == [False, True, True, False]
+    assert not any("bold" in cells[name][1] for name in group)
+    assert cells["idle"][0] == "0.5 ± 0"
+    assert all("bold" in cells[name][0] for name in ("a", "b", "far"))
 
 
 def test_run_as_json_prints_only_json(finished: Path) -> None:
