@@ -61,7 +61,8 @@ def test_what_a_job_borrowed_is_of_the_attempt_that_finished() -> None:
 
 def test_loans_come_by_start_and_job_and_then_as_the_policy_made_them() -> None:
     assert by_hand().loans.rows() == [
-        ("a", 1, 0, 10, 0, 3, 70), ("b", 1, 10, 30, 1, 3, 20), ("a", 2, 20, 35, 0, 3, 50), ("a", 2, 20, 35, 0, 1, 20)
+        ("a", 1, 1, 0, 10, 0, 3, 70), ("b", 1, 1, 10, 30, 1, 3, 20),
+        ("a", 2, 1, 20, 35, 0, 3, 50), ("a", 2, 1, 20, 35, 0, 1, 20),
     ]  # fmt: skip
 
 
