@@ -113,7 +113,9 @@ def test_the_long_form_has_every_number_once_with_its_interval() -> None:
         assert row["seeds"] == "4"
         if row["paper"]:
             assert float(row["difference"]) == pytest.approx(float(row["ours"]) - float(row["paper"]), abs=1e-4)
-        assert (row["in_paper"] == "no") == (row["row"] in ("Lookahead", "PA Lookahead"))
+        ours = ("Lookahead", "First Fit, measured speeds")
+        assert (row["in_paper"] == "no") == (row["row"].removeprefix("PA ") in ours)
+        assert (row["world"] == "base") == (row["row"].removeprefix("PA ") == "First Fit")
     assert "180 values of the paper" in cells_found(measured)
 
 

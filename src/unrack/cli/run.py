@@ -64,6 +64,7 @@ def run(
 ) -> None:
     """Run a study: every cluster, workload, policy, seed and swept value. Finished runs are kept and not run again."""
     from unrack.study.grid import load_study
+    from unrack.study.keep import kept_notes
     from unrack.study.runner import run_study
 
     loaded = load_study(str(study), seed=seed, policies=policy or ())
@@ -83,10 +84,14 @@ def run(
         again = f"unrack run {study} --out {directory}"
         typer.echo(f"interrupted: {finished} of {len(loaded.runs)} runs are kept; go on with: {again}", err=True)
         raise typer.Exit(130) from None
+    notes = kept_notes(directory, loaded.runs)
     if as_json:
-        typer.echo(json.dumps({"directory": str(directory), "report": str(page) if page else None, "runs": rows}))
+        where = {"directory": str(directory), "report": str(page) if page else None}
+        typer.echo(json.dumps({**where, "notes": notes, "runs": rows}))
         return
     _table(loaded, rows)
+    for line in notes:
+        typer.echo(f"note: {line}")
     typer.echo(f"report: {page}" if page else f"results: {directory}")
 
 

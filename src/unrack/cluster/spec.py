@@ -315,6 +315,14 @@ def _build(file: ClusterFile, where: str) -> Cluster:
     if file.memory_pools and UNCOUNTED_MB in memory:
         key = f"{where}, nodes.{memory.index(UNCOUNTED_MB)}.memory"
         raise ClusterError(key, "nothing", "memory of every class of nodes, as there are memory pools")
+    if file.tiers:
+        if "lending" in file.model_fields_set:
+            want = "no lending where there are tiers: which pools a node may use is said by shared_by or pool_clusters"
+            raise ClusterError(f"{where}, lending", repr(file.lending), want)
+        grouped = next((i for i, pool in enumerate(file.memory_pools) if pool.group is not None), None)
+        if grouped is not None:
+            want = "no group where there are tiers: who uses a pool is said by shared_by or pool_clusters"
+            raise ClusterError(f"{where}, memory_pools.{grouped}.group", str(file.memory_pools[grouped].group), want)
     rack, rack_names = racks_of(file, where)
     sets = NodeSets(total, rack, rack_names)
     sets.name_domains(file, where)

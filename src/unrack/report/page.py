@@ -21,6 +21,7 @@ from unrack.report.spec import colour_of
 from unrack.report.sweep import metric_choices, sweeps
 from unrack.report.table import comparison
 from unrack.report.tier_section import tier_section
+from unrack.study.notes import told
 
 MOST_NAMES = 12
 MOST_INPUTS = 8
@@ -88,6 +89,7 @@ def render(study: FinishedStudy) -> str:
         question=str(study.table.get("question") or ""),
         answer=answer(settings),
         facts=_facts(study.runs, policies),
+        notes=told((run.label, str(words)) for run in study.runs for words in run.record.get("notes", ())),
         table=table,
         colours={name: colour_of(index) for index, name in enumerate(policies)},
         settings=settings,

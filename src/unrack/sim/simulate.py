@@ -23,6 +23,7 @@ from unrack.policy.core_tiles import CoreTiles
 from unrack.policy.table import parse_policy
 from unrack.sim.audited import audit as audit_tables
 from unrack.sim.core_frame import core_columns, cores_frame
+from unrack.sim.effect import effects, notes_of, too_late
 from unrack.sim.failure import failures_frame
 from unrack.sim.fault import Fault
 from unrack.sim.frame import jobs_frame, usage_frame
@@ -62,6 +63,8 @@ class Result:
         Whether there were faults that could strike; then there are metrics of failures.
     core_tiles
         How the cores of a node are chosen; ``None``: nobody asked.
+    notes
+        What was asked for and could not change anything in this run, a sentence each.
     """
 
     log: RunLog
@@ -71,6 +74,7 @@ class Result:
     contention: ContentionNote | None = None
     failing: bool = False
     core_tiles: str | None = None
+    notes: tuple[str, ...] = ()
 
     @cached_property
     def jobs(self) -> pl.DataFrame:
@@ -240,12 +244,16 @@ def simulate(
         CoreTiles(cluster, core_tiles)  # an error now, not when all is done
     chosen = parse_policy(policy) if isinstance(policy, str) else complete(policy, "policy")
     settings = make_contention(contention)
-    kernel = prepared(cluster, workload.jobs, chosen, seed, ties, faults, make_models(models), settings, slowdown)
+    known = make_models(models)
+    kernel = prepared(cluster, workload.jobs, chosen, seed, ties, faults, known, settings, slowdown)
     core = kernel.core
     log = kernel.run(progress)
+    late = faults if all(fault.at_us > log.end_us for fault in faults) else ()
+    notes = notes_of(effects(cluster, workload.jobs, chosen, known, settings))
+    notes = (*notes, *too_late(late[:1], window_us, log.end_us))
     note = kernel.slowdown.note if isinstance(kernel.slowdown, MemorySpeeds) else None
     lends = bool(getattr(chosen, "lends", False)) or len(log.loans) > 0
-    result = Result(log, window_us, core.pace, lends, note, bool(faults), core_tiles)
+    result = Result(log, window_us, core.pace, lends, note, bool(faults), core_tiles, notes)
     if audit:
         audit_tables(result)
     return result

@@ -11,6 +11,8 @@ from typing import Any
 from unrack.cluster.spec import Cluster
 from unrack.core import check_memory, check_needs
 from unrack.errors import InputError, PolicyError
+from unrack.policy.contract import Policy
+from unrack.sim.effect import Effect, draws, effects
 from unrack.sim.fault import Fault
 from unrack.slowdown.memory_settings import MemoryContention, make_contention, refuse_two_slowdowns
 from unrack.slowdown.model import Model, make_models
@@ -19,6 +21,7 @@ from unrack.study.faults import drawn_faults, fixed_faults, random_levels
 from unrack.study.file import StudyTable, WorkloadTable
 from unrack.study.identity import engine_digest, id_of_run
 from unrack.study.inputs import PolicySpec, make_cluster, make_policy_spec, make_workload
+from unrack.study.notes import refuse_idle
 from unrack.study.sweep import combinations
 from unrack.study.world import World
 from unrack.workload.filters import SEEDED
@@ -48,6 +51,12 @@ class Run:
         How jobs that use each other's memory slow each other down; ``None``: they do not.
     failing
         Whether the study asks for failures, of which this run may have drawn none.
+    place
+        Which of the study's clusters, workloads and policies these are.
+    effects
+        What was asked for, and whether it can change anything in this run.
+    listed
+        How many of the faults the study lists; the others were drawn.
     """
 
     id: str
@@ -64,6 +73,9 @@ class Run:
     contention: MemoryContention | None = None
     failing: bool = False
     core_tiles: str | None = None
+    place: tuple[int, int, int] = (0, 0, 0)
+    effects: tuple[Effect, ...] = ()
+    listed: int = 0
 
     @property
     def world(self) -> World:
@@ -129,6 +141,7 @@ def load_study(
             got = f"the same run twice ({run.cluster.name}, {run.workload.name}, {run.policy.label})"
             raise document.fault((), got, "clusters, workloads, policies and swept values that all differ")
         seen[run.id] = run
+    refuse_idle(document, runs)
     resolved = _resolved(name, whole, seeds, document.table, added, runs)
     return Study(name, whole.question, tuple(runs), resolved)
 
@@ -163,7 +176,7 @@ def _runs(
             got = f"{table.core_tiles!r}, but how the cores of {cluster.name} are laid out is not known"
             raise document.fault(("core_tiles",), got, f"clusters.{i}.nodes with torus = [rows, columns]")
         cluster_digest = cluster.digest()
-        for w in range(len(table.workloads)):
+        for w, source in enumerate(table.workloads):
             for p, (spec, policy, policy_identity) in enumerate(made):
                 for seed in seeds:
                     workload, digest = by_seed[seed][w]
@@ -203,9 +216,37 @@ def _runs(
                             contention if here else None,
                             bool(table.faults or table.random_faults),
                             table.core_tiles,
+                            (i, w, p),
+                            (
+                                *effects(
+                                    cluster, workload.jobs, policy, models if here else (), contention if here else None
+                                ),
+                                *_of_study(
+                                    spec, models, contention, seeds, source.generate is not None or bool(levels), policy
+                                ),
+                            ),
+                            len(fixed),
                         )
                     )
     return runs
+
+
+def _of_study(
+    spec: PolicySpec,
+    models: Sequence[Model],
+    contention: MemoryContention | None,
+    seeds: Sequence[int],
+    drawn: bool,
+    policy: Policy[Any],
+) -> list[Effect]:
+    """What a study may ask for beyond what a single run does: worlds and seeds."""
+    found = []
+    if spec.world != World.STUDY:
+        bare = not models and contention is None
+        found.append(Effect("world", spec.label, "the study has neither models nor contention" if bare else ""))
+    if len(seeds) > 1:
+        found.append(Effect("seeds", "", "" if drawn or draws(policy) else "nothing is drawn, all give the same run"))
+    return found
 
 
 def _contention(

@@ -20,9 +20,11 @@ from unrack.cluster.spec import GROUPS, UNCOUNTED_MB, Cluster
 from unrack.cluster.tier_record import tiers_record
 from unrack.metric.table import METRICS
 from unrack.policy.table import canonical
+from unrack.sim.effect import notes_of, too_late
 from unrack.sim.simulate import Result
 from unrack.slowdown.contention.profile_file import write_profiles
 from unrack.study.grid import Run, Study
+from unrack.study.notes import told
 
 FRAMES = ("jobs", "usage", "placements")
 POOL_FRAMES = (*FRAMES, "shares")
@@ -97,11 +99,24 @@ def description(run: Run, result: Result) -> dict[str, Any]:
         "window_us": list(run.window_us) if run.window_us else None,
         "parameters": dict(run.parameters),
         **({"models": [model._asdict() for model in run.models]} if run.models else {}),
-        **({"contention": {**run.contention.identity(), "note": str(result.contention)}} if run.contention else {}),
+        **({"contention": {**run.contention.identity(), "note": contended(run, result)}} if run.contention else {}),
+        **({"notes": list(notes)} if (notes := notes_of_run(run, result)) else {}),
         "metrics": result.metrics,
         **({"bound": asdict(result.bound)} if result.bound is not None else {}),
         "unrack": version("unrack"),
     }
+
+
+def notes_of_run(run: Run, result: Result) -> tuple[str, ...]:
+    """What changed nothing in a finished run although it was asked for, a sentence each."""
+    return (*notes_of(run.effects), *too_late(run.faults[: run.listed], run.window_us, result.log.end_us))
+
+
+def contended(run: Run, result: Result) -> str:
+    """What the profiles did not cover; where no memory was borrowed, that nobody needed one."""
+    if next((effect.why_not for effect in run.effects if effect.key == "contention"), ""):
+        return "no profile was used: no job can use another node's memory"
+    return str(result.contention)
 
 
 def columns(cluster: Cluster) -> dict[str, list[int]]:
@@ -166,6 +181,15 @@ def summary(directory: Path, runs: Sequence[Run]) -> list[dict[str, Any]]:
         rows.append(row)
     names = dict.fromkeys(name for row in rows for name in row)
     return [{name: row.get(name) for name in names} for row in rows]
+
+
+def kept_notes(directory: Path, runs: Sequence[Run]) -> list[str]:
+    """What finished runs have to tell, each once."""
+    return told(
+        (run.policy.label, words)
+        for run in runs
+        for words in json.loads((directory / "runs" / run.id / "run.json").read_text()).get("notes", ())
+    )
 
 
 def keep_study(directory: Path, study: Study) -> list[dict[str, Any]]:

@@ -1,0 +1,195 @@
+"""Which parts of a run's input can change nothing in it, and why: nothing that was asked for is ignored in silence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from unrack.cluster.distance import NAMES
+from unrack.cluster.spec import UNCOUNTED_MB, Cluster
+from unrack.policy.contract import Need, Policy
+from unrack.policy.pooled import Pooled
+from unrack.sim.fault import Fault
+from unrack.slowdown.memory_settings import MemoryContention
+from unrack.slowdown.model import Model
+from unrack.units import SECOND_US
+from unrack.workload.job import JobTable
+from unrack.workload.tier_asks import NO_CEILING
+
+
+class Effect(NamedTuple):
+    """A part of the input of a run, and whether it can change anything.
+
+    Attributes
+    ----------
+    key
+        Which part: ``"models"``, ``"contention"``, ``"distance"``, ``"slo"``, ``"tiers"``, ``"lending"``, ``"racks"``,
+        ``"memory"``, ``"priority"`` or ``"near"``.
+    of
+        Which of several; ``""``: there is one.
+    why_not
+        Why it can change nothing, in words; ``""``: it can.
+    """
+
+    key: str
+    of: str
+    why_not: str
+
+
+def effects(
+    cluster: Cluster,
+    jobs: JobTable,
+    policy: Policy[Any],
+    models: Sequence[Model] = (),
+    contention: MemoryContention | None = None,
+) -> tuple[Effect, ...]:
+    """What was asked for, and whether it can change anything in a run with these inputs.
+
+    Only what can be told before the run is looked at; a policy of one's own is taken to use what it could use.
+    """
+    parts = (
+        *_models(cluster, jobs, models),
+        *_memory(cluster, jobs, policy),
+        *_lending(cluster, jobs, policy, contention),
+        *_jobs(cluster, jobs, policy),
+    )
+    return tuple(parts)
+
+
+def _models(cluster: Cluster, jobs: JobTable, models: Sequence[Model]) -> Iterator[Effect]:
+    for model in models:
+        why = ""
+        if model.kind not in cluster.devices.kinds:
+            why = f"{cluster.name} has no {model.kind} devices"
+        else:
+            asking = np.zeros(len(jobs), np.bool_)
+            for (kind, _), amounts in jobs.devices.items():
+                asking |= (kind == model.kind) & (amounts > 0)
+            codes = [code for code, name in enumerate(jobs.app_names) if name in model.apps]
+            if not bool((asking & np.isin(jobs.app, codes)).any()):
+                why = f"no job of {' or '.join(model.apps)} asks for {model.kind}"
+        yield Effect("models", model.name, why)
+
+
+def _memory(cluster: Cluster, jobs: JobTable, policy: Policy[Any]) -> Iterator[Effect]:
+    if bool((jobs.memory_mb > 0).any()):
+        counted = bool((cluster.memory_mb != UNCOUNTED_MB).any())
+        yield Effect("memory", cluster.name, "" if counted else f"memory is not counted on {cluster.name}")
+    tiered = bool(getattr(policy, "tiers", False))
+    slo = jobs.slo
+    asked = slo is not None and bool(
+        (slo.floor_mb > 0).any() or (slo.ceiling_mb < NO_CEILING).any() or (slo.spread >= 0).any()
+        or slo.forbidden.any()
+    )  # fmt: skip
+    if asked:
+        why = f"memory has no tiers on {cluster.name}"
+        if cluster.tiers is not None:
+            why = "" if tiered else f"{policy.name} does not look at them, and what it breaks is counted"
+        yield Effect("slo", cluster.name, why)
+    if cluster.tiers is not None:
+        why = "" if tiered else f"{policy.name} places nothing in them; only metrics count by them"
+        yield Effect("tiers", cluster.name, why)
+
+
+def _lending(
+    cluster: Cluster, jobs: JobTable, policy: Policy[Any], contention: MemoryContention | None
+) -> Iterator[Effect]:
+    why = _lends_not(cluster, jobs, policy)
+    computing = cluster.cores > 0
+    if cluster.tiers is None and (bool(cluster.lending_group[computing].any()) or not bool(computing.all())):
+        yield Effect("lending", cluster.name, why)  # to let nobody lend is an effect
+    why = why or _alone(cluster)
+    if contention is None:
+        near = getattr(policy, "near", False)
+    else:
+        near = True
+        yield Effect("contention", "", why)
+        there = _distances(cluster)
+        for name, factor in contention.distance._asdict().items():
+            if factor != 1.0:
+                far = f"no two nodes of {cluster.name} are at that distance"
+                yield Effect("distance", name, why or ("" if name in there else far))
+    if bool(cluster.rack_group.any()):
+        yield Effect("racks", cluster.name, why or ("" if near else "nobody asks how far borrowed memory is"))
+    if getattr(policy, "near", False) is True:
+        one = f"all nodes of {cluster.name} are in one rack"
+        yield Effect("near", policy.name, why or ("" if len(cluster.rack_names) > 1 else one))
+
+
+def _lends_not(cluster: Cluster, jobs: JobTable, policy: Policy[Any]) -> str:
+    """Why a policy and its jobs never use memory of another node; ``""``: they may."""
+    if not getattr(policy, "lends", False):
+        return f"{policy.name} never lets a job use another node's memory"
+    if not bool((jobs.memory_mb > 0).any()):
+        return "no job asks for memory"
+    return f"memory is not counted on {cluster.name}" if bool((cluster.memory_mb == UNCOUNTED_MB).all()) else ""
+
+
+def _alone(cluster: Cluster) -> str:
+    """Why no node may lend to another; ``""``: some may."""
+    everybody = bool((cluster.lending_group == -1).any())
+    groups = np.unique(cluster.lending_group, return_counts=True)[1]
+    return "" if everybody or bool((groups > 1).any()) else f"no two nodes of {cluster.name} may lend to each other"
+
+
+def _distances(cluster: Cluster) -> set[str]:
+    """The distances that there are between nodes."""
+    computing = cluster.cores > 0
+    racks, first = np.unique(cluster.rack[computing], return_index=True)
+    groups = cluster.rack_group[computing][first]
+    found = {NAMES[0]}
+    if len(racks) > len(np.unique(groups)):
+        found.add(NAMES[1])
+    if len(np.unique(groups)) > 1:
+        found.add(NAMES[2])
+    if not bool(computing.all()):
+        found.add(NAMES[3])
+    return found
+
+
+def _jobs(cluster: Cluster, jobs: JobTable, policy: Policy[Any]) -> Iterator[Effect]:
+    if bool((jobs.priority != 0).any()):
+        order = getattr(policy, "order", None)
+        seen = not isinstance(order, str) or order.startswith("priority") or Need.PRIORITIES in policy.needs
+        counted = bool((jobs.deadline_us >= 0).any())  # metrics tell deadlines of high priority apart
+        yield Effect("priority", "", "" if seen or counted else f"{policy.name} does not look at priorities")
+
+
+def draws(policy: Policy[Any]) -> bool:
+    """Whether a policy draws random numbers, as far as is known."""
+    return hasattr(policy, "seeded") and (not isinstance(policy, Pooled) or policy.rule == "random-fit")
+
+
+WORDS = {
+    "models": "the model {of}", "contention": "contention", "distance": "the factor of the distance {of!r}",
+    "slo": "the jobs' SLOs of memory", "tiers": "the tiers of memory of {of}",
+    "lending": "who may lend memory to whom on {of}", "racks": "the groups of racks of {of}",
+    "memory": "the memory that jobs ask for", "priority": "the priorities of jobs", "near": "near=yes",
+    "world": "world=base", "seeds": "the seeds", "faults": "the failure of {of}", "window": "the window of the metrics",
+}  # fmt: skip
+"""Key → what it is, for people."""
+
+
+def note(effect: Effect) -> str:
+    """An effect that is none, as a sentence."""
+    return f"no effect of {WORDS[effect.key].format(of=effect.of)}: {effect.why_not}"
+
+
+def notes_of(found: Sequence[Effect]) -> tuple[str, ...]:
+    """What changes nothing, a sentence each."""
+    return tuple(dict.fromkeys(note(effect) for effect in found if effect.why_not))
+
+
+def too_late(faults: Sequence[Fault], window_us: tuple[int, int] | None, end_us: int) -> tuple[str, ...]:
+    """What was to happen after the last event of a run, a sentence each."""
+    found = []
+    for fault in faults:
+        if fault.at_us > end_us:
+            why = f"it is due at {fault.at_us / SECOND_US:,.0f} s, and the run ends at {end_us / SECOND_US:,.0f} s"
+            found.append(note(Effect("faults", fault.domain, why)))
+    if window_us is not None and window_us[0] > end_us:
+        why = f"it begins at {window_us[0] / SECOND_US:,.0f} s, and the run ends at {end_us / SECOND_US:,.0f} s"
+        found.append(note(Effect("window", "", why)))
+    return tuple(found)

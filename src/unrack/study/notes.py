@@ -1,0 +1,113 @@
+"""Nothing is ignored: a key that can never change anything in a study is refused, one that sometimes cannot is told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from unrack.errors import StudyError
+from unrack.sim.effect import WORDS, Effect
+from unrack.study.document import Document, Location
+
+if TYPE_CHECKING:
+    from unrack.study.grid import Run
+
+IN_CLUSTERS = {"lending": ("lending", "memory_pools"), "racks": ("racks_per_group",)}
+"""Effect → the keys of a ``[[clusters]]`` table that ask for it."""
+IN_JOBS = {
+    "slo": ("local_share", "alpha", "replicas", "servers"),
+    "memory": ("memory_mb", "memory"),
+    "priority": ("priority", "urgent"),
+}
+"""Effect → the keys of a generator that ask for it, at any depth."""
+MOST_POLICIES = 6
+
+
+def refuse_idle(document: Document, runs: Sequence[Run]) -> None:
+    """Refuse the first key of a study that changes nothing in any of its runs.
+
+    What stands in another file (a trace, a cluster file) or in a preset is not refused: runs tell it.
+
+    Raises
+    ------
+    StudyError
+        There is such a key; the message says why it changes nothing.
+    """
+    asked: dict[tuple[str, str, Location], list[Effect]] = {}
+    for run in runs:
+        for effect in run.effects:
+            location = _location(effect, run, document)
+            if location is not None:
+                asked.setdefault((effect.key, effect.of, location), []).append(effect)
+    for (key, of, location), found in asked.items():
+        if all(effect.why_not for effect in found):
+            raise _refusal(document, WORDS[key].format(of=of), location, [effect.why_not for effect in found])
+    if document.table.get("models") and not any(run.models for run in runs) and "sweep" not in document.table:
+        raise _refusal(document, "models", ("models",), ["every policy has world = 'base'"])
+
+
+def _refusal(document: Document, what: str, location: Location, reasons: Iterable[str]) -> StudyError:
+    why = "; ".join(list(dict.fromkeys(reasons))[:3])
+    return document.fault(location, f"{what}, without effect in any run: {why}", "a study in which it counts")
+
+
+def _location(effect: Effect, run: Run, document: Document) -> Location | None:
+    """The key of the study that asks for it; ``None``: none does, it comes from elsewhere."""
+    cluster, workload, policy = run.place
+    table = document.table
+    if effect.key == "models":
+        names = [one if isinstance(one, str) else one.get("model") for one in table.get("models", ())]
+        return ("models", names.index(effect.of)) if effect.of in names else ("models",)
+    if effect.key in ("contention", "seeds"):
+        return (effect.key,)
+    if effect.key == "distance":
+        return ("contention", "distance", effect.of)
+    if effect.key in ("world", "near"):
+        return ("policies", policy) if policy < len(table["policies"]) else ("--policy",)
+    if effect.key in IN_CLUSTERS:
+        own = table["clusters"][cluster]
+        return next((("clusters", cluster, key) for key in IN_CLUSTERS[effect.key] if key in own), None)
+    if effect.key in IN_JOBS:
+        generate = table["workloads"][workload].get("generate")
+        inside = _path(generate, IN_JOBS[effect.key]) if isinstance(generate, Mapping) else None
+        return None if inside is None else ("workloads", workload, "generate", *inside)
+    return None
+
+
+def _path(value: Any, keys: Sequence[str]) -> Location | None:
+    """Where below a value one of the keys is."""
+    parts: Iterable[tuple[str | int, Any]] = ()
+    if isinstance(value, Mapping):
+        if found := next((key for key in keys if key in value), None):
+            return (found,)
+        parts = value.items()
+    elif isinstance(value, list):
+        parts = enumerate(value)
+    for key, part in parts:
+        if (inside := _path(part, keys)) is not None:
+            return (key, *inside)
+    return None
+
+
+def told(notes: Iterable[tuple[str, str]]) -> list[str]:
+    """What runs have to tell, each once, with the policies that it is about.
+
+    Parameters
+    ----------
+    notes
+        (policy, note) of every run and note.
+
+    Examples
+    --------
+    >>> told([("easy", "no effect of x: y"), ("fcfs", "no effect of x: y")])
+    ['no effect of x: y (easy, fcfs)']
+    """
+    who: dict[str, dict[str, None]] = {}
+    for policy, words in notes:
+        who.setdefault(words, {})[policy] = None
+    lines = []
+    for words, policies in who.items():
+        named = list(policies)
+        more = f" and {len(named) - MOST_POLICIES} more" if len(named) > MOST_POLICIES else ""
+        lines.append(f"{words} ({', '.join(named[:MOST_POLICIES])}{more})")
+    return lines
