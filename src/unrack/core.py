@@ -157,8 +157,7 @@ class Core:
         self.reasons: dict[int, Reason] = {}
         self.pace = pace if len(cluster.devices) else None
         self.paced = len(cluster.devices) > 0 and (
-            bool(self.models)
-            or any(pool.overhead > 0 or pool.attach_us > 0 for pool in cluster.devices.pools)
+            bool(self.models) or any(pool.overhead > 0 or pool.attach_us > 0 for pool in cluster.devices.pools)
         )
         self._unmet: MutableSequence[int] = plain(unmet(cluster, jobs, pace, self._elsewhere))
         self._impossible = bytearray(self._too_big(jobs))
@@ -336,12 +335,19 @@ class Core:
         Raises
         ------
         RefusedError
-            It asks for a time that is not after ``now``.
+            It asks for a time that is not after ``now``, or for what is no time.
         """
-        wanted: int | None = self.policy.next_round(self.view, self.memory, now)
-        if wanted is not None and wanted <= now:
+        wanted: Any = self.policy.next_round(self.view, self.memory, now)
+        if wanted is None:
+            return None
+        if type(wanted) is not int:
+            if not isinstance(wanted, np.integer):
+                got = f"{wanted!r:.100} ({type(wanted).__name__})"
+                raise RefusedError(f"policy {self.policy.name} asks for a round at {got}, which is no time in whole µs")
+            wanted = int(wanted)
+        if wanted <= now:
             raise RefusedError(f"policy {self.policy.name} asks for a round at {wanted} µs, and it is {now} µs")
-        return wanted
+        return int(wanted)
 
     def why(self, job: int, now: int) -> Reason:
         """Why a job is not running: asked after a round."""

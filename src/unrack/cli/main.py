@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from typing import Annotated
@@ -11,6 +12,9 @@ import typer
 from unrack.cli import explain, listing, place, report, reproduce, run, tiles
 from unrack.cli import trace as trace_commands
 from unrack.errors import UnrackError
+
+OF_THE_SYSTEM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO, errno.EFBIG)
+"""What a disk or its owner refuses: nobody's bug, so one line and no traceback."""
 
 app = typer.Typer(
     name="unrack",
@@ -70,3 +74,9 @@ def main() -> None:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(141)
+    except OSError as error:
+        if error.errno not in OF_THE_SYSTEM or os.environ.get("UNRACK_DEBUG"):
+            raise
+        where = f"{error.filename}: " if error.filename else ""
+        print(f"error: {where}{error.strerror}", file=sys.stderr)  # noqa: T201
+        sys.exit(1)

@@ -35,7 +35,9 @@ def load_policy(spec: str) -> Policy[Any]:
     sys.modules[module_name] = module
     try:
         module_spec.loader.exec_module(module)
-    except Exception as error:  # whatever the user's file raises is the user's to see
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # whatever the user's file raises, SystemExit too, is the user's to see
         raise PolicyError(path_text, f"{type(error).__name__}: {error}", "a file that Python can run") from error
     if not hasattr(module, name):
         public = [key for key in vars(module) if not key.startswith("_")]
@@ -44,7 +46,9 @@ def load_policy(spec: str) -> Policy[Any]:
     if isinstance(found, type) or (callable(found) and not hasattr(found, "decide")):
         try:
             found = found()
-        except Exception as error:  # the same
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # the same
             raise PolicyError(f"{path_text}, {name}()", f"{type(error).__name__}: {error}", "a policy") from error
     return complete(found, f"{path_text}, {name}")
 

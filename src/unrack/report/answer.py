@@ -102,9 +102,7 @@ def _worlds(settings: Sequence[Setting]) -> list[Markup]:
     if all(len(setting.worlds) == 1 for setting in settings):
         return []
     return [
-        Markup(
-            "Rows of world=base ran without the study's models and contention: they are compared among themselves alone."
-        )
+        Markup("Rows of world=base ran without the study's models and contention, and are compared among themselves.")
     ]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -12,6 +11,7 @@ from typing import Any
 import polars as pl
 
 from unrack.errors import InputError
+from unrack.study.record import read_record
 
 Parameters = tuple[tuple[str, str], ...]
 FRAMES = ("jobs", "usage", "placements")
@@ -182,16 +182,4 @@ def _run(folder: Path) -> RunFiles:
         raise InputError(
             str(folder), f"no {', '.join(missing)}", "the files of every run in summary.csv: run the study again"
         )
-    path = folder / "run.json"
-    try:
-        record = json.loads(_text(path))
-    except json.JSONDecodeError as fault:
-        raise InputError(f"{path}, line {fault.lineno}", fault.msg, "the JSON record of a run") from fault
-    wanted = {"id": str, "cluster": dict, "workload": dict, "policy": str, "seed": int, "metrics": dict}
-    for key, kind in wanted.items():
-        if not isinstance(record, dict) or not isinstance(record.get(key), kind):
-            raise InputError(f"{path}, {key}", "nothing of that kind", f"a value of type {kind.__name__}")
-    for key in ("cluster", "workload"):
-        if "name" not in record[key]:
-            raise InputError(f"{path}, {key}.name", "nothing", "a name")
-    return RunFiles(folder, record)
+    return RunFiles(folder, read_record(folder))

@@ -22,6 +22,7 @@ from unrack.report.sweep import metric_choices, sweeps
 from unrack.report.table import comparison
 from unrack.report.tier_section import tier_section
 from unrack.study.notes import told
+from unrack.study.record import believed, write_whole
 
 MOST_NAMES = 12
 MOST_INPUTS = 8
@@ -49,11 +50,11 @@ def write_report(study_dir: Path) -> Path:
     InputError
         The directory is no finished study; the message says what is missing.
     """
-    page = render(read_finished(study_dir))
+    study = read_finished(study_dir)
+    with believed(study_dir, [run.record for run in study.runs]):
+        page = render(study)
     path = study_dir / "report.html"
-    fresh = path.with_name("report.html.part")
-    fresh.write_text(page, encoding="utf-8", newline="\n")
-    fresh.replace(path)
+    write_whole(path, page)
     return path
 
 

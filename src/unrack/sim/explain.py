@@ -18,6 +18,7 @@ from unrack.policy.list_scheduler import short_of
 from unrack.reasons import Reason
 from unrack.sim.failure import held_elsewhere
 from unrack.sim.fault import Fault
+from unrack.sim.guard import PolicyAtWork
 from unrack.sim.log import RunLog
 from unrack.sim.recorder import OUTCOME_NAMES
 from unrack.sim.simulate import prepared
@@ -172,10 +173,11 @@ def explain(
     PolicyError, ClusterError, RunError
         As :func:`unrack.simulate`.
     """
-    kernel = prepared(cluster, jobs, policy, seed, ties, faults, models, contention)
-    whole = getattr(policy, "nodes", "shared") == "whole"
-    watch = Watch(kernel.core, job, whole, bool(getattr(policy, "devices", False)))
-    log = kernel.run(after_round=watch)
+    with PolicyAtWork(policy.name):
+        kernel = prepared(cluster, jobs, policy, seed, ties, faults, models, contention)
+        whole = getattr(policy, "nodes", "shared") == "whole"
+        watch = Watch(kernel.core, job, whole, bool(getattr(policy, "devices", False)))
+        log = kernel.run(after_round=watch)
     mine = np.flatnonzero(log.attempt_job == job)
     attempts = tuple(_attempt(log, int(i)) for i in mine)
     last_start = attempts[-1].start_us if attempts else log.end_us

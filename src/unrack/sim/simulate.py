@@ -27,6 +27,7 @@ from unrack.sim.effect import effects, notes_of, too_late
 from unrack.sim.failure import failures_frame
 from unrack.sim.fault import Fault
 from unrack.sim.frame import jobs_frame, usage_frame
+from unrack.sim.guard import PolicyAtWork
 from unrack.sim.kernel import Kernel, Ties
 from unrack.sim.loan_frame import loans_frame
 from unrack.sim.log import RunLog
@@ -245,9 +246,10 @@ def simulate(
     chosen = parse_policy(policy) if isinstance(policy, str) else complete(policy, "policy")
     settings = make_contention(contention)
     known = make_models(models)
-    kernel = prepared(cluster, workload.jobs, chosen, seed, ties, faults, known, settings, slowdown)
-    core = kernel.core
-    log = kernel.run(progress)
+    with PolicyAtWork(chosen.name):
+        kernel = prepared(cluster, workload.jobs, chosen, seed, ties, faults, known, settings, slowdown)
+        core = kernel.core
+        log = kernel.run(progress)
     late = faults if all(fault.at_us > log.end_us for fault in faults) else ()
     notes = notes_of(effects(cluster, workload.jobs, chosen, known, settings))
     notes = (*notes, *too_late(late[:1], window_us, log.end_us))

@@ -22,7 +22,8 @@ from unrack.sim.explain import Story, explain
 from unrack.sim.fault import Fault
 from unrack.slowdown.memory_settings import MemoryContention, make_contention
 from unrack.slowdown.model import Model
-from unrack.study.keep import PROFILES, TORUS
+from unrack.study.keep import LISTED, PROFILES, TORUS
+from unrack.study.record import RECORD, WRITTEN, believed, read_record
 from unrack.units import SECOND_US
 from unrack.workload.job import JobTable, job_table
 from unrack.workload.tier_asks import NO_CEILING, TierAsks, tier_asks
@@ -70,15 +71,17 @@ class Again:
             There is no such job, or the policy's file is not where it was.
         """
         index = self.index(job)
-        faults = [Fault(*fault) for fault in self.record["faults"]]
-        models = [
-            Model(**{key: _tupled(value) for key, value in entry.items()}) for entry in self.record.get("models", ())
-        ]
-        return explain(
-            self.cluster(), self.jobs(), self.policy(policy_file), index, seed=self.record["seed"],
-            ties=self.record["ties"], faults=faults, models=models,
-            contention=self.contention(),
-        )  # fmt: skip
+        with believed(self.folder, [self.record]):
+            faults = [Fault(*fault) for fault in self.record["faults"]]
+            models = [
+                Model(**{key: _tupled(value) for key, value in entry.items()})
+                for entry in self.record.get("models", ())
+            ]
+            return explain(
+                self.cluster(), self.jobs(), self.policy(policy_file), index, seed=self.record["seed"],
+                ties=self.record["ties"], faults=faults, models=models,
+                contention=self.contention(),
+            )  # fmt: skip
 
     def jobs(self) -> JobTable:
         """The jobs as they were given to the simulator."""
@@ -231,10 +234,10 @@ def finished_run(directory: Path, chosen: str | None) -> Again:
     InputError
         The directory has no finished runs, or the choice is not one of them.
     """
-    folders = sorted(path.parent for path in (directory / "runs").glob("*/run.json"))
+    folders = [path.parent for path in _records(directory)]
     if not folders:
         raise InputError(str(directory), "no finished runs", "a directory that 'unrack run' wrote")
-    records = {folder: json.loads((folder / "run.json").read_text()) for folder in folders}
+    records = {folder: read_record(folder) for folder in folders}
     matching = [
         folder for folder in folders
         if chosen is None or folder.name.startswith(chosen) or records[folder]["policy_label"] == chosen
@@ -244,4 +247,23 @@ def finished_run(directory: Path, chosen: str | None) -> Again:
         got = "no choice" if chosen is None else f"{chosen!r}, which is {'none' if not matching else 'several'} of them"
         raise InputError("--run", got, f"one of: {listed}")
     folder = matching[0]
-    return Again(folder, records[folder], pl.read_parquet(folder / "jobs.parquet"))
+    try:
+        frame = pl.read_parquet(folder / "jobs.parquet")
+    except (OSError, pl.exceptions.PolarsError) as error:
+        raise InputError(str(folder / "jobs.parquet"), f"a file that cannot be read ({error})", WRITTEN) from None
+    return Again(folder, records[folder], frame)
+
+
+def _records(directory: Path) -> list[Path]:
+    """The records of the finished runs of the study that used the directory last, by id."""
+    found = sorted((directory / "runs").glob(f"*/{RECORD}"))
+    summary, listed = directory / "summary.csv", directory / "runs" / LISTED
+    path = summary if summary.is_file() else listed
+    if not path.is_file():
+        return found
+    try:
+        ids = pl.read_csv(path, infer_schema=False)["run"] if path == summary else json.loads(path.read_text("utf-8"))
+        of_study = set(map(str, ids))
+    except (OSError, ValueError, TypeError, RecursionError, pl.exceptions.PolarsError) as error:
+        raise InputError(str(path), f"a file that cannot be read ({error})", WRITTEN) from None
+    return [path for path in found if path.parent.name in of_study]

@@ -25,18 +25,26 @@ from unrack.sim.simulate import Result
 from unrack.slowdown.contention.profile_file import write_profiles
 from unrack.study.grid import Run, Study
 from unrack.study.notes import told
+from unrack.study.record import RECORD, is_intact, read_record, sealed, write_whole
 
 FRAMES = ("jobs", "usage", "placements")
 POOL_FRAMES = (*FRAMES, "shares")
 TORUS = ("torus_rows", "torus_columns")
 """Columns of the nodes, where the layout of some node's cores is known."""
+LISTED = "study.json"
+"""The ids of the runs of a study that is not finished, in the folder of the runs; later they are in the summary."""
 PROFILES = "profiles"
 """Folder, in that of a run, of the application profiles by which its jobs slowed each other down."""
 
 
 def is_kept(directory: Path, run: Run) -> bool:
-    """Whether the run was finished before."""
-    return (directory / "runs" / run.id / "run.json").is_file()
+    """Whether the run was finished before, and what it left is as it was."""
+    return is_intact(directory / "runs" / run.id, run.id)
+
+
+def list_runs(directory: Path, runs: Sequence[Run]) -> None:
+    """Note which runs are those of a study that is not finished: the folder may hold finished runs of others."""
+    write_whole(directory / "runs" / LISTED, json.dumps([run.id for run in runs], indent=1) + "\n")
 
 
 def keep_run(directory: Path, run: Run, result: Result) -> None:
@@ -45,6 +53,17 @@ def keep_run(directory: Path, run: Run, result: Result) -> None:
     target, building = runs / run.id, runs / f".{run.id}.{os.getpid()}"
     shutil.rmtree(building, ignore_errors=True)
     building.mkdir(parents=True)
+    try:
+        _fill(building, run, result)
+        shutil.rmtree(target, ignore_errors=True)
+        building.replace(target)
+    except BaseException:
+        shutil.rmtree(building, ignore_errors=True)
+        raise
+
+
+def _fill(building: Path, run: Run, result: Result) -> None:
+    """Write the files of a finished run, its record last."""
     names = [*(POOL_FRAMES if len(run.cluster.devices) else FRAMES), *(["loans"] if len(result.log.loans) else [])]
     names += ["failures"] if result.log.failures else []
     names += ["cores"] if run.core_tiles is not None else []
@@ -53,9 +72,8 @@ def keep_run(directory: Path, run: Run, result: Result) -> None:
         getattr(result, name).write_parquet(building / f"{name}.parquet", compression="zstd")
     if run.contention is not None:
         write_profiles(run.contention.profiles, building / PROFILES)
-    (building / "run.json").write_text(json.dumps(description(run, result), indent=1, ensure_ascii=False) + "\n")
-    shutil.rmtree(target, ignore_errors=True)
-    building.replace(target)
+    record = sealed(description(run, result), building)
+    write_whole(building / RECORD, json.dumps(record, indent=1, ensure_ascii=False) + "\n")
 
 
 def description(run: Run, result: Result) -> dict[str, Any]:
@@ -166,7 +184,7 @@ def summary(directory: Path, runs: Sequence[Run]) -> list[dict[str, Any]]:
     rows = []
     worlds = len({run.world for run in runs}) > 1
     for run in runs:
-        kept = json.loads((directory / "runs" / run.id / "run.json").read_text())
+        kept = read_record(directory / "runs" / run.id)
         row: dict[str, Any] = {
             "run": run.id,
             "cluster": run.cluster.name,
@@ -199,13 +217,13 @@ def keep_study(directory: Path, study: Study) -> list[dict[str, Any]]:
     writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
-    (directory / "summary.csv").write_text(text.getvalue())
     workloads = {run.workload_digest: run.workload for run in study.runs}
     lines = [
         f"# Resolved by unrack {version('unrack')}: {len(study.runs)} runs. Workloads by content (SHA-256):",
         *(f"#   {workload.name}: {len(workload)} jobs, {digest}" for digest, workload in workloads.items()),
     ]
-    (directory / "study.toml").write_text(
-        "\n".join(lines) + "\n\n" + tomli_w.dumps(study.resolved, multiline_strings=True)
-    )
+    resolved = tomli_w.dumps(study.resolved, multiline_strings=True)
+    write_whole(directory / "study.toml", "\n".join(lines) + "\n\n" + resolved)
+    write_whole(directory / "summary.csv", text.getvalue())
+    (directory / "runs" / LISTED).unlink(missing_ok=True)
     return rows

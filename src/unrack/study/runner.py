@@ -8,17 +8,20 @@ import pickle
 import shutil
 import signal
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from unrack.errors import InputError, RunError, UnrackError
+from unrack.errors import InputError, RunError
+from unrack.sim.guard import Interrupts, said
 from unrack.sim.simulate import simulate
 from unrack.study.grid import Run, Study
-from unrack.study.keep import is_kept, keep_run, keep_study
+from unrack.study.keep import is_kept, keep_run, keep_study, list_runs
 
 Told = Callable[["Progress"], None]
 
@@ -68,7 +71,7 @@ def run_study(
     InputError
         The directory cannot be made.
     RunError
-        A run failed; the others were finished and kept.
+        A run failed, or something could not be written; the others were finished and kept.
     KeyboardInterrupt
         Interrupted; what was finished is kept.
     """
@@ -78,18 +81,40 @@ def run_study(
         got = getattr(error, "strerror", None) or str(error)
         raise InputError(str(directory), got, "a directory that can be made and written to") from None
     left = [run for run in study.runs if not is_kept(directory, run)]
-    for outdated in ("summary.csv", "report.html") if left else ():
-        (directory / outdated).unlink(missing_ok=True)
+    with _kept_is_said(directory):
+        if left:
+            list_runs(directory, study.runs)
+        for outdated in ("summary.csv", "report.html") if left else ():
+            (directory / outdated).unlink(missing_ok=True)
     board = _Board(study.runs, left, told)
     board.tell()
     if jobs <= 1 or len(left) <= 1:
         failures = _run_here(left, directory, board, audit)
     else:
-        failures = _run_in_processes(left, directory, min(jobs, len(left)), board, audit)
+        with _kept_is_said(directory):
+            failures = _run_in_processes(left, directory, min(jobs, len(left)), board, audit)
     if failures:
         lines = "\n".join(f"  {failure.run.id}: {failure.error}" for failure in failures)
         raise RunError(f"{len(failures)} of {len(study.runs)} runs failed (the others are kept):\n{lines}")
-    return keep_study(directory, study)
+    with _kept_is_said(directory):
+        return keep_study(directory, study)
+
+
+@contextmanager
+def _kept_is_said(directory: Path) -> Iterator[None]:
+    """A file that cannot be written ends the study with one sentence: a full disk is nobody's bug.
+
+    Raises
+    ------
+    RunError
+        It names the file and what the system said.
+    """
+    try:
+        yield
+    except OSError as error:
+        where = error.filename or directory
+        said = f"{where}: {error.strerror or error}"
+        raise RunError(f"{said}; finished runs are kept in {directory / 'runs'} and will not be run again") from error
 
 
 class _Board:
@@ -117,19 +142,33 @@ def _run_here(left: Sequence[Run], directory: Path, board: _Board, audit: bool) 
             board.done[i] = done
             board.tell()
 
-        try:
-            one_run(run, directory, progress, audit)
-        except Exception as error:  # a user's own policy may raise anything; the other runs go on
-            failures.append(Failure(run, _said(error)))
+        error = _failing(partial(one_run, run, directory, progress, audit))
+        if error is not None:
+            failures.append(Failure(run, error))
         board.done[i] = board.sizes[i]
         board.finished += 1
         board.tell()
     return failures
 
 
-def _said(error: BaseException) -> str:
-    """What went wrong in a run: our own errors speak for themselves, others go by their kind."""
-    return str(error) if isinstance(error, UnrackError) else f"{type(error).__name__}: {error}"
+def _failing(run: Callable[[], None]) -> str | None:
+    """What a run failed of; ``None``: nothing. A user's policy may raise anything; the other runs go on.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        The user wants to stop, and not only the policy.
+    """
+    with Interrupts() as interrupts:
+        try:
+            run()
+        except BaseException as error:
+            if interrupts.meant(error):
+                raise KeyboardInterrupt from None
+            return said(error)
+        if interrupts.meant():
+            raise KeyboardInterrupt
+    return None
 
 
 def one_run(run: Run, directory: Path, progress: Callable[[int, int], None] | None = None, audit: bool = True) -> None:
@@ -160,17 +199,18 @@ def _run_in_processes(left: Sequence[Run], directory: Path, jobs: int, board: _B
     """Workers are fresh processes; each workload goes to them once, through a file."""
     context = multiprocessing.get_context("spawn")
     counters = context.Array("q", len(left), lock=False)
+    begun = context.Array("b", len(left), lock=False)
     folder = directory / ".workloads"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     failures: list[Failure] = []
-    pool = ProcessPoolExecutor(jobs, context, _begin_worker, (str(folder), counters))
+    pool = ProcessPoolExecutor(jobs, context, _begin_worker, (str(folder), counters, begun))
     try:
         for run in left:
             path = folder / run.workload_digest
             if not path.exists():
                 path.write_bytes(pickle.dumps(run.workload.jobs, protocol=5))
-        futures: dict[Future[None], int] = {}
+        futures: dict[Future[str | None], int] = {}
         for i, run in enumerate(left):
             slim = replace(run, workload=replace(run.workload, jobs=None))  # type: ignore[arg-type]  # put back there
             futures[pool.submit(_work, slim, directory, i, audit)] = i
@@ -179,11 +219,12 @@ def _run_in_processes(left: Sequence[Run], directory: Path, jobs: int, board: _B
             ended, waiting = wait(waiting, timeout=0.25, return_when=FIRST_COMPLETED)
             for future in ended:
                 i = futures[future]
-                error = future.exception()
-                if isinstance(error, BrokenProcessPool):
-                    raise RunError("a worker process was killed (out of memory?); finished runs are kept") from error
+                broken = future.exception()
+                if isinstance(broken, BrokenProcessPool):
+                    raise RunError(_lost(left, begun, {futures[other] for other in waiting | ended})) from broken
+                error = future.result() if broken is None else said(broken)
                 if error is not None:
-                    failures.append(Failure(left[i], _said(error)))
+                    failures.append(Failure(left[i], error))
                 counters[i] = board.sizes[i]
                 board.finished += 1
             board.done = list(counters)
@@ -202,14 +243,21 @@ def _run_in_processes(left: Sequence[Run], directory: Path, jobs: int, board: _B
     return sorted(failures, key=lambda failure: failure.run.id)
 
 
+def _lost(left: Sequence[Run], begun: Sequence[int], waiting: set[int]) -> str:
+    """What to say when a worker process has ended without an answer."""
+    ids = ", ".join(left[i].id for i in sorted(waiting) if begun[i])
+    what = "a worker process was killed (out of memory?), or a policy ended it"
+    return f"{what}, in one of these runs: {ids}; finished runs are kept"
+
+
 _worker: dict[str, Any] = {}
 """What a worker process was given when it began; empty in any other process."""
 
 
-def _begin_worker(folder: str, counters: Any) -> None:
+def _begin_worker(folder: str, counters: Any, begun: Any) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    _worker.update(folder=folder, counters=counters, digest=None, table=None)
+    _worker.update(folder=folder, counters=counters, begun=begun, digest=None, table=None)
 
 
 def _end_with_parent() -> None:
@@ -220,7 +268,9 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-def _work(run: Run, directory: Path, index: int, audit: bool) -> None:
+def _work(run: Run, directory: Path, index: int, audit: bool) -> str | None:
+    """One run in a worker; returns what it failed of, as text: not every exception can be sent to the parent."""
+    _worker["begun"][index] = 1
     if _worker["digest"] != run.workload_digest:
         _worker["table"] = pickle.loads((Path(_worker["folder"]) / run.workload_digest).read_bytes())
         _worker["digest"] = run.workload_digest
@@ -229,4 +279,9 @@ def _work(run: Run, directory: Path, index: int, audit: bool) -> None:
     def progress(done: int, _: int) -> None:
         counters[index] = done
 
-    one_run(replace(run, workload=replace(run.workload, jobs=_worker["table"])), directory, progress, audit)
+    whole = replace(run, workload=replace(run.workload, jobs=_worker["table"]))
+    try:
+        one_run(whole, directory, progress, audit)
+    except BaseException as error:  # Ctrl-C is the parent's: here everything is the run's own
+        return said(error)
+    return None

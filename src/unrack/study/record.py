@@ -1,0 +1,157 @@
+"""What makes a finished run's folder believed: a record of the right shape, and files as they were written."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from unrack.errors import InputError, UnrackError, first_fault, got_and_want
+
+RECORD = "run.json"
+FILES, CHECKSUM = "files", "checksum"
+"""Keys of the record: SHA-256 of each file beside it, and of the rest of the record itself."""
+WRITTEN = "what 'unrack run' wrote: run the study again, which makes this run anew"
+
+
+class _Kept(BaseModel):
+    model_config = ConfigDict(extra="allow", strict=True)
+
+
+class _Class(_Kept):
+    name: str
+    nodes: int
+    cores: int
+    memory_mb: int | None = None
+
+
+class _Cluster(_Kept):
+    name: str
+    classes: list[_Class] = Field(default_factory=list)
+    rack_names: list[str] = Field(default_factory=list)
+    domains: dict[str, list[int]] = Field(default_factory=dict)
+    columns: dict[str, list[int]] = Field(default_factory=dict)
+
+
+class _Workload(_Kept):
+    name: str
+
+
+class RunRecord(_Kept):
+    """The keys of ``run.json`` that readers rely on; there may be others."""
+
+    id: str
+    cluster: _Cluster
+    workload: _Workload
+    policy: str
+    policy_label: str | None = None
+    policy_table: dict[str, Any] = Field(default_factory=dict)
+    seed: int
+    metrics: dict[str, float | None]
+    parameters: dict[str, Any] | None = None
+    faults: list[list[Any]] = Field(default_factory=list)
+    files: dict[str, str] = Field(default_factory=dict)
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a file, or leave what was there: never a part."""
+    fresh = path.with_name(f"{path.name}.part")
+    try:
+        fresh.write_text(text, encoding="utf-8", newline="\n")
+        fresh.replace(path)
+    except OSError:
+        with suppress(OSError):
+            fresh.unlink()
+        raise
+
+
+def sealed(record: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """The record with the checksums of all files of its folder, and its own."""
+    written = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != RECORD)
+    files = {path.relative_to(folder).as_posix(): _digest(path.read_bytes()) for path in written}
+    whole = {**record, FILES: files}
+    return {**whole, CHECKSUM: _own(whole)}
+
+
+def read_record(folder: Path) -> dict[str, Any]:
+    """The record of a finished run; the files beside it are what they were when it was written.
+
+    Raises
+    ------
+    InputError
+        There is none, it is not the record of a run, or something was changed since.
+    """
+    path = folder / RECORD
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(str(path), f"a file that cannot be read ({error.strerror})", WRITTEN) from None
+    except json.JSONDecodeError as error:
+        raise InputError(f"{path}, line {error.lineno}", f"broken JSON ({error.msg})", WRITTEN) from None
+    except (ValueError, RecursionError) as error:
+        raise InputError(str(path), f"no text in JSON ({error})", WRITTEN) from None
+    try:
+        RunRecord.model_validate(record)
+    except ValidationError as error:
+        faults = sorted(error.errors(), key=lambda fault: fault["type"] == "missing")  # what is wrong tells more
+        fault = first_fault(faults)
+        got, want = got_and_want(fault)
+        key = ".".join(map(str, fault["loc"]))
+        raise InputError(f"{path}, {key}" if key else str(path), got, f"{want}, as 'unrack run' wrote it") from None
+    if CHECKSUM in record:
+        _check(folder, record)
+    return {**record, "policy_label": record.get("policy_label") or record["policy"]}
+
+
+def is_intact(folder: Path, run_id: str) -> bool:
+    """Whether a folder holds this finished run, as it was written."""
+    try:
+        return str(read_record(folder)["id"]) == run_id
+    except InputError:
+        return False
+
+
+@contextmanager
+def believed(folder: Path, records: Sequence[Mapping[str, Any]]) -> Iterator[None]:
+    """While records are used that only look right: what goes wrong then is their fault if one has no checksum.
+
+    Raises
+    ------
+    InputError
+        Something went wrong, and a record is of an earlier version or was written by hand.
+    """
+    try:
+        yield
+    except UnrackError:
+        raise
+    except Exception as error:
+        if all(CHECKSUM in record for record in records):
+            raise
+        got = f"a record that cannot be read back ({type(error).__name__}: {error})"
+        raise InputError(str(folder), got, WRITTEN) from error
+
+
+def _check(folder: Path, record: dict[str, Any]) -> None:
+    if record[CHECKSUM] != _own({key: value for key, value in record.items() if key != CHECKSUM}):
+        raise InputError(str(folder / RECORD), "a record that was changed since it was written", WRITTEN)
+    for name, digest in record.get(FILES, {}).items():
+        path = folder / name
+        try:
+            found = _digest(path.read_bytes())
+        except OSError as error:
+            raise InputError(str(path), f"a file that cannot be read ({error.strerror})", WRITTEN) from None
+        if found != digest:
+            raise InputError(str(path), "a file that was changed or cut off since it was written", WRITTEN)
+
+
+def _own(record: dict[str, Any]) -> str:
+    return _digest(json.dumps(json.loads(json.dumps(record)), sort_keys=True).encode())
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
