@@ -13,7 +13,6 @@ from unrack.report.reproduce.claim import (
     MORE,
     Check,
     Claim,
-    Verdict,
     changes,
     close,
     exceeds,
@@ -25,6 +24,7 @@ from unrack.report.reproduce.claim import (
 from unrack.report.reproduce.experiment import Options, Place
 from unrack.report.reproduce.measured import Measured
 from unrack.report.reproduce.table import REPRODUCTIONS
+from unrack.report.reproduce.verdict import NOT_MEASURED, ONE_SEED, TOO_WIDE, Verdict
 from unrack.report.setting import Estimate
 
 S1 = REPRODUCTIONS["nvme-s1"]
@@ -45,13 +45,13 @@ def verdict(claim_checks: object, world: Measured) -> Verdict:
 @pytest.mark.parametrize(
     ("mean", "half", "count", "expected"),
     [
-        (5.0, 1.0, 20, Verdict.HOLDS),
-        (2.5, 1.0, 20, Verdict.NOISE),
-        (0.5, 1.0, 20, Verdict.FAILS),
-        (9.5, 1.0, 20, Verdict.NOISE),
-        (12.0, 1.0, 20, Verdict.FAILS),
-        (5.0, 0.0, 1, Verdict.NOISE),
-        (2.0, 0.0, 20, Verdict.HOLDS),
+        (5.0, 1.0, 20, Verdict.AGREES),
+        (2.5, 1.0, 20, Verdict.OPEN),
+        (0.5, 1.0, 20, Verdict.DIFFERS),
+        (9.5, 1.0, 20, Verdict.OPEN),
+        (12.0, 1.0, 20, Verdict.DIFFERS),
+        (5.0, 0.0, 1, Verdict.OPEN),
+        (2.0, 0.0, 20, Verdict.AGREES),
     ],
 )
 def test_a_check_holds_or_fails_only_with_its_whole_interval(
@@ -60,8 +60,28 @@ def test_a_check_holds_or_fails_only_with_its_whole_interval(
     assert Check("x", "", Estimate(mean, half, count), 2, 10).verdict is expected
 
 
-def test_a_check_of_nothing_is_not_measured() -> None:
-    assert Check("x", "", None, 2, 10).verdict is Verdict.UNKNOWN
+@pytest.mark.parametrize(
+    ("value", "why"),
+    [
+        (None, NOT_MEASURED),
+        (Estimate(48.6, 0.0, 1), ONE_SEED),
+        (Estimate(-2.3, 41.3, 3), TOO_WIDE),
+        (Estimate(5.0, 1.0, 20), ""),
+    ],
+)
+def test_what_cannot_be_judged_says_why(value: Estimate | None, why: str) -> None:
+    check = Check("x", "", value, 2, 10)
+    assert (check.verdict is Verdict.OPEN) == bool(why)
+    assert check.why == why
+
+
+def test_one_run_judges_what_is_not_drawn() -> None:
+    assert Check("x", "", Estimate(5.0, 0.0, 1), 2, 10, exact=True).verdict is Verdict.AGREES
+    assert Check("x", "", Estimate(1.0, 0.0, 1), 2, 10, exact=True).verdict is Verdict.DIFFERS
+
+
+def test_an_interval_wider_than_the_range_never_agrees() -> None:
+    assert Check("x", "", Estimate(6.0, 4.1, 20), 2, 10).verdict is Verdict.OPEN
 
 
 @given(st.floats(-100, 100), st.floats(0, 50), st.floats(-100, 100), st.floats(0, 100))
@@ -70,16 +90,16 @@ def test_verdicts_say_how_the_interval_meets_the_range(mean: float, half: float,
     found = Check("x", "", Estimate(mean, half, 20), low, high).verdict
     samples = [mean - half, mean, mean + half]
     inside = [low <= value <= high for value in samples]
-    if found is Verdict.HOLDS:
+    if found is Verdict.AGREES:
         assert all(inside)
-    if found is Verdict.FAILS:
+    if found is Verdict.DIFFERS:
         assert not any(inside)
 
 
 def test_rows_are_compared_seed_by_seed_so_that_common_noise_cancels() -> None:
     world = measured({(0.8, "First Fit"): [20.0, 80.0], (0.8, "Disagg-Aware"): [19.0, 78.9]})
     checks = exceeds("% missed", "First Fit", "Disagg-Aware", ["S1"], [0.8], by=0.4)
-    assert verdict(checks, world) is Verdict.HOLDS
+    assert verdict(checks, world) is Verdict.AGREES
     assert Claim("", "", checks).judge(world).checks[0].value == Estimate(
         pytest.approx(1.05), pytest.approx(12.706 * 0.1 / 2), 2
     )  # type: ignore[arg-type]
@@ -87,24 +107,24 @@ def test_rows_are_compared_seed_by_seed_so_that_common_noise_cancels() -> None:
 
 def test_fewer_does_not_mean_as_many() -> None:
     world = measured({(0.5, "First Fit"): [0.0, 0.0], (0.5, "Disagg-Aware"): [0.0, 0.0]})
-    assert verdict(exceeds("% missed", "First Fit", "Disagg-Aware", ["S1"], [0.5]), world) is Verdict.FAILS
-    assert verdict(close("% missed", "First Fit", "Disagg-Aware", ["S1"], [0.5], by=2), world) is Verdict.HOLDS
+    assert verdict(exceeds("% missed", "First Fit", "Disagg-Aware", ["S1"], [0.5]), world) is Verdict.DIFFERS
+    assert verdict(close("% missed", "First Fit", "Disagg-Aware", ["S1"], [0.5], by=2), world) is Verdict.AGREES
     assert MORE > 0
 
 
 def test_a_share_compares_with_a_part_of_the_larger() -> None:
     world = measured({(0.8, "First Fit"): [90.0, 90.0], (0.8, "Disagg-Aware"): [4.0, 4.0]})
     row = ("First Fit", "Disagg-Aware", ["S1"], [0.8])
-    assert verdict(exceeds("% missed", *row, by=0, share=0.1), world) is Verdict.HOLDS
-    assert verdict(exceeds("% missed", *row, by=0, share=0.04), world) is Verdict.FAILS
+    assert verdict(exceeds("% missed", *row, by=0, share=0.1), world) is Verdict.AGREES
+    assert verdict(exceeds("% missed", *row, by=0, share=0.04), world) is Verdict.DIFFERS
 
 
-def test_one_failing_place_fails_the_claim_and_a_missing_one_leaves_it_open() -> None:
+def test_one_place_that_differs_decides_and_a_missing_one_leaves_the_claim_open() -> None:
     world = measured({(0.5, "First Fit"): [0.0, 0.0], (0.6, "First Fit"): [9.0, 9.0]})
     low = lies("% missed", "First Fit", ["S1"], [0.5], 0, 2)
-    assert verdict(low, world) is Verdict.HOLDS
-    assert verdict(lies("% missed", "First Fit", ["S1"], [0.5, 0.6], 0, 2), world) is Verdict.FAILS
-    assert verdict(together(low, lies("% missed", "First Fit", ["S1"], [0.7], 0, 2)), world) is Verdict.UNKNOWN
+    assert verdict(low, world) is Verdict.AGREES
+    assert verdict(lies("% missed", "First Fit", ["S1"], [0.5, 0.6], 0, 2), world) is Verdict.DIFFERS
+    assert verdict(together(low, lies("% missed", "First Fit", ["S1"], [0.7], 0, 2)), world) is Verdict.OPEN
 
 
 def test_the_largest_gap_and_changes_along_the_axis_are_found() -> None:
@@ -118,24 +138,24 @@ def test_the_largest_gap_and_changes_along_the_axis_are_found() -> None:
     )
     gap = largest_gap("% missed", "PA First Fit", "First Fit", "S1", [0.5, 0.6], at_least=49)
     finding = Claim("", "", gap).judge(world)
-    assert finding.verdict is Verdict.HOLDS
+    assert finding.verdict is Verdict.AGREES
     assert [check.where for check in finding.checks] == ["0.6"]
-    assert verdict(narrows("% missed", "PA First Fit", "First Fit", ["S1"], 0.6, 0.5, by=50), world) is Verdict.HOLDS
-    assert verdict(narrows("% missed", "PA First Fit", "First Fit", ["S1"], 0.5, 0.6), world) is Verdict.FAILS
+    assert verdict(narrows("% missed", "PA First Fit", "First Fit", ["S1"], 0.6, 0.5, by=50), world) is Verdict.AGREES
+    assert verdict(narrows("% missed", "PA First Fit", "First Fit", ["S1"], 0.5, 0.6), world) is Verdict.DIFFERS
     grows = changes("% missed", "PA First Fit", ["S1"], 0.5, 0.6, 51, math.inf)
-    assert verdict(grows, world) is Verdict.HOLDS
-    assert verdict(changes("% missed", "First Fit", ["S1"], 0.5, 0.6, -1, 0.5), world) is Verdict.FAILS
+    assert verdict(grows, world) is Verdict.AGREES
+    assert verdict(changes("% missed", "First Fit", ["S1"], 0.5, 0.6, -1, 0.5), world) is Verdict.DIFFERS
 
 
 def test_the_papers_own_numbers_can_be_judged_and_bear_out_its_main_claims() -> None:
     paper = Measured(S1, Options(), {}).of_the_paper()
     found = {claim.sentence: claim.judge(paper).verdict for claim in S1.claims}
-    assert found[next(s for s in found if s.startswith("Under first fit, pooling cuts"))] is Verdict.HOLDS
-    assert found[next(s for s in found if s.startswith("The aware policy misses at most 2 %"))] is Verdict.HOLDS
+    assert found[next(s for s in found if s.startswith("Under first fit, pooling cuts"))] is Verdict.AGREES
+    assert found[next(s for s in found if s.startswith("The aware policy misses at most 2 %"))] is Verdict.AGREES
     assert found[next(s for s in found if s.startswith("Under the aware policy, pooled, more than two"))] is (
-        Verdict.FAILS  # 1.96 at 0.8
+        Verdict.DIFFERS  # 1.96 at 0.8
     )
-    assert found[next(s for s in found if s.startswith("Our own policy"))] is Verdict.UNKNOWN
+    assert found[next(s for s in found if s.startswith("Our own policy"))] is Verdict.OPEN
 
 
 @pytest.mark.parametrize("name", REPRODUCTIONS)
@@ -145,6 +165,6 @@ def test_every_claim_finds_its_numbers(name: str) -> None:
     for claim in REPRODUCTIONS[name].claims:
         finding = claim.judge(world)
         assert finding.checks, claim.sentence
-        assert finding.verdict is not Verdict.UNKNOWN, claim.sentence
+        assert NOT_MEASURED not in finding.why, claim.sentence
         assert claim.sentence
         assert "§" in claim.source or "Table" in claim.source or claim.source == "this project"

@@ -12,7 +12,6 @@ from pretend_memory import engine
 from unrack.cluster.presets import PRESETS
 from unrack.errors import InputError
 from unrack.policy.table import parse_policy
-from unrack.report.reproduce.claim import Verdict
 from unrack.report.reproduce.execution import execute, tasks_of
 from unrack.report.reproduce.experiment import Options, Reproduction
 from unrack.report.reproduce.long_form import as_csv, long_rows
@@ -31,6 +30,7 @@ from unrack.report.reproduce.memory import (
 from unrack.report.reproduce.memory_throughput import ENOUGH, EVERYWHERE, SAVED, least_share, title
 from unrack.report.reproduce.page import command, judged, stem, warnings_of
 from unrack.report.reproduce.table import REPRODUCTIONS
+from unrack.report.reproduce.verdict import Verdict
 
 MEMORY = {name: one for name, one in REPRODUCTIONS.items() if name.startswith("memory-")}
 DRAWN = {name: one for name, one in MEMORY.items() if not one.exact}
@@ -160,14 +160,14 @@ def test_the_thesis_own_savings_come_out_of_throughput_as_the_thesis_has_it() ->
 @pytest.mark.parametrize("name", sorted(set(DRAWN) - {"memory-throughput", "memory-policies"}))
 def test_claims_hold_of_numbers_that_are_as_the_thesis_says(name: str) -> None:
     findings = judged(execute(DRAWN[name], few(DRAWN[name]), engine=engine))
-    assert [finding.verdict for _, finding in findings] == [Verdict.HOLDS] * len(findings)
+    assert [finding.verdict for _, finding in findings] == [Verdict.AGREES] * len(findings)
 
 
 def test_claims_about_designs_hold_where_memory_is_short_and_fail_where_all_are_equal() -> None:
     findings = judged(execute(MEMORY["memory-policies"], few(MEMORY["memory-policies"]), engine=engine))
     checks = findings[0][1].checks
-    assert all(check.verdict is Verdict.HOLDS for check in checks if UNDER in check.subject)
-    assert findings[1][1].verdict is findings[3][1].verdict is findings[4][1].verdict is Verdict.HOLDS
+    assert all(check.verdict is Verdict.AGREES for check in checks if UNDER in check.subject)
+    assert findings[1][1].verdict is findings[3][1].verdict is findings[4][1].verdict is Verdict.AGREES
 
 
 def test_rows_that_do_not_depend_on_the_axis_are_run_once_and_stand_everywhere() -> None:

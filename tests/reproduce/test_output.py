@@ -20,6 +20,7 @@ from unrack.report.reproduce.long_form import COLUMNS
 from unrack.report.reproduce.page import as_page, judged, write
 from unrack.report.reproduce.sheet import sheets_of
 from unrack.report.reproduce.table import REPRODUCTIONS
+from unrack.report.reproduce.verdict import Verdict
 
 ROOT = Path(__file__).parents[2]
 NAMES = [
@@ -29,7 +30,7 @@ NAMES = [
     *("memory-groups", "memory-overhead", "memory-prediction"),
     *("slo-violations", "slo-price", "slo-utilisation", "torus-placement", "torus-scaling"),
 ]
-WORDS = ("yes", "the same", "not comparable", "within our interval", "within our seeds", "outside our seeds")
+WORDS = ("yes", "not comparable", *Verdict)
 """What stands in cells beside numbers and dashes."""
 
 
@@ -98,7 +99,13 @@ def test_the_command_prints_tables_of_at_most_120_columns_and_writes_files(
     assert done.exit_code == 0, done.output
     assert "warning: too few seeds (3," in done.output
     assert max(len(line.rstrip()) for line in done.stdout.splitlines() if str(tmp_path) not in line) <= 120
-    for words in ("Lookahead *", "96.71", "bound", "holds: Under first fit, pooling cuts missed deadlines"):
+    for words in (
+        "Lookahead *",
+        "96.71",
+        "bound",
+        "agrees: Under first fit, pooling cuts missed deadlines",
+        "Of 13 claims",
+    ):
         assert words in done.stdout
     assert {path.name for path in tmp_path.iterdir()} == {f"nvme-s1.{end}" for end in ("md", "csv", "svg", "png")}
 
@@ -113,7 +120,9 @@ def test_json_holds_claims_and_rows_and_nothing_else_is_printed(pretending: CliR
     arguments = ["reproduce", "nvme-s1", "--seeds", "2", "--jobs", "1", "--json", "--out", str(tmp_path)]
     answer = json.loads(pretending.invoke(command_line.app, arguments).output)
     assert answer["seeds"] == 2
-    assert {claim["verdict"] for claim in answer["claims"]} <= {"holds", "within noise", "does not hold"}
+    assert {claim["verdict"] for claim in answer["claims"]} <= set(Verdict)
+    assert sum(answer["claims_found"].values()) == len(answer["claims"])
+    assert sum(answer["values_found"].values()) == 180
     assert {"group", "x", "row", "metric", "paper", "ours", "low", "high"} <= set(answer["rows"][0])
     assert all(Path(path).is_file() for path in answer["files"])
 
@@ -152,3 +161,5 @@ def test_the_table_of_a_paper_has_a_line_a_row_and_marks_what_is_ours() -> None:
     assert names == [*baseline, *here, "Disagg-Aware", "PA Disagg-Aware", "Lookahead *", "PA Lookahead *"]
     assert len(sheet.lines[0][2].lines) == 3
     assert len(sheet.lines[6][2].lines) == 1
+    size = sheet.heads.index("size")
+    assert [line[size].lines[-1][:5] for line in sheet.lines[:8]] == 8 * ["true "]

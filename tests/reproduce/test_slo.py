@@ -14,7 +14,6 @@ from typer.testing import CliRunner
 
 from unrack.cli import main as command_line
 from unrack.errors import InputError, TraceError
-from unrack.report.reproduce.claim import Verdict
 from unrack.report.reproduce.execution import Task, execute
 from unrack.report.reproduce.experiment import Row
 from unrack.report.reproduce.long_form import as_csv
@@ -24,6 +23,7 @@ from unrack.report.reproduce.slo import ALLOCATOR, BEST_FIT, FIRST_FIT, asked_by
 from unrack.report.reproduce.slo_counts import OUTCOMES, RESOURCES, of_prices, of_slos, of_uses, pools_of
 from unrack.report.reproduce.slo_utilisation import NEEDED, OWN, each
 from unrack.report.reproduce.table import REPRODUCTIONS
+from unrack.report.reproduce.verdict import Verdict
 from unrack.report.setting import Estimate
 from unrack.solver.one_by_one import place_one_by_one
 from unrack.solver.tiers import Allocation, asked, regular_supply
@@ -59,7 +59,7 @@ def test_the_published_servers_give_the_known_numbers(published: str) -> None:
 
 def test_with_the_published_servers_every_claim_is_judged_without_noise(published: str) -> None:
     verdicts = {name: [finding.verdict for _, finding in judged(of_file(name, published))] for name in SLO}
-    holds, fails = Verdict.HOLDS, Verdict.FAILS
+    holds, fails = Verdict.AGREES, Verdict.DIFFERS
     assert verdicts["slo-violations"] == [holds] * 2
     assert verdicts["slo-price"] == [holds] * 3
     assert verdicts["slo-utilisation"] == [holds, holds, fails, holds, holds]
@@ -72,7 +72,7 @@ def test_a_page_of_a_file_names_it_without_its_folder_and_has_one_seed(published
     assert "`unrack reproduce slo-utilisation --servers azure-1000-servers.json`" in page
     assert str(Path(published).parent) not in page
     assert "seed" not in page.partition("## Where")[0]
-    assert "| Allocator | 68 | 68 | 0 | the same |" in page
+    assert "| Allocator | 68 | 68 | 0 | agrees |" in page
     assert published not in as_csv(measured)
 
 
@@ -173,18 +173,22 @@ def test_seeds_are_refused_beside_a_file_and_files_that_are_not_of_such_servers(
 
 
 @pytest.mark.parametrize(
-    ("paper", "ours", "mark", "verdict"),
+    ("paper", "ours", "exact", "verdict"),
     [
-        (68.0, Estimate(68.0, 0.0, 1), "", "the same"),
-        (68.0, Estimate(67.0, 0.0, 1), "", "differs"),
-        (68.0, Estimate(67.0, 2.0, 9), "=", "within our interval"),
-        (68.0, Estimate(60.0, 2.0, 9), "≠", "outside our seeds"),
-        (None, Estimate(67.0, 0.0, 1), "", "–"),
+        (68.0, Estimate(68.0, 0.0, 1), True, "agrees"),
+        (68.0, Estimate(66.0, 0.0, 1), True, "differs"),
+        (68.0, Estimate(68.0, 0.0, 1), False, "cannot be judged"),
+        (68.0, Estimate(67.0, 0.5, 9), False, "agrees"),
+        (68.0, Estimate(67.0, 2.0, 9), False, "cannot be judged"),
+        (68.0, Estimate(60.0, 2.0, 9), False, "differs"),
+        (None, Estimate(67.0, 0.0, 1), False, "–"),
     ],
 )
-def test_the_verdict_beside_a_value_of_the_paper(paper: float | None, ours: Estimate, mark: str, verdict: str) -> None:
+def test_the_verdict_beside_a_value_of_the_paper(
+    paper: float | None, ours: Estimate, exact: bool, verdict: str
+) -> None:
     quantity = REPRODUCTIONS["slo-utilisation"].quantities[0]
-    cells = beside(Compared((NEEDED, OWN, "Allocator"), quantity, paper, ours, ours.mean, ours.mean, mark))
+    cells = beside(Compared((NEEDED, OWN, "Allocator"), quantity, paper, ours, ours.mean, ours.mean, exact))
     assert cells[-1].lines == (verdict,)
 
 

@@ -11,7 +11,6 @@ import pytest
 from typer.testing import CliRunner
 
 from unrack.cli import main as command_line
-from unrack.report.reproduce.claim import Verdict
 from unrack.report.reproduce.execution import execute
 from unrack.report.reproduce.long_form import long_rows
 from unrack.report.reproduce.measured import Measured
@@ -20,6 +19,7 @@ from unrack.report.reproduce.table import REPRODUCTIONS
 from unrack.report.reproduce.torus_patterns import patterns
 from unrack.report.reproduce.torus_placement import EXAMPLE, HOPS, SETS_IN_ALL, TAKEN
 from unrack.report.reproduce.torus_scaling import LARGER, PAPER_S, taken_tiles
+from unrack.report.reproduce.verdict import Verdict
 from unrack.solver.torus import best_tiles, first_fit_tiles, tile_distance
 
 
@@ -56,10 +56,10 @@ def test_the_example_is_one_of_fewest_taken_tiles_with_the_papers_sums() -> None
 def test_the_papers_sums_come_out_and_the_preoccupied_torus_is_not_compared() -> None:
     found = measured("torus-placement")
     page = as_page(found, judged(found))
-    assert "| empty | First fit | 26.00 | 26.00 | 0.00 | the same |" in page
-    assert "|  | Optimum | 25.00 | 25.00 | 0.00 | the same |" in page
+    assert "| empty | First fit | 26.00 | 26.00 | 0.00 | agrees |" in page
+    assert "|  | Optimum | 25.00 | 25.00 | 0.00 | agrees |" in page
     assert "| preoccupied, an example | First fit | 34.00 | 34.00 | – | not comparable |" in page
-    assert [finding.verdict for _, finding in judged(found)] == [Verdict.HOLDS] * 3
+    assert [finding.verdict for _, finding in judged(found)] == [Verdict.AGREES] * 3
     total = found.at(("all sets of taken tiles", "any number", "Optimum"), "sets with the paper's sums")
     every = patterns(4, 5, 6)
     assert total is not None
@@ -85,7 +85,7 @@ def test_all_of_table_4_is_proven_and_its_seconds_are_beside_no_seconds_of_ours(
     assert len(times) == 12
     assert times["7 x 7", 8]["paper"] == 39298.74
     assert all(row["ours"] is None for row in times.values())
-    assert [finding.verdict for _, finding in judged(found)][:2] == [Verdict.HOLDS] * 2
+    assert [finding.verdict for _, finding in judged(found)][:2] == [Verdict.AGREES] * 2
     for side, cores in PAPER_S.items():
         for k in cores:
             least = found.at((f"{side} x {side}", k, "Optimum"), HOPS.label)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from unrack.report.reproduce.sheet import Sheet
 
 STYLES = {"good": "green", "near": "yellow", "bad": "red", "": ""}
-VERDICT_STYLES = {"holds": "green", "within noise": "yellow", "does not hold": "red", "not measured": "dim"}
+VERDICT_STYLES = {"agrees": "green", "cannot be judged": "yellow", "differs": "red"}
 WIDTH = 120
 """Of the tables where the output is no terminal."""
 
@@ -43,6 +43,27 @@ def reproduce(
     ] = None,
     frozen: Annotated[
         bool, typer.Option("--frozen", help="Running jobs keep their speed, as in the authors' simulator.")
+    ] = False,
+    late_joins: Annotated[
+        bool, typer.Option("--late-joins", help="Late jobs may join others, as in the authors' simulator.")
+    ] = False,
+    running_load: Annotated[
+        bool, typer.Option("--running-load", help="The policy's loads are of running jobs, as in theirs.")
+    ] = False,
+    shortcuts: Annotated[
+        bool, typer.Option("--shortcuts", help="The policy's estimates and equation 4.2 are simplified as in theirs.")
+    ] = False,
+    attached: Annotated[
+        str | None,
+        typer.Option("--attached", metavar="6-4|4-6", help="Attached drives on nodes 0 and 2 (default: 6-4)."),
+    ] = None,
+    as_authors: Annotated[
+        bool,
+        typer.Option(
+            "--as-authors",
+            help="All of the authors' simulator: --frozen, --late-joins, --running-load, --shortcuts, "
+            "--arrivals fixed, --attached 4-6.",
+        ),
     ] = False,
     offer: Annotated[
         list[str] | None,
@@ -84,14 +105,18 @@ def reproduce(
         raise InputError("reproduce", "no name", f"one of {', '.join(REPRODUCTIONS)}; or --list")
     from unrack.report.reproduce.execution import check_options, execute, settled
     from unrack.report.reproduce.page import as_table, judged, write
+    from unrack.report.reproduce.ways import as_authors as ways_of_the_authors
 
     chosen = find(name)
     given = {
         "seeds": seeds, "jobs": workload_jobs, "frozen": frozen or None, "arrivals": arrivals,
         "offers": _offers(offer) if offer else None, "load": load, "profiles": profiles, "profile_cores": profile_cores,
-        "servers": servers,
+        "servers": servers, "late_joins": late_joins or None, "running_load": running_load or None,
+        "shortcuts": shortcuts or None, "attached": attached,
     }  # fmt: skip
     given = {key: value for key, value in given.items() if value is not None}
+    if as_authors:
+        given = {**ways_of_the_authors(chosen), **given}
     check_options(chosen, given)
     chosen, options = settled(chosen, replace(chosen.defaults, **given))  # type: ignore[arg-type]
     if options.seeds < chosen.defaults.seeds and not as_json:
@@ -150,15 +175,17 @@ def _print(measured: Measured, findings: Judged) -> None:
     from rich.text import Text
 
     from unrack.report.reproduce.page import (
-        SIGNS,
         cells_found,
+        claims_found,
         legend,
         numbers_of,
         own_numbers,
         varied,
+        verdict_of,
         warnings_of,
     )
     from unrack.report.reproduce.sheet import sheets_of
+    from unrack.report.reproduce.verdict import SIGNS
 
     console = Console(width=None if sys.stdout.isatty() else max(WIDTH, int(os.environ.get("COLUMNS", "0") or 0)))
     one = measured.reproduction
@@ -169,10 +196,13 @@ def _print(measured: Measured, findings: Judged) -> None:
     for line in (cells_found(measured), *(f"Warning: {warning}" for warning in warnings_of(measured))):
         if line:
             console.print(line, highlight=False)
+    console.print(claims_found(findings), highlight=False)
     for claim, finding in findings:
         own = own_numbers(measured, claim)
         words = f"{claim.sentence} ({claim.source}{f'; {own}' if own else ''})"
-        text = Text.assemble((f"{SIGNS[finding.verdict]} {finding.verdict}: ", VERDICT_STYLES[finding.verdict]), words)
+        text = Text.assemble(
+            (f"{SIGNS[finding.verdict]} {verdict_of(finding)}: ", VERDICT_STYLES[finding.verdict]), words
+        )
         console.print(text)
         for line in numbers_of(finding):
             console.print(Padding(Text(line, "dim"), (0, 0, 0, 4)))

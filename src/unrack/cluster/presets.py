@@ -25,6 +25,7 @@ ATTACHED = [
     {**NVME, "name": "nvme-node0", "count": 6, "reach": ["0"]},
     {**NVME, "name": "nvme-node2", "count": 4, "reach": ["2"]},
 ]
+ATTACHED_4_6 = [{**ATTACHED[0], "count": 4}, {**ATTACHED[1], "count": 6}]
 
 
 def _memory_system(percent: int) -> Preset:
@@ -107,6 +108,10 @@ PRESETS: dict[str, Preset] = {
     "nvme-attached": Preset(
         "The same, physically attached: six NVMe fixed to node 0, four to node 2, none elsewhere",
         {"nodes": NODES, "pools": ATTACHED},
+    ),
+    "nvme-attached-4-6": Preset(
+        "The same with four NVMe fixed to node 0 and six to node 2: the papers name both layouts",
+        {"nodes": NODES, "pools": ATTACHED_4_6},
     ),
     "vgpu-pool": Preset(
         "Call 2022, Table 5.2: the NVMe pool and one GPU of 4 GB/s, 16 GB that splits into up to 4 vGPUs",

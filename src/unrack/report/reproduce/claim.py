@@ -5,24 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import NamedTuple
 
 from unrack.report.reproduce.experiment import Place, X
-from unrack.report.reproduce.measured import Measured, interval
+from unrack.report.reproduce.measured import Measured
+from unrack.report.reproduce.verdict import NOT_MEASURED, Verdict, judge
 from unrack.report.setting import Estimate, estimate
 
 MORE = 1e-9
 """Least difference that counts as one: "fewer" is not "as many"."""
-
-
-class Verdict(StrEnum):
-    """What the numbers say about a claim."""
-
-    HOLDS = "holds"
-    NOISE = "within noise"
-    FAILS = "does not hold"
-    UNKNOWN = "not measured"
 
 
 class Check(NamedTuple):
@@ -37,7 +28,7 @@ class Check(NamedTuple):
     value
         Its mean over the seeds.
     low, high
-        The claim holds between them, both included.
+        We agree between them, both included.
     unit
         Of the number.
     exact
@@ -54,21 +45,19 @@ class Check(NamedTuple):
 
     @property
     def verdict(self) -> Verdict:
-        """Holds (fails) if all (none) of the 95 % interval lies where it should; else noise, as is a single seed.
+        """As :func:`unrack.report.reproduce.verdict.judge` has it.
 
         Examples
         --------
         >>> Check("missed", "0.8", Estimate(5.0, 1.0, 20), high=5.5).verdict
-        <Verdict.NOISE: 'within noise'>
+        <Verdict.OPEN: 'cannot be judged'>
         """
-        if self.value is None:
-            return Verdict.UNKNOWN
-        ends = (self.value.mean, self.value.mean) if self.exact else interval(self.value)
-        if ends is None:
-            return Verdict.NOISE
-        if self.low <= ends[0] and ends[1] <= self.high:
-            return Verdict.HOLDS
-        return Verdict.FAILS if ends[1] < self.low or ends[0] > self.high else Verdict.NOISE
+        return judge(self.value, self.low, self.high, self.exact)[0]
+
+    @property
+    def why(self) -> str:
+        """Why it cannot be judged; ``""``: it can."""
+        return judge(self.value, self.low, self.high, self.exact)[1]
 
     def __str__(self) -> str:
         if self.value is None:
@@ -85,6 +74,12 @@ class Finding(NamedTuple):
 
     verdict: Verdict
     checks: tuple[Check, ...]
+
+    @property
+    def why(self) -> str:
+        """Why it cannot be judged, each reason once; ``""``: it can."""
+        reasons = dict.fromkeys(check.why for check in self.checks if check.why) or {NOT_MEASURED: None}
+        return ", ".join(reasons) if self.verdict is Verdict.OPEN else ""
 
     def by_subject(self) -> dict[str, list[Check]]:
         """The checks, under what they measure, with its unit."""
@@ -113,13 +108,13 @@ class Claim:
     checks: Callable[[Measured], Iterable[Check]]
 
     def judge(self, measured: Measured) -> Finding:
-        """Holds if every number holds; does not hold if any does not; unknown if any is missing; else noise."""
+        """Agrees if every number does; differs if any does; else it cannot be judged."""
         checks = tuple(self.checks(measured))
         if measured.reproduction.exact:
             checks = tuple(check._replace(exact=True) for check in checks)
         verdicts = {check.verdict for check in checks}
-        order = (Verdict.FAILS, Verdict.UNKNOWN, Verdict.NOISE)
-        return Finding(next((v for v in order if v in verdicts), Verdict.HOLDS if checks else Verdict.UNKNOWN), checks)
+        order = (Verdict.DIFFERS, Verdict.OPEN, Verdict.AGREES)
+        return Finding(next((one for one in order if one in verdicts), Verdict.OPEN), checks)
 
 
 Checks = Callable[[Measured], Iterable[Check]]

@@ -15,6 +15,7 @@ from typing import Any
 from unrack.errors import InputError, RunError
 from unrack.report.reproduce.experiment import FLAGS, Counts, Numbers, Options, Reproduction, Row, Values
 from unrack.report.reproduce.measured import Measured
+from unrack.report.reproduce.ways import changed_row, check_ways
 from unrack.workload.batch_spec import SYNTHETIC_CORES
 
 Told = Callable[[int, int], None]
@@ -70,6 +71,7 @@ def tasks_of(reproduction: Reproduction, options: Options) -> list[Task]:
         raise InputError("reproduce", got, "1 or more of each")
     if options.arrivals not in ("poisson", "fixed"):
         raise InputError("--arrivals", repr(options.arrivals), "poisson or fixed")
+    check_ways(reproduction, options)
     models = list(reproduction.models)
     if options.frozen:
         tables = [{"model": model} if isinstance(model, str) else model for model in models]
@@ -92,7 +94,7 @@ def tasks_of(reproduction: Reproduction, options: Options) -> list[Task]:
         Task(
             {**point.workload, **extra, **({"load": offers[point.x]} if point.x in offers else {})},
             seed,
-            point.rows,
+            tuple(changed_row(row, options) for row in point.rows),
             point.ideal,
             tuple(models),
             reproduction.counts,
@@ -128,6 +130,7 @@ def settled(reproduction: Reproduction, options: Options) -> tuple[Reproduction,
     one = replace(
         reproduction,
         exact=True,
+        quantities=tuple(one._replace(tolerance=0.0, share=0.0) for one in reproduction.quantities),
         defaults=replace(reproduction.defaults, seeds=1),
         takes=reproduction.takes - {"seeds"},
     )

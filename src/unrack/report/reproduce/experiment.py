@@ -107,6 +107,9 @@ class Quantity(NamedTuple):
         How many the paper prints.
     unit
         ``"%"``, ``"s"`` or ``""``.
+    tolerance, share
+        Up to which difference to a printed value we agree with it: so much, in the printed unit, or this share of the
+        value if that is more; the paper's rounding is added. Without either it must be the same number.
     """
 
     label: str
@@ -114,6 +117,8 @@ class Quantity(NamedTuple):
     factor: float = 1.0
     decimals: int = 2
     unit: str = ""
+    tolerance: float = 0.0
+    share: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -138,6 +143,11 @@ class Options:
         File or folder of measured application profiles; ``None``: the synthetic ones that come with unrack.
     profile_cores
         Cores of the nodes that they were measured on.
+    late_joins, running_load, shortcuts
+        Ways of the authors' simulator: see :class:`unrack.policy.pooled.Pooled`, where the loads of running jobs are
+        ``load_of``.
+    attached
+        Attached drives: ``"6-4"`` (six on node 0, four on node 2), as in §4.4.1, or ``"4-6"``, as in §4.4.3.
     servers
         File of servers, JSON as of ``unrack.workload.servers_json``, in place of drawn ones; one seed then says all.
     """
@@ -151,12 +161,15 @@ class Options:
     profiles: str | None = None
     profile_cores: int = 4
     servers: str | None = None
+    late_joins: bool = False
+    running_load: bool = False
+    shortcuts: bool = False
+    attached: str = "6-4"
 
     def variant(self, default: Options) -> str:
         """What differs from the default, for names of files; ``""``: nothing but the number of seeds."""
-        parts = [
-            *([self.arrivals] if self.arrivals != default.arrivals else []),
-            *(["frozen"] if self.frozen else []),
+        parts = [*self._ways(default)]
+        parts += [
             *(["offered"] if self.offers else []),
             *([f"load-{self.load:g}"] if self.load != default.load and self.load is not None else []),
             *(Path(path).stem for path in (self.profiles, self.servers) if path is not None),
@@ -164,14 +177,29 @@ class Options:
         ]
         return "-".join(parts)
 
+    def _ways(self, default: Options) -> list[str]:
+        ways = ("late_joins", "running_load", "shortcuts")
+        if self.frozen and self.arrivals == "fixed" and all(getattr(self, way) for way in ways):
+            parts = ["as-authors"]
+        else:
+            parts = [self.arrivals] if self.arrivals != default.arrivals else []
+            parts += ["frozen"] if self.frozen else []
+            parts += [way.replace("_", "-") for way in ways if getattr(self, way)]
+        return parts + ([f"attached-{self.attached}"] if self.attached != default.attached else [])
+
     def changed(self, default: Options) -> list[str]:
         """The names of the options that differ."""
         return [one.name for one in fields(self) if getattr(self, one.name) != getattr(default, one.name)]
 
 
-OF_POOLS = frozenset({"seeds", "jobs", "frozen", "arrivals", "offers"})
+OF_POOLS = frozenset(
+    {"seeds", "jobs", "frozen", "arrivals", "offers", "late_joins", "running_load", "shortcuts", "attached"}
+)
 """Options that reproductions of pooled devices take."""
-FLAGS = {"jobs": "--workload-jobs", "offers": "--offer", "profile_cores": "--profile-cores"}
+FLAGS = {
+    "jobs": "--workload-jobs", "offers": "--offer", "profile_cores": "--profile-cores", "late_joins": "--late-joins",
+    "running_load": "--running-load", "shortcuts": "--shortcuts", "attached": "--attached",
+}  # fmt: skip
 """Option → its flag, where it is not called by its name."""
 
 

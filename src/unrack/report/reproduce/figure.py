@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from unrack.report.reproduce.experiment import Spec, in_world
-from unrack.report.reproduce.measured import BOUND, Measured, interval
+from unrack.report.reproduce.measured import BOUND, Measured
+from unrack.report.reproduce.verdict import interval
 from unrack.report.spec import COLOURS
 from unrack.study.world import World
 

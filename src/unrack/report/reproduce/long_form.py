@@ -24,7 +24,8 @@ COLUMNS = {
     "least": "of the seeds",
     "most": "of the seeds",
     "difference": "ours less the paper's",
-    "mark": "=: the paper's value is inside low … high; ~: inside least … most; ≠: outside both",
+    "tolerance": "up to which difference we agree with the paper's value",
+    "verdict": "agrees, differs or cannot be judged; empty without a value of the paper",
     "seeds": "how many gave a value",
 }
 """Column of the CSV file → what it holds."""
@@ -43,7 +44,8 @@ def long_rows(measured: Measured) -> list[dict[str, Any]]:
             group, x, row, "yes" if rows_by_name[row].printed else "no", worlds[row], found.quantity.label,
             found.quantity.unit, found.paper,
             None if ours is None else _exact(ours.mean), _exact(low), _exact(high), _exact(found.least),
-            _exact(found.most), _exact(found.difference), found.mark, 0 if ours is None else ours.count,
+            _exact(found.most), _exact(found.difference), _exact(found.tolerance), found.verdict or "",
+            0 if ours is None else ours.count,
         )  # fmt: skip
         rows.append(dict(zip(COLUMNS, values, strict=True)))
     return rows

@@ -9,12 +9,11 @@ from functools import cached_property
 from typing import NamedTuple
 
 from unrack.report.reproduce.experiment import Options, Place, Quantity, Reproduction, Row, X
+from unrack.report.reproduce.verdict import Verdict, interval, judge
 from unrack.report.setting import Estimate, estimate
 
 BOUND = Quantity("bound", "bound_missed_deadlines", 100, 2, "%")
 """Missed deadlines that no policy could avoid on the hardware of the row."""
-INSIDE, NEAR, OUTSIDE = "=", "~", "≠"
-"""The paper's value is inside our interval; outside it, but between our least and greatest seed; outside both."""
 
 
 class Compared(NamedTuple):
@@ -30,8 +29,8 @@ class Compared(NamedTuple):
         Mean over the seeds with its 95 % interval, in the printed unit; ``None``: not defined on any seed.
     least, most
         Of the seeds.
-    mark
-        ``INSIDE``, ``NEAR`` or ``OUTSIDE``; ``""`` where there is nothing to compare, or one seed only.
+    exact
+        Nothing was drawn: the number is its own interval.
     """
 
     place: Place
@@ -40,7 +39,7 @@ class Compared(NamedTuple):
     ours: Estimate | None
     least: float | None
     most: float | None
-    mark: str
+    exact: bool = False
 
     @property
     def interval(self) -> tuple[float, float] | None:
@@ -48,20 +47,32 @@ class Compared(NamedTuple):
         return interval(self.ours)
 
     @property
+    def tolerance(self) -> float | None:
+        """Up to which difference we agree: the quantity's tolerance and the paper's rounding."""
+        if self.paper is None:
+            return None
+        own = max(self.quantity.tolerance, self.quantity.share * abs(self.paper))
+        return own + 0.5 * 10.0**-self.quantity.decimals * (1 + 1e-9)
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """Whether we agree with the paper's value; ``None`` where either is missing."""
+        if self.paper is None or self.ours is None or self.tolerance is None:
+            return None
+        return judge(self.ours, self.paper - self.tolerance, self.paper + self.tolerance, self.exact)[0]
+
+    @property
+    def near(self) -> bool:
+        """Whether the paper's value lies between our least and greatest seed, as that of a single run may."""
+        if self.paper is None or self.least is None or self.most is None:
+            return False
+        half = 0.5 * 10.0**-self.quantity.decimals
+        return self.least - half <= self.paper <= self.most + half
+
+    @property
     def difference(self) -> float | None:
         """Ours less the paper's."""
         return None if self.ours is None or self.paper is None else self.ours.mean - self.paper
-
-
-def interval(value: Estimate | None) -> tuple[float, float] | None:
-    """The 95 % confidence interval of a mean; ``None`` with fewer than two values.
-
-    Examples
-    --------
-    >>> interval(Estimate(mean=2.0, half=0.5, count=20))
-    (1.5, 2.5)
-    """
-    return None if value is None or value.count < 2 else (value.mean - value.half, value.mean + value.half)
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,14 +129,7 @@ class Measured:
         paper = self.reproduction.printed.get(place, {}).get(label)
         ours = estimate(seeds)
         least, most = (min(seeds), max(seeds)) if seeds else (None, None)
-        mark = ""
-        ends = interval(ours)
-        if paper is not None and least is not None and most is not None and ends is not None:
-            half = 0.5 * 10.0**-quantity.decimals * (1 + 1e-9)  # the paper's rounding
-            low, high = ends
-            inside, near = low - half <= paper <= high + half, least - half <= paper <= most + half
-            mark = INSIDE if inside else NEAR if near else OUTSIDE
-        return Compared(place, quantity, paper, ours, least, most, mark)
+        return Compared(place, quantity, paper, ours, least, most, self.reproduction.exact)
 
     def cells(self) -> Iterator[Compared]:
         """Every number, in the order of points, rows and quantities; the bound last in each row.

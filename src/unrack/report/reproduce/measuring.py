@@ -12,6 +12,7 @@ from unrack.cluster.presets import PRESETS
 from unrack.cluster.spec import Cluster
 from unrack.report.reproduce.execution import Task
 from unrack.report.reproduce.experiment import Numbers
+from unrack.report.reproduce.floored import floored_means
 from unrack.report.reproduce.memory_counts import jobs_with_memory
 from unrack.sim.simulate import Result, simulate
 from unrack.slowdown.contention.profile_file import read_profiles, synthetic_profiles
@@ -55,7 +56,7 @@ def simulated(task: Task) -> list[Numbers]:
             contention=contention if here else None,
         )
         took = time.perf_counter() - began
-        values: Numbers = dict(result.metrics)
+        values: Numbers = dict(result.metrics) | floored_means(result, window)
         if task.counts == "nodes":
             values |= jobs_on_nodes(result)
         elif task.counts == "rules":

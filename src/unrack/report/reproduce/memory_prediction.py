@@ -21,9 +21,9 @@ ONE_NODE, ANY_NODES, PARTS = "one node", "any number of nodes", "more than point
 CURVES = ("right", "50", "75", "100")
 PARTS_LEFT = {"count": "a number of interfering nodes", "nodes": "a number of nodes", "curves": "an application"}
 METHODS = {"Polynomial": "quadratic", "Linear": "line", "Interpolation": "interpolate", "Memgen": "memgen"}
-MEAN = Quantity("mean", "error_mean", 1, 2, "%")
-DEVIATION = Quantity("SD", "error_deviation", 1, 2, "%")
-GREATEST = Quantity("max", "error_max", 1, 1, "%")
+MEAN = Quantity("mean", "error_mean", 1, 2, "%", tolerance=0.5)
+DEVIATION = Quantity("SD", "error_deviation", 1, 2, "%", tolerance=0.5)
+GREATEST = Quantity("max", "error_max", 1, 1, "%", tolerance=2)
 WELL = Quantity("applications below 10 %", "applications_below_10", 100, 0, "%")
 COUNT = Quantity("predictions", "predictions", 1, 0)
 TABLE = """

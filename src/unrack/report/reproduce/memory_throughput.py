@@ -25,6 +25,7 @@ from unrack.report.reproduce.memory import (
     runs,
 )
 from unrack.report.reproduce.sheet import Cell, Sheet, grid, number
+from unrack.report.reproduce.verdict import SIGNS
 
 ROWS = (BASELINE, DISAGGREGATED)
 ENOUGH = 0.95
@@ -32,7 +33,7 @@ ENOUGH = 0.95
 EVERYWHERE = "all systems"
 PAPER_SAVED = {15: 14.0, 25: 20.0, 50: 33.0, 75: 15.0}
 """Mix → memory saved at 5 % lost throughput, %."""
-SAVED = Quantity("memory saved", "saved", 100, 1, "%")
+SAVED = Quantity("memory saved", "saved", 100, 1, "%", tolerance=3)
 NEEDED = tuple(Quantity(f"{name} needs", f"least.{name}", 100, 0, "%") for name in (BASELINE, DISAGGREGATED))
 BETWEEN = Quantity("memory saved, interpolated", "saved.between", 100, 1, "%")
 
@@ -134,7 +135,8 @@ def _tables(measured: Measured) -> tuple[Sheet, ...]:
     for jobs in SHARES[1:]:
         place: Place = (title(jobs), EVERYWHERE, DISAGGREGATED)
         found = measured.compared(place, SAVED.label)
-        paper = "–" if found.paper is None else f"{found.paper:.0f} {found.mark}".rstrip()
+        sign = "" if found.verdict is None else f" {SIGNS[found.verdict]}"
+        paper = "–" if found.paper is None else f"{found.paper:.0f}{sign}"
         cells = [number(measured.at(place, one.label), 0) for one in NEEDED]
         cells += [paper, number(found.ours, 1), number(measured.at(place, BETWEEN.label), 1)]
         lines.append((Cell((title(jobs),)), *(Cell((text,)) for text in cells)))

@@ -30,6 +30,7 @@ OWN = Row("Lookahead", "lookahead", "nvme-pool", printed=False)
 
 MISSED, HIGH = nvme_values.QUANTITIES[3], nvme_values.QUANTITIES[4]
 SIZE, SHARING = nvme_values.QUANTITIES[7], nvme_values.QUANTITIES[8]
+TRUE_SIZE, TRUE_SHARING = nvme_values.TRUE
 
 ONE_RUN = "The paper's numbers are most likely of single runs: ours are means over seeds, so a cell may lie outside "
 ONE_RUN += "our interval by chance; a tilde marks those that lie between our least and greatest seed."
@@ -37,10 +38,13 @@ SPEEDS = "Running jobs change speed here whenever another joins or leaves their 
 SPEEDS += "they do not (--frozen)."
 ARRIVALS = "Some of the authors' recorded runs have evenly spaced arrivals (--arrivals fixed); time there advances in "
 ARRIVALS += "whole seconds, here in microseconds."
+FLOORS = "Size and sharing are counted as in the authors' simulator, whose means over compositions are integer "
+FLOORS += "divisions: the average over time of a floor. True size and true sharing are without it."
 OFFERED = "The target load is the offered load: cores × base times that arrive in a second, over the cores there are."
 WORLDS = "The paper's first fit lives in another world than the policies it is compared with: its jobs run their base "
 WORLDS += "times, theirs at the speeds that were measured. So do its rows here, and they say so (base times)."
 NOTES = (ONE_RUN, SPEEDS, ARRIVALS, OFFERED)
+"""Of everything on pools of devices; tables and figures of sizes and sharing add ``FLOORS``."""
 
 
 def attached(row: Row) -> Row:
@@ -78,12 +82,12 @@ def _table(number: str, group: str, values: str, claims: tuple[Claim, ...]) -> R
             Point(group, load, workload(f"nvme-{group.lower()}", load), TABLE_ROWS, "nvme-pool")
             for load in nvme_values.LOADS
         ),
-        quantities=nvme_values.QUANTITIES,
+        quantities=(*nvme_values.QUANTITIES, *nvme_values.TRUE),
         claims=claims,
         draw=curves("% missed", "missed deadlines, %", {title: (group, names) for title, names in PANELS.items()}),
         x_title="target CPU load",
         printed=nvme_values.printed(group, values),
-        notes=(*NOTES, WORLDS),
+        notes=(*NOTES, FLOORS, WORLDS),
     )
 
 

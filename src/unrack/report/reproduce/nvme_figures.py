@@ -18,6 +18,7 @@ from unrack.report.reproduce.figure import curves, rows_of_figures
 from unrack.report.reproduce.nvme import (
     AWARE,
     FIRST_FIT,
+    FLOORS,
     HIGH,
     LOADS,
     MISSED,
@@ -27,6 +28,8 @@ from unrack.report.reproduce.nvme import (
     SCENARIOS,
     SHARING,
     SIZE,
+    TRUE_SHARING,
+    TRUE_SIZE,
     workload,
 )
 
@@ -142,7 +145,7 @@ def _deadlines() -> Reproduction:
                   (FIRST_FIT, AWARE, OWN), "nvme-pool")
             for group in SCENARIOS for factor in FACTORS
         ),
-        quantities=(HIGH, SHARING, SIZE),
+        quantities=(HIGH, SHARING, SIZE, TRUE_SHARING, TRUE_SIZE),
         claims=(
             Claim("In S1 the aware policy misses fewer high-priority deadlines at every factor", "§4.4.4, Fig. 4.7",
                   exceeds(HIGH.label, first, aware, ["S1"], FACTORS)),
@@ -166,7 +169,7 @@ def _deadlines() -> Reproduction:
         ]),
         x_title="deadline factor",
         groups=SCENARIOS,
-        notes=NOTES[1:],
+        notes=(*NOTES[1:], FLOORS),
     )  # fmt: skip
 
 

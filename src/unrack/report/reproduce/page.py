@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from unrack.errors import InputError
-from unrack.report.reproduce.claim import Claim, Finding, Verdict
+from unrack.report.reproduce.claim import Claim, Finding
+from unrack.report.reproduce.experiment import FLAGS
 from unrack.report.reproduce.long_form import as_csv
-from unrack.report.reproduce.measured import INSIDE, NEAR, OUTSIDE, Measured
+from unrack.report.reproduce.measured import Measured
 from unrack.report.reproduce.sheet import OURS_ONLY, as_markdown, sheets_of
+from unrack.report.reproduce.verdict import SIGNS, Verdict
 from unrack.study.world import World
 
-SIGNS = {Verdict.HOLDS: "✓", Verdict.NOISE: "≈", Verdict.FAILS: "✗", Verdict.UNKNOWN: "?"}
 Judged = Sequence[tuple[Claim, Finding]]
 
 
@@ -26,10 +27,11 @@ def judged(measured: Measured) -> list[tuple[Claim, Finding]]:
 def legend(measured: Measured) -> str:
     """What the signs in the tables mean; ``""`` where there are none."""
     one, words = measured.reproduction, []
-    if one.printed and not one.exact:
+    if one.printed:
+        agrees, differs, open_ = (SIGNS[verdict] for verdict in Verdict)
         words.append(
-            f"After a value of the paper: {INSIDE} inside our 95 % interval, {NEAR} outside it but between our least "
-            f"and greatest seed, {OUTSIDE} outside both."
+            f"After a value of the paper: {agrees} we agree, {differs} we differ, {open_} cannot be judged; "
+            f"{_tolerances(measured)}."
         )
     if any(not row.printed for group in measured.groups for row in measured.rows(group)):
         words.append(f"{OURS_ONLY} not in the paper.")
@@ -42,14 +44,35 @@ def legend(measured: Measured) -> str:
 
 def cells_found(measured: Measured) -> str:
     """How many of the paper's values lie where; ``""`` where the paper prints none."""
-    marks = [found.mark for found in measured.cells() if found.mark]
-    if not marks:
+    found = [cell for cell in measured.cells() if cell.verdict is not None]
+    if not found:
         return ""
-    inside, near, outside = (marks.count(mark) for mark in (INSIDE, NEAR, OUTSIDE))
+    agree, differ, open_ = (sum(cell.verdict is verdict for cell in found) for verdict in Verdict)
+    near = sum(cell.verdict is Verdict.DIFFERS and cell.near for cell in found)
+    chance = f" ({near} of these lie between our least and greatest seed, as a single run's may)" if near else ""
     return (
-        f"Of {len(marks)} values of the paper, {inside} lie inside our 95 % interval, {near} more between our least "
-        f"and greatest seed, {outside} outside. Mean absolute difference: {distances(measured)}."
+        f"Of {len(found)} values of the paper, we agree with {agree}, differ from {differ}{chance}, and {open_} cannot "
+        f"be judged. Mean absolute difference: {distances(measured)}."
     )
+
+
+def claims_found(findings: Judged) -> str:
+    """How many claims we agree with, differ from and cannot judge."""
+    agree, differ, open_ = (sum(finding.verdict is verdict for _, finding in findings) for verdict in Verdict)
+    return f"Of {len(findings)} claims, we agree with {agree}, differ from {differ}, and {open_} cannot be judged."
+
+
+def _tolerances(measured: Measured) -> str:
+    """Up to which differences we agree, in words."""
+    labels = {label for values in measured.reproduction.printed.values() for label in values}
+    parts = []
+    for one in measured.reproduction.quantities:
+        if one.label in labels:
+            unit = {"%": " points", "": ""}.get(one.unit, f" {one.unit}")
+            limits = [f"{one.tolerance:g}{unit}"] if one.tolerance else []
+            limits += [f"{one.share:.0%}".replace("%", " %")] if one.share else []
+            parts.append(f"{one.label} {' or '.join(limits)}" if limits else f"{one.label} to the digit")
+    return f"tolerances: {', '.join(parts)}"
 
 
 def distances(measured: Measured) -> str:
@@ -82,6 +105,10 @@ def varied(measured: Measured) -> str:
     if "servers" in takes:
         words += [f"the servers of {Path(options.servers).name}" if options.servers else "servers drawn by Table 2"]
     words += ["frozen speeds"] if options.frozen else []
+    words += ["late jobs may join others"] if options.late_joins else []
+    words += ["loads of running jobs"] if options.running_load else []
+    words += ["the authors' shortcuts"] if options.shortcuts else []
+    words += ["attached drives four and six"] if options.attached != "6-4" else []
     words += [f"a load of {load:g} offered at {x:g}" for x, load in options.offers]
     return ", ".join(words) or "nothing is drawn"
 
@@ -94,6 +121,8 @@ def command(measured: Measured) -> str:
     words += [f"--workload-jobs {options.jobs}"] if options.jobs != default.jobs else []
     words += [f"--arrivals {options.arrivals}"] if options.arrivals != default.arrivals else []
     words += ["--frozen"] if options.frozen else []
+    words += [FLAGS[way] for way in ("late_joins", "running_load", "shortcuts") if getattr(options, way)]
+    words += [f"--attached {options.attached}"] if options.attached != default.attached else []
     words += [f"--offer {x:g}={load:g}" for x, load in options.offers]
     words += [f"--load {options.load:g}"] if options.load != default.load and options.load is not None else []
     words += [f"--profiles {Path(options.profiles).name}"] if options.profiles else []
@@ -113,6 +142,7 @@ def as_page(measured: Measured, findings: Judged) -> str:
         *_warnings(measured),
         f"![{one.shows}]({stem(measured)}.svg)",
         "## Claims",
+        claims_found(findings),
         "\n".join(_claim(measured, claim, finding) for claim, finding in findings),
         "## Numbers",
         *([cells_found(measured)] if cells_found(measured) else []),
@@ -156,14 +186,26 @@ def numbers_of(finding: Finding) -> list[str]:
 
 def own_numbers(measured: Measured, claim: Claim) -> str:
     """Whether the paper's printed numbers bear the claim out; ``""`` where it prints none for it."""
+    verdict = of_its_own(measured, claim)
+    words = {Verdict.AGREES: "holds", Verdict.DIFFERS: "does not hold"}
+    return "" if verdict is None else f"by the paper's own numbers it {words[verdict]}"
+
+
+def of_its_own(measured: Measured, claim: Claim) -> Verdict | None:
+    """What the paper's printed numbers say about its claim; ``None`` where it does not print them all."""
     verdict = claim.judge(measured.of_the_paper()).verdict
-    return "" if verdict == Verdict.UNKNOWN else f"by the paper's own numbers it {verdict}"
+    return None if verdict is Verdict.OPEN else verdict
+
+
+def verdict_of(finding: Finding) -> str:
+    """The verdict in words, with what stands in its way."""
+    return f"{finding.verdict} ({finding.why})" if finding.why else str(finding.verdict)
 
 
 def _claim(measured: Measured, claim: Claim, finding: Finding) -> str:
     own = own_numbers(measured, claim)
     lines = [
-        f"* {SIGNS[finding.verdict]} **{finding.verdict}** – {claim.sentence} "
+        f"* {SIGNS[finding.verdict]} **{verdict_of(finding)}** – {claim.sentence} "
         f"({claim.source}{f'; {own}' if own else ''}).",
         *numbers_of(finding),
     ]
@@ -185,7 +227,8 @@ def as_table(measured: Measured, findings: Judged) -> dict[str, Any]:
                 "claim": claim.sentence,
                 "source": claim.source,
                 "verdict": str(finding.verdict),
-                "by_the_papers_numbers": str(claim.judge(measured.of_the_paper()).verdict),
+                "why": finding.why,
+                "by_the_papers_numbers": of_its_own(measured, claim),
                 "checks": [
                     {
                         "subject": check.subject,
@@ -194,15 +237,23 @@ def as_table(measured: Measured, findings: Judged) -> dict[str, Any]:
                         "half": None if check.value is None else check.value.half,
                         "unit": check.unit,
                         "verdict": str(check.verdict),
+                        "why": check.why,
                     }
                     for check in finding.checks
                 ],
             }
             for claim, finding in findings
         ],
+        "claims_found": counted([finding.verdict for _, finding in findings]),
+        "values_found": counted([cell.verdict for cell in measured.cells()]),
         "rows": long_rows(measured),
         "warnings": warnings_of(measured),
     }
+
+
+def counted(verdicts: Sequence[Verdict | None]) -> dict[str, int]:
+    """How many there are of each verdict."""
+    return {str(verdict): sum(one is verdict for one in verdicts) for verdict in Verdict}
 
 
 def _options(measured: Measured) -> dict[str, Any]:
@@ -212,6 +263,10 @@ def _options(measured: Measured) -> dict[str, Any]:
         "jobs": options.jobs,
         "arrivals": options.arrivals,
         "frozen": options.frozen,
+        "late_joins": options.late_joins,
+        "running_load": options.running_load,
+        "shortcuts": options.shortcuts,
+        "attached": options.attached,
         "offers": {f"{x:g}": load for x, load in options.offers},
         "load": options.load,
         "profiles": options.profiles,

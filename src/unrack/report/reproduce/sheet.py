@@ -7,12 +7,15 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from unrack.report.reproduce.experiment import Place, Row, X
-from unrack.report.reproduce.measured import BOUND, INSIDE, NEAR, OUTSIDE, Compared, Measured
+from unrack.report.reproduce.measured import BOUND, Compared, Measured
+from unrack.report.reproduce.verdict import SIGNS, Verdict
 from unrack.report.setting import Estimate
 
 OURS_ONLY = "*"
 """After the name of a row that is not in the paper."""
-TONES = {INSIDE: "good", NEAR: "near", OUTSIDE: "bad", "": ""}
+TRUE = "true "
+"""Begins the label of a quantity that stands below another one."""
+TONES = {Verdict.AGREES: "good", Verdict.OPEN: "near", Verdict.DIFFERS: "bad"}
 
 
 class Cell(NamedTuple):
@@ -54,17 +57,28 @@ def sheets_of(measured: Measured) -> tuple[Sheet, ...]:
 
 
 def _like_the_paper(measured: Measured) -> Sheet:
-    """A line a row of the paper's table: ours, the paper's and the difference in each cell; then the bound."""
-    quantities = measured.reproduction.quantities
+    """A line a row of the paper's table: ours, the paper's and the difference in each cell; then the bound.
+
+    A quantity called "true X" stands below X: what the paper measured X instead of.
+    """
+    every = measured.reproduction.quantities
+    true = {one.label.removeprefix(TRUE): one for one in every if one.label.startswith(TRUE)}
+    quantities = [one for one in every if not one.label.startswith(TRUE)]
     lines = []
     for point in measured.reproduction.points:
         for row in point.rows:
             place = (point.group, point.x, row.name)
             cells = [_three_lines(measured.compared(place, quantity.label)) for quantity in quantities]
+            for i, quantity in enumerate(quantities):
+                if quantity.label in true:
+                    value = measured.at(place, true[quantity.label].label)
+                    words = "–" if value is None else f"{value.mean:.{quantity.decimals}f}"
+                    cells[i] = cells[i]._replace(lines=(*cells[i].lines, TRUE + words))
             bound = Cell((number(measured.at(place, BOUND.label), 1),))
             lines.append((Cell((str(point.x),)), Cell((named(row),)), *cells, bound))
     heads = ("load", "row", *(quantity.label for quantity in quantities), "bound")
-    return Sheet("ours ± 95 % / the paper's / difference", heads, tuple(lines), 2)
+    words = " / in truth" if true else ""
+    return Sheet(f"ours ± 95 % / the paper's / difference{words}", heads, tuple(lines), 2)
 
 
 def _three_lines(found: Compared) -> Cell:
@@ -72,9 +86,17 @@ def _three_lines(found: Compared) -> Cell:
     ours = number(found.ours, decimals)
     if found.paper is None:
         return Cell((ours,))
-    paper = f"{found.paper:.{found.quantity.decimals}f} {found.mark}".rstrip()
+    paper = judged_value(found)
     difference = "–" if found.difference is None else signed(found.difference, decimals)
-    return Cell((ours, paper, difference), TONES[found.mark])
+    return Cell((ours, paper, difference), TONES[found.verdict] if found.verdict is not None else "")
+
+
+def judged_value(found: Compared) -> str:
+    """The paper's value with the sign of its verdict behind it; a dash where there is none."""
+    if found.paper is None:
+        return "–"
+    sign = "" if found.verdict is None else f" {SIGNS[found.verdict]}"
+    return f"{found.paper:.{found.quantity.decimals}f}{sign}"
 
 
 def _by_point(measured: Measured) -> Sheet:

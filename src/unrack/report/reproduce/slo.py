@@ -10,7 +10,7 @@ from typing import Any
 from unrack.errors import InputError
 from unrack.report.reproduce.execution import Task
 from unrack.report.reproduce.experiment import Numbers, Options, Row
-from unrack.report.reproduce.measured import INSIDE, NEAR, OUTSIDE, Compared
+from unrack.report.reproduce.measured import Compared
 from unrack.report.reproduce.sheet import TONES, Cell, number, signed
 from unrack.report.reproduce.slo_counts import of_prices, of_slos, of_uses
 from unrack.solver.tiers import Allocation, Asked, Supply, asked, regular_supply
@@ -135,7 +135,5 @@ def beside(found: Compared) -> tuple[Cell, ...]:
     ours = Cell((number(found.ours, drawn),))
     if found.difference is None:
         return paper, ours, Cell(("–",)), Cell(("–",))
-    words = {INSIDE: "within our interval", NEAR: "within our seeds", OUTSIDE: "outside our seeds"}
-    verdict = words.get(found.mark) or ("the same" if round(found.difference, decimals) == 0 else "differs")
-    tone = TONES.get(found.mark) or {"the same": "good", "differs": "bad"}.get(verdict, "")
-    return paper, ours, Cell((signed(found.difference, drawn),)), Cell((verdict,), tone)
+    verdict = Cell(("–",)) if found.verdict is None else Cell((str(found.verdict),), TONES[found.verdict])
+    return paper, ours, Cell((signed(found.difference, drawn),)), verdict

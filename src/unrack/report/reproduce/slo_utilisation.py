@@ -40,7 +40,7 @@ DESIGNS = {
 """Distant pools: how many clusters share one, and its MB; the first is the paper's, the others that of its Fig. 2b."""
 USED, SAME = "over the clusters in use", "over as many clusters as the allocator uses"
 ONE_ROW, ROWS = (ALLOCATOR, FIRST_FIT, BEST_FIT), (ALLOCATOR, FIRST_FIT, BEST_FIT, AT_ONCE)
-NEED = Quantity("clusters", "clusters", 1, 0)
+NEED = Quantity("clusters", "clusters", 1, 0, share=0.02)
 POOLS = Quantity("distant pools", "distant_pools", 1, 0)
 IN_USE = tuple(Quantity(f"{name} in use", name, 100, 1, "%") for name in RESOURCES)
 SHARE = Quantity("in use", "share", 100, 1, "%")
