@@ -8,7 +8,7 @@ import pytest
 from applications import pair, profile, straight, worked
 
 from unrack.errors import InputError
-from unrack.slowdown.contention.left_out import LeftOut, leave_one_out, prediction_table
+from unrack.slowdown.contention.left_out import LeftOut, Miss, leave_one_out, prediction_table, thirds
 from unrack.slowdown.contention.profile import Curve, ProfileSet
 from unrack.slowdown.contention.profile_file import synthetic_profiles
 
@@ -29,6 +29,24 @@ def test_a_point_off_the_line_misses_by_what_a_hand_finds() -> None:
     assert found.deviation == pytest.approx(math.sqrt(200 / 3))
     assert found.of_applications() == {1: pytest.approx((10.0, 20.0))}
     assert len(leave_one_out(profiles, "interpolate", ends=True).misses) == 5
+
+
+def test_the_95th_percentile_is_that_of_a_plain_count_and_some_applications_can_be_taken() -> None:
+    curves = [straight(app, 1, 50, 1, 0.3) for app in (1, 2)]
+    misses = [Miss(curves[i % 2], 1000.0, 1.0, 1.0 - i / 100) for i in range(21)]
+    found = LeftOut("line", "right", tuple(misses))
+    assert found.nearly_greatest == pytest.approx(19.0)  # errors are 0, 1 … 20 points: one of 20 lies above
+    assert [miss.error for miss in found.only({2}).misses] == pytest.approx(range(1, 21, 2))
+    assert math.isnan(found.only(set()).nearly_greatest)
+
+
+def test_applications_are_parted_by_their_largest_loss_of_speed() -> None:
+    drops = {1: 0.5, 2: 0.1, 3: 0.3, 4: 0.3, 5: 0.0, 6: 0.2, 7: 0.9}
+    local = [straight(app, 1, reads, 1, drop) for app, drop in drops.items() for reads in (50, 100)]
+    large = [straight(2, 4, reads, 1, 0.95) for reads in (50, 100)]
+    profiles = ProfileSet((*(profile(app) for app in drops), profile(2, 4)), tuple(local + large))
+    assert thirds(profiles, nodes=(1,)) == ({5, 2}, {6, 3, 4}, {1, 7})
+    assert thirds(profiles)[2] == {7, 2}
 
 
 def test_the_wrong_read_share_misses_by_the_distance_between_the_curves() -> None:

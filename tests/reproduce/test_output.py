@@ -27,7 +27,7 @@ NAMES = [
     *("nvme-s1", "nvme-s2", "nvme-s3", "nvme-nodes", "nvme-policies", "nvme-deadlines", "nvme-devices", "nvme-fio"),
     *("vgpu-split", "vgpu-nodes", "vgpu-heterogeneous", "vgpu-overhead"),
     *("memory-throughput", "memory-response", "memory-utilisation", "memory-threshold", "memory-policies"),
-    *("memory-groups", "memory-overhead", "memory-prediction"),
+    *("memory-groups", "memory-overhead", "memory-prediction", "memory-published-jobs"),
     *("slo-violations", "slo-price", "slo-utilisation", "torus-placement", "torus-scaling"),
 ]
 WORDS = ("yes", "not comparable", *Verdict)

@@ -28,7 +28,7 @@ def reproduce(
     listed: Annotated[bool, typer.Option("--list", "-l", help="List the names, a line each, and stop.")] = False,
     seeds: Annotated[
         int | None,
-        typer.Option("--seeds", min=1, help="How many seeds: 0, 1, 2 … (default: 20; memory-*: 3; slo-*: 10)."),
+        typer.Option("--seeds", min=1, help="How many seeds: 0, 1, 2 … (default: 20; memory-*: 3 or 10; slo-*: 10)."),
     ] = None,
     jobs: Annotated[int, typer.Option("--jobs", "-j", min=0, help="Processes; 0: one a core.")] = 0,
     out: Annotated[
@@ -84,6 +84,10 @@ def reproduce(
         int | None,
         typer.Option("--profile-cores", min=1, help="memory-*: cores of the nodes they are of (default: 4)."),
     ] = None,
+    trace: Annotated[
+        str | None,
+        typer.Option("--trace", metavar="FILE", help="memory-published-jobs: jobs of a file, in place of drawn ones."),
+    ] = None,
     servers: Annotated[
         str | None,
         typer.Option("--servers", metavar="FILE", help="slo-*: JSON of servers, in place of drawn ones."),
@@ -112,7 +116,7 @@ def reproduce(
         "seeds": seeds, "jobs": workload_jobs, "frozen": frozen or None, "arrivals": arrivals,
         "offers": _offers(offer) if offer else None, "load": load, "profiles": profiles, "profile_cores": profile_cores,
         "servers": servers, "late_joins": late_joins or None, "running_load": running_load or None,
-        "shortcuts": shortcuts or None, "attached": attached,
+        "shortcuts": shortcuts or None, "attached": attached, "trace": trace,
     }  # fmt: skip
     given = {key: value for key, value in given.items() if value is not None}
     if as_authors:

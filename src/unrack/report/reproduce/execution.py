@@ -86,6 +86,12 @@ def tasks_of(reproduction: Reproduction, options: Options) -> list[Task]:
         extra |= _applications(options)
     if options.arrivals != "poisson":
         extra["arrivals"] = {"kind": options.arrivals}
+    if options.trace is not None:
+        drawn = {"jobs": options.jobs, "load": options.load}
+        if changed := [name for name, value in drawn.items() if value != getattr(reproduction.defaults, name)]:
+            got = f"{FLAGS.get(changed[0], f'--{changed[0]}')} beside --trace"
+            raise InputError(reproduction.name, got, "one of them: a trace has its own")
+        extra = {"trace": options.trace}
     offers = dict(options.offers)
     if unknown := sorted(set(offers) - {point.x for point in reproduction.points}):
         places = ", ".join(dict.fromkeys(str(point.x) for point in reproduction.points))

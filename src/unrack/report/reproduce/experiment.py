@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 X = float | int | str
 Place = tuple[str, X, str]
 """Where a value stands: (group, x, row), for example ``("S1", 0.7, "First Fit")``."""
+Contended = Literal["whole", "share", "off"]
 Counts = Literal["", "nodes", "rules", "memory", "clock"]
 Spec = dict[str, Any]
 Numbers = dict[str, float | None]
@@ -41,6 +42,10 @@ class Row:
         The paper has it; rows that it has not are marked.
     world
         ``"study"``: its jobs run as the reproduction's models and contention say; ``"base"``: without them.
+    contention
+        Under what contention for memory its world is, where the reproduction has any: ``"whole"``, ``"share"`` (the
+        ``traffic`` of the contention model), or ``"off"``: nobody slows anybody down. A row whose world is another
+        than that of the rows beside it says so in its name.
     """
 
     name: str
@@ -48,6 +53,7 @@ class Row:
     cluster: str | Mapping[str, Any]
     printed: bool = True
     world: World = World.STUDY
+    contention: Contended = "whole"
 
     @property
     def shown(self) -> str:
@@ -150,6 +156,8 @@ class Options:
         Attached drives: ``"6-4"`` (six on node 0, four on node 2), as in §4.4.1, or ``"4-6"``, as in §4.4.3.
     servers
         File of servers, JSON as of ``unrack.workload.servers_json``, in place of drawn ones; one seed then says all.
+    trace
+        File of jobs in place of drawn ones; seed 0 is the file as it is, others have arrivals moved by up to 30 s.
     """
 
     seeds: int = 20
@@ -165,6 +173,7 @@ class Options:
     running_load: bool = False
     shortcuts: bool = False
     attached: str = "6-4"
+    trace: str | None = None
 
     def variant(self, default: Options) -> str:
         """What differs from the default, for names of files; ``""``: nothing but the number of seeds."""
@@ -172,7 +181,7 @@ class Options:
         parts += [
             *(["offered"] if self.offers else []),
             *([f"load-{self.load:g}"] if self.load != default.load and self.load is not None else []),
-            *(Path(path).stem for path in (self.profiles, self.servers) if path is not None),
+            *(Path(path).stem for path in (self.trace, self.profiles, self.servers) if path is not None),
             *([f"{self.jobs}-jobs"] if self.jobs != default.jobs else []),
         ]
         return "-".join(parts)

@@ -4,44 +4,48 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, get_args
 
 import polars as pl
 
 from unrack.cluster.presets import PRESETS
 from unrack.cluster.spec import Cluster
 from unrack.report.reproduce.execution import Task
-from unrack.report.reproduce.experiment import Numbers
+from unrack.report.reproduce.experiment import Contended, Numbers
 from unrack.report.reproduce.floored import floored_means
 from unrack.report.reproduce.memory_counts import jobs_with_memory
 from unrack.sim.simulate import Result, simulate
 from unrack.slowdown.contention.profile_file import read_profiles, synthetic_profiles
 from unrack.slowdown.memory_settings import MemoryContention
 from unrack.study.world import World
+from unrack.units import SECOND_US
+from unrack.workload.filters import jitter
 from unrack.workload.generator import generate
 from unrack.workload.ideal import window_us
+from unrack.workload.job import Workload
+from unrack.workload.readers import read_trace
 
 OPENS_AT = 0.7
 """CPU load of the fat node at which measuring starts."""
+JITTER_US = 30 * SECOND_US
+"""How far the arrivals of a trace are moved at most, either way: the interval of the scheduler's rounds."""
 WARM_JOBS = 40
 """Jobs of the run that comes before one whose time is taken, so that nothing is compiled within it."""
 
 
 def simulated(task: Task) -> list[Numbers]:
     """The numbers of each row of a task; empty where the ideal CPU load never reaches ``OPENS_AT``."""
-    workload = generate(dict(task.workload), task.seed)
+    workload = workload_of(task)
     window = None
     if task.ideal is not None:
         window = window_us(cluster_of(task.ideal), workload.jobs, OPENS_AT)
         if window is None or window[0] >= window[1]:
             return [{} for _ in task.rows]
-    contention = None
-    if task.profiles is not None:
-        contention = MemoryContention(read_profiles(task.profiles) if task.profiles else synthetic_profiles())
+    contended = contentions(task)
     if task.counts == "clock":
         few = generate({**task.workload, "jobs": WARM_JOBS, "large_share": 0}, task.seed)
         for row in task.rows:
-            simulate(cluster_of(row.cluster), few, row.policy, contention=contention)
+            simulate(cluster_of(row.cluster), few, row.policy, contention=contended[row.contention])
     numbers = []
     for row in task.rows:
         here = row.world == World.STUDY
@@ -53,7 +57,7 @@ def simulated(task: Task) -> list[Numbers]:
             models=list(task.models) if here else (),
             seed=task.seed,
             window_us=window,
-            contention=contention if here else None,
+            contention=contended[row.contention] if here else None,
         )
         took = time.perf_counter() - began
         values: Numbers = dict(result.metrics) | floored_means(result, window)
@@ -67,6 +71,25 @@ def simulated(task: Task) -> list[Numbers]:
             values |= {**jobs_with_memory(result), "wall_s": took}
         numbers.append(values)
     return numbers
+
+
+def workload_of(task: Task) -> Workload:
+    """The jobs of a task: drawn, or those of a trace; with seed 0 as they are, else with arrivals moved by the seed."""
+    if "trace" in task.workload:
+        return jitter(read_trace(task.workload["trace"]), JITTER_US if task.seed else 0, task.seed)
+    return generate(dict(task.workload), task.seed)
+
+
+def contentions(task: Task) -> dict[Contended, MemoryContention | None]:
+    """The contention of each kind of world; none where the task has no profiles."""
+    if task.profiles is None:
+        return dict.fromkeys(get_args(Contended))
+    profiles = read_profiles(task.profiles) if task.profiles else synthetic_profiles()
+    return {
+        "whole": MemoryContention(profiles),
+        "share": MemoryContention(profiles, traffic="share"),
+        "off": None,
+    }
 
 
 def cluster_of(name: str | Mapping[str, Any]) -> Cluster:

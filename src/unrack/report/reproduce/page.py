@@ -96,8 +96,10 @@ def varied(measured: Measured) -> str:
     """The options in words."""
     options, takes = measured.options, measured.reproduction.takes
     words = [f"{options.seeds} seed{'s' if options.seeds > 1 else ''}"] if "seeds" in takes else []
-    words += [f"{options.jobs} jobs"] if "jobs" in takes else []
-    words += [f"a load of {options.load:g}"] if options.load is not None else []
+    moved = ", arrivals moved by up to 30 s but for seed 0" if options.seeds > 1 else ""
+    trace = f"the jobs of {Path(options.trace).name}{moved}" if options.trace else ""
+    words += [trace] if trace else [f"{options.jobs} jobs"] if "jobs" in takes else []
+    words += [f"a load of {options.load:g}"] if options.load is not None and not trace else []
     if "arrivals" in takes:
         words += ["Poisson arrivals" if options.arrivals == "poisson" else "evenly spaced arrivals"]
     if "profiles" in takes:
@@ -125,6 +127,7 @@ def command(measured: Measured) -> str:
     words += [f"--attached {options.attached}"] if options.attached != default.attached else []
     words += [f"--offer {x:g}={load:g}" for x, load in options.offers]
     words += [f"--load {options.load:g}"] if options.load != default.load and options.load is not None else []
+    words += [f"--trace {Path(options.trace).name}"] if options.trace else []
     words += [f"--profiles {Path(options.profiles).name}"] if options.profiles else []
     cores = options.profile_cores
     words += [f"--profile-cores {cores}"] if options.profiles and cores != default.profile_cores else []
@@ -272,6 +275,7 @@ def _options(measured: Measured) -> dict[str, Any]:
         "profiles": options.profiles,
         "profile_cores": options.profile_cores,
         "servers": options.servers,
+        "trace": options.trace,
     }
     return {name: value for name, value in found.items() if name in measured.reproduction.takes}
 

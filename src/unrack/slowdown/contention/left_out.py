@@ -7,8 +7,10 @@ side by side; here against points of the curves themselves, which is all that a 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Literal, NamedTuple, get_args
+
+import numpy as np
 
 from unrack.errors import InputError
 from unrack.slowdown.contention.curve import METHODS, Method, fitted
@@ -77,6 +79,15 @@ class LeftOut(NamedTuple):
         """The largest error in points of percent."""
         return max((miss.error for miss in self.misses), default=math.nan)
 
+    @property
+    def nearly_greatest(self) -> float:
+        """The 95th percentile of the errors (linear between two), in points of percent."""
+        return float(np.percentile([miss.error for miss in self.misses], 95)) if self.misses else math.nan
+
+    def only(self, apps: Collection[int]) -> LeftOut:
+        """The predictions for some applications."""
+        return self._replace(misses=tuple(miss for miss in self.misses if miss.curve.app in apps))
+
     def of_applications(self) -> dict[int, tuple[float, float]]:
         """Application → (mean error, largest error), in points of percent."""
         found: dict[int, list[float]] = {}
@@ -128,6 +139,32 @@ def leave_one_out(
     else:
         misses = _parts(profiles, method, left, fallback)
     return LeftOut(method, reads, tuple(miss for miss in misses if nodes is None or miss.curve.nodes in nodes))
+
+
+def thirds(profiles: ProfileSet, *, nodes: Sequence[int] | None = None) -> tuple[frozenset[int], ...]:
+    """Applications with local curves in three parts, as equal as can be, by how much they suffer at worst.
+
+    Counts the largest loss of speed at any point of an application's local curves; of equal ones the lower id comes
+    first.
+
+    Parameters
+    ----------
+    nodes
+        Only curves on these numbers of nodes; ``None``: all.
+
+    Returns
+    -------
+    tuple
+        Those that suffer least, the middle, and those that suffer most.
+    """
+    worst: dict[int, float] = {}
+    for curve in profiles.curves:
+        if not curve.remote and (nodes is None or curve.nodes in nodes):
+            slowest = min(speed for _, speed in curve.points)
+            worst[curve.app] = min(worst.get(curve.app, slowest), slowest)
+    order = sorted(worst, key=lambda app: (-worst[app], app))
+    third = len(order) // 3
+    return tuple(frozenset(part) for part in (order[:third], order[third : len(order) - third], order[-third:]))
 
 
 def prediction_table(profiles: ProfileSet, *, nodes: Sequence[int] | None = None) -> tuple[LeftOut, ...]:
