@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from unrack.report.reproduce.claim import Check, Checks
-from unrack.report.reproduce.experiment import Place, Row, X
+from unrack.report.reproduce.experiment import Contended, Place, Row, X
 from unrack.report.reproduce.measured import Measured
 from unrack.report.reproduce.memory import BASELINE, DISAGGREGATED, REFERENCE, THROUGHPUT, row
 from unrack.report.reproduce.sheet import Cell, Sheet, number
@@ -25,7 +25,9 @@ BY_SHARE = "Lenders do not compute, contention by share"
 
 def steps(large_nodes: int) -> tuple[Row, ...]:
     """The rows between the baseline on large nodes only and the disaggregated policy, on a system."""
-    lending = {ALL_COMPUTE: (0, "off"), SOME_COMPUTE: (1, "off"), CONTENDING: (0, "whole")}
+    lending: dict[str, tuple[int, Contended]] = {
+        ALL_COMPUTE: (0, "off"), SOME_COMPUTE: (1, "off"), CONTENDING: (0, "whole"),
+    }  # fmt: skip
     return tuple(
         replace(row(DISAGGREGATED, large_nodes, threshold=threshold), name=name, printed=False, contention=contention)
         for name, (threshold, contention) in lending.items()

@@ -136,8 +136,8 @@ def _tables(measured: Measured) -> tuple[Sheet, ...]:
     for third in SUFFER:
         for name in ("Linear", "Memgen"):
             errors = [(one.decimals, measured.at((THIRDS, third, name), one.label)) for one in (*shown, TAIL, COUNT)]
-            cells = [Cell((number(value, decimals),)) for decimals, value in errors]
-            suffering.append((Cell((third,)), Cell((name,)), *cells))
+            numbers = tuple(Cell((number(value, decimals),)) for decimals, value in errors)
+            suffering.append((Cell((third,)), Cell((name,)), *numbers))
     return (
         Sheet("a point of a curve left out and predicted: error in % of the speed alone", heads, tuple(lines), 3),
         Sheet("more left out, linear: error in % of the speed alone",

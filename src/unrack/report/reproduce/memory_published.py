@@ -100,7 +100,7 @@ CLAIMS = (
 
 REPRODUCTION = Reproduction(
     name="memory-published-jobs",
-    shows="Section 6.3.1 on the published jobs",
+    shows="Section 6.3.1",
     paper=PAPER,
     summary="what lending costs, part by part, and what lenders chosen by predicted slowdown gain",
     setup="1838 jobs on 1024 nodes, half of whose node-hours are of large jobs, on systems without large nodes and "
