@@ -18,7 +18,7 @@ from unrack.slowdown.contention.left_out import leave_one_out, thirds
 from unrack.slowdown.contention.profile_file import read_profiles, synthetic_profiles
 
 ONE_NODE, ANY_NODES, PARTS = "one node", "any number of nodes", "more than points left out"
-THIRDS = "one node, applications by how much they suffer"
+THIRDS = "one node, by how much they suffer"
 SUFFER = ("least", "middle", "most")
 CURVES = ("right", "50", "75", "100")
 PARTS_LEFT = {"count": "a number of interfering nodes", "nodes": "a number of nodes", "curves": "an application"}
@@ -205,8 +205,8 @@ REPRODUCTION = Reproduction(
     claims=CLAIMS,
     draw=rows_of_figures(
         [
-            bars(MEAN.label, "mean error, %", groups=(ONE_NODE, ANY_NODES, PARTS)),
-            bars(GREATEST.label, "greatest error, %", groups=(ONE_NODE, ANY_NODES, PARTS)),
+            bars(MEAN.label, "mean error, %"),
+            bars(GREATEST.label, "greatest error, %"),
         ]
     ),
     x_title="curve, or what is left out",
