@@ -51,9 +51,9 @@ def show(name: str, found: Solution, seconds: float, limit_s: float) -> None:
 
 def all_at_once(supply: Supply, servers: Asked, limit_s: float) -> tuple[Solution, float]:
     """A solution, and the time of a second solve, s."""
-    place_batch(supply, servers, limit_s=limit_s)
+    place_batch(supply, servers, effort_s=limit_s)
     start = time.perf_counter()
-    found = place_batch(supply, servers, limit_s=limit_s)
+    found = place_batch(supply, servers, effort_s=limit_s)
     return found, time.perf_counter() - start
 
 
@@ -82,7 +82,7 @@ def main() -> None:
             continue
         for resplit in (False, True):
             start = time.perf_counter()
-            again = repack(supply, servers, single, moves=options.moves, limit_s=60, resplit=resplit)
+            again = repack(supply, servers, single, moves=options.moves, resplit=resplit)
             show(f"  repacked, {options.moves} moves", again, time.perf_counter() - start, 60)
             print(
                 f"    splits of others {'may change' if resplit else 'stay'}: {len(again.moved)} servers moved in "

@@ -19,12 +19,13 @@ from unrack.solver.batch_moves import CHEAPEST, TIGHTEST, best_place, best_savin
 from unrack.solver.batch_pack import anneal, clashes
 from unrack.solver.batch_programme import Programme
 from unrack.solver.batch_search import Search
+from unrack.solver.clock import Clock
 from unrack.solver.one_by_one import place_one_by_one
 from unrack.solver.split import cheapest
 from unrack.solver.tiers import Allocation, asked, regular_supply
 
 NOBODY = np.zeros(0, np.int64)
-NO_LIMIT = Budget(10**9, inf)
+NO_LIMIT = Budget(10**9, Clock())
 
 
 def case_of(seed: int, *, plain: bool = False) -> Case:
@@ -199,13 +200,16 @@ def test_bounds_of_the_loose_programme_are_those_worked_out_by_hand() -> None:
 def test_a_programme_has_no_more_time_than_is_left_but_for_a_twentieth(monkeypatch: pytest.MonkeyPatch) -> None:
     supply = regular_supply(10, (4, 50), ((1000, 0, 1, 1),), price=5)
     asks = asked(np.full(30, 1), np.full(30, 100), np.full(30, 0), np.full(30, 10**6), tiers=2)
-    given: list[float] = []
-    monkeypatch.setattr(Programme, "least", lambda _self, _cost, limit_s: given.append(limit_s))
-    for until in (perf_counter() - 1, perf_counter() + 10, inf):
-        Bounds(make_case(supply, asks), 60.0, until).price(30, 8)
-    assert given[0] == 3
-    assert 3 < min(given[2:4]) <= max(given[2:4]) < 10
-    assert given[-1] == 15
+    given: list[tuple[float, float]] = []
+    monkeypatch.setattr(Programme, "least", lambda _self, _cost, limit_s, effort_s: given.append((limit_s, effort_s)))
+    for clock in (Clock(60.0, perf_counter() - 61), Clock(60.0, perf_counter() - 50), Clock(60.0), Clock()):
+        Bounds(make_case(supply, asks), 60.0, clock).price(30, 8)
+    times = [time for time, _ in given]
+    assert times[0] == 3
+    assert 3 < min(times[2:4]) <= max(times[2:4]) < 10
+    assert times[4] == 15
+    assert times[-1] == inf
+    assert {effort for _, effort in given} == {15}
 
 
 def test_clusters_are_counted_in_pieces_where_servers_leave_gaps() -> None:
@@ -222,7 +226,7 @@ def test_choices_of_one_cluster_fewer_are_that_and_keep_those_that_placed_server
     asks = replace(random_asked(draws, supply, 10, plain=True), pinned=pinned, most_clusters=3)
     case = make_case(supply, asks)
     at = place_one_by_one(supply, asks, "slo").cluster
-    search = Search(case, draws, inf, 0)
+    search = Search(case, draws, Clock(), 0)
     opened = search.opened(at)
     for choice in fewer(case, at, opened, search.capacity, search.core_mb):
         assert len(np.unique(choice)) == len(choice) == len(opened) - 1

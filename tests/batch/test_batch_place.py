@@ -58,7 +58,7 @@ def test_constraint_programming_finds_the_best_of_all_assignments(seed: int) -> 
     draws = np.random.default_rng(seed)
     supply = random_supply(draws, 2)
     asks = replace(random_asked(draws, supply, 3), group=np.full(3, -1), level=np.full(3, -1))
-    found = place_cp(supply, asks, limit_s=20)
+    found = place_cp(supply, asks)
     assert found.status == "optimal"
     assert found.objective == brute(supply, asks)
 
@@ -91,7 +91,7 @@ def test_with_spread_groups_the_best_of_all_splits_is_found(seed: int) -> None:
         value = objective(supply, Allocation(cluster, mb), busy)
         if value < best and not faults(supply, asks, Allocation(cluster, mb), busy):
             best = value
-    for found in (place_cp(supply, asks, limit_s=20, busy=busy), place_batch(supply, asks, limit_s=20, busy=busy)):
+    for found in (place_cp(supply, asks, busy=busy), place_batch(supply, asks, effort_s=20, busy=busy)):
         check(supply, asks, found, busy)
         assert (found.status, found.objective) == ("optimal", best)
 
@@ -101,10 +101,10 @@ def test_with_spread_groups_the_best_of_all_splits_is_found(seed: int) -> None:
 def test_small_batches_are_solved_exactly_and_meet_everything_asked(some: int, plain: bool) -> None:
     for seed in range(some * 5, some * 5 + 5):
         supply, asks, busy = system(seed, plain=plain)
-        found = place_batch(supply, asks, limit_s=20, busy=busy)
+        found = place_batch(supply, asks, effort_s=20, busy=busy)
         check(supply, asks, found, busy)
         assert found.status == "optimal"
-        assert found.objective == place_cp(supply, asks, limit_s=20, busy=busy).objective
+        assert found.objective == place_cp(supply, asks, busy=busy).objective
 
 
 @pytest.mark.usefixtures("by_search")
@@ -113,9 +113,9 @@ def test_the_search_alone_never_claims_more_than_is_true_and_is_mostly_right(pla
     right = 0
     for seed in range(100, 140):
         supply, asks, busy = system(seed, plain=plain)
-        found = place_batch(supply, asks, limit_s=1, busy=busy)
+        found = place_batch(supply, asks, effort_s=1, busy=busy)
         check(supply, asks, found, busy)
-        best = place_cp(supply, asks, limit_s=20, busy=busy)
+        best = place_cp(supply, asks, busy=busy)
         assert best.status == "optimal"
         assert found.objective >= best.objective
         for goals in range(3):  # a bound holds once the goals before it are as in the best
@@ -130,7 +130,7 @@ def test_the_same_batch_and_seed_have_the_same_answer() -> None:
     draws = np.random.default_rng(5)
     supply = random_supply(draws, 8, mb=200)
     asks = random_asked(draws, supply, 30, mb=60)
-    one, two = (place_batch(supply, asks, limit_s=1, seed=3) for _ in range(2))
+    one, two = (place_batch(supply, asks, effort_s=1, seed=3) for _ in range(2))
     assert one.allocation.cluster.tolist() == two.allocation.cluster.tolist()
     assert one.allocation.mb.tolist() == two.allocation.mb.tolist()
     assert one.bound == two.bound
@@ -140,7 +140,7 @@ def test_servers_that_are_split_together_fit_where_one_after_the_other_they_do_n
     supply = regular_supply(2, (4, 20), ((40, 1, 100, 1),), price=10)
     asks = asked(*(np.array(x, np.int64) for x in ([1, 1], [20, 40], [0, 0], [20, 20])), tiers=2)
     assert place_one_by_one(supply, asks, "slo").cluster.tolist() == [0, 1]  # the first takes all the local memory
-    found = place_batch(supply, asks, limit_s=10)
+    found = place_batch(supply, asks, effort_s=10)
     assert (found.status, found.clusters_used) == ("optimal", 1)
     assert found.allocation.mb.tolist() == [[0, 20], [20, 20]]
 
@@ -149,14 +149,14 @@ def test_where_not_all_fit_the_most_are_placed_whatever_their_order() -> None:
     supply = regular_supply(2, (8, 100), (), price=1)
     size = np.array([90, 50, 50, 90, 45, 45, 10], np.int64)
     asks = asked(np.ones(7, np.int64), size, size, 0 * size, tiers=1)
-    found = place_batch(supply, asks, limit_s=10)
+    found = place_batch(supply, asks, effort_s=10)
     assert (found.status, found.unplaced.tolist()) == ("optimal", [0, 3])
 
 
 def test_a_server_that_fits_nowhere_is_left_out_and_proven_to_be() -> None:
     supply = regular_supply(2, (8, 100), ((100, 1, 50, 1),), price=100)
     asks = asked(*(np.array(x, np.int64) for x in ([1, 1], [120, 120], [10, 110], [110, 10])), tiers=2)
-    found = place_batch(supply, asks, limit_s=10)
+    found = place_batch(supply, asks, effort_s=10)
     assert (found.status, found.unplaced.tolist(), found.bound_unplaced) == ("optimal", [1], 1)
 
 
@@ -167,10 +167,10 @@ def test_replicas_of_a_group_avoid_a_domain_even_where_only_a_shared_pool_is_in_
         np.array([1, 1]), np.array([20, 20]), np.array([0, 0]), np.array([20, 20]), tiers=2,
         group=np.array([0, 0]), level=np.array([0, 0]),
     )  # fmt: skip
-    found = place_batch(supply, asks, limit_s=10)
+    found = place_batch(supply, asks, effort_s=10)
     assert (found.status, len(found.unplaced)) == ("optimal", 1)  # both need the shared pool
     small = replace(asks, mb=np.array([20, 10]))
-    found = place_batch(supply, small, limit_s=10)
+    found = place_batch(supply, small, effort_s=10)
     assert (found.status, len(found.unplaced)) == ("optimal", 0)
     check(supply, small, found)
 
@@ -178,7 +178,7 @@ def test_replicas_of_a_group_avoid_a_domain_even_where_only_a_shared_pool_is_in_
 def test_busy_clusters_count_as_used_and_are_filled_first() -> None:
     supply = regular_supply(3, (4, 100), (), price=1)
     asks = asked(np.array([1]), np.array([50]), np.array([50]), np.array([0]), tiers=1)
-    found = place_batch(supply, asks, limit_s=10, busy=np.array([False, False, True]))
+    found = place_batch(supply, asks, effort_s=10, busy=np.array([False, False, True]))
     assert (found.allocation.cluster.tolist(), found.clusters_used, found.bound_clusters) == ([2], 1, 1)
 
 
@@ -198,7 +198,7 @@ def test_a_batch_that_has_no_time_is_still_placed_well_within_its_rules(sharing:
 
 def test_a_start_is_never_made_worse() -> None:
     supply, asks, _ = system(3, plain=False)
-    start = place_cp(supply, asks, limit_s=20)
+    start = place_cp(supply, asks)
     for limit_s in (0, 0.001):
         assert place_batch(supply, asks, limit_s=limit_s, start=start.allocation).objective == start.objective
         assert place_cp(supply, asks, limit_s=limit_s, start=start.allocation).objective == start.objective
@@ -236,7 +236,7 @@ def test_the_papers_servers_need_66_clusters_and_the_price_is_proven(data: Path)
     columns = [np.array([s[key] for s in servers], np.int64) for key in ("cores", "mem", "local_SLA", "remote_SLA")]
     supply = regular_supply(100, (112, 32768), ((131072, 1, 50, 1), (262144, 2, 25, 1)), price=100)
     asks = asked(*columns, tiers=3)
-    found: Solution = place_batch(supply, asks, limit_s=60)
+    found: Solution = place_batch(supply, asks, effort_s=60)
     check(supply, asks, found)
     assert (found.clusters_used, found.bound_clusters) == (66, 66)
     assert found.price <= found.bound_price * 1.0001

@@ -79,7 +79,7 @@ def test_every_prefix_of_a_plan_fits_and_its_limits_are_kept(plain: bool, respli
             asks = replace(asks, pinned=np.full(len(asks), -1), most_clusters=-1)
         now = spread_out(draws, supply, asks)
         moves = int(draws.integers(0, 6))
-        found = repack(supply, asks, now, moves=moves, limit_s=1, resplit=resplit)
+        found = repack(supply, asks, now, moves=moves, effort_s=1, resplit=resplit)
         check_repacking(supply, asks, now, found, moves)
         emptied += objective(supply, now)[1] - found.clusters_used
         if not resplit:
@@ -114,7 +114,7 @@ def test_on_small_systems_most_plans_are_as_good_as_can_be_and_bounds_are_never_
         asks = random_asked(draws, supply, 4, plain=True)
         now = spread_out(draws, supply, asks)
         moves = int(draws.integers(1, 4))
-        found = repack(supply, asks, now, moves=moves, limit_s=1, resplit=True)
+        found = repack(supply, asks, now, moves=moves, effort_s=1, resplit=True)
         best = best_reachable(supply, asks, now, moves)
         assert found.bound_clusters <= best[0]
         if found.clusters_used == best[0]:
@@ -129,19 +129,19 @@ def test_a_server_moves_on_to_make_room_for_one_that_fits_nowhere_else() -> None
     size = np.array([60, 30, 50, 70], np.int64)
     asks = asked(np.ones(4, np.int64), size, size, 0 * size, tiers=1)
     now = Allocation(np.array([0, 1, 1, 2]), size[:, None].copy())  # 70 has no room beside 60, nor beside 30 + 50
-    found = repack(supply, asks, now, moves=2, limit_s=2)
+    found = repack(supply, asks, now, moves=2, effort_s=2)
     assert found.clusters_used == 3
     now = Allocation(
         np.array([0, 1, 2, 1]), size[:, None].copy()
     )  # 60 | 30 + 70 | 50: 50 goes to none; 30 to 60, then?
-    found = repack(supply, asks, now, moves=2, limit_s=2)
+    found = repack(supply, asks, now, moves=2, effort_s=2)
     assert found.clusters_used == 3
     small = replace(asks, mb=np.array([60, 30, 40, 40]), floor=np.array([60, 30, 40, 40]))
     now = Allocation(np.array([0, 1, 2, 1]), small.mb[:, None].copy())  # 60 | 30 + 40 | 40
-    assert repack(supply, small, now, moves=1, limit_s=2).clusters_used == 2
+    assert repack(supply, small, now, moves=1, effort_s=2).clusters_used == 2
     full = replace(asks, mb=np.array([60, 30, 50, 70]), floor=np.array([60, 30, 50, 70]))
     now = Allocation(np.array([0, 1, 2, -1]), np.array([[60], [30], [50], [0]]))
-    found = repack(supply, full, now, moves=1, limit_s=2)
+    found = repack(supply, full, now, moves=1, effort_s=2)
     assert (found.clusters_used, found.unplaced.tolist()) == (2, [3])
 
 
@@ -150,7 +150,7 @@ def test_without_moves_nothing_changes() -> None:
     supply = random_supply(draws, 4)
     asks = random_asked(draws, supply, 8, plain=True)
     now = spread_out(draws, supply, asks)
-    found = repack(supply, asks, now, moves=0, limit_s=1)
+    found = repack(supply, asks, now, moves=0, effort_s=1)
     assert (found.plan, found.copied_mb) == ([], 0)
     assert found.allocation.mb.tolist() == now.mb.tolist()
     assert found.status == "optimal"
@@ -187,7 +187,7 @@ def test_on_small_systems_bounds_hold_where_splits_stay() -> None:
         asks = random_asked(draws, supply, 4, plain=True)
         now = spread_out(draws, supply, asks)
         moves = int(draws.integers(0, 3))
-        found = repack(supply, asks, now, moves=moves, limit_s=1)
+        found = repack(supply, asks, now, moves=moves, effort_s=1)
         best = best_beside(supply, asks, now, moves)
         assert found.objective[1:] >= best
         assert found.bound_clusters <= best[0]

@@ -68,7 +68,7 @@ def test_newcomers_at_once_never_need_more_clusters_than_one_at_a_time(seed: int
     ]
     now = unrack.place(centre(8), servers[:8], "best-fit").as_json()
     alone = unrack.place(centre(8), servers, now=now)
-    together = unrack.place(centre(8), servers, "optimal", now=now, limit_s=5)
+    together = unrack.place(centre(8), servers, "optimal", now=now)
     books(together)
     assert len(together.unplaced) <= len(alone.unplaced)
     if len(together.unplaced) == len(alone.unplaced):

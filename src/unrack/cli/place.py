@@ -16,6 +16,7 @@ NOT_ALL = 3
 """Exit status: the answer is there, and some servers have no place in it."""
 MOST = 10
 """Servers that are listed without --all."""
+CUT = "the time limit cut the search: another run may have another answer"
 ASKED = ("servers", "most_clusters")
 """Keys of a request."""
 
@@ -37,8 +38,14 @@ def place(
         typer.Option("--policy", help="slo (the paper's allocator), first-fit, best-fit, or optimal (all at once)."),
     ] = "slo",
     time_limit: Annotated[
-        str, typer.Option("--time-limit", metavar="TIME", help="Of optimal: how long it may take, such as '5 min'.")
-    ] = "60 s",
+        str | None,
+        typer.Option(
+            "--time-limit",
+            metavar="TIME",
+            help="Of optimal: how long it may take, such as '5 min'. Without one its work is counted, about a minute, "
+            "and the answer is the same on any machine.",
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option("--seed", help="Of optimal.", min=0)] = 0,
     since: Annotated[
         Path | None,
@@ -87,8 +94,8 @@ def place(
 
     if len(files) > 2 or (len(files) == 2 and cluster is not None):
         raise InputError("unrack place", f"{len(files)} files", "a data centre and a request, or one file with both")
-    limit_s = limit(time_limit)
-    if not limit_s:
+    limit_s = None if time_limit is None else limit(time_limit)
+    if limit_s == 0:
         raise InputError("--time-limit", repr(time_limit), "more than 0")
     request_file = files[-1]
     content = _read(request_file)
@@ -230,7 +237,7 @@ def _show(placed: Placed, most: int | None) -> None:
     bound = f"no split within the SLOs costs less than {placed.bound / tiers.price_scale / 1024:,.2f} an hour"
     if placed.bound_clusters is not None:
         bound = f"at least {placed.bound_clusters} clusters, and then " + bound
-    console.print(f"bound: {bound}" + (f"; {proven}" if proven else ""))
+    console.print(f"bound: {bound}" + (f"; {proven}" if proven else "") + (f"; {CUT}" if placed.cut else ""))
     broken = answer["violations"]
     console.print(f"SLOs broken: local {broken['local']}, remote {broken['remote']}")
     if placed.core_sets is not None:

@@ -40,6 +40,7 @@ def tiles(
         raise InputError("--rule", repr(rule), "best, quick or first-fit")
     if as_json:
         known = {"distance": found.distance, "bound": found.bound, "optimal": found.optimal, "nodes": found.nodes}
+        known |= {"cut": True} if found.cut else {}
         typer.echo(json.dumps({"tiles": found.tiles.tolist(), **known}))
         return
     _show(found, rows, columns, busy)
@@ -107,4 +108,5 @@ def _show(found: TorusPlacement, rows: int, columns: int, busy: list[int]) -> No
     for row in range(rows):
         typer.echo(" ".join(marks[row * columns : (row + 1) * columns]))
     proof = "proven the least" if found.optimal else f"no set has less than {found.bound}"
+    proof += "; the time limit cut the search: another run may have another answer" if found.cut else ""
     typer.echo(f"cores {','.join(map(str, sorted(chosen)))}: {found.distance} hops over all pairs, {proof}")

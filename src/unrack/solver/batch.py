@@ -7,14 +7,15 @@ steps that place what was left out, empty clusters and lower the price (:mod:`un
 4. A batch small enough is solved, or an answer that is not proven finished, by constraint programming
    (:mod:`unrack.solver.tiers_cp`).
 
-Tries are counted, not timed: unless ``limit_s`` cuts it short, the same batch and seed have the same answer.
+Work is counted, not timed: steps, visits, iterations, nodes. Without a time limit the same batch and seed have the same
+answer on any machine, however busy; with one, the answer says whether it was cut.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 from itertools import islice, product
-from time import perf_counter
+from math import inf
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +27,7 @@ from unrack.solver.batch_check import first_fault
 from unrack.solver.batch_pack import clashes
 from unrack.solver.batch_search import Search
 from unrack.solver.batch_solution import Solution, objective, price_of
+from unrack.solver.clock import Clock, counted_s
 from unrack.solver.one_by_one import OneByOne
 from unrack.solver.tiers import Allocation, Asked, Supply
 from unrack.solver.tiers_cp import place_cp
@@ -34,22 +36,24 @@ Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 STEPS_A_SECOND = 1_500_000
-"""Moves and swaps that may be tried for each second of the limit."""
+"""Moves and swaps that may be tried for each second of work."""
+NARROWED = 4
+"""A search among fewer choices has what the one before it left, and this part of all steps at least."""
 SMALL = 150
 """Servers x members of clusters: solved by constraint programming at once."""
 MIDDLE = 4000
 """Servers x members of clusters: an answer that is not proven is finished by constraint programming."""
 VISITS_A_SECOND = 100_000
-"""Clusters that may be brought up to date while servers are placed one at a time, for each second of the limit."""
+"""Clusters that may be brought up to date while servers are placed one at a time, for each second of work."""
 SEARCHED = 0.75
-"""Part of the limit after which the search ends, so that there is time for the bounds of what it found."""
+"""Part of a time limit after which the search ends, so that there is time for the bounds of what it found."""
 EFFORT = 0.2
-"""Deterministic seconds of constraint programming for each second of the limit."""
+"""Deterministic seconds of constraint programming for each second of work."""
 
 
 def place_batch(
-    supply: Supply, asked: Asked, *, limit_s: float = 60.0, seed: int = 0, start: Allocation | None = None,
-    busy: Bools | None = None,
+    supply: Supply, asked: Asked, *, limit_s: float | None = None, seed: int = 0, start: Allocation | None = None,
+    busy: Bools | None = None, effort_s: float | None = None,
 ) -> Solution:  # fmt: skip
     """Place a batch of servers: as many as can be, in the fewest clusters, at the lowest price.
 
@@ -60,13 +64,16 @@ def place_batch(
     asked
         The servers, and what else they ask; all of it is met.
     limit_s
-        Time it may take, s. Loading the solvers, up to 2 s, is not counted.
+        Time it may take, s; loading the solvers, up to 2 s, is not counted. ``None``: no clock is looked at.
     seed
         Of the search.
     start
         An allocation of these servers that may be improved on; it must meet what they ask.
     busy : bool[clusters]
         Clusters that are in use before, and so count as used; default: none.
+    effort_s
+        Work that may be done, in seconds of an ordinary core, which are counted and not measured; default: as much as
+        the time limit, and without one 60.
 
     Returns
     -------
@@ -88,31 +95,32 @@ def place_batch(
     >>> found.status, found.clusters_used, found.price, found.unplaced.tolist()
     ('optimal', 1, 22000, [])
     """
-    began = perf_counter()
+    clock, effort = Clock.of(limit_s), counted_s(limit_s, effort_s)
     case = make_case(supply, asked, busy)
     fault = None if start is None else first_fault(supply, asked, start)
     if fault is not None:
         raise InputError(f"start, {fault[0]}", *fault[1:])
-    until, bounds = began + SEARCHED * limit_s, Bounds(case, limit_s, began + limit_s)
-    best = _first(case, start, limit_s, until)
+    searching, bounds = clock.by(SEARCHED), Bounds(case, effort, clock)
+    best = _first(case, start, effort, searching)
     size = len(asked) * len(supply.member)
     proven = (0, 0, 0)
     if 0 < size <= SMALL:
-        exact = _by_cp(case, best, limit_s, EFFORT * limit_s, seed)
+        exact = _by_cp(case, best, clock, EFFORT * effort, seed)
         if exact.status == "optimal":
-            return replace(exact, wall_s=perf_counter() - began)
+            return replace(exact, wall_s=clock.took_s())
         best, proven = exact.allocation, exact.bound
-    steps = round(limit_s * STEPS_A_SECOND)
-    best = _searched(Search(case, _draws(seed), until, steps), best, bounds)
-    found, narrow = _solution(case, best, proven, bounds, began), _narrowed(case)
-    if found.status != "optimal" and narrow is not None and perf_counter() < until:
-        other = _searched(Search(narrow, _draws(seed), until, steps), _first(narrow, None, limit_s, until), bounds)
+    steps = round(effort * STEPS_A_SECOND)
+    search = Search(case, _draws(seed), searching, steps)
+    best = _searched(search, best, bounds)
+    found, narrow = _solution(case, best, proven, bounds, clock), _narrowed(case)
+    if found.status != "optimal" and narrow is not None and not searching.over():
+        first, rest = _first(narrow, None, effort, searching), max(search.steps, steps // NARROWED)
+        other = _searched(Search(narrow, _draws(seed), searching, rest), first, bounds)
         best = min(best, other, key=lambda one: objective(case.supply, one, case.busy))
-        found = _solution(case, best, proven, bounds, began)
-    left = began + limit_s - perf_counter()
-    if found.status != "optimal" and SMALL < size <= MIDDLE and left > 0:
-        exact = _by_cp(case, best, left, EFFORT * limit_s, seed)
-        found = _solution(case, exact.allocation, exact.bound, bounds, began)
+        found = _solution(case, best, proven, bounds, clock)
+    if found.status != "optimal" and SMALL < size <= MIDDLE and not clock.over():
+        exact = _by_cp(case, best, clock, EFFORT * effort, seed)
+        found = _solution(case, exact.allocation, exact.bound, bounds, clock)
     return found
 
 
@@ -152,7 +160,7 @@ def _narrowed(case: Case) -> Case | None:
     return make_case(supply, replace(asked, forbidden=forbidden), case.busy)
 
 
-def _first(case: Case, start: Allocation | None, limit_s: float, until: float) -> Allocation:
+def _first(case: Case, start: Allocation | None, effort: float, clock: Clock) -> Allocation:
     """The best of the start, if any, and of servers placed one at a time in several orders."""
     supply, asked, need = case.supply, case.asked, case.need
     tries = [] if start is None else [start]
@@ -160,21 +168,23 @@ def _first(case: Case, start: Allocation | None, limit_s: float, until: float) -
     orders += [np.argsort(-need[row], kind="stable") for row in (MB, CORES, FLOOR)]
     orders += [np.argsort(need[MB], kind="stable")]
     sharers = np.bincount(supply.member, minlength=len(supply.mb))[supply.member].sum() / max(supply.clusters, 1)
-    most = limit_s * VISITS_A_SECOND / max(len(asked) * sharers, 1.0)
+    most = effort * VISITS_A_SECOND / max(len(asked) * sharers, 1.0)
     for order, rule in islice(product(orders, ("slo", "best-fit")), max(1, int(most))):
         allocator = OneByOne(supply, asked, rule)
         allocator.pools.load[case.busy] = 1
         allocator.place(order.astype(np.int64))
         tries.append(allocator.allocation)
-        if perf_counter() > until:
+        if clock.over():
             break
     return min(tries, key=lambda one: objective(case.supply, one, case.busy))
 
 
-def _by_cp(case: Case, start: Allocation, limit_s: float, effort: float, seed: int) -> Solution:
-    return place_cp(
-        case.supply, case.asked, limit_s=limit_s, seed=seed, start=start, busy=case.busy, effort=effort
-    )  # fmt: skip
+def _by_cp(case: Case, start: Allocation, clock: Clock, effort: float, seed: int) -> Solution:
+    limit_s = None if clock.limit_s == inf else clock.left_s()
+    found = place_cp(case.supply, case.asked, limit_s=limit_s, seed=seed, start=start, busy=case.busy, effort=effort)
+    if found.cut:
+        clock.note()
+    return found
 
 
 def _higher(one: tuple[int, int, int], two: tuple[int, int, int]) -> tuple[int, int, int]:
@@ -182,10 +192,11 @@ def _higher(one: tuple[int, int, int], two: tuple[int, int, int]) -> tuple[int, 
     return max(one[0], two[0]), max(one[1], two[1]), max(one[2], two[2])
 
 
-def _solution(case: Case, best: Allocation, proven: tuple[int, int, int], bounds: Bounds, began: float) -> Solution:
+def _solution(case: Case, best: Allocation, proven: tuple[int, int, int], bounds: Bounds, clock: Clock) -> Solution:
     """An answer with the stronger of two bounds, goal by goal; ``proven`` is of one that is no better."""
     goals = objective(case.supply, best, case.busy)
     bound = _higher(bounds.of(goals), proven)
     status = "optimal" if goals == bound else "feasible"
     out = np.flatnonzero(best.cluster < 0)
-    return Solution(status, best, out, goals[1], goals[2], *bound, wall_s=perf_counter() - began)
+    cut = clock.cut and status != "optimal"
+    return Solution(status, best, out, goals[1], goals[2], *bound, cut=cut, wall_s=clock.took_s())

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from time import perf_counter
 
 import numpy as np
 from numpy.typing import NDArray
 
 from unrack.solver.batch_case import Case
 from unrack.solver.batch_moves import Running, price_there
+from unrack.solver.clock import Clock
 from unrack.solver.tiers import Allocation, Supply
 
 Ints = NDArray[np.int64]
@@ -27,15 +27,15 @@ class Step:
 
 @dataclass
 class Budget:
-    """What work may still be done: ``looks``, of a server at a cluster, and that until a time, s."""
+    """What work may still be done: ``looks``, of a server at a cluster; and a time limit, where there is one."""
 
     looks: int
-    until: float
+    clock: Clock
 
     @property
     def over(self) -> bool:
         """Whether looks or time are used up."""
-        return self.looks <= 0 or perf_counter() >= self.until
+        return self.looks <= 0 or self.clock.over()
 
 
 class Books:

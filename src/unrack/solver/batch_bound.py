@@ -12,13 +12,14 @@ Pieces. Of every cluster's cores, local memory and memory, servers also take wha
 from __future__ import annotations
 
 from math import gcd, inf
-from time import perf_counter
 
 import numpy as np
 from numpy.typing import NDArray
 
 from unrack.solver.batch_case import CEILING, CORES, FLOOR, MB, Case
 from unrack.solver.batch_model import Class, Model, spots_of
+from unrack.solver.batch_programme import Programme, Terms
+from unrack.solver.clock import COUNTED_S, Clock
 from unrack.solver.packing import in_pieces, telling_pieces
 from unrack.solver.tiers import NOWHERE
 
@@ -28,7 +29,7 @@ Bools = NDArray[np.bool_]
 MOST_VARIABLES = 40_000
 """Of a programme by classes that is tried, and of a loose one."""
 VARIABLES_A_SECOND = 4000
-"""Of a programme by classes that is tried, for each second of the limit."""
+"""Of a programme by classes that is tried, for each second of work."""
 PIECES = 16
 """Sizes in which each resource is counted."""
 
@@ -40,11 +41,12 @@ class Bounds:
     ----------
     case
         The batch.
-    limit_s
-        Time for all of them, s: it tells which programmes are tried. A programme is given up after a quarter of it.
-    until
-        When there should be an answer, by ``perf_counter``: what is left then, but a twentieth of the limit, is all
-        that a programme has.
+    effort_s
+        Work for all of them, in counted seconds: it tells which programmes are tried. A programme is given up after a
+        quarter of it.
+    clock
+        When there should be an answer: what is left, but a twentieth of the limit, is all the time that a programme
+        has, and no more than a quarter of the limit.
 
     Attributes
     ----------
@@ -54,15 +56,15 @@ class Bounds:
         Whether there are only loose programmes.
     """
 
-    def __init__(self, case: Case, limit_s: float = 60.0, until: float = inf) -> None:
-        self.case, self.limit_s, self._until = case, limit_s, until
+    def __init__(self, case: Case, effort_s: float = COUNTED_S, clock: Clock | None = None) -> None:
+        self.case, self.effort_s, self._clock = case, effort_s, clock or Clock()
         self._known: dict[tuple[int, ...], int] = {}
         self.able = np.flatnonzero(~case.hopeless)
         self.busy = int(case.busy.sum())
         self.spots = spots_of(case)
         rows = np.concatenate([self._rights(), case.need[:, self.able].T], axis=1)
         self.per_class = sum(len(spot.pools) + 1 for spot in self.spots)
-        most = min(MOST_VARIABLES, VARIABLES_A_SECOND * limit_s)
+        most = min(MOST_VARIABLES, VARIABLES_A_SECOND * effort_s)
         self.loose = len(np.unique(rows, axis=0)) * self.per_class > most
 
     def of(self, goals: tuple[int, int, int]) -> tuple[int, int, int]:
@@ -89,9 +91,15 @@ class Bounds:
             self._known[placed, clusters] = self._price(placed, clusters)
         return self._known[placed, clusters]
 
-    def _time_s(self) -> float:
-        """What a programme may take, s."""
-        return min(self.limit_s / 4, max(self._until - perf_counter(), self.limit_s / 20))
+    def _least(self, programme: Programme, cost: Terms) -> int | None:
+        """What a programme proves; ``None``: nothing, in a quarter of the work or in the time that it has."""
+        limit_s = self._clock.limit_s
+        given = inf if limit_s == inf else min(limit_s / 4, self._clock.left_s(limit_s / 20))
+        mine = Clock(given)
+        least = programme.least(cost, given, self.effort_s / 4)
+        if least is None and mine.over():
+            self._clock.note()
+        return least
 
     def _unplaced(self, found: int) -> int:
         case, least = self.case, len(self.case.hopeless) - len(self.able)
@@ -105,7 +113,7 @@ class Bounds:
         if self.loose or not len(self.able) or least == found:
             return least
         model = self._model(0, case.supply.clusters, loose=False)
-        fewest = model.programme.least([(x, -1) for x in model.servers], self._time_s())
+        fewest = self._least(model.programme, [(x, -1) for x in model.servers])
         return least if fewest is None else max(least, len(case.hopeless) + fewest)
 
     def _clusters(self, placed: int, found: int) -> int:
@@ -117,7 +125,7 @@ class Bounds:
             if least == found:
                 break
             model = self._model(placed, self.case.supply.clusters, loose=loose)
-            least = max(least, model.programme.least([(y, 1) for y in model.opened], self._time_s()) or 0)
+            least = max(least, self._least(model.programme, [(y, 1) for y in model.opened]) or 0)
         return least
 
     def _price(self, placed: int, clusters: int) -> int:
@@ -126,7 +134,7 @@ class Bounds:
         least = 0
         for loose in (True,) if self.loose else (True, False):
             model = self._model(placed, clusters, loose=loose)
-            least = max(least, model.programme.least(model.memory, self._time_s()) or 0)
+            least = max(least, self._least(model.programme, model.memory) or 0)
         step = max(gcd(*self.case.supply.price.tolist()), 1)
         return -(-least // step) * step
 

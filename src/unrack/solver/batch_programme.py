@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import inf
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -13,6 +15,12 @@ SCALE = 40
 """Duals are rounded to whole multiples of 2^-40."""
 LARGE = 5000
 """Variables from which on interior points are followed, where the simplex method may take long."""
+MOST_POINTS = 1000
+"""Interior points at most: some dozens are enough, as a rule."""
+TERMS_A_SECOND = 200_000_000
+"""Pivots of the simplex method x terms of the rows, for each second of work."""
+FEWEST_PIVOTS = 1000
+"""Pivots that a programme has however large it is."""
 
 
 class Programme:
@@ -26,7 +34,7 @@ class Programme:
     >>> things = [lp.variable(1) for _ in range(3)]
     >>> lp.row([(thing, 1) for thing in things], 2, exact=True)
     >>> lp.row(list(zip(things, [5, 6, 7])), 13)
-    >>> lp.least(list(zip(things, [3, 2, 1])), limit_s=10)
+    >>> lp.least(list(zip(things, [3, 2, 1])))
     3
     """
 
@@ -45,7 +53,7 @@ class Programme:
         """Add a row: the sum of its terms is at most, or exactly, ``limit``."""
         self.rows.append((terms, limit, exact))
 
-    def least(self, cost: Terms, limit_s: float) -> int | None:
+    def least(self, cost: Terms, limit_s: float = inf, effort_s: float = inf) -> int | None:
         """A lower bound on the cost, rounded up: no solution with a whole cost is below.
 
         The dual solution is rounded and its Lagrangian evaluated in whole numbers, so the bound holds however inexact
@@ -55,13 +63,13 @@ class Programme:
         ----------
         cost
             To be minimised.
-        limit_s
-            Time for the solver, s.
+        limit_s, effort_s
+            Time for the solver, s, and work in counted seconds.
 
         Returns
         -------
         int or None
-            None: the solver found no optimum in the time, or there is no solution.
+            None: the solver found no optimum in the work or the time, or there is no solution.
         """
         from scipy.optimize import linprog
         from scipy.sparse import csr_matrix
@@ -78,8 +86,15 @@ class Programme:
             sides.append(csr_matrix((values, (at, where)), (len(rows), len(goal))))
             sides.append(np.array([limit for _, limit in rows], np.float64))
         bounds = np.array([self.low, self.high], np.float64).T
-        method = "highs-ipm" if len(goal) > LARGE else "highs"
-        found = linprog(goal, *sides, bounds, method=method, options={"time_limit": max(limit_s, 0.1)})
+        options: dict[str, float] = {} if limit_s == inf else {"time_limit": max(limit_s, 0.1)}
+        terms = max(sum(len(row) for row, _, _ in self.rows), 1)
+        if len(goal) > LARGE:
+            method, options["maxiter"] = "highs-ipm", MOST_POINTS
+        else:
+            method = "highs"
+            if effort_s < inf:
+                options["maxiter"] = max(int(effort_s * TERMS_A_SECOND / terms), FEWEST_PIVOTS)
+        found = linprog(goal, *sides, bounds, method=method, options=options)
         if found.status != 0:
             return None
         return self._proven(cost, found.ineqlin.marginals, found.eqlin.marginals)

@@ -12,7 +12,6 @@ server may be parked.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from time import perf_counter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,14 +28,15 @@ from unrack.solver.batch_pack import clashes
 from unrack.solver.batch_search import Search
 from unrack.solver.batch_solution import Solution, nowhere, price_of, prices
 from unrack.solver.batch_split import split_together
+from unrack.solver.clock import Clock, counted_s
 from unrack.solver.tiers import Allocation, Asked, Supply
 
 Ints = NDArray[np.int64]
 
 STEPS_A_SECOND = 750_000
-"""Moves and swaps that the search may try for each second of the limit."""
+"""Moves and swaps that the search may try for each second of work."""
 LOOKS_A_SECOND = 2_000_000
-"""Looks of a server at a cluster, for each second of the limit."""
+"""Looks of a server at a cluster, for each second of work."""
 TRIES = 8
 """Orders of clusters that are tried, at most."""
 SHARES = (4, 3, 2, 1)
@@ -63,8 +63,8 @@ class Repacking(Solution):
 
 
 def repack(
-    supply: Supply, asked: Asked, now: Allocation, *, moves: int, limit_s: float = 60.0, seed: int = 0,
-    resplit: bool = False, newcomers: int = 0,
+    supply: Supply, asked: Asked, now: Allocation, *, moves: int, limit_s: float | None = None, seed: int = 0,
+    resplit: bool = False, newcomers: int = 0, effort_s: float | None = None,
 ) -> Repacking:  # fmt: skip
     """Empty as many clusters as a number of moves allows, then lower the price.
 
@@ -79,13 +79,15 @@ def repack(
     moves
         At most so many servers change their cluster. One of them may move twice.
     limit_s
-        Time it may take, s.
+        Time it may take, s; ``None``: no clock is looked at.
     seed
         Of the search.
     resplit
         Whether servers that stay may have their memory split again.
     newcomers
         How many of the servers could have come elsewhere, without a move: the bounds allow for that.
+    effort_s
+        Work that may be done, in counted seconds; default: as of :func:`unrack.solver.batch.place_batch`.
 
     Returns
     -------
@@ -97,7 +99,7 @@ def repack(
     InputError
         ``moves`` is negative, or ``now`` holds more than is installed or is not what servers ask.
     """
-    began = perf_counter()
+    clock, effort = Clock.of(limit_s), counted_s(limit_s, effort_s)
     if moves < 0:
         raise InputError("moves", str(moves), "at least 0")
     there = np.flatnonzero(now.cluster >= 0)
@@ -106,19 +108,19 @@ def repack(
         raise InputError(f"now, {fault[0]}", *fault[1:])
     case, everybody = make_case(supply, _some(asked, there)), now
     now = Allocation(everybody.cluster[there], everybody.mb[there])
-    bounds = Bounds(case, limit_s)
+    bounds = Bounds(case, effort, clock)
     fewest, least_used = (_left_by(now, steps) for steps in (moves, moves + newcomers))
     if least_used < _left_by(now, 0):
         least_used = max(least_used, bounds.clusters(len(there)))
         fewest = max(fewest, least_used)
-    budget = Budget(round(limit_s * LOOKS_A_SECOND / 2), began + (limit_s / 2 if resplit else limit_s))
+    budget = Budget(round(effort * LOOKS_A_SECOND / 2), clock.by(0.5 if resplit else 1.0))
     found = _move_by_move(case, now, moves, fewest, seed, budget, resplit=resplit)
     if resplit and moves and not clashes(case.land, case.crowd, now.cluster):
-        budget = Budget(round(limit_s * LOOKS_A_SECOND / 2), began + limit_s)
+        budget = Budget(round(effort * LOOKS_A_SECOND / 2), clock)
         for share in SHARES:
             search = Search(
-                case, np.random.Generator(np.random.PCG64(seed)), began + limit_s,
-                round(limit_s * STEPS_A_SECOND / len(SHARES)), now.cluster, moves * share // SHARES[0],
+                case, np.random.Generator(np.random.PCG64(seed)), clock,
+                round(effort * STEPS_A_SECOND / len(SHARES)), now.cluster, moves * share // SHARES[0],
             )  # fmt: skip
             wished, tries = _as_a_whole(search, now, moves, fewest, bounds, budget)
             found = min([found, *tries], key=_goals)
@@ -132,9 +134,10 @@ def repack(
     if not resplit:
         least = max(least, _saved_at_most(case, now, moves + newcomers))
     bound = (len(out), least_used, least)
+    status = "optimal" if bound == (len(out), used, price) else "feasible"
     return Repacking(
-        "optimal" if bound == (len(out), used, price) else "feasible", Allocation(at, mb), out, used, price, *bound,
-        wall_s=perf_counter() - began, plan=[replace(step, server=int(there[step.server])) for step in found.plan],
+        status, Allocation(at, mb), out, used, price, *bound, cut=clock.cut and status != "optimal",
+        wall_s=clock.took_s(), plan=[replace(step, server=int(there[step.server])) for step in found.plan],
         moved=np.flatnonzero(at != everybody.cluster), copied_mb=found.copied_mb,
     )  # fmt: skip
 
@@ -185,7 +188,7 @@ def _least_copied(case: Case, now: Allocation, wish: Allocation, budget: Budget)
         if budget.over:
             break
         which = np.flatnonzero(parts == part)
-        split = split_together(case.supply, case.asked, which, wish.cluster[which], was=was[which])
+        split = split_together(case.supply, case.asked, which, wish.cluster[which], budget.clock, was[which])
         if split is not None:
             mb[which] = split
     return Allocation(wish.cluster, mb)
@@ -193,7 +196,7 @@ def _least_copied(case: Case, now: Allocation, wish: Allocation, budget: Budget)
 
 def _saved_at_most(case: Case, now: Allocation, moves: int) -> int:
     """At least this price where servers that stay keep their split: those that move save what they could if alone."""
-    empty = Books(case, nowhere(case.supply, case.asked), 0, Budget(0, 0.0))
+    empty = Books(case, nowhere(case.supply, case.asked), 0, Budget(0, Clock()))
     _, example = np.unique(case.crowd.kind, return_index=True)
     least = np.zeros(len(now.cluster), np.int64)
     least_alone(case.land, case.crowd, empty.run, example.astype(np.int64), least)

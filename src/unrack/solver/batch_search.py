@@ -8,7 +8,6 @@ made again.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from time import perf_counter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +17,7 @@ from unrack.solver.batch_choice import VICTIMS, fewer
 from unrack.solver.batch_pack import anneal, clashes, clashes_with
 from unrack.solver.batch_solution import nowhere
 from unrack.solver.batch_split import split_together
+from unrack.solver.clock import Clock
 from unrack.solver.tiers import NOWHERE, Allocation
 
 Ints = NDArray[np.int64]
@@ -50,8 +50,8 @@ class Search:
         The batch.
     draws
         Where chance comes from.
-    until
-        When to stop at the latest, on the clock of :func:`time.perf_counter`, s.
+    clock
+        When to stop at the latest, where the user set a limit.
     steps
         Moves and swaps that may still be tried.
     home : int64[servers] or int64[0]
@@ -62,7 +62,7 @@ class Search:
 
     case: Case
     draws: np.random.Generator
-    until: float
+    clock: Clock
     steps: int
     home: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     most_away: int = 0
@@ -83,7 +83,7 @@ class Search:
     @property
     def over(self) -> bool:
         """Whether time or steps are used up."""
-        return self.steps <= 0 or perf_counter() >= self.until
+        return self.steps <= 0 or self.clock.over()
 
     def opened(self, at: Ints) -> Ints:
         """int64[open]: clusters in use."""
@@ -103,13 +103,12 @@ class Search:
         cuts = np.flatnonzero(np.diff(case.part[at[order]])) + 1
         bad = False
         for which in np.split(order, cuts) if len(order) else []:
-            if perf_counter() >= self.until:
+            if self.clock.over():
                 return None
             key = np.stack([which, at[which]]).tobytes()
             if key not in self.splits:
                 self.steps -= STEPS_PER_SPLIT + STEPS_PER_SPLIT_SERVER * len(which)
-                left = self.until - perf_counter()
-                self.splits[key] = split_together(case.supply, case.asked, which, at[which], max(left, 1.0))
+                self.splits[key] = split_together(case.supply, case.asked, which, at[which], self.clock)
             mb = self.splits[key]
             if mb is None:
                 bad = True

@@ -38,8 +38,10 @@ class Solution:
         With as many servers in as many clusters, at least this price.
     gap
         Share of the price above its bound; 0 where there is no price.
+    cut
+        Whether a time limit ended the search: on another run, or a busier machine, the answer may be another.
     wall_s
-        Time it took, s; the only part of an answer that differs from run to run.
+        Time it took, s. Without a time limit, the only part of an answer that differs from run to run.
     """
 
     status: str
@@ -50,6 +52,7 @@ class Solution:
     bound_unplaced: int
     bound_clusters: int
     bound_price: int
+    cut: bool = False
     wall_s: float = field(default=0.0, compare=False)
 
     @property

@@ -7,9 +7,12 @@ worse, and can fail where this does not: what the first takes of a pool the next
 
 from __future__ import annotations
 
+from math import inf
+
 import numpy as np
 from numpy.typing import NDArray
 
+from unrack.solver.clock import Clock
 from unrack.solver.tiers import Asked, Supply
 
 Ints = NDArray[np.int64]
@@ -19,7 +22,7 @@ NODES = 2000
 
 
 def split_together(
-    supply: Supply, asked: Asked, which: Ints, cluster: Ints, limit_s: float = 10.0, was: Ints | None = None
+    supply: Supply, asked: Asked, which: Ints, cluster: Ints, clock: Clock | None = None, was: Ints | None = None
 ) -> Ints | None:  # fmt: skip
     """Split the memory of servers that are together in clusters; cores and failure domains are not looked at.
 
@@ -29,8 +32,8 @@ def split_together(
         Servers; every one that is to hold memory of these clusters' pools.
     cluster : int64[some]
         The cluster of each.
-    limit_s
-        Time the search may take, s. It ends by its own limits long before, as a rule.
+    clock
+        When the search must end; it has a second at least. Default: by the number of its nodes only.
     was : int64[some, width]
         The split until now: then not the price counts but how many MB are added to pools.
 
@@ -77,13 +80,17 @@ def split_together(
         ]
         rules.append(LinearConstraint(hstack([eye_array(n), -eye_array(n)]), -np.inf, was[server, place]))
         cost, low, high = np.repeat([0.0, 1.0], n), np.append(low, 0 * low), np.append(high, high)
+    mine = Clock(inf if clock is None else clock.left_s(1.0))
+    options = {"mip_rel_gap": 1e-9, "node_limit": NODES}
     found = milp(
         cost,
         constraints=rules,
         bounds=Bounds(low, high),
         integrality=np.ones(len(cost)),
-        options={"mip_rel_gap": 1e-9, "node_limit": NODES, "time_limit": max(limit_s, 0.1)},
+        options=options if mine.limit_s == inf else {**options, "time_limit": mine.limit_s},
     )
+    if found.status != 0 and clock is not None and mine.over():
+        clock.note()
     if found.x is None:
         return None
     mb = np.zeros((count, supply.width), np.int64)

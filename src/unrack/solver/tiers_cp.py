@@ -13,7 +13,7 @@ disaggregation, equations 1 to 5.
 
 from __future__ import annotations
 
-from time import perf_counter
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from unrack.errors import RunError
 from unrack.solver.batch_solution import Solution, nowhere, objective
+from unrack.solver.clock import Clock
 from unrack.solver.tiers import Allocation, Asked, Supply
 from unrack.solver.tiers_model import Placement, solver_of
 
@@ -29,7 +30,7 @@ Bools = NDArray[np.bool_]
 
 
 def cheapest_cp(
-    memory: Ints, floor: Ints, ceiling: Ints, free: Ints, weight: Ints, price: Ints, *, limit_s: float = 60.0
+    memory: Ints, floor: Ints, ceiling: Ints, free: Ints, weight: Ints, price: Ints, *, limit_s: float | None = None
 ) -> tuple[Ints, Ints]:
     """The cheapest split of each of many servers, each alone in a cluster of its own, in one programme.
 
@@ -40,7 +41,7 @@ def cheapest_cp(
     free, weight, price : int64[servers, pools]
         MB free in each pool of the server's cluster, its compute pool first; weight and price of a MB.
     limit_s
-        Time the solver may take, s.
+        Time the solver may take, s; ``None``: as much as it needs.
 
     Returns
     -------
@@ -69,15 +70,16 @@ def cheapest_cp(
         placed.append(fits)
         mb.append(parts)
     model.maximize(sum(gain))
-    solver = solver_of(limit_s, seed=0, workers=1)
+    solver = solver_of(inf if limit_s is None else limit_s, seed=0, workers=1)
     if solver.solve(model) != cp_model.OPTIMAL:
-        raise RunError(f"CP-SAT proved no optimum of {len(memory)} splits in {limit_s:g} s")
+        time = "" if limit_s is None else f" in {limit_s:g} s"
+        raise RunError(f"CP-SAT proved no optimum of {len(memory)} splits{time}")
     split = np.array([[solver.value(part) for part in parts] for parts in mb], np.int64)
     return np.where([solver.value(fits) for fits in placed], (split * price).sum(axis=1), -1), split
 
 
 def place_cp(
-    supply: Supply, asked: Asked, *, limit_s: float, seed: int = 0, workers: int = 1,
+    supply: Supply, asked: Asked, *, limit_s: float | None = None, seed: int = 0, workers: int = 1,
     start: Allocation | None = None, busy: Bools | None = None, effort: float | None = None,
 ) -> Solution:  # fmt: skip
     """Place as many servers as can be, in as few clusters, at the lowest price; all their constraints are met.
@@ -85,7 +87,7 @@ def place_cp(
     Parameters
     ----------
     limit_s
-        Time for all three goals, s. What was found and proven until then is returned.
+        Time for all three goals, s; ``None``: none. What was found and proven until then is returned.
     seed
         Of the solver's search.
     workers
@@ -95,22 +97,21 @@ def place_cp(
     busy : bool[clusters]
         Clusters in use before; default: none.
     effort
-        Time for all three goals in the solver's own, deterministic seconds; default: only ``limit_s`` counts.
+        Work for all three goals in the solver's own, deterministic seconds; default: any.
 
     Returns
     -------
     Solution
         ``"optimal"`` where the solver proved all three goals.
     """
-    began = perf_counter()
+    clock = Clock.of(limit_s)
     model = Placement(supply, asked, np.zeros(supply.clusters, np.bool_) if busy is None else busy)
     if start is not None:
         model.hint(start)
     found = nowhere(supply, asked) if start is None else start
     bounds: list[int] = []
     for goal in (model.left_out(), model.in_use(), model.paid()):
-        left = limit_s - (perf_counter() - began)
-        answer = model.minimise(goal, left, seed, workers, effort and effort / 3)
+        answer = None if clock.over() else model.minimise(goal, clock, seed, workers, effort and effort / 3)
         if answer is None:
             break
         found, value, bound = answer
@@ -124,6 +125,6 @@ def place_cp(
     unplaced = np.flatnonzero(found.cluster < 0)
     bounds += [0] * (3 - len(bounds))
     least = (bounds[0], bounds[1], bounds[2])
-    return Solution(
-        "optimal" if goals == least else "feasible", found, unplaced, *goals[1:], *least, wall_s=perf_counter() - began
-    )
+    status = "optimal" if goals == least else "feasible"
+    cut = clock.cut and status != "optimal"
+    return Solution(status, found, unplaced, *goals[1:], *least, cut=cut, wall_s=clock.took_s())

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from unrack.solver.clock import Clock
 from unrack.solver.tiers import NOWHERE, Allocation, Asked, Supply
 
 Bools = NDArray[np.bool_]
@@ -117,16 +119,18 @@ class Placement:
             self.model.add_hint(part, int(start.mb[i, j]) if start.cluster[i] == c else 0)
 
     def minimise(
-        self, goal: Any, limit_s: float, seed: int, workers: int, effort: float | None
+        self, goal: Any, clock: Clock, seed: int, workers: int, effort: float | None
     ) -> tuple[Allocation, int, int] | None:
         """The best found, its value and the bound; None: nothing was found."""
         from ortools.sat.python import cp_model
 
-        if limit_s <= 0:
-            return None
         self.model.minimize(goal)
-        solver = solver_of(limit_s, seed, workers, effort)
-        if solver.solve(self.model) not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+        given = clock.left_s()
+        solver = solver_of(given, seed, workers, effort)
+        status = solver.solve(self.model)
+        if status != cp_model.OPTIMAL and solver.wall_time > 0.9 * given:
+            clock.note()
+        if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
             return None
         cluster = np.full(len(self.asked), NOWHERE, np.int64)
         mb = np.zeros((len(self.asked), self.supply.width), np.int64)
@@ -145,7 +149,8 @@ def solver_of(limit_s: float, seed: int, workers: int, effort: float | None = No
     from ortools.sat.python import cp_model
 
     solver = cp_model.CpSolver()
-    solver.parameters.max_time_in_seconds = limit_s
+    if limit_s < inf:
+        solver.parameters.max_time_in_seconds = limit_s
     solver.parameters.random_seed = seed
     solver.parameters.num_workers = workers
     if effort is not None:

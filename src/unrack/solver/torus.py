@@ -137,7 +137,9 @@ def best_tiles(
     best = int(search.scalar[BEST])
     if best < distance:
         tiles = match(grid, search.best_rows, search.best_columns)
-    return TorusPlacement(_least_ids(grid, tiles), best, min(best, bound), bound >= best, int(search.scalar[NODES]))
+    nodes = int(search.scalar[NODES])
+    cut = bound < best and limit_s is not None and (most_nodes is None or nodes < most_nodes)
+    return TorusPlacement(_least_ids(grid, tiles), best, min(best, bound), bound >= best, nodes, cut)
 
 
 def _start(grid: Grid, free: NDArray[np.bool_], k: int, descents: int, visits: int) -> tuple[int, Ints, int]:

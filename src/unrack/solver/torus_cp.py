@@ -96,4 +96,5 @@ def cp_tiles(
     tiles = np.array([tile for tile, value in chosen.items() if solver.value(value)], dtype=np.int64)
     distance = tile_distance(rows, columns, tiles)
     bound = distance if status == cp_model.OPTIMAL else -(-round(solver.best_objective_bound) // 2)
-    return TorusPlacement(tiles, distance, bound, status == cp_model.OPTIMAL, int(solver.num_branches))
+    best = status == cp_model.OPTIMAL
+    return TorusPlacement(tiles, distance, bound, best, int(solver.num_branches), not best)

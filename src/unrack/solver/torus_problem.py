@@ -43,6 +43,8 @@ class TorusPlacement:
         Whether none has: ``distance == bound``.
     nodes
         Rows and columns that the search placed; 0 if the first bound was met at once.
+    cut
+        Whether a time limit ended the search: another run may have another answer.
     """
 
     tiles: Ints
@@ -50,6 +52,7 @@ class TorusPlacement:
     bound: int
     optimal: bool
     nodes: int
+    cut: bool = False
 
 
 def tile_distance(rows: int, columns: int, tiles: Sequence[int] | Ints) -> int:

@@ -20,7 +20,7 @@ def place(
     policy: str = "slo",
     *,
     most_clusters: int | None = None,
-    limit_s: float = 60.0,
+    limit_s: float | None = None,
     seed: int = 0,
     now: Mapping[str, Any] | None = None,
     moves: int | None = None,
@@ -43,7 +43,8 @@ def place(
     most_clusters
         At most so many clusters may be in use; ``None``: any number.
     limit_s, seed
-        Of ``optimal``: time that it may take, s, and the seed of its search.
+        Of ``optimal``: time that it may take, s, and the seed of its search. Without a time
+        limit its work is counted, about a minute of an ordinary core at most, and the answer is the same anywhere.
     now
         Where servers are already: what ``as_json`` of an earlier answer said.
     moves

@@ -47,6 +47,8 @@ class Placed:
         A repacking: memory that is copied.
     core_sets
         Server → which cores of its compute pool it has; ``None``: nobody asked.
+    cut
+        Whether a time limit ended the search before its work was done: another run may have another answer.
     """
 
     policy: str
@@ -62,6 +64,7 @@ class Placed:
     moves: tuple[Step, ...] | None = None
     copied_mb: int = 0
     core_sets: Mapping[int, CoreSet] | None = None
+    cut: bool = False
 
     @property
     def prices(self) -> Ints:
@@ -127,6 +130,7 @@ class Placed:
             "bound_clusters": self.bound_clusters,
             "gap": (price - self.bound) / price if price > 0 else 0.0,
             "status": self.status,
+            **({"cut": True} if self.cut else {}),
         }
         if self.moves is not None:
             answer["moves"] = [

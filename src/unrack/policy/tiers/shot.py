@@ -32,7 +32,7 @@ def place_request(
     request: Request,
     policy: str = "slo",
     *,
-    limit_s: float = 60.0,
+    limit_s: float | None = None,
     seed: int = 0,
     now: Allocation | None = None,
     moves: int | None = None,
@@ -52,7 +52,8 @@ def place_request(
         ``"slo"`` (the paper's allocator), ``"first-fit"``, ``"best-fit"``, or ``"optimal"``: all servers at once, the
         fewest clusters first, then the lowest price.
     limit_s, seed
-        Of ``optimal``: time that it may take, s, and the seed of its search.
+        Of ``optimal``: time that it may take, s, and the seed of its search. Without a time
+        limit its work is counted, about a minute of an ordinary core at most, and the answer is the same anywhere.
     now
         Where servers are already; they stay there, but for ``moves`` of them.
     moves

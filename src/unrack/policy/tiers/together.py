@@ -16,6 +16,7 @@ from unrack.policy.tiers.supply import could_hold
 from unrack.solver.batch_books import Step
 from unrack.solver.batch_check import first_fault
 from unrack.solver.batch_solution import Solution, price_of
+from unrack.solver.clock import Part, part_of
 from unrack.solver.one_by_one import OneByOne
 from unrack.solver.tiers import NOWHERE, Allocation, Asked, Supply
 
@@ -44,7 +45,7 @@ class Repack:
     resplit: bool
 
 
-def place_together(placed: Placed, repack: Repack, limit_s: float, seed: int, explain: bool) -> Placed:
+def place_together(placed: Placed, repack: Repack, limit_s: float | None, seed: int, explain: bool) -> Placed:
     """As many servers as can be, in the fewest clusters, at the lowest price.
 
     Parameters
@@ -55,7 +56,7 @@ def place_together(placed: Placed, repack: Repack, limit_s: float, seed: int, ex
         What runs. Newcomers are placed first; then servers move, if they may; then newcomers come for whom that made
         room.
     limit_s, seed
-        Time that it may take, s, and the seed of the search.
+        Time that it may take, s (``None``: work is counted), and the seed of the search.
     explain
         Say of every server where it is and what that costs beyond the least.
 
@@ -78,26 +79,29 @@ def place_together(placed: Placed, repack: Repack, limit_s: float, seed: int, ex
         fault = first_fault(supply, asks, now, placed.request.ids)
         if fault is not None:
             raise InputError(f"where servers are now, {fault[0]}", *fault[1:])
-        found = _beside(supply, asks, now, limit_s / 2 if moving else limit_s, seed)
+        found = _beside(supply, asks, now, part_of(limit_s, 0.5 if moving else 1.0), seed)
         answer = replace(placed, allocation=found.allocation)
         if moving:
-            found, answer = _repacked(answer, repack, limit_s / 2, seed)
+            cut = found.cut
+            found, answer = _repacked(answer, repack, part_of(limit_s, 0.5), seed)
+            found = replace(found, cut=(found.cut or cut) and found.status != "optimal")
     answer = replace(answer, bound=found.bound_price, status=found.status, bound_clusters=found.bound_clusters)
+    answer = replace(answer, cut=found.cut)
     return replace(answer, reasons=_reasons(answer, explain))
 
 
-def _repacked(placed: Placed, how: Repack, limit_s: float, seed: int) -> tuple[Solution, Placed]:
+def _repacked(placed: Placed, how: Repack, part: Part, seed: int) -> tuple[Solution, Placed]:
     from unrack.solver.batch_repack import repack
 
     assert how.now is not None
     came = (how.now.cluster < 0) & (placed.allocation.cluster >= 0)
     plan = repack(
-        placed.supply, placed.asked, placed.allocation, moves=how.moves or 0, limit_s=limit_s, seed=seed,
-        resplit=how.resplit, newcomers=int(came.sum()),
+        placed.supply, placed.asked, placed.allocation, moves=how.moves or 0, seed=seed,
+        resplit=how.resplit, newcomers=int(came.sum()), **part,
     )  # fmt: skip
     found: Solution = plan
     if could_hold(placed.supply, placed.asked, True)[plan.unplaced].any():
-        found = _after_moves(placed, plan, limit_s, seed)
+        found = _after_moves(placed, plan, part, seed)
     late = (plan.allocation.cluster < 0) & (found.allocation.cluster >= 0)
     steps = (*_comers(placed.allocation, came), *plan.plan, *_comers(found.allocation, late))
     return found, replace(placed, allocation=found.allocation, moves=steps, copied_mb=plan.copied_mb)
@@ -111,16 +115,17 @@ def _comers(allocation: Allocation, which: NDArray[np.bool_]) -> list[Step]:
     ]
 
 
-def _after_moves(placed: Placed, plan: Solution, limit_s: float, seed: int) -> Solution:
+def _after_moves(placed: Placed, plan: Solution, part: Part, seed: int) -> Solution:
     """Newcomers that had no place, where moves made room for them; other moves might have made more."""
-    found = _beside(placed.supply, placed.asked, plan.allocation, limit_s, seed)
+    found = _beside(placed.supply, placed.asked, plan.allocation, part, seed)
+    cut = found.cut or plan.cut
     if len(found.unplaced) == len(plan.unplaced):
-        return replace(plan, status="feasible")
+        return replace(plan, status="feasible", cut=cut)
     least = least_price(placed.supply, placed.asked, found.allocation)
-    return replace(found, status="feasible", bound_clusters=plan.bound_clusters, bound_price=least)
+    return replace(found, status="feasible", bound_clusters=plan.bound_clusters, bound_price=least, cut=cut)
 
 
-def _beside(supply: Supply, asks: Asked, now: Allocation, limit_s: float, seed: int) -> Solution:
+def _beside(supply: Supply, asks: Asked, now: Allocation, part: Part, seed: int) -> Solution:
     """Newcomers placed at once beside servers that stay as they are; where they share groups with these, one by one."""
     from unrack.solver.batch import place_batch
 
@@ -139,7 +144,7 @@ def _beside(supply: Supply, asks: Asked, now: Allocation, limit_s: float, seed: 
     left = replace(supply, cores=supply.cores - cores, mb=supply.mb - mb)
     busy = np.zeros(supply.clusters, np.bool_)
     busy[now.cluster[there]] = True
-    found = place_batch(left, asks.some(new), limit_s=limit_s, seed=seed, busy=busy)
+    found = place_batch(left, asks.some(new), seed=seed, busy=busy, **part)
     cluster, parts = now.cluster.copy(), now.mb.copy()
     cluster[new], parts[new] = found.allocation.cluster, found.allocation.mb
     whole = Allocation(cluster, parts)
