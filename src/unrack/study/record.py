@@ -64,10 +64,10 @@ def write_whole(path: Path, text: str) -> None:
     try:
         fresh.write_text(text, encoding="utf-8", newline="\n")
         fresh.replace(path)
-    except OSError:
+    except OSError as error:
         with suppress(OSError):
             fresh.unlink()
-        raise
+        raise OSError(error.errno, error.strerror, str(path)) from error  # a full disk names no file
 
 
 def sealed(record: dict[str, Any], folder: Path) -> dict[str, Any]:
