@@ -93,4 +93,4 @@ def memory_use(run: RunFiles) -> pl.DataFrame:
         .explode("node")
         .with_columns(pl.col("node").cast(pl.Int32).alias("lender"), pl.col("node").cast(pl.Int32))
     )
-    return pl.concat([own.select(_LOANS), loans.select(_LOANS)]).filter(pl.col("mb") > 0)
+    return pl.concat([own.select(list(_LOANS)), loans.select(list(_LOANS))]).filter(pl.col("mb") > 0)
