@@ -3,13 +3,27 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo test check lint types tests browser-tests coverage bench env clean
+# What `make reproductions` writes: a line a page, the arguments of `unrack reproduce`, with commas for blanks.
+POOL_PAGES := nvme-s1 nvme-s2 nvme-s3 nvme-nodes nvme-policies nvme-deadlines nvme-devices nvme-fio \
+	vgpu-split vgpu-nodes vgpu-heterogeneous vgpu-overhead \
+	nvme-s1,--arrivals,fixed,--offer,0.8=0.9,--offer,0.9=1.4 nvme-s2,--arrivals,fixed nvme-s3,--arrivals,fixed \
+	nvme-s1,--as-authors,--offer,0.8=0.9,--offer,0.9=1.4 nvme-s2,--as-authors nvme-s3,--as-authors
+MEMORY_PAGES := memory-throughput memory-response memory-response,--workload-jobs,16000,--seeds,1 \
+	memory-utilisation memory-threshold memory-policies memory-groups memory-overhead memory-prediction
+TIER_PAGES := slo-violations slo-price slo-utilisation torus-placement torus-scaling
+SERVERS ?=
+PAGES ?= $(POOL_PAGES) $(MEMORY_PAGES) $(TIER_PAGES) \
+	$(if $(SERVERS),$(foreach name,slo-violations slo-price slo-utilisation,$(name),--servers,$(SERVERS)))
+
+.PHONY: help demo test check lint types tests browser-tests coverage bench reproductions env clean
 
 help:
 	@echo "make demo      install, run examples/demo.toml, say where the report is"
 	@echo "make test      install, then make check"
 	@echo "make check     ruff, mypy --strict, all tests"
 	@echo "make bench     the speed of the engine against a plain-Python reference"
+	@echo "make reproductions  all pages of docs/reproductions again (hours); PAGES='nvme-s1 torus-scaling': some of them;"
+	@echo "               SERVERS=azure-1000-servers.json: with those of the published servers"
 	@echo "make coverage  the tests without real logs, with compilation off and line coverage (minutes)"
 	@echo "make clean     remove the environment and what the tools left"
 
@@ -46,6 +60,9 @@ coverage: env
 
 bench: env
 	$(BIN)/python benchmarks/engine.py
+
+reproductions: env
+	for page in $(PAGES); do $(BIN)/unrack reproduce $$(echo $$page | tr , ' ') --out docs/reproductions || exit 1; done
 
 clean:
 	rm -rf $(VENV) out .mypy_cache .ruff_cache .pytest_cache .hypothesis
