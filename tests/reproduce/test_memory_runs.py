@@ -67,7 +67,7 @@ def test_attempts_are_those_counted_round_by_round(steps: list[tuple[int, int]])
 def test_predictions_of_the_synthetic_profiles_are_judged_without_seeds() -> None:
     measured = pretended(PREDICTION.name, 1)
     verdicts = [claim.judge(measured).verdict for claim in PREDICTION.claims]
-    assert set(verdicts) <= {"holds", "does not hold"}
-    assert verdicts[0] == "holds"
+    assert set(verdicts) <= {"agrees", "differs"}
+    assert verdicts[0] == "agrees"
     for place in measured.reproduction.printed:
         assert measured.at(place, "mean") is not None

@@ -29,10 +29,12 @@ def legend(measured: Measured) -> str:
     one, words = measured.reproduction, []
     if one.printed:
         agrees, differs, open_ = (SIGNS[verdict] for verdict in Verdict)
-        words.append(
-            f"After a value of the paper: {agrees} we agree, {differs} we differ, {open_} cannot be judged; "
-            f"{_tolerances(measured)}."
-        )
+        lines = [text for sheet in sheets_of(measured) for line in sheet.lines for cell in line for text in cell.lines]
+        if any(text.endswith((agrees, differs, open_)) for text in lines):
+            words.append(
+                f"After a value of the paper: {agrees} we agree, {differs} we differ, {open_} cannot be judged."
+            )
+        words.append(_tolerances(measured))
     if any(not row.printed for group in measured.groups for row in measured.rows(group)):
         words.append(f"{OURS_ONLY} not in the paper.")
     if one.bounded:
@@ -72,7 +74,7 @@ def _tolerances(measured: Measured) -> str:
             limits = [f"{one.tolerance:g}{unit}"] if one.tolerance else []
             limits += [f"{one.share:.0%}".replace("%", " %")] if one.share else []
             parts.append(f"{one.label} {' or '.join(limits)}" if limits else f"{one.label} to the digit")
-    return f"tolerances: {', '.join(parts)}"
+    return f"Tolerances: {', '.join(parts)}."
 
 
 def distances(measured: Measured) -> str:
