@@ -9,7 +9,8 @@ POOL_PAGES := nvme-s1 nvme-s2 nvme-s3 nvme-nodes nvme-policies nvme-deadlines nv
 	nvme-s1,--arrivals,fixed,--offer,0.8=0.9,--offer,0.9=1.4 nvme-s2,--arrivals,fixed nvme-s3,--arrivals,fixed \
 	nvme-s1,--as-authors,--offer,0.8=0.9,--offer,0.9=1.4 nvme-s2,--as-authors nvme-s3,--as-authors
 MEMORY_PAGES := memory-throughput memory-response memory-response,--workload-jobs,16000,--seeds,1 \
-	memory-utilisation memory-threshold memory-policies memory-groups memory-overhead memory-prediction
+	memory-utilisation memory-threshold memory-policies memory-groups memory-overhead memory-prediction \
+	memory-published-jobs
 TIER_PAGES := slo-violations slo-price slo-utilisation torus-placement torus-scaling
 SERVERS ?=
 PAGES ?= $(POOL_PAGES) $(MEMORY_PAGES) $(TIER_PAGES) \

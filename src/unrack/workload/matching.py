@@ -28,6 +28,7 @@ def match(
     *,
     nodes_range: tuple[float, float] | None = None,
     run_s_range: tuple[float, float] | None = None,
+    so_far: bool = False,
 ) -> Ints:
     """``int64[jobs]``: for each job the row of the profile nearest to it, the first of equals.
 
@@ -40,6 +41,8 @@ def match(
     nodes_range, run_s_range
         What counts as the smallest and the largest of the jobs; by default it is found. Give it where the jobs are a
         part of those that were matched together.
+    so_far
+        Whether each job is scaled by itself and those before it only: later ones then change nothing.
 
     Raises
     ------
@@ -56,7 +59,7 @@ def match(
     for name, between in (("nodes_range", nodes_range), ("run_s_range", run_s_range)):
         if between is not None and not between[0] < between[1]:
             raise InputError(name, f"{between[0]:g} to {between[1]:g}", "a smallest and a larger largest value")
-    jobs = (_scaled(nodes, nodes_range), _scaled(run_s, run_s_range))
+    jobs = (_scaled(nodes, nodes_range, so_far), _scaled(run_s, run_s_range, so_far))
     profiles = (_scaled(profile_nodes, None), _scaled(profile_run_s, None))
     found = np.empty(len(nodes), np.int64)
     for first in range(0, len(nodes), _ROWS):
@@ -86,8 +89,13 @@ def scaled_memory_mb(profile_mb: Floats, cores: int, profile_cores: int = 4) -> 
     return np.maximum(np.floor(np.asarray(profile_mb, np.float64) / profile_cores), 1).astype(np.int64) * cores
 
 
-def _scaled(values: Ints | Floats, between: tuple[float, float] | None) -> Floats:
+def _scaled(values: Ints | Floats, between: tuple[float, float] | None, so_far: bool = False) -> Floats:
     if not len(values):
         return np.empty(0)
-    low, high = (float(np.min(values)), float(np.max(values))) if between is None else between
-    return (np.asarray(values, np.float64) - low) / ((high - low) or 1.0)
+    plain = np.asarray(values, np.float64)
+    if so_far and between is None:
+        low, span = np.minimum.accumulate(plain), np.maximum.accumulate(plain) - np.minimum.accumulate(plain)
+        scaled: Floats = (plain - low) / np.where(span > 0, span, 1.0)
+        return scaled
+    least, most = (float(plain.min()), float(plain.max())) if between is None else between
+    return (plain - least) / ((most - least) or 1.0)

@@ -48,7 +48,8 @@ def nearest_profile(profiles: ProfileSet, nodes: ArrayLike, run_s: ArrayLike, *,
     Parameters
     ----------
     nodes, run_s
-        Numbers of nodes and run times in seconds, one a job; all jobs of a workload together, as they set the scale.
+        Numbers of nodes and run times in seconds, one a job, in order of submission: a job and those before it set
+        the scale, so that later ones change nothing.
     with_curves
         Consider only applications that have curves, if any has.
     """
@@ -59,7 +60,7 @@ def nearest_profile(profiles: ProfileSet, nodes: ArrayLike, run_s: ArrayLike, *,
     rows = [profiles.profiles[place] for place in places]
     nearest = match(
         np.asarray(nodes, np.int64), np.asarray(run_s, np.float64),
-        np.array([row.nodes for row in rows], np.int64), np.array([row.run_s for row in rows], np.float64),
+        np.array([row.nodes for row in rows], np.int64), np.array([row.run_s for row in rows], np.float64), so_far=True,
     )  # fmt: skip
     found: Ints = places[nearest]
     return found
