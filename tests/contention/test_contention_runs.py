@@ -123,7 +123,7 @@ def test_a_run_is_another_when_its_contention_or_a_profile_is(tmp_path: Path) ->
         TEXT.replace('"measured"', '"off"'),
         TEXT.replace('"measured"', '"synthetic"'),
         TEXT.replace('"measured"', '{ profiles = "measured", traffic = "share" }'),
-        TEXT.replace('"measured"', '{ profiles = "measured", distance = { far = 2.0 } }'),
+        TEXT.replace('"measured"', '{ profiles = "measured", distance = { rack = 2.0 } }'),
     ]
     ids = [study(tmp_path, text).runs[0].id for text in texts]
     curves = tmp_path / "measured" / "curves.csv"

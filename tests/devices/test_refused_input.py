@@ -173,7 +173,7 @@ def test_policies_that_place_no_devices_refuse_jobs_that_ask_for_them(policy: st
 
 STUDY = """
 policies = ["first-fit", "disaggregation-aware(order=fcfs)"]
-models = ["smufin", {{ model = "mine", kind = "gpu", linear = true }}]
+models = ["smufin", {{ model = "mine", apps = ["capacity"], linear = true }}]
 
 [measure]
 ideal_load = 0.3
