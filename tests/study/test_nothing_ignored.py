@@ -187,3 +187,10 @@ def test_a_result_tells_what_changed_nothing() -> None:
         f"no effect of the model smufin: {cluster.name} has no nvme devices",
         "no effect of the failure of node0: it is due at 1,000,000 s, and the run ends at 5 s",
     )
+
+
+def test_whole_lists_that_are_swept_are_told_of_not_refused(tmp_path: Path) -> None:
+    jobs = "{jobs = 2, arrivals = {gap_s = 1}, classes = [{run_s = 1, priority = 2}]}"
+    swept = f"[sweep]\nworkloads = [[{{generate = {jobs}}}]]\n"
+    found = notes(load(tmp_path, text("'easy'", more=swept)))
+    assert found == {"easy": ["no effect of the priorities of jobs: easy does not look at priorities"]}

@@ -55,6 +55,8 @@ def _location(effect: Effect, run: Run, document: Document) -> Location | None:
     """The key of the study that asks for it; ``None``: none does, it comes from elsewhere."""
     cluster, workload, policy = run.place
     table = document.table
+    if {"clusters", "workloads", "policies"} & set(table.get("sweep", ())):
+        return None  # what stands where differs from run to run
     if effect.key == "models":
         names = [one if isinstance(one, str) else one.get("model") for one in table.get("models", ())]
         return ("models", names.index(effect.of)) if effect.of in names else ("models",)
