@@ -182,6 +182,7 @@ class Kernel:
         for decision in decisions:
             if type(decision) is Start:
                 lease = decision.lease
+                lease.rows.flags.writeable = False  # the log keeps them
                 job = lease.job
                 self.running[job] = (now, lease)
                 work = self.kept_work.get(job, self.work[job]) if self.kept_work else self.work[job]
