@@ -272,7 +272,7 @@ def test_a_malformed_memory_system_is_refused_with_key_got_and_want(keys: dict[s
 # --- in studies -------------------------------------------------------------------------------------------------------
 
 STUDY = """
-policies = ["fcfs"]
+policies = ["disaggregated(near=yes)"]
 
 [[clusters]]
 memory_system = { nodes = 8, large_share = 0.25 }
@@ -288,7 +288,7 @@ name = "all large"
 memory_system = { nodes = 8, large_share = 1.0 }
 
 [[workloads]]
-generate = { jobs = 3, arrivals = { gap_s = 20 }, classes = [{ run_s = 100 }] }
+generate = { jobs = 3, arrivals = { gap_s = 20 }, classes = [{ run_s = 100, memory_mb = 9 }] }
 """
 
 
@@ -416,6 +416,7 @@ def test_every_key_of_memory_pools_and_memory_systems_has_a_row_on_the_page_of_s
 def test_the_cluster_on_the_page_of_studies_can_be_built() -> None:
     text = (Path(__file__).parents[2] / "docs" / "study-files.md").read_text().partition("\n### Lending memory\n")[2]
     block = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)[0]
-    found = study(f'policies = ["fcfs"]\n{block}\n[[workloads]]{STUDY.partition("[[workloads]]")[2]}').runs[0].cluster
+    near, rest = 'policies = ["disaggregated(near=yes)"]', STUDY.partition("[[workloads]]")[2]
+    found = study(f"{near}\n{block}\n[[workloads]]{rest}").runs[0].cluster
     assert (len(found), found.lending_group.max(), found.rack_group[63]) == (66, 3, 1)
     assert found.lending_group[64:].tolist() == [-1, -1]

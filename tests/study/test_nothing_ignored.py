@@ -194,3 +194,18 @@ def test_whole_lists_that_are_swept_are_told_of_not_refused(tmp_path: Path) -> N
     swept = f"[sweep]\nworkloads = [[{{generate = {jobs}}}]]\n"
     found = notes(load(tmp_path, text("'easy'", more=swept)))
     assert found == {"easy": ["no effect of the priorities of jobs: easy does not look at priorities"]}
+
+
+def test_slos_count_where_a_cluster_of_the_study_has_tiers_and_are_told_where_none_has(tmp_path: Path) -> None:
+    tiers = "tiers = [{name = 'here'}, {name = 'far', cost = 1}]"
+    tiers += "\nmemory_pools = [{count = 2, memory = '9 GB', tier = 'far'}]"
+    content = (
+        "policies = ['fcfs']\n[[clusters]]\nname = 'tiered'\nnodes = [{count = 2, cores = 99, memory = '999 GB'}]\n"
+        f"{tiers}\n[[clusters]]\nname = 'plain'\nnodes = [{{count = 2, cores = 99, memory = '999 GB'}}]\n"
+        "[[workloads]]\ngenerate = {servers = 9, alpha = 1.5}\n"
+    )
+    found = load(tmp_path, content).runs
+    assert [notes_of(run.effects)[:1] for run in found] == [
+        ("no effect of the jobs' SLOs of memory: fcfs does not look at them, and what it breaks is counted",),
+        ("no effect of the jobs' SLOs of memory: memory has no tiers on plain",),
+    ]

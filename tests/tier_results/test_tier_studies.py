@@ -139,7 +139,8 @@ def test_the_table_of_tiers_is_kept_where_there_are_tiers_and_only_there(finishe
         assert (folder / "tiers.parquet").is_file()
         assert record["cluster"]["tiers"]["names"] == ["local", "rack", "far"]
         assert record["metrics"]["slo_broken_local"] is not None
-    plain = study(tmp_path, clusters=[PLAIN], policies=["fcfs"], faults=[])
+    jobs = {**{key: SERVERS[key] for key in ("servers", "alive", "lifetime_s")}, "local_share": 0, "alpha": "none"}
+    plain = study(tmp_path, clusters=[PLAIN], policies=["fcfs"], faults=[], workloads=[{"generate": jobs}])
     record, folder = runs_of(plain)[0]
     assert not (folder / "tiers.parquet").exists()
     assert "tiers" not in record["cluster"]

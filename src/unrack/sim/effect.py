@@ -31,11 +31,14 @@ class Effect(NamedTuple):
         Which of several; ``""``: there is one.
     why_not
         Why it can change nothing, in words; ``""``: it can.
+    counted
+        It changes no schedule, but metrics count by it: it is told, and not refused.
     """
 
     key: str
     of: str
     why_not: str
+    counted: bool = False
 
 
 def effects(
@@ -87,7 +90,7 @@ def _memory(cluster: Cluster, jobs: JobTable, policy: Policy[Any]) -> Iterator[E
         why = f"memory has no tiers on {cluster.name}"
         if cluster.tiers is not None:
             why = "" if tiered else f"{policy.name} does not look at them, and what it breaks is counted"
-        yield Effect("slo", cluster.name, why)
+        yield Effect("slo", cluster.name, why, cluster.tiers is not None)
     if cluster.tiers is not None:
         why = "" if tiered else f"{policy.name} places nothing in them; only metrics count by them"
         yield Effect("tiers", cluster.name, why)

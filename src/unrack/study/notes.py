@@ -33,15 +33,16 @@ def refuse_idle(document: Document, runs: Sequence[Run]) -> None:
     StudyError
         There is such a key; the message says why it changes nothing.
     """
-    asked: dict[tuple[str, str, Location], list[Effect]] = {}
+    asked: dict[tuple[str, Location], list[Effect]] = {}
     for run in runs:
         for effect in run.effects:
             location = _location(effect, run, document)
             if location is not None:
-                asked.setdefault((effect.key, effect.of, location), []).append(effect)
-    for (key, of, location), found in asked.items():
-        if all(effect.why_not for effect in found):
-            raise _refusal(document, WORDS[key].format(of=of), location, [effect.why_not for effect in found])
+                asked.setdefault((effect.key, location), []).append(effect)
+    for (key, location), found in asked.items():
+        if all(effect.why_not and not effect.counted for effect in found):
+            what = WORDS[key].format(of=found[0].of)
+            raise _refusal(document, what, location, [effect.why_not for effect in found])
     if document.table.get("models") and not any(run.models for run in runs) and "sweep" not in document.table:
         raise _refusal(document, "models", ("models",), ["every policy has world = 'base'"])
 
