@@ -227,6 +227,35 @@ def crowd(seed: int) -> World:
     return World(cluster([rng.choice([4, 12]), rng.choice([4, 12])], *tables), tuple(jobs), TABLES)
 
 
+def pressing(seed: int, gangs: bool = False) -> World:
+    """Few devices and deadlines that bind: whether a job may share them hangs on how far the others are."""
+    rng = random.Random(seed)
+    nodes, jobs, submit = rng.randint(1, 2), [], 0.0
+    both = rng.random() < 0.3
+    for _ in range(rng.randint(3, 9)):
+        submit += rng.choice([0, 0.7, 2, 5])
+        run = rng.choice([8, 8, 20, 33])
+        stretch = rng.choice([1.0, 1.05, 1.1, 1.2, 1.4, 2, 4, 4, None])
+        jobs.append(
+            D(
+                submit, run, rng.choice([1, 2]), tasks=rng.choice([1, 2, 3]) if gangs else 1,
+                app=rng.choice(["a", "a", "a", "b", "ag"] if both else ["a", "a", "a", "b"]),
+                due=None if stretch is None else submit + stretch * run,
+                request=rng.choice([None, None, None, run + 2, run - 2]), nvme=rng.choice([(900, 10), (900, 200)]),
+                gpu=(1000, 2) if both and rng.random() < 0.5 else (),
+            )
+        )  # fmt: skip
+    if all(job.due is None for job in jobs):
+        jobs[0] = replace(jobs[0], due=20)
+    keys = {"overhead": rng.choice([0, 0.1]), "attach_latency": rng.choice([0, 0, 3]), "home": ["0"]}
+    tables = [pool("nvme", rng.choice([1, 1, 2, 3]), 2000, 600, compose=1, **keys)]
+    if both:
+        tables.append(pool("gpu", 1, 4000, 16, attach="multi", split=rng.choice([1, 4])))
+    frozen = rng.choice([0, 0, 0, 0b11111])
+    models = [{**model, "frozen": bool(frozen >> i & 1)} for i, model in enumerate(TABLES)]
+    return World(cluster([rng.choice([6, 12]) for _ in range(nodes)], *tables), tuple(jobs), tuple(models))
+
+
 def worlds() -> st.SearchStrategy[World]:
     """Worlds by number: Hypothesis alone would draw mostly tame ones."""
     return st.integers(0, 2**32).map(random_world)

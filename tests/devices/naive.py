@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from itertools import pairwise
 from math import ceil, inf
 from typing import Any, ClassVar
 
@@ -79,6 +80,11 @@ class Now:
                     ready = int(c.group[READY_US, leader])
                     self.groups[leader] = Group(list(share.devices), node, share.parts, model, ready, [], [0] * 9)
                 self.join(leader, job, share.node, share.amounts)
+
+    def at(self, now: int) -> Now:
+        """The same later, if nothing happens."""
+        self.now = now
+        return self
 
     def join(self, leader: int, job: int, node: int, amounts: Sequence[int]) -> None:
         group = self.groups[leader]
@@ -160,26 +166,66 @@ class Naive:
             memory["rule"] = self.rule if self.rule != "disaggregation-aware" else self.by_load(view)
         elif self.running and self.rule == "disaggregation-aware":
             memory["rule"] = self.by_load(view)
+        world = self.world(view, now)
         while memory["todo"]:
             job = memory["todo"].pop(0)
-            world = self.world(view, now)
             lease = self.lease(world, job, memory["rule"])
-            if lease is None and view.job(job).demand.tasks > 1 and view.running_count == 0:
+            if view.job(job).demand.tasks > 1:  # some of its tasks may have been placed there
+                if lease is None and view.running_count == 0:
+                    world = self.world(view, now)
+                    world.patient = job
+                    lease = self.lease(world, job, memory["rule"])
                 world = self.world(view, now)
-                world.patient = job
-                lease = self.lease(world, job, memory["rule"])
             if lease is not None:
                 return [Start(lease, memory["rule"])], memory
         memory["todo"] = None
         return [], memory
+
+    def next_round(self, view: View, memory: dict[str, Any], now: int) -> int | None:
+        """The first moment at which somebody has a place by time alone, of those at which a group opens or closes."""
+        if memory["rule"] in ("first-fit", "best-fit"):
+            return None
+        found = None
+        for job in view.queue.tolist():
+            for moment in sorted(self.moments(view, job, now)):
+                if found is not None and moment >= found:
+                    break
+                if self.lease(self.world(view, moment), job, memory["rule"]) is not None:
+                    found = moment
+        return found
 
     def world(self, view: View, now: int) -> Now:
         world = Now(view, self.tables, now)
         world.late_joins, world.shortcuts = self.late_joins, self.shortcuts
         return world
 
-    def next_round(self, view: View, memory: dict[str, Any], now: int) -> None:
-        return None
+    def moments(self, view: View, job: int, now: int) -> set[int]:
+        """When groups open to a job and more tasks of it, and when its own deadline counts no more."""
+        world, found = self.world(view, now), set()
+        one = view.job(job)
+        for leader, group in world.groups.items():
+            turns = {now, now + 1}
+            for other, _ in group.jobs:
+                work, since, pace = world.progress[other]
+                turns |= {since, since + ceil(work / pace)}
+                turns |= {turn for turn in [view.job(other).deadline_us] if turn is not None}
+            ordered = sorted(turn for turn in turns if turn >= now)
+            for more in range(1, one.demand.tasks + 1):
+                if (
+                    group.model is not None
+                    and world.speed(group.model, len(group.devices), len(group.jobs) + more) == 0
+                ):
+                    break
+                for low, high in pairwise(ordered):
+                    closed, opened = (harmed(world.at(end), job, leader, more) for end in (low, high))
+                    while closed and not opened and high - low > 1:
+                        middle = (low + high) // 2
+                        low, high = (middle, high) if harmed(world.at(middle), job, leader, more) else (low, middle)
+                    if closed and not opened:
+                        found.add(high)
+        if self.late_joins and one.deadline_us is not None:
+            found.add(one.deadline_us - int(view.estimate_us[job]) + 1)
+        return {moment for moment in found if moment > now}
 
     def why(self, view: View, memory: dict[str, Any], job: int, now: int) -> Reason:
         return Reason(Code.NOT_YET)
@@ -378,8 +424,8 @@ def by_node(world: Now, rule: str) -> Callable[[int], float | Fraction]:
     }[rule]
 
 
-def harmed(world: Now, job: int, leader: int) -> bool:
-    """Whether one more would make somebody on a group late."""
+def harmed(world: Now, job: int, leader: int, more: int = 1) -> bool:
+    """Whether one more, or so many, would make somebody on a group late."""
     group = world.groups[leader]
     for other, _ in group.jobs:
         deadline = world.view.job(other).deadline_us
@@ -388,7 +434,8 @@ def harmed(world: Now, job: int, leader: int) -> bool:
         node = next(node for one, node in group.jobs if one == other)
         pace = world.progress[other][2]
         if group.model is not None:
-            pace = world.speed(group.model, len(group.devices), len(group.jobs) + 1) * world.slowed(group.devices, node)
+            pace = world.speed(group.model, len(group.devices), len(group.jobs) + more)
+            pace *= world.slowed(group.devices, node)
         if world.ends(other, pace) > deadline:
             return True
     return False

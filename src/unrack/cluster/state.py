@@ -56,10 +56,13 @@ class Seen:
     ----------
     asks, free, total, online, status, queue, running, pool, lease_at, memory
         As in :class:`ClusterState`, read-only.
+    devices
+        Who holds which pooled devices; ``None`` on a cluster without pools.
     """
 
     __slots__ = (
-        "_state", "asks", "free", "lease_at", "memory", "online", "pool", "queue", "running", "status", "total",
+        "_state", "asks", "devices", "free", "lease_at", "memory", "online", "pool", "queue", "running", "status",
+        "total",
     )  # fmt: skip
 
     asks: Ints
@@ -72,12 +75,14 @@ class Seen:
     pool: Ints
     lease_at: Ints
     memory: MemoryUse | None
+    devices: DeviceReader | None
 
     def __init__(self, state: ClusterState) -> None:
         self._state = state
         for name in ("asks", "free", "total", "online", "status", "queue", "running", "pool", "lease_at"):
             self.again(name)
         self.memory = None if state.memory is None else sealed_columns(state.memory)
+        self.devices = None if state.devices is None else state.devices.reader
 
     def again(self, name: str) -> None:
         """Show a column that the state has replaced."""
@@ -92,12 +97,6 @@ class Seen:
     def free_cores(self) -> int:
         """Free cores on all nodes together."""
         return self._state.free_cores
-
-    @property
-    def devices(self) -> DeviceReader | None:
-        """Who holds which pooled devices; ``None`` on a cluster without pools."""
-        devices = self._state.devices
-        return None if devices is None else devices.reader
 
 
 class ClusterState:

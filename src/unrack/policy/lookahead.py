@@ -37,6 +37,7 @@ from numpy.typing import NDArray
 from unrack.cluster.columns import Columns
 from unrack.cluster.state import REJECTED
 from unrack.policy.looking import cheapest_place
+from unrack.policy.opening import cheap_opening
 from unrack.policy.pooled import Pooled
 from unrack.policy.pooling import LATE
 from unrack.policy.waiting import JOB_BITS, Queue
@@ -100,15 +101,23 @@ class Urgency(Queue):
     def enter(self, view: View, job: int) -> None:
         """Put a job into the list of its shape, the most urgent first."""
         shape = self.shape(view, job)
-        latest = self.latest_us.get(job)
-        if latest is None:
-            latest = self.latest_us[job] = self._latest(view, job)
-        insort(self.waiting[shape], ((latest << JOB_BITS) + job, job))
+        insort(self.waiting[shape], ((self.latest(view, job) << JOB_BITS) + job, job))
+
+    def freest(self, shape: int) -> list[int]:
+        """As of any queue; of jobs that are late, one is as good as another."""
+        return [self.waiting[shape][0][1]] if shape % 2 == 1 else super(Urgency, self).freest(shape)
 
     def new_shape(self, estimate: int, cores: int) -> None:
         """Two lists for jobs unlike all others so far; the late ones need no deadlines."""
         super(Urgency, self).new_shape(estimate, cores)
         super(Urgency, self).new_shape(estimate, cores)
+
+    def latest(self, view: View, job: int) -> int:
+        """The last moment at which a job can start and be on time: known, or noted now."""
+        found = self.latest_us.get(job)
+        if found is None:
+            found = self.latest_us[job] = self._latest(view, job)
+        return found
 
     def _latest(self, view: View, job: int) -> int:
         deadline = int(view.deadline_us[job])
@@ -156,7 +165,7 @@ class Lookahead(Pooled):
         """The cheapest node for one task, with ``memory.answer`` filled; below 0: why there is none."""
         assert isinstance(memory, Urgency)
         state = arrays_of(view)
-        late = bool(memory.latest_us[job] < now)
+        late = memory.latest(view, job) < now
         for patient in (late, True):
             node = cheapest_place(
                 columns, state.asks, free, view.deadline_us, job, patient, memory.big, memory.worths, memory.dear,
@@ -165,6 +174,21 @@ class Lookahead(Pooled):
             if node != LATE or view.running_count:  # late even where nobody runs: waiting would not help
                 break
         return node
+
+    def opens_us(self, view: View, memory: Queue, jobs: Ints, rule: int, now: int) -> int:
+        """The first moment after ``now`` at which one of the jobs, of one task each, has a place."""
+        assert isinstance(memory, Urgency)
+        state = arrays_of(view)
+        latest = np.array([memory.latest_us[job] for job in jobs.tolist()], np.int64)
+        return cheap_opening(
+            self._columns(view, memory), state.asks, state.free, view.deadline_us, jobs, latest, now, memory.at,
+            memory.sizes,
+        )  # fmt: skip
+
+    def gang_moments(self, view: View, memory: Queue, job: int, now: int) -> list[int]:
+        """Also when it becomes late: then its own deadline no longer counts."""
+        assert isinstance(memory, Urgency)
+        return [memory.latest_us[job] + 1, *super().gang_moments(view, memory, job, now)]
 
 
 def dear(view: View, worths: Floats) -> Floats:

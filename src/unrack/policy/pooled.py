@@ -28,6 +28,7 @@ from unrack.cluster.pool import no_devices
 from unrack.cluster.sealed import sealed, sealed_columns
 from unrack.cluster.sharing import TAKEN
 from unrack.policy.contract import Decision, Estimates, Need, Start
+from unrack.policy.opening import closed_until, opening
 from unrack.policy.pooling import (
     FIRST_DEVICE,
     LATE,
@@ -42,6 +43,7 @@ from unrack.policy.pooling import (
 )
 from unrack.policy.waiting import Queue
 from unrack.reasons import Code, Reason
+from unrack.units import NEVER_US
 from unrack.view import View, arrays_of
 from unrack.workload.job import CORES, ESTIMATE, MEMORY, TASKS
 
@@ -124,22 +126,26 @@ class Pooled:
             "sizes": np.empty((kinds, pools), np.int64),
             "answer": np.empty((kinds, room), np.int64),
             "earliest": np.empty(1, np.int64),
-            "draws": np.random.Generator(np.random.PCG64(self.seed)),
+            "draws": np.random.Generator(np.random.PCG64([self.seed, view.version] if view.version else self.seed)),
             "plain": sealed_columns(make_columns(no_devices(nodes), np.zeros((0, 0, 0), np.int64), NO_PACE)),
             "loads": self._loads(view),
+            "ways": LATE_JOINS * self.late_joins + SHORTCUTS * self.shortcuts,
         }
 
     def decide(self, view: View, memory: Queue, now: int) -> tuple[list[Decision], Queue]:
         """Start the next job that has a place; asked again until there is none."""
-        under_way = memory.going == (now, view.version)  # nothing but the start that was decided has happened
+        under_way = memory.going is not None and memory.going == (now, view.version)  # nothing but the start happened
         memory.going = None
         if not under_way:
             if not view.waiting:
+                memory.closed.clear()
                 return [], memory
             memory.read(view, now)
             memory.rule = self.rule_now(view, memory)
             memory.forget(view)
-            memory.heads = [(listed[0][0], s, 0) for s, listed in enumerate(memory.waiting) if listed]
+            memory.closed.clear()
+            failed = memory.failed
+            memory.heads = [(at[0][0], s, 0) for s, at in enumerate(memory.waiting) if at and s not in failed]
             heapify(memory.heads)
         if self.load_of == "running":
             memory.rule = self.rule_now(view, memory)  # every start changes it
@@ -158,6 +164,8 @@ class Pooled:
             if memory.cores[shape] <= most_free:
                 found = self.find(view, memory, job, memory.rule, now)
             if isinstance(found, int):
+                if found <= LATE:
+                    memory.closed.add(shape)
                 failed[shape] = (found, int(view.asks[ESTIMATE, job]), int(memory.earliest[0]))
                 i = memory.after(view, shape, i + 1)
                 if i < len(listed):
@@ -269,7 +277,7 @@ class Pooled:
         return place(
             columns, state.asks, free, state.total, deadline_us, job, rule,
             rule <= RANDOM_FIT, now, draw, draw2, memory.at, memory.sizes, memory.answer, memory.earliest,
-            LATE_JOINS * self.late_joins + SHORTCUTS * self.shortcuts,
+            memory.ways,
         )  # fmt: skip
 
     def _row(self, view: View, job: int, node: int) -> Ints:
@@ -289,8 +297,53 @@ class Pooled:
         return tuple(shares)
 
     def next_round(self, view: View, memory: Queue, now: int) -> int | None:
-        """Only events matter."""
-        return None
+        """The first moment at which a job that was refused because of deadlines has a place, if nothing happens.
+
+        A job of several tasks is looked at again when a composition opens that was closed to some of them, if then
+        there are places for all.
+        """
+        first, alone = NEVER_US, []
+        for shape in sorted(memory.closed):
+            jobs = memory.freest(shape) if memory.waiting[shape] else []
+            if jobs and view.asks[TASKS, jobs[0]] == 1:
+                alone += jobs
+        if alone:
+            first = self.opens_us(view, memory, np.array(alone, np.int64), memory.rule, now)
+        for shape in sorted(memory.closed):
+            if memory.waiting[shape] and view.asks[TASKS, memory.waiting[shape][0][1]] > 1:
+                first = self._gangs_open_us(view, memory, shape, now, first)
+        return first if first < NEVER_US else None
+
+    def opens_us(self, view: View, memory: Queue, jobs: Ints, rule: int, now: int) -> int:
+        """The first moment after ``now`` at which one of the jobs, of one task each, has a place."""
+        state = arrays_of(view)
+        return opening(
+            self._columns(view, memory), state.asks, state.free, state.total, view.deadline_us, jobs, rule, now,
+            memory.at, memory.sizes, memory.ways,
+        )  # fmt: skip
+
+    def _gangs_open_us(self, view: View, memory: Queue, shape: int, now: int, before: int) -> int:
+        """The first moment at which a gang of a shape has a place; ``before`` if there is none before it."""
+        tried = set()
+        for _, job in memory.waiting[shape]:
+            like = int(view.deadline_us[job]), int(view.asks[ESTIMATE, job])
+            if like in tried:
+                continue
+            tried.add(like)
+            for moment in sorted(set(self.gang_moments(view, memory, job, now))):
+                if now < moment < before and not isinstance(self.find(view, memory, job, memory.rule, moment), int):
+                    before = moment
+        return before
+
+    def gang_moments(self, view: View, memory: Queue, job: int, now: int) -> list[int]:
+        """When compositions open to one or more tasks of a gang, and when its own deadline counts no more."""
+        columns, tasks = self._columns(view, memory), int(view.asks[TASKS, job])
+        tasks = min(tasks, columns.speeds.shape[2])
+        moments = np.empty(columns.device.shape[1] * tasks, np.int64)
+        protected = self.rule == "lookahead"
+        found = closed_until(columns, view.deadline_us, job, tasks, now, protected, moments)
+        late = [int(view.deadline_us[job] - view.asks[ESTIMATE, job]) + 1] if self.late_joins else []
+        return [*late, *(int(moment) for moment in moments[:found])]
 
     def why(self, view: View, memory: Queue, job: int, now: int) -> Reason:
         """No cores, no device, or only compositions on which a deadline would be missed."""

@@ -382,6 +382,26 @@ def primary_kind(c: Columns, job: int, at: Ints, sizes: Ints) -> int:
 
 
 @inlined
+def node_on(
+    c: Columns, free: Ints, total: Ints, job: int, primary: int, group: int, rule: int, cores: int, mb: int, at: Ints,
+    sizes: Ints,
+) -> int:  # fmt: skip
+    """The node on which a job would join a group, deadlines apart; -1: none has all it asks."""
+    node = c.group[NODE, group]
+    if node >= 0:
+        fits = free[0, node] >= cores and free[1, node] >= mb and others_fit(c, job, primary, node, at, sizes)
+        return int(node) if fits else -1
+    for n in range(free.shape[1]):
+        if (
+            free[0, n] >= cores and free[1, n] >= mb and c.reach[c.device[POOL, group], n]
+            and better_node(free, total, n, node, rule)
+            and others_fit(c, job, primary, n, at, sizes)
+        ):  # fmt: skip
+            node = n
+    return int(node)
+
+
+@inlined
 def aware(
     c: Columns, free: Ints, total: Ints, job: int, cores: int, mb: int, rule: int, expected_us: int, deadline_us: Ints,
     now: int, at: Ints, sizes: Ints, answer: Ints, earliest: Ints, ways: int,
@@ -403,18 +423,8 @@ def aware(
     for d in range(c.device.shape[1]):
         if c.device[GROUP, d] != d or not has_room(c, job, primary, d, False):
             continue
-        node = c.group[NODE, d]
+        node = node_on(c, free, total, job, primary, d, rule, cores, mb, at, sizes)
         if node < 0:
-            for n in range(nodes):
-                if (
-                    free[0, n] >= cores and free[1, n] >= mb and c.reach[c.device[POOL, d], n]
-                    and better_node(free, total, n, node, rule)
-                    and others_fit(c, job, primary, n, at, sizes)
-                ):  # fmt: skip
-                    node = n
-            if node < 0:
-                continue
-        elif free[0, node] < cores or free[1, node] < mb or not others_fit(c, job, primary, node, at, sizes):
             continue
         # Alg. 4 asks only about the new job on a vGPU, Alg. 1 and 2 about all that share
         if not (rule == RESOURCE_AWARE and c.group[PARTS, d] > 0) and harms(c, d, job, now, deadline_us):

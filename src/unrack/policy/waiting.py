@@ -55,6 +55,8 @@ class Queue:
     ----------
     order
         A name in ``ORDERS``.
+    ways
+        As in :func:`unrack.policy.pooling.place`.
     shape_of
         Job → which other jobs ask the same; of the jobs that have waited so far.
     shapes
@@ -77,6 +79,8 @@ class Queue:
         The pass: (rank, shape, place in its list) of the next job of every shape that is still tried.
     failed
         Shape → (reason, estimate, earliest end) of the last job that found no place in this pass.
+    closed
+        Shapes of which the last pass refused a job because of deadlines alone, its own or those of others.
     going
         Of a pass that is under way: the time, and ``view.version`` once the start just decided is done.
     rule, releases
@@ -93,6 +97,7 @@ class Queue:
     draws: np.random.Generator
     plain: Columns
     loads: dict[str, tuple[int, int, int]]
+    ways: int
     shape_of: dict[int, int] = field(default_factory=dict)
     shapes: dict[bytes, int] = field(default_factory=dict)
     waiting: list[list[tuple[int, int]]] = field(default_factory=list)
@@ -103,6 +108,7 @@ class Queue:
     last_job: int = -1
     heads: list[tuple[int, int, int]] = field(default_factory=list)
     failed: dict[int, tuple[int, int, int]] = field(default_factory=dict)
+    closed: set[int] = field(default_factory=set)
     going: tuple[int, int] | None = None
     rule: int = 0
     releases: int = -1
@@ -110,10 +116,12 @@ class Queue:
 
     def read(self, view: View, now: int) -> None:
         """Bring the lists up to date with the queue."""
+        waiting, fixed = view.waiting, self.order in KEYS
+        last = view.last_waiting if waiting else -1
+        if fixed and waiting == self.known and last <= self.last_job:
+            return
         queue = view.queue
-        last = int(queue[-1]) if queue.size else -1
         new = int(queue.size - np.searchsorted(queue, self.last_job, side="right")) if last > self.last_job else 0
-        fixed = self.order in KEYS
         if not fixed or self.known + new != queue.size:
             for listed in self.waiting:
                 listed.clear()
@@ -180,6 +188,11 @@ class Queue:
                 high = middle
         return low
 
+    def freest(self, shape: int) -> list[int]:
+        """Of jobs that ask the same, those that time alone helps first: the first and the last by deadline, or all."""
+        listed = self.waiting[shape]
+        return [job for _, job in ((listed[0], listed[-1]) if self.like_time[shape] else listed)]
+
     def try_again(self, rank: int) -> None:
         """After a new composition was made: those behind ``rank`` like one without a place may have one now."""
         tried = {shape for _, shape, _ in self.heads}
@@ -195,5 +208,5 @@ class Queue:
         if view.releases != self.releases:
             self.failed.clear()
             self.releases = view.releases
-        elif not 0 <= self.rule <= RANDOM_FIT:
+        elif self.failed and not 0 <= self.rule <= RANDOM_FIT:
             self.failed = {shape: why for shape, why in self.failed.items() if why[0] >= NO_DEVICES}

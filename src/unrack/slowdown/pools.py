@@ -60,6 +60,9 @@ class PoolSpeeds:
         devices = arrays_of(view).devices
         if devices is None or not lease.shares:
             return np.zeros(0, np.int64)
+        if len(lease.shares) == 1:
+            group = devices.group_of(min(lease.shares[0].devices))
+            return devices.sharers(group) if group >= 0 else np.zeros(0, np.int64)
         found: dict[int, None] = {}
         for share in lease.shares:
             group = devices.group_of(min(share.devices))

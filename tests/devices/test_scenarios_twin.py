@@ -1,0 +1,41 @@
+"""First fit on the papers' scenarios, 3000 jobs each, pooled and attached: start for start as its plain twin."""
+
+from __future__ import annotations
+
+import pytest
+from naive import Naive
+
+import unrack
+from unrack.core import Core
+from unrack.policy.pooled import Pooled
+from unrack.sim.kernel import Kernel, Ties
+from unrack.sim.log import RunLog
+from unrack.slowdown.model import make_models
+from unrack.slowdown.pools import PoolSpeeds
+
+
+def run(cluster: unrack.Cluster, workload: unrack.Workload, policy: object) -> RunLog:
+    core = Core(cluster, workload.jobs, policy, make_models(["smufin"]))  # type: ignore[arg-type]
+    return Kernel(core, Ties("together"), (), PoolSpeeds() if core.paced else None).run()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scenario", ["nvme-s1", "nvme-s2", "nvme-s3"])
+@pytest.mark.parametrize("preset", ["nvme-pool", "nvme-attached"])
+def test_first_fit_starts_every_job_when_and_where_its_twin_does(preset: str, scenario: str) -> None:
+    cluster = unrack.Cluster.preset(preset)
+    workload = unrack.generate({"scenario": scenario, "load": 0.7, "jobs": 3000}, seed=3)
+    ours = run(cluster, workload, Pooled(rule="first-fit"))
+    tables = [{"model": "smufin", **make_smufin()}]
+    theirs = run(cluster, workload, Naive("first-fit", "edf", tables))
+    assert len(ours.attempt_job) == 3000
+    for name in ("attempt_job", "attempt_start_us", "attempt_end_us"):
+        assert getattr(ours, name).tolist() == getattr(theirs, name).tolist(), name
+    assert ours.rows.tolist() == theirs.rows.tolist()
+    assert ours.shares == theirs.shares
+
+
+def make_smufin() -> dict[str, object]:
+    from unrack.slowdown.model import PUBLISHED
+
+    return dict(PUBLISHED["smufin"].keys)
