@@ -103,9 +103,9 @@ class Urgency(Queue):
         shape = self.shape(view, job)
         insort(self.waiting[shape], ((self.latest(view, job) << JOB_BITS) + job, job))
 
-    def freest(self, shape: int) -> list[int]:
+    def freest(self, view: View, shape: int) -> list[int]:
         """As of any queue; of jobs that are late, one is as good as another."""
-        return [self.waiting[shape][0][1]] if shape % 2 == 1 else super(Urgency, self).freest(shape)
+        return [self.waiting[shape][0][1]] if shape % 2 == 1 else super(Urgency, self).freest(view, shape)
 
     def new_shape(self, estimate: int, cores: int) -> None:
         """Two lists for jobs unlike all others so far; the late ones need no deadlines."""

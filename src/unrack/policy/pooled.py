@@ -302,17 +302,25 @@ class Pooled:
         A job of several tasks is looked at again when a composition opens that was closed to some of them, if then
         there are places for all.
         """
-        first, alone = NEVER_US, []
+        if not memory.closed:
+            return None
+        state = view.releases, view.running_count, memory.rule  # as long as they stay, nobody's answer changes
+        if memory.looked != state or memory.opens <= now:
+            memory.looked, memory.opens = state, NEVER_US
+            memory.seen_to.clear()
+        alone: list[int] = []
         for shape in sorted(memory.closed):
-            jobs = memory.freest(shape) if memory.waiting[shape] else []
-            if jobs and view.asks[TASKS, jobs[0]] == 1:
-                alone += jobs
+            jobs = memory.freest(view, shape) if memory.waiting[shape] else []
+            new = [job for job in jobs if job not in memory.seen_to]
+            memory.seen_to.update(new)
+            if new and view.asks[TASKS, new[0]] == 1:
+                alone += new
+            elif new:
+                memory.opens = self._gangs_open_us(view, memory, new, now, memory.opens)
         if alone:
             first = self.opens_us(view, memory, np.array(alone, np.int64), memory.rule, now)
-        for shape in sorted(memory.closed):
-            if memory.waiting[shape] and view.asks[TASKS, memory.waiting[shape][0][1]] > 1:
-                first = self._gangs_open_us(view, memory, shape, now, first)
-        return first if first < NEVER_US else None
+            memory.opens = min(memory.opens, first)
+        return memory.opens if memory.opens < NEVER_US else None
 
     def opens_us(self, view: View, memory: Queue, jobs: Ints, rule: int, now: int) -> int:
         """The first moment after ``now`` at which one of the jobs, of one task each, has a place."""
@@ -322,10 +330,10 @@ class Pooled:
             memory.at, memory.sizes, memory.ways,
         )  # fmt: skip
 
-    def _gangs_open_us(self, view: View, memory: Queue, shape: int, now: int, before: int) -> int:
-        """The first moment at which a gang of a shape has a place; ``before`` if there is none before it."""
+    def _gangs_open_us(self, view: View, memory: Queue, jobs: list[int], now: int, before: int) -> int:
+        """The first moment at which one of several gangs has a place; ``before`` if there is none before it."""
         tried = set()
-        for _, job in memory.waiting[shape]:
+        for job in jobs:
             like = int(view.deadline_us[job]), int(view.asks[ESTIMATE, job])
             if like in tried:
                 continue

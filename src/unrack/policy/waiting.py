@@ -81,6 +81,8 @@ class Queue:
         Shape → (reason, estimate, earliest end) of the last job that found no place in this pass.
     closed
         Shapes of which the last pass refused a job because of deadlines alone, its own or those of others.
+    looked, seen_to, opens
+        For which state of affairs and which jobs it is known when, by time alone, the first has a place: ``opens``.
     going
         Of a pass that is under way: the time, and ``view.version`` once the start just decided is done.
     rule, releases
@@ -109,6 +111,9 @@ class Queue:
     heads: list[tuple[int, int, int]] = field(default_factory=list)
     failed: dict[int, tuple[int, int, int]] = field(default_factory=dict)
     closed: set[int] = field(default_factory=set)
+    looked: tuple[int, int, int] | None = None
+    seen_to: set[int] = field(default_factory=set)
+    opens: int = NEVER_US
     going: tuple[int, int] | None = None
     rule: int = 0
     releases: int = -1
@@ -188,10 +193,15 @@ class Queue:
                 high = middle
         return low
 
-    def freest(self, shape: int) -> list[int]:
-        """Of jobs that ask the same, those that time alone helps first: the first and the last by deadline, or all."""
+    def freest(self, view: View, shape: int) -> list[int]:
+        """Of jobs that ask the same, those that time alone helps first: the first and the last by deadline, or all.
+
+        Of gangs all: their tasks stand in each other's way.
+        """
         listed = self.waiting[shape]
-        return [job for _, job in ((listed[0], listed[-1]) if self.like_time[shape] else listed)]
+        if self.like_time[shape] and view.asks[TASKS, listed[0][1]] == 1:
+            return [listed[0][1], listed[-1][1]]
+        return [job for _, job in listed]
 
     def try_again(self, rank: int) -> None:
         """After a new composition was made: those behind ``rank`` like one without a place may have one now."""
