@@ -173,7 +173,8 @@ def test_where_fewer_devices_are_free_than_help_the_least_that_will_do_are_taken
 def test_a_composition_in_use_is_joined_only_while_nobody_there_is_late() -> None:
     where = cluster([25, 25], nvme(1))
     tight = [D(0, 1600, due=1500, **SMUFIN), D(10, 1600, due=9999, **SMUFIN)]
-    assert starts(where, "max-composition", *tight, models=["smufin"]) == [0, 1489.15]
+    # the first would end at t + 1601.25 (1 - t / 1489.15), at 1500 s for t = 1345.017284
+    assert starts(where, "max-composition", *tight, models=["smufin"]) == [0, 1345.017284]
     loose = [D(0, 1600, due=1700, **SMUFIN), D(10, 1600, due=9999, **SMUFIN)]
     assert starts(where, "max-composition", *loose, models=["smufin"]) == [0, 10]
     late = [D(0, 1600, due=1700, **SMUFIN), D(10, 1600, due=1500, **SMUFIN)]  # would end at 10 + 1601.25
@@ -183,7 +184,7 @@ def test_a_composition_in_use_is_joined_only_while_nobody_there_is_late() -> Non
 def test_a_deadline_that_is_just_met_is_met() -> None:
     # 40 s alone, then 60 s left at half speed: 160 s; the second alone would take 100 s of its own
     where, models = cluster([9], nvme(1)), [HALVES]
-    for due, start in ((160, 40), (159.999999, 100)):
+    for due, start in ((160, 40), (159.999999, 40.000001)):
         first = D(0, 100, app="h", nvme=(1, 1), due=due)
         assert starts(where, "max-composition", first, half(40), models=models) == [0, start]
     for due, start in ((240, 40), (239.999999, 100)):  # the second's own, at half speed
@@ -192,9 +193,9 @@ def test_a_deadline_that_is_just_met_is_met() -> None:
 
 
 def test_time_alone_may_open_a_composition_that_one_more_would_have_made_late() -> None:
-    # at 40 the first would end at 160, at 60 at 140; nothing but another job's arrival makes the policy look again
+    # at 40 the first would end at 160, at 50 at 150: the policy looks again then, and not only when a job arrives
     jobs = [D(0, 100, app="h", nvme=(1, 1), due=150), half(40), D(60, 1)]
-    assert starts(cluster([9], nvme(1)), "max-composition", *jobs, models=[HALVES]) == [0, 60, 60]
+    assert starts(cluster([9], nvme(1)), "max-composition", *jobs, models=[HALVES]) == [0, 50, 60]
 
 
 def test_of_compositions_that_would_live_as_long_the_one_with_least_to_spare_is_joined() -> None:

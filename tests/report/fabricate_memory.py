@@ -117,7 +117,8 @@ def _write(path, result, run, mix, policy, seed, note):
         "id": run,
         "cluster": {
             "name": cluster.name, "nodes": len(cluster), "cores": cluster.total_cores, "memory_mb": cluster.total_mb,
-            "classes": [{"name": name} for name in cluster.class_names], "columns": columns(cluster),
+            "classes": [{"name": name, "nodes": 1, "cores": 1} for name in cluster.class_names],
+            "columns": columns(cluster),
         },
         "workload": {"name": mix, "intake": {}}, "policy": policy, "policy_label": policy, "seed": seed,
         "ties": "together", "parameters": {}, "metrics": result.metrics, "unrack": "0.1.0",

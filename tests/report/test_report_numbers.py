@@ -276,7 +276,7 @@ def test_policies_of_different_worlds_are_not_compared(tmp_path):
     marked = settings[0].marks("wait_s_mean", "low")
     waits = {run.label: run.metrics["wait_s_mean"] for run in study.runs[1:]}
     assert marked == {min(waits, key=waits.get): "best"}
-    assert any("same world" in sentence for sentence in answer(settings))
+    assert any("among themselves" in sentence for sentence in answer(settings))
     assert next(row.world for row in comparison(settings).groups[0][1]) == "base times"
 
 
@@ -284,7 +284,7 @@ def test_the_same_policy_in_two_worlds_has_two_rows(tmp_path):
     study = read_finished(make_study(tmp_path / "study", jobs=10, policies=("easy", "easy(order=sjf)")))
     for run, world in zip(study.runs, ("a", "b"), strict=True):
         run.record.update(policy_label="easy", policy="easy", world=world)
-    assert list(settings_of(study.runs)[0].runs) == ["easy in world a", "easy in world b"]
+    assert list(settings_of(study.runs)[0].runs) == ["easy, world=a", "easy, world=b"]
 
 
 def test_every_metric_can_be_drawn_against_a_sweep_with_its_interval(tmp_path):

@@ -133,12 +133,13 @@ def test_a_grid_has_a_run_for_every_combination(tmp_path: Path) -> None:
     assert all(run.workload.jobs.submit_us[-1] < 400_000_000 for run in faster)
 
 
-def test_a_trace_with_jitter_is_another_for_every_seed_and_without_it_the_same(tmp_path: Path) -> None:
+def test_a_trace_with_jitter_is_another_for_every_seed_and_without_it_seeds_are_refused(tmp_path: Path) -> None:
     (tmp_path / "jobs.csv").write_text("submit_s,run_s,tasks\n" + "".join(f"{100 * i},50,1\n" for i in range(20)))
     text = "seeds = 3\n" + GOOD[: GOOD.index("[workloads.generate]")] + 'trace = "jobs.csv"\n'
-    for extra, count in (("", 1), ('jitter = "30 s"\n', 3)):
-        study = load_study(write(tmp_path, text + extra))
-        assert len({run.workload.jobs.digest() for run in study.runs}) == count
+    study = load_study(write(tmp_path, text + 'jitter = "30 s"\n'))
+    assert len({run.workload.jobs.digest() for run in study.runs}) == 3
+    with pytest.raises(StudyError, match="nothing is drawn"):
+        load_study(write(tmp_path, text))
 
 
 def test_a_swept_policy_parameter_goes_to_the_policies_that_have_it(tmp_path: Path) -> None:

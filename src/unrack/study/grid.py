@@ -221,14 +221,17 @@ def _runs(
                                 *effects(
                                     cluster, workload.jobs, policy, models if here else (), contention if here else None
                                 ),
-                                *_of_study(
-                                    spec, models, contention, seeds, source.generate is not None or bool(levels), policy
-                                ),
+                                *_of_study(spec, models, contention, seeds, _draws(source) or bool(levels), policy),
                             ),
                             len(fixed),
                         )
                     )
     return runs
+
+
+def _draws(table: WorkloadTable) -> bool:
+    """Whether a workload is another for every seed."""
+    return table.generate is not None or any(getattr(table, name) is not None for name in SEEDED)
 
 
 def _of_study(
@@ -272,8 +275,7 @@ def _workload(
     table: WorkloadTable, document: Document, index: int, seed: int, loaded: dict[str, tuple[Workload, str]]
 ) -> tuple[Workload, str]:
     """Each trace is read once, or once a seed if a filter draws; each generator runs once a seed."""
-    drawn = table.generate is not None or any(getattr(table, name) is not None for name in SEEDED)
-    key = json.dumps([table.model_dump(mode="json"), index, seed if drawn else None])
+    key = json.dumps([table.model_dump(mode="json"), index, seed if _draws(table) else None])
     if key not in loaded:
         workload = make_workload(table, document, index, seed)
         loaded[key] = (workload, workload.jobs.digest())
