@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from unrack.errors import InputError, RunError
+from unrack.errors import InputError, RunError, StudyError
 from unrack.study.grid import load_study
 from unrack.study.runner import Progress, run_study
 
