@@ -15,6 +15,7 @@ from unrack.slowdown.memory import MemorySpeeds
 from unrack.slowdown.memory_settings import MemoryContention
 from unrack.view import View
 from unrack.workload.job import JobTable, job_table
+from unrack.workload.store import JobStore
 
 
 def jobs_of(apps: list[object], tasks: list[int], cores: int = 1) -> JobTable:
@@ -36,7 +37,7 @@ class Bench:
     def __init__(self, cluster: Cluster, jobs: JobTable, settings: MemoryContention) -> None:
         self.cluster, self.jobs, self.settings = cluster, jobs, settings
         self.state = ClusterState(cluster, jobs.asks, lends=True)
-        self.view = View(self.state, jobs, self.state.asks)
+        self.view = View(self.state, JobStore(jobs))
         self.memory = MemorySpeeds(settings, cluster, jobs)
         self.known: dict[int, float] = {}
         self.leases: dict[int, Lease] = {}

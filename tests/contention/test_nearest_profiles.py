@@ -71,16 +71,18 @@ def test_no_jobs_match_nothing() -> None:
     assert matched(PROFILES, [], [], []).place.shape == (0,)
 
 
-def test_many_jobs_match_as_each_would_with_the_same_ranges() -> None:
+def test_each_of_many_jobs_is_scaled_by_itself_and_those_before_it() -> None:
     random = np.random.default_rng(3)
     nodes, run_s = random.integers(1, 99, 5000), random.uniform(1, 1e5, 5000)
     found = nearest_profile(PROFILES, nodes, run_s)
-    at = (run_s - run_s.min()) / np.ptp(run_s)
+    low, high = np.minimum.accumulate(run_s), np.maximum.accumulate(run_s)
+    at = (run_s - low) / np.where(high > low, high - low, 1.0)
+    assert found[:100].tolist() == nearest_profile(PROFILES, nodes[:100], run_s[:100]).tolist()
     places = np.array([0.0, 1.0, 10 / 990])  # of the profiles' run times; all are of one size
     assert found.tolist() == np.abs(at[:, None] - places).argmin(axis=1).tolist()
 
 
 def test_an_unknown_job_runs_as_an_application_that_has_curves() -> None:
-    nodes, run_s = [1, 1, 1], [0.0, 1.0, 100.0]  # the second is nearest to the profile without
-    assert nearest_profile(PROFILES, nodes, run_s).tolist() == [0, 2, 1]
-    assert matched(PROFILES, [77, 77, 77], nodes, run_s).place.tolist() == [0, 0, 1]
+    nodes, run_s = [1, 1, 1], [0.0, 100.0, 1.0]  # the third is nearest to the profile without
+    assert nearest_profile(PROFILES, nodes, run_s).tolist() == [0, 1, 2]
+    assert matched(PROFILES, [77, 77, 77], nodes, run_s).place.tolist() == [0, 1, 0]

@@ -46,9 +46,10 @@ def with_strangers(jobs: JobTable, at_us: int) -> JobTable:
     """The jobs submitted before a moment, and then others that ask for more of everything."""
     early = jobs.take(jobs.submit_us < at_us)
     late = jobs.take(jobs.submit_us >= at_us)
-    asks = late.asks[:, ::-1].copy()
-    asks[0] = np.where(jobs.slo is None, 2, 1)
-    asks[1:3] = np.maximum(asks[1:3], 2)
+    asks = late.asks.copy()
+    if jobs.slo is None:  # what servers ask of tiers is within their memory
+        asks = late.asks[:, ::-1].copy()
+        asks[0], asks[1:3] = 2, np.maximum(asks[1:3], 2)
     asks[3] += 7 * S
 
     def both(first: Any, last: Any) -> Any:
