@@ -55,7 +55,7 @@ def test_the_same_jobs_start_at_the_same_times_on_the_same_nodes_with_the_same_l
 def test_conservative_backfill_reserves_the_nodes_and_loans_that_its_twin_reserves(
     rule: str, content: dict[str, Any], jobs: list[J], threshold: float | None
 ) -> None:
-    same(content, [*jobs, NEEDY._replace(submit=jobs[-1].submit)], rule, "conservative", threshold)
+    same(content, [NEEDY._replace(submit=jobs[0].submit), *jobs], rule, "conservative", threshold)
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -64,7 +64,7 @@ def test_conservative_backfill_reserves_the_nodes_and_loans_that_its_twin_reserv
 def test_conservative_starts_no_job_after_its_first_reservation_when_requests_are_upper_bounds(
     rule: str, content: dict[str, Any], jobs: list[J]
 ) -> None:
-    jobs = [*jobs, NEEDY._replace(submit=jobs[-1].submit)]
+    jobs = [NEEDY._replace(submit=jobs[0].submit), *jobs]
     promised: dict[int, int] = {}
 
     def note(world: World, now: int) -> None:
@@ -87,7 +87,7 @@ PASSED_OVER = [J(2, 1, mb=2), J(2, 3, 4, 6, mb=2), J(3, 6, 2, 9, mb=3)]
 def test_conservative_keeps_every_reservation_in_any_fixed_order_when_requests_are_upper_bounds(
     rule: str, content: dict[str, Any], jobs: list[J], order: str
 ) -> None:
-    jobs = [*jobs, NEEDY._replace(submit=jobs[-1].submit)]
+    jobs = [NEEDY._replace(submit=jobs[0].submit), *jobs]
     policy = parse_policy(words(rule, "conservative", order=order))
     core = Core(Cluster.from_dict(content), table(jobs), policy)
     promised: dict[int, int] = {}
