@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from html import unescape
 from pathlib import Path
 
 import polars as pl
@@ -84,7 +85,7 @@ def test_every_table_of_a_finished_study_says_the_world(finished: tuple[Path, St
     assert records[1]["policy_table"] == {"name": "first-fit", "label": LABELS[1], "world": "base"}
     page = render(read_finished(directory))
     assert "first-fit, world=base" in page
-    assert "Rows of world=base ran without" in page
+    assert "Rows of world=base ran without the study's models and contention, and are compared among" in unescape(page)
 
 
 def test_there_is_no_column_of_worlds_where_there_is_one(tmp_path: Path) -> None:
