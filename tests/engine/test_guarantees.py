@@ -24,7 +24,7 @@ from small_worlds import (
 )
 
 from unrack.cluster.spec import Cluster
-from unrack.core import Core
+from unrack.core import Core, Round, Submitted
 from unrack.policy.table import POLICIES, parse_policy
 from unrack.sim.kernel import Kernel, Ties
 from unrack.sim.simulate import simulate
@@ -193,13 +193,15 @@ def test_conservative_keeps_reservations_while_jobs_that_end_together_end_one_by
         assert starts(log) == [0, 0, 1, 6, 9]
 
 
-def test_conservative_reserves_in_the_plan_of_nodes_cores_or_whole_nodes_as_the_jobs_need() -> None:
+def test_conservative_reserves_in_the_plan_of_nodes_cores_or_whole_nodes_as_the_jobs_so_far_need() -> None:
     cluster = Cluster.from_dict({"nodes": [{"count": 2, "cores": 2}, {"count": 1, "cores": 2, "memory": 8}]})
     single, wide = table([J(0, 1)]), table([J(0, 1, cores=2)])
-    grains = [
-        Core(cluster, jobs, parse_policy(f"conservative(nodes={nodes})")).memory.grain.name
-        for jobs, nodes in ((single, "shared"), (wide, "shared"), (wide, "whole"))
-    ]
+    grains = []
+    for jobs, nodes in ((single, "shared"), (wide, "shared"), (wide, "whole")):
+        core = Core(cluster, jobs, parse_policy(f"conservative(nodes={nodes})"))
+        core.handle(Submitted(0), 0)
+        core.handle(Round(), 0)
+        grains.append(core.memory.grain.name)
     assert grains == ["CORES", "NODES", "WHOLE"]
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections import defaultdict
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import pytest
+from device_worlds import PLACERS, World, table, worlds
 from hypothesis import given, settings
 
 from unrack import Cluster, generate
@@ -27,11 +26,6 @@ from unrack.slowdown.memory_settings import make_contention
 from unrack.slowdown.model import make_models
 from unrack.view import View
 from unrack.workload.job import JobTable
-
-for folder in ("devices", "engine", "bound"):
-    if (path := str(Path(__file__).parents[1] / folder)) not in sys.path:
-        sys.path.append(path)
-from device_worlds import PLACERS, World, table, worlds  # noqa: E402  # beside the tests of devices
 
 LENDERS = ["disaggregated", "strawman", "naive", "local", "local-spread", "contention-aware", "baseline"]
 When = tuple[int, int]
