@@ -16,12 +16,13 @@ SERVERS ?=
 PAGES ?= $(POOL_PAGES) $(MEMORY_PAGES) $(TIER_PAGES) \
 	$(if $(SERVERS),$(foreach name,slo-violations slo-price slo-utilisation,$(name),--servers,$(SERVERS)))
 
-.PHONY: help demo test check lint types tests browser-tests coverage bench reproductions env clean
+.PHONY: help demo test check lint types tests slow-tests browser-tests coverage bench reproductions env clean
 
 help:
 	@echo "make demo      install, run examples/demo.toml, say where the report is"
 	@echo "make test      install, then make check"
 	@echo "make check     ruff, mypy --strict, all tests"
+	@echo "make slow-tests  the tests that take minutes: whole scenarios against plain twins"
 	@echo "make bench     the speed of the engine against a plain-Python reference"
 	@echo "make reproductions  all pages of docs/reproductions again (hours); PAGES='nvme-s1 torus-scaling': some of them;"
 	@echo "               SERVERS=azure-1000-servers.json: with those of the published servers"
@@ -53,6 +54,9 @@ types: env
 
 tests: env
 	$(BIN)/python -m pytest -n 2
+
+slow-tests: env
+	$(BIN)/python -m pytest -n 2 -m slow
 
 coverage: env
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt coverage

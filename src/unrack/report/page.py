@@ -21,6 +21,7 @@ from unrack.report.spec import colour_of
 from unrack.report.sweep import metric_choices, sweeps
 from unrack.report.table import comparison
 from unrack.report.tier_section import tier_section
+from unrack.report.vega import vega
 from unrack.study.notes import told
 from unrack.study.record import believed, write_whole
 
@@ -120,7 +121,7 @@ def render(study: FinishedStudy) -> str:
         gantt_json=script_json(gantts),
         pool_json=script_json(pools.occupancies),
         style=_asset("page.css"),
-        vega=_vega(),
+        vega=vega(),
         scripts=[_asset(name) for name in ((_MEMORY_SCRIPT,) if memory or tiers else ()) + _SCRIPTS],
     )
 
@@ -139,14 +140,6 @@ def script_json(value: object) -> str:
 
 def _asset(name: str) -> str:
     return resources.files("unrack.report").joinpath("assets", name).read_text(encoding="utf-8")
-
-
-def _vega() -> str:
-    """Vega-Lite and what it needs, as one script that can stand inside an element."""
-    import vl_convert
-
-    bundle = str(vl_convert.javascript_bundle())  # type: ignore[call-arg]  # its stub forgets that snippet is optional
-    return bundle.replace("</script", "<\\/script").replace("<!--", "<\\!--")
 
 
 def _narrow(setting: Setting) -> Setting:
