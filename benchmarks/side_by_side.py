@@ -3,9 +3,10 @@
     python benchmarks/side_by_side.py OTHER [CASE ...] [--rounds N]
 
 OTHER is a checkout with an environment of its own (``git worktree add ../before COMMIT && make -C ../before env``).
-Each case runs in a process of each checkout, by turns, N times (3); each process runs it once to compile, then three
-times. Printed: the least CPU time of each, and theirs ÷ ours (above 1: this checkout is faster), without and with the
-audit of the tables, which older checkouts do not have. Starts are compared too: ``same`` or how many differ.
+A process of each checkout runs a case by turns, run for run, N times (9, and on for some seconds): a machine that is
+slow for a while is so for both. Printed: the least CPU time of each, and the median of theirs ÷ ours (above 1: this
+checkout is faster), without and with the audit of the tables, which older checkouts do not have. Starts are compared
+too: ``same`` or how many differ.
 """
 
 from __future__ import annotations
@@ -17,10 +18,11 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 HERE = Path(__file__).parents[1]
-REPEATS = 3
+LEAST_S, MOST_ROUNDS = 20.0, 50
 DISTANT = {"rack": "128 GB", "far": "256 GB"}
 """Memory of a pool of each tier but the local one."""
 
@@ -42,11 +44,13 @@ def batch(policy: str, jobs: int, cores: int) -> dict[str, Any]:
     return {"cluster": unrack.Cluster.homogeneous(nodes=cores, cores=1), "workload": workload, "policy": policy}
 
 
-def pools(policy: str) -> dict[str, Any]:
+def pools(policy: str, scenario: str = "nvme-s1", base: bool = False) -> dict[str, Any]:
+    """A case of pools; ``base``: without a model, the world that older checkouts gave first fit in any study."""
     import unrack
 
-    workload = unrack.generate({"scenario": "nvme-s1", "load": 0.8}, seed=0)
-    return {"cluster": unrack.Cluster.preset("nvme-pool"), "workload": workload, "policy": policy, "models": ["smufin"]}
+    workload = unrack.generate({"scenario": scenario, "load": 0.8}, seed=0)
+    models = [] if base else ["smufin"]
+    return {"cluster": unrack.Cluster.preset("nvme-pool"), "workload": workload, "policy": policy, "models": models}
 
 
 def lending(policy: str, contention: str | None) -> dict[str, Any]:
@@ -77,8 +81,9 @@ CASES = {
     "fcfs": lambda: batch("fcfs", 28_000, 100),
     "conservative": lambda: batch("conservative", 28_000, 100),
     "slurm": lambda: batch("slurm", 28_000, 100),
-    "pools, first fit": lambda: pools("first-fit"),
+    "pools, first fit": lambda: pools("first-fit", base=True),
     "pools, aware": lambda: pools("disaggregation-aware"),
+    "pools, aware, S2": lambda: pools("disaggregation-aware", "nvme-s2"),
     "pools, lookahead": lambda: pools("lookahead"),
     "lending": lambda: lending("disaggregated", None),
     "lending, contended": lambda: lending("contention-aware", "synthetic"),
@@ -86,62 +91,71 @@ CASES = {
 }
 
 
-def one(case: str) -> None:
-    """Run a case in this process and print its CPU times and starts."""
+def serve(case: str) -> None:
+    """Compile, print the starts, then simulate once for every line read (``plain`` or ``audited``): its CPU time."""
     import unrack
 
     keys = CASES[case]()
     able = "audit" in inspect.signature(unrack.simulate).parameters
-    found: dict[str, Any] = {}
-    for way in ("plain", "audited") if able else ("plain",):
-        times = []
-        for _ in range(REPEATS + 1):
-            began = time.process_time()
-            result = unrack.simulate(**keys, **({"audit": way == "audited"} if able else {}))
-            times.append(time.process_time() - began)
-        found[way] = min(times[1:])
-    log = result.log
-    found["starts"] = sorted(zip(log.attempt_job.tolist(), log.attempt_start_us.tolist(), strict=True))
-    print(json.dumps(found))
+    log = unrack.simulate(**keys).log
+    print(json.dumps(sorted(zip(log.attempt_job.tolist(), log.attempt_start_us.tolist(), strict=True))), flush=True)
+    for line in sys.stdin:
+        began = time.process_time()
+        unrack.simulate(**keys, **({"audit": line.strip() == "audited"} if able else {}))
+        print(time.process_time() - began, flush=True)
 
 
-def answer(checkout: Path, case: str) -> dict[str, Any]:
-    command = [str(checkout / ".venv" / "bin" / "python"), str(Path(__file__)), "--one", case]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        sys.exit(f"{checkout}, {case}:\n{done.stderr[-2000:]}")
-    answer: dict[str, Any] = json.loads(done.stdout)
-    return answer
+class Checkout:
+    """A process of a checkout that waits to be asked."""
+
+    def __init__(self, checkout: Path, case: str) -> None:
+        command = [str(checkout / ".venv" / "bin" / "python"), str(Path(__file__)), "--serve", case]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.starts = json.loads(self.line())
+
+    def line(self) -> str:
+        """What it says next."""
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        if not line:
+            sys.exit("a checkout has failed: see above")
+        return line
+
+    def time(self, way: str) -> float:
+        """CPU seconds of one more run."""
+        print(way, file=self.process.stdin, flush=True)
+        return float(self.line())
+
+    def end(self) -> None:
+        """Ask no more."""
+        self.process.communicate()
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("other", nargs="?", type=Path)
     parser.add_argument("cases", nargs="*")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--one", help=argparse.SUPPRESS)
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--serve", help=argparse.SUPPRESS)
     given = parser.parse_args()
-    if given.one:
-        one(given.one)
+    if given.serve:
+        serve(given.serve)
         return
     if given.other is None:
         parser.error("the other checkout is missing")
     print(f"{'case':20} {'theirs, s':>9} {'ours, s':>9} {'ratio':>6} {'audited':>8}  starts")
     for case in given.cases or CASES:
-        least: dict[str, float] = {}
-        starts: dict[str, Any] = {}
-        for _ in range(given.rounds):
-            for name, checkout in (("theirs", given.other.resolve()), ("ours", HERE)):
-                found = answer(checkout, case)
-                starts[name] = found["starts"]
-                for way in ("plain", "audited"):
-                    if way in found:
-                        least[name, way] = min(found[way], least.get((name, way), found[way]))
-        theirs, ours = least["theirs", "plain"], least["ours", "plain"]
-        differ = len(set(map(tuple, starts["theirs"])) ^ set(map(tuple, starts["ours"]))) // 2
-        audited = least.get(("ours", "audited"), ours)
+        theirs, ours = Checkout(given.other.resolve(), case), Checkout(HERE, case)
+        times = []
+        while len(times) < given.rounds or (sum(map(sum, times)) < LEAST_S and len(times) < MOST_ROUNDS):
+            times.append((theirs.time("plain"), ours.time("plain"), ours.time("audited")))
+        theirs.end()
+        ours.end()
+        ratio, audited = (median(each[0] / each[way] for each in times) for way in (1, 2))
+        least = [min(each[way] for each in times) for way in (0, 1)]
+        differ = len(set(map(tuple, theirs.starts)) ^ set(map(tuple, ours.starts))) // 2
         words = "same" if not differ else f"{differ} differ"
-        print(f"{case:20} {theirs:9.3f} {ours:9.3f} {theirs / ours:6.2f} {theirs / audited:8.2f}  {words}", flush=True)
+        print(f"{case:20} {least[0]:9.3f} {least[1]:9.3f} {ratio:6.2f} {audited:8.2f}  {words}", flush=True)
 
 
 if __name__ == "__main__":

@@ -200,8 +200,8 @@ class Core:
         if kind is Finished:
             state.release(event.job, now)  # type: ignore[union-attr,arg-type]  # the line above says so
             return NOTHING
-        if isinstance(event, Submitted):
-            return self._submit(event)
+        if kind is Submitted or isinstance(event, Submitted):
+            return self._submit(event)  # type: ignore[arg-type]
         if isinstance(event, Kept):
             if event.job in self._before_us and state.condition(event.job) == QUEUED:
                 self._expect(event.job, max(0, self._before_us[event.job] - event.done_us))
@@ -321,9 +321,9 @@ class Core:
             self._apply(decision, now)
             return
         lease = decision.lease
-        if self.state.condition(lease.job) != QUEUED:
-            raise RefusedError(f"start job {lease.job}: it is not queued")
-        self.state.apply(lease, self._expected_us[lease.job], now)
+        job = lease.job
+        # of a number that no job has the state says so
+        self.state.start(lease, self._expected_us[job] if 0 <= job < len(self._expected_us) else 0, now)
 
     def booked_us(self, job: int) -> int:
         """How long a job is expected to run when nothing slows it down, as the policy was told, µs."""

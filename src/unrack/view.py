@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
@@ -17,7 +15,7 @@ from unrack.errors import RefusedError
 from unrack.units import NEVER_US
 from unrack.workload.job import ESTIMATE, Job
 from unrack.workload.store import JobStore
-from unrack.workload.tier_asks import TierAsks
+from unrack.workload.tier_asks import TierAsk, TierAsks
 
 Ints = NDArray[np.int64]
 
@@ -190,16 +188,13 @@ class View:
         if slo is None or len(slo) == known:
             return slo
         if self._slo is None or self._slo[0] != known:
-            shown = replace(
-                slo,
-                floor_mb=slo.floor_mb[:known],
-                ceiling_mb=slo.ceiling_mb[:known],
-                group=slo.group[:known],
-                spread=slo.spread[:known],
-                forbidden=slo.forbidden[:known],
-            )
-            self._slo = known, shown
+            self._slo = known, slo.take(slice(0, known))
         return self._slo[1]
+
+    def slo_of(self, job: int) -> TierAsk | None:
+        """What a submitted job asks of the tiers of memory; ``None``: nothing."""
+        slo = self._store.slo
+        return None if slo is None else slo.of(job)
 
     def job(self, index: int) -> Job:
         """A job as an object, for policies that decide job by job.

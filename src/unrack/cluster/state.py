@@ -271,18 +271,31 @@ class ClusterState:
             The job is neither queued nor running, or something is not free; nothing has changed.
         """
         job = lease.job
-        status = self.condition(job)
-        rows = lease.rows
-        if rows.dtype is not INT64 or rows.ndim != 2 or rows.shape[1] != 5:
-            raise RefusedError(f"start job {job}: the rows of its lease are no int64[rows, 5]")
-        if status == RUNNING:
-            self.exchange(lease, below)
-        elif status == QUEUED:
-            self._start(lease, expected_us, now)
-            self.conditions[job] = RUNNING
-            self.leave_queue(job)
-        else:
+        if self.condition(job) != RUNNING:
+            self.start(lease, expected_us, now)
+            return
+        self._check_rows(lease)
+        self.exchange(lease, below)
+        self.version += 1
+
+    def start(self, lease: Lease, expected_us: int, now: int) -> None:
+        """Give a queued job what the lease says, as :meth:`apply` does.
+
+        Raises
+        ------
+        RefusedError
+            The job is not queued, or something is not free; nothing has changed.
+        """
+        job = lease.job
+        if self.condition(job) != QUEUED:
             raise RefusedError(f"start job {job}: it is not queued")
+        self._check_rows(lease)
+        self._start(lease, expected_us, now)
+        self.conditions[job] = RUNNING
+        if self.queue[self.queue_start] == job:
+            self.queue_start += 1
+        else:
+            self.leave_queue(job)
         self.version += 1
 
     def release(self, job: int, now: int, status: int = FINISHED) -> None:
@@ -445,6 +458,11 @@ class ClusterState:
 
     # --- inside -------------------------------------------------------------------------------------------------
 
+    def _check_rows(self, lease: Lease) -> None:
+        rows = lease.rows
+        if rows.dtype is not INT64 or rows.ndim != 2 or rows.shape[1] != 5:
+            raise RefusedError(f"start job {lease.job}: the rows of its lease are no int64[rows, 5]")
+
     def _start(self, lease: Lease, expected_us: int, now: int) -> None:
         devices = self.devices
         if devices is None:
@@ -522,7 +540,9 @@ class ClusterState:
             self.seen.again("running")
         if self.pool_used + count > self.pool.shape[0]:
             self._make_room(count)
-        loans = self._loans(lease, f"start job {lease.job}")
+        loans = lease.borrowed
+        if loans is not NO_LOANS:
+            loans = self._loans(lease, f"start job {lease.job}")
         verdict = hold_job(
             lease.job, booked_end_us, rows, loans, self.group, self.asks, self.free, self.running,
             self.running_count, self.pool, self.pool_used, self.lease_at, below,

@@ -48,7 +48,7 @@ from unrack.solver.standing import (
     takes,
     touched,
 )
-from unrack.solver.tiers import NOWHERE, Allocation, Asked, Supply
+from unrack.solver.tiers import NOWHERE, Allocation, Asked, Supply, asked
 
 Ints = NDArray[np.int64]
 
@@ -268,6 +268,31 @@ class OneByOne:
             getattr(servers, name)[first:last] = getattr(more, name)
         if last > room:
             self._sort_anew(_ratios(servers.mb[:last], servers.floor[:last], servers.cores[:last], self.rule))
+
+    def take_in(
+        self, cores: int, mb: int, floor: int, ceiling: int, forbidden: NDArray[np.bool_], group: int = NOWHERE,
+        level: int = NOWHERE,
+    ) -> None:  # fmt: skip
+        """Take in one further server, as :meth:`extend` does.
+
+        Parameters
+        ----------
+        forbidden : bool[tiers]
+            Tiers that it must have no memory of.
+        """
+        servers, server = self.servers, self.count
+        room = len(servers.cores)
+        if server == room or group >= len(servers.before) - room:
+            one = np.array([cores, mb, floor, ceiling, group, level], np.int64).reshape(-1, 1)
+            *first, of, apart = one
+            self.extend(asked(*first, tiers=len(forbidden), forbidden=forbidden[None], group=of, level=apart))
+            return
+        servers.cores[server], servers.mb[server] = cores, mb
+        servers.floor[server], servers.ceiling[server] = floor, ceiling
+        servers.group[server], servers.level[server] = group, level
+        servers.forbidden[server] = forbidden
+        servers.pinned[server] = NOWHERE
+        self.count = server + 1
 
     def _sort_anew(self, ratios: Ints) -> None:
         """Look for clusters by other ratios, in the order in which they are: this changes how fast one is found."""

@@ -27,6 +27,16 @@ BETWEEN = ";"
 """Between the names of forbidden tiers, in text."""
 
 
+class TierAsk(NamedTuple):
+    """A row of :class:`TierAsks`, with names: ``spread`` is empty where replicas may be anywhere."""
+
+    floor_mb: int
+    ceiling_mb: int
+    group: int
+    spread: str
+    forbidden: tuple[str, ...]
+
+
 @dataclass(frozen=True, eq=False)
 class TierAsks:
     """What each job, a server of one task, asks of the tiers of memory, in columns.
@@ -58,7 +68,14 @@ class TierAsks:
     def __len__(self) -> int:
         return len(self.floor_mb)
 
-    def take(self, index: Ints) -> TierAsks:
+    def of(self, job: int) -> TierAsk:
+        """What one job asks."""
+        spread = int(self.spread[job])
+        level = self.spread_names[spread] if spread >= 0 else ""
+        floor, ceiling, group = int(self.floor_mb[job]), int(self.ceiling_mb[job]), int(self.group[job])
+        return TierAsk(floor, ceiling, group, level, self.forbidden_of(job))
+
+    def take(self, index: Ints | slice) -> TierAsks:
         """The asks of some jobs, in the order given."""
         return TierAsks(
             self.floor_mb[index],
@@ -79,7 +96,7 @@ class TierAsks:
 
     def forbidden_of(self, job: int) -> tuple[str, ...]:
         """Names of the tiers that a job must have no memory of."""
-        return tuple(self.tier_names[tier] for tier in np.flatnonzero(self.forbidden[job]))
+        return tuple(name for name, never in zip(self.tier_names, self.forbidden[job].tolist(), strict=True) if never)
 
     def texts(self) -> dict[str, pl.Series]:
         """``group`` with ``spread``, and ``forbidden``, in words, null = none; what is asked of no job is left out."""

@@ -36,9 +36,10 @@ from unrack.policy.tiers.refusal import Refusals
 from unrack.policy.tiers.supply import in_numbers, supply_of
 from unrack.reasons import Code, Reason
 from unrack.solver.one_by_one import OneByOne
-from unrack.solver.tiers import NOWHERE, Allocation, Asked, Supply
+from unrack.solver.tiers import NOWHERE, Allocation, Supply
 from unrack.view import View, arrays_of
 from unrack.workload.job import CORES, MEMORY, JobTable
+from unrack.workload.tier_asks import NO_CEILING
 
 Ints = NDArray[np.int64]
 
@@ -129,7 +130,8 @@ class TierPolicy:
         """Who runs is where its lease says."""
         supply, tiers = supply_of(view.cluster), view.cluster.tiers
         assert tiers is not None
-        asks = self._asked(view, 0)
+        cores, mb = view.asks[[CORES, MEMORY]]
+        asks = in_numbers(cores, mb, view.slo, view.cluster, self.clusters)
         now = Allocation(np.full(len(asks), NOWHERE, np.int64), np.zeros((len(asks), supply.width), np.int64))
         running = view.running[1, : view.running_count].copy()
         for job in running.tolist():
@@ -147,17 +149,11 @@ class TierPolicy:
             view.capacity_version,
         )
 
-    def _asked(self, view: View, first: int) -> Asked:
-        """What the servers from ``first`` on ask."""
-        cores, mb = view.asks[[CORES, MEMORY], first:]
-        slo = None if view.slo is None else view.slo.take(np.arange(first, view.jobs))
-        return in_numbers(cores, mb, slo, view.cluster, self.clusters)
-
     def decide(self, view: View, memory: Memory, now: int) -> tuple[list[Decision], Memory]:
         """Start everyone who waits and has a place."""
         allocator = memory.allocator
-        if view.jobs > allocator.count:
-            allocator.extend(self._asked(view, allocator.count))
+        for job in range(allocator.count, view.jobs):
+            take_in(allocator, view, job)
         waiting = view.queue
         if view.releases != memory.releases or view.capacity_version != memory.capacity_version:
             self._follow(view, memory)
@@ -210,6 +206,25 @@ class TierPolicy:
                 allocator.set_pool(pool, bool(view.online[pool]))
             memory.online = view.online.copy()
         memory.releases, memory.capacity_version = view.releases, view.capacity_version
+
+
+def take_in(allocator: OneByOne, view: View, job: int) -> None:
+    """Tell the allocator of a server that has been submitted."""
+    asks, slo, tiers = arrays_of(view).asks, view.slo_of(job), view.cluster.tiers
+    assert tiers is not None
+    cores, mb = int(asks[CORES, job]), int(asks[MEMORY, job])
+    forbidden = np.zeros(len(tiers.names), np.bool_)
+    if slo is None:
+        allocator.take_in(cores, mb, 0, NO_CEILING, forbidden)
+        return
+    for name in slo.forbidden:
+        forbidden[tiers.names.index(name)] = True
+    ceiling = min(slo.ceiling_mb, NO_CEILING // tiers.cost_scale) * tiers.cost_scale
+    if slo.spread:
+        level = view.cluster.levels.index(slo.spread)
+        allocator.take_in(cores, mb, slo.floor_mb, ceiling, forbidden, slo.group, level)
+    else:
+        allocator.take_in(cores, mb, slo.floor_mb, ceiling, forbidden)
 
 
 def place_in(supply: Supply, now: Allocation, lease: Lease) -> None:
