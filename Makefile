@@ -16,7 +16,7 @@ SERVERS ?=
 PAGES ?= $(POOL_PAGES) $(MEMORY_PAGES) $(TIER_PAGES) \
 	$(if $(SERVERS),$(foreach name,slo-violations slo-price slo-utilisation,$(name),--servers,$(SERVERS)))
 
-.PHONY: help demo test check lint types tests slow-tests browser-tests coverage bench reproductions env clean
+.PHONY: help demo test check lint types tests slow-tests browser-tests coverage bench reproductions pictures env clean
 
 help:
 	@echo "make demo      install, run examples/demo.toml, say where the report is"
@@ -26,6 +26,7 @@ help:
 	@echo "make bench     the speed of the engine against a plain-Python reference"
 	@echo "make reproductions  all pages of docs/reproductions again (hours); PAGES='nvme-s1 torus-scaling': some of them;"
 	@echo "               SERVERS=azure-1000-servers.json: with those of the published servers"
+	@echo "make pictures  the pictures of docs/ again (needs Chromium)"
 	@echo "make coverage  the tests without real logs, with compilation off and line coverage (minutes)"
 	@echo "make clean     remove the environment and what the tools left"
 
@@ -68,6 +69,9 @@ bench: env
 
 reproductions: env
 	for page in $(PAGES); do $(BIN)/unrack reproduce $$(echo $$page | tr , ' ') --out docs/reproductions || exit 1; done
+
+pictures: env
+	$(BIN)/python docs/images/pictures.py
 
 clean:
 	rm -rf $(VENV) out .mypy_cache .ruff_cache .pytest_cache .hypothesis
