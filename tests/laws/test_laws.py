@@ -186,10 +186,18 @@ def writable(view: Any) -> Iterator[str]:
             seen = getattr(view, name)
         except IndexError:
             continue
-        while isinstance(seen, np.ndarray):
-            if seen.flags.writeable:
-                yield name
-            seen = seen.base
+        yield from open_arrays(seen, name)
+    for part in (view.cluster, view.cluster.devices, view.cluster.tiers):
+        for name, value in vars(part).items() if part is not None else ():
+            yield from open_arrays(value, f"{type(part).__name__}.{name}")
+
+
+def open_arrays(seen: Any, name: str) -> Iterator[str]:
+    """The name, for every array that can be written: the one seen, or one that it comes from."""
+    while isinstance(seen, np.ndarray):
+        if seen.flags.writeable:
+            yield name
+        seen = seen.base
 
 
 def check_transactions(make: Make, world: World) -> None:

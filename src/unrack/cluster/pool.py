@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, FiniteFloat, model_validator
 
-from unrack.cluster.sealed import sealed
+from unrack.cluster.sealed import seal_columns
 from unrack.errors import ClusterError
 from unrack.units import quantity, time_us
 
@@ -153,8 +153,7 @@ class Devices:
     reach: NDArray[np.bool_]
 
     def __post_init__(self) -> None:
-        for name in ("pool", "kind", "home", "capacity", "reach"):
-            object.__setattr__(self, name, sealed(getattr(self, name)))
+        seal_columns(self)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)

@@ -6,6 +6,7 @@ neither they nor any array they come from can be made writable again.
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Any, TypeVar
 
 import numpy as np
@@ -44,3 +45,11 @@ def sealed_columns(columns: Columns) -> Columns:
     made: Any = type(columns)
     whole: Columns = made(*map(sealed, columns))
     return whole
+
+
+def seal_columns(owner: Any) -> None:
+    """Seal every array that is a field of a frozen dataclass; a copy from another process needs it again."""
+    for each in fields(owner):
+        value = getattr(owner, each.name)
+        if isinstance(value, np.ndarray):
+            object.__setattr__(owner, each.name, sealed(np.ascontiguousarray(value)))
