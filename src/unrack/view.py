@@ -7,6 +7,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from unrack.cluster.device_view import DeviceView
+from unrack.cluster.draft import copied, move_on, next_end_us
 from unrack.cluster.lease import Lease
 from unrack.cluster.sealed import sealed
 from unrack.cluster.spec import Cluster
@@ -231,3 +232,48 @@ def arrays_of(view: View) -> Seen:
     Columns by job have room for more jobs than ``view.jobs``: what lies beyond is nobody's business.
     """
     return view._seen
+
+
+class Draft:
+    """A private copy of the ledger on which a policy carries out what it thinks of: the ledger itself does not change.
+
+    Parameters
+    ----------
+    view
+        Of the ledger, or of another draft.
+    now
+        The time, µs.
+
+    Attributes
+    ----------
+    view
+        The draft as policies see the ledger.
+    now
+        The time of the draft, µs.
+    """
+
+    def __init__(self, view: View, now: int) -> None:
+        self._state = copied(view._state)
+        self.view = View(self._state, view._store)
+        self.view.contention = view.contention
+        self.now = now
+
+    def start(self, lease: Lease) -> None:
+        """Start a waiting job.
+
+        Raises
+        ------
+        RefusedError
+            The job does not wait, or something is not free; nothing has changed.
+        """
+        self._state.start(lease, int(self._state.asks[ESTIMATE, lease.job]), self.now)
+
+    def next_end_us(self) -> int | None:
+        """When something is next booked to end, µs; who is overdue ends at once. ``None``: nothing is held."""
+        first = next_end_us(self._state)
+        return None if first == NEVER_US else max(first, self.now + 1)
+
+    def move_on(self, until: int) -> None:
+        """Let everything end that is booked to end by ``until`` (µs)."""
+        move_on(self._state, self.now + 1, until)
+        self.now = until

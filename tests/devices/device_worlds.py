@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from unrack.cluster.spec import Cluster
 from unrack.core import Core
+from unrack.policy.pooled import Pooled
 from unrack.policy.table import POLICIES, parse_policy
 from unrack.sim.fault import Fault
 from unrack.sim.kernel import Kernel, Ties
@@ -28,8 +29,8 @@ QUANTITIES = {
     "gpu": ("bandwidth_mb_s", "memory_mb"),
     "fpga": ("luts",),
 }
-PLACERS = [name for name in POLICIES if getattr(parse_policy(name), "devices", False)]
-"""The policies that place devices."""
+PLACERS = [name for name in POLICIES if isinstance(parse_policy(name), Pooled)]
+"""The policies for pools."""
 
 
 @dataclass(frozen=True)

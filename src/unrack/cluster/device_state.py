@@ -53,6 +53,8 @@ class DeviceState:
         The arrays.
     leaving
         Devices whose detaching has begun since somebody last emptied this list.
+    detaching
+        Every device that is being detached, and until when, µs.
     reader
         What others may see of it.
     """
@@ -62,6 +64,7 @@ class DeviceState:
         self.columns: Columns = make_columns(devices, wants, pace)
         self.asking = bytearray(self.columns.needs.any(axis=0).tobytes())
         self.leaving: list[Leaving] = []
+        self.detaching: dict[int, int] = {}
         self._kind = devices.kind.tolist()
         bits = (1 << np.arange(len(devices.kinds)))[:, None]
         self._asks = (self.columns.needs * bits).sum(axis=0).tolist()
@@ -134,6 +137,7 @@ class DeviceState:
             wait = drop_share(self.columns, job, leader, amounts_of(self.columns, share), False)
             if wait:
                 self.leaving.append(Leaving(share.devices, now + wait))
+                self.detaching.update(dict.fromkeys(share.devices, now + wait))
 
     def detached(self, devices: tuple[int, ...]) -> None:
         """Devices whose detaching is over are free, once they are in service.
@@ -148,6 +152,7 @@ class DeviceState:
             if state not in (LEAVING, LEAVING_OFFLINE):
                 raise RefusedError(f"device {device} is not being detached")
         for device, state in zip(devices, states, strict=True):
+            self.detaching.pop(device, None)
             if state == LEAVING:
                 self._set(device, FREE, 1)
             else:

@@ -45,7 +45,7 @@ class Undo:
         self._devices = state.devices if devices else None
         if self._devices is not None:
             self._columns = copied(self._devices.columns)
-            self._leaving = list(self._devices.leaving)
+            self._leaving, self._detaching = list(self._devices.leaving), dict(self._devices.detaching)
             self._running = state.running[:, : state.running_count].copy()
 
     def note(self, job: int) -> None:
@@ -90,7 +90,7 @@ class Undo:
         state.version, state.releases, state.capacity_version = self._versions
         if self._devices is not None:
             self._devices.columns = self._columns
-            self._devices.leaving[:] = self._leaving
+            self._devices.leaving[:], self._devices.detaching = self._leaving, self._detaching
             state.running[:, : state.running_count] = self._running
 
 

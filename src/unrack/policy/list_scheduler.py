@@ -1,7 +1,8 @@
 """List schedulers: an order, a placement and a rule for who may pass the head of the queue.
 
-With a built-in placement, a pass over the queue runs compiled (``passing.py``); with a function of the user's own it
-runs in Python (``plain.py``); both make the same decisions, which the tests hold them to.
+With a built-in placement on nodes, a pass over the queue runs compiled (``passing.py``); with a function of the user's
+own it runs in Python (``plain.py``); both make the same decisions, which the tests hold them to. While a job in the
+system asks for pooled devices, passes are those of ``backfill.py``, which carries out on drafts what it thinks of.
 """
 
 from __future__ import annotations
@@ -15,11 +16,14 @@ from numpy.typing import NDArray
 
 from unrack.cluster.lease import Lease
 from unrack.errors import PolicyError
+from unrack.policy.backfill import ListPass, Pass
 from unrack.policy.contract import Decision, Estimates, Need, Start
 from unrack.policy.orders import Order, in_order, is_fixed
 from unrack.policy.passing import Backfill, pass_over
 from unrack.policy.placing import Fit, room_for
 from unrack.policy.plain import Placement, plain_pass
+from unrack.policy.pool_placement import PLACES, PoolPlacement
+from unrack.policy.pooled import Pooled
 from unrack.reasons import Code, Reason
 from unrack.view import View, arrays_of
 from unrack.workload.job import CORES, MEMORY, TASKS
@@ -42,6 +46,8 @@ class Buffers:
         Whether the last pass left nothing that could start in a second pass at once.
     alike
         Whether every task so far asks one core and no memory, on shared nodes.
+    beyond
+        Of the last pass, where that was one over nodes with devices.
     """
 
     started: Ints = field(default_factory=lambda: np.empty((3, 64), np.int64))
@@ -50,6 +56,7 @@ class Buffers:
     last_job: int = -1
     complete: bool = False
     alike: bool = False
+    beyond: Pass | None = None
 
     def grow(self, needed: int) -> None:
         """Make room for ``needed`` jobs and rows."""
@@ -74,7 +81,8 @@ class ListScheduler:
     order
         A name in ``ORDERS`` or a function ``order(view, queue, now) -> jobs``.
     place
-        ``"first-fit"``, ``"best-fit"``, ``"worst-fit"`` or a function ``place(free, total, job) -> Lease | None``.
+        ``"first-fit"``, ``"best-fit"``, ``"worst-fit"``, a rule for pools of devices (a name in
+        ``pool_placement.PLACES``), or a function ``place(free, total, job) -> Lease | None``.
     backfill
         ``"none"``: nobody passes the head. ``"any"``: whoever fits now. ``"easy"``: whoever does not delay the head.
     nodes
@@ -125,6 +133,11 @@ class ListScheduler:
         """Start what may start now."""
         if not view.waiting:
             return [], memory
+        if self._anywhere(view):
+            if memory.beyond is None:
+                memory.beyond = self._beyond.begin(view)
+            return self._beyond.decide(view, memory.beyond, now), memory
+        memory.beyond = None
         if not isinstance(self.place, str):
             jobs = in_order(self.order, view, now)
             behind = None if self.backfill_order is None else in_order(self.backfill_order, view, now)
@@ -139,6 +152,24 @@ class ListScheduler:
             view, jobs, memory, now, BACKFILL[self.backfill], self.depth, self.nodes == "whole", FIT[self.place], second
         )
         return (memory.leases(count) if count else []), memory
+
+    @property
+    def devices(self) -> bool:
+        """Whether it places pooled devices."""
+        return self.nodes == "shared" and self.place in PLACES
+
+    def _anywhere(self, view: View) -> bool:
+        """Whether a job in the system asks for more than nodes, or the placement is for more."""
+        if not self.devices:
+            return False
+        devices = arrays_of(view).devices
+        return self.place not in FIT or (devices is not None and bool(devices.columns.asked.any()))
+
+    @cached_property
+    def _beyond(self) -> ListPass:
+        """The pass over the queue on nodes with devices."""
+        placement = PoolPlacement(Pooled(rule=str(self.place), order="fcfs"))
+        return ListPass(placement, self.order, Backfill(BACKFILL[self.backfill]), self.depth, self.backfill_order)
 
     @cached_property
     def _settles(self) -> bool:
@@ -165,11 +196,13 @@ class ListScheduler:
         return self.backfill != "easy" or view.first_end_us > now
 
     def next_round(self, view: View, memory: Buffers, now: int) -> int | None:
-        """Only events matter, unless the order ages; even then nothing more fits until an event."""
-        return None
+        """Only events matter, unless the order ages or deadlines count; even then most fit at events alone."""
+        return None if memory.beyond is None else self._beyond.next_round(view, memory.beyond, now)
 
     def why(self, view: View, memory: Buffers, job: int, now: int) -> Reason:
         """No room, behind the head, or it would delay the head."""
+        if memory.beyond is not None:
+            return self._beyond.why(view, memory.beyond, job, now)
         jobs = in_order(self.order, view, now)
         missing = short_of(view, job, self.nodes == "whole")
         if missing is not None:

@@ -316,7 +316,7 @@ class Pooled:
             if new and view.asks[TASKS, new[0]] == 1:
                 alone += new
             elif new:
-                memory.opens = self._gangs_open_us(view, memory, new, now, memory.opens)
+                memory.opens = self.gangs_open_us(view, memory, new, now, memory.opens)
         if alone:
             first = self.opens_us(view, memory, np.array(alone, np.int64), memory.rule, now)
             memory.opens = min(memory.opens, first)
@@ -330,7 +330,7 @@ class Pooled:
             memory.at, memory.sizes, memory.ways,
         )  # fmt: skip
 
-    def _gangs_open_us(self, view: View, memory: Queue, jobs: list[int], now: int, before: int) -> int:
+    def gangs_open_us(self, view: View, memory: Queue, jobs: list[int], now: int, before: int) -> int:
         """The first moment at which one of several gangs has a place; ``before`` if there is none before it."""
         tried = set()
         for job in jobs:

@@ -16,6 +16,7 @@ from unrack.policy.list_scheduler import BACKFILL, FIT, UNLIMITED, ListScheduler
 from unrack.policy.lookahead import Lookahead
 from unrack.policy.orders import ORDERS
 from unrack.policy.planned import MAINS, Conservative, SlurmLike
+from unrack.policy.pool_placement import PLACES
 from unrack.policy.pooled import Pooled
 from unrack.policy.tiers.order import ORDERS as TIER_ORDERS
 from unrack.policy.tiers.scheduler import FULL, TierPolicy
@@ -81,6 +82,11 @@ def _time(value: object) -> object:
 
 ORDER = Parameter("order", _one_of(ORDERS), "fcfs", "in which order jobs are considered: " + ", ".join(ORDERS))
 PLACE = Parameter("place", _one_of(FIT), "first-fit", "which nodes are filled first: " + ", ".join(FIT))
+PLACE_ANY = PLACE._replace(
+    read=_one_of((*FIT, *(name for name in PLACES if name not in FIT))),
+    words=f"which nodes are filled first: {', '.join(FIT)}; for pools also "
+    + ", ".join(name for name in PLACES if name not in FIT),
+)
 NODES = Parameter("nodes", _one_of(("shared", "whole")), "shared", "shared: jobs may share a node; whole: they may not")
 ESTIMATES = Parameter(
     "estimates",
@@ -97,7 +103,9 @@ COMMON = {"place": PLACE, "nodes": NODES, "estimates": ESTIMATES}
 
 
 def _list(summary: str, first: str, rule: str, /, **parameters: Parameter) -> Entry:
-    return Entry(summary, ListScheduler, {**parameters, **COMMON}, {"order": first, "backfill": rule})
+    return Entry(
+        summary, ListScheduler, {**parameters, **COMMON, "place": PLACE_ANY}, {"order": first, "backfill": rule}
+    )
 
 
 EDF = ORDER._replace(default="edf")

@@ -1,0 +1,181 @@
+"""List scheduling over any resources: one pass over the queue, with or without backfill, on whatever jobs ask for.
+
+A placement says where a job would go now. Nothing else is known of it here: what would happen later is found out by
+carrying it out on drafts of the ledger, in which running jobs end as booked. So the promise of EASY holds for all that
+jobs hold: whoever passes the head leaves it a place at the time at which it was to start.
+
+O(waiting) placements a round; under EASY a draft (O(nodes + jobs + devices)) and the ends up to the head's start for
+the head, and for everyone behind it that has a place.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from unrack.cluster.lease import Lease
+from unrack.policy.contract import Decision, Start
+from unrack.policy.orders import Order, in_order
+from unrack.policy.passing import Backfill
+from unrack.reasons import Code, Reason
+from unrack.view import Draft, View
+
+
+class Placement(Protocol):
+    """Where a job goes."""
+
+    def begin(self, view: View) -> Any:
+        """What it needs to remember of a cluster."""
+        ...
+
+    def find(self, view: View, notes: Any, job: int, now: int) -> Lease | None:
+        """A lease for a waiting job on what is free now; ``None``: it has no place."""
+        ...
+
+    def kind(self, view: View, notes: Any, job: int) -> object:
+        """Where a job has no place, another of the same kind has none either, unless something starts or ends."""
+        ...
+
+    def opens_us(self, view: View, notes: Any, jobs: list[int], now: int) -> int | None:
+        """When, if nothing happens, one of the jobs has a place that it has not now, µs; ``None``: never."""
+        ...
+
+    def rule(self, notes: Any) -> str:
+        """By which rule the place found last was chosen, for reports."""
+        ...
+
+    def why(self, view: View, notes: Any, job: int, now: int) -> Reason | None:
+        """Why a job has no place now; ``None``: it has one."""
+        ...
+
+
+@dataclass(slots=True)
+class Pass:
+    """What a pass over the queue found.
+
+    Attributes
+    ----------
+    notes
+        Of the placement.
+    head
+        Who was first without a place; -1: nobody.
+    waiting
+        Jobs that were tried and had no place.
+    """
+
+    notes: Any
+    head: int = -1
+    waiting: list[int] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class ListPass:
+    """A pass over the queue.
+
+    Parameters
+    ----------
+    placement
+        Where a job goes.
+    order, backfill_order
+        As of :class:`unrack.policy.list_scheduler.ListScheduler`.
+    backfill
+        Who may pass the head.
+    depth
+        How many jobs behind the head are tried.
+    """
+
+    placement: Placement
+    order: str | Order
+    backfill: Backfill
+    depth: int
+    backfill_order: str | Order | None = None
+
+    def begin(self, view: View) -> Pass:
+        """Nobody was tried yet."""
+        return Pass(self.placement.begin(view))
+
+    def decide(self, view: View, memory: Pass, now: int) -> list[Decision]:
+        """Start everyone who has a place and keeps nobody waiting that must not wait for it."""
+        memory.head, memory.waiting = -1, []
+        step = _Step(self.placement, memory, view, now)
+        started = []
+        ahead = iter(in_order(self.order, view, now).tolist())
+        for job in ahead:
+            lease = step.place(job)
+            if lease is None:
+                memory.head = job
+                break
+            started.append(step.start(lease))
+        if memory.head < 0 or self.backfill == Backfill.NONE:
+            return started
+        behind = list(ahead)
+        if self.backfill_order is not None:
+            still = set(behind)
+            behind = [job for job in in_order(self.backfill_order, view, now).tolist() if job in still]
+        head_us = step.starts_us(memory.head) if behind and self.backfill == Backfill.EASY else None
+        for job in behind[: self.depth]:
+            lease = step.place(job)
+            if lease is not None and (head_us is None or step.leaves_room(lease, memory.head, head_us)):
+                started.append(step.start(lease))
+        return started
+
+    def next_round(self, view: View, memory: Pass, now: int) -> int | None:
+        """When time alone gives one of those who were tried a place."""
+        return self.placement.opens_us(view, memory.notes, memory.waiting, now) if memory.waiting else None
+
+    def why(self, view: View, memory: Pass, job: int, now: int) -> Reason:
+        """No place, behind the head, or it would delay the head."""
+        missing = self.placement.why(view, memory.notes, job, now)
+        if missing is not None:
+            return missing
+        jobs = in_order(self.order, view, now).tolist()
+        head = memory.head if memory.head in jobs else jobs[0]
+        if head == job or self.backfill == Backfill.ANY:
+            return Reason(Code.NOT_YET)
+        code = Code.BEHIND if self.backfill == Backfill.NONE else Code.WOULD_DELAY
+        return Reason(code, f"job {view.job(head).id}")
+
+
+class _Step:
+    """The ledger as it is after what was decided so far in this round."""
+
+    def __init__(self, placement: Placement, memory: Pass, view: View, now: int) -> None:
+        self.placement, self.memory, self.view, self.now = placement, memory, view, now
+        self.draft: Draft | None = None
+        self.refused: set[object] = set()
+
+    def place(self, job: int) -> Lease | None:
+        """A lease for a job; ``None``: it has no place, which is noted."""
+        notes = self.memory.notes
+        kind = self.placement.kind(self.view, notes, job)
+        lease = None if kind in self.refused else self.placement.find(self.view, notes, job, self.now)
+        if lease is None:
+            self.refused.add(kind)
+            self.memory.waiting.append(job)
+        return lease
+
+    def start(self, lease: Lease) -> Decision:
+        """The decision; from now on the job holds what the lease says."""
+        decision = Start(lease, self.placement.rule(self.memory.notes))
+        if self.draft is None:
+            self.draft = Draft(self.view, self.now)
+            self.view = self.draft.view
+        self.draft.start(lease)
+        self.refused.clear()  # it may have made a composition that others join
+        return decision
+
+    def starts_us(self, job: int) -> int | None:
+        """When a waiting job has a place as running jobs end, µs; ``None``: never."""
+        draft = Draft(self.view, self.now)
+        while (end := draft.next_end_us()) is not None:
+            draft.move_on(end)
+            if self.placement.find(draft.view, self.memory.notes, job, end) is not None:
+                return end
+        return None
+
+    def leaves_room(self, lease: Lease, head: int, head_us: int) -> bool:
+        """Whether the head still has a place when it is to start, if another job starts now."""
+        draft = Draft(self.view, self.now)
+        draft.start(lease)
+        draft.move_on(head_us)
+        return self.placement.find(draft.view, self.memory.notes, head, head_us) is not None
