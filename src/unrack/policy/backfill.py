@@ -97,7 +97,7 @@ class ListPass:
     def decide(self, view: View, memory: Pass, now: int) -> list[Decision]:
         """Start everyone who has a place and keeps nobody waiting that must not wait for it."""
         memory.head, memory.waiting = -1, []
-        step = _Step(self.placement, memory, view, now)
+        step = Step(self.placement, memory, view, now)
         started = []
         ahead = iter(in_order(self.order, view, now).tolist())
         for job in ahead:
@@ -136,7 +136,7 @@ class ListPass:
         return Reason(code, f"job {view.job(head).id}")
 
 
-class _Step:
+class Step:
     """The ledger as it is after what was decided so far in this round."""
 
     def __init__(self, placement: Placement, memory: Pass, view: View, now: int) -> None:
