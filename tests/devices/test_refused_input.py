@@ -164,7 +164,7 @@ def test_a_demand_that_a_model_governs_is_not_too_big_but_must_fit_a_part() -> N
     assert states == [[3], [4]]
 
 
-@pytest.mark.parametrize("policy", ["easy", "fcfs", "conservative", "slurm", "list(backfill=any)"])
+@pytest.mark.parametrize("policy", ["easy(nodes=whole)", "fcfs(place=worst-fit)", "conservative", "slurm"])
 def test_policies_that_place_no_devices_refuse_jobs_that_ask_for_them(policy: str) -> None:
     with pytest.raises(PolicyError, match=r"asks for devices \(gpu, nvme\).*a policy that places devices"):
         simulate(cluster([4], GOOD), workload(D(0, 9, nvme=(1, 1)), D(0, 9, gpu=(1, 1))), policy)
