@@ -476,7 +476,7 @@ def check_devices(policy: Policy[Any], jobs: JobTable) -> None:
     """
     kinds = sorted({kind for (kind, _), amounts in jobs.devices.items() if bool((amounts > 0).any())})
     if kinds and not getattr(policy, "devices", False):
-        want = "a policy that places devices, such as first-fit: those that `unrack policies` marks with 'pools:'"
+        want = "a policy that places devices: those that `unrack policies` marks with 'pools:', lists, easy"
         raise PolicyError(f"policy {policy.name}", f"a workload that asks for devices ({', '.join(kinds)})", want)
 
 
