@@ -16,7 +16,7 @@ SERVERS ?=
 PAGES ?= $(POOL_PAGES) $(MEMORY_PAGES) $(TIER_PAGES) \
 	$(if $(SERVERS),$(foreach name,slo-violations slo-price slo-utilisation,$(name),--servers,$(SERVERS)))
 
-.PHONY: help demo test check lint types tests slow-tests browser-tests coverage bench reproductions pictures env clean
+.PHONY: help demo test check lint types tests slow-tests coverage bench reproductions pictures env clean
 
 help:
 	@echo "make demo      install, run examples/demo.toml, say where the report is"

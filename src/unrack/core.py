@@ -200,8 +200,8 @@ class Core:
         if kind is Finished:
             state.release(event.job, now)  # type: ignore[union-attr,arg-type]  # the line above says so
             return NOTHING
-        if kind is Submitted or isinstance(event, Submitted):
-            return self._submit(event)  # type: ignore[arg-type]
+        if isinstance(event, Submitted):
+            return self._submit(event)
         if isinstance(event, Kept):
             if event.job in self._before_us and state.condition(event.job) == QUEUED:
                 self._expect(event.job, max(0, self._before_us[event.job] - event.done_us))

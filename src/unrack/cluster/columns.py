@@ -6,7 +6,7 @@ parts serve one job each. A group goes by the number of its first device, so gro
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -105,6 +105,18 @@ class Columns(NamedTuple):
     composable: Truths
     asked: Ints
     counter: Ints
+
+
+HELD = ("device", "pool", "group", "installed", "held", "sharer")
+"""The columns by device and pool that taking a share changes."""
+CHANGING = (*HELD, "progress", "clock", "job_group", "job_node", "job_speed", "asked", "counter")
+"""All columns that the ledger's writers change; the others say what is installed and what is asked."""
+
+
+def copied_columns(columns: Columns) -> Columns:
+    """The same with its own of all that writers change."""
+    own: dict[str, Any] = {name: getattr(columns, name).copy() for name in CHANGING}
+    return columns._replace(**own)
 
 
 class Pace(NamedTuple):

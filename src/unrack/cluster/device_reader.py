@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unrack.cluster.columns import GROUP, JOBS, NEXT, Columns
+from unrack.cluster.columns import GROUP, HELD, JOBS, NEXT, Columns
 from unrack.cluster.lease import Share
 from unrack.cluster.pool import Devices
 from unrack.cluster.sealed import sealed, sealed_columns
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from unrack.cluster.device_state import DeviceState
 
 Ints = NDArray[np.int64]
-HELD = ("device", "pool", "group", "installed", "held", "sharer")
-"""The columns that taking a share changes, beside those of the job that takes it."""
 
 
 class DeviceReader:

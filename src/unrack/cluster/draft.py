@@ -4,20 +4,14 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
+from unrack.cluster.columns import copied_columns
 from unrack.cluster.device_reader import DeviceReader
 from unrack.cluster.device_state import DeviceState
 from unrack.cluster.state import ClusterState, Seen
 from unrack.units import NEVER_US
-
-HELD = (
-    "device", "pool", "group", "installed", "held", "sharer", "progress", "clock", "job_group", "job_node",
-    "job_speed", "asked", "counter",
-)  # fmt: skip
-"""The columns of devices that writers change."""
 
 
 def copied(state: ClusterState) -> ClusterState:
@@ -42,8 +36,7 @@ def copied(state: ClusterState) -> ClusterState:
 
 def _copied_devices(devices: DeviceState) -> DeviceState:
     twin = copy(devices)
-    own: dict[str, Any] = {name: getattr(devices.columns, name).copy() for name in HELD}
-    twin.columns = devices.columns._replace(**own)
+    twin.columns = copied_columns(devices.columns)
     twin.leaving, twin.detaching = [], dict(devices.detaching)
     twin.reader = DeviceReader(twin)
     return twin

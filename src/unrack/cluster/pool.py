@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, FiniteFloat, model_validator
 
-from unrack.cluster.sealed import seal_columns
+from unrack.cluster.sealed import Sealed
 from unrack.errors import ClusterError
 from unrack.units import quantity, time_us
 
@@ -124,7 +124,7 @@ class Pool:
 
 
 @dataclass(frozen=True, eq=False)
-class Devices:
+class Devices(Sealed):
     """All pooled devices as read-only columns; device i is row i everywhere in a run.
 
     Attributes
@@ -151,13 +151,6 @@ class Devices:
     home: Ints
     capacity: Ints
     reach: NDArray[np.bool_]
-
-    def __post_init__(self) -> None:
-        seal_columns(self)
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self.__post_init__()
 
     def __len__(self) -> int:
         return len(self.pool)

@@ -47,9 +47,18 @@ def sealed_columns(columns: Columns) -> Columns:
     return whole
 
 
-def seal_columns(owner: Any) -> None:
-    """Seal every array that is a field of a frozen dataclass; a copy from another process needs it again."""
-    for each in fields(owner):
-        value = getattr(owner, each.name)
-        if isinstance(value, np.ndarray):
-            object.__setattr__(owner, each.name, sealed(np.ascontiguousarray(value)))
+class Sealed:
+    """A frozen dataclass of which no array can be written, in this process and in those that get a copy."""
+
+    def __post_init__(self) -> None:
+        self._seal()
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._seal()
+
+    def _seal(self) -> None:
+        for each in fields(self):  # type: ignore[arg-type]  # those who inherit this are dataclasses
+            value = getattr(self, each.name)
+            if isinstance(value, np.ndarray):
+                object.__setattr__(self, each.name, sealed(np.ascontiguousarray(value)))

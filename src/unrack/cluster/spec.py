@@ -19,7 +19,7 @@ from unrack.cluster.domains import NAMED, NODE, RACK, Level, NodeSets
 from unrack.cluster.file import LONGEST_SIDE, MOST_NODES, ClusterFile, MemoryPool, NodeClass, machines_table
 from unrack.cluster.groups import lending_groups_of, rack_groups_of, racks_of
 from unrack.cluster.pool import Devices, build_devices, no_devices
-from unrack.cluster.sealed import seal_columns
+from unrack.cluster.sealed import Sealed
 from unrack.cluster.tiers import Tiers, build_tiers
 from unrack.errors import ClusterError, first_fault, got_and_want
 
@@ -35,7 +35,7 @@ def _none_given() -> Ints:
 
 
 @dataclass(frozen=True, eq=False)
-class Cluster:
+class Cluster(Sealed):
     """A data centre as columns over its nodes.
 
     Attributes
@@ -82,11 +82,7 @@ class Cluster:
         for name in GROUPS:
             if not len(getattr(self, name)):
                 object.__setattr__(self, name, np.zeros(len(self.cores), np.int64))
-        seal_columns(self)
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        seal_columns(self)
+        super().__post_init__()
 
     @classmethod
     def homogeneous(

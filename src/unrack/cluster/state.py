@@ -292,10 +292,7 @@ class ClusterState:
         self._check_rows(lease)
         self._start(lease, expected_us, now)
         self.conditions[job] = RUNNING
-        if self.queue[self.queue_start] == job:
-            self.queue_start += 1
-        else:
-            self.leave_queue(job)
+        self.leave_queue(job)
         self.version += 1
 
     def release(self, job: int, now: int, status: int = FINISHED) -> None:

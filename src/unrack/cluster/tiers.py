@@ -16,13 +16,13 @@ from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
 from math import isfinite
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, FiniteFloat
 
-from unrack.cluster.sealed import seal_columns
+from unrack.cluster.sealed import Sealed
 from unrack.errors import ClusterError
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class TierFile(BaseModel):
 
 
 @dataclass(frozen=True, eq=False)
-class Tiers:
+class Tiers(Sealed):
     """The tiers of a data centre, and its clusters.
 
     Attributes
@@ -107,13 +107,6 @@ class Tiers:
     first: Ints
     member: Ints
     cluster_names: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        seal_columns(self)
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        seal_columns(self)
 
     @property
     def clusters(self) -> int:

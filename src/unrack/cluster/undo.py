@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from unrack.cluster.columns import Columns
+from unrack.cluster.columns import copied_columns
 from unrack.cluster.lease import Lease
 from unrack.cluster.state import QUEUED, RUNNING, ClusterState, Extra
 
@@ -44,7 +44,7 @@ class Undo:
         self._held: dict[int, list[Held]] = {}
         self._devices = state.devices if devices else None
         if self._devices is not None:
-            self._columns = copied(self._devices.columns)
+            self._columns = copied_columns(self._devices.columns)
             self._leaving, self._detaching = list(self._devices.leaving), dict(self._devices.detaching)
             self._running = state.running[:, : state.running_count].copy()
 
@@ -92,9 +92,3 @@ class Undo:
             self._devices.columns = self._columns
             self._devices.leaving[:], self._devices.detaching = self._leaving, self._detaching
             state.running[:, : state.running_count] = self._running
-
-
-def copied(columns: Columns) -> Columns:
-    """The same with arrays of its own."""
-    arrays: dict[str, Any] = {name: column.copy() for name, column in columns._asdict().items()}
-    return Columns(**arrays)

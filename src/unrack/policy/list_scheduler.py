@@ -160,10 +160,10 @@ class ListScheduler:
 
     def _anywhere(self, view: View) -> bool:
         """Whether a job in the system asks for more than nodes, or the placement is for more."""
-        if not self.devices:
-            return False
+        if self.place not in FIT:
+            return self.devices
         devices = arrays_of(view).devices
-        return self.place not in FIT or (devices is not None and bool(devices.columns.asked.any()))
+        return devices is not None and self.devices and bool(devices.columns.asked.any())
 
     @cached_property
     def _beyond(self) -> ListPass:

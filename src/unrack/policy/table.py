@@ -82,10 +82,9 @@ def _time(value: object) -> object:
 
 ORDER = Parameter("order", _one_of(ORDERS), "fcfs", "in which order jobs are considered: " + ", ".join(ORDERS))
 PLACE = Parameter("place", _one_of(FIT), "first-fit", "which nodes are filled first: " + ", ".join(FIT))
+FOR_POOLS = tuple(name for name in PLACES if name not in FIT)
 PLACE_ANY = PLACE._replace(
-    read=_one_of((*FIT, *(name for name in PLACES if name not in FIT))),
-    words=f"which nodes are filled first: {', '.join(FIT)}; for pools also "
-    + ", ".join(name for name in PLACES if name not in FIT),
+    read=_one_of((*FIT, *FOR_POOLS)), words=f"{PLACE.words}; in lists and easy, for pools also {', '.join(FOR_POOLS)}"
 )
 NODES = Parameter("nodes", _one_of(("shared", "whole")), "shared", "shared: jobs may share a node; whole: they may not")
 ESTIMATES = Parameter(

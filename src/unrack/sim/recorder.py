@@ -74,14 +74,7 @@ class Recorder:
         self.start_us.append(start_us)
         self.end_us.append(end_us)
         self.outcome.append(outcome)
-        if len(loans):
-            self.held(rows, loans)
-            return
-        self.row_count.append(rows.shape[0])  # `held`, without a call
-        self.recent.append(rows)
-        self.loan_count.append(0)
-        if len(self.recent) == CHUNK:
-            self.pack()
+        self.held(rows, loans)
 
     def changed_attempt(
         self, job: int, end_us: int, outcome: Outcome, spans: Sequence[Span], groups: tuple[int, ...] = ()

@@ -14,7 +14,7 @@ from unrack.policy.tiers.least import least_prices
 from unrack.policy.tiers.supply import supply_of
 from unrack.sim.log import RunLog
 from unrack.solver.tiers import Asked, asked
-from unrack.workload.tier_asks import NO_CEILING
+from unrack.workload.tier_asks import NO_CEILING, scaled_ceiling
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
@@ -77,8 +77,7 @@ def scaled_ceilings(log: RunLog) -> Ints:
     """int64[jobs]: ceilings in units of the cost scale; where there is none, more than any memory weighs."""
     scale, slo = tiers_of(log).cost_scale, log.jobs.slo
     ceiling = np.full(len(log.jobs), NO_CEILING, np.int64) if slo is None else slo.ceiling_mb
-    scaled: Ints = np.minimum(ceiling, NO_CEILING // scale) * scale
-    return scaled
+    return scaled_ceiling(ceiling, scale)
 
 
 def least_job_prices(log: RunLog) -> Ints:

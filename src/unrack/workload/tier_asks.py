@@ -9,7 +9,7 @@ disaggregation. KTH, technical report: section 4.1, equations 1 and 2.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, overload
 
 import numpy as np
 import polars as pl
@@ -22,6 +22,21 @@ Ints = NDArray[np.int64]
 
 NO_CEILING = 2**53
 """Instead of a ceiling: none. No sum of weighted memory comes near it."""
+
+
+@overload
+def scaled_ceiling(mb: int, cost_scale: int) -> int: ...
+
+
+@overload
+def scaled_ceiling(mb: Ints, cost_scale: int) -> Ints: ...
+
+
+def scaled_ceiling(mb: int | Ints, cost_scale: int) -> int | Ints:
+    """Ceilings in units of 1 / ``cost_scale`` MB; none stays more than any memory weighs."""
+    most = NO_CEILING // cost_scale
+    return (min(mb, most) if isinstance(mb, int) else np.minimum(mb, most)) * cost_scale
+
 
 BETWEEN = ";"
 """Between the names of forbidden tiers, in text."""

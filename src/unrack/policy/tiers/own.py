@@ -18,7 +18,7 @@ from unrack.policy.tiers.supply import asked_of_jobs, check_names, could_hold, s
 from unrack.solver.split import NONE, cheapest
 from unrack.view import View
 from unrack.workload.job import CORES, MEMORY, JobTable
-from unrack.workload.tier_asks import NO_CEILING
+from unrack.workload.tier_asks import NO_CEILING, scaled_ceiling
 
 Ints = NDArray[np.int64]
 
@@ -75,7 +75,7 @@ def offer(view: View, job: int, cluster: int) -> Offer | None:
     free = view.free[1, pools].copy()
     free[near | _forbidden(view, job, tiers)[tiers.tier[pools]]] = 0
     mb = np.zeros(len(pools), np.int64)
-    weighted = min(ceiling, NO_CEILING // tiers.cost_scale) * tiers.cost_scale
+    weighted = scaled_ceiling(ceiling, tiers.cost_scale)
     price = cheapest(need, floor, weighted, free, tiers.cost[pools], tiers.price[pools], len(pools), mb)
     if price == NONE:
         return None

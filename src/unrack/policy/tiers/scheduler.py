@@ -39,7 +39,7 @@ from unrack.solver.one_by_one import OneByOne
 from unrack.solver.tiers import NOWHERE, Allocation, Supply
 from unrack.view import View, arrays_of
 from unrack.workload.job import CORES, MEMORY, JobTable
-from unrack.workload.tier_asks import NO_CEILING
+from unrack.workload.tier_asks import NO_CEILING, scaled_ceiling
 
 Ints = NDArray[np.int64]
 
@@ -219,7 +219,7 @@ def take_in(allocator: OneByOne, view: View, job: int) -> None:
         return
     for name in slo.forbidden:
         forbidden[tiers.names.index(name)] = True
-    ceiling = min(slo.ceiling_mb, NO_CEILING // tiers.cost_scale) * tiers.cost_scale
+    ceiling = scaled_ceiling(slo.ceiling_mb, tiers.cost_scale)
     if slo.spread:
         level = view.cluster.levels.index(slo.spread)
         allocator.take_in(cores, mb, slo.floor_mb, ceiling, forbidden, slo.group, level)

@@ -12,7 +12,7 @@ from unrack.cluster.tiers import names_of_clusters
 from unrack.errors import ClusterError, InputError
 from unrack.solver.tiers import NOWHERE, Asked, Bools, Supply, asked
 from unrack.workload.request import Request
-from unrack.workload.tier_asks import NO_CEILING, TierAsks
+from unrack.workload.tier_asks import NO_CEILING, TierAsks, scaled_ceiling
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -159,7 +159,7 @@ def in_numbers(
         cores,
         mb,
         slo.floor_mb,
-        np.minimum(slo.ceiling_mb, NO_CEILING // tiers.cost_scale) * tiers.cost_scale,
+        scaled_ceiling(slo.ceiling_mb, tiers.cost_scale),
         tiers=len(tiers.names),
         forbidden=forbidden,
         group=np.where(level >= 0, slo.group, NOWHERE),
