@@ -7,7 +7,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from unrack.cluster.device_view import DeviceView
-from unrack.cluster.draft import copied, move_on, next_end_us
+from unrack.cluster.draft import copied, move_on, next_end_us, settle, show
 from unrack.cluster.lease import Lease
 from unrack.cluster.sealed import sealed
 from unrack.cluster.spec import Cluster
@@ -246,17 +246,31 @@ class Draft:
 
     Attributes
     ----------
-    view
-        The draft as policies see the ledger.
     now
         The time of the draft, µs.
     """
 
     def __init__(self, view: View, now: int) -> None:
+        self._origin = view
         self._state = copied(view._state)
-        self.view = View(self._state, view._store)
-        self.view.contention = view.contention
+        self._view: View | None = None
         self.now = now
+
+    @property
+    def view(self) -> View:
+        """The draft as policies see the ledger."""
+        if self._view is None:
+            show(self._state, self._origin._state)
+            self._view = View(self._state, self._origin._store)
+            self._view.contention = self._origin.contention
+        return self._view
+
+    def copy(self) -> Draft:
+        """Another draft of the same, which goes its own way."""
+        twin = object.__new__(Draft)
+        twin._origin, twin.now = self._origin, self.now
+        twin._state, twin._view = copied(self._state), None
+        return twin
 
     def start(self, lease: Lease) -> None:
         """Start a waiting job.
@@ -277,3 +291,7 @@ class Draft:
         """Let everything end that is booked to end by ``until`` (µs)."""
         move_on(self._state, self.now + 1, until)
         self.now = until
+
+    def settle(self) -> bool:
+        """Let everything end that is booked to end at this very moment; whether anything is."""
+        return settle(self._state, self.now)

@@ -113,10 +113,15 @@ CHANGING = (*HELD, "progress", "clock", "job_group", "job_node", "job_speed", "a
 """All columns that the ledger's writers change; the others say what is installed and what is asked."""
 
 
+CHANGING_AT = tuple(Columns._fields.index(name) for name in CHANGING)
+
+
 def copied_columns(columns: Columns) -> Columns:
     """The same with its own of all that writers change."""
-    own: dict[str, Any] = {name: getattr(columns, name).copy() for name in CHANGING}
-    return columns._replace(**own)
+    arrays: list[Any] = list(columns)
+    for at in CHANGING_AT:
+        arrays[at] = arrays[at].copy()
+    return Columns(*arrays)
 
 
 class Pace(NamedTuple):

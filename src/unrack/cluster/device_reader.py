@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unrack.cluster.columns import GROUP, HELD, JOBS, NEXT, Columns
+from unrack.cluster.columns import CHANGING, GROUP, HELD, JOBS, NEXT, Columns
 from unrack.cluster.lease import Share
 from unrack.cluster.pool import Devices
-from unrack.cluster.sealed import sealed, sealed_columns
+from unrack.cluster.sealed import sealed, sealed_columns, shown
 from unrack.cluster.sharing import ROOM, take_share
 
 if TYPE_CHECKING:
@@ -30,11 +30,16 @@ class DeviceReader:
 
     __slots__ = ("_sealed", "_source", "_state", "devices")
 
-    def __init__(self, state: DeviceState) -> None:
+    def __init__(self, state: DeviceState, like: DeviceReader | None = None) -> None:
+        """``like``: of the ledger that ``state`` is a copy of, with which it shares what nobody changes."""
         self._state = state
         self.devices: Devices = state.devices
         self._source = state.columns
-        self._sealed = sealed_columns(state.columns)
+        if like is None:
+            self._sealed = sealed_columns(state.columns)
+        else:
+            own: dict[str, Any] = {name: shown(getattr(state.columns, name)) for name in CHANGING}
+            self._sealed = like.columns._replace(**own)
 
     @property
     def columns(self) -> Columns:

@@ -2,43 +2,81 @@
 
 from __future__ import annotations
 
-from copy import copy
-from dataclasses import replace
+from typing import TypeVar
 
 import numpy as np
 
 from unrack.cluster.columns import copied_columns
 from unrack.cluster.device_reader import DeviceReader
 from unrack.cluster.device_state import DeviceState
+from unrack.cluster.sealed import shown
 from unrack.cluster.state import ClusterState, Seen
 from unrack.units import NEVER_US
+
+Thing = TypeVar("Thing")
+
+
+def _twin(thing: Thing) -> Thing:
+    """The same attributes on another object."""
+    twin = object.__new__(type(thing))
+    twin.__dict__.update(thing.__dict__)
+    return twin
 
 
 def copied(state: ClusterState) -> ClusterState:
     """A state that can be changed without changing the one it is made from: O(nodes + jobs + devices).
 
-    What is installed and what is asked is shared; no job may be added to either while both are in use.
+    What is installed and what is asked is shared; no job may be added to either while both are in use. The copy can be
+    seen (``seen``) after :func:`show` only.
     """
-    twin = copy(state)
+    twin = _twin(state)
     for name in ("free", "online", "queue", "running", "lease_at"):
         setattr(twin, name, getattr(state, name).copy())
     twin.pool = state.pool[: max(state.pool_used, 1)].copy()
     twin.conditions = bytearray(state.conditions)
     twin.status = np.frombuffer(twin.conditions, np.int8)
-    twin.extra = {job: replace(extra) for job, extra in state.extra.items()}
+    twin.extra = state.extra.copy()  # nothing on a draft changes an entry: jobs start and end
     if state.memory is not None:
         twin.memory = state.memory._replace(**{name: column.copy() for name, column in state.memory._asdict().items()})
     if state.devices is not None:
         twin.devices = _copied_devices(state.devices)
-    twin.seen = Seen(twin)
+    twin.seen = Unseen()
     return twin
 
 
+class Unseen(Seen):
+    """Of a copy that nobody has looked at: nothing is kept up to date."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        """Nothing to show yet."""
+
+    def again(self, name: str) -> None:
+        """The column will be shown as it is then."""
+
+
+def show(twin: ClusterState, state: ClusterState) -> None:
+    """Let a copy be seen: its columns as arrays that cannot be written, by ``seen`` and by its devices' reader."""
+    if twin.devices is not None and state.devices is not None:
+        twin.devices.reader = DeviceReader(twin.devices, state.devices.reader)
+    twin.seen = Shown(twin)
+
+
+class Shown(Seen):
+    """Of a private copy: its columns cannot be written by mistake."""
+
+    __slots__ = ()
+
+    def again(self, name: str) -> None:
+        """Show a column that the copy has replaced."""
+        setattr(self, name, shown(getattr(self._state, name)))
+
+
 def _copied_devices(devices: DeviceState) -> DeviceState:
-    twin = copy(devices)
+    twin = _twin(devices)
     twin.columns = copied_columns(devices.columns)
     twin.leaving, twin.detaching = [], dict(devices.detaching)
-    twin.reader = DeviceReader(twin)
     return twin
 
 
@@ -63,3 +101,15 @@ def move_on(state: ClusterState, since: int, until: int) -> None:
             over = [device for device, end in state.devices.detaching.items() if end <= first]
             state.devices.detached(tuple(over))
             state.devices.leaving.clear()
+
+
+def settle(state: ClusterState, now: int) -> bool:
+    """Let everything end that is booked to end at this very moment (µs); whether anything is."""
+    jobs = state.running[1, : state.running_count][state.running[0, : state.running_count] == now].tolist()
+    for job in jobs:
+        state.release(job, now)
+    devices = state.devices
+    over = () if devices is None else tuple(d for d, end in devices.detaching.items() if end == now)
+    if devices is not None and over:
+        devices.detached(over)
+    return bool(jobs or over)

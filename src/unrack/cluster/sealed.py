@@ -40,6 +40,13 @@ def sealed(array: NDArray[Scalar]) -> NDArray[Scalar]:
     return seen.reshape(array.shape)
 
 
+def shown(array: NDArray[Scalar]) -> NDArray[Scalar]:
+    """The same memory as an array that is not written by mistake: for private copies, where that is enough."""
+    seen = array.view()
+    seen.flags.writeable = False
+    return seen
+
+
 def sealed_columns(columns: Columns) -> Columns:
     """A NamedTuple of arrays, each :func:`sealed`."""
     made: Any = type(columns)

@@ -16,14 +16,15 @@ from numpy.typing import NDArray
 
 from unrack.cluster.lease import Lease
 from unrack.errors import PolicyError
-from unrack.policy.backfill import ListPass, Pass
 from unrack.policy.contract import Decision, Estimates, Need, Start
+from unrack.policy.discipline.list_pass import ListPass, Pass
 from unrack.policy.orders import Order, in_order, is_fixed
 from unrack.policy.passing import Backfill, pass_over
-from unrack.policy.placing import Fit, room_for
+from unrack.policy.placement.any_resource import AnyResource
+from unrack.policy.placement.contract import MemoryRule
+from unrack.policy.placement.local_memory import FITS, LocalMemory
+from unrack.policy.placing import room_for
 from unrack.policy.plain import Placement, plain_pass
-from unrack.policy.pool_placement import PLACES, PoolPlacement
-from unrack.policy.pooled import Pooled
 from unrack.reasons import Code, Reason
 from unrack.view import View, arrays_of
 from unrack.workload.job import CORES, MEMORY, TASKS
@@ -73,7 +74,7 @@ class Buffers:
 
 
 @dataclass(frozen=True)
-class ListScheduler:
+class ListScheduler(AnyResource):
     """Considers the queue in an order and starts what fits.
 
     Parameters
@@ -82,7 +83,7 @@ class ListScheduler:
         A name in ``ORDERS`` or a function ``order(view, queue, now) -> jobs``.
     place
         ``"first-fit"``, ``"best-fit"``, ``"worst-fit"``, a rule for pools of devices (a name in
-        ``pool_placement.PLACES``), or a function ``place(free, total, job) -> Lease | None``.
+        :data:`unrack.policy.placement.mixed.PLACES`), or a function ``place(free, total, job) -> Lease | None``.
     backfill
         ``"none"``: nobody passes the head. ``"any"``: whoever fits now. ``"easy"``: whoever does not delay the head.
     nodes
@@ -96,6 +97,8 @@ class ListScheduler:
     backfill_order
         In which order jobs behind the head are tried: a name in ``ORDERS`` or a function; ``None``: as ``order``. With
         EASY backfill and ``"sjf"`` this is EASY-SJBF: the head by arrival, whoever may pass it by shortest first.
+    memory
+        Where the memory of tasks comes from; default: the node that they run on.
 
     Raises
     ------
@@ -111,6 +114,7 @@ class ListScheduler:
     depth: int = UNLIMITED
     label: str = "list"
     backfill_order: str | Order | None = None
+    memory: MemoryRule = field(default_factory=LocalMemory)
 
     needs: ClassVar[frozenset[Need]] = frozenset()
 
@@ -133,7 +137,7 @@ class ListScheduler:
         """Start what may start now."""
         if not view.waiting:
             return [], memory
-        if self._anywhere(view):
+        if self.beyond_nodes(view):
             if memory.beyond is None:
                 memory.beyond = self._beyond.begin(view)
             return self._beyond.decide(view, memory.beyond, now), memory
@@ -149,27 +153,22 @@ class ListScheduler:
         jobs = in_order(self.order, view, now)
         second = NO_SECOND if self.backfill_order is None else places_in(jobs, in_order(self.backfill_order, view, now))
         count = choose(
-            view, jobs, memory, now, BACKFILL[self.backfill], self.depth, self.nodes == "whole", FIT[self.place], second
+            view,
+            jobs,
+            memory,
+            now,
+            BACKFILL[self.backfill],
+            self.depth,
+            self.nodes == "whole",
+            FITS[self.place],
+            second,
         )
         return (memory.leases(count) if count else []), memory
 
-    @property
-    def devices(self) -> bool:
-        """Whether it places pooled devices."""
-        return self.nodes == "shared" and self.place in PLACES
-
-    def _anywhere(self, view: View) -> bool:
-        """Whether a job in the system asks for more than nodes, or the placement is for more."""
-        if self.place not in FIT:
-            return self.devices
-        devices = arrays_of(view).devices
-        return devices is not None and self.devices and bool(devices.columns.asked.any())
-
     @cached_property
     def _beyond(self) -> ListPass:
-        """The pass over the queue on nodes with devices."""
-        placement = PoolPlacement(Pooled(rule=str(self.place), order="fcfs"))
-        return ListPass(placement, self.order, Backfill(BACKFILL[self.backfill]), self.depth, self.backfill_order)
+        """The pass over the queue where jobs ask for more than nodes."""
+        return ListPass(self.mixed, self.order, Backfill(BACKFILL[self.backfill]), self.depth, self.backfill_order)
 
     @cached_property
     def _settles(self) -> bool:
@@ -220,7 +219,6 @@ class ListScheduler:
 
 
 BACKFILL = {"none": int(Backfill.NONE), "any": int(Backfill.ANY), "easy": int(Backfill.EASY)}
-FIT = {"first-fit": int(Fit.FIRST), "best-fit": int(Fit.BEST), "worst-fit": int(Fit.WORST)}
 
 
 NO_SECOND: Ints = np.empty(0, np.int64)

@@ -86,17 +86,21 @@ class Urgency(Queue):
     def read(self, view: View, now: int) -> None:
         """Bring the lists up to date with the queue, and move those that have become late to the back."""
         super(Urgency, self).read(view, now)
-        if self.counted < view.jobs:
-            new = slice(self.counted, view.jobs)
-            for cores in view.asks[CORES, new][view.status[new] != REJECTED].tolist():
-                self.seen[cores] = self.seen.get(cores, 0) + 1
-            self.counted, self.big = view.jobs, large(self.seen)
+        self.count(view)
         for timely, late in zip(self.waiting[::2], self.waiting[1::2], strict=True):
             gone = 0
             while gone < len(timely) and self.latest_us[timely[gone][1]] < now:
                 insort(late, (LAST + timely[gone][1], timely[gone][1]))
                 gone += 1
             del timely[:gone]
+
+    def count(self, view: View) -> None:
+        """Count the sizes of the jobs that have come since."""
+        if self.counted < view.jobs:
+            new = slice(self.counted, view.jobs)
+            for cores in view.asks[CORES, new][view.status[new] != REJECTED].tolist():
+                self.seen[cores] = self.seen.get(cores, 0) + 1
+            self.counted, self.big = view.jobs, large(self.seen)
 
     def enter(self, view: View, job: int) -> None:
         """Put a job into the list of its shape, the most urgent first."""
@@ -161,7 +165,7 @@ class Lookahead(Pooled):
         """One rule, whatever the load."""
         return -1
 
-    def _node(self, view: View, memory: Queue, job: int, rule: int, now: int, columns: Columns, free: Ints) -> int:
+    def node(self, view: View, memory: Queue, job: int, rule: int, now: int, columns: Columns, free: Ints) -> int:
         """The cheapest node for one task, with ``memory.answer`` filled; below 0: why there is none."""
         assert isinstance(memory, Urgency)
         state = arrays_of(view)
@@ -175,20 +179,20 @@ class Lookahead(Pooled):
                 break
         return node
 
-    def opens_us(self, view: View, memory: Queue, jobs: Ints, rule: int, now: int) -> int:
+    def opens_us(self, view: View, memory: Queue, jobs: Ints, rule: int, now: int, free: Ints | None = None) -> int:
         """The first moment after ``now`` at which one of the jobs, of one task each, has a place."""
         assert isinstance(memory, Urgency)
         state = arrays_of(view)
-        latest = np.array([memory.latest_us[job] for job in jobs.tolist()], np.int64)
+        latest = np.array([memory.latest(view, job) for job in jobs.tolist()], np.int64)
         return cheap_opening(
-            self._columns(view, memory), state.asks, state.free, view.deadline_us, jobs, latest, now, memory.at,
-            memory.sizes,
+            self.columns(view, memory), state.asks, state.free if free is None else free, view.deadline_us, jobs,
+            latest, now, memory.at, memory.sizes,
         )  # fmt: skip
 
     def gang_moments(self, view: View, memory: Queue, job: int, now: int) -> list[int]:
         """Also when it becomes late: then its own deadline no longer counts."""
         assert isinstance(memory, Urgency)
-        return [memory.latest_us[job] + 1, *super().gang_moments(view, memory, job, now)]
+        return [memory.latest(view, job) + 1, *super().gang_moments(view, memory, job, now)]
 
 
 def dear(view: View, worths: Floats) -> Floats:

@@ -12,6 +12,7 @@ seconds, backfill plans from scratch for the first ``depth`` jobs, in order, and
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -19,9 +20,14 @@ from numpy.typing import NDArray
 
 from unrack.cluster.growing import grown
 from unrack.policy.contract import Decision, Estimates, Need
-from unrack.policy.list_scheduler import FIT, Buffers, choose, short_of
+from unrack.policy.discipline.list_pass import ListPass, Pass
+from unrack.policy.discipline.reservations import Book, Reservations
+from unrack.policy.list_scheduler import UNLIMITED, Buffers, choose, short_of
 from unrack.policy.orders import Order, in_order, is_fixed
 from unrack.policy.passing import Backfill
+from unrack.policy.placement.any_resource import AnyResource
+from unrack.policy.placement.contract import MemoryRule
+from unrack.policy.placement.local_memory import FITS, LocalMemory
 from unrack.policy.plan import Grain, plan_round
 from unrack.reasons import Code, Reason
 from unrack.units import NEVER_US, SECOND_US
@@ -44,6 +50,8 @@ class Plan:
         Per job (first row, number of rows) of its reservation in ``rows``.
     running
         How many jobs ran after the last round: fewer now means that some ended.
+    book, main
+        Once a job has asked for more than nodes: the reservations, and the main loop of a Slurm-like scheduler.
     """
 
     grain: Grain
@@ -59,6 +67,8 @@ class Plan:
     capacity_version: int = -1
     planned_version: int = -1
     planned_at: int = -1
+    book: Book | None = None
+    main: Pass | None = None
 
     @classmethod
     def begin(cls, view: View, whole: bool, fit: str) -> Plan:
@@ -119,7 +129,7 @@ class Plan:
         while True:
             count = plan_round(
                 jobs, now, state.asks, state.free, state.total, state.running, state.running_count, state.pool,
-                state.lease_at, int(self.grain), FIT[fit], self.group_of, self.total, self.rank, self.start,
+                state.lease_at, int(self.grain), FITS[fit], self.group_of, self.total, self.rank, self.start,
                 self.where, self.rows, compress, trust, self.buffers.started, self.buffers.rows, self.spare,
             )  # fmt: skip
             if count >= 0:
@@ -133,7 +143,7 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class Conservative:
+class Conservative(AnyResource):
     """Backfill in which every job holds a reservation that only ever moves forward.
 
     Parameters
@@ -142,6 +152,8 @@ class Conservative:
         In which order new jobs get reservations and later move forward: a name in ``ORDERS`` or a function.
     place, nodes, estimates, label
         As for :class:`unrack.policy.list_scheduler.ListScheduler`; ``place`` is a name here.
+    memory
+        As there.
     """
 
     order: str | Order = "fcfs"
@@ -149,6 +161,7 @@ class Conservative:
     nodes: str = "shared"
     estimates: Estimates = Estimates.REQUESTED
     label: str = "conservative"
+    memory: MemoryRule = field(default_factory=LocalMemory)
 
     needs: ClassVar[frozenset[Need]] = frozenset()
 
@@ -167,6 +180,11 @@ class Conservative:
             memory.running = view.running_count
             return [], memory
         jobs = in_order(self.order, view, now).copy()
+        if memory.book is None and self.beyond_nodes(view):
+            memory.make_room(view)
+            jobs, memory.book = memory.by_start(jobs), self._reservations.begin(view)
+        if memory.book is not None:
+            return self._reservations.keep(view, memory.book, jobs.tolist(), now), memory
         if memory.too_coarse(view):
             memory.make_room(view)
             jobs = memory.by_start(jobs)
@@ -178,11 +196,18 @@ class Conservative:
         return decisions, memory
 
     def next_round(self, view: View, memory: Plan, now: int) -> int | None:
-        """Reservations start when jobs end, which is an event."""
-        return None
+        """Reservations start when jobs end, which is an event; or when they were told that devices are free."""
+        return None if memory.book is None or not view.waiting else self._reservations.due_us(view, memory.book, now)
+
+    @cached_property
+    def _reservations(self) -> Reservations:
+        """Reservations of jobs that ask for more than nodes."""
+        return Reservations(self.mixed)
 
     def why(self, view: View, memory: Plan, job: int, now: int) -> Reason:
         """It holds a reservation for later, or there is no room even then."""
+        if memory.book is not None:
+            return self._reservations.why(view, memory.book, job, now)
         missing = short_of(view, job, self.nodes == "whole")
         if missing is not None:
             return missing
@@ -192,7 +217,7 @@ class Conservative:
 
 
 @dataclass(frozen=True)
-class SlurmLike:
+class SlurmLike(AnyResource):
     """A main loop at every event, and backfill that plans for part of the queue at intervals.
 
     Parameters
@@ -205,7 +230,7 @@ class SlurmLike:
         How many jobs, from the first, are looked at by either loop.
     main
         ``"events"``: the main loop runs at every event; ``"interval"``: it too runs only at multiples of the interval.
-    order, place, nodes, estimates, label
+    order, place, nodes, estimates, label, memory
         As for :class:`Conservative`.
     """
 
@@ -218,6 +243,7 @@ class SlurmLike:
     nodes: str = "shared"
     estimates: Estimates = Estimates.REQUESTED
     label: str = "slurm"
+    memory: MemoryRule = field(default_factory=LocalMemory)
 
     needs: ClassVar[frozenset[Need]] = frozenset()
 
@@ -239,10 +265,14 @@ class SlurmLike:
             return [], memory
         if self.main == "interval" and now % self.interval_us:
             return [], memory
+        if memory.book is None and self.beyond_nodes(view):
+            memory.book, memory.main = self._reservations.begin(view), self._main_loop.begin(view)
+        if memory.book is not None:
+            return self._decide_beyond(view, memory, memory.book, now), memory
         jobs = self._jobs(view, now)
         if now % self.interval_us or (memory.planned_at == now and memory.planned_version == view.version):
             count = choose(
-                view, jobs, memory.buffers, now, int(Backfill.NONE), 0, self.nodes == "whole", FIT[self.place]
+                view, jobs, memory.buffers, now, int(Backfill.NONE), 0, self.nodes == "whole", FITS[self.place]
             )  # fmt: skip
             return memory.buffers.leases(count), memory
         jobs = jobs[: self.depth]
@@ -253,6 +283,26 @@ class SlurmLike:
         decisions = memory.round(view, jobs, now, self.place, compress=False, trust=False)
         memory.planned_at, memory.planned_version = now, -1 if decisions else view.version
         return decisions, memory
+
+    def _decide_beyond(self, view: View, memory: Plan, book: Book, now: int) -> list[Decision]:
+        """The same where a job has asked for more than nodes."""
+        if now % self.interval_us or (memory.planned_at == now and memory.planned_version == view.version):
+            assert memory.main is not None
+            return self._main_loop.decide(view, memory.main, now, self.queue)
+        jobs = self._jobs(view, now)[: self.depth].tolist()
+        decisions = self._reservations.anew(view, book, jobs, now)
+        memory.planned_at, memory.planned_version = now, -1 if decisions else view.version
+        return decisions
+
+    @cached_property
+    def _reservations(self) -> Reservations:
+        """The plan of jobs that ask for more than nodes."""
+        return Reservations(self.mixed)
+
+    @cached_property
+    def _main_loop(self) -> ListPass:
+        """The main loop over such jobs."""
+        return ListPass(self.mixed, self.order, Backfill.NONE, UNLIMITED)
 
     def next_round(self, view: View, memory: Plan, now: int) -> int | None:
         """The next multiple of the interval, if jobs wait and a plan then may differ from the last.
@@ -268,12 +318,16 @@ class SlurmLike:
 
     def why(self, view: View, memory: Plan, job: int, now: int) -> Reason:
         """No room, too deep in the queue, a reservation for later, or waiting for the next backfill."""
-        missing = short_of(view, job, self.nodes == "whole")
+        if memory.book is not None:
+            missing = self.mixed.why(view, memory.book.notes, job, now)
+            reserved = memory.book.booked[job].start_us if job in memory.book.booked else -1
+        else:
+            missing, reserved = short_of(view, job, self.nodes == "whole"), memory.reserved(job)
         if missing is not None:
             return missing
         place = np.flatnonzero(self._jobs(view, now) == job)
         if len(place) == 0 or place[0] >= self.depth:
             return Reason(Code.TOO_DEEP, "jobs looked at", len(view.queue), min(self.queue, self.depth))
-        if memory.reserved(job) > now:
-            return Reason(Code.RESERVED, f"from {memory.start[job] / SECOND_US:.0f} s")
+        if reserved > now:
+            return Reason(Code.RESERVED, f"from {reserved / SECOND_US:.0f} s")
         return Reason(Code.NOT_YET)

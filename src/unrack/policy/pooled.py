@@ -221,11 +221,11 @@ class Pooled:
         """
         tasks = int(view.asks[TASKS, job])
         if tasks == 1:
-            columns = self._columns(view, memory)
-            node = self._node(view, memory, job, rule, now, columns, arrays_of(view).free)
+            columns = self.columns(view, memory)
+            node = self.node(view, memory, job, rule, now, columns, arrays_of(view).free)
             if node < 0:
                 return node
-            return Lease(job, self._row(view, job, node), NO_LOANS, self._shares(view, memory, job, node, columns))
+            return Lease(job, self._row(view, job, node), NO_LOANS, self.shares(view, memory, job, node, columns))
         found = self._gang(view, memory, job, rule, now)
         if isinstance(found, int) and view.running_count == 0 and view.deadline_us[job] >= 0:
             memory.patient = job
@@ -243,16 +243,16 @@ class Pooled:
         cores, mb = int(view.asks[CORES, job]), int(view.asks[MEMORY, job])
         nodes: list[int] = []
         shares: list[Share] = []
-        columns, free, left, draft = self._columns(view, memory), state.free, None, None
+        columns, free, left, draft = self.columns(view, memory), state.free, None, None
         while len(nodes) < tasks:
-            node = self._node(view, memory, job, rule, now, columns, free)
+            node = self.node(view, memory, job, rule, now, columns, free)
             if node < 0:
                 return node
             if left is None:  # the other tasks are placed on a draft, where this one holds its place
                 left = state.free.copy()
                 free = sealed(left)
                 draft = None if state.devices is None else state.devices.draft(job)
-            of_task = self._shares(view, memory, job, node, columns)
+            of_task = self.shares(view, memory, job, node, columns)
             nodes.append(node)
             left[0, node] -= cores
             left[1, node] -= mb
@@ -266,7 +266,7 @@ class Pooled:
         lease = Lease.on(job, at.tolist(), count.tolist(), (count * cores).tolist(), (count * mb).tolist())
         return lease._replace(shares=tuple(shares))
 
-    def _node(self, view: View, memory: Queue, job: int, rule: int, now: int, columns: Columns, free: Ints) -> int:
+    def node(self, view: View, memory: Queue, job: int, rule: int, now: int, columns: Columns, free: Ints) -> int:
         """The node for one task, with ``memory.answer`` filled; below 0: why there is none."""
         state = arrays_of(view)
         draw, draw2 = memory.draws.random(2) if rule == RANDOM_FIT else (0.0, 0.0)
@@ -283,7 +283,7 @@ class Pooled:
     def _row(self, view: View, job: int, node: int) -> Ints:
         return np.array([[node, 1, 1, view.asks[CORES, job], view.asks[MEMORY, job]]], np.int64)
 
-    def _shares(self, view: View, memory: Queue, job: int, node: int, c: Columns) -> tuple[Share, ...]:
+    def shares(self, view: View, memory: Queue, job: int, node: int, c: Columns) -> tuple[Share, ...]:
         """What ``memory.answer`` says, as shares."""
         devices = arrays_of(view).devices
         if devices is None or not devices.asks(job):
@@ -322,12 +322,15 @@ class Pooled:
             memory.opens = min(memory.opens, first)
         return memory.opens if memory.opens < NEVER_US else None
 
-    def opens_us(self, view: View, memory: Queue, jobs: Ints, rule: int, now: int) -> int:
-        """The first moment after ``now`` at which one of the jobs, of one task each, has a place."""
+    def opens_us(self, view: View, memory: Queue, jobs: Ints, rule: int, now: int, free: Ints | None = None) -> int:
+        """The first moment after ``now`` at which one of the jobs, of one task each, has a place.
+
+        ``free`` : int64[2, nodes], cores and MB that a task may count on; default: what is free.
+        """
         state = arrays_of(view)
         return opening(
-            self._columns(view, memory), state.asks, state.free, state.total, view.deadline_us, jobs, rule, now,
-            memory.at, memory.sizes, memory.ways,
+            self.columns(view, memory), state.asks, state.free if free is None else free, state.total,
+            view.deadline_us, jobs, rule, now, memory.at, memory.sizes, memory.ways,
         )  # fmt: skip
 
     def gangs_open_us(self, view: View, memory: Queue, jobs: list[int], now: int, before: int) -> int:
@@ -345,7 +348,7 @@ class Pooled:
 
     def gang_moments(self, view: View, memory: Queue, job: int, now: int) -> list[int]:
         """When compositions open to one or more tasks of a gang, and when its own deadline counts no more."""
-        columns, tasks = self._columns(view, memory), int(view.asks[TASKS, job])
+        columns, tasks = self.columns(view, memory), int(view.asks[TASKS, job])
         tasks = min(tasks, columns.speeds.shape[2])
         moments = np.empty(columns.device.shape[1] * tasks, np.int64)
         protected = self.rule == "lookahead"
@@ -353,20 +356,21 @@ class Pooled:
         late = [int(view.deadline_us[job] - view.asks[ESTIMATE, job]) + 1] if self.late_joins else []
         return [*late, *(int(moment) for moment in moments[:found])]
 
-    def why(self, view: View, memory: Queue, job: int, now: int) -> Reason:
-        """No cores, no device, or only compositions on which a deadline would be missed."""
+    def why(self, view: View, memory: Queue, job: int, now: int, free: Ints | None = None) -> Reason:
+        """No cores, no device, or only compositions on which a deadline would be missed; ``free`` as of opens_us."""
+        free = arrays_of(view).free if free is None else free
         rule = self.rule_now(view, memory)
         rule = (
             int(Rule.FIRST_FIT) if rule == RANDOM_FIT else rule
         )  # asking must not draw: it has a place or it has none
-        found = self._node(view, memory, job, rule, now, self._columns(view, memory), arrays_of(view).free)
+        found = self.node(view, memory, job, rule, now, self.columns(view, memory), free)
         if found >= 0 and int(view.asks[TASKS, job]) > 1:
             return Reason(Code.NO_ROOM, "places for all its tasks at once", int(view.asks[TASKS, job]))
         cores = int(view.asks[CORES, job])
         if found == NO_CORES:
-            return Reason(Code.NO_ROOM, "cores on one node", cores, int(view.free[0].max(initial=0)))
+            return Reason(Code.NO_ROOM, "cores on one node", cores, int(free[0].max(initial=0)))
         if found < 0:
-            needed = np.flatnonzero(self._columns(view, memory).needs[:, job])
+            needed = np.flatnonzero(self.columns(view, memory).needs[:, job])
             kinds = [view.cluster.devices.kinds[k] for k in needed]
             words = " and ".join(kinds)
             late = "" if found == NO_DEVICES else ", and on those in use a deadline would be missed"
@@ -378,7 +382,8 @@ class Pooled:
         devices = arrays_of(view).devices
         return devices is not None and bool((memory.answer[devices.columns.needs[:, job], LEADER] < 0).any())
 
-    def _columns(self, view: View, memory: Queue) -> Columns:
+    def columns(self, view: View, memory: Queue) -> Columns:
+        """Devices as kernels take them."""
         devices = arrays_of(view).devices
         return memory.plain if devices is None else devices.columns
 

@@ -44,13 +44,16 @@ class Rule(IntEnum):
 
     FIRST_FIT = 0
     BEST_FIT = 1
-    RANDOM_FIT = 2
-    MAX_COMPOSITION = 3
-    MIN_FRAGMENTATION = 4
-    RESOURCE_AWARE = 5
+    WORST_FIT = 2
+    RANDOM_FIT = 3
+    MAX_COMPOSITION = 4
+    MIN_FRAGMENTATION = 5
+    RESOURCE_AWARE = 6
 
 
-FIRST_FIT, BEST_FIT, RANDOM_FIT, MAX_COMPOSITION, MIN_FRAGMENTATION, RESOURCE_AWARE = (int(rule) for rule in Rule)
+FIRST_FIT, BEST_FIT, WORST_FIT, RANDOM_FIT, MAX_COMPOSITION, MIN_FRAGMENTATION, RESOURCE_AWARE = (
+    int(rule) for rule in Rule
+)
 
 LEADER, DEVICES, NEW_PARTS, FIRST_DEVICE = range(4)
 """Columns of a row of ``answer``: the group in use (-1: a new one), how many devices, parts, and then the devices."""
@@ -303,7 +306,7 @@ def simple(
     c: Columns, free: Ints, job: int, cores: int, mb: int, rule: int, hard: bool, draw: float, draw2: float, at: Ints,
     sizes: Ints, answer: Ints,
 ) -> int:  # fmt: skip
-    """First, best or random fit over nodes, and on each over devices: the node, or why there is none."""
+    """First, best, worst or random fit over nodes, and on each over devices: the node, or why there is none."""
     kinds, nodes = c.needs.shape[0], free.shape[1]
     for kind in range(kinds):
         if c.needs[kind, job]:
@@ -325,7 +328,9 @@ def simple(
             if rule == FIRST_FIT or seen == wanted:
                 best = node
                 break
-            if rule == BEST_FIT and (best < 0 or free[0, node] < free[0, best]):
+            if (rule == BEST_FIT and (best < 0 or free[0, node] < free[0, best])) or (
+                rule == WORST_FIT and (best < 0 or free[0, node] > free[0, best])
+            ):
                 best = node
             seen += 1
         if rule == RANDOM_FIT and turn == 0:

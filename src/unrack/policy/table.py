@@ -5,18 +5,24 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from typing import Any, NamedTuple
 
 from unrack.errors import PolicyError
 from unrack.policy.complete import BY_THE_WORLD
 from unrack.policy.contract import Estimates, Policy
+from unrack.policy.lending.rules import RULES as LENT_RULES
 from unrack.policy.lending.scheduler import SCHEDULERS, Lending
-from unrack.policy.list_scheduler import BACKFILL, FIT, UNLIMITED, ListScheduler
+from unrack.policy.list_scheduler import BACKFILL, UNLIMITED, ListScheduler
 from unrack.policy.lookahead import Lookahead
 from unrack.policy.orders import ORDERS
+from unrack.policy.placement.contract import MemoryRule
+from unrack.policy.placement.lent_memory import LentMemory
+from unrack.policy.placement.local_memory import FITS, LocalMemory
+from unrack.policy.placement.mixed import PLACES
+from unrack.policy.placement.tiered_memory import RULES as TIER_RULES
+from unrack.policy.placement.tiered_memory import TieredMemory
 from unrack.policy.planned import MAINS, Conservative, SlurmLike
-from unrack.policy.pool_placement import PLACES
 from unrack.policy.pooled import Pooled
 from unrack.policy.tiers.order import ORDERS as TIER_ORDERS
 from unrack.policy.tiers.scheduler import FULL, TierPolicy
@@ -81,10 +87,21 @@ def _time(value: object) -> object:
 
 
 ORDER = Parameter("order", _one_of(ORDERS), "fcfs", "in which order jobs are considered: " + ", ".join(ORDERS))
-PLACE = Parameter("place", _one_of(FIT), "first-fit", "which nodes are filled first: " + ", ".join(FIT))
-FOR_POOLS = tuple(name for name in PLACES if name not in FIT)
-PLACE_ANY = PLACE._replace(
-    read=_one_of((*FIT, *FOR_POOLS)), words=f"{PLACE.words}; in lists and easy, for pools also {', '.join(FOR_POOLS)}"
+FOR_POOLS = tuple(name for name in PLACES if name not in FITS)
+PLACE = Parameter(
+    "place",
+    _one_of(PLACES),
+    "first-fit",
+    f"which nodes are filled first: {', '.join(FITS)}; where jobs ask for devices also {', '.join(FOR_POOLS)}",
+)
+OWN = "own"
+MEMORY_RULES = (OWN, *LENT_RULES, *TIER_RULES)
+MEMORY = Parameter(
+    "memory",
+    _one_of(MEMORY_RULES),
+    OWN,
+    f"where a task's memory is: {OWN} (the node that it runs on); as the memory policies: {', '.join(LENT_RULES)}; "
+    f"on clusters with tiers: {', '.join(TIER_RULES)}",
 )
 NODES = Parameter("nodes", _one_of(("shared", "whole")), "shared", "shared: jobs may share a node; whole: they may not")
 ESTIMATES = Parameter(
@@ -98,43 +115,7 @@ BACKFILL_ORDER = Parameter(
     "backfill_order", _one_of(ORDERS), "as order", "in which order those behind the head are tried: a name as of order"
 )
 DEPTH = Parameter("depth", _count, "unlimited", "how many jobs behind the head are considered")
-COMMON = {"place": PLACE, "nodes": NODES, "estimates": ESTIMATES}
-
-
-def _list(summary: str, first: str, rule: str, /, **parameters: Parameter) -> Entry:
-    return Entry(
-        summary, ListScheduler, {**parameters, **COMMON, "place": PLACE_ANY}, {"order": first, "backfill": rule}
-    )
-
-
-EDF = ORDER._replace(default="edf")
-
-
-def _share(value: object) -> object:
-    try:
-        number = float(str(value))
-    except ValueError:
-        number = -1.0
-    if not 0 <= number <= 1000:
-        raise ValueError("a load such as 0.7")
-    return number
-
-
-def _pooled(rule: str, summary: str, /, **parameters: Parameter) -> Entry:
-    return Entry(summary, Pooled, {"order": EDF, "estimates": ESTIMATES, **parameters}, {"rule": rule})
-
-
-_LATE = {
-    "late_joins": Parameter(
-        "late_joins", lambda value: _yes(value), "no",
-        "yes: a job that is late whatever happens may join others, as in the authors' simulator",
-    ),
-    "shortcuts": Parameter(
-        "shortcuts", lambda value: _yes(value), "no",
-        "yes: estimates, eq. 2 and the devices of late jobs are simplified as in the authors' simulator",
-    ),
-}  # fmt: skip
-_FREE = {"backfill": BACKFILLS, "backfill_order": BACKFILL_ORDER, "depth": DEPTH}
+COMMON = {"place": PLACE, "nodes": NODES, "memory": MEMORY, "estimates": ESTIMATES}
 
 
 def _threshold(value: object) -> object:
@@ -165,15 +146,6 @@ def _yes(value: object) -> object:
     return value in ("yes", True)
 
 
-SCHEDULING = {
-    "scheduler": Parameter("scheduler", _one_of(SCHEDULERS), "slurm", "who may pass whom: " + ", ".join(SCHEDULERS)),
-    "depth": Parameter("depth", _count, "100 of slurm, else unlimited", "how many jobs backfill looks at"),
-    "queue": Parameter("queue", _count, "100", "of slurm: how many jobs either loop looks at"),
-    "interval": Parameter("interval_us", _time, "30 s", "of slurm: time between two backfills"),
-    "main": Parameter("main", _one_of(MAINS), "events", "of slurm: when its main loop runs: events or interval"),
-    "order": ORDER,
-    "estimates": ESTIMATES,
-}
 _LENDING = {
     "threshold": Parameter(
         "threshold", _threshold, "0.5 of local and local-spread, else 1",
@@ -185,6 +157,101 @@ _LENDING = {
     "group": Parameter("group", _group, "all", "who lends whom: all, rack, or so many nodes in order of id"),
     "near": Parameter("near", _yes, "no", "yes: the nearest lenders first"),
 }  # fmt: skip
+
+
+_TERMS = {
+    key: parameter._replace(words=f"of lent memory: {parameter.words}")
+    for key, parameter in _LENDING.items()
+    if key != "lenders_compute"
+}
+
+
+def memory_rule(where: str, rule: str, terms: Mapping[str, Any]) -> MemoryRule:
+    """A rule for memory by its name, with its terms.
+
+    Raises
+    ------
+    PolicyError
+        Terms of lending are given, and nobody lends.
+    """
+    if rule in LENT_RULES:
+        return LentMemory(rule, **terms)
+    if terms:
+        raise PolicyError(f"{where}, {next(iter(terms))}", f"memory={rule}", f"memory: one of {', '.join(LENT_RULES)}")
+    return TieredMemory(rule) if rule in TIER_RULES else LocalMemory()
+
+
+def _any(kind: Callable[..., Any]) -> Callable[..., Any]:
+    """A scheduler that takes a rule for memory as an object, made from names."""
+
+    def make(label: str, memory: str = OWN, **values: Any) -> Any:
+        terms: dict[str, Any] = {key: values.pop(key) for key in _TERMS if key in values}
+        rule = memory_rule(f"policy {label}", memory, terms)
+        if isinstance(rule, LentMemory):
+            rule = replace(rule, place=values.get("place", "first-fit"))
+        return kind(memory=rule, label=label, **values)
+
+    return make
+
+
+def _list(summary: str, first: str, rule: str, /, **parameters: Parameter) -> Entry:
+    every = {**parameters, **COMMON, **_TERMS}
+    return Entry(summary, _any(ListScheduler), every, {"order": first, "backfill": rule})
+
+
+EDF = ORDER._replace(default="edf")
+
+
+def _share(value: object) -> object:
+    try:
+        number = float(str(value))
+    except ValueError:
+        number = -1.0
+    if not 0 <= number <= 1000:
+        raise ValueError("a load such as 0.7")
+    return number
+
+
+def _pooled(rule: str, summary: str, /, **parameters: Parameter) -> Entry:
+    def make(label: str, memory: str = OWN, **values: Any) -> Any:
+        terms: dict[str, Any] = {key: values.pop(key) for key in _TERMS if key in values}
+        found = memory_rule(f"policy {label}", memory, terms)
+        if isinstance(found, LocalMemory):
+            return Pooled(label=label, rule=rule, **values)
+        other = sorted(set(values) - {"order", "estimates"})
+        if other or rule not in PLACES:
+            where = f"policy {label}, memory"
+            got = f"{memory} beside {other[0]}" if other else memory
+            raise PolicyError(where, got, OWN if rule not in PLACES else "one of the two")
+        order = values.pop("order", "edf")
+        return _any(ListScheduler)(label, memory, order=order, place=rule, backfill="any", **terms, **values)
+
+    return Entry(summary, make, {"order": EDF, "memory": MEMORY, **_TERMS, "estimates": ESTIMATES, **parameters}, {})
+
+
+_LATE = {
+    "late_joins": Parameter(
+        "late_joins", lambda value: _yes(value), "no",
+        "yes: a job that is late whatever happens may join others, as in the authors' simulator",
+    ),
+    "shortcuts": Parameter(
+        "shortcuts", lambda value: _yes(value), "no",
+        "yes: estimates, eq. 2 and the devices of late jobs are simplified as in the authors' simulator",
+    ),
+}  # fmt: skip
+_FREE = {"backfill": BACKFILLS, "backfill_order": BACKFILL_ORDER, "depth": DEPTH}
+
+
+SCHEDULING = {
+    "scheduler": Parameter("scheduler", _one_of(SCHEDULERS), "slurm", "who may pass whom: " + ", ".join(SCHEDULERS)),
+    "depth": Parameter("depth", _count, "100 of slurm, else unlimited", "how many jobs backfill looks at"),
+    "queue": Parameter("queue", _count, "100", "of slurm: how many jobs either loop looks at"),
+    "interval": Parameter("interval_us", _time, "30 s", "of slurm: time between two backfills"),
+    "main": Parameter("main", _one_of(MAINS), "events", "of slurm: when its main loop runs: events or interval"),
+    "order": ORDER,
+    "place": PLACE,
+    "estimates": ESTIMATES,
+}
 
 
 def _baseline(label: str, scheduler: str = "slurm", **values: Any) -> Any:
@@ -233,13 +300,13 @@ POLICIES: dict[str, Entry] = {
     ),
     "conservative": Entry(
         "conservative backfill: every job holds a reservation that is never delayed",
-        Conservative,
-        {"order": ORDER, **COMMON},
+        _any(Conservative),
+        {"order": ORDER, **COMMON, **_TERMS},
         {},
     ),
     "slurm": Entry(
         "Slurm-like: a main loop at every event, and backfill of part of the queue at intervals",
-        SlurmLike,
+        _any(SlurmLike),
         {
             "interval": Parameter("interval_us", _time, "30 s", "time between two backfills"),
             "depth": Parameter("depth", _count, "100", "how many jobs a backfill plans for"),
@@ -247,11 +314,13 @@ POLICIES: dict[str, Entry] = {
             "main": Parameter("main", _one_of(MAINS), "events", "when the main loop runs: events or interval"),
             "order": ORDER,
             **COMMON,
+            **_TERMS,
         },
         {},
     ),
     "first-fit": _pooled("first-fit", "pools: the first node and device that fit"),
     "best-fit": _pooled("best-fit", "pools: the fullest node that fits, a device in use before a free one"),
+    "worst-fit": _pooled("worst-fit", "pools: the emptiest node that fits, a device in use before a free one"),
     "random-fit": _pooled("random-fit", "pools: any node and device that fit, at random"),
     "max-composition": _pooled(
         "max-composition",
@@ -307,6 +376,7 @@ POLICIES: dict[str, Entry] = {
 
 
 TIERED = {
+    "place": PLACE,
     "full": Parameter("full", _one_of(FULL), "wait", "a server without a place: wait, or reject it for good"),
     "clusters": Parameter("clusters", _count, "any", "at most so many clusters are in use at a time"),
     "order": Parameter(

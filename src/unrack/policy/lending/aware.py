@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from unrack.cluster.memory_use import AT, FOR, JOB, NEXT_AT, MemoryUse
 from unrack.jit import inlined
 from unrack.slowdown.contention.columns import ContentionColumns, speed_of, traffic_of
+from unrack.slowdown.memory import MemorySpeeds
 from unrack.slowdown.memory_board import (
     APP,
     AWAY_MB_S,
@@ -34,6 +35,7 @@ from unrack.slowdown.memory_board import (
     SPEED,
     Board,
 )
+from unrack.view import View, arrays_of
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -60,6 +62,21 @@ class Aware(NamedTuple):
     memory: MemoryUse
     end_us: Ints
     loss: Floats
+
+
+def aware_of(view: View, scratch: tuple[Ints, Floats]) -> Aware | None:
+    """What the costs are worked out from in a run with contention; ``None`` in others.
+
+    Parameters
+    ----------
+    scratch
+        int64[jobs] and float64[3, jobs], for ``end_us`` and ``loss``.
+    """
+    speeds, memory = view.contention, arrays_of(view).memory
+    if not isinstance(speeds, MemorySpeeds):
+        return None
+    assert memory is not None
+    return Aware(speeds.columns, speeds.board, memory, *scratch)
 
 
 @inlined

@@ -173,6 +173,48 @@ def place_now(
     return rows[: max(row_end, 0)].copy(), loans[: max(loan_end, 0)].copy()
 
 
+@compiled
+def spread_tasks(
+    terms: Terms, cores_at: Ints, free: Ints, total: Ints, tasks: int, cores: int, mb: int, aware: Any, who: Who
+) -> tuple[Ints, Ints, Ints, Ints]:
+    """Tasks on the nodes that are open to them, and their memory, local and borrowed.
+
+    Parameters
+    ----------
+    cores_at : int64[nodes]
+        Cores that they may use at each node; -1: the node takes none.
+    free, total : int64[2, nodes]
+        Of all nodes, which may lend.
+
+    Returns
+    -------
+    nodes, taken, local : int64[used]
+        Nodes in ascending order, the tasks on each, and the MB that they have there; none: there is no place now.
+    loans : int64[loans, 3]
+    """
+    nodes, count = free.shape[1], 0
+    shown = np.empty((2, nodes), np.int64)
+    order, keys = np.empty(nodes, np.int64), np.empty(nodes, np.int64)
+    for node in range(nodes):
+        shown[0, node], shown[1, node] = max(cores_at[node], 0), total[1, node]
+        if cores_at[node] >= cores:
+            order[count] = node
+            keys[count] = -free[1, node] if terms.rule >= 4 else 0
+            count += 1
+    order = order[:count][np.argsort(keys[:count], kind="mergesort")]
+    chosen, taken = np.empty(nodes, np.int64), np.empty(nodes, np.int64)
+    count = select(
+        order, free, shown, terms.group, terms.groups, tasks, cores, mb, who.class_of, who.quota, chosen, taken
+    )  # fmt: skip
+    count = max(count, 0)
+    chosen, taken = chosen[:count], taken[:count]
+    lack, local = taken * mb, taken * mb
+    loans = np.empty((2 * nodes, 3), np.int64)
+    end = borrow(terms, free, total, chosen, lack, local, aware, who, loans, 0) if count > 0 else 0
+    by_id = np.argsort(chosen)
+    return chosen[by_id], taken[by_id], local[by_id], loans[:end].copy()
+
+
 def place_one(
     rule: int, free: Ints, total: Ints, group: Ints, tasks: int, cores: int, mb: int, threshold: float
 ) -> tuple[Ints, Ints]:

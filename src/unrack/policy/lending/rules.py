@@ -30,6 +30,12 @@ class Rule(IntEnum):
     AWARE = 5  # the same, from the lenders that slow everyone down least
 
 
+RULES = {"strawman": Rule.STRAWMAN, "naive": Rule.NAIVE, "local": Rule.LOCAL, "local-spread": Rule.SPREAD,
+         "disaggregated": Rule.DISAGGREGATED, "contention-aware": Rule.AWARE}  # fmt: skip
+THRESHOLDS = {Rule.STRAWMAN: 0.0, Rule.NAIVE: 0.0, Rule.LOCAL: 0.5, Rule.SPREAD: 0.5}
+"""Share of a node's memory that must be free for it to compute, where nothing else is said; of the others 1."""
+
+
 class Terms(NamedTuple):
     """On what terms memory is lent in a run.
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar
+from functools import cached_property
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,27 +22,24 @@ from unrack.cluster.memory_use import MemoryUse
 from unrack.cluster.sealed import sealed
 from unrack.cluster.spec import Cluster
 from unrack.policy.contract import Decision, Estimates, Need, Start
-from unrack.policy.lending.aware import Aware
+from unrack.policy.lending.aware import Aware, aware_of
 from unrack.policy.lending.handover import named_leases
 from unrack.policy.lending.named import reserve_round, take_if_free
 from unrack.policy.lending.passing import pass_over
 from unrack.policy.lending.placement import NOBODY, place_now
 from unrack.policy.lending.plan import plan_round
-from unrack.policy.lending.rules import Rule, Terms, make_terms
-from unrack.policy.list_scheduler import BACKFILL, UNLIMITED
+from unrack.policy.lending.rules import RULES, THRESHOLDS, Rule, Terms, make_terms
+from unrack.policy.list_scheduler import BACKFILL, UNLIMITED, ListScheduler
 from unrack.policy.orders import Order, in_order, is_fixed
-from unrack.policy.planned import Conservative, Plan
+from unrack.policy.placement.any_resource import devices_asked
+from unrack.policy.placement.lent_memory import LentMemory
+from unrack.policy.planned import Conservative, Plan, SlurmLike
 from unrack.reasons import Code, Reason
-from unrack.slowdown.memory import MemorySpeeds
 from unrack.units import SECOND_US
 from unrack.view import View, arrays_of
 from unrack.workload.job import CORES, MEMORY, TASKS, JobTable
 
 Ints = NDArray[np.int64]
-RULES = {"strawman": Rule.STRAWMAN, "naive": Rule.NAIVE, "local": Rule.LOCAL, "local-spread": Rule.SPREAD,
-         "disaggregated": Rule.DISAGGREGATED, "contention-aware": Rule.AWARE}  # fmt: skip
-THRESHOLDS = {Rule.STRAWMAN: 0.0, Rule.NAIVE: 0.0, Rule.LOCAL: 0.5, Rule.SPREAD: 0.5}
-"""Share of a node's memory that must be free for it to compute, where nothing else is said; of the others 1."""
 SCHEDULERS = ("slurm", "fcfs", "easy", "conservative")
 
 
@@ -57,6 +55,8 @@ class Memory:
         When waiting jobs are planned to start, µs; -1: no plan.
     where, kept, kept_loans
         Of the conservative scheduler: the leases of its reservations.
+    beyond
+        What the scheduler in place of this one remembers, once a job has asked for devices.
     plain, plain_memory
         The scheduler that decides in place of this one while nobody so far can have to borrow.
     asked
@@ -81,6 +81,7 @@ class Memory:
     planned_version: int = -1
     planned_at: int = -1
     blocked: int = -1
+    beyond: Any = None
     scratch: tuple[Ints, NDArray[np.float64]] | None = None
     releases: int = -1
 
@@ -143,6 +144,9 @@ class Lending:
         ``"all"``, ``"rack"`` or a number of nodes that lend each other, within what the cluster allows.
     near
         Whether the nearest lenders are asked first.
+    place
+        Which nodes and devices are taken where jobs ask for devices: a name in
+        :data:`unrack.policy.placement.mixed.PLACES`.
     """
 
     rule: str = "disaggregated"
@@ -157,10 +161,12 @@ class Lending:
     group: str | int = "all"
     near: bool = False
     label: str = "lending"
+    place: str = "first-fit"
 
     needs: ClassVar[frozenset[Need]] = frozenset()
     lends: ClassVar[bool] = True
     nodes: ClassVar[str] = "whole"
+    devices: ClassVar[bool] = True
 
     @property
     def name(self) -> str:
@@ -229,6 +235,11 @@ class Lending:
 
     def decide(self, view: View, memory: Memory, now: int) -> tuple[list[Decision], Memory]:
         """Start what may start now."""
+        if memory.beyond is None and devices_asked(view):
+            memory.beyond = self._beyond.begin(view)
+        if memory.beyond is not None:
+            decisions, memory.beyond = self._beyond.decide(view, memory.beyond, now)
+            return decisions, memory
         memory.make_room(arrays_of(view).asks.shape[1])
         if memory.plain_memory is not None and not self.never_borrows(view, memory):
             memory.take_over(named_leases(memory.plain_memory, view, view.queue, now))
@@ -245,6 +256,21 @@ class Lending:
         rule = "easy" if self.scheduler == "easy" else "none"
         jobs = in_order(self.order, view, now)
         return self._pass(view, memory, jobs, now, BACKFILL[rule], self.depth or UNLIMITED), memory
+
+    @cached_property
+    def _beyond(self) -> Any:
+        """The same scheduler over whatever jobs ask for, once one asks for devices."""
+        rule = LentMemory(self.rule, self.place, self.threshold, self.group, self.near)
+        both: dict[str, Any] = {
+            "order": self.order, "estimates": self.estimates, "place": self.place, "nodes": "whole", "memory": rule,
+            "label": self.label,
+        }  # fmt: skip
+        if self.scheduler == "conservative":
+            return Conservative(**both)
+        if self.scheduler == "slurm":
+            return SlurmLike(self.interval_us, self.depth or 100, self.queue, self.main, **both)
+        backfill = "easy" if self.scheduler == "easy" else "none"
+        return ListScheduler(backfill=backfill, depth=self.depth or UNLIMITED, **both)
 
     def _pass(self, view: View, memory: Memory, jobs: Ints, now: int, backfill: int, depth: int) -> list[Decision]:
         """A pass in order; without backfill none if the head was blocked before and nothing was given back since."""
@@ -324,6 +350,9 @@ class Lending:
 
         Of conservative the next reservation that falls due, which need not be when something ends.
         """
+        if memory.beyond is not None:
+            wanted: int | None = self._beyond.next_round(view, memory.beyond, now)
+            return wanted
         if memory.plain is not None and memory.plain_memory is not None:
             return memory.plain.next_round(view, memory.plain_memory, now)
         if self.scheduler == "conservative" and view.waiting:
@@ -340,6 +369,9 @@ class Lending:
 
     def why(self, view: View, memory: Memory, job: int, now: int) -> Reason:
         """Too few nodes or too little memory, a reservation for later, or behind the head."""
+        if memory.beyond is not None:
+            reason: Reason = self._beyond.why(view, memory.beyond, job, now)
+            return reason
         if memory.plain is not None and memory.plain_memory is not None:
             return memory.plain.why(view, memory.plain_memory, job, now)
         tasks, cores, mb = (int(view.asks[row, job]) for row in (TASKS, CORES, MEMORY))
@@ -365,13 +397,12 @@ class Lending:
 
     def _aware(self, view: View, memory: Memory) -> Aware | None:
         """What ranks lenders under the rule that looks at contention, in runs with contention."""
-        speeds = view.contention
-        if RULES[self.rule] != Rule.AWARE or not isinstance(speeds, MemorySpeeds):
+        if RULES[self.rule] != Rule.AWARE:
             return None
         if memory.scratch is None:
             jobs = arrays_of(view).asks.shape[1]
             memory.scratch = (np.zeros(jobs, np.int64), np.zeros((3, jobs)))
-        return Aware(speeds.columns, speeds.board, _uses(view), *memory.scratch)
+        return aware_of(view, memory.scratch)
 
 
 def _uses(view: View) -> MemoryUse:

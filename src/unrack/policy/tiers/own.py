@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from unrack.cluster.lease import LENDER, Lease
 from unrack.cluster.spec import Cluster
 from unrack.cluster.state import RUNNING
-from unrack.cluster.tiers import Tiers
 from unrack.errors import PolicyError
 from unrack.policy.placed import Placed
 from unrack.policy.tiers.supply import asked_of_jobs, check_names, could_hold, supply_of
@@ -64,22 +63,34 @@ def offer(view: View, job: int, cluster: int) -> Offer | None:
     """
     tiers = view.cluster.tiers
     assert tiers is not None
-    pools = tiers.pools(cluster)
-    cores, need = int(view.asks[CORES, job]), int(view.asks[MEMORY, job])
-    near = _near(view, job)[pools]
-    if near[0] or view.free[0, pools[0]] < cores:
+    pools, cores = tiers.pools(cluster), int(view.asks[CORES, job])
+    near = near_replicas(view, job)
+    if near[pools[0]] or view.free[0, pools[0]] < cores:
         return None
-    slo = view.slo
-    floor = 0 if slo is None else int(slo.floor_mb[job])
-    ceiling = NO_CEILING if slo is None else int(slo.ceiling_mb[job])
-    free = view.free[1, pools].copy()
-    free[near | _forbidden(view, job, tiers)[tiers.tier[pools]]] = 0
-    mb = np.zeros(len(pools), np.int64)
-    weighted = scaled_ceiling(ceiling, tiers.cost_scale)
-    price = cheapest(need, floor, weighted, free, tiers.cost[pools], tiers.price[pools], len(pools), mb)
-    if price == NONE:
+    found = split_of(view, job, pools, np.where(barred(view, job, near), 0, view.free[1]))
+    if found is None:
         return None
+    mb, price = found
     return Offer(cluster, mb, price / tiers.price_scale / 1024, lease_of(job, cores, pools, mb))
+
+
+def split_of(view: View, job: int, pools: Ints, free_mb: Ints) -> tuple[Ints, int] | None:
+    """MB from each pool of a cluster, and their price, at which a server has its SLOs for least; ``None``: it cannot.
+
+    Parameters
+    ----------
+    free_mb : int64[nodes]
+        Memory of each node that the server may use.
+    """
+    tiers, slo = view.cluster.tiers, view.slo_of(job)
+    assert tiers is not None
+    floor, ceiling = (0, NO_CEILING) if slo is None else (slo.floor_mb, slo.ceiling_mb)
+    mb = np.zeros(len(pools), np.int64)
+    price = cheapest(
+        int(view.asks[MEMORY, job]), floor, scaled_ceiling(ceiling, tiers.cost_scale), free_mb[pools],
+        tiers.cost[pools], tiers.price[pools], len(pools), mb,
+    )  # fmt: skip
+    return None if price == NONE else (mb, int(price))
 
 
 def lease_of(job: int, cores: int, pools: Ints, mb: Ints) -> Lease:
@@ -96,13 +107,16 @@ def lease_of(job: int, cores: int, pools: Ints, mb: Ints) -> Lease:
     return Lease(job, np.array([[pools[0], 1, 1, cores, mb[0]]], np.int64), loans)
 
 
-def _forbidden(view: View, job: int, tiers: Tiers) -> NDArray[np.bool_]:
-    """bool[tiers]: which tiers a server must have no memory of."""
-    names = () if view.slo is None else view.slo.forbidden_of(job)
-    return np.array([name in names for name in tiers.names])
+def barred(view: View, job: int, near: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """bool[nodes]: which a server must have no memory of: those of tiers that it forbids, and those near replicas."""
+    tiers, slo = view.cluster.tiers, view.slo_of(job)
+    assert tiers is not None
+    if slo is None or not slo.forbidden:
+        return near
+    return np.asarray(near | np.array([name in slo.forbidden for name in tiers.names])[tiers.tier])
 
 
-def _near(view: View, job: int) -> NDArray[np.bool_]:
+def near_replicas(view: View, job: int) -> NDArray[np.bool_]:
     """bool[nodes]: which share a failure domain with a running replica of a server, of the level of its group."""
     found = np.zeros(len(view.cluster), np.bool_)
     slo = view.slo

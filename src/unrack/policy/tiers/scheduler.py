@@ -19,6 +19,7 @@ those of its new utilisation, as in a stable sort.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -30,6 +31,12 @@ from unrack.cluster.spec import Cluster
 from unrack.cluster.state import RUNNING
 from unrack.jit import compiled
 from unrack.policy.contract import Decision, Estimates, Need, Reject, Start
+from unrack.policy.discipline.list_pass import ListPass, Pass
+from unrack.policy.list_scheduler import UNLIMITED
+from unrack.policy.passing import Backfill
+from unrack.policy.placement.any_resource import devices_asked
+from unrack.policy.placement.mixed import Mixed
+from unrack.policy.placement.tiered_memory import TieredMemory
 from unrack.policy.tiers.order import REQUEST, in_order
 from unrack.policy.tiers.own import lease_of, possible_servers
 from unrack.policy.tiers.refusal import Refusals
@@ -73,6 +80,8 @@ class Memory:
         Servers that were placed and had not left: the first ``count`` of it, in order of start.
     releases, capacity_version
         Of the state, when the allocator was last brought up to date.
+    beyond
+        Of the pass over the queue, once a job has asked for devices.
     tried
         Who waits beyond this job has not been tried since something was given back.
     """
@@ -85,6 +94,7 @@ class Memory:
     releases: int = 0
     capacity_version: int = 0
     tried: int = -1
+    beyond: Pass | None = None
 
 
 @dataclass(frozen=True)
@@ -103,6 +113,9 @@ class TierPolicy:
         In which those that wait are tried: ``"request"``, as they came, or ``"slo-ratio"``.
     label
         What reports call it.
+    place
+        Which compute pools and devices are taken where servers ask for devices: a name in
+        :data:`unrack.policy.placement.mixed.PLACES`.
     """
 
     rule: str = "slo"
@@ -110,6 +123,7 @@ class TierPolicy:
     clusters: int | None = None
     order: str = REQUEST
     label: str = "slo"
+    place: str = "first-fit"
 
     needs: ClassVar[frozenset[Need]] = frozenset()
     estimates: ClassVar[Estimates] = Estimates.REQUESTED
@@ -121,6 +135,11 @@ class TierPolicy:
     def name(self) -> str:
         """The label."""
         return self.label
+
+    @property
+    def devices(self) -> bool:
+        """Whether it places pooled devices: not if it rejects servers, counts clusters or has an order of its own."""
+        return self.full == WAIT and self.clusters is None and self.order == REQUEST
 
     def possible(self, cluster: Cluster, jobs: JobTable) -> NDArray[np.bool_]:
         """bool[jobs]: which servers have a place in the empty data centre; it has tiers."""
@@ -151,6 +170,10 @@ class TierPolicy:
 
     def decide(self, view: View, memory: Memory, now: int) -> tuple[list[Decision], Memory]:
         """Start everyone who waits and has a place."""
+        if memory.beyond is None and devices_asked(view):
+            memory.beyond = self._beyond.begin(view)
+        if memory.beyond is not None:
+            return self._beyond.decide(view, memory.beyond, now), memory
         allocator = memory.allocator
         for job in range(allocator.count, view.jobs):
             take_in(allocator, view, job)
@@ -177,12 +200,20 @@ class TierPolicy:
             decisions += [Reject(job, self._why(memory, job)) for job in waiting[~placed].tolist()]
         return decisions, memory
 
+    @cached_property
+    def _beyond(self) -> ListPass:
+        """Everyone who has a place, in order of arrival, once a server asks for devices."""
+        rule = TieredMemory("slo" if self.rule == "slo" else f"slo-{self.rule}")
+        return ListPass(Mixed(self.place, rule), "fcfs", Backfill.ANY, UNLIMITED)
+
     def next_round(self, view: View, memory: Memory, now: int) -> int | None:
-        """Only on events."""
-        return None
+        """Only on events, unless deadlines count."""
+        return None if memory.beyond is None else self._beyond.next_round(view, memory.beyond, now)
 
     def why(self, view: View, memory: Memory, job: int, now: int) -> Reason:
         """What the clusters lack for it."""
+        if memory.beyond is not None:
+            return self._beyond.why(view, memory.beyond, job, now)
         return self._why(memory, job)
 
     def _why(self, memory: Memory, job: int) -> Reason:

@@ -11,61 +11,44 @@ the head, and for everyone behind it that has a place.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from unrack.cluster.lease import Lease
 from unrack.policy.contract import Decision, Start
 from unrack.policy.orders import Order, in_order
 from unrack.policy.passing import Backfill
+from unrack.policy.placement.contract import Placement
 from unrack.reasons import Code, Reason
 from unrack.view import Draft, View
 
 
-class Placement(Protocol):
-    """Where a job goes."""
-
-    def begin(self, view: View) -> Any:
-        """What it needs to remember of a cluster."""
-        ...
-
-    def find(self, view: View, notes: Any, job: int, now: int) -> Lease | None:
-        """A lease for a waiting job on what is free now; ``None``: it has no place."""
-        ...
-
-    def kind(self, view: View, notes: Any, job: int) -> object:
-        """Where a job has no place, another of the same kind has none either, unless something starts or ends."""
-        ...
-
-    def opens_us(self, view: View, notes: Any, jobs: list[int], now: int) -> int | None:
-        """When, if nothing happens, one of the jobs has a place that it has not now, µs; ``None``: never."""
-        ...
-
-    def rule(self, notes: Any) -> str:
-        """By which rule the place found last was chosen, for reports."""
-        ...
-
-    def why(self, view: View, notes: Any, job: int, now: int) -> Reason | None:
-        """Why a job has no place now; ``None``: it has one."""
-        ...
-
-
 @dataclass(slots=True)
 class Pass:
-    """What a pass over the queue found.
+    """What passes over the queue found.
 
     Attributes
     ----------
     notes
         Of the placement.
     head
-        Who was first without a place; -1: nobody.
+        Who was first without a place in the last pass; -1: nobody.
     waiting
-        Jobs that were tried and had no place.
+        Jobs that were tried in it and had no place.
+    kinds
+        Waiting job to its kind, as the placement has it.
+    refused
+        Kinds that have no place on what is free.
+    releases, running
+        Of the ledger after the last pass: as long as they stay, nothing was given back and nothing started.
     """
 
     notes: Any
     head: int = -1
     waiting: list[int] = field(default_factory=list)
+    kinds: dict[int, object] = field(default_factory=dict)
+    refused: set[object] = field(default_factory=set)
+    releases: int = -1
+    running: int = -1
 
 
 @dataclass(frozen=True)
@@ -94,12 +77,25 @@ class ListPass:
         """Nobody was tried yet."""
         return Pass(self.placement.begin(view))
 
-    def decide(self, view: View, memory: Pass, now: int) -> list[Decision]:
-        """Start everyone who has a place and keeps nobody waiting that must not wait for it."""
+    def decide(self, view: View, memory: Pass, now: int, most: int | None = None) -> list[Decision]:
+        """Start everyone who has a place and keeps nobody waiting that must not wait for it.
+
+        ``most``: how many jobs, from the first, are looked at.
+        """
         memory.head, memory.waiting = -1, []
+        same = view.releases == memory.releases and view.running_count == memory.running
+        if not (same and self.placement.timeless):
+            memory.refused.clear()
         step = Step(self.placement, memory, view, now)
+        started = self._started(step, memory, view, now, most)
+        for decision in started:
+            memory.kinds.pop(decision.lease.job, None)
+        memory.releases, memory.running = view.releases, view.running_count + len(started)
+        return [*started]
+
+    def _started(self, step: Step, memory: Pass, view: View, now: int, most: int | None) -> list[Start]:
         started = []
-        ahead = iter(in_order(self.order, view, now).tolist())
+        ahead = iter(in_order(self.order, view, now)[:most].tolist())
         for job in ahead:
             lease = step.place(job)
             if lease is None:
@@ -112,10 +108,13 @@ class ListPass:
         if self.backfill_order is not None:
             still = set(behind)
             behind = [job for job in in_order(self.backfill_order, view, now).tolist() if job in still]
-        head_us = step.starts_us(memory.head) if behind and self.backfill == Backfill.EASY else None
+        kinds, refused, waiting = memory.kinds, memory.refused, memory.waiting
         for job in behind[: self.depth]:
+            if kinds.get(job, job) in refused:
+                waiting.append(job)
+                continue
             lease = step.place(job)
-            if lease is not None and (head_us is None or step.leaves_room(lease, memory.head, head_us)):
+            if lease is not None and (self.backfill == Backfill.ANY or step.leaves_room(lease, memory.head)):
                 started.append(step.start(lease))
         return started
 
@@ -142,26 +141,30 @@ class Step:
     def __init__(self, placement: Placement, memory: Pass, view: View, now: int) -> None:
         self.placement, self.memory, self.view, self.now = placement, memory, view, now
         self.draft: Draft | None = None
-        self.refused: set[object] = set()
+        self._head_us: int | None = None
+        self._head_known = False
 
     def place(self, job: int) -> Lease | None:
         """A lease for a job; ``None``: it has no place, which is noted."""
-        notes = self.memory.notes
-        kind = self.placement.kind(self.view, notes, job)
-        lease = None if kind in self.refused else self.placement.find(self.view, notes, job, self.now)
+        memory = self.memory
+        kind = memory.kinds.get(job)
+        if kind is None:
+            kind = memory.kinds[job] = self.placement.kind(self.view, memory.notes, job)
+        lease = None if kind in memory.refused else self.placement.find(self.view, memory.notes, job, self.now)
         if lease is None:
-            self.refused.add(kind)
-            self.memory.waiting.append(job)
+            memory.refused.add(kind)
+            memory.waiting.append(job)
         return lease
 
-    def start(self, lease: Lease) -> Decision:
+    def start(self, lease: Lease) -> Start:
         """The decision; from now on the job holds what the lease says."""
         decision = Start(lease, self.placement.rule(self.memory.notes))
         if self.draft is None:
             self.draft = Draft(self.view, self.now)
-            self.view = self.draft.view
         self.draft.start(lease)
-        self.refused.clear()  # it may have made a composition that others join
+        self.view = self.draft.view
+        if lease.shares:
+            self.memory.refused.clear()  # it may have made a composition that others join
         return decision
 
     def starts_us(self, job: int) -> int | None:
@@ -173,9 +176,16 @@ class Step:
                 return end
         return None
 
-    def leaves_room(self, lease: Lease, head: int, head_us: int) -> bool:
-        """Whether the head still has a place when it is to start, if another job starts now."""
+    def leaves_room(self, lease: Lease, head: int) -> bool:
+        """Whether the head still has a place when it is to start, if another job starts now.
+
+        When it is to start is settled when the first would pass it; who passes does not change that.
+        """
+        if not self._head_known:
+            self._head_us, self._head_known = self.starts_us(head), True
+        if self._head_us is None:
+            return True
         draft = Draft(self.view, self.now)
         draft.start(lease)
-        draft.move_on(head_us)
-        return self.placement.find(draft.view, self.memory.notes, head, head_us) is not None
+        draft.move_on(self._head_us)
+        return self.placement.find(draft.view, self.memory.notes, head, self._head_us) is not None

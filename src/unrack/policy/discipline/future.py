@@ -1,0 +1,200 @@
+"""What is booked to happen, moment by moment: running jobs end, and waiting jobs start as reserved.
+
+After every moment the ledger is kept as it will be then, as a draft. A job is given a reservation by carrying it out on
+these drafts: it starts where the placement puts it, time moves on, and everyone who holds a reservation for later must
+still be able to start on what it was promised, when it was promised. So reservations hold for whatever jobs hold.
+O(moments) drafts for a reservation, each O(nodes + jobs + devices).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from unrack.cluster.lease import Lease
+from unrack.errors import RefusedError
+from unrack.policy.placement.contract import Placement
+from unrack.view import Draft, View
+from unrack.workload.job import ESTIMATE
+
+
+class Booking(NamedTuple):
+    """A reservation: when it starts (µs), which of those that start then goes first, and on what."""
+
+    start_us: int
+    turn: int
+    lease: Lease
+
+
+@dataclass(slots=True)
+class Moment:
+    """A moment at which something starts or ends.
+
+    Attributes
+    ----------
+    draft
+        The ledger as it is then, when all of it has happened; its ``now`` is the moment.
+    refused
+        Kinds of jobs that have no place on it.
+    """
+
+    draft: Draft
+    refused: set[object] = field(default_factory=set)
+
+
+class Future:
+    """Moments to come, and the reservations among them.
+
+    Parameters
+    ----------
+    trust
+        Whether jobs that are booked to end now have ended: their end may come in this very moment. Others that are
+        overdue are taken to end 1 µs from now.
+
+    Attributes
+    ----------
+    booked
+        Job to reservation.
+    trusted
+        Whether something is taken to have ended that has not yet.
+    """
+
+    def __init__(self, placement: Placement, notes: Any, view: View, now: int, trust: bool) -> None:
+        self.placement, self.notes, self.view = placement, notes, view
+        self.booked: dict[int, Booking] = {}
+        self._turn = 0
+        draft = Draft(view, now)
+        self.trusted = trust and draft.settle()
+        self.moments = [Moment(draft)]
+
+    def keep(self, bookings: dict[int, Booking]) -> None:
+        """Take over reservations made earlier.
+
+        Whoever cannot start when it was promised, as somebody ran for longer than booked, starts as soon after that as
+        it can, before those who come later. Who can never start on what it was promised has no reservation any more.
+        """
+        now = self.moments[0].draft.now
+        due = sorted((at._replace(start_us=max(at.start_us, now)) for at in bookings.values()), key=_first)
+        self._turn = max((booking.turn for booking in due), default=-1) + 1
+        self.moments = self._played(self.moments[0].draft, due, slips=True) or self.moments
+
+    def reserve(self, job: int, before_us: int | None = None) -> bool:
+        """Give a job the first place that disturbs no reservation; whether there is one, before ``before_us``."""
+        kind, at = self.placement.kind(self.view, self.notes, job), 0
+        while at < len(self.moments):
+            moment = self.moments[at]
+            if before_us is not None and moment.draft.now >= before_us:
+                return False
+            if kind not in moment.refused:
+                lease = self.placement.find(moment.draft.view, self.notes, job, moment.draft.now)
+                if lease is None:
+                    moment.refused.add(kind)
+                elif self._book(at, lease) or self._book(at, self._aside(at, job)):
+                    return True
+            at += 1
+        return False
+
+    def advance(self, job: int) -> None:
+        """Let a job have an earlier place than it has, if there is one."""
+        old = self.booked[job]
+        if not self._might_start_before(job, old.start_us):
+            return
+        moments = self.moments
+        first = bisect_left([moment.draft.now for moment in moments], old.start_us)
+        del self.booked[job]
+        if first > 0:
+            after = self._played(moments[first - 1].draft, self._due(moments[first - 1].draft.now))
+            if after is not None:
+                self.moments = [*moments[:first], *after[1:]]
+                if self.reserve(job, old.start_us):
+                    return
+        self.moments, self.booked[job] = moments, old
+
+    def starts(self, draft: Draft, booking: Booking) -> bool:
+        """Start a job as reserved, if that is possible."""
+        if not self.placement.allows(draft, self.notes, booking.lease):
+            return False
+        try:
+            draft.start(booking.lease)
+        except RefusedError:
+            return False
+        return True
+
+    # --- inside -------------------------------------------------------------------------------------------------
+
+    def _might_start_before(self, job: int, before_us: int) -> bool:
+        kind = self.placement.kind(self.view, self.notes, job)
+        for moment in self.moments:
+            if moment.draft.now >= before_us:
+                return False
+            if kind in moment.refused:
+                continue
+            if self.placement.find(moment.draft.view, self.notes, job, moment.draft.now) is not None:
+                return True
+            moment.refused.add(kind)
+        return False
+
+    def _due(self, after_us: int) -> list[Booking]:
+        """Reservations that start after a moment, in order."""
+        return sorted((booking for booking in self.booked.values() if booking.start_us > after_us), key=_first)
+
+    def _aside(self, at: int, job: int) -> Lease | None:
+        """A lease at a moment beside those who will start while the job runs, as if they had started already."""
+        draft = self.moments[at].draft.copy()
+        ends = draft.now + int(self.view.asks[ESTIMATE, job])
+        found = [self.starts(draft, booking) for booking in self._due(draft.now) if booking.start_us < ends]
+        return self.placement.find(draft.view, self.notes, job, draft.now) if any(found) else None
+
+    def _book(self, at: int, lease: Lease | None) -> bool:
+        """Start a lease at a moment, if everyone else can still start as reserved."""
+        if lease is None:
+            return False
+        draft = self.moments[at].draft.copy()
+        try:
+            draft.start(lease)
+        except RefusedError:
+            return False
+        ends = draft.now + max(1, int(self.view.asks[ESTIMATE, lease.job]))
+        rest = [] if lease.shares else [moment for moment in self.moments[at + 1 :] if moment.draft.now > ends]
+        after = self._played(draft, self._due(draft.now), None if lease.shares else ends)
+        if after is None:
+            return False
+        self.booked[lease.job] = Booking(draft.now, self._turn, lease)
+        self._turn += 1
+        self.moments[at:] = after + rest
+        return True
+
+    def _played(
+        self, draft: Draft, due: list[Booking], until_us: int | None = None, slips: bool = False
+    ) -> list[Moment] | None:
+        """What follows: this moment, and those after it, up to ``until_us``.
+
+        ``None``: somebody cannot start as reserved; unless reservations may slip, which are then noted as they are.
+        """
+        moments, at, late = [Moment(draft)], 0, list[Booking]()
+        while True:
+            while at < len(due) and due[at].start_us == draft.now:
+                late.append(due[at])
+                at += 1
+            waiting, late = late, []
+            for booking in waiting:
+                if not self.starts(draft, booking):
+                    late.append(booking)
+                elif slips:
+                    self.booked[booking.lease.job] = booking._replace(start_us=draft.now)
+            if late and not slips:
+                return None
+            ahead = [] if at == len(due) else [due[at].start_us]
+            ends = draft.next_end_us()
+            if ends is not None:
+                ahead.append(ends)
+            if not ahead or (until_us is not None and min(ahead) > until_us):
+                return moments
+            draft = draft.copy()
+            draft.move_on(min(ahead))
+            moments.append(Moment(draft))
+
+
+def _first(booking: Booking) -> tuple[int, int]:
+    return booking.start_us, booking.turn

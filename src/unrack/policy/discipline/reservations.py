@@ -1,0 +1,106 @@
+"""Reservations over any resources: conservative backfill, and the plan of a Slurm-like scheduler.
+
+Every job has a reservation, the earliest that disturbs no other, and never a later one; when something has been given
+back, reservations move forward one by one, in order. O(waiting x moments) placements and drafts a round.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from unrack.policy.contract import Decision, Start
+from unrack.policy.discipline.future import Booking, Future
+from unrack.policy.placement.contract import Placement
+from unrack.reasons import Code, Reason
+from unrack.units import SECOND_US
+from unrack.view import Draft, View
+
+
+@dataclass(slots=True)
+class Book:
+    """What is reserved.
+
+    Attributes
+    ----------
+    notes
+        Of the placement.
+    booked
+        Waiting job to reservation.
+    releases
+        ``view.releases`` after the last round: if more has been given back since, reservations may move forward.
+    """
+
+    notes: Any
+    booked: dict[int, Booking] = field(default_factory=dict)
+    releases: int = -1
+
+
+@dataclass(frozen=True)
+class Reservations:
+    """A plan in which waiting jobs hold reservations.
+
+    Parameters
+    ----------
+    placement
+        Where a job goes.
+    """
+
+    placement: Placement
+
+    def begin(self, view: View) -> Book:
+        """Nothing is reserved."""
+        return Book(self.placement.begin(view))
+
+    def keep(self, view: View, book: Book, jobs: list[int], now: int) -> list[Decision]:
+        """Keep reservations, make new ones and move some forward, in the order of the jobs; start whose turn it is."""
+        future = Future(self.placement, book.notes, view, now, trust=True)
+        wait = set(jobs)
+        future.keep({job: at for job, at in book.booked.items() if job in wait})
+        compress = view.releases != book.releases
+        for job in jobs:
+            if job not in future.booked:
+                future.reserve(job)
+            elif compress and future.booked[job].start_us > now:
+                future.advance(job)
+        book.booked, book.releases = future.booked, view.releases
+        return self._start(view, book, future, now)
+
+    def anew(self, view: View, book: Book, jobs: list[int], now: int) -> list[Decision]:
+        """Reserve for the jobs in order, as if nothing were reserved; start whose turn it is."""
+        future = Future(self.placement, book.notes, view, now, trust=False)
+        for job in jobs:
+            future.reserve(job)
+        book.booked = future.booked
+        return self._start(view, book, future, now)
+
+    def due_us(self, view: View, book: Book, now: int) -> int | None:
+        """When the next reservation falls due after ``now``, µs; ``None`` while a job is overdue.
+
+        That job is taken to end 1 µs from now, and the reservations that wait for it move on with the time.
+        """
+        if view.first_end_us <= now:
+            return None
+        return min((at.start_us for at in book.booked.values() if at.start_us > now), default=None)
+
+    def why(self, view: View, book: Book, job: int, now: int) -> Reason:
+        """What is missing now, or when it is to start."""
+        missing = self.placement.why(view, book.notes, job, now)
+        if missing is not None:
+            return missing
+        if job in book.booked:
+            return Reason(Code.RESERVED, f"from {book.booked[job].start_us / SECOND_US:.0f} s")
+        return Reason(Code.NOT_YET)
+
+    def _start(self, view: View, book: Book, future: Future, now: int) -> list[Decision]:
+        """Start whose reservation is now; who waits for an end that has not come yet keeps it."""
+        decisions: list[Decision] = []
+        draft = Draft(view, now) if future.trusted else None
+        turns = sorted((at.turn, job) for job, at in book.booked.items() if at.start_us == now)
+        for _, job in turns:
+            lease = book.booked[job].lease
+            if draft is not None and not future.starts(draft, book.booked[job]):
+                continue
+            decisions.append(Start(lease, self.placement.rule(book.notes)))
+            del book.booked[job]
+        return decisions

@@ -1,0 +1,75 @@
+"""What list, EASY, conservative and Slurm-like schedulers share: they place whatever jobs ask for."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unrack.cluster.spec import Cluster
+from unrack.policy.placement.contract import MemoryRule
+from unrack.policy.placement.local_memory import FITS, LocalMemory
+from unrack.policy.placement.mixed import PLACES, Mixed
+from unrack.view import View, arrays_of
+from unrack.workload.job import JobTable
+
+
+class AnyResource:
+    """A scheduler that counts nodes where that is exact, and else places jobs with all that they ask for.
+
+    Attributes
+    ----------
+    place
+        A name in ``PLACES``, or a function of the user's own for nodes alone.
+    nodes
+        ``"shared"`` or ``"whole"``.
+    memory
+        The rule for memory.
+    """
+
+    place: Any
+    nodes: str
+    memory: MemoryRule
+
+    @property
+    def devices(self) -> bool:
+        """Whether it places pooled devices."""
+        return self.place in PLACES
+
+    @property
+    def lends(self) -> bool:
+        """Whether jobs may have memory of other nodes."""
+        return self.memory.lends
+
+    @property
+    def tiers(self) -> bool:
+        """Whether it is for clusters with tiers of memory."""
+        return self.memory.tiers
+
+    @property
+    def possible(self) -> Any:
+        """Which jobs have nodes and memory on the empty cluster; ``None``: those whose tasks fit on its nodes."""
+        return None if isinstance(self.memory, LocalMemory) else self._possible
+
+    def _possible(self, cluster: Cluster, jobs: JobTable) -> NDArray[np.bool_]:
+        return self.memory.possible(cluster, jobs)
+
+    @cached_property
+    def mixed(self) -> Mixed:
+        """Where jobs go that ask for more than nodes."""
+        memory = LocalMemory(self.place) if isinstance(self.memory, LocalMemory) else self.memory
+        return Mixed(self.place, memory, self.nodes == "whole")
+
+    def beyond_nodes(self, view: View) -> bool:
+        """Whether counting nodes does not do: a job in the system asks for devices, or a rule is for more."""
+        if self.place not in FITS or not isinstance(self.memory, LocalMemory):
+            return self.devices
+        return devices_asked(view)
+
+
+def devices_asked(view: View) -> bool:
+    """Whether a job in the system asks for pooled devices."""
+    devices = arrays_of(view).devices
+    return devices is not None and bool(devices.columns.asked.any())

@@ -1,0 +1,139 @@
+"""The contracts of placement: of a job as a whole, and of the memory of its tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unrack.cluster.lease import Lease, Loan
+from unrack.cluster.spec import Cluster
+from unrack.reasons import Reason
+from unrack.view import Draft, View
+from unrack.workload.job import JobTable
+
+Ints = NDArray[np.int64]
+
+
+class Placement(Protocol):
+    """Where a job goes.
+
+    Attributes
+    ----------
+    timeless
+        Whether who has no place has none later either, unless something starts or ends.
+    """
+
+    @property
+    def timeless(self) -> bool:
+        """Whether time alone changes nothing."""
+        ...
+
+    def begin(self, view: View) -> Any:
+        """What it needs to remember of a cluster."""
+        ...
+
+    def find(self, view: View, notes: Any, job: int, now: int) -> Lease | None:
+        """A lease for a waiting job on what is free now; ``None``: it has no place."""
+        ...
+
+    def allows(self, draft: Draft, notes: Any, lease: Lease) -> bool:
+        """Whether a lease that was found earlier keeps to the rules now; whether it is free the draft says."""
+        ...
+
+    def kind(self, view: View, notes: Any, job: int) -> object:
+        """Where a job has no place, another of the same kind has none either; the same as long as a job waits."""
+        ...
+
+    def opens_us(self, view: View, notes: Any, jobs: list[int], now: int) -> int | None:
+        """When, if nothing happens, one of the jobs has a place that it has not now, µs; ``None``: never."""
+        ...
+
+    def rule(self, notes: Any) -> str:
+        """By which rule the place found last was chosen, for reports."""
+        ...
+
+    def why(self, view: View, notes: Any, job: int, now: int) -> Reason | None:
+        """Why a job has no place now; ``None``: it has one."""
+        ...
+
+
+class Room(NamedTuple):
+    """What is left while the tasks of one job are placed one after the other.
+
+    Attributes
+    ----------
+    cores : int64[nodes]
+        Cores that the next task may use; -1: the node takes none.
+    free : int64[2, nodes]
+        Free cores and MB.
+    lent : int64[nodes]
+        MB of each node that tasks elsewhere use.
+    """
+
+    cores: Ints
+    free: Ints
+    lent: Ints
+
+
+class Spot(NamedTuple):
+    """Some tasks on a node, and where their memory is."""
+
+    node: int
+    tasks: int
+    mb: int
+    loans: tuple[Loan, ...] = ()
+
+
+class MemoryRule(Protocol):
+    """Where the memory of a job's tasks comes from.
+
+    Attributes
+    ----------
+    lends, tiers
+        Whether it takes memory of other nodes; and whether of pools in tiers.
+    """
+
+    @property
+    def lends(self) -> bool:
+        """Whether it takes memory of other nodes."""
+        ...
+
+    @property
+    def tiers(self) -> bool:
+        """Whether it is for clusters with tiers."""
+        ...
+
+    def begin(self, view: View) -> Any:
+        """What it needs to remember of a cluster."""
+        ...
+
+    def open_nodes(self, view: View, notes: Any, lent: Ints | None = None) -> NDArray[np.bool_]:
+        """bool[nodes]: which may run tasks at all, if so many MB of each were lent; default: as many as are."""
+        ...
+
+    def offers(self, view: View, notes: Any, job: int, room: Room) -> Iterator[Ints]:
+        """int64[nodes] each: MB that one task of the job could have at each node; a later one is the second choice."""
+        ...
+
+    def take(self, view: View, notes: Any, job: int, node: int, room: Room, now: int) -> Spot:
+        """The memory of one task at a node that was offered enough."""
+        ...
+
+    def spread(self, view: View, notes: Any, job: int, room: Room, now: int) -> list[Spot] | None:
+        """Nodes and memory for all tasks of a job that asks for nothing else; ``None``: there are none now."""
+        ...
+
+    def kind(self, view: View, job: int) -> object:
+        """What, beside cores and memory, decides whether a job has its memory somewhere."""
+        ...
+
+    def lacks(self, view: View, notes: Any, job: int, room: Room) -> Reason:
+        """What memory there is too little of."""
+        ...
+
+    def possible(self, cluster: Cluster, jobs: JobTable) -> NDArray[np.bool_]:
+        """bool[jobs]: which jobs have cores and memory on the empty cluster."""
+        ...

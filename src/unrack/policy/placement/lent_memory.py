@@ -1,0 +1,152 @@
+"""Memory of other nodes, by the rules of :mod:`unrack.policy.lending`, on shared or on whole nodes.
+
+On whole nodes, where jobs ask for nothing else, the leases are those of the lending policies. On shared nodes a node
+that lends starts no tasks while it lends more than its threshold leaves it, whoever runs there already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unrack.cluster.lease import Loan
+from unrack.cluster.sealed import sealed
+from unrack.cluster.spec import Cluster
+from unrack.policy.lending.aware import Aware, aware_of
+from unrack.policy.lending.placement import ANY, Who, spread_tasks
+from unrack.policy.lending.rules import RULES, THRESHOLDS, Rule, Terms, make_terms
+from unrack.policy.placement.contract import Room, Spot
+from unrack.policy.placement.local_memory import fill
+from unrack.reasons import Code, Reason
+from unrack.view import View, arrays_of
+from unrack.workload.job import CORES, ESTIMATE, MEMORY, TASKS, JobTable
+
+Ints = NDArray[np.int64]
+NOBODY: Ints = sealed(np.empty((2, 0), np.int64))
+
+
+@dataclass(slots=True)
+class Lenders:
+    """What does not change in a run, and scratch for the choice by contention."""
+
+    terms: Terms
+    scratch: tuple[Ints, NDArray[np.float64]] | None = None
+
+
+@dataclass(frozen=True)
+class LentMemory:
+    """Tasks may borrow memory of other nodes.
+
+    Parameters
+    ----------
+    rule
+        A name in ``RULES``.
+    place
+        Which nodes are filled first where no task has to borrow.
+    threshold, group, near
+        As of :class:`unrack.policy.lending.scheduler.Lending`.
+    """
+
+    rule: str
+    place: str = "first-fit"
+    threshold: float | None = None
+    group: str | int = "all"
+    near: bool = False
+
+    lends: ClassVar[bool] = True
+    tiers: ClassVar[bool] = False
+
+    def terms(self, cluster: Cluster) -> Terms:
+        """The terms on a cluster."""
+        share = THRESHOLDS.get(RULES[self.rule], 1.0) if self.threshold is None else self.threshold
+        return make_terms(cluster, RULES[self.rule], share, self.group, self.near)
+
+    def begin(self, view: View) -> Lenders:
+        """The terms."""
+        return Lenders(self.terms(view.cluster))
+
+    def open_nodes(self, view: View, notes: Lenders, lent: Ints | None = None) -> NDArray[np.bool_]:
+        """bool[nodes]: which do not lend more than they may while they compute."""
+        lent = view.lent if lent is None else lent
+        return np.asarray(lent <= arrays_of(view).total[1] - notes.terms.threshold_mb)
+
+    def offers(self, view: View, notes: Lenders, job: int, room: Room) -> Iterator[Ints]:
+        """What is free there; and what is free within reach."""
+        if self._local_first:
+            yield room.free[1]
+        terms = notes.terms
+        section = np.where(terms.group == -1, terms.groups, terms.group)
+        free = np.bincount(section, room.free[1], terms.groups + 1).astype(np.int64)
+        yield free[section] + np.where(section < terms.groups, free[terms.groups], 0)
+
+    def take(self, view: View, notes: Lenders, job: int, node: int, room: Room, now: int) -> Spot:
+        """As much as the rule takes at the node, and the rest of lenders."""
+        mb = int(view.asks[MEMORY, job])
+        if self._local_first and room.free[1, node] >= mb:
+            return Spot(node, 1, mb)
+        only = np.full(len(room.cores), -1, np.int64)
+        only[node] = room.cores[node]
+        spots = self._lent(view, notes, job, room._replace(cores=only), 1, now)
+        assert spots is not None, "it was offered enough"
+        return spots[0]
+
+    def spread(self, view: View, notes: Lenders, job: int, room: Room, now: int) -> list[Spot] | None:
+        """Nodes that have all memory, under rules that look for them first; or nodes and lenders."""
+        tasks, cores, mb = view.asks[[TASKS, CORES, MEMORY], job].tolist()
+        found = fill(room, tasks, cores, mb, self.place) if self._local_first else None
+        return self._lent(view, notes, job, room, tasks, now) if found is None else found
+
+    def kind(self, view: View, job: int) -> object:
+        """Nothing else counts: contention decides who lends, not whether somebody does."""
+        return None
+
+    def lacks(self, view: View, notes: Lenders, job: int, room: Room) -> Reason:
+        """Memory, wherever it is."""
+        tasks, mb = view.asks[[TASKS, MEMORY], job].tolist()
+        return Reason(Code.NO_ROOM, "MB, local and borrowed", tasks * mb, int(room.free[1].sum()))
+
+    def possible(self, cluster: Cluster, jobs: JobTable) -> NDArray[np.bool_]:
+        """bool[jobs]: which have nodes and memory on the empty cluster."""
+        terms, free = self.terms(cluster), sealed(np.stack([cluster.cores, cluster.memory_mb]))
+        room = sealed(np.where(cluster.cores > 0, cluster.cores, -1))
+        asks, inverse = np.unique(jobs.asks[[TASKS, CORES, MEMORY]], axis=1, return_inverse=True)
+        fits = []
+        for tasks, cores, mb in asks.T.tolist():
+            enough = tasks * cores <= cluster.total_cores
+            whom = Who(-1, 0, 1, NOBODY, 0, ANY, ANY)
+            fits.append(enough and len(spread_tasks(terms, room, free, free, tasks, cores, mb, None, whom)[0]) > 0)
+        return np.array(fits, np.bool_)[inverse.ravel()]
+
+    @property
+    def _local_first(self) -> bool:
+        return RULES[self.rule] >= Rule.DISAGGREGATED
+
+    def _lent(self, view: View, notes: Lenders, job: int, room: Room, tasks: int, now: int) -> list[Spot] | None:
+        state = arrays_of(view)
+        cores, mb, length = view.asks[[CORES, MEMORY, ESTIMATE], job].tolist()
+        who = Who(job, now, max(1, length), state.running, state.running_count, ANY, ANY)
+        nodes, taken, local, loans = spread_tasks(
+            notes.terms, sealed(room.cores), sealed(room.free), state.total, tasks, cores, mb, self._aware(view, notes),
+            who,
+        )  # fmt: skip
+        if not len(nodes):
+            return None
+        lent: dict[int, list[Loan]] = {}
+        for loan in loans.tolist():
+            lent.setdefault(loan[0], []).append(Loan(*loan))
+        return [
+            Spot(node, count, mb_here, tuple(lent.get(node, ())))
+            for node, count, mb_here in zip(nodes.tolist(), taken.tolist(), local.tolist(), strict=True)
+        ]
+
+    def _aware(self, view: View, notes: Lenders) -> Aware | None:
+        if RULES[self.rule] != Rule.AWARE:
+            return None
+        jobs = arrays_of(view).asks.shape[1]
+        if notes.scratch is None or len(notes.scratch[0]) < jobs:
+            notes.scratch = (np.zeros(jobs, np.int64), np.zeros((3, jobs)))
+        return aware_of(view, notes.scratch)

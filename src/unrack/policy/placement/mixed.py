@@ -1,0 +1,247 @@
+"""Where a job goes, with its nodes, memory and devices chosen together.
+
+A task needs a node that serves all that it asks there: cores, its memory by the rule for memory, and devices within
+reach. Where a task asks for devices, the rule for pools chooses among these nodes, and chooses the devices; the rule
+for memory then chooses the lenders. Where it asks for none, the rule for memory chooses the nodes as well. The tasks of
+a job are placed one after the other on what is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unrack.cluster.lease import Lease, Loan, Share, loans_of
+from unrack.cluster.sealed import sealed
+from unrack.cluster.sharing import TAKEN
+from unrack.policy.lookahead import Lookahead, Urgency
+from unrack.policy.placement.contract import MemoryRule, Room, Spot
+from unrack.policy.placement.local_memory import LocalMemory, room_on
+from unrack.policy.pooled import NAMES, RULES, Pooled
+from unrack.policy.pooling import RANDOM_FIT
+from unrack.policy.waiting import Queue
+from unrack.reasons import Code, Reason
+from unrack.units import NEVER_US
+from unrack.view import Draft, View, arrays_of
+from unrack.workload.job import CORES, ESTIMATE, TASKS
+
+Ints = NDArray[np.int64]
+PLACES = (
+    "first-fit", "best-fit", "worst-fit", "max-composition", "min-fragmentation", "disaggregation-aware",
+    "resource-aware", "lookahead",
+)  # fmt: skip
+"""Rules for nodes and pools of devices; each places jobs without devices too."""
+
+
+@dataclass(slots=True)
+class Notes:
+    """What a mixed placement remembers: of the rule for pools, and of the rule for memory."""
+
+    pools: Queue
+    memory: Any
+
+
+@dataclass(frozen=True)
+class Mixed:
+    """Places jobs with all that they ask for.
+
+    Parameters
+    ----------
+    place
+        A name in ``PLACES``.
+    memory
+        The rule for memory.
+    whole
+        Whether a node serves one job at a time.
+    """
+
+    place: str = "first-fit"
+    memory: MemoryRule = field(default_factory=LocalMemory)
+    whole: bool = False
+
+    @cached_property
+    def pooled(self) -> Pooled:
+        """The rule for pools."""
+        return Lookahead() if self.place == "lookahead" else Pooled(rule=self.place, order="fcfs")
+
+    @cached_property
+    def timeless(self) -> bool:
+        """Whether deadlines do not count, so that time alone changes nothing."""
+        return RULES.get(self.place, RANDOM_FIT + 1) <= RANDOM_FIT
+
+    def begin(self, view: View) -> Notes:
+        """Notes on a cluster as it is now."""
+        return Notes(self.pooled.begin(view), self.memory.begin(view))
+
+    def find(self, view: View, notes: Notes, job: int, now: int) -> Lease | None:
+        """A lease by the rules that are in force now."""
+        pools = self._ready(view, notes)
+        if self._plain:
+            found = self.pooled.find(view, pools, job, pools.rule, now)
+            return None if isinstance(found, int) else found
+        lease = self._find(view, notes, job, now)
+        if lease is None and view.running_count == 0 and view.deadline_us[job] >= 0:
+            pools.patient = job  # it would wait for ever for a place where it is not late
+            lease = self._find(view, notes, job, now)
+            pools.patient = -1
+        return lease
+
+    def allows(self, draft: Draft, notes: Notes, lease: Lease) -> bool:
+        """Whether its nodes may run tasks now."""
+        if not self.memory.lends:
+            return True
+        return bool(self.memory.open_nodes(draft.view, notes.memory)[lease.nodes].all())
+
+    def kind(self, view: View, notes: Notes, job: int) -> object:
+        """Its shape; beside it, where deadlines count, its own and its run time."""
+        shape = notes.pools.shape(view, job), self.memory.kind(view, job)
+        if self.timeless:
+            return shape
+        return shape, int(view.deadline_us[job]), int(view.asks[ESTIMATE, job])
+
+    def opens_us(self, view: View, notes: Notes, jobs: list[int], now: int) -> int | None:
+        """As :meth:`unrack.policy.pooled.Pooled.next_round`."""
+        if self.timeless:
+            return None
+        pools, pooled, tasks = self._ready(view, notes), self.pooled, view.asks[TASKS]
+        first = NEVER_US
+        alone = np.array([job for job in jobs if tasks[job] == 1], np.int64)
+        if self._plain and len(alone):
+            first = pooled.opens_us(view, pools, alone, pools.rule, now)
+        elif len(alone):
+            room = self._room(view, notes)
+            for job in alone.tolist():
+                for mb in self.memory.offers(view, notes.memory, job, room):
+                    free = sealed(np.stack([room.cores, mb]))
+                    opens = pooled.opens_us(view, pools, np.array([job]), pools.rule, now, free)
+                    first = min(first, opens)
+        for job in jobs:
+            if tasks[job] > 1:
+                for moment in sorted(set(pooled.gang_moments(view, pools, job, now))):
+                    if now < moment < first and self.find(view, notes, job, moment) is not None:
+                        first = moment
+        return first if first < NEVER_US else None
+
+    def rule(self, notes: Notes) -> str:
+        """The rule in force; of the disaggregation-aware policy, one of its two."""
+        return NAMES.get(notes.pools.rule, self.place)
+
+    def why(self, view: View, notes: Notes, job: int, now: int) -> Reason | None:
+        """What there is too little of."""
+        pools = self._ready(view, notes)
+        if self.find(view, notes, job, now) is not None:
+            return None
+        if self._plain:
+            reason = self.pooled.why(view, pools, job, now)
+            return None if reason.code == Code.NOT_YET else reason
+        room = self._room(view, notes)
+        tasks, cores = view.asks[[TASKS, CORES], job].tolist()
+        places = int((room.cores[room.cores >= cores] // max(cores, 1)).sum()) if cores else tasks
+        if places < tasks:
+            what = "on whole idle nodes" if self.whole else f"of {cores} cores"
+            return Reason(Code.NO_ROOM, f"places for tasks {what}", tasks, places)
+        if self._asks_devices(view, job):
+            free = sealed(np.stack([room.cores, np.full(len(room.cores), NEVER_US)]))
+            reason = self.pooled.why(view, pools, job, now, free)
+            if reason.code != Code.NOT_YET:
+                return reason
+        return self.memory.lacks(view, notes.memory, job, room)
+
+    # --- inside -------------------------------------------------------------------------------------------------
+
+    @property
+    def _plain(self) -> bool:
+        """Whether the rule for pools does it all."""
+        return not self.whole and isinstance(self.memory, LocalMemory)
+
+    def _ready(self, view: View, notes: Notes) -> Queue:
+        """The notes of the rule for pools, up to date."""
+        pools = notes.pools
+        if isinstance(pools, Urgency):
+            pools.count(view)
+        pools.rule = self.pooled.rule_now(view, pools)
+        return pools
+
+    def _room(self, view: View, notes: Notes) -> Room:
+        return room_on(view, self.whole, self.memory.open_nodes(view, notes.memory))
+
+    def _asks_devices(self, view: View, job: int) -> bool:
+        devices = arrays_of(view).devices
+        return devices is not None and devices.asks(job)
+
+    def _find(self, view: View, notes: Notes, job: int, now: int) -> Lease | None:
+        room = self._room(view, notes)
+        if not self._asks_devices(view, job):
+            spots = self.memory.spread(view, notes.memory, job, room, now)
+            return None if spots is None else self._lease(view, job, spots, ())
+        spots, shares = [], []
+        columns, draft = self.pooled.columns(view, notes.pools), None
+        for _ in range(int(view.asks[TASKS, job])):
+            node = self._node(view, notes, job, room, now, columns)
+            if node < 0:
+                return None
+            if draft is None:
+                devices = arrays_of(view).devices
+                assert devices is not None
+                draft = devices.draft(job)
+            for share in self.pooled.shares(view, notes.pools, job, node, columns):
+                verdict = draft.try_share(share, now)
+                assert verdict == TAKEN
+                shares.append(share)
+            columns = draft.columns
+            spots.append(self.memory.take(view, notes.memory, job, node, room, now))
+            self._hold(view, notes, job, spots[-1], room)
+        return self._lease(view, job, spots, tuple(shares))
+
+    def _node(self, view: View, notes: Notes, job: int, room: Room, now: int, columns: Any) -> int:
+        """The node for the next task, by the first of the offers of memory with which there is one; below 0: none."""
+        node = -1
+        for mb in self.memory.offers(view, notes.memory, job, room):
+            free = sealed(np.stack([room.cores, mb]))
+            node = self.pooled.node(view, notes.pools, job, notes.pools.rule, now, columns, free)
+            if node >= 0:
+                break
+        return node
+
+    def _hold(self, view: View, notes: Notes, job: int, spot: Spot, room: Room) -> None:
+        """Take what a task holds out of what is left."""
+        cores = int(view.asks[CORES, job])
+        room.cores[spot.node] -= cores
+        room.free[:, spot.node] -= (cores, spot.mb)
+        for loan in spot.loans:
+            room.free[1, loan.lender] -= loan.mb
+            room.lent[loan.lender] += loan.mb
+        if spot.loans:
+            room.cores[~self.memory.open_nodes(view, notes.memory, room.lent)] = -1
+
+    def _lease(self, view: View, job: int, spots: list[Spot], shares: tuple[Share, ...]) -> Lease:
+        """One row a node."""
+        cores, total = int(view.asks[CORES, job]), arrays_of(view).total[0]
+        held: dict[int, tuple[int, int, tuple[Loan, ...]]] = {}
+        for node, tasks, mb, loans in spots:
+            before = held.get(node, (0, 0, ()))
+            held[node] = before[0] + tasks, before[1] + mb, before[2] + loans
+        rows: list[list[int]] = []
+        for node in sorted(held):
+            tasks, mb, _ = held[node]
+            amounts = [tasks, int(total[node]) if self.whole else cores * tasks, mb]
+            if rows and rows[-1][2:] == amounts and rows[-1][0] + rows[-1][1] == node:
+                rows[-1][1] += 1
+            else:
+                rows.append([node, 1, *amounts])
+        borrowed = joined(held[node][2] for node in sorted(held))
+        return Lease(job, np.array(rows, np.int64), loans_of(borrowed), shares)
+
+
+def joined(loans: Iterator[tuple[Loan, ...]]) -> list[Loan]:
+    """One loan for each pair of nodes, in order."""
+    mb: dict[tuple[int, int], int] = {}
+    for some in loans:
+        for loan in some:
+            mb[loan.node, loan.lender] = mb.get((loan.node, loan.lender), 0) + loan.mb
+    return [Loan(node, lender, amount) for (node, lender), amount in mb.items()]

@@ -1,0 +1,103 @@
+"""Random small worlds in which jobs hold several kinds of things at once, and the disciplines that run on them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from unrack.cluster.spec import Cluster
+from unrack.workload.job import JobTable, job_table
+from unrack.workload.tier_asks import NO_CEILING, tier_asks
+
+S = 1_000_000
+DRIVES = {"name": "drives", "kind": "nvme", "count": 4, "compose": 3, "share": 6,
+          "quantities": {"bandwidth_mb_s": 2000, "capacity_mb": 600_000}}  # fmt: skip
+ASKS = {"bandwidth_mb_s": 1800, "capacity_mb": 40_000}
+DISCIPLINES = ("fcfs", "list(backfill=any)", "easy", "conservative", "slurm(interval=60 s)")
+
+
+def with_rules(discipline: str, **rules: str) -> str:
+    """A discipline with further parameters."""
+    name, _, given = discipline.rstrip(")").partition("(")
+    return f"{name}({', '.join([*([given] if given else []), *(f'{key}={value}' for key, value in rules.items())])})"
+
+
+def everything(seed: int, count: int = 24) -> tuple[Cluster, JobTable, tuple[str, ...]]:
+    """Nodes that lend, a pool of drives that are composed and shared, deadlines; in two of three worlds models."""
+    random = np.random.default_rng(seed)
+    cluster = Cluster.from_dict({
+        "nodes": [{"count": 3, "cores": 4, "memory": 8}, {"count": 2, "cores": 4, "memory": 16}],
+        "nodes_per_rack": 3, "lending": "all" if seed % 2 else "rack", "pools": [DRIVES],
+    })  # fmt: skip
+    asks = random.random(count) < 0.6
+    submit = np.sort(random.integers(0, 4000, count)) * S
+    work = np.where(asks, 1600, random.integers(1, 900, count)) * S
+    due = submit + random.integers(1000, 5000, count) * S
+    jobs = job_table(
+        submit_us=submit, work_us=work, request_us=np.maximum(work + random.integers(-3, 9, count) * 50 * S, 0),
+        tasks=random.integers(1, 3, count), cores=random.integers(1, 4, count),
+        memory_mb=(12 * random.random(count)).astype(np.int64), priority=random.integers(0, 2, count),
+        deadline_us=np.where(random.random(count) < 0.8, due, -1),
+        app=pl.Series(np.where(asks, "smufin", "other").tolist()),
+        devices={("nvme", name): np.where(asks, most, 0) for name, most in ASKS.items()},
+    )  # fmt: skip
+    return cluster, jobs, ("smufin",) if seed % 3 else ()
+
+
+def tiers_and_pools(seed: int, count: int = 24) -> tuple[Cluster, JobTable, tuple[str, ...]]:
+    """Servers on tiers of memory, of which some ask for drives that only two of three compute pools reach."""
+    random = np.random.default_rng(seed)
+    pools = [{"name": f"p{i}", "count": 1, "memory": f"{random.integers(3, 9)} MB", "tier": tier}
+             for i, tier in enumerate(("rack", "far"))]  # fmt: skip
+    nodes = [{"count": 1, "name": f"c{i}", "cores": 4, "memory": f"{random.integers(4, 7)} MB"} for i in range(3)]
+    cluster = Cluster.from_dict({
+        "nodes": nodes, "memory_pools": pools, "pools": [{**DRIVES, "reach": ["0-1"]}],
+        "tiers": [{"name": "local", "price": 4}, {"name": "rack", "cost": 1, "price": 2}, {"name": "far", "cost": 2}],
+        "pool_clusters": [[f"node{i}", "node3", "node4"] for i in range(3)],
+    })  # fmt: skip
+    asks = random.random(count) < 0.5
+    mb = random.integers(1, 8, count)
+    floor = (mb * random.random(count) * random.integers(0, 2, count)).astype(np.int64)
+    ceiling = np.where(random.random(count) < 0.4, NO_CEILING, (mb - floor) * 3)
+    group = pl.Series(np.where(random.random(count) < 0.3, "g", None).tolist(), dtype=pl.String)
+    work = random.integers(1, 60, count) * S
+    jobs = job_table(
+        submit_us=np.sort(random.integers(0, 250, count)) * S, work_us=work,
+        request_us=np.maximum(work + random.integers(-3, 9, count) * S, 0),
+        tasks=np.ones(count, np.int64), cores=random.integers(1, 4, count), memory_mb=mb,
+        slo=tier_asks(floor, ceiling.astype(np.int64), group=group),
+        devices={("nvme", name): np.where(asks, most, 0) for name, most in ASKS.items()},
+    )  # fmt: skip
+    return cluster, jobs, ()
+
+
+def honest(jobs: JobTable, exact: bool) -> JobTable:
+    """The same, and nobody runs for longer than was asked; or just as long as was asked."""
+    asks = jobs.asks.copy()
+    asks[3] = jobs.work_us if exact else np.maximum(asks[3], jobs.work_us)
+    return replace(jobs, asks=asks)
+
+
+MIXES: dict[str, tuple[Callable[[int], Any], dict[str, str]]] = {
+    "everything": (everything, {"memory": "disaggregated", "place": "disaggregation-aware"}),
+    "everything-whole": (everything, {"memory": "contention-aware", "nodes": "whole"}),
+    "tiers-and-pools": (tiers_and_pools, {"memory": "slo", "place": "best-fit"}),
+}
+"""Mixes by name: a world and the rules for it."""
+
+
+def mixed_cases() -> Iterator[tuple[str, str]]:
+    """Every discipline over every mix: a policy, and the name of the mix."""
+    for mix, (_, rules) in MIXES.items():
+        for discipline in DISCIPLINES:
+            yield with_rules(discipline, **rules), mix
+    for scheduler in ("slurm", "easy", "conservative"):
+        yield f"local-spread(scheduler={scheduler})", "everything"
+    yield "max-composition(memory=naive)", "everything"
+    yield "easy(place=lookahead, memory=strawman)", "everything"
+    yield "slo", "tiers-and-pools"
+    yield "slo-first-fit(place=worst-fit)", "tiers-and-pools"

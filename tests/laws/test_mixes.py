@@ -1,0 +1,147 @@
+"""Disciplines over jobs that hold several kinds of things at once: the laws, and what was promised is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from law_worlds import World, attempts, begun
+from mixed_worlds import DISCIPLINES, MIXES, everything, honest, mixed_cases, tiers_and_pools, with_rules
+from test_laws import LAWS, Make
+
+from unrack.cluster.lease import LENDER
+from unrack.cluster.state import FINISHED, REJECTED
+from unrack.core import Core, Round, Submitted
+from unrack.policy.contract import Start
+from unrack.policy.discipline.future import Future
+from unrack.policy.table import parse_policy
+from unrack.reasons import Code
+from unrack.workload.job import JobTable, job_table
+
+CASES = list(mixed_cases())
+S = 1_000_000
+
+
+def world_of(mix: str, seed: int) -> World:
+    """A world of a mix."""
+    return World(*MIXES[mix][0](seed))
+
+
+@pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__.removeprefix("check_"))
+@pytest.mark.parametrize(("text", "mix"), CASES, ids=[f"{text}-{mix}" for text, mix in CASES])
+def test_every_discipline_keeps_every_law_over_every_mix(
+    law: Callable[[Make, World], None], text: str, mix: str
+) -> None:
+    law(lambda: text, world_of(mix, seed=CASES.index((text, mix)) % 4))
+
+
+@pytest.mark.parametrize("mix", ["everything", "everything-whole", "tiers-and-pools"])
+def test_no_reservation_ever_moves_back(mix: str) -> None:
+    """Of honest requests, whatever jobs hold: also as sharers join and leave, and compositions come and go.
+
+    Under a model requests are exact: some of its measured times grow as sharers leave, so that an early end may delay.
+    """
+    make, rules = MIXES[mix]
+    for seed in range(6):
+        cluster, jobs, models = make(seed)
+        kernel = begun(World(cluster, honest(jobs, exact=bool(models)), models), with_rules("conservative", **rules))
+        first: dict[int, int] = {}
+        handle = kernel.core.handle
+
+        def watched(event: Any, now: int, handle: Any = handle, kernel: Any = kernel, first: Any = first) -> Any:
+            decisions = handle(event, now)
+            book = kernel.core.memory.book
+            if type(event) is Round and book is not None:
+                for job, booking in book.booked.items():
+                    assert booking.start_us <= first.setdefault(job, booking.start_us), (
+                        kernel.core.state.jobs,
+                        job,
+                        now,
+                    )
+                for decision in decisions:
+                    assert now <= first.get(decision.lease.job, now), (decision.lease.job, now)
+            return decisions
+
+        kernel.core.handle = watched  # type: ignore[method-assign]
+        log = kernel.run()
+        assert first, "nobody had to wait"
+        assert set(log.state.tolist()) <= {FINISHED, REJECTED}
+
+
+def test_who_lends_starts_no_tasks_and_who_borrows_stays_in_its_group() -> None:
+    for seed in range(4):
+        cluster, jobs, models = everything(seed)
+        for discipline in DISCIPLINES:
+            text = with_rules(discipline, memory="disaggregated")
+            kernel = begun(World(cluster, jobs, models), text)
+            handle = kernel.core.handle
+
+            def watched(event: Any, now: int, handle: Any = handle, kernel: Any = kernel, text: str = text) -> Any:
+                lent = kernel.core.view.lent.copy()
+                decisions = handle(event, now)
+                for decision in decisions:
+                    lease = decision.lease if isinstance(decision, Start) else None
+                    if lease is not None:
+                        assert not lent[lease.nodes].any(), (text, now, lease)
+                        group = kernel.core.state.cluster.lending_group
+                        assert (group[lease.borrowed[:, 0]] == group[lease.borrowed[:, LENDER]]).all()
+                        lent[lease.borrowed[:, LENDER]] += lease.borrowed[:, 2]
+                return decisions
+
+            kernel.core.handle = watched  # type: ignore[method-assign]
+            kernel.run()
+
+
+def test_a_task_with_devices_borrows_what_its_node_lacks() -> None:
+    cluster, _, _ = everything(1)
+    one = np.ones(1, np.int64)
+    drives = {("nvme", "bandwidth_mb_s"): 1800 * one, ("nvme", "capacity_mb"): 40_000 * one}
+    jobs = job_table(submit_us=0 * one, work_us=S * one, tasks=one, cores=one, memory_mb=20 * one, devices=drives)
+    for text in ("easy", "conservative", "slurm", "list"):
+        core = Core(cluster, jobs, parse_policy(f"{text}(memory=disaggregated)"))
+        core.handle(Submitted(0), 0)
+        (start,) = core.handle(Round(), 0)
+        assert isinstance(start, Start)
+        assert start.lease.rows[:, 4].sum() + start.lease.borrowed[:, 2].sum() == 20
+        assert len(start.lease.shares) == 1
+        core = Core(cluster, jobs, parse_policy(text))
+        assert core.handle(Submitted(0), 0)[0].reason.code == Code.TOO_BIG, "without lending it has no place"  # type: ignore[union-attr]
+
+
+def without_devices(jobs: JobTable) -> JobTable:
+    """The same, and nobody asks for devices."""
+    return replace(jobs, devices={})
+
+
+@pytest.mark.parametrize("rule", ["strawman", "naive", "disaggregated", "contention-aware"])
+def test_on_whole_nodes_alone_a_rule_for_memory_leases_what_the_memory_policy_does(rule: str) -> None:
+    for seed in range(4):
+        cluster, jobs, _ = everything(seed, count=40)
+        world = World(cluster, without_devices(jobs))
+        for scheduler in ("fcfs", "easy"):
+            ours = begun(world, f"{scheduler}(memory={rule}, nodes=whole)").run()
+            theirs = begun(world, f"{rule}(scheduler={scheduler})").run()
+            assert attempts(ours, 2**60) == attempts(theirs, 2**60), (rule, scheduler, seed)
+
+
+@pytest.mark.parametrize("rule", ["slo", "slo-first-fit", "slo-best-fit"])
+def test_servers_one_by_one_are_served_as_by_the_tier_policies(rule: str) -> None:
+    """But for clusters that are used equally: of these the policy ``slo`` has an order that the past has made."""
+    for seed in range(6):
+        cluster, jobs, _ = tiers_and_pools(seed, count=40)
+        world = World(cluster, without_devices(jobs))
+        ours = begun(world, f"list(backfill=any, memory={rule})").run()
+        theirs = begun(world, rule).run()
+        if rule != "slo":
+            assert attempts(ours, 2**60) == attempts(theirs, 2**60), (rule, seed)
+        assert (ours.state == theirs.state).all()
+
+
+def test_a_reservation_that_would_delay_another_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The planted bug of the promise: nobody looks at who comes later."""
+    monkeypatch.setattr(Future, "_due", lambda self, after_us: [])
+    with pytest.raises(AssertionError):
+        test_no_reservation_ever_moves_back("everything")
