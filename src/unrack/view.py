@@ -272,15 +272,44 @@ class Draft:
         twin._state, twin._view = copied(self._state), None
         return twin
 
-    def start(self, lease: Lease) -> None:
+    @property
+    def lent(self) -> Ints:
+        """int64[nodes]: MB of each node that tasks elsewhere use; to be read only."""
+        memory = self._state.memory
+        return np.zeros(len(self._state.cluster), np.int64) if memory is None else memory.lent
+
+    def start(self, lease: Lease, again: bool = False) -> None:
         """Start a waiting job.
+
+        Parameters
+        ----------
+        again
+            The lease has been started on a draft before: whether it holds what the job asks is not looked at again.
 
         Raises
         ------
         RefusedError
             The job does not wait, or something is not free; nothing has changed.
         """
-        self._state.start(lease, int(self._state.asks[ESTIMATE, lease.job]), self.now)
+        state = self._state
+        if state.devices is not None:
+            state.devices.trusts = again
+        state.start(lease, int(state.asks[ESTIMATE, lease.job]), self.now)
+
+    def start_by_itself(self, lease: Lease, until: int) -> bool:
+        """Start a waiting job; whether by ``until`` (µs) it will have given all back and changed nobody's booked end.
+
+        Raises
+        ------
+        RefusedError
+            As :meth:`start`.
+        """
+        before = self._state.running[:, : self._state.running_count].copy()
+        self.start(lease)
+        after = self._state.running[:, : self._state.running_count]
+        own = after[1] == lease.job
+        waits = any(pool.detach_us for pool in self._origin.cluster.devices.pools) if lease.shares else False
+        return not waits and int(after[0, own][0]) <= until and bool((after[:, ~own] == before).all())
 
     def next_end_us(self) -> int | None:
         """When something is next booked to end, µs; who is overdue ends at once. ``None``: nothing is held."""

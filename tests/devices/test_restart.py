@@ -194,7 +194,7 @@ def test_an_exception_in_the_middle_of_a_pass_leaves_the_state_as_it_was_and_no_
 ) -> None:
     core = Core(GANG.cluster, table(GANG.jobs), parse_policy(policy), make_models(GANG.models))
     chosen = type(core.policy)
-    node, calls = chosen._node, [0]
+    node, calls = chosen.node, [0]
 
     def failing(*args: Any) -> int:
         calls[0] += 1
@@ -202,7 +202,7 @@ def test_an_exception_in_the_middle_of_a_pass_leaves_the_state_as_it_was_and_no_
             raise RuntimeError("in the middle")
         return node(*args)
 
-    monkeypatch.setattr(chosen, "_node", failing)
+    monkeypatch.setattr(chosen, "node", failing)
     core.handle(Submitted(0), 0)
     before = ledger(core)
     with pytest.raises(RuntimeError, match="in the middle"):

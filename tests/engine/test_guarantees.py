@@ -48,8 +48,8 @@ def test_every_policy_keeps_capacity_and_gangs_and_finishes_every_possible_job(
     name: str, cluster: Cluster, jobs: list[J], place: str, whole: bool, ties: str, exact: bool
 ) -> None:
     parameters = f"estimates={'exact' if exact else 'requested'}"
-    whole = whole and "place" in POLICIES[name].parameters
-    if "place" in POLICIES[name].parameters:
+    whole = whole and "nodes" in POLICIES[name].parameters
+    if "nodes" in POLICIES[name].parameters:
         parameters += f", place={place}, nodes={'whole' if whole else 'shared'}"
     text = name if is_tiered(name) else f"{name}({parameters})"
     core = Core(suited(name, cluster), table(suited_jobs(name, jobs)), parse_policy(text))

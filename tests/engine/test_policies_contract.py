@@ -33,12 +33,12 @@ from unrack.sim.simulate import simulate
 
 VARIANTS = [
     *POLICIES,
-    *(f"{name}(nodes=whole, place=best-fit)" for name in POLICIES if "place" in POLICIES[name].parameters),
-    *(f"{name}(place=worst-fit, estimates=exact)" for name in POLICIES if "place" in POLICIES[name].parameters),
+    *(f"{name}(nodes=whole, place=best-fit)" for name in POLICIES if "nodes" in POLICIES[name].parameters),
+    *(f"{name}(place=worst-fit, estimates=exact)" for name in POLICIES if "nodes" in POLICIES[name].parameters),
     *(
         f"{name}(order=fcfs)"
         for name in POLICIES
-        if {"place", "order"} & set(POLICIES[name].parameters) == {"order"} and not is_tiered(name)
+        if {"nodes", "order"} & set(POLICIES[name].parameters) == {"order"} and not is_tiered(name)
     ),
     *(f"first-fit(order={order})" for order in ORDERS),
     *(f"list(order={order}, backfill=easy, depth=3)" for order in ORDERS),

@@ -65,9 +65,9 @@ class DeviceReader:
         """The group of a device, -1 if it is in none."""
         return max(int(self._state.columns.device[GROUP, device]), -1)
 
-    def draft(self, job: int) -> DeviceDraft:
-        """A copy on which one job may try what it could hold."""
-        return DeviceDraft(self, self._state.columns, job)
+    def draft(self, job: int, shares: int = 1) -> DeviceDraft:
+        """A copy on which one job may try what it could hold; ``shares``: how many it may be, more are possible."""
+        return DeviceDraft(self, self._state.columns, job, shares)
 
 
 class DeviceDraft:
@@ -76,11 +76,11 @@ class DeviceDraft:
     O(devices x sharers) to make: columns by job are not copied.
     """
 
-    def __init__(self, reader: DeviceReader, ledger: Columns, job: int) -> None:
+    def __init__(self, reader: DeviceReader, ledger: Columns, job: int, shares: int) -> None:
         self.job = job
         self._reader = reader
-        kinds = max(len(reader.devices.kinds), 1)
-        own: dict[str, Any] = {name: np.full((kinds, 1), -1, np.int64) for name in ("job_group", "job_node")}
+        room = max(len(reader.devices.kinds), shares, 1)
+        own: dict[str, Any] = {name: np.full((room, 1), -1, np.int64) for name in ("job_group", "job_node")}
         copied: dict[str, Any] = {name: getattr(ledger, name).copy() for name in (*HELD, "counter")}
         self._columns = ledger._replace(**copied, **own)
         self._seal()

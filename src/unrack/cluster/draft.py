@@ -14,6 +14,8 @@ from unrack.cluster.state import ClusterState, Seen
 from unrack.units import NEVER_US
 
 Thing = TypeVar("Thing")
+SPARE_ROWS = 256
+"""Room for further rows of leases on a copy."""
 
 
 def _twin(thing: Thing) -> Thing:
@@ -32,7 +34,8 @@ def copied(state: ClusterState) -> ClusterState:
     twin = _twin(state)
     for name in ("free", "online", "queue", "running", "lease_at"):
         setattr(twin, name, getattr(state, name).copy())
-    twin.pool = state.pool[: max(state.pool_used, 1)].copy()
+    twin.pool = np.empty((state.pool_used + SPARE_ROWS, 5), np.int64)
+    twin.pool[: state.pool_used] = state.pool[: state.pool_used]
     twin.conditions = bytearray(state.conditions)
     twin.status = np.frombuffer(twin.conditions, np.int8)
     twin.extra = state.extra.copy()  # nothing on a draft changes an entry: jobs start and end

@@ -251,7 +251,7 @@ class Pooled:
             if left is None:  # the other tasks are placed on a draft, where this one holds its place
                 left = state.free.copy()
                 free = sealed(left)
-                draft = None if state.devices is None else state.devices.draft(job)
+                draft = None if state.devices is None else state.devices.draft(job, tasks)
             of_task = self.shares(view, memory, job, node, columns)
             nodes.append(node)
             left[0, node] -= cores

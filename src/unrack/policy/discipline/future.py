@@ -90,7 +90,7 @@ class Future:
                 lease = self.placement.find(moment.draft.view, self.notes, job, moment.draft.now)
                 if lease is None:
                     moment.refused.add(kind)
-                elif self._book(at, lease) or self._book(at, self._aside(at, job)):
+                elif self._book(at, self._beside_others(at, lease)):
                     return True
             at += 1
         return False
@@ -113,10 +113,10 @@ class Future:
 
     def starts(self, draft: Draft, booking: Booking) -> bool:
         """Start a job as reserved, if that is possible."""
-        if not self.placement.allows(draft, self.notes, booking.lease):
+        if not self.placement.allows(self.view, self.notes, booking.lease, draft.lent):
             return False
         try:
-            draft.start(booking.lease)
+            draft.start(booking.lease, again=True)
         except RefusedError:
             return False
         return True
@@ -139,12 +139,20 @@ class Future:
         """Reservations that start after a moment, in order."""
         return sorted((booking for booking in self.booked.values() if booking.start_us > after_us), key=_first)
 
-    def _aside(self, at: int, job: int) -> Lease | None:
-        """A lease at a moment beside those who will start while the job runs, as if they had started already."""
-        draft = self.moments[at].draft.copy()
+    def _beside_others(self, at: int, lease: Lease) -> Lease | None:
+        """A lease for the same job at the same moment, beside those who start while it runs, as if they had started.
+
+        Of those who start one after the other on the same things the first counts.
+        """
+        draft, job = self.moments[at].draft, lease.job
         ends = draft.now + int(self.view.asks[ESTIMATE, job])
-        found = [self.starts(draft, booking) for booking in self._due(draft.now) if booking.start_us < ends]
-        return self.placement.find(draft.view, self.notes, job, draft.now) if any(found) else None
+        others = [booking for booking in self._due(draft.now) if booking.start_us < ends]
+        if not others:
+            return lease
+        draft = draft.copy()
+        for booking in others:
+            self.starts(draft, booking)
+        return self.placement.find(draft.view, self.notes, job, draft.now)
 
     def _book(self, at: int, lease: Lease | None) -> bool:
         """Start a lease at a moment, if everyone else can still start as reserved."""

@@ -186,6 +186,7 @@ class Step:
         if self._head_us is None:
             return True
         draft = Draft(self.view, self.now)
-        draft.start(lease)
+        if draft.start_by_itself(lease, self._head_us):
+            return True
         draft.move_on(self._head_us)
         return self.placement.find(draft.view, self.memory.notes, head, self._head_us) is not None

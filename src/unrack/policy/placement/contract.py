@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from unrack.cluster.lease import Lease, Loan
 from unrack.cluster.spec import Cluster
 from unrack.reasons import Reason
-from unrack.view import Draft, View
+from unrack.view import View
 from unrack.workload.job import JobTable
 
 Ints = NDArray[np.int64]
@@ -39,8 +39,8 @@ class Placement(Protocol):
         """A lease for a waiting job on what is free now; ``None``: it has no place."""
         ...
 
-    def allows(self, draft: Draft, notes: Any, lease: Lease) -> bool:
-        """Whether a lease that was found earlier keeps to the rules now; whether it is free the draft says."""
+    def allows(self, view: View, notes: Any, lease: Lease, lent: Ints) -> bool:
+        """Whether a lease that was found earlier keeps to the rules if so many MB of each node (int64) are lent."""
         ...
 
     def kind(self, view: View, notes: Any, job: int) -> object:

@@ -27,7 +27,7 @@ from unrack.policy.pooling import RANDOM_FIT
 from unrack.policy.waiting import Queue
 from unrack.reasons import Code, Reason
 from unrack.units import NEVER_US
-from unrack.view import Draft, View, arrays_of
+from unrack.view import View, arrays_of
 from unrack.workload.job import CORES, ESTIMATE, TASKS
 
 Ints = NDArray[np.int64]
@@ -80,6 +80,8 @@ class Mixed:
 
     def find(self, view: View, notes: Notes, job: int, now: int) -> Lease | None:
         """A lease by the rules that are in force now."""
+        if view.cores_asked(job) > view.free_cores:
+            return None
         pools = self._ready(view, notes)
         if self._plain:
             found = self.pooled.find(view, pools, job, pools.rule, now)
@@ -91,11 +93,11 @@ class Mixed:
             pools.patient = -1
         return lease
 
-    def allows(self, draft: Draft, notes: Notes, lease: Lease) -> bool:
-        """Whether its nodes may run tasks now."""
-        if not self.memory.lends:
+    def allows(self, view: View, notes: Notes, lease: Lease, lent: Ints) -> bool:
+        """Whether its nodes may run tasks."""
+        if not self.memory.lends or not lent.any():
             return True
-        return bool(self.memory.open_nodes(draft.view, notes.memory)[lease.nodes].all())
+        return bool(self.memory.open_nodes(view, notes.memory, lent)[lease.nodes].all())
 
     def kind(self, view: View, notes: Notes, job: int) -> object:
         """Its shape; beside it, where deadlines count, its own and its run time."""
@@ -176,19 +178,22 @@ class Mixed:
 
     def _find(self, view: View, notes: Notes, job: int, now: int) -> Lease | None:
         room = self._room(view, notes)
+        tasks, cores = view.asks[[TASKS, CORES], job].tolist()
+        if cores and int(np.maximum(room.cores // cores, 0).sum()) < tasks:
+            return None
         if not self._asks_devices(view, job):
             spots = self.memory.spread(view, notes.memory, job, room, now)
             return None if spots is None else self._lease(view, job, spots, ())
         spots, shares = [], []
         columns, draft = self.pooled.columns(view, notes.pools), None
-        for _ in range(int(view.asks[TASKS, job])):
+        for _ in range(tasks):
             node = self._node(view, notes, job, room, now, columns)
             if node < 0:
                 return None
             if draft is None:
                 devices = arrays_of(view).devices
                 assert devices is not None
-                draft = devices.draft(job)
+                draft = devices.draft(job, tasks * len(devices.devices.kinds))
             for share in self.pooled.shares(view, notes.pools, job, node, columns):
                 verdict = draft.try_share(share, now)
                 assert verdict == TAKEN
