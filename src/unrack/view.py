@@ -296,6 +296,10 @@ class Draft:
             state.devices.trusts = again
         state.start(lease, int(state.asks[ESTIMATE, lease.job]), self.now)
 
+    def booked_end_us(self, job: int) -> int:
+        """When a running job is booked to end, µs."""
+        return self._state.booked_end(job)
+
     def start_by_itself(self, lease: Lease, until: int) -> bool:
         """Start a waiting job; whether by ``until`` (µs) it will have given all back and changed nobody's booked end.
 

@@ -144,12 +144,13 @@ class Future:
 
         Of those who start one after the other on the same things the first counts.
         """
-        draft, job = self.moments[at].draft, lease.job
-        ends = draft.now + int(self.view.asks[ESTIMATE, job])
+        draft, job = self.moments[at].draft.copy(), lease.job
+        draft.start(lease)
+        ends = draft.booked_end_us(job)
         others = [booking for booking in self._due(draft.now) if booking.start_us < ends]
         if not others:
             return lease
-        draft = draft.copy()
+        draft = self.moments[at].draft.copy()
         for booking in others:
             self.starts(draft, booking)
         return self.placement.find(draft.view, self.notes, job, draft.now)
