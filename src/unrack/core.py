@@ -21,7 +21,7 @@ from unrack.errors import InputError, PolicyError, RefusedError
 from unrack.policy.contract import Decision, Estimates, Need, Policy, Reject, Requeue, Resize, Start
 from unrack.reasons import Code, Reason
 from unrack.slowdown.model import Model
-from unrack.slowdown.pools import pace_of, wants_of
+from unrack.slowdown.pools import pace_of, sets_speeds, wants_of
 from unrack.view import View
 from unrack.workload.job import CORES, ESTIMATE, MEMORY, TASKS, Job, JobTable, job_table, plain
 from unrack.workload.store import JobStore, one_row
@@ -156,9 +156,7 @@ class Core:
         self.memory: Any = policy.begin(self.view)
         self.reasons: dict[int, Reason] = {}
         self.pace = pace if len(cluster.devices) else None
-        self.paced = len(cluster.devices) > 0 and (
-            bool(self.models) or any(pool.overhead > 0 or pool.attach_us > 0 for pool in cluster.devices.pools)
-        )
+        self.paced = sets_speeds(cluster.devices, self.models)
         self._unmet: MutableSequence[int] = plain(unmet(cluster, jobs, pace, self._elsewhere))
         self._impossible = bytearray(self._too_big(jobs))
 

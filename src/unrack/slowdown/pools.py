@@ -52,6 +52,11 @@ def pace_of(models: Sequence[Model], devices: Devices, jobs: JobTable) -> Pace:
     return Pace(column, speeds, governed, np.array([model.frozen for model in models] or [False]))
 
 
+def sets_speeds(devices: Devices, models: Sequence[Model]) -> bool:
+    """Whether devices change when jobs end: there are models, or pools with an overhead or a latency."""
+    return len(devices) > 0 and (bool(models) or any(pool.overhead > 0 or pool.attach_us > 0 for pool in devices.pools))
+
+
 class PoolSpeeds:
     """The speeds that the core's columns say, for the simulated world: one truth about who shares what."""
 
