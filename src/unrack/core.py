@@ -21,7 +21,7 @@ from unrack.errors import InputError, PolicyError, RefusedError
 from unrack.policy.contract import Decision, Estimates, Need, Policy, Reject, Requeue, Resize, Start
 from unrack.reasons import Code, Reason
 from unrack.slowdown.model import Model
-from unrack.slowdown.pools import pace_of, wants_of
+from unrack.slowdown.pools import pace_of, sets_speeds, wants_of
 from unrack.view import View
 from unrack.workload.job import CORES, ESTIMATE, MEMORY, TASKS, Job, JobTable, job_table, plain
 from unrack.workload.store import JobStore, one_row
@@ -156,9 +156,7 @@ class Core:
         self.memory: Any = policy.begin(self.view)
         self.reasons: dict[int, Reason] = {}
         self.pace = pace if len(cluster.devices) else None
-        self.paced = len(cluster.devices) > 0 and (
-            bool(self.models) or any(pool.overhead > 0 or pool.attach_us > 0 for pool in cluster.devices.pools)
-        )
+        self.paced = sets_speeds(cluster.devices, self.models)
         self._unmet: MutableSequence[int] = plain(unmet(cluster, jobs, pace, self._elsewhere))
         self._impossible = bytearray(self._too_big(jobs))
 
@@ -511,34 +509,6 @@ def places(cluster: Cluster, cores: NDArray[np.int64], mb: NDArray[np.int64]) ->
     return room
 
 
-class Supplier(NamedTuple):
-    """A pool that some node with cores may attach, and how much of a quantity its largest composition has."""
-
-    kind: int
-    quantity: int
-    split: bool
-    reached: NDArray[np.bool_]
-    most: int
-
-    def governed(self, pace: Pace) -> NDArray[np.bool_]:
-        """bool[jobs]: for which jobs a model governs the quantity, so that any amount will do."""
-        model = pace.model[self.kind]
-        return np.asarray((model >= 0) & pace.governed[model, self.quantity] & (not self.split))
-
-
-def suppliers(cluster: Cluster, kind: str, name: str) -> list[Supplier]:
-    """The pools that have a quantity of a kind of device for some node with cores."""
-    devices, found = cluster.devices, []
-    for p, pool in enumerate(devices.pools):
-        k = devices.kinds.index(pool.kind)
-        reached = devices.reach[p] & (cluster.cores > 0)
-        if pool.kind == kind and name in devices.quantities[k] and reached.any():
-            q = devices.quantities[k].index(name)
-            has = np.sort(devices.capacity[q, pool.first : pool.first + pool.count])[::-1]
-            found.append(Supplier(k, q, pool.split > 1, reached, int(has[: pool.compose].sum())))
-    return found
-
-
 def unmet(cluster: Cluster, jobs: JobTable, pace: Pace, elsewhere: bool = False) -> Ints:
     """int64[jobs]: which demand (its place in ``jobs.devices``) no node could ever meet; -1: all can be met.
 
@@ -552,10 +522,9 @@ def unmet(cluster: Cluster, jobs: JobTable, pace: Pace, elsewhere: bool = False)
         if not (amounts > 0).any():
             continue
         met = np.zeros(len(jobs), np.bool_)
-        for pool in suppliers(cluster, kind, name):
-            kinds = np.unique(np.stack([cluster.cores, cluster.memory_mb])[:, pool.reached], axis=1)
+        for pool in cluster.suppliers.get((kind, name), ()):
             fits = np.zeros(len(jobs), np.bool_)
-            for cores, mb in kinds.T.tolist():
+            for cores, mb in pool.sizes:
                 fits |= (jobs.cores <= cores) & (elsewhere | (jobs.memory_mb <= mb))
             met |= fits & (pool.governed(pace) | (amounts <= pool.most))
         found = np.where((found < 0) & (amounts > 0) & ~met, place, found)
@@ -566,7 +535,7 @@ def lacking(cluster: Cluster, jobs: JobTable, job: int, place: int, pace: Pace |
     """What it is that no node has for a demand that :func:`unmet` found: devices, or cores or memory beside them."""
     kind, name = list(jobs.devices)[place]
     asked, what = int(jobs.devices[kind, name][job]), f"{kind}.{name}"
-    pools = suppliers(cluster, kind, name)
+    pools = cluster.suppliers.get((kind, name), ())
     serve = [pool for pool in pools if asked <= pool.most or (pace is not None and pool.governed(pace)[job])]
     if not serve:
         most = max((pool.most for pool in pools), default=0)

@@ -84,14 +84,6 @@ def test_the_same_run_twice_is_the_same() -> None:
         assert getattr(one, name).equals(getattr(two, name))
 
 
-def test_models_of_pools_beside_contention_are_refused() -> None:
-    workload = unrack.generate({"jobs": 3, "arrivals": {"gap_s": 1}, "classes": [{"run_s": 10}]}, 0)
-    with pytest.raises(InputError, match="both at once are not supported"):
-        unrack.simulate(
-            unrack.Cluster.preset("nvme-pool"), workload, "first-fit", models=["smufin"], contention="synthetic"
-        )
-
-
 # --- studies ----------------------------------------------------------------------------------------------------
 
 
@@ -160,13 +152,6 @@ def test_a_wrong_contention_is_refused_at_its_line(tmp_path: Path, written, said
         study(tmp_path, TEXT.replace('"measured"', written))
     for part in said:
         assert part in str(caught.value)
-
-
-def test_a_study_with_models_of_pools_and_contention_is_refused_before_it_runs(tmp_path: Path) -> None:
-    text = TEXT.replace("[[clusters]]\nnodes = [{count = 6, cores = 2, memory = \"1 GB\"}]",
-                        'models = ["smufin"]\n[[clusters]]\npreset = "nvme-pool"')  # fmt: skip
-    with pytest.raises(InputError, match=r"line 3, contention.*both at once are not supported"):
-        study(tmp_path, text.replace('"disaggregated", ', ""))
 
 
 def test_a_run_whose_profiles_were_taken_away_says_so(tmp_path: Path) -> None:

@@ -14,8 +14,7 @@ from unrack.errors import InputError, TraceError
 from unrack.slowdown.contention.profile import ProfileSet
 from unrack.slowdown.contention.profile_file import synthetic_profiles, write_profiles
 from unrack.slowdown.memory_apps import applications_of, nodes_needed
-from unrack.slowdown.memory_settings import Distances, MemoryContention, make_contention, refuse_two_slowdowns
-from unrack.slowdown.model import make_models
+from unrack.slowdown.memory_settings import Distances, MemoryContention, make_contention
 from unrack.workload.job import JobTable, job_table
 
 
@@ -97,16 +96,6 @@ def test_the_identity_changes_with_settings_and_content_but_not_with_where_the_f
     assert len({repr(identity) for identity in seen}) == len(seen)
     again = make_contention({**one.settings(), "profiles": str(tmp_path / "one")})
     assert again == one
-
-
-def test_models_of_pooled_devices_and_contention_at_once_are_refused() -> None:
-    cluster = Cluster.preset("nvme-pool")
-    settings = MemoryContention(worked())
-    with pytest.raises(InputError, match="both at once are not supported"):
-        refuse_two_slowdowns(settings, cluster.devices, make_models(["smufin"]))
-    refuse_two_slowdowns(settings, cluster.devices, ())
-    refuse_two_slowdowns(None, cluster.devices, make_models(["smufin"]))
-    refuse_two_slowdowns(settings, Cluster.homogeneous(2, 1).devices, make_models(["smufin"]))
 
 
 # --- applications -----------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
+import both_slowdowns
 import numpy as np
 import pytest
 from device_worlds import PLACERS, World, table, worlds
@@ -22,10 +23,11 @@ from unrack.reasons import Code, Reason
 from unrack.sim import simulate as simulating
 from unrack.sim.kernel import Kernel
 from unrack.sim.log import RunLog
+from unrack.slowdown.combined import Together
 from unrack.slowdown.memory_settings import make_contention
 from unrack.slowdown.model import make_models
 from unrack.view import View
-from unrack.workload.job import JobTable
+from unrack.workload.job import JobTable, Workload
 
 LENDERS = ["disaggregated", "strawman", "naive", "local", "local-spread", "contention-aware", "baseline"]
 When = tuple[int, int]
@@ -85,12 +87,21 @@ class Case(NamedTuple):
     faults: tuple[Any, ...] = ()
     models: tuple[Any, ...] = ()
     contention: Any = None
+    how: Together = Together.ADD
 
 
 def run(case: Case, policy: Any) -> tuple[RunLog, dict[When, list[Lease]]]:
     """As ``simulate`` runs it: the world is what :func:`unrack.sim.simulate.prepared` makes of it."""
     kernel = simulating.prepared(
-        case.cluster, case.jobs, policy, 0, "together", case.faults, make_models(case.models), case.contention
+        case.cluster,
+        case.jobs,
+        policy,
+        0,
+        "together",
+        case.faults,
+        make_models(case.models),
+        case.contention,
+        how=case.how,
     )
     log = kernel.run()
     assert isinstance(kernel, Noting)
@@ -103,10 +114,13 @@ def lives(log: RunLog) -> list[tuple[int, int, int, int]]:
     return sorted(zip(*(column.tolist() for column in columns), strict=True))
 
 
-def assert_one_physics(case: Case, policy: str) -> RunLog:
-    """Replay what a policy started under other names and declarations; returns the log of the first run."""
-    log, script = run(case, parse_policy(policy))
-    for name, lends in (("first-fit", True), ("another", False)):
+def assert_one_physics(case: Case, policy: Any, may_not_lend: bool = True) -> RunLog:
+    """Replay what a policy started under other names and declarations; returns the log of the first run.
+
+    Not ``may_not_lend``: jobs ask for more memory beside devices than a node has, and without lending they are refused.
+    """
+    log, script = run(case, parse_policy(policy) if isinstance(policy, str) else policy)
+    for name, lends in (("first-fit", True), ("another", not may_not_lend)):
         try:
             again, _ = run(case, Scripted(script, name, lends))
         except RefusedError as error:  # what was held until then is held for longer
@@ -150,6 +164,17 @@ def test_under_contention_run_times_follow_from_who_held_what(policy: str, seed:
     log = assert_one_physics(case, policy)
     slowed = log.attempt_end_us - log.attempt_start_us != case.jobs.work_us[log.attempt_job]
     assert slowed.any() == (policy != "baseline"), "nobody was slowed down: the case tests nothing"
+
+
+@pytest.mark.parametrize("how", Together)
+@settings(max_examples=10)
+@given(world=both_slowdowns.cases())
+def test_with_devices_and_contention_run_times_follow_from_who_held_what(
+    how: Together, world: tuple[Cluster, Workload]
+) -> None:
+    cluster, workload = world
+    case = Case(cluster, workload.jobs, (), (both_slowdowns.MODEL,), both_slowdowns.SETTINGS, how)
+    assert_one_physics(case, both_slowdowns.BOTH, may_not_lend=False)
 
 
 # --- planted bugs -----------------------------------------------------------------------------------------------------

@@ -30,15 +30,19 @@ def explain(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Tell one job's life: what it waited for, when there was room for it, who went first."""
+    from unrack.slowdown.combined import WORDS
     from unrack.study.again import finished_run
 
     again = finished_run(directory, run)
     story = again.story(job, policy)
     if as_json:
-        typer.echo(json.dumps({"run": again.record["id"], **asdict(story)}, default=str, indent=1))
+        how = {} if again.slowdowns is None else {"slowdowns": str(again.slowdowns)}
+        typer.echo(json.dumps({"run": again.record["id"], **how, **asdict(story)}, default=str, indent=1))
         return
     for line in _lines(story, again.record["policy_label"], None if everything else MOST):
         typer.echo(line)
+    if again.slowdowns is not None:
+        typer.echo(f"  speeds      {WORDS[again.slowdowns]} (slowdowns = '{again.slowdowns}')")
 
 
 def _lines(story: Story, policy: str, most: int | None) -> list[str]:

@@ -15,6 +15,7 @@ from unrack.units import seconds_text
 
 _BARS = " ▁▂▃▄▅▆▇█"
 _SPREAD = ("min", "p25", "median", "p75", "p95", "max", "mean")
+_TIMES = ("run_s", "request_s")
 
 
 def page(contents: dict[str, Any]) -> Iterator[RenderableType]:
@@ -53,6 +54,7 @@ def _head(contents: dict[str, Any]) -> Table:
     row("work", f"{contents['core_hours']:,.0f} core-hours")
     if load:
         row("offered load", f"{load['offered']:.1%} of {load['cores']:,} cores ({load['against']})")
+    row("asked for", _asks(contents["asks"], contents["memory_mb"], jobs["kept"]))
     if contents["tiers"]:
         row("tiers of memory", _tiers(contents["tiers"]))
     sizes = ", ".join(f"{size}: {count:,}" for size, count in contents["common_sizes"].items())
@@ -67,6 +69,23 @@ def _head(contents: dict[str, Any]) -> Table:
     if "Filters" in contents["header"]:
         row("filters", contents["header"]["Filters"])
     return table
+
+
+def _asks(asks: dict[str, Any], memory_mb: dict[str, float] | None, kept: int) -> str:
+    """Everything that jobs ask for, and how many do."""
+    words = ["cores"]
+    if memory_mb is not None and memory_mb["max"] > 0:
+        words.append("memory")
+    words += [f"{name} ({_jobs(found['jobs'], kept)})" for name, found in asks["devices"].items() if found["jobs"]]
+    if asks["deadlines"]:
+        words.append(f"deadlines ({_jobs(asks['deadlines']['jobs'], kept)})")
+    if asks["priorities"]:
+        words.append("priorities (" + ", ".join(f"{p}: {count:,}" for p, count in asks["priorities"].items()) + ")")
+    return ", ".join(words)
+
+
+def _jobs(count: int, kept: int) -> str:
+    return "all jobs" if count == kept else f"{count:,} jobs"
 
 
 def _tiers(tiers: dict[str, Any]) -> str:
@@ -97,12 +116,16 @@ def _spreads(contents: dict[str, Any]) -> Table:
         "request_s": "requested",
         "accuracy": "run/requested",
     }
+    devices, deadlines = contents["asks"]["devices"], contents["asks"]["deadlines"]
+    asked = {f"each {name}": found["each"] for name, found in devices.items() if found["jobs"]}
+    asked |= {"over_run": deadlines["over_run"]} if deadlines else {}
+    rows |= {key: key.removeprefix("each ") for key in asked} | {"over_run": "due after/run"}
     for key, label in rows.items():
-        spread = contents[key] if key in contents else (contents["tiers"] or {}).get(key)
+        spread = asked.get(key, contents.get(key, (contents["tiers"] or {}).get(key)))
         if spread is None or (key.endswith("_mb") and spread["max"] == 0):
             continue
-        cells = [seconds_text(spread[name]) if key.endswith("_s") else f"{spread[name]:,.4g}" for name in _SPREAD]
-        if not key.endswith("_s") and key not in ("accuracy", "alpha"):
+        cells = [seconds_text(spread[name]) if key in _TIMES else f"{spread[name]:,.4g}" for name in _SPREAD]
+        if key not in (*_TIMES, "accuracy", "alpha", "over_run"):
             cells = [
                 f"{spread[name]:,.0f}" if spread[name] == int(spread[name]) else f"{spread[name]:,.1f}"
                 for name in _SPREAD

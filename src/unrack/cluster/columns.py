@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from unrack.cluster.pool import Devices
+from unrack.cluster.pool import WHOLE, Devices
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -43,7 +43,9 @@ class Columns(NamedTuple):
     pool : int64[10, pools]
         As in :class:`unrack.cluster.pool.Pool`, and FREE_COUNT.
     overhead : float64[pools]
-    reach : bool[pools, nodes]
+    pools_near, nodes_near : int64[entries]
+        Which pools each node reaches, and which nodes reach each pool, as lists packed into one array: those of i are
+        ``packed[packed[i] : packed[i + 1]]``.
     group : int64[7, devices]
         NODE (-1: several), SIZE (0: no such group), JOBS on it, PARTS (0: not split), MODEL of its jobs (-1: none),
         READY_US (from when it is attached), SERIAL (a number of its own in the run).
@@ -73,6 +75,8 @@ class Columns(NamedTuple):
         The speed that each of these shares gave it when it began.
     unit : float64[quantities, kinds]
         What a quantity is divided by where different ones are added up: sizes count in GB, others as they are.
+    whole : int64[kinds]
+        Which quantity counts the devices of a kind themselves; -1: none.
     composable : bool[pools]
         Whether devices of the pool may be composed.
     asked : int64[kinds, quantities]
@@ -85,7 +89,8 @@ class Columns(NamedTuple):
     capacity: Ints
     pool: Ints
     overhead: Floats
-    reach: Truths
+    pools_near: Ints
+    nodes_near: Ints
     group: Ints
     installed: Ints
     held: Ints
@@ -102,6 +107,7 @@ class Columns(NamedTuple):
     job_node: Ints
     job_speed: Floats
     unit: Floats
+    whole: Ints
     composable: Truths
     asked: Ints
     counter: Ints
@@ -164,7 +170,8 @@ def make_columns(devices: Devices, wants: Ints, pace: Pace) -> Columns:
         capacity=np.array(devices.capacity, np.int64),
         pool=np.ascontiguousarray(pool),
         overhead=np.array([p.overhead for p in pools], np.float64),
-        reach=np.array(devices.reach, np.bool_),
+        pools_near=np.array(devices.pools_near),
+        nodes_near=np.array(devices.nodes_near),
         group=np.zeros((7, count), np.int64),
         installed=np.zeros((quantities, count), np.int64),
         held=np.zeros((quantities, count), np.int64),
@@ -183,6 +190,7 @@ def make_columns(devices: Devices, wants: Ints, pace: Pace) -> Columns:
         unit=np.array(
             [[_unit(names, q) for names in devices.quantities] for q in range(quantities)], np.float64
         ).reshape(quantities, len(devices.kinds)),
+        whole=np.array([names.index(WHOLE) if WHOLE in names else -1 for names in devices.quantities], np.int64),
         composable=np.array([p.compose > 1 for p in pools], np.bool_),
         asked=np.zeros((len(devices.kinds), quantities), np.int64),
         counter=np.zeros(1, np.int64),

@@ -69,6 +69,7 @@ class DeviceState:
         self.detaching: dict[int, int] = {}
         self.trusts = False
         self._kind = devices.kind.tolist()
+        self._nodes = devices.reach.shape[1]
         bits = (1 << np.arange(len(devices.kinds)))[:, None]
         self._asks = (self.columns.needs * bits).sum(axis=0).tolist()
         self._names = [len(names) for names in devices.quantities]
@@ -209,7 +210,7 @@ class DeviceState:
         last = first + lease.rows[:, NODES]
         tasks_on: dict[int, int] = {}
         for node, nodes, tasks in lease.rows[:, [FIRST, NODES, TASKS]].tolist():
-            for one in range(node, node + min(nodes, c.reach.shape[1])):
+            for one in range(node, node + min(nodes, self._nodes)):
                 tasks_on[one] = tasks_on.get(one, 0) + tasks
         held: dict[tuple[int, int], Ints] = {}
         for share in lease.shares:
@@ -219,7 +220,7 @@ class DeviceState:
             if len(share.amounts) != self._names[kind]:
                 names = ", ".join(self.devices.quantities[kind])
                 raise RefusedError(f"{what}: its lease names the amounts {share.amounts}, wanted {names}")
-            if not 0 <= share.node < c.reach.shape[1] or not ((first <= share.node) & (share.node < last)).any():
+            if not 0 <= share.node < self._nodes or not ((first <= share.node) & (share.node < last)).any():
                 raise RefusedError(f"{what}: its lease attaches devices to node {share.node}, where it is not")
             amounts = amounts_of(self.columns, share)
             held[kind, share.node] = held.get((kind, share.node), 0) + amounts
@@ -231,7 +232,7 @@ class DeviceState:
     def _plainly_held(self, lease: Lease) -> bool:
         """Whether one task on one node holds, with one share, the one kind that it asks for: the usual case."""
         share, (node, nodes, tasks, _, _) = lease.shares[0], lease.rows[0].tolist()
-        if nodes != 1 or tasks != 1 or share.node != node or not 0 <= node < self.columns.reach.shape[1]:
+        if nodes != 1 or tasks != 1 or share.node != node or not 0 <= node < self._nodes:
             return False
         if not share.devices or not 0 <= share.devices[0] < len(self._kind):
             return False

@@ -83,7 +83,7 @@ class DeviceView:
         """int64[k]: the free devices of a kind, ascending; with a node, those in its reach."""
         c, which = self._columns, self.installed.of_kind(kind)
         found: Ints = which[c.device[GROUP, which] == FREE]
-        return found if node < 0 else found[c.reach[c.device[POOL, found], node]]
+        return found if node < 0 else found[self.installed.reach[c.device[POOL, found], node]]
 
     def compositions(self, kind: str) -> list[Composition]:
         """Those in use, in order of their first device."""

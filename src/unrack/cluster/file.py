@@ -88,6 +88,10 @@ class NodeClass(BaseModel):
         What reports call the class.
     rack
         Put all of them into one rack of this name; otherwise see ``nodes_per_rack`` of the cluster.
+    gpus
+        GPUs built into each node, which only its own tasks use, each whole: a pool of the kind ``gpu`` per node, in
+        which jobs ask for ``gpu.devices``. Left out: none. GPUs with more to say of them are ``pools`` with
+        ``per = "node"``.
     torus
         How the cores of a die are laid out: ``[rows, columns]``, joined as a torus. A node has as many such dies as its
         cores fill. Left out: not known.
@@ -100,6 +104,7 @@ class NodeClass(BaseModel):
     memory_mb: CapacityMb | None = Field(default=None, alias="memory")
     name: str = ""
     rack: str | None = None
+    gpus: Count | None = None
     torus: Torus | None = None
 
 

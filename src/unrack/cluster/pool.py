@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from functools import cached_property
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,8 @@ Ints = NDArray[np.int64]
 MOST_DEVICES = 1_000_000
 UNLIMITED = 2**31
 NAME = r"^[A-Za-z][\w-]*$"
+WHOLE = "devices"
+"""The quantity that counts devices: each has 1 of it, and whoever asks for n of it gets n whole ones."""
 
 
 def _time(value: object) -> object:
@@ -36,14 +39,18 @@ class PoolFile(BaseModel):
     Attributes
     ----------
     name
-        What reports call the pool; default: its kind.
+        What reports call the pool; default: its kind. Pools of each rack or node add whose they are: ``nvme-rack0``.
     kind
         What the devices are: ``"nvme"``, ``"gpu"``, or any word; jobs ask for a kind.
+    per
+        ``"rack"``: a pool of its own in each rack, which only that rack's nodes reach. ``"node"``: one built into each
+        node with cores, which is its home. With ``reach``, in those racks or nodes alone. Default: one pool.
     count
-        How many devices.
+        How many devices; with ``per``, in each of the pools.
     quantities
         What each device has: name → amount. A name that ends in ``_mb_s`` is a bandwidth (``"2 GB/s"``), one that ends
-        in ``_mb`` a size (``"600 GB"``), any other a plain number. All pools of a kind have the same names.
+        in ``_mb`` a size (``"600 GB"``), any other a plain number. All pools of a kind have the same names. The name
+        ``devices`` counts the device itself, and is always 1. Default: ``devices`` alone.
     attach
         ``"single"``: a device, or a composition, is attached to one node at a time. ``"multi"``: to several.
     compose
@@ -68,7 +75,10 @@ class PoolFile(BaseModel):
     name: str = ""
     kind: str = Field(pattern=NAME)
     count: Count
-    quantities: dict[Annotated[str, Field(pattern=r"^[A-Za-z]\w*$")], int | float | str] = Field(min_length=1)
+    per: Literal["rack", "node"] | None = None
+    quantities: dict[Annotated[str, Field(pattern=r"^[A-Za-z]\w*$")], int | float | str] = Field(
+        default={WHOLE: 1}, min_length=1
+    )
     attach: Literal["single", "multi"] = "single"
     compose: Count | None = None
     share: Count | None = None
@@ -87,6 +97,8 @@ class PoolFile(BaseModel):
                 if isinstance(amount, bool) or not isinstance(amount, int | float | str):
                     raise ValueError(f"an amount for the quantity {name!r}")
                 quantity(str(name), amount, "down")
+                if name == WHOLE and amount != 1:
+                    raise ValueError(f"{WHOLE} = 1: each device counts as one")
         return value
 
     @model_validator(mode="after")
@@ -95,6 +107,8 @@ class PoolFile(BaseModel):
             raise ValueError("either split or compose above 1, not both")
         if self.attach == "multi" and self.compose not in (None, 1):
             raise ValueError("compose = 1 where attach = 'multi': a composition is attached to one node")
+        if self.per == "node" and self.home is not None:
+            raise ValueError("no home where per = 'node': the devices sit in their node")
         return self
 
 
@@ -155,6 +169,16 @@ class Devices(Sealed):
     def __len__(self) -> int:
         return len(self.pool)
 
+    @cached_property
+    def pools_near(self) -> Ints:
+        """int64[nodes + 1 + pairs]: the pools that each node reaches, ascending; see :func:`packed_lists`."""
+        return packed_lists(self.reach.T)
+
+    @cached_property
+    def nodes_near(self) -> Ints:
+        """int64[pools + 1 + pairs]: the nodes that reach each pool, ascending; see :func:`packed_lists`."""
+        return packed_lists(self.reach)
+
     def of_kind(self, kind: str) -> Ints:
         """int64[k]: the devices of a kind."""
         return np.flatnonzero(self.kind == self.kinds.index(kind)) if kind in self.kinds else np.zeros(0, np.int64)
@@ -181,56 +205,86 @@ class Devices(Sealed):
         return repr((self.kinds, self.quantities, self.pools, columns, np.packbits(self.reach).tobytes()))
 
 
+def packed_lists(members: NDArray[np.bool_]) -> Ints:
+    """Lists of places in one array: those of row i are ``packed[packed[i] : packed[i + 1]]``.
+
+    Examples
+    --------
+    >>> packed_lists(np.array([[True, False, True], [False, True, False]])).tolist()
+    [3, 5, 6, 0, 2, 1]
+    """
+    row, place = np.nonzero(members)
+    ends = np.cumsum(np.bincount(row, minlength=len(members)))
+    return np.concatenate([np.append(0, ends) + len(members) + 1, place]).astype(np.int64)
+
+
 def no_devices(nodes: int) -> Devices:
     """The devices of a cluster without pools."""
     none = np.zeros(0, np.int64)
     return Devices((), (), (), none, none, none, np.zeros((0, 0), np.int64), np.zeros((0, nodes), np.bool_))
 
 
-def build_devices(
-    files: Sequence[PoolFile], nodes: int, find: Callable[[Sequence[str], str], Sequence[int]], where: str
-) -> Devices:
-    """Columns from the pools of a file.
+class PoolPlan(NamedTuple):
+    """A pool that is to be built.
+
+    Attributes
+    ----------
+    file
+        What it is.
+    label
+        Its name.
+    reach, homes
+        The nodes that may attach its devices, ascending; those in which they sit, none or dealt out in order.
+    key
+        Where the file says it.
+    """
+
+    file: PoolFile
+    label: str
+    reach: Sequence[int]
+    homes: Sequence[int]
+    key: str
+
+
+def build_devices(plans: Sequence[PoolPlan], nodes: int, where: str) -> Devices:
+    """Columns from pools.
 
     Parameters
     ----------
     nodes
         How many nodes there are.
-    find
-        Node ids of texts such as ``"0-3"`` or a rack's name; the second argument says where they stand.
 
     Raises
     ------
     ClusterError
-        Two pools contradict each other, or a node does not exist.
+        Two pools contradict each other, or there are too many devices.
     """
-    if not files:
+    if not plans:
         return no_devices(nodes)
-    total = sum(file.count for file in files)
+    total = sum(plan.file.count for plan in plans)
     if total > MOST_DEVICES:
         raise ClusterError(f"{where}, pools", f"{total} devices", f"at most {MOST_DEVICES}")
     names: dict[str, tuple[str, ...]] = {}
-    for i, file in enumerate(files):
+    labels: set[str] = set()
+    for file, label, _, _, key in plans:
         wanted = names.setdefault(file.kind, tuple(sorted(file.quantities)))
         if tuple(sorted(file.quantities)) != wanted:
             got = f"the quantities {', '.join(sorted(file.quantities))}"
-            raise ClusterError(f"{where}, pools[{i}].quantities", got, f"those of the other pools: {', '.join(wanted)}")
+            want = f"those of the other {file.kind} pools: {', '.join(wanted)}"
+            raise ClusterError(
+                f"{where}, {key}.quantities" if key.startswith("pools") else f"{where}, {key}", got, want
+            )
+        if label in labels:
+            raise ClusterError(f"{where}, {key}.name", f"a second {label!r}", "a different name for each pool")
+        labels.add(label)
     kinds = tuple(names)
-    labels = [file.name or file.kind for file in files]
-    for i, label in enumerate(labels):
-        if label in labels[:i]:
-            raise ClusterError(f"{where}, pools[{i}].name", f"a second {label!r}", "a different name for each pool")
     capacity = np.zeros((max(map(len, names.values())), total), np.int64)
     home = np.full(total, -1, np.int64)
-    reach = np.zeros((len(files), nodes), np.bool_)
+    reach = np.zeros((len(plans), nodes), np.bool_)
     pools: list[Pool] = []
     first = 0
-    for i, file in enumerate(files):
-        reached = range(nodes) if file.reach is None else find(file.reach, f"{where}, pools[{i}].reach")
+    for i, (file, label, reached, homes, _) in enumerate(plans):
         reach[i, list(reached)] = True
-        homes = list(find(file.home, f"{where}, pools[{i}].home")) if file.home is not None else []
-        if not homes and len(reached) == 1:
-            homes = list(reached)
         here = slice(first, first + file.count)
         if homes:
             home[here] = [homes[d * len(homes) // file.count] for d in range(file.count)]
@@ -240,12 +294,12 @@ def build_devices(
         compose = 1 if alone else min(file.compose or file.count, file.count)
         pools.append(
             Pool(
-                labels[i], file.kind, first, file.count, file.attach == "single", compose, file.share or UNLIMITED,
+                label, file.kind, first, file.count, file.attach == "single", compose, file.share or UNLIMITED,
                 file.split, file.attach_latency, file.detach_latency, file.overhead,
             )
         )  # fmt: skip
         first += file.count
-    counts = [file.count for file in files]
-    pool = np.repeat(np.arange(len(files), dtype=np.int64), counts)
-    kind = np.repeat(np.array([kinds.index(file.kind) for file in files], np.int64), counts)
+    counts = [plan.file.count for plan in plans]
+    pool = np.repeat(np.arange(len(plans), dtype=np.int64), counts)
+    kind = np.repeat(np.array([kinds.index(plan.file.kind) for plan in plans], np.int64), counts)
     return Devices(kinds, tuple(names.values()), tuple(pools), pool, kind, home, capacity, reach)

@@ -129,6 +129,15 @@ PRESETS: dict[str, Preset] = {
         "Section 5.4.3: 5 nodes of 25 cores with scarce devices: 3 NVMe and one GPU that cannot be split",
         {"nodes": NODES, "pools": [{**NVME, "count": 3}, WHOLE]},
     ),
+    "gpu-racks": Preset(
+        "64 nodes of 32 cores, 64 GB and four GPUs in four racks, each with 8 NVMe of 2 GB/s and 600 GB that its nodes "
+        "may attach",
+        {
+            "nodes": [{"count": 64, "cores": 32, "memory": "64 GB", "gpus": 4}],
+            "nodes_per_rack": 16,
+            "pools": [{**NVME, "per": "rack", "count": 8, "compose": 3, "share": 6}],
+        },
+    ),
     "slo-basic": _tiered(1, "256 GB in another rack for each (Fig. 2a)"),
     "slo-shared": _tiered(2, "512 GB in another rack for every two (Fig. 2b)"),
 }

@@ -35,7 +35,7 @@ from unrack.cluster.columns import (
     SPLIT,
     Columns,
 )  # fmt: skip
-from unrack.cluster.holding import place_of
+from unrack.cluster.holding import first_at_least, place_of
 from unrack.jit import compiled, inlined, melted
 
 Ints = NDArray[np.int64]
@@ -77,6 +77,16 @@ def slowed(c: Columns, device: int, node: int) -> float:
             return float(1.0 / (1.0 + c.overhead[c.device[POOL, device]]))
         d = c.device[NEXT, d]
     return 1.0
+
+
+@melted
+def reaches(c: Columns, node: int, pool: int) -> bool:
+    """Whether a node may attach the devices of a pool."""
+    if node < 0 or node >= c.pools_near[0] - 1:
+        return False
+    low, end = c.pools_near[node], c.pools_near[node + 1]
+    at = first_at_least(c.pools_near, low, end, pool)
+    return bool(at < end and c.pools_near[at] == pool)
 
 
 @inlined
@@ -131,7 +141,7 @@ def take_share(c: Columns, job: int, at: int, node: int, devices: Ints, amounts:
     for i in range(total):
         if c.device[POOL, devices[i]] != pool or (i > 0 and devices[i] <= devices[i - 1]):
             return -2
-    if not c.reach[pool, node]:
+    if not reaches(c, node, pool):
         return -3
     model = c.model[kind, job]
     fresh = c.device[GROUP, leader] == FREE

@@ -19,7 +19,9 @@ from unrack.cluster.domains import NAMED, NODE, RACK, Level, NodeSets
 from unrack.cluster.file import LONGEST_SIDE, MOST_NODES, ClusterFile, MemoryPool, NodeClass, machines_table
 from unrack.cluster.groups import lending_groups_of, rack_groups_of, racks_of
 from unrack.cluster.pool import Devices, build_devices, no_devices
+from unrack.cluster.pool_plan import plan_pools
 from unrack.cluster.sealed import Sealed
+from unrack.cluster.supplier import Supplier, suppliers_of
 from unrack.cluster.tiers import Tiers, build_tiers
 from unrack.errors import ClusterError, first_fault, got_and_want
 
@@ -210,6 +212,11 @@ class Cluster(Sealed):
         return self._level(level).domain_names
 
     @cached_property
+    def suppliers(self) -> Mapping[tuple[str, str], tuple[Supplier, ...]]:
+        """Kind and quantity of devices → the pools that could serve a demand for it."""
+        return suppliers_of(self.devices, self.cores, self.memory_mb)
+
+    @cached_property
     def _levels(self) -> dict[str, Level]:
         return {level.name: level for level in (Level(RACK, self.rack_names, self.rack), *self.failure_levels)}
 
@@ -339,7 +346,7 @@ def _build(file: ClusterFile, where: str) -> Cluster:
         rack=rack,
         rack_names=rack_names,
         domains=sets.domains,
-        devices=build_devices(file.pools, total, sets.find, where),
+        devices=build_devices(plan_pools(file, rack, rack_names, sets.find, where), total, where),
         lending_group=lending_groups_of(file, rack, where),
         rack_group=rack_groups_of(file, rack),
         failure_levels=tuple(sets.levels),

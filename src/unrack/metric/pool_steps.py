@@ -105,9 +105,13 @@ def stranded_steps(
         return pl.DataFrame(schema={"time_s": pl.Float64, "stranded": pl.Int64})
     origin = began.min(keepdims=True)
     parts: list[Changes] = []
+    of_node = np.searchsorted(node, np.arange(len(cores) + 1))  # both are in order: each pool reads its own alone
     for low, size, reach in pools:
-        near, own = reach[node] & np.isfinite(when), (device >= low) & (device < low + size)
-        ready = int((was_open & reach).sum())
+        reached = np.flatnonzero(reach)
+        near = _ranges(of_node[reached], of_node[reached + 1])
+        near = near[np.isfinite(when[near])]
+        own = slice(*np.searchsorted(device, [low, low + size]).tolist())
+        ready = int(was_open[reached].sum())
         times, (nodes, used) = summed((when[near], opened[near]), (begins[own], change[own]))
         stranded = np.where(ready + nodes == 0, size - used, 0)
         at_first = 0 if ready else size
@@ -147,6 +151,14 @@ def held_steps(shares: pl.DataFrame, amounts: Ints, capacity: Ints) -> pl.DataFr
     held = np.concatenate([start, end[finite]]), np.concatenate([amounts, -amounts[finite]])
     times, (held_now, installed) = summed(held, (when, change * capacity[device]))
     return pl.DataFrame({"time_s": times, "held": held_now, "installed": installed})
+
+
+def _ranges(first: Ints, end: Ints) -> Ints:
+    """int64[k]: all whole numbers from each ``first`` up to its ``end``, one range after the other."""
+    size = end - first
+    within = np.arange(size.sum(), dtype=np.int64) - np.repeat(np.cumsum(size) - size, size)
+    places: Ints = np.repeat(first, size) + within
+    return places
 
 
 def _joined(parts: Sequence[Changes]) -> Changes:

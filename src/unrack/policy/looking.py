@@ -156,10 +156,11 @@ def cheapest_place(
             continue
         if wasteful(c, d):
             continue
-        home = c.group[NODE, d]
+        home, pool = c.group[NODE, d], c.device[POOL, d]
         slowing = -1.0
-        for node in range(max(home, 0), nodes if home < 0 else home + 1):
-            if free[0, node] < cores or free[1, node] < mb or not c.reach[c.device[POOL, d], node]:
+        for i in range(c.nodes_near[pool], c.nodes_near[pool + 1] if home < 0 else c.nodes_near[pool] + 1):
+            node = c.nodes_near[i] if home < 0 else home
+            if free[0, node] < cores or free[1, node] < mb:
                 continue
             if not others_fit(c, job, primary, node, at, sizes):
                 continue
@@ -190,10 +191,11 @@ def cheapest_place(
         model = c.model[primary, job]
         most = min(grown(c, job, primary, pool, least), c.pool[FREE_COUNT, pool])
         head, parts = first_free(c, pool), max(new_parts(c, job, primary, pool), 1)
-        for node in range(nodes):
+        for i in range(c.nodes_near[pool], c.nodes_near[pool + 1]):
+            node = c.nodes_near[i]
             if free[0, node] < cores or free[1, node] < mb:
                 continue
-            if not c.reach[pool, node] or not others_fit(c, job, primary, node, at, sizes):
+            if not others_fit(c, job, primary, node, at, sizes):
                 continue
             base = expected_us / slowed(c, head, node)
             for size in range(least, most + 1):

@@ -173,9 +173,10 @@ def may_begin(c: Columns, free: Ints, job: int, primary: int, cores: int, mb: in
             continue
         if min(grown(c, job, primary, pool, least), c.pool[FREE_COUNT, pool]) < least:
             continue
-        for node in range(free.shape[1]):
+        for i in range(c.nodes_near[pool], c.nodes_near[pool + 1]):
+            node = c.nodes_near[i]
             if (
-                free[0, node] >= cores and free[1, node] >= mb and c.reach[pool, node]
+                free[0, node] >= cores and free[1, node] >= mb
                 and others_fit(c, job, primary, node, at, sizes)
             ):  # fmt: skip
                 return True
@@ -207,9 +208,10 @@ def cheap_opening(
         for d in range(c.device.shape[1]):
             if c.device[GROUP, d] != d or not has_room(c, job, primary, d, False) or wasteful(c, d):
                 continue
-            home, opens = c.group[NODE, d], -1
-            for node in range(max(home, 0), free.shape[1] if home < 0 else home + 1):
-                if free[0, node] < cores or free[1, node] < mb or not c.reach[c.device[POOL, d], node]:
+            home, opens, pool = c.group[NODE, d], -1, c.device[POOL, d]
+            for i in range(c.nodes_near[pool], c.nodes_near[pool + 1] if home < 0 else c.nodes_near[pool] + 1):
+                node = c.nodes_near[i] if home < 0 else home
+                if free[0, node] < cores or free[1, node] < mb:
                     continue
                 if not others_fit(c, job, primary, node, at, sizes):
                     continue

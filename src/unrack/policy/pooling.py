@@ -1,6 +1,6 @@
 """Compiled: where one job with its pooled devices would go now. Nothing is changed; the answer is in ``answer``.
 
-O(devices + nodes x pools of the kind) a job.
+O(devices + pairs of a node and a pool in its reach) a job.
 """
 
 from __future__ import annotations
@@ -84,9 +84,12 @@ def least_devices(c: Columns, job: int, kind: int, pool: int, hard: bool) -> int
 
 @inlined
 def grown(c: Columns, job: int, kind: int, pool: int, least: int) -> int:
-    """How many devices to compose while the predicted time still improves (Call et al. 2022, Alg. 1, lines 20-35)."""
-    model = c.model[kind, job]
-    if model < 0:
+    """How many devices to compose while the predicted time still improves (Call et al. 2022, Alg. 1, lines 20-35).
+
+    A job that asks for so many whole devices gets no more.
+    """
+    model, whole = c.model[kind, job], c.whole[kind]
+    if model < 0 or (whole >= 0 and c.wants[kind, whole, job] > 0):
         return least
     size = least
     while size < c.pool[COMPOSE, pool] and speed_of(c, model, size + 1, 1) > speed_of(c, model, size, 1):
@@ -222,9 +225,9 @@ def offers(c: Columns, job: int, kind: int, hard: bool, grow: bool, sizes: Ints)
 @melted
 def pool_at(c: Columns, node: int, sizes: Ints) -> int:
     """The first pool that the node reaches and that offers devices; -1: none."""
-    for pool in range(c.pool.shape[1]):
-        if sizes[pool] > 0 and c.reach[pool, node]:
-            return pool
+    for i in range(c.pools_near[node], c.pools_near[node + 1]):
+        if sizes[c.pools_near[i]] > 0:
+            return int(c.pools_near[i])
     return -1
 
 
@@ -268,10 +271,9 @@ def best_at_nodes(c: Columns, job: int, kind: int, hard: bool, tight: bool, at: 
     for d in range(c.device.shape[1]):
         if c.device[GROUP, d] != d or not has_room(c, job, kind, d, hard):
             continue
-        only = c.group[NODE, d]
-        for node in range(max(only, 0), only + 1 if only >= 0 else at.shape[0]):
-            if not c.reach[c.device[POOL, d], node]:
-                continue
+        only, pool = c.group[NODE, d], c.device[POOL, d]
+        for i in range(c.nodes_near[pool], c.nodes_near[pool + 1] if only < 0 else c.nodes_near[pool] + 1):
+            node = c.nodes_near[i] if only < 0 else only
             if at[node] < 0 or (tight and spare(c, job, kind, d) < spare(c, job, kind, at[node])):
                 at[node] = d
 
@@ -396,9 +398,11 @@ def node_on(
     if node >= 0:
         fits = free[0, node] >= cores and free[1, node] >= mb and others_fit(c, job, primary, node, at, sizes)
         return int(node) if fits else -1
-    for n in range(free.shape[1]):
+    pool = c.device[POOL, group]
+    for i in range(c.nodes_near[pool], c.nodes_near[pool + 1]):
+        n = c.nodes_near[i]
         if (
-            free[0, n] >= cores and free[1, n] >= mb and c.reach[c.device[POOL, group], n]
+            free[0, n] >= cores and free[1, n] >= mb
             and better_node(free, total, n, node, rule)
             and others_fit(c, job, primary, n, at, sizes)
         ):  # fmt: skip

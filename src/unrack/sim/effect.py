@@ -14,6 +14,7 @@ from unrack.policy.pooled import Pooled
 from unrack.sim.fault import Fault
 from unrack.slowdown.memory_settings import MemoryContention
 from unrack.slowdown.model import Model
+from unrack.slowdown.pools import sets_speeds
 from unrack.units import SECOND_US
 from unrack.workload.job import JobTable
 from unrack.workload.tier_asks import NO_CEILING
@@ -26,7 +27,7 @@ class Effect(NamedTuple):
     ----------
     key
         Which part: ``"models"``, ``"contention"``, ``"distance"``, ``"slo"``, ``"tiers"``, ``"lending"``, ``"racks"``,
-        ``"memory"``, ``"priority"`` or ``"near"``.
+        ``"memory"``, ``"priority"``, ``"near"`` or ``"slowdowns"``.
     of
         Which of several; ``""``: there is one.
     why_not
@@ -47,6 +48,7 @@ def effects(
     policy: Policy[Any],
     models: Sequence[Model] = (),
     contention: MemoryContention | None = None,
+    slowdowns: str | None = None,
 ) -> tuple[Effect, ...]:
     """What was asked for, and whether it can change anything in a run with these inputs.
 
@@ -57,6 +59,7 @@ def effects(
         *_memory(cluster, jobs, policy),
         *_lending(cluster, jobs, policy, contention),
         *_jobs(cluster, jobs, policy),
+        *([] if slowdowns is None else [_slowdowns(cluster, models, contention)]),
     )
     return tuple(parts)
 
@@ -74,6 +77,12 @@ def _models(cluster: Cluster, jobs: JobTable, models: Sequence[Model]) -> Iterat
             if not bool((asking & np.isin(jobs.app, codes)).any()):
                 why = f"no job of {' or '.join(model.apps)} asks for {model.kind}"
         yield Effect("models", model.name, why)
+
+
+def _slowdowns(cluster: Cluster, models: Sequence[Model], contention: MemoryContention | None) -> Effect:
+    """Whether it matters how speeds combine."""
+    why = "" if sets_speeds(cluster.devices, models) else f"devices set no speeds on {cluster.name}"
+    return Effect("slowdowns", "", "memory is not contended" if contention is None else why)
 
 
 def _memory(cluster: Cluster, jobs: JobTable, policy: Policy[Any]) -> Iterator[Effect]:
@@ -170,6 +179,7 @@ WORDS = {
     "slo": "the jobs' SLOs of memory", "tiers": "the tiers of memory of {of}",
     "lending": "who may lend memory to whom on {of}", "racks": "the groups of racks of {of}",
     "memory": "the memory that jobs ask for", "priority": "the priorities of jobs", "near": "near=yes",
+    "slowdowns": "how slowdowns combine",
     "world": "world=base", "seeds": "the seeds", "faults": "the failure of {of}", "window": "the window of the metrics",
 }  # fmt: skip
 """Key → what it is, for people."""

@@ -22,6 +22,7 @@ from unrack.sim.guard import PolicyAtWork
 from unrack.sim.log import RunLog
 from unrack.sim.recorder import OUTCOME_NAMES
 from unrack.sim.simulate import prepared
+from unrack.slowdown.combined import Together
 from unrack.slowdown.memory_settings import MemoryContention
 from unrack.slowdown.model import Model
 from unrack.workload.job import Job, JobTable
@@ -165,6 +166,7 @@ def explain(
     faults: Sequence[Fault] = (),
     models: Sequence[Model] = (),
     contention: MemoryContention | None = None,
+    how: Together = Together.ADD,
 ) -> Story:
     """The life of job ``job`` (an index into ``jobs``) in the run with these inputs.
 
@@ -174,7 +176,7 @@ def explain(
         As :func:`unrack.simulate`.
     """
     with PolicyAtWork(policy.name):
-        kernel = prepared(cluster, jobs, policy, seed, ties, faults, models, contention)
+        kernel = prepared(cluster, jobs, policy, seed, ties, faults, models, contention, how=how)
         whole = getattr(policy, "nodes", "shared") == "whole"
         watch = Watch(kernel.core, job, whole, bool(getattr(policy, "devices", False)))
         log = kernel.run(after_round=watch)

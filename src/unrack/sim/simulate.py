@@ -35,10 +35,11 @@ from unrack.sim.share_frame import shares_frame
 from unrack.sim.span_frame import placements_frame
 from unrack.sim.tier_frame import tier_columns, tiers_frame
 from unrack.sim.tier_holding import TierHolding, tier_holding
+from unrack.slowdown.combined import CombinedSpeeds, Together, make_together, together
 from unrack.slowdown.contract import Slowdown
 from unrack.slowdown.memory import MemorySpeeds
 from unrack.slowdown.memory_apps import ContentionNote
-from unrack.slowdown.memory_settings import MemoryContention, make_contention, refuse_two_slowdowns
+from unrack.slowdown.memory_settings import MemoryContention, make_contention
 from unrack.slowdown.model import Model, make_models
 from unrack.slowdown.pools import PoolSpeeds, fastest, wants_of
 from unrack.workload.job import JobTable, Workload
@@ -175,6 +176,7 @@ def simulate(
     faults: Sequence[Fault] = (),
     models: Sequence[str | Mapping[str, Any] | Model] = (),
     contention: str | Sequence[str] | Mapping[str, Any] | MemoryContention | None = None,
+    slowdowns: str | None = None,
     slowdown: Slowdown | None = None,
     core_tiles: str | None = None,
     window_us: tuple[int, int] | None = None,
@@ -203,6 +205,9 @@ def simulate(
     contention
         How jobs that use each other's memory slow each other down: ``"synthetic"``, a folder of profiles, a table, or
         settings; see :func:`unrack.slowdown.memory_settings.make_contention`. ``None``: they do not.
+    slowdowns
+        How speeds combine where both models and contention set them: ``"add"`` (delays add, the default), ``"min"`` or
+        ``"product"``; see :func:`unrack.slowdown.combined.combined`.
     slowdown
         How jobs slow each other down, in place of the models and of contention; ``None``: as these say, or not at all.
     core_tiles
@@ -222,7 +227,7 @@ def simulate(
     ClusterError
         A fault names a domain that the cluster does not have.
     InputError
-        ``ties``, ``window_us``, ``contention`` or a time of a fault is wrong.
+        ``ties``, ``window_us``, ``contention``, ``slowdowns`` or a time of a fault is wrong.
     RunError
         The policy decided something impossible, or the audit found something in the tables that cannot be.
 
@@ -245,15 +250,16 @@ def simulate(
         CoreTiles(cluster, core_tiles)  # an error now, not when all is done
     chosen = parse_policy(policy) if isinstance(policy, str) else complete(policy, "policy")
     settings = make_contention(contention)
-    known = make_models(models)
+    known, how = make_models(models), make_together(slowdowns)
     with PolicyAtWork(chosen.name):
-        kernel = prepared(cluster, workload.jobs, chosen, seed, ties, faults, known, settings, slowdown)
+        kernel = prepared(cluster, workload.jobs, chosen, seed, ties, faults, known, settings, slowdown, how=how)
         core = kernel.core
         log = kernel.run(progress)
     late = faults if all(fault.at_us > log.end_us for fault in faults) else ()
-    notes = notes_of(effects(cluster, workload.jobs, chosen, known, settings))
+    notes = notes_of(effects(cluster, workload.jobs, chosen, known, settings, slowdowns))
     notes = (*notes, *too_late(late[:1], window_us, log.end_us))
-    note = kernel.slowdown.note if isinstance(kernel.slowdown, MemorySpeeds) else None
+    parts = kernel.slowdown.parts if isinstance(kernel.slowdown, CombinedSpeeds) else (kernel.slowdown,)
+    note = next((part.note for part in parts if isinstance(part, MemorySpeeds)), None)
     lends = bool(getattr(chosen, "lends", False)) or len(log.loans) > 0
     result = Result(log, window_us, core.pace, lends, note, bool(faults), core_tiles, notes)
     if audit:
@@ -272,6 +278,7 @@ def prepared(
     contention: MemoryContention | None = None,
     slowdown: Slowdown | None = None,
     arrivals: bool = False,
+    how: Together = Together.ADD,
 ) -> Kernel:
     """A run that is about to begin; parameters as in :func:`simulate`.
 
@@ -279,15 +286,16 @@ def prepared(
     ----------
     arrivals
         Whether the core is made without jobs and is brought them one by one, as in the live world. The run is the same.
+    how
+        How the speeds by devices and by memory combine.
     """
     if hasattr(policy, "seeded"):
         policy = policy.seeded(seed)
-    if slowdown is None:
-        refuse_two_slowdowns(contention, cluster.devices, models)
     core = Core(cluster, None if arrivals else jobs, policy, models, memory=contention is not None)
-    if slowdown is None and contention is not None:
-        slowdown = MemorySpeeds(contention, cluster, jobs)
-        core.view.contention = slowdown
-    elif slowdown is None and core.paced:
-        slowdown = PoolSpeeds()
+    if slowdown is None:
+        parts: list[Slowdown] = [PoolSpeeds()] if core.paced else []
+        if contention is not None:
+            core.view.contention = memory = MemorySpeeds(contention, cluster, jobs)
+            parts.append(memory)
+        slowdown = together(parts, how)
     return Kernel(core, Ties(ties), faults, slowdown, jobs if arrivals else None)

@@ -10,14 +10,12 @@ from typing import Any, Literal, NamedTuple, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from unrack.cluster.pool import Devices
 from unrack.errors import InputError, first_fault, got_and_want
 from unrack.slowdown.contention.curve import Method
 from unrack.slowdown.contention.nearest import FALLBACKS, Fallback
 from unrack.slowdown.contention.predict import Contention
 from unrack.slowdown.contention.profile import ProfileSet
 from unrack.slowdown.contention.profile_file import read_profiles, synthetic_profiles
-from unrack.slowdown.model import Model
 
 Missing = Literal["nearest", "none"]
 Drawn = Literal["whole", "share"]
@@ -200,20 +198,3 @@ def _profiles(named: str | list[str], folder: Path | None) -> ProfileSet | None:
 
 def _found(path: str, folder: Path | None) -> Path:
     return folder / path if folder is not None and (folder / path).exists() else Path(path)
-
-
-def refuse_two_slowdowns(contention: MemoryContention | None, devices: Devices, models: Sequence[Model]) -> None:
-    """Refuse contention where pooled devices set speeds too.
-
-    Raises
-    ------
-    InputError
-        There are models of jobs on pools, or pools that slow jobs down by themselves.
-    """
-    if contention is None or not len(devices):
-        return
-    slow = next((pool.name for pool in devices.pools if pool.overhead > 0 or pool.attach_us > 0), None)
-    if models or slow is not None:
-        got = f"both contention and {'models of' if models else 'overhead or latency of'} pooled devices"
-        want = "one of them: both at once are not supported"
-        raise InputError("contention", f"{got}{'' if slow is None or models else f' ({slow})'}", want)

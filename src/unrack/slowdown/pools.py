@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from unrack.cluster.columns import PACE, Pace
 from unrack.cluster.lease import Lease
-from unrack.cluster.pool import Devices, Pool
+from unrack.cluster.pool import Devices
 from unrack.slowdown.model import Model
 from unrack.view import View, arrays_of
 from unrack.workload.job import JobTable
@@ -52,6 +52,11 @@ def pace_of(models: Sequence[Model], devices: Devices, jobs: JobTable) -> Pace:
     return Pace(column, speeds, governed, np.array([model.frozen for model in models] or [False]))
 
 
+def sets_speeds(devices: Devices, models: Sequence[Model]) -> bool:
+    """Whether devices change when jobs end: there are models, or pools with an overhead or a latency."""
+    return len(devices) > 0 and (bool(models) or any(pool.overhead > 0 or pool.attach_us > 0 for pool in devices.pools))
+
+
 class PoolSpeeds:
     """The speeds that the core's columns say, for the simulated world: one truth about who shares what."""
 
@@ -85,20 +90,15 @@ class PoolSpeeds:
 def fastest(pace: Pace, devices: Devices, jobs: JobTable, wants: Ints) -> NDArray[np.float64]:
     """float64[jobs]: the best speed that any job could have on these devices, alone or shared, however composed."""
     best = np.full(len(jobs), np.inf)
+    sits = np.bincount(devices.pool[devices.home >= 0], minlength=len(devices.pools)) > 0
     for k, kind in enumerate(devices.kinds):
-        largest = max((p.compose for p in devices.pools if p.kind == kind), default=1)
+        pools = [(pool, at_home) for pool, at_home in zip(devices.pools, sits, strict=True) if pool.kind == kind]
+        largest = max((pool.compose for pool, _ in pools), default=1)
         rows = pace.speeds[:, : min(largest, pace.speeds.shape[1] - 1) + 1]
         top = rows.max(axis=(1, 2))
         modelled = pace.model[k] >= 0
         asks = (wants[k] > 0).any(axis=0)
-        least = min((p.overhead for p in devices.pools if p.kind == kind and not _at_home(devices, p)), default=None)
-        at_home = any(_at_home(devices, p) for p in devices.pools if p.kind == kind)
-        slowed = 1.0 if at_home or least is None else 1.0 / (1.0 + least)
+        least = min((pool.overhead for pool, at_home in pools if not at_home), default=None)
+        slowed = 1.0 if least is None or any(at_home for _, at_home in pools) else 1.0 / (1.0 + least)
         best = np.where(asks, np.minimum(best, np.where(modelled, top[pace.model[k]], 1.0) * slowed), best)
     return np.where(np.isfinite(best), best, 1.0)
-
-
-def _at_home(devices: Devices, pool: Pool) -> bool:
-    """Whether some device of the pool sits in a node."""
-    index = devices.pools.index(pool)
-    return bool((devices.home[devices.pool == index] >= 0).any())

@@ -20,6 +20,7 @@ from unrack.policy.file import load_policy
 from unrack.policy.table import make_policy
 from unrack.sim.explain import Story, explain
 from unrack.sim.fault import Fault
+from unrack.slowdown.combined import Together, make_together
 from unrack.slowdown.memory_settings import MemoryContention, make_contention
 from unrack.slowdown.model import Model
 from unrack.study.keep import LISTED, PROFILES, TORUS
@@ -80,7 +81,7 @@ class Again:
             return explain(
                 self.cluster(), self.jobs(), self.policy(policy_file), index, seed=self.record["seed"],
                 ties=self.record["ties"], faults=faults, models=models,
-                contention=self.contention(),
+                contention=self.contention(), how=self.slowdowns or Together.ADD,
             )  # fmt: skip
 
     def jobs(self) -> JobTable:
@@ -134,6 +135,12 @@ class Again:
             tiers=tiers_again(kept.get("tiers")),
             **columns,
         )
+
+    @property
+    def slowdowns(self) -> Together | None:
+        """How the speeds by devices and by memory combined; ``None``: not both set speeds."""
+        kept = self.record.get("slowdowns")
+        return None if kept is None else make_together(kept)
 
     def contention(self) -> MemoryContention | None:
         """How jobs slowed each other down through memory; ``None``: they did not.

@@ -9,6 +9,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, FiniteFloat,
 
 from unrack.cluster.domains import NODE
 from unrack.sim.kernel import Ties
+from unrack.slowdown.combined import Together
 from unrack.units import time_us
 
 
@@ -116,6 +117,7 @@ class StudyTable(Strict):
     seeds: list[Annotated[int, Field(ge=0, lt=2**63)]] = Field(default=[0], min_length=1)
     models: list[str | dict[str, Any]] = Field(default_factory=list)
     contention: str | list[str] | dict[str, Any] | None = None
+    slowdowns: Together | None = None
     ties: Ties = Ties.TOGETHER
     core_tiles: Literal["best", "quick", "first-fit"] | None = None
     measure: MeasureTable | None = None

@@ -14,8 +14,10 @@ from unrack.errors import InputError, PolicyError
 from unrack.policy.contract import Policy
 from unrack.sim.effect import Effect, draws, effects
 from unrack.sim.fault import Fault
-from unrack.slowdown.memory_settings import MemoryContention, make_contention, refuse_two_slowdowns
+from unrack.slowdown.combined import Together, make_together
+from unrack.slowdown.memory_settings import MemoryContention, make_contention
 from unrack.slowdown.model import Model, make_models
+from unrack.slowdown.pools import sets_speeds
 from unrack.study.document import Document
 from unrack.study.faults import drawn_faults, fixed_faults, random_levels
 from unrack.study.file import StudyTable, WorkloadTable
@@ -57,6 +59,8 @@ class Run:
         What was asked for, and whether it can change anything in this run.
     listed
         How many of the faults the study lists; the others were drawn.
+    slowdowns
+        How the speeds by devices and by memory combine; ``None``: not both set speeds.
     """
 
     id: str
@@ -76,6 +80,7 @@ class Run:
     place: tuple[int, int, int] = (0, 0, 0)
     effects: tuple[Effect, ...] = ()
     listed: int = 0
+    slowdowns: Together | None = None
 
     @property
     def world(self) -> World:
@@ -163,7 +168,7 @@ def _runs(
         models = make_models(table.models, document.folder)
     except InputError as error:
         raise document.within(("models",), error) from None
-    contention = _contention(table, document, clusters, models, read)
+    contention = _contention(table, document, read)
     fixed, levels = fixed_faults(table, document, clusters), random_levels(table, document, clusters)
     made = [(spec, spec.make(), spec.identity()) for spec in specs]
     by_seed = {seed: [_workload(entry, document, i, seed, loaded) for i, entry in enumerate(table.workloads)]
@@ -196,6 +201,8 @@ def _runs(
                     decisive = [cluster_digest, digest, policy_identity, seed, table.ties, faults, window]
                     decisive += [models if here else ()]
                     decisive += [contention.identity()] if here and contention is not None else []
+                    both = here and contention is not None and sets_speeds(cluster.devices, models)
+                    decisive += [str(make_together(table.slowdowns))] if both else []
                     decisive += [] if table.core_tiles is None else [table.core_tiles]
                     named = [cluster.name, workload.name, spec.label, dict(parameters)]
                     run_id = id_of_run(named[:3], seed, [*decisive, *named, engine_digest()])
@@ -219,11 +226,17 @@ def _runs(
                             (i, w, p),
                             (
                                 *effects(
-                                    cluster, workload.jobs, policy, models if here else (), contention if here else None
+                                    cluster,
+                                    workload.jobs,
+                                    policy,
+                                    models if here else (),
+                                    contention if here else None,
+                                    table.slowdowns,
                                 ),
                                 *_of_study(spec, models, contention, seeds, _draws(source) or bool(levels), policy),
                             ),
                             len(fixed),
+                            make_together(table.slowdowns) if both else None,
                         )
                     )
     return runs
@@ -255,8 +268,6 @@ def _of_study(
 def _contention(
     table: StudyTable,
     document: Document,
-    clusters: Sequence[Cluster],
-    models: Sequence[Model],
     read: dict[str, MemoryContention | None],
 ) -> MemoryContention | None:
     """The same settings are read once."""
@@ -264,8 +275,6 @@ def _contention(
     try:
         if key not in read:
             read[key] = make_contention(table.contention, document.folder)
-        for cluster in clusters:
-            refuse_two_slowdowns(read[key], cluster.devices, models)
     except InputError as error:
         raise document.within(("contention",), error) from None
     return read[key]
@@ -316,7 +325,7 @@ def _resolved(
         policies = [*written["policies"], *(spec.written() for spec in added)]
     else:
         policies = list({run.policy.label: run.policy.written() for run in runs}.values())
-    given = ("models", "contention", "measure", "faults", "random_faults", "sweep")
+    given = ("models", "contention", "slowdowns", "measure", "faults", "random_faults", "sweep")
     return {
         "name": name,
         "question": table.question,

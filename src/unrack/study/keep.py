@@ -22,6 +22,7 @@ from unrack.metric.table import METRICS
 from unrack.policy.table import canonical
 from unrack.sim.effect import notes_of, too_late
 from unrack.sim.simulate import Result
+from unrack.slowdown.combined import WORDS
 from unrack.slowdown.contention.profile_file import write_profiles
 from unrack.study.grid import Run, Study
 from unrack.study.notes import told
@@ -118,6 +119,7 @@ def description(run: Run, result: Result) -> dict[str, Any]:
         "parameters": dict(run.parameters),
         **({"models": [model._asdict() for model in run.models]} if run.models else {}),
         **({"contention": {**run.contention.identity(), "note": contended(run, result)}} if run.contention else {}),
+        **({"slowdowns": str(run.slowdowns)} if run.slowdowns is not None else {}),
         **({"notes": list(notes)} if (notes := notes_of_run(run, result)) else {}),
         "metrics": result.metrics,
         **({"bound": asdict(result.bound)} if result.bound is not None else {}),
@@ -126,8 +128,10 @@ def description(run: Run, result: Result) -> dict[str, Any]:
 
 
 def notes_of_run(run: Run, result: Result) -> tuple[str, ...]:
-    """What changed nothing in a finished run although it was asked for, a sentence each."""
-    return (*notes_of(run.effects), *too_late(run.faults[: run.listed], run.window_us, result.log.end_us))
+    """How speeds combined, and what changed nothing in a finished run although it was asked for, a sentence each."""
+    idle = any(effect.key == "contention" and effect.why_not for effect in run.effects)
+    said = () if run.slowdowns is None or idle else (f"{WORDS[run.slowdowns]} (slowdowns = '{run.slowdowns}')",)
+    return (*said, *notes_of(run.effects), *too_late(run.faults[: run.listed], run.window_us, result.log.end_us))
 
 
 def contended(run: Run, result: Result) -> str:

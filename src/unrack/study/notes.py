@@ -61,7 +61,7 @@ def _location(effect: Effect, run: Run, document: Document) -> Location | None:
     if effect.key == "models":
         names = [one if isinstance(one, str) else one.get("model") for one in table.get("models", ())]
         return ("models", names.index(effect.of)) if effect.of in names else ("models",)
-    if effect.key in ("contention", "seeds"):
+    if effect.key in ("contention", "slowdowns", "seeds"):
         return (effect.key,)
     if effect.key == "distance":
         return ("contention", "distance", effect.of)

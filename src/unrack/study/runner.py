@@ -182,6 +182,7 @@ def one_run(run: Run, directory: Path, progress: Callable[[int, int], None] | No
         faults=run.faults,
         models=run.models,
         contention=run.contention,
+        slowdowns=run.slowdowns,
         core_tiles=run.core_tiles,
         window_us=run.window_us,
         progress=progress,

@@ -39,7 +39,8 @@ def describe(workload: Workload, *, nodes: int | None = None, cores: int | None 
         jobs, sentence); ``missing`` (field → jobs); ``span`` (first and last submission, in s, and dates where the log
         gives them); ``users``, ``apps``; ``cores``, ``tasks``, ``memory_mb``, ``run_s``, ``request_s``,
         ``accuracy`` (run over request): quantiles; ``memory_bands``: share of jobs and of task-hours by GB per task, or
-        None where no job asks for memory; ``tiers``: what servers ask of tiers of memory, or None (:func:`asked`);
+        None where no job asks for memory; ``asks``: what jobs ask beside cores and memory (:func:`other_asks`);
+        ``tiers``: what servers ask of tiers of memory, or None (:func:`asked`);
         ``common_sizes`` (cores → jobs); ``core_hours``; ``load``;
         ``arrivals`` by ``hour`` and ``weekday`` (counts, in ``clock``); ``too_big`` (jobs that the cluster
         cannot hold).
@@ -66,6 +67,7 @@ def describe(workload: Workload, *, nodes: int | None = None, cores: int | None 
         "request_s": _spread(jobs.request_us / SECOND_US),
         "accuracy": _spread(jobs.work_us[ran] / jobs.request_us[ran]),
         "memory_bands": _bands(jobs),
+        "asks": other_asks(jobs),
         "tiers": asked(jobs),
         "common_sizes": _common(total),
         "core_hours": float((jobs.work_us / (3600 * SECOND_US) * total).sum()),
@@ -102,6 +104,30 @@ def _bands(jobs: JobTable) -> list[dict[str, float | None]] | None:
         {"from_gb": low, "to_gb": high, "jobs": float(count[place]), "task_hours": float(held[place])}
         for place, (low, high) in enumerate(zip(BAND_GB, tops, strict=True))
     ]
+
+
+def other_asks(jobs: JobTable) -> dict[str, Any]:
+    """What jobs ask beside cores and memory.
+
+    Returns
+    -------
+    dict
+        ``devices`` (``KIND.QUANTITY`` → ``jobs`` that ask for it, and ``each``: quantiles of what a task of theirs
+        asks); ``deadlines`` (``jobs`` that have one, and ``over_run``: quantiles of the time until it over the run
+        time), or None; ``priorities`` (priority → jobs, at most the eight commonest), or None where all are 0.
+    """
+    devices = {}
+    for (kind, name), amounts in sorted(jobs.devices.items()):
+        asking = amounts[amounts > 0]
+        devices[f"{kind}.{name}"] = {"jobs": len(asking), "each": _spread(asking)}
+    due = (jobs.deadline_us >= 0) & (jobs.work_us > 0)
+    over_run = (jobs.deadline_us - jobs.submit_us)[due] / jobs.work_us[due]
+    with_one = int((jobs.deadline_us >= 0).sum())
+    return {
+        "devices": devices,
+        "deadlines": {"jobs": with_one, "over_run": _spread(over_run)} if with_one else None,
+        "priorities": _common(jobs.priority) if bool((jobs.priority != 0).any()) else None,
+    }
 
 
 def asked(jobs: JobTable) -> dict[str, Any] | None:

@@ -64,6 +64,7 @@ ALIASES: dict[str, Alias] = {
     "app": _alias("class type kind job_class job_type workload_type kind_of_job"),
     "nvme.bandwidth_mb_s": _alias("nvme_bandwidth nvme_bw bandwidth bw storage_bandwidth", _BANDWIDTH),
     "nvme.capacity_mb": _alias("nvme_capacity nvme_cap nvme_storage capacity storage storage_capacity", _SIZE),
+    "gpu.devices": _alias("gpus num_gpus gpu_count gpus_per_task"),
     "gpu.bandwidth_mb_s": _alias("gpu_bandwidth gpu_bw", _BANDWIDTH),
     "gpu.memory_mb": _alias("gpu_memory gpu_mem vram", _SIZE),
 }

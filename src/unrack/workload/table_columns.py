@@ -8,6 +8,7 @@ from fractions import Fraction
 
 import polars as pl
 
+from unrack.cluster.pool import WHOLE
 from unrack.workload.intake import ASK, DEVICE, EXTRA
 from unrack.workload.quantities import amounts, numbers, refuse, times_us, whole
 from unrack.workload.source import Locator
@@ -96,7 +97,9 @@ class TableColumns:
             made["priority"] = whole(priority, self._called("priority"), self.at, most=2**53)
         for ours in sorted({*self.columns, *self.defaults}):
             if "." in ours and (values := self._numbers(ours)) is not None:
-                made[DEVICE + ours] = self._amount(values, ours).clip(lower_bound=0)
+                counted = ours.endswith(f".{WHOLE}")
+                amount = self._whole(values, ours) if counted else self._amount(values, ours)
+                made[DEVICE + ours] = amount.clip(lower_bound=0)
         for ours in NAMES:
             if (names := self._names(ours)) is not None:
                 made[ours] = names
@@ -189,8 +192,10 @@ class TableColumns:
 
     def _size(self, ours: str) -> pl.Series:
         values = self._numbers(ours)
-        if values is None:
-            return self._constant(1)
+        return self._constant(1) if values is None else self._whole(values, ours)
+
+    def _whole(self, values: pl.Series, ours: str) -> pl.Series:
+        """A column that counts: whole numbers, or rounded up where they are scaled."""
         if ours in self.scale:
             return whole(amounts(values, self._called(ours), self.at, self.scale[ours]), self._called(ours), self.at)
         return whole(values, self._called(ours), self.at)

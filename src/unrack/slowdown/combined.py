@@ -1,0 +1,124 @@
+"""How speeds from several causes combine: shared devices and contended memory in one run.
+
+Each cause gives every running job a speed; 1 = as fast as alone on what it asked for. A unit of work takes 1 / speed,
+and what that is above 1 is the cause's delay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unrack.cluster.lease import Lease
+from unrack.errors import InputError
+from unrack.slowdown.contract import Slowdown
+from unrack.view import View
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+class Together(StrEnum):
+    """How speeds combine."""
+
+    ADD = "add"  # delays add up, as of phases one after another
+    MIN = "min"  # the slowest counts, as of phases that overlap perfectly
+    PRODUCT = "product"  # each slows down what the others leave
+
+
+WORDS = {
+    Together.ADD: "the delays by devices and by memory add up",
+    Together.MIN: "the slower of devices and memory counts",
+    Together.PRODUCT: "the speeds by devices and by memory multiply",
+}
+"""How they combine, as a sentence."""
+
+
+def make_together(value: str | None) -> Together:
+    """A way to combine speeds from what a study says; ``None``: delays add.
+
+    Raises
+    ------
+    InputError
+        There is no such way.
+    """
+    if value is None:
+        return Together.ADD
+    if value not in tuple(Together):
+        raise InputError("slowdowns", repr(value), f"one of {', '.join(map(repr, map(str, Together)))}")
+    return Together(value)
+
+
+def combined(speeds: Sequence[Floats], how: Together) -> Floats:
+    """float64[jobs]: one speed from those by each cause.
+
+    Where one cause alone changes a job's speed and delays add or speeds multiply, that speed is the result, to the bit.
+    Delays add as 1/s = 1 + sum (1/s_i - 1). Where several causes make a job faster than 1, their speeds multiply, and
+    the delays of the others add to that: the sum might fall below 0.
+
+    Parameters
+    ----------
+    speeds
+        A column of each cause; all above 0.
+
+    Examples
+    --------
+    >>> devices, memory = np.array([0.5, 1.25, 1.0]), np.array([0.8, 0.8, 0.8])
+    >>> [combined([devices, memory], how).round(4).tolist() for how in Together]
+    [[0.4444, 0.9524, 0.8], [0.5, 0.8, 0.8], [0.4, 1.0, 0.8]]
+    """
+    table = np.stack(speeds)
+    if how == Together.MIN:
+        least: Floats = table.min(axis=0)
+        return least
+    multiplied: Floats = table.prod(axis=0)
+    if how == Together.PRODUCT:
+        return multiplied
+    times = 1.0 / table
+    added = np.minimum(times, 1.0).prod(axis=0) + (np.maximum(times, 1.0) - 1.0).sum(axis=0)
+    several = (table != 1.0).sum(axis=0) > 1
+    return np.where(several, 1.0 / added, multiplied)
+
+
+class CombinedSpeeds:
+    """Several slowdowns at work in one run.
+
+    Parameters
+    ----------
+    parts
+        One or more; each is told of every change.
+    how
+        How their speeds combine.
+    """
+
+    def __init__(self, parts: Sequence[Slowdown], how: Together) -> None:
+        self.parts = tuple(parts)
+        self.how = how
+
+    def touched(self, view: View, lease: Lease) -> Ints:
+        """int64[k]: the jobs that any part touches, those of the first part first."""
+        found: dict[int, None] = {}
+        for part in self.parts:
+            found.update(dict.fromkeys(part.touched(view, lease).tolist()))
+        return np.array(list(found), np.int64)
+
+    def speeds(self, view: View, jobs: Ints) -> Floats:
+        """float64[jobs]: their speeds now."""
+        return combined([part.speeds(view, jobs) for part in self.parts], self.how)
+
+    def predicted(self, view: View, lease: Lease) -> float:
+        """The speed that the lease's job would start with; changes nothing."""
+        alone = [np.array([part.predicted(view, lease)]) for part in self.parts]
+        if min(float(speed[0]) for speed in alone) <= 0.0:
+            return 0.0  # a model does not admit it
+        return float(combined(alone, self.how)[0])
+
+
+def together(parts: Sequence[Slowdown], how: Together) -> Slowdown | None:
+    """The slowdown of a run: none, the only part as it is, or all combined."""
+    if len(parts) < 2:
+        return parts[0] if parts else None
+    return CombinedSpeeds(parts, how)
