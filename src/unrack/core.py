@@ -474,7 +474,7 @@ def check_devices(policy: Policy[Any], jobs: JobTable) -> None:
     """
     kinds = sorted({kind for (kind, _), amounts in jobs.devices.items() if bool((amounts > 0).any())})
     if kinds and not getattr(policy, "devices", False):
-        want = "a policy that places devices: those that `unrack policies` marks with 'pools:', lists, easy"
+        want = "a policy that places devices: a built-in one (slo: without parameters), or your own with devices = True"
         raise PolicyError(f"policy {policy.name}", f"a workload that asks for devices ({', '.join(kinds)})", want)
 
 

@@ -296,6 +296,17 @@ class Draft:
             state.devices.trusts = again
         state.start(lease, int(state.asks[ESTIMATE, lease.job]), self.now)
 
+    def goes_on_as(self, other: Draft) -> bool:
+        """Whether the same jobs run as on another draft at the same time, until the same times, and nothing else ends.
+
+        Both must be of one ledger, on which each job starts with one lease only.
+        """
+        one, two = self._state, other._state
+        count = one.running_count
+        if count != two.running_count or not np.array_equal(one.running[:, :count], two.running[:, :count]):
+            return False
+        return one.devices is None or two.devices is None or one.devices.detaching == two.devices.detaching
+
     def booked_end_us(self, job: int) -> int:
         """When a running job is booked to end, µs."""
         return self._state.booked_end(job)

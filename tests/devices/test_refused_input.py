@@ -10,8 +10,11 @@ import pytest
 from device_worlds import D, World, cluster, play, pool, workload
 
 from unrack import simulate
+from unrack.cluster.lease import Lease
 from unrack.cluster.spec import Cluster
 from unrack.errors import ClusterError, InputError, PolicyError, StudyError
+from unrack.policy.contract import Start
+from unrack.policy.list_scheduler import ListScheduler
 from unrack.slowdown.model import make_models
 from unrack.study.grid import load_study
 from unrack.study.runner import run_study
@@ -164,11 +167,22 @@ def test_a_demand_that_a_model_governs_is_not_too_big_but_must_fit_a_part() -> N
     assert states == [[3], [4]]
 
 
-@pytest.mark.parametrize("policy", ["easy(nodes=whole)", "fcfs(place=worst-fit)", "conservative", "slurm"])
-def test_policies_that_place_no_devices_refuse_jobs_that_ask_for_them(policy: str) -> None:
+class NodesAlone:
+    """A policy of one's own that knows no devices: it starts whoever fits on the first node."""
+
+    def decide(self, view: Any, memory: Any, now: int) -> tuple[list[Any], Any]:
+        job = int(view.queue[0]) if view.waiting and view.free[0, 0] else -1
+        return [Start(Lease.on(job, [0], [1], [1], [0]))] if job >= 0 else [], memory
+
+
+@pytest.mark.parametrize("policy", [NodesAlone(), ListScheduler(place=lambda free, total, job: None)])
+def test_policies_that_place_no_devices_refuse_jobs_that_ask_for_them(policy: Any) -> None:
     with pytest.raises(PolicyError, match=r"asks for devices \(gpu, nvme\).*a policy that places devices"):
         simulate(cluster([4], GOOD), workload(D(0, 9, nvme=(1, 1)), D(0, 9, gpu=(1, 1))), policy)
-    assert simulate(cluster([4], GOOD), workload(D(0, 9)), policy).jobs["end_s"].to_list() == [9]
+
+
+def test_a_policy_that_knows_no_devices_serves_who_asks_for_none() -> None:
+    assert simulate(cluster([4], GOOD), workload(D(0, 9)), NodesAlone()).jobs["end_s"].to_list() == [9]
 
 
 STUDY = """

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, FiniteFloat, model_validator
 
-from unrack.cluster.sealed import Sealed
+from unrack.cluster.sealed import Sealed, sealed
 from unrack.errors import ClusterError
 from unrack.units import quantity, time_us
 
@@ -172,12 +172,12 @@ class Devices(Sealed):
     @cached_property
     def pools_near(self) -> Ints:
         """int64[nodes + 1 + pairs]: the pools that each node reaches, ascending; see :func:`packed_lists`."""
-        return packed_lists(self.reach.T)
+        return sealed(packed_lists(self.reach.T))
 
     @cached_property
     def nodes_near(self) -> Ints:
         """int64[pools + 1 + pairs]: the nodes that reach each pool, ascending; see :func:`packed_lists`."""
-        return packed_lists(self.reach)
+        return sealed(packed_lists(self.reach))
 
     def of_kind(self, kind: str) -> Ints:
         """int64[k]: the devices of a kind."""

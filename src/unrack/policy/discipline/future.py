@@ -16,7 +16,9 @@ from unrack.cluster.lease import Lease
 from unrack.errors import RefusedError
 from unrack.policy.placement.contract import Placement
 from unrack.view import Draft, View
-from unrack.workload.job import ESTIMATE
+
+TRIES = 20
+"""How many earlier places that would disturb others are tried in a round for jobs that have reservations."""
 
 
 class Booking(NamedTuple):
@@ -63,7 +65,7 @@ class Future:
     def __init__(self, placement: Placement, notes: Any, view: View, now: int, trust: bool) -> None:
         self.placement, self.notes, self.view = placement, notes, view
         self.booked: dict[int, Booking] = {}
-        self._turn = 0
+        self._turn, self._tries = 0, TRIES
         draft = Draft(view, now)
         self.trusted = trust and draft.settle()
         self.moments = [Moment(draft)]
@@ -80,11 +82,14 @@ class Future:
         self.moments = self._played(self.moments[0].draft, due, slips=True) or self.moments
 
     def reserve(self, job: int, before_us: int | None = None) -> bool:
-        """Give a job the first place that disturbs no reservation; whether there is one, before ``before_us``."""
+        """Give a job the first place that disturbs no reservation; whether there is one.
+
+        With ``before_us`` only earlier places count, and of these only the first ``TRIES`` of a round.
+        """
         kind, at = self.placement.kind(self.view, self.notes, job), 0
         while at < len(self.moments):
             moment = self.moments[at]
-            if before_us is not None and moment.draft.now >= before_us:
+            if before_us is not None and (moment.draft.now >= before_us or self._tries == 0):
                 return False
             if kind not in moment.refused:
                 lease = self.placement.find(moment.draft.view, self.notes, job, moment.draft.now)
@@ -92,19 +97,21 @@ class Future:
                     moment.refused.add(kind)
                 elif self._book(at, self._beside_others(at, lease)):
                     return True
+                elif before_us is not None:
+                    self._tries -= 1
             at += 1
         return False
 
     def advance(self, job: int) -> None:
         """Let a job have an earlier place than it has, if there is one."""
         old = self.booked[job]
-        if not self._might_start_before(job, old.start_us):
+        if self._tries == 0 or not self._might_start_before(job, old.start_us):
             return
         moments = self.moments
         first = bisect_left([moment.draft.now for moment in moments], old.start_us)
         del self.booked[job]
         if first > 0:
-            after = self._played(moments[first - 1].draft, self._due(moments[first - 1].draft.now))
+            after = self._played(moments[first - 1].draft, self._due(moments[first - 1].draft.now), moments[first:])
             if after is not None:
                 self.moments = [*moments[:first], *after[1:]]
                 if self.reserve(job, old.start_us):
@@ -164,22 +171,21 @@ class Future:
             draft.start(lease)
         except RefusedError:
             return False
-        ends = draft.now + max(1, int(self.view.asks[ESTIMATE, lease.job]))
-        rest = [] if lease.shares else [moment for moment in self.moments[at + 1 :] if moment.draft.now > ends]
-        after = self._played(draft, self._due(draft.now), None if lease.shares else ends)
+        after = self._played(draft, self._due(draft.now), self.moments[at + 1 :])
         if after is None:
             return False
         self.booked[lease.job] = Booking(draft.now, self._turn, lease)
         self._turn += 1
-        self.moments[at:] = after + rest
+        self.moments[at:] = after
         return True
 
     def _played(
-        self, draft: Draft, due: list[Booking], until_us: int | None = None, slips: bool = False
+        self, draft: Draft, due: list[Booking], before: list[Moment] | None = None, slips: bool = False
     ) -> list[Moment] | None:
-        """What follows: this moment, and those after it, up to ``until_us``.
+        """What follows: this moment, and those after it.
 
         ``None``: somebody cannot start as reserved; unless reservations may slip, which are then noted as they are.
+        ``before``: what followed until now; as soon as all is as it was then, it goes on as it did.
         """
         moments, at, late = [Moment(draft)], 0, list[Booking]()
         while True:
@@ -194,11 +200,15 @@ class Future:
                     self.booked[booking.lease.job] = booking._replace(start_us=draft.now)
             if late and not slips:
                 return None
+            while before and before[0].draft.now < draft.now:
+                before = before[1:]
+            if before and before[0].draft.now == draft.now and before[0].draft.goes_on_as(draft):
+                return moments[:-1] + before
             ahead = [] if at == len(due) else [due[at].start_us]
             ends = draft.next_end_us()
             if ends is not None:
                 ahead.append(ends)
-            if not ahead or (until_us is not None and min(ahead) > until_us):
+            if not ahead:
                 return moments
             draft = draft.copy()
             draft.move_on(min(ahead))
