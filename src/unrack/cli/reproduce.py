@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from unrack.report.reproduce.measured import Measured
-    from unrack.report.reproduce.page import Judged
-    from unrack.report.reproduce.sheet import Sheet
+    from unrack.papers.measured import Measured
+    from unrack.papers.page import Judged
+    from unrack.papers.sheet import Sheet
 
 STYLES = {"good": "green", "near": "yellow", "bad": "red", "": ""}
 VERDICT_STYLES = {"agrees": "green", "cannot be judged": "yellow", "differs": "red"}
@@ -100,16 +100,16 @@ def reproduce(
     NAME are refused.
     """
     from unrack.errors import InputError
-    from unrack.report.reproduce.table import REPRODUCTIONS, find
+    from unrack.papers.table import REPRODUCTIONS, find
 
     if listed:
         _list(as_json)
         return
     if name is None:
         raise InputError("reproduce", "no name", f"one of {', '.join(REPRODUCTIONS)}; or --list")
-    from unrack.report.reproduce.execution import check_options, execute, settled
-    from unrack.report.reproduce.page import as_table, judged, write
-    from unrack.report.reproduce.ways import as_authors as ways_of_the_authors
+    from unrack.papers.execution import check_options, execute, settled
+    from unrack.papers.page import as_table, judged, write
+    from unrack.papers.ways import as_authors as ways_of_the_authors
 
     chosen = find(name)
     given = {
@@ -158,7 +158,7 @@ def _offers(texts: list[str]) -> tuple[tuple[float, float], ...]:
 
 
 def _list(as_json: bool) -> None:
-    from unrack.report.reproduce.table import REPRODUCTIONS
+    from unrack.papers.table import REPRODUCTIONS
 
     if as_json:
         entries = {name: {"shows": one.shows, "paper": one.paper, "summary": one.summary}
@@ -178,7 +178,7 @@ def _print(measured: Measured, findings: Judged) -> None:
     from rich.padding import Padding
     from rich.text import Text
 
-    from unrack.report.reproduce.page import (
+    from unrack.papers.page import (
         cells_found,
         claims_found,
         legend,
@@ -188,8 +188,8 @@ def _print(measured: Measured, findings: Judged) -> None:
         verdict_of,
         warnings_of,
     )
-    from unrack.report.reproduce.sheet import sheets_of
-    from unrack.report.reproduce.verdict import SIGNS
+    from unrack.papers.sheet import sheets_of
+    from unrack.papers.verdict import SIGNS
 
     console = Console(width=None if sys.stdout.isatty() else max(WIDTH, int(os.environ.get("COLUMNS", "0") or 0)))
     one = measured.reproduction

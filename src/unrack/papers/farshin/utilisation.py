@@ -1,0 +1,169 @@
+"""Clusters that are needed, and how their cores and memory are used (Fig. 6), with and without shared pools."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from unrack.papers.bars import bars
+from unrack.papers.claim import Check, Claim, changes, exceeds, together
+from unrack.papers.farshin.charts import apart, ranked, resized
+from unrack.papers.farshin.counts import RESOURCES
+from unrack.papers.farshin.servers import (
+    ALLOCATOR,
+    AT_ONCE,
+    BEST_FIT,
+    DISTANT_MB,
+    FIRST_FIT,
+    NOTES,
+    OPTIONS,
+    PAPER,
+    PAPER_S,
+    SETUP,
+    TAKES,
+    beside,
+    placed,
+)
+from unrack.papers.measured import Measured
+from unrack.papers.reproduction import Numbers, Point, Quantity, Reproduction, Values
+from unrack.papers.sheet import Cell, Sheet, columns, named, number
+from unrack.report.setting import estimate
+
+NEEDED = "clusters in use"
+OWN = "256 GB each"
+DESIGNS = {
+    OWN: (1, DISTANT_MB),
+    "256 GB for 2": (2, DISTANT_MB),
+    "256 GB for 4": (4, DISTANT_MB),
+    "512 GB for 2": (2, 2 * DISTANT_MB),
+    "1 TB for 4": (4, 4 * DISTANT_MB),
+}
+"""Distant pools: how many clusters share one, and its MB; the first is the paper's, the others that of its Fig. 2b."""
+USED, SAME = "over the clusters in use", "over as many clusters as the allocator uses"
+ONE_ROW, ROWS = (ALLOCATOR, FIRST_FIT, BEST_FIT), (ALLOCATOR, FIRST_FIT, BEST_FIT, AT_ONCE)
+NEED = Quantity("clusters", "clusters", 1, 0, share=0.02)
+POOLS = Quantity("distant pools", "distant_pools", 1, 0)
+IN_USE = tuple(Quantity(f"{name} in use", name, 100, 1, "%") for name in RESOURCES)
+SHARE = Quantity("in use", "share", 100, 1, "%")
+CORES, MEMORY, LOCAL, RACK, DISTANT = RESOURCES
+
+
+def each(name: str) -> str:
+    """The panel of a resource: its use in every cluster."""
+    return f"{name}, each cluster"
+
+
+def by_resource(values: Values) -> Values:
+    """Places more, of the paper's own clustering: the use of each resource, and its use in each cluster."""
+    found = dict(values)
+    rows = [row.name for row in ROWS]
+    for group, before in ((USED, ""), (SAME, "same.")):
+        for x in RESOURCES:
+            for name in rows:
+                seeds = values[NEEDED, OWN, name]
+                found[group, x, name] = tuple({"share": seed.get(f"{before}{x}")} for seed in seeds)
+    both = [values[NEEDED, OWN, name] for name in (ALLOCATOR.name, FIRST_FIT.name)]
+    most = int(max((seed.get("clusters") or 0.0 for seeds in both for seed in seeds), default=0.0))
+    for x in RESOURCES:
+        for name, seeds in zip((ALLOCATOR.name, FIRST_FIT.name), both, strict=True):
+            for rank in range(most):
+                uses = tuple(seed.get(f"of.{x}.{rank}", 0.0) for seed in seeds)
+                found[each(x), rank + 1, name] = tuple({"share": use} for use in uses)
+    return {place: tuple(map(_brief, seeds)) for place, seeds in found.items()}
+
+
+def _brief(seed: Numbers) -> Numbers:
+    return {key: value for key, value in seed.items() if not key.startswith("of.")}
+
+
+def _fewer(measured: Measured) -> Iterable[Check]:
+    """Clusters that first fit saves, in % of the allocator's: 50 of 68 are 26 % fewer."""
+    more, less = (measured.each((NEEDED, OWN, row.name), NEED.label) for row in (ALLOCATOR, FIRST_FIT))
+    saved = [None if not a or b is None else 100 * (1 - b / a) for a, b in zip(more, less, strict=True)]
+    yield Check("fewer clusters under first fit", OWN, estimate(saved), 20, 33, "%")
+
+
+def _tables(measured: Measured) -> tuple[Sheet, ...]:
+    """Clusters beside the paper's; the designs; the tiers."""
+    paper = tuple((Cell((row.name,)), *beside(measured.compared((NEEDED, OWN, row.name), NEED.label)))
+                  for row in (ALLOCATOR, FIRST_FIT))  # fmt: skip
+    lines, drawn = [], not measured.reproduction.exact
+    for x in DESIGNS:
+        for row in measured.rows(NEEDED):
+            if (NEEDED, x, row.name) in measured.values:
+                cells = [number(measured.at((NEEDED, x, row.name), one.label), 1 if drawn else one.decimals)
+                         for one in (NEED, POOLS, *IN_USE)]  # fmt: skip
+                lines.append((Cell((x,)), Cell((named(row),)), *(Cell((cell,)) for cell in cells)))
+    tiers = columns(measured, SHARE.label, "in use, %", [row.name for row in ROWS])
+    shown = tuple(line for line in tiers.lines if line[0].lines[0] in (USED, SAME))
+    return (
+        Sheet("clusters for all servers", ("", "paper", "ours", "difference", "verdict"), paper, 1),
+        Sheet("by distant pool, over the clusters in use: ours ± 95 %",
+              ("distant pool", "", NEED.label, "distant\npools", *(f"{name}\n%" for name in RESOURCES)),
+              tuple(lines), 2),
+        Sheet(tiers.title, ("", "resource", *tiers.heads[2:]), shown, 2),
+    )  # fmt: skip
+
+
+def _aside(measured: Measured) -> list[str]:
+    """The time on the wall."""
+    lines = ["Time of this run on the wall, which is another each time, to place all servers:"]
+    for row in ROWS:
+        seeds = [seed.get("wall_s") or 0.0 for seed in measured.values[NEEDED, OWN, row.name]]
+        took = sum(seeds) / max(len(seeds), 1)
+        paper = PAPER_S.get(row.name)
+        words = f"; the paper {paper:g} s, {paper / took:,.1f} times ours" if paper and took else ""
+        lines.append(f"  {row.name}: {took:.4f} s{words}")
+    return lines
+
+
+REPRODUCTION = Reproduction(
+    name="slo-utilisation",
+    shows="Figure 6",
+    paper=PAPER,
+    summary="clusters that all servers need, and use of their cores and memory by tier",
+    setup=f"{SETUP} The paper's clusters have a distant pool each; what shared ones would do it leaves open. Here are "
+    "five designs: 256 GB for each cluster, 256 GB shared by 2 or by 4, and as much memory as the paper's, shared by 2 "
+    "or by 4. A shared pool counts once, as long as one of its clusters is in use.",
+    points=tuple(
+        Point(NEEDED, x, {"shared": shared, "distant_mb": mb}, ROWS if x == OWN else ONE_ROW)
+        for x, (shared, mb) in DESIGNS.items()
+    ),
+    quantities=(NEED, POOLS, *IN_USE, SHARE),
+    claims=(
+        Claim("First fit needs fewer clusters: 50 in place of 68, 26 % (20 to 33 %)", "§5.2", _fewer),
+        Claim("First fit always has the better utilisation, over the clusters that each uses", "§5.2, Fig. 6a",
+              exceeds(SHARE.label, FIRST_FIT.name, ALLOCATOR.name, [USED], [CORES, MEMORY])),
+        Claim("By tier it has the higher use in distant memory only: over the clusters that each uses",
+              "§5.2, Fig. 6b",
+              together(exceeds(SHARE.label, FIRST_FIT.name, ALLOCATOR.name, [USED], [DISTANT]),
+                       exceeds(SHARE.label, ALLOCATOR.name, FIRST_FIT.name, [USED], [LOCAL, RACK]))),
+        Claim("The same, over the clusters that the allocator uses (the paper plots 68 for both)", "§5.2, Fig. 6b",
+              together(exceeds(SHARE.label, FIRST_FIT.name, ALLOCATOR.name, [SAME], [DISTANT]),
+                       exceeds(SHARE.label, ALLOCATOR.name, FIRST_FIT.name, [SAME], [LOCAL, RACK]))),
+        Claim("Models that share a distant pool among clusters could use memory better: 256 GB for 2 clusters, by 10 "
+              "points or more (left open by the paper)", "§5.2",
+              changes("memory in use", ALLOCATOR.name, [NEEDED], OWN, "256 GB for 2", 10, 100)),
+    ),
+    draw=apart([
+        resized(bars(NEED.label, "clusters", groups=[NEEDED]), 560, "distant pool"),
+        resized(bars(SHARE.label, "in use, %", groups=[USED, SAME]), 330, ""),
+        ranked(SHARE.label, [each(name) for name in RESOURCES], "cluster, by rank", "in use, %"),
+    ], [row.name for row in ROWS]),
+    x_title="",
+    group_title="",
+    models=(),
+    printed={
+        (NEEDED, OWN, ALLOCATOR.name): {NEED.label: 68},
+        (NEEDED, OWN, FIRST_FIT.name): {NEED.label: 50},
+    },
+    notes=(
+        "A cluster's place in the curves is its rank by that resource; a cluster that is not in use counts as 0.",
+        *NOTES,
+    ),
+    defaults=OPTIONS,
+    takes=TAKES,
+    derive=by_resource,
+    tables=_tables,
+    aside=_aside,
+    measure=placed,
+)  # fmt: skip
