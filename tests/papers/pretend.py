@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import zlib
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from unrack.papers.call.printed import QUANTITIES, S1, TRUE, printed
-from unrack.papers.execution import Numbers, Task
-from unrack.papers.reproduction import Point, Reproduction
+from unrack.papers.reproduction import Numbers, Point, Reproduction, Solve, Task
+from unrack.papers.simulation import simulated
 
 PAPER = printed("S1", S1)
 APPS = ("smufin", "capacity", "compute", "yolo")
@@ -29,15 +30,26 @@ def engine(task: Task) -> list[Numbers]:
         metrics: Numbers = {q.metric: values[q.label] / q.factor * (1 + 0.05 * spread) for q in QUANTITIES}
         metrics |= {q.metric: 1.5 + 0.05 * spread for q in TRUE}
         metrics["bound_missed_deadlines"] = 0.01
-        if task.counts == "nodes":
-            metrics |= {f"node{node}.{app}": 60.0 + 5 * node for node in range(5) for app in APPS}
-            metrics["busiest"] = 0.25
-            metrics |= {f"busiest.{app}": 0.25 for app in APPS} | {f"nodes.{app}": 5.0 for app in APPS}
-        if task.counts == "rules":
-            metrics |= {"placed.max-composition": 900 * load, "placed.min-fragmentation": 900 * (1 - load)}
-            metrics |= {"share.max-composition": load, "share.min-fragmentation": 1 - load}
+        metrics |= {f"node{node}.{app}": 60.0 + 5 * node for node in range(5) for app in APPS} | {"busiest": 0.25}
+        metrics |= {f"busiest.{app}": 0.25 for app in APPS} | {f"nodes.{app}": 5.0 for app in APPS}
+        metrics |= {"placed.max-composition": 900 * load, "placed.min-fragmentation": 900 * (1 - load)}
+        metrics |= {"share.max-composition": load, "share.min-fragmentation": 1 - load}
         numbers.append(metrics)
     return numbers
+
+
+def in_place_of_runs(engine: Solve) -> Callable[..., Iterator[tuple[int, int, Numbers]]]:
+    """What stands in for :func:`unrack.papers.simulation.simulated`."""
+
+    def simulated(tasks: Sequence[Task], *_: object) -> Iterator[tuple[int, int, Numbers]]:
+        yield from ((i, row, own) for i, task in enumerate(tasks) for row, own in enumerate(engine(task)))
+
+    return simulated
+
+
+def rows_of(one: Reproduction, task: Task) -> list[Numbers]:
+    """The numbers of each row of a task, by the simulator."""
+    return [numbers for _, _, numbers in simulated([task], one.measure)]
 
 
 def stopped(task: Task) -> list[Numbers]:

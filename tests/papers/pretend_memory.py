@@ -8,9 +8,9 @@ from functools import cache
 
 import pretend
 
-from unrack.papers.execution import Task, execute
+from unrack.papers.execution import execute
 from unrack.papers.measured import Measured
-from unrack.papers.reproduction import Numbers, Row
+from unrack.papers.reproduction import Numbers, Row, Task
 from unrack.papers.table import REPRODUCTIONS
 from unrack.papers.zacarias.costs import ALL_COMPUTE, CONTENDING, SOME_COMPUTE
 from unrack.papers.zacarias.counts import KINDS, RESPONSES_S
@@ -39,9 +39,9 @@ def pretended(name: str, seeds: int) -> Measured:
     if one.exact:
         return _exact(name)
     options = replace(one.defaults, seeds=seeds)
-    if one.measure is not None:
+    if one.solve is not None:
         return execute(pretend.without_batches(one), options)
-    return execute(one, options, engine=engine if name.startswith("memory-") else pretend.engine)
+    return execute(one, options, solve=engine if name.startswith("memory-") else pretend.engine)
 
 
 def engine(task: Task) -> list[Numbers]:
@@ -72,7 +72,6 @@ def engine(task: Task) -> list[Numbers]:
         for kind in KINDS:
             values |= {f"within.{kind}.{t}": 1 - math.exp(-t / mean_s) for t in RESPONSES_S}
             values |= {f"response.{kind}.mean": mean_s, f"response.{kind}.median": math.log(2) * mean_s}
-        if task.counts == "clock":
-            values["wall_s"] = 2.0 * (1 + lost)
+        values["wall_s"] = 2.0 * (1 + lost)
         numbers.append(values)
     return numbers

@@ -22,7 +22,8 @@ from unrack.papers.claim import (
     together,
 )
 from unrack.papers.measured import Measured
-from unrack.papers.reproduction import Options, Place
+from unrack.papers.options import Options
+from unrack.papers.reproduction import Place
 from unrack.papers.table import REPRODUCTIONS
 from unrack.papers.verdict import NOT_MEASURED, ONE_SEED, TOO_WIDE, Verdict
 from unrack.report.setting import Estimate

@@ -16,8 +16,9 @@ from unrack.papers.call.printed import LOADS, QUANTITIES, ROWS, S1, S2, S3, TRUE
 from unrack.papers.execution import execute
 from unrack.papers.long_form import COLUMNS, as_csv
 from unrack.papers.measured import Measured
+from unrack.papers.options import Options
 from unrack.papers.page import cells_found, warnings_of
-from unrack.papers.reproduction import Options, Place
+from unrack.papers.reproduction import Place
 from unrack.papers.table import REPRODUCTIONS
 from unrack.papers.verdict import Verdict, interval
 
@@ -128,7 +129,7 @@ def test_values_typed_from_the_tables_stand_where_the_paper_has_them() -> None:
 
 
 def test_the_long_form_has_every_number_once_with_its_interval() -> None:
-    measured = execute(ONE, Options(seeds=4), engine=engine)
+    measured = execute(ONE, Options(seeds=4), solve=engine)
     rows = list(csv.DictReader(io.StringIO(as_csv(measured))))
     assert list(rows[0]) == list(COLUMNS)
     cells = {(row["x"], row["row"], row["metric"]) for row in rows}
@@ -146,7 +147,7 @@ def test_the_long_form_has_every_number_once_with_its_interval() -> None:
 
 
 def test_seeds_that_never_fill_the_system_are_counted_and_told() -> None:
-    measured = execute(ONE, Options(seeds=20), engine=shut)
+    measured = execute(ONE, Options(seeds=20), solve=shut)
     assert measured.without_window == len(ONE.points)
     assert any("never reached the load" in warning for warning in warnings_of(measured))
     found = measured.compared(PLACE, "% missed")

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from pretend import engine
+from pretend import engine, in_place_of_runs
 from pretend_memory import engine as memory_engine
 from pretend_memory import pretended
 from typer.testing import CliRunner
@@ -16,8 +16,8 @@ from typer.testing import CliRunner
 from unrack.cli import main as command_line
 from unrack.papers.execution import execute
 from unrack.papers.long_form import COLUMNS
+from unrack.papers.options import Options
 from unrack.papers.page import as_page, judged, write
-from unrack.papers.reproduction import Options
 from unrack.papers.sheet import sheets_of
 from unrack.papers.table import REPRODUCTIONS
 from unrack.papers.verdict import Verdict
@@ -36,7 +36,7 @@ WORDS = ("yes", "not comparable", *Verdict)
 
 @pytest.fixture
 def pretending(monkeypatch: pytest.MonkeyPatch) -> CliRunner:
-    monkeypatch.setattr("unrack.papers.measuring.simulated", engine)
+    monkeypatch.setattr("unrack.papers.simulation.simulated", in_place_of_runs(engine))
     return CliRunner()
 
 
@@ -81,7 +81,7 @@ def test_wrong_input_ends_with_exit_code_2_and_what_was_wanted(
 
 
 def test_the_time_on_the_wall_is_printed_by_the_command_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("unrack.papers.measuring.simulated", memory_engine)
+    monkeypatch.setattr("unrack.papers.simulation.simulated", in_place_of_runs(memory_engine))
     arguments = ["reproduce", "memory-overhead", "--jobs", "1", "--out", str(tmp_path)]
     done = CliRunner().invoke(command_line.app, arguments)
     assert done.exit_code == 0, done.output
@@ -152,7 +152,7 @@ def test_every_reproduction_has_a_page_and_a_figure_with_all_its_panels(name: st
 
 
 def test_the_table_of_a_paper_has_a_line_a_row_and_marks_what_is_ours() -> None:
-    measured = execute(REPRODUCTIONS["nvme-s1"], Options(seeds=3), engine=engine)
+    measured = execute(REPRODUCTIONS["nvme-s1"], Options(seeds=3), solve=engine)
     (sheet,) = sheets_of(measured)
     assert len(sheet.lines) == 5 * 8
     names = [line[1].lines[0] for line in sheet.lines[:8]]

@@ -1,60 +1,21 @@
-"""Run a reproduction over processes: one task a workload and seed, all its rows in it; only numbers come back."""
+"""Run a reproduction: a task a workload and seed, with all its rows; only numbers come back from the processes."""
 
 from __future__ import annotations
 
-import multiprocessing
-import os
-import signal
-import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import closing
+from dataclasses import replace
 from typing import Any
 
-from unrack.errors import InputError, RunError
+from unrack.errors import InputError
 from unrack.papers.measured import Measured
-from unrack.papers.reproduction import FLAGS, Counts, Numbers, Options, Reproduction, Row, Values
+from unrack.papers.options import FLAGS, Options
+from unrack.papers.reproduction import Numbers, Reproduction, Solve, Task, Values
 from unrack.papers.ways import changed_row, check_ways
+from unrack.study.processes import spread
 from unrack.workload.batch_spec import SYNTHETIC_CORES
 
 Told = Callable[[int, int], None]
-
-
-@dataclass(frozen=True)
-class Task:
-    """One workload of one seed, and the rows to run it under.
-
-    Attributes
-    ----------
-    workload
-        Keys of the generator.
-    seed
-        Of the workload, and of policies that draw.
-    rows
-        What is compared.
-    ideal
-        The cluster whose fat node gives the window; ``None``: all is measured.
-    models
-        As :func:`unrack.simulate` takes them.
-    counts
-        Which counts to take beside the metrics.
-    profiles
-        For runs under contention: file or folder of application profiles, ``""``: the synthetic ones. ``None``: jobs
-        do not contend.
-    """
-
-    workload: Mapping[str, Any]
-    seed: int
-    rows: tuple[Row, ...]
-    ideal: str | Mapping[str, Any] | None
-    models: tuple[str | Mapping[str, Any], ...]
-    counts: Counts
-    profiles: str | None = None
-
-
-Engine = Callable[[Task], list[Numbers]]
-"""Runs a task: numbers for each of its rows; empty where the window never opens."""
 
 
 def tasks_of(reproduction: Reproduction, options: Options) -> list[Task]:
@@ -103,7 +64,6 @@ def tasks_of(reproduction: Reproduction, options: Options) -> list[Task]:
             tuple(changed_row(row, options) for row in point.rows),
             point.ideal,
             tuple(models),
-            reproduction.counts,
             (options.profiles or "") if "profiles" in reproduction.takes else None,
         )
         for point in reproduction.points
@@ -164,7 +124,7 @@ def execute(
     *,
     jobs: int = 1,
     told: Told | None = None,
-    engine: Engine | None = None,
+    solve: Solve | None = None,
 ) -> Measured:
     """Run a reproduction; the outcome does not depend on the number of processes.
 
@@ -178,8 +138,8 @@ def execute(
         How many processes; 1: this one.
     told
         Told how many runs are done, of how many.
-    engine
-        What runs a task, a function of a module; ``None``: the reproduction's own, or the simulator.
+    solve
+        What finds the numbers of a task, a function of a module; ``None``: the reproduction's own, or the simulator.
 
     Raises
     ------
@@ -190,24 +150,31 @@ def execute(
     KeyboardInterrupt
         Interrupted; the workers are ended.
     """
-    if engine is None:
-        engine = reproduction.measure
-    if engine is None:
-        from unrack.papers.measuring import simulated
-
-        engine = simulated
     reproduction, options = settled(reproduction, options)
     tasks = tasks_of(reproduction, options)
-    board = _Board(tasks, told)
-    if jobs <= 1 or len(tasks) == 1:
-        numbers = []
-        for i, task in enumerate(tasks):
-            numbers.append(engine(task))
-            board.add(i)
+    solve = solve or reproduction.solve
+    if solve is None:
+        from unrack.papers.simulation import simulated
+
+        answers = simulated(tasks, reproduction.measure, jobs)
     else:
-        numbers = _over_processes(engine, tasks, min(jobs, len(tasks)), board)
+        answers = _solved(tasks, solve, jobs if len(tasks) > 1 else 1)
+    numbers: list[list[Numbers]] = [[{} for _ in task.rows] for task in tasks]
+    total = sum(map(len, numbers))
+    with closing(answers):
+        for done, (task, row, found) in enumerate(answers, 1):
+            numbers[task][row] = found
+            if told is not None:
+                told(done, total)
     values = _by_place(reproduction, options, numbers)
     return Measured(reproduction, options, values if reproduction.derive is None else reproduction.derive(values))
+
+
+def _solved(tasks: Sequence[Task], solve: Solve, jobs: int) -> Generator[tuple[int, int, Numbers]]:
+    """The numbers of each row, after its task and itself by number."""
+    with closing(spread(solve, tasks, jobs)) as answers:
+        for i, numbers in enumerate(answers):
+            yield from ((i, row, own) for row, own in enumerate(numbers))
 
 
 def _by_place(reproduction: Reproduction, options: Options, numbers: Sequence[Sequence[Numbers]]) -> Values:
@@ -217,53 +184,3 @@ def _by_place(reproduction: Reproduction, options: Options, numbers: Sequence[Se
         for j, row in enumerate(point.rows):
             values[point.group, point.x, row.name] = tuple(seed[j] for seed in own)
     return values
-
-
-class _Board:
-    """Adds up progress, in runs."""
-
-    def __init__(self, tasks: Sequence[Task], told: Told | None) -> None:
-        self.sizes = [len(task.rows) for task in tasks]
-        self.done = 0
-        self.told = told
-
-    def add(self, index: int) -> None:
-        self.done += self.sizes[index]
-        if self.told is not None:
-            self.told(self.done, sum(self.sizes))
-
-
-def _over_processes(engine: Engine, tasks: Sequence[Task], jobs: int, board: _Board) -> list[list[Numbers]]:
-    """Fresh processes; the answers are put back in the order of the tasks."""
-    pool = ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), _begin_worker)
-    numbers: list[list[Numbers]] = [[] for _ in tasks]
-    try:
-        futures: dict[Future[list[Numbers]], int] = {pool.submit(engine, task): i for i, task in enumerate(tasks)}
-        waiting = set(futures)
-        while waiting:
-            ended, waiting = wait(waiting, timeout=0.5, return_when=FIRST_COMPLETED)
-            for future in ended:
-                numbers[futures[future]] = future.result()
-                board.add(futures[future])
-    except BaseException as error:
-        for process in list((pool._processes or {}).values()):
-            process.terminate()
-        pool.shutdown(wait=True, cancel_futures=True)
-        if isinstance(error, BrokenProcessPool):
-            raise RunError("a worker process was killed (out of memory?)") from error
-        raise
-    pool.shutdown()
-    return numbers
-
-
-def _begin_worker() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-
-
-def _end_with_parent() -> None:
-    """End this worker when the process that started it is gone, however it went."""
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)

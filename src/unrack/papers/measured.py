@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from unrack.papers.reproduction import Options, Place, Quantity, Reproduction, Row, X
+from unrack.papers.options import Options
+from unrack.papers.reproduction import Place, Quantity, Reproduction, Row, X
 from unrack.papers.verdict import Verdict, interval, judge
 from unrack.report.setting import Estimate, estimate
 

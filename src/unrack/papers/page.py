@@ -11,7 +11,7 @@ from unrack.errors import InputError
 from unrack.papers.claim import Claim, Finding
 from unrack.papers.long_form import as_csv
 from unrack.papers.measured import Measured
-from unrack.papers.reproduction import FLAGS
+from unrack.papers.options import FLAGS
 from unrack.papers.sheet import OURS_ONLY, as_markdown, sheets_of
 from unrack.papers.verdict import SIGNS, Verdict
 from unrack.study.world import World

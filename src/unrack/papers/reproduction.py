@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
-from pathlib import Path
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from unrack.papers.options import DEFAULTS, Options
 from unrack.study.world import World
 
 if TYPE_CHECKING:
     from unrack.papers.claim import Claim
-    from unrack.papers.execution import Engine
     from unrack.papers.measured import Measured
     from unrack.papers.sheet import Sheet
+    from unrack.sim.simulate import Result
+    from unrack.study.grid import Run
 
 X = float | int | str
 Place = tuple[str, X, str]
 """Where a value stands: (group, x, row), for example ``("S1", 0.7, "First Fit")``."""
 Contended = Literal["whole", "share", "off"]
-Counts = Literal["", "nodes", "rules", "memory", "clock"]
 Spec = dict[str, Any]
 Numbers = dict[str, float | None]
 Values = dict[Place, tuple[Numbers, ...]]
@@ -128,88 +128,43 @@ class Quantity(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Options:
-    """What a user may vary.
+class Task:
+    """One workload of one seed, and the rows to run it under.
 
     Attributes
     ----------
-    seeds
-        How many; they are 0 … seeds - 1.
-    jobs
-        Jobs of each workload.
-    frozen
-        Running jobs keep the speed they started with, as in the authors' simulator.
-    arrivals
-        ``"poisson"``, as the papers say, or ``"fixed"``, as in some of their recorded runs.
-    offers
-        (place on the axis, offered load): the load that is offered there in place of the one it is called by.
-    load
-        Offered load of a batch workload; ``None``: that of the reproduction.
+    workload
+        Keys of the generator.
+    seed
+        Of the workload, and of policies that draw.
+    rows
+        What is compared.
+    ideal
+        The cluster whose fat node gives the window; ``None``: all is measured.
+    models
+        As :func:`unrack.simulate` takes them.
     profiles
-        File or folder of measured application profiles; ``None``: the synthetic ones that come with unrack.
-    profile_cores
-        Cores of the nodes that they were measured on.
-    late_joins, running_load, shortcuts
-        Ways of the authors' simulator: see :class:`unrack.policy.pooled.Pooled`, where the loads of running jobs are
-        ``load_of``.
-    attached
-        Attached drives: ``"6-4"`` (six on node 0, four on node 2), as in §4.4.1, or ``"4-6"``, as in §4.4.3.
-    servers
-        File of servers, JSON as of ``unrack.workload.servers_json``, in place of drawn ones; one seed then says all.
-    trace
-        File of jobs in place of drawn ones; seed 0 is the file as it is, others have arrivals moved by up to 30 s.
+        For runs under contention: file or folder of application profiles, ``""``: the synthetic ones. ``None``: jobs
+        do not contend.
     """
 
-    seeds: int = 20
-    jobs: int = 1500
-    frozen: bool = False
-    arrivals: str = "poisson"
-    offers: tuple[tuple[float, float], ...] = ()
-    load: float | None = None
+    workload: Mapping[str, Any]
+    seed: int
+    rows: tuple[Row, ...]
+    ideal: str | Mapping[str, Any] | None
+    models: tuple[str | Mapping[str, Any], ...]
     profiles: str | None = None
-    profile_cores: int = 4
-    servers: str | None = None
-    late_joins: bool = False
-    running_load: bool = False
-    shortcuts: bool = False
-    attached: str = "6-4"
-    trace: str | None = None
-
-    def variant(self, default: Options) -> str:
-        """What differs from the default, for names of files; ``""``: nothing but the number of seeds."""
-        parts = [*self._ways(default)]
-        parts += [
-            *(["offered"] if self.offers else []),
-            *([f"load-{self.load:g}"] if self.load != default.load and self.load is not None else []),
-            *(Path(path).stem for path in (self.trace, self.profiles, self.servers) if path is not None),
-            *([f"{self.jobs}-jobs"] if self.jobs != default.jobs else []),
-        ]
-        return "-".join(parts)
-
-    def _ways(self, default: Options) -> list[str]:
-        ways = ("late_joins", "running_load", "shortcuts")
-        if self.frozen and self.arrivals == "fixed" and all(getattr(self, way) for way in ways):
-            parts = ["as-authors"]
-        else:
-            parts = [self.arrivals] if self.arrivals != default.arrivals else []
-            parts += ["frozen"] if self.frozen else []
-            parts += [way.replace("_", "-") for way in ways if getattr(self, way)]
-        return parts + ([f"attached-{self.attached}"] if self.attached != default.attached else [])
-
-    def changed(self, default: Options) -> list[str]:
-        """The names of the options that differ."""
-        return [one.name for one in fields(self) if getattr(self, one.name) != getattr(default, one.name)]
 
 
-OF_POOLS = frozenset(
-    {"seeds", "jobs", "frozen", "arrivals", "offers", "late_joins", "running_load", "shortcuts", "attached"}
-)
-"""Options that reproductions of pooled devices take."""
-FLAGS = {
-    "jobs": "--workload-jobs", "offers": "--offer", "profile_cores": "--profile-cores", "late_joins": "--late-joins",
-    "running_load": "--running-load", "shortcuts": "--shortcuts", "attached": "--attached",
-}  # fmt: skip
-"""Option → its flag, where it is not called by its name."""
+Measurement = Callable[["Run", "Result", float], Numbers]
+"""What is kept of a finished run: see :data:`unrack.study.runner.Measure`."""
+Solve = Callable[[Task], list[Numbers]]
+"""Numbers for each row of a task."""
+
+
+def metrics(run: Run, result: Result, took_s: float) -> Numbers:
+    """The metrics of a run."""
+    return dict(result.metrics)
 
 
 @dataclass(frozen=True)
@@ -244,9 +199,12 @@ class Reproduction:
         Performance models of modelled jobs.
     printed
         The paper's values where it prints them: (group, x, row) → quantity's label → value.
-    counts
-        Counts beside the metrics: jobs a node by class (``"nodes"``), jobs placed a rule (``"rules"``), responses and
-        attempts of jobs with memory (``"memory"``), the same with the time on the wall (``"clock"``).
+    bounded
+        Jobs have deadlines, and tables show the bound on those that must be missed.
+    measure
+        What is kept of a run, a function of a module.
+    solve
+        What finds the numbers of a task without the simulator, a function of a module; ``None``: it is simulated.
     notes
         Where our setup is known or suspected to differ from the paper's.
     defaults, takes
@@ -259,8 +217,6 @@ class Reproduction:
         Lines for the terminal only: what is not the same on every run.
     exact
         Nothing in it is drawn: one seed says all.
-    measure
-        What runs a task, a function of a module; ``None``: the simulator.
     """
 
     name: str
@@ -275,19 +231,15 @@ class Reproduction:
     x_title: str
     group_title: str = "scenario"
     groups: Mapping[str, str] = field(default_factory=dict)
-    models: tuple[str | Mapping[str, Any], ...] = ("smufin",)
+    models: tuple[str | Mapping[str, Any], ...] = ()
     printed: Mapping[Place, Mapping[str, float]] = field(default_factory=dict)
-    counts: Counts = ""
+    bounded: bool = False
+    measure: Measurement = metrics
+    solve: Solve | None = None
     notes: tuple[str, ...] = ()
-    defaults: Options = Options()
-    takes: frozenset[str] = OF_POOLS
+    defaults: Options = DEFAULTS
+    takes: frozenset[str] = frozenset()
     derive: Callable[[Values], Values] | None = None
     tables: Callable[[Measured], tuple[Sheet, ...]] | None = None
     aside: Callable[[Measured], list[str]] | None = None
     exact: bool = False
-    measure: Engine | None = None
-
-    @property
-    def bounded(self) -> bool:
-        """Whether jobs have deadlines, and so a bound on those that must be missed."""
-        return self.takes == OF_POOLS and not self.counts

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from unrack.papers.measured import BOUND, Compared, Measured
-from unrack.papers.reproduction import Place, Row, X
+from unrack.papers.reproduction import Row, X
 from unrack.papers.verdict import SIGNS, Verdict
 from unrack.report.setting import Estimate
 
@@ -51,8 +51,6 @@ def sheets_of(measured: Measured) -> tuple[Sheet, ...]:
     """The tables: the reproduction's own, else like the paper's where it prints numbers, else a line a point."""
     if measured.reproduction.tables is not None:
         return measured.reproduction.tables(measured)
-    if measured.reproduction.counts == "nodes":
-        return (_nodes(measured),)
     return (_like_the_paper(measured),) if measured.reproduction.printed else (_by_point(measured),)
 
 
@@ -138,22 +136,6 @@ def _bounds(measured: Measured, group: str, x: X) -> str:
             if found is not None:
                 least[str(row.cluster)] = min(found.mean, least.get(str(row.cluster), found.mean))
     return " / ".join(f"{bound:.1f}" for bound in least.values()) or "–"
-
-
-def _nodes(measured: Measured) -> Sheet:
-    """A line a node of a layout and row: jobs of each class; quantities are named ``node N: CLASS``."""
-    labels = [q.label for q in measured.reproduction.quantities if q.label.startswith("node ")]
-    nodes = list(dict.fromkeys(label.partition(": ")[0] for label in labels))
-    classes = list(dict.fromkeys(label.partition(": ")[2] for label in labels))
-    lines = []
-    for point in measured.reproduction.points:
-        for row in point.rows:
-            place: Place = (point.group, point.x, row.name)
-            for node in nodes:
-                cells = [Cell((number(measured.at(place, f"{node}: {name}"), 0),)) for name in classes]
-                lines.append((Cell((point.group,)), Cell((row.shown,)), Cell((node,)), *cells))
-    heads = (measured.reproduction.group_title, "row", "node", *classes)
-    return Sheet("jobs that ran on each node, by class: ours ± 95 %", heads, tuple(lines), 3)
 
 
 def grid(measured: Measured, label: str, title: str, rows: Sequence[str] | None = None) -> Sheet:

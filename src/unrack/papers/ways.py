@@ -8,7 +8,8 @@ from typing import Any
 
 from unrack.cluster.presets import PRESETS
 from unrack.errors import InputError
-from unrack.papers.reproduction import FLAGS, Options, Reproduction, Row
+from unrack.papers.options import FLAGS, Options
+from unrack.papers.reproduction import Reproduction, Row
 
 POLICY_WAYS = {"late_joins": "late_joins=yes", "running_load": "load=running", "shortcuts": "shortcuts=yes"}
 """Option → parameter of the disaggregation-aware policy."""

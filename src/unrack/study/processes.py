@@ -7,7 +7,7 @@ import os
 import signal
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
@@ -45,7 +45,7 @@ def processes(count: int, begin: Callable[..., None] | None = None, *given: Any)
     pool.shutdown()
 
 
-def spread(work: Callable[[T], R], items: Iterable[T], jobs: int) -> Iterator[R]:
+def spread(work: Callable[[T], R], items: Iterable[T], jobs: int) -> Generator[R]:
     """The answers of a function of a module, in the order of the items.
 
     With one job all is done here. Otherwise few items are held at once: the next is taken when an answer is given.

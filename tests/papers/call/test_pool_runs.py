@@ -5,15 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from pretend import rows_of
 
 from unrack.papers.call.figures import pool_of
 from unrack.papers.call.tables import TABLE_ROWS
 from unrack.papers.call.vgpu import slower_edge
-from unrack.papers.execution import Task, execute, tasks_of
+from unrack.papers.execution import execute, tasks_of
 from unrack.papers.long_form import as_csv
 from unrack.papers.measured import BOUND
-from unrack.papers.measuring import simulated
-from unrack.papers.reproduction import OF_POOLS, Options, Reproduction
+from unrack.papers.options import OF_POOLS, Options
+from unrack.papers.reproduction import Reproduction, Task
+from unrack.papers.simulation import runs_of
 from unrack.papers.table import REPRODUCTIONS
 
 FEW = Options(seeds=1, jobs=150)
@@ -46,7 +48,7 @@ def test_results_are_the_same_over_processes() -> None:
 
 def test_counts_by_node_add_up_to_the_jobs_and_stay_within_reach() -> None:
     (task,) = tasks_of(replace(REPRODUCTIONS["nvme-nodes"], points=REPRODUCTIONS["nvme-nodes"].points[1:]), FEW)
-    for numbers in simulated(task):
+    for numbers in rows_of(REPRODUCTIONS["nvme-nodes"], task):
         counts = {key: value or 0 for key, value in numbers.items() if key.startswith("node") and key[4].isdigit()}
         assert sum(counts.values()) == FEW.jobs
         assert not any(counts[f"node{node}.{app}"] for node in (1, 3, 4) for app in ("smufin", "capacity"))
@@ -54,14 +56,15 @@ def test_counts_by_node_add_up_to_the_jobs_and_stay_within_reach() -> None:
 
 
 def test_counts_by_rule_are_shares_of_the_jobs_with_devices() -> None:
-    for numbers in simulated(tasks_of(REPRODUCTIONS["nvme-policies"], FEW)[0]):
+    one = REPRODUCTIONS["nvme-policies"]
+    for numbers in rows_of(one, tasks_of(one, FEW)[0]):
         shares = [numbers[f"share.{rule}"] or 0 for rule in ("max-composition", "min-fragmentation")]
         assert sum(shares) == pytest.approx(1)
 
 
 def test_a_window_that_never_opens_leaves_the_seed_out() -> None:
     workload = {"scenario": "nvme-s1", "load": 0.01, "jobs": 5}
-    assert simulated(Task(workload, 0, TABLE_ROWS, "nvme-pool", ("smufin",), "")) == [{}] * len(TABLE_ROWS)
+    assert runs_of(Task(workload, 0, TABLE_ROWS, "nvme-pool", ("smufin",))) == []
 
 
 def test_clusters_of_an_axis_differ_in_what_it_says() -> None:

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from unrack.cluster.spec import Cluster
 from unrack.errors import InputError
-from unrack.papers.call.floored import floored_averages
+from unrack.papers.call.counts import floored_averages
 from unrack.papers.execution import tasks_of
-from unrack.papers.measuring import cluster_of
-from unrack.papers.reproduction import Options
+from unrack.papers.options import Options
+from unrack.papers.simulation import cluster_of
 from unrack.papers.table import REPRODUCTIONS
 from unrack.papers.ways import as_authors
 

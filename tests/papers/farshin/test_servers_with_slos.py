@@ -14,14 +14,14 @@ from typer.testing import CliRunner
 
 from unrack.cli import main as command_line
 from unrack.errors import InputError, TraceError
-from unrack.papers.execution import Task, execute
+from unrack.papers.execution import execute
 from unrack.papers.farshin.counts import OUTCOMES, RESOURCES, of_prices, of_slos, of_uses, pools_of
 from unrack.papers.farshin.servers import ALLOCATOR, BEST_FIT, FIRST_FIT, asked_by, beside, placed, supply_of
 from unrack.papers.farshin.utilisation import NEEDED, OWN, each
 from unrack.papers.long_form import as_csv
 from unrack.papers.measured import Compared, Measured
 from unrack.papers.page import as_page, judged, stem
-from unrack.papers.reproduction import Row
+from unrack.papers.reproduction import Row, Task
 from unrack.papers.table import REPRODUCTIONS
 from unrack.papers.verdict import Verdict
 from unrack.report.setting import Estimate
@@ -47,7 +47,7 @@ def of_file(name: str, path: str) -> Measured:
 
 
 def test_the_published_servers_give_the_known_numbers(published: str) -> None:
-    task = Task({"servers": published}, 0, (ALLOCATOR, FIRST_FIT), None, (), "")
+    task = Task({"servers": published}, 0, (ALLOCATOR, FIRST_FIT), None, ())
     own, first = placed(task)
     assert (own["clusters"], own["price"], own["unplaced"]) == (68, 872_027_625, 0)
     assert (own["missed.either"], own["all.same price"]) == (0, 1)
@@ -194,7 +194,7 @@ def test_the_verdict_beside_a_value_of_the_paper(
 
 def test_drawn_servers_differ_by_seed_and_meet_their_slos_under_every_rule_but_first_fit() -> None:
     rows = (ALLOCATOR, FIRST_FIT, BEST_FIT, Row("again", "slo", "basic"))
-    one, two = (placed(Task({}, seed, rows, None, (), "")) for seed in (0, 1))
+    one, two = (placed(Task({}, seed, rows, None, ())) for seed in (0, 1))
     assert one[0]["price"] == one[3]["price"] != two[0]["price"]
     for numbers in (one, two):
         assert [row["missed.either"] == 0 for row in numbers] == [True, False, True, True]

@@ -6,13 +6,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from pretend import rows_of
 from pretend_memory import engine
 
 from unrack.errors import InputError
-from unrack.papers.execution import Task, execute, tasks_of
+from unrack.papers.execution import execute, tasks_of
 from unrack.papers.measured import Measured
-from unrack.papers.measuring import contentions, simulated, workload_of
 from unrack.papers.page import as_page, command, judged, stem
+from unrack.papers.reproduction import Task
+from unrack.papers.simulation import contentions, workload_of
 from unrack.papers.zacarias.costs import (
     ALL_COMPUTE,
     ALL_OF_IT,
@@ -78,7 +80,7 @@ def test_the_parts_are_shown_on_the_page_of_throughput_and_the_rows_say_their_wo
         }  # fmt: skip
         assert all(("no contention" in name) == (one.contention == "off") for name, one in own.items())
         assert not any(own[name].printed for name in (ALL_COMPUTE, SOME_COMPUTE, CONTENDING))
-    done = execute(THROUGHPUT, replace(THROUGHPUT.defaults, seeds=3), engine=engine)
+    done = execute(THROUGHPUT, replace(THROUGHPUT.defaults, seeds=3), solve=engine)
     sheet = costs_sheet(done, STEPS, lambda group, x: f"{group} on {x} % large nodes")
     assert [line[0].lines[0] for line in sheet.lines] == [f"{title(50)} on {x} % large nodes" for x in (0, 25, 50)]
     assert sheet.lines[0][2].lines[0].startswith("20."), "as pretended"
@@ -88,7 +90,7 @@ def test_the_parts_are_shown_on_the_page_of_throughput_and_the_rows_say_their_wo
 
 
 def test_worlds_differ_in_contention_alone() -> None:
-    task = Task({}, 0, (), None, (), "memory", "")
+    task = Task({}, 0, (), None, (), "memory")
     whole, share, off = (contentions(task)[kind] for kind in ("whole", "share", "off"))
     assert off is None
     assert whole is not None
@@ -101,7 +103,9 @@ def test_worlds_differ_in_contention_alone() -> None:
 def test_a_row_without_contention_is_run_without() -> None:
     one = replace(PUBLISHED, points=PUBLISHED.points[:1])
     task = tasks_of(one, replace(one.defaults, seeds=1, jobs=300))[0]
-    stretched = {row.name: values.get("stretch_mean") for row, values in zip(task.rows, simulated(task), strict=True)}
+    stretched = {
+        row.name: values.get("stretch_mean") for row, values in zip(task.rows, rows_of(one, task), strict=True)
+    }
     assert stretched[ALL_COMPUTE] == stretched[SOME_COMPUTE] == 1.0
     assert (stretched[CONTENDING] or 0) > (stretched[DISAGGREGATED] or 0) > 1
     assert 1 < (stretched[BY_SHARE] or 0) <= (stretched[DISAGGREGATED] or 0)

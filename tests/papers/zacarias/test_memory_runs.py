@@ -8,11 +8,11 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pretend import rows_of
 from pretend_memory import pretended
 
 from unrack.papers.execution import execute, tasks_of
 from unrack.papers.long_form import as_csv
-from unrack.papers.measuring import simulated
 from unrack.papers.table import REPRODUCTIONS
 from unrack.papers.zacarias.counts import KINDS, RESPONSES_S, attempts
 from unrack.papers.zacarias.prediction import REPRODUCTION as PREDICTION
@@ -47,7 +47,7 @@ def test_results_are_the_same_over_processes() -> None:
 def test_counts_of_a_run_agree_with_its_metrics() -> None:
     one = REPRODUCTIONS["memory-response"]
     task = tasks_of(replace(one, points=one.points[1:2]), replace(one.defaults, seeds=1, jobs=80))[0]
-    for values in simulated(task):
+    for values in rows_of(one, task):
         assert values["response.all.mean"] == pytest.approx(values["response_s_mean"])
         assert values["response.all.median"] == pytest.approx(values["response_s_median"])
         assert values["within.all.5529600"] == 1

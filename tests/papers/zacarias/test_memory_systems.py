@@ -13,8 +13,9 @@ from unrack.cluster.presets import PRESETS
 from unrack.errors import InputError
 from unrack.papers.execution import execute, tasks_of
 from unrack.papers.long_form import as_csv, long_rows
+from unrack.papers.options import Options
 from unrack.papers.page import command, judged, stem, warnings_of
-from unrack.papers.reproduction import Options, Reproduction
+from unrack.papers.reproduction import Reproduction
 from unrack.papers.table import REPRODUCTIONS
 from unrack.papers.verdict import Verdict
 from unrack.papers.zacarias.systems import (
@@ -146,7 +147,7 @@ def test_between_systems_no_more_is_needed_than_the_least_system_has(values: lis
 
 
 def test_the_thesis_own_savings_come_out_of_throughput_as_the_thesis_has_it() -> None:
-    measured = execute(THROUGHPUT, few(THROUGHPUT), engine=engine)
+    measured = execute(THROUGHPUT, few(THROUGHPUT), solve=engine)
     saved = {jobs: measured.at((title(jobs), EVERYWHERE, DISAGGREGATED), SAVED.label) for jobs in (15, 25, 50)}
     assert [round(value.mean) for value in saved.values() if value is not None] == [13, 20, 33]
     rows = [row for row in long_rows(measured) if row["x"] == EVERYWHERE]
@@ -159,12 +160,12 @@ def test_the_thesis_own_savings_come_out_of_throughput_as_the_thesis_has_it() ->
 
 @pytest.mark.parametrize("name", sorted(set(DRAWN) - {"memory-throughput", "memory-policies", "memory-published-jobs"}))
 def test_claims_hold_of_numbers_that_are_as_the_thesis_says(name: str) -> None:
-    findings = judged(execute(DRAWN[name], few(DRAWN[name]), engine=engine))
+    findings = judged(execute(DRAWN[name], few(DRAWN[name]), solve=engine))
     assert [finding.verdict for _, finding in findings] == [Verdict.AGREES] * len(findings)
 
 
 def test_claims_about_designs_hold_where_memory_is_short_and_fail_where_all_are_equal() -> None:
-    findings = judged(execute(MEMORY["memory-policies"], few(MEMORY["memory-policies"]), engine=engine))
+    findings = judged(execute(MEMORY["memory-policies"], few(MEMORY["memory-policies"]), solve=engine))
     checks = findings[0][1].checks
     assert all(check.verdict is Verdict.AGREES for check in checks if UNDER in check.subject)
     assert findings[1][1].verdict is findings[3][1].verdict is findings[4][1].verdict is Verdict.AGREES
@@ -174,7 +175,7 @@ def test_rows_that_do_not_depend_on_the_axis_are_run_once_and_stand_everywhere()
     one = MEMORY["memory-groups"]
     tasks = tasks_of(one, few(one, seeds=1))
     assert sum(row.name == BASELINE for task in tasks for row in task.rows) == len(SCENARIOS)
-    measured = execute(one, few(one), engine=engine)
+    measured = execute(one, few(one), solve=engine)
     for group in measured.groups:
         values = {measured.at((group, x, BASELINE), "throughput") for x in measured.xs(group)}
         assert len(values) == 1
@@ -185,13 +186,13 @@ def test_rejected_jobs_are_told() -> None:
     def rejecting(task: object) -> list[dict[str, float | None]]:
         return [{**values, "jobs_rejected": 2.0} for values in engine(task)]  # type: ignore[arg-type]
 
-    measured = execute(MEMORY["memory-policies"], few(MEMORY["memory-policies"], seeds=1), engine=rejecting)
+    measured = execute(MEMORY["memory-policies"], few(MEMORY["memory-policies"], seeds=1), solve=rejecting)
     assert any("rejected" in warning for warning in warnings_of(measured))
 
 
 def test_files_and_commands_say_what_differs_from_the_default() -> None:
     options = few(THROUGHPUT, seeds=3, jobs=900, load=0.8, profiles="a/measured.csv", profile_cores=8)
-    measured = execute(replace(THROUGHPUT, points=()), replace(options, profiles=None), engine=engine)
+    measured = execute(replace(THROUGHPUT, points=()), replace(options, profiles=None), solve=engine)
     measured = replace(measured, options=options)
     assert stem(measured) == "memory-throughput-load-0.8-measured-900-jobs"
     expected = "--workload-jobs 900 --load 0.8 --profiles measured.csv --profile-cores 8"
@@ -200,7 +201,7 @@ def test_files_and_commands_say_what_differs_from_the_default() -> None:
 
 def test_time_on_the_wall_is_said_aside_and_in_no_file() -> None:
     one = MEMORY["memory-overhead"]
-    measured = execute(one, few(one), engine=engine)
+    measured = execute(one, few(one), solve=engine)
     assert one.aside is not None
     lines = one.aside(measured)
     assert len(lines) == 6

@@ -12,6 +12,7 @@ from typing import Any
 
 from unrack.cluster.presets import PRESETS
 from unrack.papers.bars import stacks
+from unrack.papers.call.counts import jobs_by_rule, jobs_on_nodes, with_floors
 from unrack.papers.call.tables import (
     AWARE,
     FIRST_FIT,
@@ -27,11 +28,14 @@ from unrack.papers.call.tables import (
     SIZE,
     TRUE_SHARING,
     TRUE_SIZE,
+    of_pools,
     workload,
 )
 from unrack.papers.claim import MORE, Claim, changes, close, exceeds, lies, narrows, together
 from unrack.papers.figure import curves, rows_of_figures
-from unrack.papers.reproduction import Point, Quantity, Reproduction
+from unrack.papers.measured import Measured
+from unrack.papers.reproduction import Place, Point, Quantity, Reproduction
+from unrack.papers.sheet import Cell, Sheet, number
 
 CLASSES = {"bandwidth-bound": "smufin", "capacity-bound": "capacity", "compute-bound": "compute"}
 PLACES = {str(node): f"node {node}: " for node in range(5)}
@@ -48,13 +52,29 @@ def node_quantities(classes: Mapping[str, str], nodes: int = 5) -> tuple[Quantit
     )
 
 
+def nodes_tables(measured: Measured) -> tuple[Sheet, ...]:
+    """A line a node of a layout and row: jobs of each class; quantities are named ``node N: CLASS``."""
+    labels = [q.label for q in measured.reproduction.quantities if q.label.startswith("node ")]
+    nodes = list(dict.fromkeys(label.partition(": ")[0] for label in labels))
+    classes = list(dict.fromkeys(label.partition(": ")[2] for label in labels))
+    lines = []
+    for point in measured.reproduction.points:
+        for row in point.rows:
+            place: Place = (point.group, point.x, row.name)
+            for node in nodes:
+                cells = [Cell((number(measured.at(place, f"{node}: {name}"), 0),)) for name in classes]
+                lines.append((Cell((point.group,)), Cell((row.shown,)), Cell((node,)), *cells))
+    heads = (measured.reproduction.group_title, "row", "node", *classes)
+    return (Sheet("jobs that ran on each node, by class: ours ± 95 %", heads, tuple(lines), 3),)
+
+
 def _nodes() -> Reproduction:
     layouts = {"(a) disaggregated": "nvme-pool", "(b) physically attached": "nvme-attached"}
     pooled, fixed = layouts
     spread = [
         lies(f"busiest: {word}", AWARE.name, [pooled], [0.7], 20, 30) for word in CLASSES
     ]  # fmt: skip
-    return Reproduction(
+    return of_pools(
         name="nvme-nodes",
         shows="Figure 4.5",
         paper=PAPER,
@@ -81,7 +101,9 @@ def _nodes() -> Reproduction:
         draw=stacks(list(CLASSES), AWARE.name, "jobs", "node", PLACES),
         x_title="target CPU load",
         group_title="layout",
-        counts="nodes",
+        measure=jobs_on_nodes,
+        bounded=False,
+        tables=nodes_tables,
         notes=("The figure's legend names the scenarios where the caption names kinds of jobs; we take kinds.",
                *NOTES[1:]),
     )  # fmt: skip
@@ -93,7 +115,7 @@ RULES = {"maximize composition": "max-composition", "minimize fragmentation": "m
 def _policies() -> Reproduction:
     share = {rule: f"% by {rule}" for rule in RULES}
     top = share["maximize composition"]
-    return Reproduction(
+    return of_pools(
         name="nvme-policies",
         shows="Figure 4.6",
         paper=PAPER,
@@ -122,7 +144,8 @@ def _policies() -> Reproduction:
         draw=stacks(list(RULES), AWARE.name, "jobs"),
         x_title="target CPU load",
         groups=SCENARIOS,
-        counts="rules",
+        measure=jobs_by_rule,
+        bounded=False,
         notes=NOTES[1:],
     )  # fmt: skip
 
@@ -132,7 +155,7 @@ FACTORS = tuple(round(1 + step / 10, 1) for step in range(11))
 
 def _deadlines() -> Reproduction:
     first, aware = FIRST_FIT.name, AWARE.name
-    return Reproduction(
+    return of_pools(
         name="nvme-deadlines",
         shows="Figures 4.7, 4.8 and 4.9",
         paper=PAPER,
@@ -169,6 +192,7 @@ def _deadlines() -> Reproduction:
         ]),
         x_title="deadline factor",
         groups=SCENARIOS,
+        measure=with_floors,
         notes=(*NOTES[1:], FLOORS),
     )  # fmt: skip
 
@@ -181,7 +205,7 @@ def pool_of(count: int) -> dict[str, Any]:
 
 def _devices() -> Reproduction:
     first, aware = FIRST_FIT.name, AWARE.name
-    return Reproduction(
+    return of_pools(
         name="nvme-devices",
         shows="Figure 4.10",
         paper=PAPER,
@@ -217,7 +241,7 @@ MIXES = {"M1": "100 % FIO", "M2": "70 % FIO, 30 % SMUFIN", "M3": "half FIO, half
 
 def _fio() -> Reproduction:
     first, aware = FIRST_FIT.name, AWARE.name
-    return Reproduction(
+    return of_pools(
         name="nvme-fio",
         shows="Figure 4.11",
         paper=PAPER,

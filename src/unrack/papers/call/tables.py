@@ -8,11 +8,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from unrack.papers.call import printed
+from unrack.papers.call.counts import with_floors
 from unrack.papers.claim import Claim, close, exceeds, largest_gap, lies, together
 from unrack.papers.figure import curves
+from unrack.papers.options import OF_POOLS
 from unrack.papers.reproduction import Point, Reproduction, Row
 from unrack.study.world import World
 
@@ -46,6 +49,9 @@ WORLDS += "times, theirs at the speeds that were measured. So do its rows here, 
 NOTES = (ONE_RUN, SPEEDS, ARRIVALS, OFFERED)
 """Of everything on pools of devices; tables and figures of sizes and sharing add ``FLOORS``."""
 
+of_pools = partial(Reproduction, models=("smufin",), takes=OF_POOLS, bounded=True)
+"""A reproduction of pooled devices."""
+
 
 def attached(row: Row) -> Row:
     """The row on the physically attached layout."""
@@ -69,7 +75,7 @@ PANELS = {
 
 def _table(number: str, group: str, values: str, claims: tuple[Claim, ...]) -> Reproduction:
     words = SCENARIOS[group]
-    return Reproduction(
+    return of_pools(
         name=f"nvme-{group.lower()}",
         shows=f"Table {number}",
         paper=PAPER,
@@ -87,6 +93,7 @@ def _table(number: str, group: str, values: str, claims: tuple[Claim, ...]) -> R
         draw=curves("% missed", "missed deadlines, %", {title: (group, names) for title, names in PANELS.items()}),
         x_title="target CPU load",
         printed=printed.printed(group, values),
+        measure=with_floors,
         notes=(*NOTES, FLOORS, WORLDS),
     )
 

@@ -9,9 +9,10 @@ from typing import Any
 from unrack.cluster.presets import PRESETS
 from unrack.papers.bars import bars, stacks
 from unrack.papers.call import tables
+from unrack.papers.call.counts import jobs_on_nodes
 from unrack.papers.call.figures import CLASSES as NVME_CLASSES
-from unrack.papers.call.figures import PLACES, node_quantities
-from unrack.papers.call.tables import MISSED, NOTES
+from unrack.papers.call.figures import PLACES, node_quantities, nodes_tables
+from unrack.papers.call.tables import MISSED, NOTES, of_pools
 from unrack.papers.claim import Claim, changes, close, exceeds, lies, together
 from unrack.papers.figure import curves
 from unrack.papers.reproduction import Point, Reproduction, Row
@@ -43,7 +44,7 @@ def _split() -> Reproduction:
     whole, split = " · whole", " · split"
     layouts = {"(a) without splits": whole, "(b) with splits": split}
     loads = (0.6, 0.7, 0.8, 0.9)
-    return Reproduction(
+    return of_pools(
         name="vgpu-split",
         shows="Figure 5.5",
         paper=PAPER,
@@ -87,7 +88,7 @@ def _nodes() -> Reproduction:
     }
     fixed, whole, split = layouts
     gpu = "busiest: GPU-bound"
-    return Reproduction(
+    return of_pools(
         name="vgpu-nodes",
         shows="Figure 5.6",
         paper=PAPER,
@@ -116,7 +117,9 @@ def _nodes() -> Reproduction:
         x_title="target CPU load",
         group_title="layout",
         models=MODELS,
-        counts="nodes",
+        measure=jobs_on_nodes,
+        bounded=False,
+        tables=nodes_tables,
         notes=(NORMALISED, SLOWED, *NOTES[1:]),
     )  # fmt: skip
 
@@ -129,7 +132,7 @@ def _heterogeneous() -> Reproduction:
     loads = (0.6, 0.7, 0.8, 0.9)
     others = (FIRST_FIT.name, AWARE.name)
     spread = [(one, other) for i, one in enumerate(NAMES) for other in NAMES[i + 1 :]]
-    return Reproduction(
+    return of_pools(
         name="vgpu-heterogeneous",
         shows="Figure 5.7",
         paper=PAPER,
@@ -178,7 +181,7 @@ def _overhead() -> Reproduction:
     def drift(low: float, high: float, groups: Sequence[str]) -> Any:
         return together(*(changes(MISSED.label, name, groups, 0, 5, low, high) for name in NAMES))
 
-    return Reproduction(
+    return of_pools(
         name="vgpu-overhead",
         shows="Figure 5.8",
         paper=PAPER,

@@ -13,14 +13,11 @@ from unrack.papers.farshin.servers import (
     FIRST_FIT,
     GB,
     NOTES,
-    OPTIONS,
-    PAPER,
     SETUP,
-    TAKES,
-    placed,
+    served,
 )
 from unrack.papers.measured import Measured
-from unrack.papers.reproduction import Point, Quantity, Reproduction, Values
+from unrack.papers.reproduction import Point, Quantity, Values
 from unrack.papers.sheet import Cell, Sheet, columns, named, number
 
 TOTAL, WHERE = "price of all servers", "all servers"
@@ -61,10 +58,9 @@ def _tables(measured: Measured) -> tuple[Sheet, ...]:
     )
 
 
-REPRODUCTION = Reproduction(
+REPRODUCTION = served(
     name="slo-price",
     shows="Figure 5",
-    paper=PAPER,
     summary="servers that cost more under first fit than under the constraint allocator",
     setup=f"{SETUP} Each server's price under first fit is compared with its price under the constraint allocator. "
     "`All at once` is the whole batch in the fewest clusters at the lowest price.",
@@ -86,16 +82,12 @@ REPRODUCTION = Reproduction(
     ], [row.name for row in ROWS]),
     x_title="price beside the allocator's",
     group_title="servers",
-    models=(),
     notes=(
         "The text calls a server overpriced if first fit's price is above the allocator's; that they are compared "
         "server by server is our reading.",
         "The whole batch is placed by search; its numbers stand here only where it ended by itself.",
         *NOTES,
     ),
-    defaults=OPTIONS,
-    takes=TAKES,
     derive=by_outcome,
     tables=_tables,
-    measure=placed,
 )  # fmt: skip

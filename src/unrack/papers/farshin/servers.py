@@ -5,13 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from unrack.errors import InputError
-from unrack.papers.execution import Task
 from unrack.papers.farshin.counts import of_prices, of_slos, of_uses
 from unrack.papers.measured import Compared
-from unrack.papers.reproduction import Numbers, Options, Row
+from unrack.papers.options import Options
+from unrack.papers.reproduction import Numbers, Reproduction, Row, Task
 from unrack.papers.sheet import TONES, Cell, number, signed
 from unrack.solver.tiers import Allocation, Asked, Supply, asked, regular_supply
 
@@ -68,6 +69,10 @@ def placed(task: Task) -> list[Numbers]:
             values |= of_prices(supply, found.allocation, base.allocation, met)
         numbers.append(values)
     return numbers
+
+
+served = partial(Reproduction, paper=PAPER, defaults=OPTIONS, takes=TAKES, solve=placed)
+"""A reproduction of servers with SLOs."""
 
 
 def supply_of(keys: Mapping[str, Any]) -> Supply:

@@ -15,16 +15,13 @@ from unrack.papers.farshin.servers import (
     DISTANT_MB,
     FIRST_FIT,
     NOTES,
-    OPTIONS,
-    PAPER,
     PAPER_S,
     SETUP,
-    TAKES,
     beside,
-    placed,
+    served,
 )
 from unrack.papers.measured import Measured
-from unrack.papers.reproduction import Numbers, Point, Quantity, Reproduction, Values
+from unrack.papers.reproduction import Numbers, Point, Quantity, Values
 from unrack.papers.sheet import Cell, Sheet, columns, named, number
 from unrack.report.setting import estimate
 
@@ -116,10 +113,9 @@ def _aside(measured: Measured) -> list[str]:
     return lines
 
 
-REPRODUCTION = Reproduction(
+REPRODUCTION = served(
     name="slo-utilisation",
     shows="Figure 6",
-    paper=PAPER,
     summary="clusters that all servers need, and use of their cores and memory by tier",
     setup=f"{SETUP} The paper's clusters have a distant pool each; what shared ones would do it leaves open. Here are "
     "five designs: 256 GB for each cluster, 256 GB shared by 2 or by 4, and as much memory as the paper's, shared by 2 "
@@ -151,7 +147,6 @@ REPRODUCTION = Reproduction(
     ], [row.name for row in ROWS]),
     x_title="",
     group_title="",
-    models=(),
     printed={
         (NEEDED, OWN, ALLOCATOR.name): {NEED.label: 68},
         (NEEDED, OWN, FIRST_FIT.name): {NEED.label: 50},
@@ -160,10 +155,7 @@ REPRODUCTION = Reproduction(
         "A cluster's place in the curves is its rank by that resource; a cluster that is not in use counts as 0.",
         *NOTES,
     ),
-    defaults=OPTIONS,
-    takes=TAKES,
     derive=by_resource,
     tables=_tables,
     aside=_aside,
-    measure=placed,
 )  # fmt: skip

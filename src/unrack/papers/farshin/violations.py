@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from unrack.papers.bars import bars
 from unrack.papers.claim import Claim, lies, together
-from unrack.papers.execution import Task
 from unrack.papers.farshin.counts import MISSES
-from unrack.papers.farshin.servers import ALLOCATOR, BEST_FIT, FIRST_FIT, NOTES, OPTIONS, PAPER, SETUP, TAKES, placed
+from unrack.papers.farshin.servers import ALLOCATOR, BEST_FIT, FIRST_FIT, NOTES, SETUP, placed, served
 from unrack.papers.measured import Measured
-from unrack.papers.reproduction import Numbers, Point, Quantity, Reproduction
+from unrack.papers.reproduction import Numbers, Point, Quantity, Task
 from unrack.papers.sheet import Sheet, columns
 
 GROUP = "servers that miss an SLO"
@@ -27,10 +26,9 @@ def _tables(measured: Measured) -> tuple[Sheet, ...]:
     return (columns(measured, MISSED.label, "% of the servers", [row.name for row in ROWS]),)
 
 
-REPRODUCTION = Reproduction(
+REPRODUCTION = served(
     name="slo-violations",
     shows="Figure 4",
-    paper=PAPER,
     summary="servers whose SLOs are missed by an allocator that does not look at them",
     setup=f"{SETUP} Counted are servers with too little local memory (SLO local), with memory that is too remote (SLO "
     "remote), with either and with both.",
@@ -48,10 +46,7 @@ REPRODUCTION = Reproduction(
     draw=bars(MISSED.label, "servers, %"),
     x_title="SLO missed",
     group_title="",
-    models=(),
     notes=NOTES,
-    defaults=OPTIONS,
-    takes=TAKES,
     tables=_tables,
-    measure=missed,
+    solve=missed,
 )  # fmt: skip

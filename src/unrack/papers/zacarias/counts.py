@@ -7,6 +7,7 @@ import polars as pl
 
 from unrack.papers.reproduction import Numbers
 from unrack.sim.simulate import Result
+from unrack.study.grid import Run
 
 NORMAL_MB = 32 * 1024
 """Memory of a normal node; a job that needs more on a node is large."""
@@ -21,19 +22,19 @@ DEPTH, INTERVAL_S = 100, 30.0
 """Jobs that the scheduler looks at, and how often."""
 
 
-def jobs_with_memory(result: Result) -> Numbers:
+def jobs_with_memory(run: Run, result: Result, took_s: float) -> Numbers:
     """Throughput, the distribution of response times, and how often the scheduler tried to place a job.
 
     Returns
     -------
     dict
-        ``jobs_per_h``: jobs finished over the makespan; ``within.large.3600`` …: share of the large jobs whose response
-        took at most 3600 s; ``response.large.median`` and ``.mean``: of those that finished; ``attempts``: as
-        :func:`attempts` has it, a job. ``None`` where there are no such jobs.
+        The metrics; ``jobs_per_h``: jobs finished over the makespan; ``within.large.3600`` …: share of the large jobs
+        whose response took at most 3600 s; ``response.large.median`` and ``.mean``: of those that finished;
+        ``attempts``: as :func:`attempts` has it, a job. ``None`` where there are no such jobs.
     """
     jobs = result.jobs
     makespan, finished = result.metrics["makespan_s"], result.metrics["jobs_finished"] or 0.0
-    values: Numbers = {"jobs_per_h": 3600 * finished / makespan if makespan else None}
+    values: Numbers = {**result.metrics, "jobs_per_h": 3600 * finished / makespan if makespan else None}
     large = pl.col("memory_mb_per_task") > NORMAL_MB
     for kind, own in zip(KINDS, (jobs, jobs.filter(large), jobs.filter(~large)), strict=True):
         responses = own["response_s"].drop_nulls().sort().to_numpy()

@@ -9,24 +9,22 @@ from unrack.papers.bars import bars
 from unrack.papers.claim import MORE, Checks, Claim, changes, close, exceeds, together, wherever
 from unrack.papers.figure import curves
 from unrack.papers.measured import Measured
-from unrack.papers.reproduction import Point, Quantity, Reproduction, Row, Values, X
+from unrack.papers.reproduction import Point, Quantity, Row, Values, X
 from unrack.papers.sheet import Sheet, columns, grid
 from unrack.papers.zacarias.systems import (
     BASELINE,
     DISAGGREGATED,
     MATCH,
     NOTES,
-    OPTIONS,
     OVER,
     OWN,
-    PAPER,
     SCENARIOS,
-    TAKES,
     THROUGHPUT,
     UNDER,
     Scenario,
     along,
     carried,
+    lent,
     mix,
     normalised,
     of_kind,
@@ -62,10 +60,9 @@ def _of_threshold(one: Scenario, x: X) -> tuple[Row, ...]:
 
 
 THRESHOLD_POINTS = along(THRESHOLDS, _of_threshold)
-THRESHOLD = Reproduction(
+THRESHOLD = lent(
     name="memory-threshold",
     shows="Figure 6.8",
-    paper=PAPER,
     summary="throughput as nodes with less and less free memory of their own may compute",
     setup=f"{SETUP} A node may compute only while at least so much of its memory is free: 1 is the policy's own rule, "
     "that a lender does not compute; at 0 every idle node may.",
@@ -85,11 +82,7 @@ THRESHOLD = Reproduction(
     ),
     draw=curves(THROUGHPUT.label, Y, BOTH),
     x_title="local threshold",
-    models=(),
-    counts="memory",
     notes=("Neither the thresholds nor the scenarios of the thesis are in its text.", *NOTES),
-    defaults=OPTIONS,
-    takes=TAKES,
     derive=partial(_along, THRESHOLD_POINTS),
     tables=_shown,
 )  # fmt: skip
@@ -116,10 +109,9 @@ def _of_designs(measured: Measured) -> tuple[Sheet, ...]:
     return tuple(columns(measured, one.label, words, BARS) for one, words in COLUMNS.items())
 
 
-POLICIES = Reproduction(
+POLICIES = lent(
     name="memory-policies",
     shows="Figure 6.9",
-    paper=PAPER,
     summary="throughput of the designs: strawman, naive, local, local-spread, disaggregated",
     setup=f"{SETUP} Local and local-spread need half of a node's memory to be free for it to compute. Beside the "
     "thesis's designs stand the baseline and a policy of our own, which chooses lenders by the slowdown predicted for "
@@ -149,11 +141,7 @@ POLICIES = Reproduction(
     draw=bars(THROUGHPUT.label, Y, BARS),
     x_title="large jobs / large nodes, %",
     group_title="provision",
-    models=(),
-    counts="memory",
     notes=(SHOWN, *NOTES),
-    defaults=OPTIONS,
-    takes=TAKES,
     derive=normalised,
     tables=_of_designs,
 )  # fmt: skip
@@ -168,10 +156,9 @@ def _of_group(one: Scenario, x: X) -> tuple[Row, ...]:
 
 
 GROUP_POINTS = along(GROUPS, _of_group)
-GROUPED = Reproduction(
+GROUPED = lent(
     name="memory-groups",
     shows="Figure 6.11",
-    paper=PAPER,
     summary="throughput as memory is shared within groups of 1, 2, 4 … all nodes",
     setup=f"{SETUP} A node may borrow from the nodes of its own group only: nodes next to each other by number, so "
     "that the nodes of a group are of one size but for at most one group. A group of one borrows nothing.",
@@ -188,11 +175,7 @@ GROUPED = Reproduction(
     ),
     draw=curves(THROUGHPUT.label, Y, BOTH, doubling=True),
     x_title="nodes in a group",
-    models=(),
-    counts="memory",
     notes=(SHOWN, *NOTES),
-    defaults=OPTIONS,
-    takes=TAKES,
     derive=partial(_along, GROUP_POINTS),
     tables=_shown,
 )  # fmt: skip

@@ -8,10 +8,10 @@ from typing import Any, cast
 
 from unrack.papers.bars import bars
 from unrack.papers.claim import MORE, Check, Checks, Claim, together
-from unrack.papers.execution import Task
 from unrack.papers.figure import rows_of_figures
 from unrack.papers.measured import Measured
-from unrack.papers.reproduction import Numbers, Options, Point, Quantity, Reproduction, Row
+from unrack.papers.options import Options
+from unrack.papers.reproduction import Numbers, Point, Quantity, Reproduction, Row, Task
 from unrack.papers.sheet import Cell, Sheet, number
 from unrack.report.setting import Estimate
 from unrack.slowdown.contention.left_out import leave_one_out, thirds
@@ -211,7 +211,6 @@ REPRODUCTION = Reproduction(
     ),
     x_title="curve, or what is left out",
     group_title="targets",
-    models=(),
     printed=_printed(),
     notes=(
         "The points of a curve were measured against one steady generator; the thesis's pairs are of applications "
@@ -226,5 +225,5 @@ REPRODUCTION = Reproduction(
     takes=frozenset({"profiles"}),
     tables=_tables,
     exact=True,
-    measure=predicted,
+    solve=predicted,
 )

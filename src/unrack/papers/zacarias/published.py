@@ -7,7 +7,8 @@ from dataclasses import replace
 from unrack.papers.bars import bars
 from unrack.papers.claim import Claim, exceeds, lies, together
 from unrack.papers.measured import Measured
-from unrack.papers.reproduction import Options, Point, Quantity, Reproduction, Values
+from unrack.papers.options import Options
+from unrack.papers.reproduction import Point, Quantity, Values
 from unrack.papers.sheet import Sheet, columns
 from unrack.papers.zacarias.costs import (
     BY_SHARE,
@@ -23,10 +24,10 @@ from unrack.papers.zacarias.systems import (
     BASELINE,
     DISAGGREGATED,
     OWN,
-    PAPER,
     PROFILED,
     TAKES,
     THROUGHPUT,
+    lent,
     mix,
     normalised,
     reference,
@@ -98,10 +99,9 @@ CLAIMS = (
     ),
 )  # fmt: skip
 
-REPRODUCTION = Reproduction(
+REPRODUCTION = lent(
     name="memory-published-jobs",
     shows="Section 6.3.1",
-    paper=PAPER,
     summary="what lending costs, part by part, and what lenders chosen by predicted slowdown gain",
     setup="1838 jobs on 1024 nodes, half of whose node-hours are of large jobs, on systems without large nodes and "
     "with 25 %. With --trace they are those that come with the thesis's simulator: one log, so that seed 0 is "
@@ -117,8 +117,6 @@ REPRODUCTION = Reproduction(
     draw=bars(THROUGHPUT.label, "normalised throughput"),
     x_title="large nodes, %",
     group_title="system",
-    models=(),
-    counts="memory",
     notes=(
         "The jobs and the measured profiles are files that are not part of unrack (--trace, --profiles).",
         PROFILED,

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from unrack.papers.claim import Check, Checks, Claim, exceeds, lies, together, wherever
 from unrack.papers.measured import Measured
-from unrack.papers.reproduction import Point, Quantity, Reproduction, Values
+from unrack.papers.reproduction import Point, Quantity, Values
 from unrack.papers.sheet import Cell, Sheet, number
 from unrack.papers.zacarias.charts import distributions
 from unrack.papers.zacarias.counts import DAY, HOUR, KINDS, MINUTE, RESPONSES_S
@@ -15,12 +15,10 @@ from unrack.papers.zacarias.systems import (
     DISAGGREGATED,
     MATCH,
     NOTES,
-    OPTIONS,
     OVER,
-    PAPER,
     SCENARIOS,
-    TAKES,
     UNDER,
+    lent,
     mix,
     of_kind,
     row,
@@ -137,10 +135,9 @@ CLAIMS = (
     ),
 )  # fmt: skip
 
-REPRODUCTION = Reproduction(
+REPRODUCTION = lent(
     name="memory-response",
     shows="Figures 6.5 and 6.6",
-    paper=PAPER,
     summary="distribution of response times, and those of large and normal jobs",
     setup="Two systems, of 50 and 25 % large nodes, and three mixes on each: fewer large jobs than nodes "
     "(overprovisioned), as many (match), and more (underprovisioned). Response is waiting and running; jobs that never "
@@ -153,11 +150,7 @@ REPRODUCTION = Reproduction(
     claims=CLAIMS,
     draw=distributions({kind: [(t, within(kind, t).label) for t in RESPONSES_S] for kind in KINDS}, TOP),
     x_title="large nodes, %",
-    models=(),
-    counts="memory",
     notes=("Which systems and mixes the thesis shows is in its pictures only; these are ours.", *NOTES),
-    defaults=OPTIONS,
-    takes=TAKES,
     derive=with_ratios,
     tables=_tables,
 )

@@ -7,15 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
-from unrack.papers.reproduction import Numbers, Options, Place, Point, Quantity, Row, Values, X
+from unrack.papers.options import Options
+from unrack.papers.reproduction import Numbers, Place, Point, Quantity, Reproduction, Row, Values, X
+from unrack.papers.zacarias.counts import jobs_with_memory
 
 PAPER = "Vieira Zacarias 2023, chapter 6"
 SHARES = (0, 15, 25, 50, 75, 100)
 """Large nodes of the systems, and node-hours by large jobs of the mixes, both in %."""
 OPTIONS = Options(seeds=3, jobs=2000, load=1.1)
 TAKES = frozenset({"seeds", "jobs", "load", "profiles", "profile_cores"})
+lent = partial(Reproduction, paper=PAPER, measure=jobs_with_memory, defaults=OPTIONS, takes=TAKES)
+"""A reproduction of lent memory."""
 
 SLURM = "(scheduler=slurm, main=interval)"
 POLICIES = {

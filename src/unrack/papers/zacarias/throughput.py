@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from unrack.papers.bars import bars
 from unrack.papers.claim import Check, Checks, Claim, close, exceeds, lies, together
 from unrack.papers.measured import Measured
-from unrack.papers.reproduction import Numbers, Place, Point, Quantity, Reproduction, Values
+from unrack.papers.reproduction import Numbers, Place, Point, Quantity, Values
 from unrack.papers.sheet import Cell, Sheet, grid, number
 from unrack.papers.verdict import SIGNS
 from unrack.papers.zacarias.costs import CROWDED, IDLE, LENDING, costs_lie, costs_sheet, steps
@@ -16,12 +16,10 @@ from unrack.papers.zacarias.systems import (
     BASELINE,
     DISAGGREGATED,
     NOTES,
-    OPTIONS,
-    PAPER,
     SHARES,
-    TAKES,
     THROUGHPUT,
     Scenario,
+    lent,
     mix,
     normalised,
     row,
@@ -213,10 +211,9 @@ CLAIMS = (
     ),
 )  # fmt: skip
 
-REPRODUCTION = Reproduction(
+REPRODUCTION = lent(
     name="memory-throughput",
     shows="Figure 6.4",
-    paper=PAPER,
     summary="throughput of six mixes on six systems, and the memory saved",
     setup="1024 nodes of 32 cores, of which 0 to 100 % have 64 GB and the others 32 GB; jobs take whole nodes, and "
     "large ones, which need more than 32 GB a node, do 0 to 100 % of the node-hours. Throughput is jobs finished over "
@@ -228,16 +225,12 @@ REPRODUCTION = Reproduction(
     draw=bars(THROUGHPUT.label, "normalised throughput", ROWS),
     x_title="large nodes, %",
     group_title="mix",
-    models=(),
     printed={(title(jobs), EVERYWHERE, DISAGGREGATED): {SAVED.label: paper} for jobs, paper in PAPER_SAVED.items()},
-    counts="memory",
     notes=(
         "The thesis's savings are steps between its six systems: 1 − 1/1.15 = 13 %, 1 − 1/1.25 = 20 % and 1 − 1/1.5 = "
         "33 % are no large node in place of 15, 25 and 50 %, and 1 − 1.5/1.75 = 14 % is 50 % in place of 75 %.",
         *NOTES,
     ),
-    defaults=OPTIONS,
-    takes=TAKES,
     derive=with_savings,
     tables=_tables,
 )  # fmt: skip

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from unrack.papers.claim import Checks, Claim, close, lies, together
 from unrack.papers.measured import Measured
-from unrack.papers.reproduction import Numbers, Point, Quantity, Reproduction, Values
+from unrack.papers.reproduction import Numbers, Point, Quantity, Values
 from unrack.papers.sheet import Cell, Sheet, number
 from unrack.papers.zacarias.charts import scatter
 from unrack.papers.zacarias.systems import (
@@ -15,11 +15,9 @@ from unrack.papers.zacarias.systems import (
     DISAGGREGATED,
     MATCH,
     NOTES,
-    OPTIONS,
     OVER,
-    PAPER,
-    TAKES,
     UNDER,
+    lent,
     mix,
     row,
     runs,
@@ -85,10 +83,9 @@ def _tables(measured: Measured) -> tuple[Sheet, ...]:
     return (Sheet("utilisation in %, from the first submission to the last end: ours ± 95 %", heads, tuple(lines), 2),)
 
 
-REPRODUCTION = Reproduction(
+REPRODUCTION = lent(
     name="memory-utilisation",
     shows="Figure 6.7",
-    paper=PAPER,
     summary="use of CPUs against use of memory, in every scenario",
     setup="The mixes and systems of Figure 6.4: overprovisioned (fewer large jobs than nodes), match, "
     "underprovisioned. Use is of the CPUs and the memory installed, from the first submission to the last end. Under "
@@ -123,16 +120,12 @@ REPRODUCTION = Reproduction(
     draw=scatter(CPU.label, MEMORY.label, "CPU utilisation, %", "memory utilisation, %", (BASELINE, DISAGGREGATED)),
     x_title="large jobs / large nodes, %",
     group_title="provision",
-    models=(),
-    counts="memory",
     notes=(
         "Means over the underprovisioned scenarios leave out the systems without large nodes, which the baseline "
         "cannot run.",
         "The text says `almost 90 % of CPU utilization compared to the baseline`; we read it as use of the CPUs.",
         *NOTES,
     ),
-    defaults=OPTIONS,
-    takes=TAKES,
     derive=with_means,
     tables=_tables,
 )  # fmt: skip

@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from unrack.papers.claim import MORE, Claim, exceeds, lies, together
-from unrack.papers.execution import Task
 from unrack.papers.farshin.charts import resized
 from unrack.papers.farshin.servers import beside
 from unrack.papers.farshin.torus.chart import below, tori
 from unrack.papers.farshin.torus.patterns import patterns
 from unrack.papers.figure import curves
 from unrack.papers.measured import Measured
-from unrack.papers.reproduction import Numbers, Options, Point, Quantity, Reproduction, Row, Values
+from unrack.papers.options import Options
+from unrack.papers.reproduction import Numbers, Point, Quantity, Reproduction, Row, Task, Values
 from unrack.papers.sheet import Cell, Sheet, number
 from unrack.solver.torus import TorusPlacement, best_tiles, first_fit_tiles
 
@@ -130,7 +130,6 @@ REPRODUCTION = Reproduction(
     ]),
     x_title="tiles taken",
     group_title="torus",
-    models=(),
     printed={(EMPTY, 0, name): {HOPS.label: hops} for name, hops in PAPER_HOPS[EMPTY].items()},
     notes=(
         "The preoccupied torus is not comparable: sets with sums of 29 and 34 are many, and which of them is the "
@@ -139,9 +138,8 @@ REPRODUCTION = Reproduction(
         "paper's 26 rules out.",
     ),
     defaults=Options(seeds=1),
-    takes=frozenset(),
     derive=with_totals,
     tables=_tables,
     exact=True,
-    measure=placed,
+    solve=placed,
 )  # fmt: skip

@@ -8,11 +8,11 @@ from collections.abc import Iterable
 
 from unrack.papers.bars import bars
 from unrack.papers.claim import Check, Claim, lies, wherever
-from unrack.papers.execution import Task
 from unrack.papers.farshin.torus.chart import each_to_scale
 from unrack.papers.farshin.torus.placement import PAPER
 from unrack.papers.measured import Measured
-from unrack.papers.reproduction import Numbers, Options, Point, Quantity, Reproduction, Row
+from unrack.papers.options import Options
+from unrack.papers.reproduction import Numbers, Point, Quantity, Reproduction, Row, Task
 from unrack.papers.sheet import Cell, Sheet, named, number
 from unrack.report.setting import estimate
 from unrack.solver.torus import TorusPlacement, best_tiles, first_fit_tiles, quick_tiles
@@ -137,7 +137,6 @@ REPRODUCTION = Reproduction(
     draw=each_to_scale(bars(HOPS.label, "sum of distances")),
     x_title="cores",
     group_title="torus",
-    models=(),
     printed={
         (title(side), k, OPTIMUM.name): {TIME.label: seconds}
         for side, times in PAPER_S.items() for k, seconds in times.items()
@@ -147,9 +146,8 @@ REPRODUCTION = Reproduction(
         "The tiles taken of the larger tori are drawn once, with a fixed seed.",
     ),
     defaults=Options(seeds=1),
-    takes=frozenset(),
     tables=_tables,
     aside=_aside,
     exact=True,
-    measure=timed,
+    solve=timed,
 )  # fmt: skip
