@@ -184,7 +184,6 @@ def _print(measured: Measured, findings: Judged) -> None:
         legend,
         numbers_of,
         own_numbers,
-        varied,
         verdict_of,
         warnings_of,
     )
@@ -193,7 +192,7 @@ def _print(measured: Measured, findings: Judged) -> None:
 
     console = Console(width=None if sys.stdout.isatty() else max(WIDTH, int(os.environ.get("COLUMNS", "0") or 0)))
     one = measured.reproduction
-    console.print(f"[bold]{one.shows}[/]: {escape(one.summary)} ({varied(measured)})", highlight=False)
+    console.print(f"[bold]{one.shows}[/]: {escape(one.summary)} ({measured.options.words(one.takes)})", highlight=False)
     for sheet in sheets_of(measured):
         console.print(_rich(sheet))
     console.print(legend(measured), style="dim", highlight=False)

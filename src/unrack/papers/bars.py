@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from unrack.papers.figure import BOUND_NAME, INTERVAL, Draw, colours, curve_lines, framed
+from unrack.papers.figure import BOUND_NAME, INTERVAL, Draw, curve_lines, framed, names, numbers
 from unrack.papers.measured import Measured
 from unrack.papers.reproduction import Spec
+
+LEVEL = {"labelAngle": 0}
 
 
 def bars(label: str, y_title: str, rows: Sequence[str] | None = None, groups: Sequence[str] | None = None) -> Draw:
@@ -31,12 +33,10 @@ def bars(label: str, y_title: str, rows: Sequence[str] | None = None, groups: Se
             for name in own if rows is None else [name for name in rows if name in own]:
                 lines += curve_lines(measured, measured.titled(group), group, name, label)
         lines = [line for line in lines if line["row"] != BOUND_NAME]
-        names = list(dict.fromkeys(line["row"] for line in lines))
-        title = measured.reproduction.x_title
-        x = {"field": "x", "type": "nominal", "title": title, "sort": None, "axis": {"labelAngle": 0}}
-        y = {"field": "y", "type": "quantitative", "title": y_title}
-        scale = {"domain": names, "range": colours(names)}
-        colour = {"field": "row", "type": "nominal", "title": None, "scale": scale}
+        order = list(dict.fromkeys(line["row"] for line in lines))
+        x = names("x", title=measured.reproduction.x_title, sort=None, axis=LEVEL)
+        y = numbers("y", y_title)
+        colour = names("row", order)
         layers: list[Spec] = [
             {"mark": {"type": "bar"}, "encoding": {"y": y, "color": colour}},
             {
@@ -51,7 +51,7 @@ def bars(label: str, y_title: str, rows: Sequence[str] | None = None, groups: Se
                 "mark": {"type": "point", "shape": "diamond", "size": 45, "strokeWidth": 1.2, "filled": False},
                 "encoding": {"y": {**y, "field": "paper"}, "color": {"value": "#222"}},
             })  # fmt: skip
-        offset = {"field": "row", "type": "nominal", "sort": names}
+        offset = {"field": "row", "type": "nominal", "sort": order}
         titles = [measured.titled(group) for group in shown]
         spec = framed(measured, lines, titles, {"encoding": {"x": x, "xOffset": offset}, "layer": layers})
         if len({measured.xs(group) for group in shown}) > 1:
@@ -87,14 +87,12 @@ def stacks(
                         found = measured.at((group, point, row), before + part)
                         mean = 0.0 if found is None else found.mean
                         lines.append({"panel": measured.titled(group), "part": part, "x": x, "y": mean, "place": i})
-        scale = {"domain": list(parts), "range": colours(parts)}
         unit: Spec = {
             "mark": {"type": "bar"},
             "encoding": {
-                "x": {"field": "x", "type": "nominal", "sort": None, "title": x_title or measured.reproduction.x_title,
-                      "axis": {"labelAngle": 0}},
-                "y": {"field": "y", "type": "quantitative", "title": y_title, "stack": "zero"},
-                "color": {"field": "part", "type": "nominal", "title": None, "scale": scale},
+                "x": names("x", title=x_title or measured.reproduction.x_title, sort=None, axis=LEVEL),
+                "y": numbers("y", y_title, stack="zero"),
+                "color": names("part", parts),
                 "order": {"field": "place", "type": "quantitative"},
             },
         }  # fmt: skip

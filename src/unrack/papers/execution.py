@@ -9,7 +9,7 @@ from typing import Any
 
 from unrack.errors import InputError
 from unrack.papers.measured import Measured
-from unrack.papers.options import FLAGS, Options
+from unrack.papers.options import Options, flag_of
 from unrack.papers.reproduction import Numbers, Reproduction, Solve, Task, Values
 from unrack.papers.ways import changed_row, check_ways
 from unrack.study.processes import spread
@@ -50,7 +50,7 @@ def tasks_of(reproduction: Reproduction, options: Options) -> list[Task]:
     if options.trace is not None:
         drawn = {"jobs": options.jobs, "load": options.load}
         if changed := [name for name, value in drawn.items() if value != getattr(reproduction.defaults, name)]:
-            got = f"{FLAGS.get(changed[0], f'--{changed[0]}')} beside --trace"
+            got = f"{flag_of(changed[0])} beside --trace"
             raise InputError(reproduction.name, got, "one of them: a trace has its own")
         extra = {"trace": options.trace}
     offers = dict(options.offers)
@@ -113,9 +113,9 @@ def check_options(reproduction: Reproduction, names: Iterable[str]) -> None:
     """
     for name in names:
         if name not in reproduction.takes:
-            flags = [FLAGS.get(one, f"--{one}") for one in sorted(reproduction.takes)]
+            flags = [flag_of(one) for one in sorted(reproduction.takes)]
             want = f"of these options: {', '.join(flags)}" if flags else "none of the options of workloads"
-            raise InputError(reproduction.name, FLAGS.get(name, f"--{name}"), want)
+            raise InputError(reproduction.name, flag_of(name), want)
 
 
 def execute(

@@ -8,7 +8,7 @@ from typing import Any
 from unrack.papers.measured import BOUND, Measured
 from unrack.papers.reproduction import Spec, in_world
 from unrack.papers.verdict import interval
-from unrack.report.spec import COLOURS
+from unrack.report.spec import colour_of
 from unrack.study.world import World
 
 Draw = Callable[[Measured], Spec]
@@ -41,27 +41,22 @@ def curves(
             measured.titled(group): (group, [row.name for row in measured.rows(group)]) for group in measured.groups
         }
         lines = []
-        for title, (group, names) in chosen.items():
-            for name in names:
+        for title, (group, shown) in chosen.items():
+            for name in shown:
                 lines += curve_lines(measured, title, group, name, label)
         lines = _least_bound(lines)
-        names = list(dict.fromkeys(line["row"] for line in lines if line["row"] != BOUND_NAME))
+        rows = list(dict.fromkeys(line["row"] for line in lines if line["row"] != BOUND_NAME))
         bounded = any(line["row"] == BOUND_NAME for line in lines)
-        domain = [*names, *([BOUND_NAME] if bounded else [])]
-        shades = [*colours(names), *[BOUND_COLOUR] * bounded]
-        dashes = [[1, 0]] * len(names) + [[4, 3]] * bounded
+        domain = [*rows, *[BOUND_NAME] * bounded]
         xs = [x for group in measured.groups for x in measured.xs(group)]
         x_axis: Spec = {"values": sorted(set(xs), key=float), "labelOverlap": "greedy", "format": "~f"}
         if any(round(10 * float(one), 6) % 1 for one in xs):
             x_axis["format"] = ".2~f"
-        x = {"field": "x", "type": "quantitative", "title": measured.reproduction.x_title,
-             "scale": {"zero": False, "nice": False, "padding": 12}, "axis": x_axis}  # fmt: skip
-        if doubling:
-            x["scale"] = {"type": "log", "base": 2, "nice": False, "padding": 12}
-        colour = {"field": "row", "type": "nominal", "title": None, "scale": {"domain": domain, "range": shades},
-                  "legend": {"symbolType": "stroke", "symbolSize": 300}}  # fmt: skip
-        dash = {"field": "row", "type": "nominal", "title": None, "scale": {"domain": domain, "range": dashes}}
-        y = {"field": "y", "type": "quantitative", "title": y_title, "scale": {"domainMin": 0, "nice": True}}
+        wide = {"type": "log", "base": 2} if doubling else {"zero": False}
+        x = numbers("x", measured.reproduction.x_title, scale={**wide, "nice": False, "padding": 12}, axis=x_axis)
+        colour = names("row", domain, [*colours(rows), *[BOUND_COLOUR] * bounded], legend=LINES)
+        dash = names("row", domain, [[1, 0]] * len(rows) + [[4, 3]] * bounded)
+        y = numbers("y", y_title, scale={"domainMin": 0, "nice": True})
         layers: list[Spec] = [
             {"mark": {"type": "line", "strokeWidth": 1.6}, "encoding": {"y": y, "color": colour, "strokeDash": dash}},
             {
@@ -88,7 +83,22 @@ def curves(
 
 def colours(names: Sequence[str]) -> list[str]:
     """A colour for each name, in order."""
-    return [COLOURS[i % len(COLOURS)] for i in range(len(names))]
+    return [colour_of(i) for i in range(len(names))]
+
+
+def numbers(field: str, title: str | None, **more: Any) -> Spec:
+    """A channel on a field of numbers."""
+    return {"field": field, "type": "quantitative", "title": title, **more}
+
+
+def names(field: str, shown: Sequence[str] | None = None, shades: Sequence[Any] | None = None, **more: Any) -> Spec:
+    """A channel on a field of names; with what is shown, in order, each in a colour or shade of its own."""
+    scale = {} if shown is None else {"scale": {"domain": list(shown), "range": list(shades or colours(shown))}}
+    return {"field": field, "type": "nominal", "title": None, **scale, **more}
+
+
+LINES = {"symbolType": "stroke", "symbolSize": 300}
+"""A legend of lines."""
 
 
 def plain(name: str) -> str:

@@ -9,9 +9,8 @@ from typing import Any
 
 from unrack.errors import InputError
 from unrack.papers.claim import Claim, Finding
-from unrack.papers.long_form import as_csv
+from unrack.papers.long_form import as_csv, long_rows
 from unrack.papers.measured import Measured
-from unrack.papers.options import FLAGS
 from unrack.papers.sheet import OURS_ONLY, as_markdown, sheets_of
 from unrack.papers.verdict import SIGNS, Verdict
 from unrack.study.world import World
@@ -94,47 +93,10 @@ def stem(measured: Measured) -> str:
     return f"{name}-{variant}" if variant else name
 
 
-def varied(measured: Measured) -> str:
-    """The options in words."""
-    options, takes = measured.options, measured.reproduction.takes
-    words = [f"{options.seeds} seed{'s' if options.seeds > 1 else ''}"] if "seeds" in takes else []
-    moved = ", arrivals moved by up to 30 s but for seed 0" if options.seeds > 1 else ""
-    trace = f"the jobs of {Path(options.trace).name}{moved}" if options.trace else ""
-    words += [trace] if trace else [f"{options.jobs} jobs"] if "jobs" in takes else []
-    words += [f"a load of {options.load:g}"] if options.load is not None and not trace else []
-    if "arrivals" in takes:
-        words += ["Poisson arrivals" if options.arrivals == "poisson" else "evenly spaced arrivals"]
-    if "profiles" in takes:
-        words += [f"profiles of {Path(options.profiles).name}" if options.profiles else "synthetic profiles"]
-    if "servers" in takes:
-        words += [f"the servers of {Path(options.servers).name}" if options.servers else "servers drawn by Table 2"]
-    words += ["frozen speeds"] if options.frozen else []
-    words += ["late jobs may join others"] if options.late_joins else []
-    words += ["loads of running jobs"] if options.running_load else []
-    words += ["the authors' shortcuts"] if options.shortcuts else []
-    words += ["attached drives four and six"] if options.attached != "6-4" else []
-    words += [f"a load of {load:g} offered at {x:g}" for x, load in options.offers]
-    return ", ".join(words) or "nothing is drawn"
-
-
 def command(measured: Measured) -> str:
     """The command that makes these results again."""
-    options, default = measured.options, measured.reproduction.defaults
-    words = ["unrack reproduce", measured.reproduction.name]
-    words += [f"--seeds {options.seeds}"] if options.seeds != default.seeds else []
-    words += [f"--workload-jobs {options.jobs}"] if options.jobs != default.jobs else []
-    words += [f"--arrivals {options.arrivals}"] if options.arrivals != default.arrivals else []
-    words += ["--frozen"] if options.frozen else []
-    words += [FLAGS[way] for way in ("late_joins", "running_load", "shortcuts") if getattr(options, way)]
-    words += [f"--attached {options.attached}"] if options.attached != default.attached else []
-    words += [f"--offer {x:g}={load:g}" for x, load in options.offers]
-    words += [f"--load {options.load:g}"] if options.load != default.load and options.load is not None else []
-    words += [f"--trace {Path(options.trace).name}"] if options.trace else []
-    words += [f"--profiles {Path(options.profiles).name}"] if options.profiles else []
-    cores = options.profile_cores
-    words += [f"--profile-cores {cores}"] if options.profiles and cores != default.profile_cores else []
-    words += [f"--servers {Path(options.servers).name}"] if options.servers else []
-    return " ".join(words)
+    one = measured.reproduction
+    return " ".join(["unrack reproduce", one.name, *measured.options.flags(one.defaults)])
 
 
 def as_page(measured: Measured, findings: Judged) -> str:
@@ -142,9 +104,9 @@ def as_page(measured: Measured, findings: Judged) -> str:
     one = measured.reproduction
     lines = [
         f"# {one.shows}: {one.summary}",
-        f"*{one.paper}. Written by `{command(measured)}`: {varied(measured)}.*",
+        f"*{one.paper}. Written by `{command(measured)}`: {measured.options.words(one.takes)}.*",
         one.setup,
-        *_warnings(measured),
+        *(f"**{warning}**" for warning in warnings_of(measured)),
         f"![{one.shows}]({stem(measured)}.svg)",
         "## Claims",
         claims_found(findings),
@@ -157,10 +119,6 @@ def as_page(measured: Measured, findings: Judged) -> str:
     lines += [f"All numbers: [{stem(measured)}.csv]({stem(measured)}.csv).", "## Where our setup may differ"]
     lines += ["\n".join(f"* {note}" for note in one.notes)]
     return "\n\n".join(lines) + "\n"
-
-
-def _warnings(measured: Measured) -> list[str]:
-    return [f"**{warning}**" for warning in warnings_of(measured)]
 
 
 def warnings_of(measured: Measured) -> list[str]:
@@ -219,36 +177,13 @@ def _claim(measured: Measured, claim: Claim, finding: Finding) -> str:
 
 def as_table(measured: Measured, findings: Judged) -> dict[str, Any]:
     """Everything as plain values, for ``--json``."""
-    from unrack.papers.long_form import long_rows
-
     one, options = measured.reproduction, measured.options
     return {
         "name": one.name,
         "shows": one.shows,
         "seeds": options.seeds,
-        **_options(measured),
-        "claims": [
-            {
-                "claim": claim.sentence,
-                "source": claim.source,
-                "verdict": str(finding.verdict),
-                "why": finding.why,
-                "by_the_papers_numbers": of_its_own(measured, claim),
-                "checks": [
-                    {
-                        "subject": check.subject,
-                        "where": check.where,
-                        "value": None if check.value is None else check.value.mean,
-                        "half": None if check.value is None else check.value.half,
-                        "unit": check.unit,
-                        "verdict": str(check.verdict),
-                        "why": check.why,
-                    }
-                    for check in finding.checks
-                ],
-            }
-            for claim, finding in findings
-        ],
+        **options.table(one.takes - {"seeds"}),
+        "claims": [_plain(measured, claim, finding) for claim, finding in findings],
         "claims_found": counted([finding.verdict for _, finding in findings]),
         "values_found": counted([cell.verdict for cell in measured.cells()]),
         "rows": long_rows(measured),
@@ -256,30 +191,20 @@ def as_table(measured: Measured, findings: Judged) -> dict[str, Any]:
     }
 
 
+def _plain(measured: Measured, claim: Claim, finding: Finding) -> dict[str, Any]:
+    checks = [
+        {"subject": one.subject, "where": one.where, "value": None if one.value is None else one.value.mean,
+         "half": None if one.value is None else one.value.half, "unit": one.unit, "verdict": str(one.verdict),
+         "why": one.why}
+        for one in finding.checks
+    ]  # fmt: skip
+    return {"claim": claim.sentence, "source": claim.source, "verdict": str(finding.verdict), "why": finding.why,
+            "by_the_papers_numbers": of_its_own(measured, claim), "checks": checks}  # fmt: skip
+
+
 def counted(verdicts: Sequence[Verdict | None]) -> dict[str, int]:
     """How many there are of each verdict."""
     return {str(verdict): sum(one is verdict for one in verdicts) for verdict in Verdict}
-
-
-def _options(measured: Measured) -> dict[str, Any]:
-    """The options that apply, but for the seeds, as plain values."""
-    options = measured.options
-    found = {
-        "jobs": options.jobs,
-        "arrivals": options.arrivals,
-        "frozen": options.frozen,
-        "late_joins": options.late_joins,
-        "running_load": options.running_load,
-        "shortcuts": options.shortcuts,
-        "attached": options.attached,
-        "offers": {f"{x:g}": load for x, load in options.offers},
-        "load": options.load,
-        "profiles": options.profiles,
-        "profile_cores": options.profile_cores,
-        "servers": options.servers,
-        "trace": options.trace,
-    }
-    return {name: value for name, value in found.items() if name in measured.reproduction.takes}
 
 
 def write(measured: Measured, findings: Judged, directory: Path) -> tuple[Path, ...]:

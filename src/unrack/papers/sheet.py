@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from unrack.papers.measured import BOUND, Compared, Measured
-from unrack.papers.reproduction import Row, X
+from unrack.papers.reproduction import Place, Quantity, Row, X
 from unrack.papers.verdict import SIGNS, Verdict
 from unrack.report.setting import Estimate
 
@@ -47,6 +47,16 @@ class Sheet:
     names: int
 
 
+def line(*parts: str | Cell) -> tuple[Cell, ...]:
+    """A line of a table; a text becomes a cell."""
+    return tuple(part if isinstance(part, Cell) else Cell((part,)) for part in parts)
+
+
+def texts(measured: Measured, place: Place, quantities: Iterable[Quantity], decimals: int | None = None) -> list[str]:
+    """Numbers of one place, each with the decimals of its quantity or as many as said."""
+    return [number(measured.at(place, one.label), one.decimals if decimals is None else decimals) for one in quantities]
+
+
 def sheets_of(measured: Measured) -> tuple[Sheet, ...]:
     """The tables: the reproduction's own, else like the paper's where it prints numbers, else a line a point."""
     if measured.reproduction.tables is not None:
@@ -72,8 +82,7 @@ def _like_the_paper(measured: Measured) -> Sheet:
                     value = measured.at(place, true[quantity.label].label)
                     words = "–" if value is None else f"{value.mean:.{quantity.decimals}f}"
                     cells[i] = cells[i]._replace(lines=(*cells[i].lines, TRUE + words))
-            bound = Cell((number(measured.at(place, BOUND.label), 1),))
-            lines.append((Cell((str(point.x),)), Cell((named(row),)), *cells, bound))
+            lines.append(line(str(point.x), named(row), *cells, *texts(measured, place, [BOUND], 1)))
     heads = ("load", "row", *(quantity.label for quantity in quantities), "bound")
     words = " / in truth" if true else ""
     return Sheet(f"ours ± 95 % / the paper's / difference{words}", heads, tuple(lines), 2)
@@ -107,13 +116,11 @@ def _by_point(measured: Measured) -> Sheet:
     for group in measured.groups:
         own = {row.name for row in measured.rows(group)}
         for x in measured.xs(group):
-            cells = [Cell((str(x),))]
+            cells = []
             for quantity, name in columns:
                 value = measured.at((group, x, name), quantity.label) if name in own else None
-                cells.append(Cell((number(value, min(quantity.decimals, 1 if quantity.unit == "%" else 2)),)))
-            if bounded:
-                cells.append(Cell((_bounds(measured, group, x),)))
-            lines.append((Cell((group,)), *cells))
+                cells.append(number(value, min(quantity.decimals, 1 if quantity.unit == "%" else 2)))
+            lines.append(line(group, str(x), *cells, *([_bounds(measured, group, x)] if bounded else [])))
     plain = len(rows) == 1
     heads = [
         quantity.label if plain else f"{named(rows[name]).replace(' · ', chr(10))}\n{quantity.label}"
@@ -152,26 +159,26 @@ def grid(measured: Measured, label: str, title: str, rows: Sequence[str] | None 
     rows
         Names of the rows to show, in order; ``None``: all.
     """
-    decimals = measured.quantity(label).decimals
+    quantity = [measured.quantity(label)]
     xs = list(dict.fromkeys(x for group in measured.groups for x in measured.xs(group)))
     lines = []
     for group in measured.groups:
         own = {row.name: row for row in measured.rows(group)}
         for row in own.values() if rows is None else [own[name] for name in rows if name in own]:
-            cells = [Cell((number(measured.at((group, x, row.name), label), decimals),)) for x in xs]
-            lines.append((Cell((group,)), Cell((named(row),)), *cells))
+            cells = [cell for x in xs for cell in texts(measured, (group, x, row.name), quantity)]
+            lines.append(line(group, named(row), *cells))
     one = measured.reproduction
     return Sheet(f"{title}: ours ± 95 %, by {one.x_title}", (one.group_title, "", *map(str, xs)), tuple(lines), 2)
 
 
 def columns(measured: Measured, label: str, title: str, rows: Sequence[str]) -> Sheet:
     """A line a panel and place on the axis, a column a row; parameters as of :func:`grid`."""
-    decimals = measured.quantity(label).decimals
+    quantity = [measured.quantity(label)]
     lines = []
     for group in measured.groups:
         for x in measured.xs(group):
-            cells = [Cell((number(measured.at((group, x, name), label), decimals),)) for name in rows]
-            lines.append((Cell((group,)), Cell((str(x),)), *cells))
+            cells = [cell for name in rows for cell in texts(measured, (group, x, name), quantity)]
+            lines.append(line(group, str(x), *cells))
     known = {row.name: row for group in measured.groups for row in measured.rows(group)}
     one = measured.reproduction
     heads = (

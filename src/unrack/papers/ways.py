@@ -8,7 +8,7 @@ from typing import Any
 
 from unrack.cluster.presets import PRESETS
 from unrack.errors import InputError
-from unrack.papers.options import FLAGS, Options
+from unrack.papers.options import Options, flag_of
 from unrack.papers.reproduction import Reproduction, Row
 
 POLICY_WAYS = {"late_joins": "late_joins=yes", "running_load": "load=running", "shortcuts": "shortcuts=yes"}
@@ -68,7 +68,7 @@ def check_ways(reproduction: Reproduction, options: Options) -> None:
     for name in (*POLICY_WAYS, "attached"):
         if getattr(options, name) != getattr(reproduction.defaults, name) and not _changes(reproduction, name):
             want = "attached drives" if name == "attached" else f"a row of the policy {AWARE}"
-            raise InputError(reproduction.name, FLAGS[name], f"a reproduction with {want}")
+            raise InputError(reproduction.name, flag_of(name), f"a reproduction with {want}")
 
 
 def _changes(reproduction: Reproduction, name: str) -> bool:

@@ -35,7 +35,7 @@ from unrack.papers.claim import MORE, Claim, changes, close, exceeds, lies, narr
 from unrack.papers.figure import curves, rows_of_figures
 from unrack.papers.measured import Measured
 from unrack.papers.reproduction import Place, Point, Quantity, Reproduction
-from unrack.papers.sheet import Cell, Sheet, number
+from unrack.papers.sheet import Sheet, line, number
 
 CLASSES = {"bandwidth-bound": "smufin", "capacity-bound": "capacity", "compute-bound": "compute"}
 PLACES = {str(node): f"node {node}: " for node in range(5)}
@@ -62,8 +62,8 @@ def nodes_tables(measured: Measured) -> tuple[Sheet, ...]:
         for row in point.rows:
             place: Place = (point.group, point.x, row.name)
             for node in nodes:
-                cells = [Cell((number(measured.at(place, f"{node}: {name}"), 0),)) for name in classes]
-                lines.append((Cell((point.group,)), Cell((row.shown,)), Cell((node,)), *cells))
+                cells = [number(measured.at(place, f"{node}: {name}"), 0) for name in classes]
+                lines.append(line(point.group, row.shown, node, *cells))
     heads = (measured.reproduction.group_title, "row", "node", *classes)
     return (Sheet("jobs that ran on each node, by class: ours ± 95 %", heads, tuple(lines), 3),)
 

@@ -101,133 +101,68 @@ def _table(number: str, group: str, values: str, claims: tuple[Claim, ...]) -> R
 def _own_wins(group: str) -> tuple[Claim, Claim]:
     fixed, own = attached(AWARE).name, attached(OWN).name
     return (
-        Claim(
-            "Our own policy misses fewer deadlines than the disaggregation-aware one at 0.8 and 0.9, pooled",
-            "this project",
-            exceeds("% missed", AWARE.name, OWN.name, [group], [0.8, 0.9]),
-        ),
-        Claim(
-            "Elsewhere it misses no more: pooled at 0.5 to 0.7, and attached at every load",
-            "this project",
-            together(
-                exceeds("% missed", AWARE.name, OWN.name, [group], [0.5, 0.6, 0.7], by=0),
-                exceeds("% missed", fixed, own, [group], LOADS, by=0),
-            ),
-        ),
-    )
-
-
-def _attached_is_worse(group: str, loads: Sequence[float], source: str = "§4.4.3, Fig. 4.4") -> Claim:
-    return Claim(
-        f"At {loads[0]} to {loads[-1]} both policies miss more deadlines, by 5 points or more, where NVMe is attached",
-        source,
-        together(*(exceeds("% missed", attached(row).name, row.name, [group], loads, by=5) for row in
-                   (FIRST_FIT, AWARE))),
+        Claim("Our own policy misses fewer deadlines than the disaggregation-aware one at 0.8 and 0.9, pooled",
+              "this project", exceeds("% missed", AWARE.name, OWN.name, [group], [0.8, 0.9])),
+        Claim("Elsewhere it misses no more: pooled at 0.5 to 0.7, and attached at every load", "this project",
+              together(exceeds("% missed", AWARE.name, OWN.name, [group], [0.5, 0.6, 0.7], by=0),
+                       exceeds("% missed", fixed, own, [group], LOADS, by=0))),
     )  # fmt: skip
 
 
+def _attached_is_worse(group: str, loads: Sequence[float], source: str = "§4.4.3, Fig. 4.4") -> Claim:
+    more = (exceeds("% missed", attached(row).name, row.name, [group], loads, by=5) for row in (FIRST_FIT, AWARE))
+    return Claim(f"At {loads[0]} to {loads[-1]} both policies miss more deadlines, by 5 points or more, where NVMe is "
+                 "attached", source, together(*more))  # fmt: skip
+
+
 S1_CLAIMS = (
-    Claim(
-        "Under first fit, pooling cuts missed deadlines by tens of points at 0.6 and 0.7",
-        "§4.6, Table 4.3",
-        exceeds("% missed", "PA First Fit", "First Fit", ["S1"], [0.6, 0.7], by=10),
-    ),
-    Claim(
-        "Under first fit, pooling cuts missed deadlines by up to 49 points: the largest cut is at least that",
-        "§4.6",
-        largest_gap("% missed", "PA First Fit", "First Fit", "S1", LOADS, at_least=49),
-    ),
-    Claim(
-        "The aware policy misses at most 2 % at loads up to 0.7",
-        "§4.6, Table 4.3",
-        lies("% missed", "Disagg-Aware", ["S1"], [0.5, 0.6, 0.7], 0, 2),
-    ),
-    Claim(
-        "At 0.8 the aware policy misses at most a tenth of what first fit misses",
-        "Table 4.3",
-        exceeds("% missed", "First Fit", "Disagg-Aware", ["S1"], [0.8], by=0, share=0.1),
-    ),
-    Claim(
-        "The aware policy beats first fit until the system is highly saturated: at 0.7 and 0.8",
-        "§4.4.3, Fig. 4.4a",
-        exceeds("% missed", "First Fit", "Disagg-Aware", ["S1"], [0.7, 0.8]),
-    ),
-    Claim(
-        "At 0.9 the system is saturated: both policies miss more than half of the deadlines",
-        "Table 4.3",
-        together(*(lies("% missed", row, ["S1"], [0.9], 50, 100) for row in ("First Fit", "Disagg-Aware"))),
-    ),
+    Claim("Under first fit, pooling cuts missed deadlines by tens of points at 0.6 and 0.7", "§4.6, Table 4.3",
+          exceeds("% missed", "PA First Fit", "First Fit", ["S1"], [0.6, 0.7], by=10)),
+    Claim("Under first fit, pooling cuts missed deadlines by up to 49 points: the largest cut is at least that",
+          "§4.6", largest_gap("% missed", "PA First Fit", "First Fit", "S1", LOADS, at_least=49)),
+    Claim("The aware policy misses at most 2 % at loads up to 0.7", "§4.6, Table 4.3",
+          lies("% missed", "Disagg-Aware", ["S1"], [0.5, 0.6, 0.7], 0, 2)),
+    Claim("At 0.8 the aware policy misses at most a tenth of what first fit misses", "Table 4.3",
+          exceeds("% missed", "First Fit", "Disagg-Aware", ["S1"], [0.8], by=0, share=0.1)),
+    Claim("The aware policy beats first fit until the system is highly saturated: at 0.7 and 0.8",
+          "§4.4.3, Fig. 4.4a", exceeds("% missed", "First Fit", "Disagg-Aware", ["S1"], [0.7, 0.8])),
+    Claim("At 0.9 the system is saturated: both policies miss more than half of the deadlines", "Table 4.3",
+          together(*(lies("% missed", row, ["S1"], [0.9], 50, 100) for row in ("First Fit", "Disagg-Aware")))),
     _attached_is_worse("S1", [0.7, 0.8]),
-    Claim(
-        "At 0.5 every policy on every layout misses at most 2 %",
-        "§4.4.3, Fig. 4.4",
-        together(*(lies("% missed", row, ["S1"], [0.5], 0, 2) for row in printed.ROWS)),
-    ),
-    Claim(
-        "Under the aware policy, pooled, more than two jobs share a composition at 0.5 to 0.8",
-        "§4.6, Table 4.3",
-        lies("sharing", "Disagg-Aware", ["S1"], [0.5, 0.6, 0.7, 0.8], 2, math.inf),
-    ),
-    Claim(
-        "Under the aware policy, pooled, compositions have 1.2 to 1.8 devices at 0.5 to 0.8",
-        "Table 4.3",
-        lies("size", "Disagg-Aware", ["S1"], [0.5, 0.6, 0.7, 0.8], 1.2, 1.8),
-    ),
-    Claim(
-        "The aware policy has fewer devices in use than first fit at loads up to 0.8, pooled",
-        "Table 4.3",
-        exceeds("% NVMe", "First Fit", "Disagg-Aware", ["S1"], [0.5, 0.6, 0.7, 0.8]),
-    ),
+    Claim("At 0.5 every policy on every layout misses at most 2 %", "§4.4.3, Fig. 4.4",
+          together(*(lies("% missed", row, ["S1"], [0.5], 0, 2) for row in printed.ROWS))),
+    Claim("Under the aware policy, pooled, more than two jobs share a composition at 0.5 to 0.8", "§4.6, Table 4.3",
+          lies("sharing", "Disagg-Aware", ["S1"], [0.5, 0.6, 0.7, 0.8], 2, math.inf)),
+    Claim("Under the aware policy, pooled, compositions have 1.2 to 1.8 devices at 0.5 to 0.8", "Table 4.3",
+          lies("size", "Disagg-Aware", ["S1"], [0.5, 0.6, 0.7, 0.8], 1.2, 1.8)),
+    Claim("The aware policy has fewer devices in use than first fit at loads up to 0.8, pooled", "Table 4.3",
+          exceeds("% NVMe", "First Fit", "Disagg-Aware", ["S1"], [0.5, 0.6, 0.7, 0.8])),
     *_own_wins("S1"),
-)
+)  # fmt: skip
 S2_CLAIMS = (
-    Claim(
-        "Below 0.8 the two policies are close to equal: within 2 points of missed deadlines, pooled",
-        "§4.4.3, Fig. 4.4a",
-        close("% missed", "First Fit", "Disagg-Aware", ["S2"], [0.5, 0.6, 0.7], by=2),
-    ),
-    Claim(
-        "At 0.8, minimising fragmentation improves the result: the aware policy misses fewer",
-        "§4.4.3, Table 4.4",
-        exceeds("% missed", "First Fit", "Disagg-Aware", ["S2"], [0.8]),
-    ),
-    Claim(
-        "Nothing is gained from composing: under the aware policy compositions stay at 1.0 to 1.05 devices",
-        "Table 4.4",
-        lies("size", "Disagg-Aware", ["S2"], LOADS, 1, 1.05),
-    ),
-    Claim(
-        "Nor from sharing: under the aware policy 0.95 to 1.05 jobs share a composition",
-        "Table 4.4",
-        lies("sharing", "Disagg-Aware", ["S2"], LOADS, 0.95, 1.05),
-    ),
+    Claim("Below 0.8 the two policies are close to equal: within 2 points of missed deadlines, pooled",
+          "§4.4.3, Fig. 4.4a", close("% missed", "First Fit", "Disagg-Aware", ["S2"], [0.5, 0.6, 0.7], by=2)),
+    Claim("At 0.8, minimising fragmentation improves the result: the aware policy misses fewer", "§4.4.3, Table 4.4",
+          exceeds("% missed", "First Fit", "Disagg-Aware", ["S2"], [0.8])),
+    Claim("Nothing is gained from composing: under the aware policy compositions stay at 1.0 to 1.05 devices",
+          "Table 4.4", lies("size", "Disagg-Aware", ["S2"], LOADS, 1, 1.05)),
+    Claim("Nor from sharing: under the aware policy 0.95 to 1.05 jobs share a composition", "Table 4.4",
+          lies("sharing", "Disagg-Aware", ["S2"], LOADS, 0.95, 1.05)),
     _attached_is_worse("S2", [0.7, 0.8, 0.9]),
     *_own_wins("S2"),
-)
+)  # fmt: skip
 S3_CLAIMS = (
-    Claim(
-        "Below 0.8 the two policies are close to equal: within 2 points of missed deadlines, pooled",
-        "§4.4.3, Fig. 4.4a",
-        close("% missed", "First Fit", "Disagg-Aware", ["S3"], [0.5, 0.6, 0.7], by=2),
-    ),
-    Claim(
-        "Pooled, nothing is missed up to 0.7 (at most 1 %), by either policy",
-        "Table 4.5",
-        together(*(lies("% missed", row, ["S3"], [0.5, 0.6, 0.7], 0, 1) for row in ("First Fit", "Disagg-Aware"))),
-    ),
-    Claim(
-        "The few bandwidth-bound jobs get larger compositions, 1.2 to 1.8 devices, at every load",
-        "§4.4.4, Table 4.5",
-        lies("size", "Disagg-Aware", ["S3"], LOADS, 1.2, 1.8),
-    ),
-    Claim(
-        "The aware policy has more devices in use than first fit, pooled: it hands out what would lie idle",
-        "Table 4.5",
-        exceeds("% NVMe", "Disagg-Aware", "First Fit", ["S3"], LOADS),
-    ),
+    Claim("Below 0.8 the two policies are close to equal: within 2 points of missed deadlines, pooled",
+          "§4.4.3, Fig. 4.4a", close("% missed", "First Fit", "Disagg-Aware", ["S3"], [0.5, 0.6, 0.7], by=2)),
+    Claim("Pooled, nothing is missed up to 0.7 (at most 1 %), by either policy", "Table 4.5",
+          together(*(lies("% missed", row, ["S3"], [0.5, 0.6, 0.7], 0, 1) for row in ("First Fit", "Disagg-Aware")))),
+    Claim("The few bandwidth-bound jobs get larger compositions, 1.2 to 1.8 devices, at every load",
+          "§4.4.4, Table 4.5", lies("size", "Disagg-Aware", ["S3"], LOADS, 1.2, 1.8)),
+    Claim("The aware policy has more devices in use than first fit, pooled: it hands out what would lie idle",
+          "Table 4.5", exceeds("% NVMe", "Disagg-Aware", "First Fit", ["S3"], LOADS)),
     _attached_is_worse("S3", [0.7, 0.8, 0.9]),
     *_own_wins("S3"),
-)
+)  # fmt: skip
 
 REPRODUCTIONS = (
     _table("4.3", "S1", printed.S1, S1_CLAIMS),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from unrack.papers.figure import Draw, colours, framed, rows_of_figures
+from unrack.papers.figure import Draw, framed, names, numbers, rows_of_figures
 from unrack.papers.measured import Measured
 from unrack.papers.reproduction import Spec
 
@@ -29,13 +29,11 @@ def ranked(label: str, groups: Sequence[str], x_title: str, y_title: str) -> Dra
             found = measured.at((group, x, name), label) if group in groups else None
             if found is not None:
                 lines.append({"panel": measured.titled(group), "row": name, "x": x, "y": found.mean})
-        names = list(dict.fromkeys(line["row"] for line in lines))
         encoding = {
-            "x": {"field": "x", "type": "quantitative", "title": x_title, "scale": {"zero": False, "nice": False}},
-            "y": {"field": "y", "type": "quantitative", "title": y_title, "scale": {"domain": [0, 100]}},
-            "color": {"field": "row", "type": "nominal", "title": None,
-                      "scale": {"domain": names, "range": colours(names)}},
-        }  # fmt: skip
+            "x": numbers("x", x_title, scale={"zero": False, "nice": False}),
+            "y": numbers("y", y_title, scale={"domain": [0, 100]}),
+            "color": names("row", list(dict.fromkeys(line["row"] for line in lines))),
+        }
         mark = {"type": "line", "strokeWidth": 1.8, "interpolate": "step"}
         return framed(
             measured, lines, [measured.titled(group) for group in groups], {"mark": mark, "encoding": encoding}
@@ -56,9 +54,9 @@ def resized(draw: Draw, width: int, x_title: str) -> Draw:
     return again
 
 
-def apart(draws: Sequence[Draw], names: Sequence[str]) -> Draw:
+def apart(draws: Sequence[Draw], rows: Sequence[str]) -> Draw:
     """Several figures, one below the other: rows have the same colour in all, and bars the width of their own."""
-    scale = {"domain": list(names), "range": colours(names)}
+    scale = names("row", rows)["scale"]
 
     def coloured(part: Any) -> Any:
         if isinstance(part, list):

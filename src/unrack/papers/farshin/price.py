@@ -18,7 +18,7 @@ from unrack.papers.farshin.servers import (
 )
 from unrack.papers.measured import Measured
 from unrack.papers.reproduction import Point, Quantity, Values
-from unrack.papers.sheet import Cell, Sheet, columns, named, number
+from unrack.papers.sheet import Sheet, columns, line, named, texts
 
 TOTAL, WHERE = "price of all servers", "all servers"
 GROUPS = ("beside the allocator: all servers", "those whose SLOs first fit met", "those whose SLOs first fit missed")
@@ -45,15 +45,9 @@ def _tables(measured: Measured) -> tuple[Sheet, ...]:
     """The shares; then the totals."""
     title = "% of all servers, by price beside the allocator's"
     shares = columns(measured, SHARE.label, title, [row.name for row in ROWS[1:]])
-    totals = tuple(
-        (
-            Cell((named(row),)),
-            *(Cell((number(measured.at((TOTAL, WHERE, row.name), one.label), one.decimals),)) for one in (PRICE, SUM)),
-        )
-        for row in ROWS
-    )
+    totals = tuple(line(named(row), *texts(measured, (TOTAL, WHERE, row.name), (PRICE, SUM))) for row in ROWS)
     return (
-        Sheet(shares.title, shares.heads, tuple(line for line in shares.lines if line[0].lines[0] != TOTAL), 2),
+        Sheet(shares.title, shares.heads, tuple(own for own in shares.lines if own[0].lines[0] != TOTAL), 2),
         Sheet(f"{TOTAL}: ours ± 95 %", ("allocator", PRICE.label, SUM.label), totals, 1),
     )
 

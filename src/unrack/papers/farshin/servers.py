@@ -13,7 +13,7 @@ from unrack.papers.farshin.counts import of_prices, of_slos, of_uses
 from unrack.papers.measured import Compared
 from unrack.papers.options import Options
 from unrack.papers.reproduction import Numbers, Reproduction, Row, Task
-from unrack.papers.sheet import TONES, Cell, number, signed
+from unrack.papers.sheet import TONES, Cell, line, number, signed
 from unrack.solver.tiers import Allocation, Asked, Supply, asked, regular_supply
 
 PAPER = "Farshin et al. 2021, section 5"
@@ -135,10 +135,8 @@ def _place(supply: Supply, asks: Asked, rule: str) -> _Found:
 def beside(found: Compared) -> tuple[Cell, ...]:
     """Cells: the paper's value, ours, the difference, and what that says."""
     decimals = found.quantity.decimals
-    paper = Cell(("–" if found.paper is None else f"{found.paper:.{decimals}f}",))
     drawn = decimals + (found.ours is not None and found.ours.count > 1)  # a mean has a decimal more
-    ours = Cell((number(found.ours, drawn),))
-    if found.difference is None:
-        return paper, ours, Cell(("–",)), Cell(("–",))
+    paper = "–" if found.paper is None else f"{found.paper:.{decimals}f}"
+    difference = "–" if found.difference is None else signed(found.difference, drawn)
     verdict = Cell(("–",)) if found.verdict is None else Cell((str(found.verdict),), TONES[found.verdict])
-    return paper, ours, Cell((signed(found.difference, drawn),)), verdict
+    return line(paper, number(found.ours, drawn), difference, verdict)

@@ -22,7 +22,7 @@ from unrack.papers.farshin.servers import (
 )
 from unrack.papers.measured import Measured
 from unrack.papers.reproduction import Numbers, Point, Quantity, Values
-from unrack.papers.sheet import Cell, Sheet, columns, named, number
+from unrack.papers.sheet import Sheet, columns, line, named, texts
 from unrack.report.setting import estimate
 
 NEEDED = "clusters in use"
@@ -81,17 +81,16 @@ def _fewer(measured: Measured) -> Iterable[Check]:
 
 def _tables(measured: Measured) -> tuple[Sheet, ...]:
     """Clusters beside the paper's; the designs; the tiers."""
-    paper = tuple((Cell((row.name,)), *beside(measured.compared((NEEDED, OWN, row.name), NEED.label)))
+    paper = tuple(line(row.name, *beside(measured.compared((NEEDED, OWN, row.name), NEED.label)))
                   for row in (ALLOCATOR, FIRST_FIT))  # fmt: skip
     lines, drawn = [], not measured.reproduction.exact
     for x in DESIGNS:
         for row in measured.rows(NEEDED):
             if (NEEDED, x, row.name) in measured.values:
-                cells = [number(measured.at((NEEDED, x, row.name), one.label), 1 if drawn else one.decimals)
-                         for one in (NEED, POOLS, *IN_USE)]  # fmt: skip
-                lines.append((Cell((x,)), Cell((named(row),)), *(Cell((cell,)) for cell in cells)))
+                cells = texts(measured, (NEEDED, x, row.name), (NEED, POOLS, *IN_USE), 1 if drawn else None)
+                lines.append(line(x, named(row), *cells))
     tiers = columns(measured, SHARE.label, "in use, %", [row.name for row in ROWS])
-    shown = tuple(line for line in tiers.lines if line[0].lines[0] in (USED, SAME))
+    shown = tuple(own for own in tiers.lines if own[0].lines[0] in (USED, SAME))
     return (
         Sheet("clusters for all servers", ("", "paper", "ours", "difference", "verdict"), paper, 1),
         Sheet("by distant pool, over the clusters in use: ours ± 95 %",

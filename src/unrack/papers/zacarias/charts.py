@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from unrack.papers.figure import Draw, colours, framed, rows_of_figures
+from unrack.papers.figure import LINES, Draw, framed, names, numbers, rows_of_figures
 from unrack.papers.measured import Measured
 from unrack.papers.reproduction import Spec
 
 TIMES = {60: "1 min", 600: "10 min", 3600: "1 h", 21_600: "6 h", 86_400: "1 d", 691_200: "8 d",
          5_529_600: "64 d"}  # fmt: skip
+PERCENT = {"domain": [0, 100]}
 SHAPES = ["circle", "triangle-up", "square", "cross"]
 DASHES = {"all": [1, 0], "large": [1, 0], "normal": [5, 3]}
 
@@ -39,20 +40,16 @@ def distributions(labels: Mapping[str, Sequence[tuple[int, str]]], divided: Sequ
                             panel = measured.titled(group)
                             lines.append({"panel": panel, "row": row.name, "kind": f"{kind} jobs", "x": time_s,
                                           "y": None if found is None else found.mean})  # fmt: skip
-            names = list(dict.fromkeys(line["row"] for line in lines))
-            words = [f"{kind} jobs" for kind in kinds]
             expression = "".join(f"datum.value == {time_s} ? '{name}' : " for time_s, name in TIMES.items()) + "''"
-            x = {"field": "x", "type": "quantitative", "title": "response time",
-                 "scale": {"type": "log", "nice": False},
-                 "axis": {"values": list(TIMES), "labelExpr": expression}}  # fmt: skip
-            y = {"field": "y", "type": "quantitative", "title": "jobs, %", "scale": {"domain": [0, 100]}}
-            scale = {"domain": names, "range": colours(names)}
-            colour = {"field": "row", "type": "nominal", "title": None, "scale": scale,
-                      "legend": {"symbolType": "stroke", "symbolSize": 300}}  # fmt: skip
-            encoding: Spec = {"x": x, "y": y, "color": colour}
+            axis = {"values": list(TIMES), "labelExpr": expression}
+            encoding = {
+                "x": numbers("x", "response time", scale={"type": "log", "nice": False}, axis=axis),
+                "y": numbers("y", "jobs, %", scale=PERCENT),
+                "color": names("row", list(dict.fromkeys(line["row"] for line in lines)), legend=LINES),
+            }
             if len(kinds) > 1:
-                dash = {"domain": words, "range": [DASHES[kind] for kind in kinds]}
-                encoding["strokeDash"] = {"field": "kind", "type": "nominal", "title": None, "scale": dash}
+                dashes = [DASHES[kind] for kind in kinds]
+                encoding["strokeDash"] = names("kind", [f"{kind} jobs" for kind in kinds], dashes)
             mark = {"type": "line", "strokeWidth": 1.6, "interpolate": "monotone", "opacity": 0.85}
             titles = [measured.titled(group) for group in groups]
             return framed(measured, lines, titles, {"mark": mark, "encoding": encoding})
@@ -84,14 +81,12 @@ def scatter(x_label: str, y_label: str, x_title: str, y_title: str, rows: Sequen
             if x is not None and y is not None:
                 mean = place not in measured.xs(group)
                 lines.append({"panel": measured.titled(group), "row": name, "x": x.mean, "y": y.mean, "mean": mean})
-        scale = {"domain": list(rows), "range": colours(rows)}
         encoding = {
-            "x": {"field": "x", "type": "quantitative", "title": x_title, "scale": {"domain": [0, 100]}},
-            "y": {"field": "y", "type": "quantitative", "title": y_title, "scale": {"domain": [0, 100]}},
-            "color": {"field": "row", "type": "nominal", "title": None, "scale": scale},
-            "shape": {"field": "row", "type": "nominal", "title": None,
-                      "scale": {"domain": list(rows), "range": SHAPES[: len(rows)]}},
-        }  # fmt: skip
+            "x": numbers("x", x_title, scale=PERCENT),
+            "y": numbers("y", y_title, scale=PERCENT),
+            "color": names("row", rows),
+            "shape": names("row", rows, SHAPES[: len(rows)]),
+        }
         layers: list[Spec] = [
             {"transform": [{"filter": "!datum.mean"}],
              "mark": {"type": "point", "size": 45, "filled": True, "opacity": 0.6}},

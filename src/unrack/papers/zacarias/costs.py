@@ -13,7 +13,7 @@ from typing import NamedTuple
 from unrack.papers.claim import Check, Checks
 from unrack.papers.measured import Measured
 from unrack.papers.reproduction import Contended, Place, Row, X
-from unrack.papers.sheet import Cell, Sheet, number
+from unrack.papers.sheet import Sheet, line, number
 from unrack.papers.zacarias.systems import BASELINE, DISAGGREGATED, REFERENCE, THROUGHPUT, row
 from unrack.report.setting import Estimate, estimate
 
@@ -73,8 +73,7 @@ def costs_sheet(measured: Measured, places: Sequence[tuple[str, X]], named: Call
     """A line a place: what each step costs, and why the threshold hardly matters."""
     every = (*COSTS, CROWDED, NET)
     lines = tuple(
-        (Cell((named(group, x),)), *(Cell((number(cost(measured, group, x, step), 1),)) for step in every))
-        for group, x in places
+        line(named(group, x), *(number(cost(measured, group, x, step), 1) for step in every)) for group, x in places
     )
     words = "throughput lost, in points of that of large nodes only, step by step and seed by seed: ours ± 95 %; then "
     words += "what lenders that compute cost in contention, and what they gain in all (lenders that do not compute "

@@ -17,6 +17,7 @@ from unrack.papers.zacarias.systems import (
     NOTES,
     SHARES,
     lent,
+    mean,
     mix,
     row,
 )
@@ -52,15 +53,10 @@ def with_means(values: Values) -> Values:
         for name in (BASELINE, DISAGGREGATED):
             own = [values[title(jobs), nodes, name] for jobs in SHARES if (title(jobs), nodes, name) in values]
             found[ALL, nodes, name] = tuple(
-                {key: _mean([seed.get(key) for seed in seeds]) for key in ("attempts", "wall_s")}
+                {key: mean(seed.get(key) for seed in seeds) for key in ("attempts", "wall_s")}
                 for seeds in zip(*own, strict=True)
             )
     return found
-
-
-def _mean(values: list[float | None]) -> float | None:
-    there = [value for value in values if value is not None]
-    return sum(there) / len(there) if there else None
 
 
 def _aside(measured: Measured) -> list[str]:

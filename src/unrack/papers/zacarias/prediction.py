@@ -11,8 +11,8 @@ from unrack.papers.claim import MORE, Check, Checks, Claim, together
 from unrack.papers.figure import rows_of_figures
 from unrack.papers.measured import Measured
 from unrack.papers.options import Options
-from unrack.papers.reproduction import Numbers, Point, Quantity, Reproduction, Row, Task
-from unrack.papers.sheet import Cell, Sheet, number
+from unrack.papers.reproduction import Numbers, Place, Point, Quantity, Reproduction, Row, Task
+from unrack.papers.sheet import Sheet, line, number, texts
 from unrack.report.setting import Estimate
 from unrack.slowdown.contention.left_out import leave_one_out, thirds
 from unrack.slowdown.contention.profile_file import read_profiles, synthetic_profiles
@@ -125,26 +125,22 @@ def _tables(measured: Measured) -> tuple[Sheet, ...]:
                     found = measured.compared((group, curve, name), one.label)
                     cells += ["–" if found.paper is None else f"{found.paper:.{one.decimals}f}"]
                     cells += [number(found.ours, one.decimals)]
-                cells += [number(measured.at((group, curve, name), one.label), one.decimals) for one in (TAIL, COUNT)]
-                lines.append((Cell((group,)), Cell((name,)), Cell((curve,)), *(Cell((text,)) for text in cells)))
+                lines.append(line(group, name, curve, *cells, *texts(measured, (group, curve, name), (TAIL, COUNT))))
     for left, words in PARTS_LEFT.items():
-        errors = [(one.decimals, measured.at((PARTS, left, "Linear"), one.label)) for one in (*shown, WELL, COUNT)]
-        more.append((Cell((words,)), *(Cell((number(value, decimals),)) for decimals, value in errors)))
+        more.append(line(words, *texts(measured, (PARTS, left, "Linear"), (*shown, WELL, COUNT))))
     heads = ("targets", "method", "curve", *(f"{one.label}, %\n{who}" for one in shown for who in ("thesis", "ours")),
              f"{TAIL.label}, %\nours", COUNT.label)  # fmt: skip
-    suffering = []
-    for third in SUFFER:
-        for name in ("Linear", "Memgen"):
-            errors = [(one.decimals, measured.at((THIRDS, third, name), one.label)) for one in (*shown, TAIL, COUNT)]
-            numbers = tuple(Cell((number(value, decimals),)) for decimals, value in errors)
-            suffering.append((Cell((third,)), Cell((name,)), *numbers))
+    suffering = tuple(
+        line(third, name, *texts(measured, (THIRDS, third, name), (*shown, TAIL, COUNT)))
+        for third in SUFFER for name in ("Linear", "Memgen")
+    )  # fmt: skip
     return (
         Sheet("a point of a curve left out and predicted: error in % of the speed alone", heads, tuple(lines), 3),
         Sheet("more left out, linear: error in % of the speed alone",
               ("left out", *(one.label for one in (*shown, WELL, COUNT))), tuple(more), 1),
         Sheet("a third of the applications each, by their largest loss of speed; a point left out on one node: error "
               "in % of the speed alone",
-              ("suffer", "method", *(one.label for one in (*shown, TAIL, COUNT))), tuple(suffering), 2),
+              ("suffer", "method", *(one.label for one in (*shown, TAIL, COUNT))), suffering, 2),
     )  # fmt: skip
 
 
@@ -168,14 +164,12 @@ CLAIMS = (
 )  # fmt: skip
 
 
-def _printed() -> dict[tuple[str, float | int | str, str], dict[str, float]]:
-    found: dict[tuple[str, float | int | str, str], dict[str, float]] = {}
-    for line in TABLE.split("\n"):
-        if line:
-            name, curve, *errors = line.split()
-            labels = (one.label for one in (MEAN, DEVIATION, GREATEST))
-            found[ONE_NODE, curve, name] = dict(zip(labels, map(float, errors), strict=True))
-    return found
+def _printed() -> dict[Place, dict[str, float]]:
+    rows = [row.split() for row in TABLE.strip().split("\n")]
+    labels = [one.label for one in (MEAN, DEVIATION, GREATEST)]
+    return {
+        (ONE_NODE, curve, name): dict(zip(labels, map(float, errors), strict=True)) for name, curve, *errors in rows
+    }
 
 
 REPRODUCTION = Reproduction(

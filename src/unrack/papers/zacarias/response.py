@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from unrack.papers.claim import Check, Checks, Claim, exceeds, lies, together, wherever
 from unrack.papers.measured import Measured
 from unrack.papers.reproduction import Point, Quantity, Values
-from unrack.papers.sheet import Cell, Sheet, number
+from unrack.papers.sheet import Sheet, line, texts
 from unrack.papers.zacarias.charts import distributions
 from unrack.papers.zacarias.counts import DAY, HOUR, KINDS, MINUTE, RESPONSES_S
 from unrack.papers.zacarias.systems import (
@@ -21,18 +21,16 @@ from unrack.papers.zacarias.systems import (
     lent,
     mix,
     of_kind,
+    ratio,
     row,
 )
 from unrack.report.setting import estimate
 
 UNITS = ((DAY, "d"), (HOUR, "h"), (MINUTE, "min"), (1, "s"))
-STATISTICS = tuple(
-    Quantity(f"{name} response, {kind}", f"response.{kind}.{name}", 1 / HOUR, 2, "h")
-    for kind in KINDS
-    for name in ("median", "mean")
-)
-RATIOS = tuple(Quantity(f"{name} response over the baseline's, {kind}", f"ratio.{kind}.{name}")
-               for kind in KINDS for name in ("median", "mean"))  # fmt: skip
+BOTH = [(kind, name) for kind in KINDS for name in ("median", "mean")]
+STATISTICS = tuple(Quantity(f"{name} response, {kind}", f"response.{kind}.{name}", 1 / HOUR, 2, "h")
+                   for kind, name in BOTH)  # fmt: skip
+RATIOS = tuple(Quantity(f"{name} response over the baseline's, {kind}", f"ratio.{kind}.{name}") for kind, name in BOTH)
 TOP = tuple(str(one) for one in SCENARIOS if one.nodes == 50)
 """The scenarios that are divided by kind of job, as in Fig. 6.6."""
 
@@ -51,15 +49,11 @@ def with_ratios(values: Values) -> Values:
             continue
         pairs = zip(values[group, x, DISAGGREGATED], values[group, x, BASELINE], strict=True)
         found[group, x, name] = tuple(
-            {**own, **{one.metric: _over(own, base, one.metric.replace("ratio", "response")) for one in RATIOS}}
+            own | {more.metric: ratio(own.get(one.metric), base.get(one.metric))
+                   for more, one in zip(RATIOS, STATISTICS, strict=True)}
             for own, base in pairs
-        )
+        )  # fmt: skip
     return found
-
-
-def _over(own: dict[str, float | None], base: dict[str, float | None], metric: str) -> float | None:
-    more, less = own.get(metric), base.get(metric)
-    return more / less if more is not None and less else None
 
 
 def overlap(kind: str, scenarios: Sequence[str], by: float) -> Checks:
@@ -101,38 +95,24 @@ def _shortened(label: str, most: float) -> Checks:
 
 
 def _tables(measured: Measured) -> tuple[Sheet, ...]:
-    lines = []
-    for group in measured.groups:
-        x = measured.xs(group)[0]
-        for own in measured.rows(group):
-            cells = [number(measured.at((group, x, own.name), one.label), 2) for one in STATISTICS]
-            lines.append((Cell((group,)), Cell((own.name,)), *(Cell((text,)) for text in cells)))
+    lines = tuple(
+        line(group, own.name, *texts(measured, (group, measured.xs(group)[0], own.name), STATISTICS))
+        for group in measured.groups for own in measured.rows(group)
+    )  # fmt: skip
     heads = ("scenario", "", *(one.label.replace(" response, ", "\n") for one in STATISTICS))
-    return (Sheet("response time in hours: ours ± 95 %", heads, tuple(lines), 2),)
+    return (Sheet("response time in hours: ours ± 95 %", heads, lines, 2),)
 
 
 CLAIMS = (
-    Claim(
-        "Where large nodes match the large jobs or exceed them, the two distributions overlap: within 3 points",
-        "§6.3.2, Fig. 6.5", overlap("all", [*of_kind(OVER), *of_kind(MATCH)], by=3),
-    ),
-    Claim(
-        "Where there are too few large nodes, responses are shorter under the disaggregated policy, in the mean",
-        "§6.3.2, Fig. 6.5", _longer("mean response, all"),
-    ),
-    Claim(
-        "There the median is shorter, too",
-        "§6.3.2, Fig. 6.5", _longer("median response, all"),
-    ),
-    Claim(
-        "There large and normal jobs benefit: the mean response of either is at most 0.9 of the baseline's",
-        "§6.3.2, Fig. 6.6",
-        together(*(_shortened(f"mean response over the baseline's, {kind}", 0.9) for kind in ("large", "normal"))),
-    ),
-    Claim(
-        "They benefit roughly equally: their ratios differ by at most 0.2",
-        "§6.3.2, Fig. 6.6", alike(by=0.2),
-    ),
+    Claim("Where large nodes match the large jobs or exceed them, the two distributions overlap: within 3 points",
+          "§6.3.2, Fig. 6.5", overlap("all", [*of_kind(OVER), *of_kind(MATCH)], by=3)),
+    Claim("Where there are too few large nodes, responses are shorter under the disaggregated policy, in the mean",
+          "§6.3.2, Fig. 6.5", _longer("mean response, all")),
+    Claim("There the median is shorter, too", "§6.3.2, Fig. 6.5", _longer("median response, all")),
+    Claim("There large and normal jobs benefit: the mean response of either is at most 0.9 of the baseline's",
+          "§6.3.2, Fig. 6.6",
+          together(*(_shortened(f"mean response over the baseline's, {kind}", 0.9) for kind in ("large", "normal")))),
+    Claim("They benefit roughly equally: their ratios differ by at most 0.2", "§6.3.2, Fig. 6.6", alike(by=0.2)),
 )  # fmt: skip
 
 REPRODUCTION = lent(

@@ -5,13 +5,13 @@ Numbers of tables, figures and sections are the thesis's.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
 from unrack.papers.options import Options
-from unrack.papers.reproduction import Numbers, Place, Point, Quantity, Reproduction, Row, Values, X
+from unrack.papers.reproduction import Place, Point, Quantity, Reproduction, Row, Values, X
 from unrack.papers.zacarias.counts import jobs_with_memory
 
 PAPER = "Vieira Zacarias 2023, chapter 6"
@@ -116,6 +116,17 @@ def runs(scenario: Scenario) -> bool:
     return scenario.nodes > 0 or scenario.jobs == 0
 
 
+def mean(values: Iterable[float | None]) -> float | None:
+    """The mean of the values that there are."""
+    there = [value for value in values if value is not None]
+    return sum(there) / len(there) if there else None
+
+
+def ratio(own: float | None, base: float | None) -> float | None:
+    """One number over another; ``None`` where either is missing, or the other is 0."""
+    return own / base if own is not None and base else None
+
+
 def normalised(values: Values) -> Values:
     """Throughput over that of the baseline on the system of large nodes, for the same mix and seed.
 
@@ -130,14 +141,11 @@ def normalised(values: Values) -> Values:
         group, x, _ = place
         near = [(group, x, REFERENCE), references.get(group), (group, 100, BASELINE)]
         base = next((values[one] for one in near if one is not None and one in values), None)
-        found[place] = tuple(_normalised(seed, base[i] if base else {}) for i, seed in enumerate(seeds))
+        found[place] = tuple(
+            {**seed, THROUGHPUT.metric: ratio(seed.get("jobs_per_h"), base[i].get("jobs_per_h") if base else None)}
+            for i, seed in enumerate(seeds)
+        )
     return found
-
-
-def _normalised(values: Numbers, base: Numbers) -> Numbers:
-    own, whole = values.get("jobs_per_h"), base.get("jobs_per_h")
-    share = own / whole if own is not None and whole else None
-    return {**values, "throughput_normalised": share}
 
 
 def carried(values: Values, points: tuple[Point, ...]) -> Values:

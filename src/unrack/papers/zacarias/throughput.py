@@ -9,7 +9,7 @@ from unrack.papers.bars import bars
 from unrack.papers.claim import Check, Checks, Claim, close, exceeds, lies, together
 from unrack.papers.measured import Measured
 from unrack.papers.reproduction import Numbers, Place, Point, Quantity, Values
-from unrack.papers.sheet import Cell, Sheet, grid, number
+from unrack.papers.sheet import Sheet, grid, line, texts
 from unrack.papers.verdict import SIGNS
 from unrack.papers.zacarias.costs import CROWDED, IDLE, LENDING, costs_lie, costs_sheet, steps
 from unrack.papers.zacarias.systems import (
@@ -141,9 +141,8 @@ def _tables(measured: Measured) -> tuple[Sheet, ...]:
         found = measured.compared(place, SAVED.label)
         sign = "" if found.verdict is None else f" {SIGNS[found.verdict]}"
         paper = "–" if found.paper is None else f"{found.paper:.0f}{sign}"
-        cells = [number(measured.at(place, one.label), 0) for one in NEEDED]
-        cells += [paper, number(found.ours, 1), number(measured.at(place, BETWEEN.label), 1)]
-        lines.append((Cell((title(jobs),)), *(Cell((text,)) for text in cells)))
+        needed, saved = texts(measured, place, NEEDED), texts(measured, place, (SAVED, BETWEEN))
+        lines.append(line(title(jobs), *needed, paper, *saved))
     heads = ("mix", "large nodes, %\nBaseline", "large nodes, %\nDisaggregated", "memory saved, %\nthe thesis's",
              "memory saved, %\nours", "memory saved, %\ninterpolated")  # fmt: skip
     words = "least system that keeps 95 % of the throughput of large nodes only, and the memory it saves: ours ± 95 %"
@@ -171,44 +170,21 @@ def _each(check: str, low: float = 0.0, high: float = 0.0) -> Checks:
 
 
 CLAIMS = (
-    Claim(
-        "Where large nodes match the large jobs or exceed them, the baseline's throughput is high: 0.95 or more",
-        "§6.3.1, Fig. 6.4", _each("lies", 0.95, math.inf),
-    ),
-    Claim(
-        "Where there are fewer, it falls substantially: below 0.9",
-        "§6.3.1, Fig. 6.4", _each("lies", 0, 0.9),
-    ),
-    Claim(
-        "Where large nodes match the large jobs or exceed them, the disaggregated policy has the baseline's "
-        "throughput: within 0.02",
-        "§6.3.1, Fig. 6.4", _each("close", high=0.02),
-    ),
-    Claim(
-        "Where there are fewer, it has more than the baseline",
-        "§6.3.1, Fig. 6.4", _each("exceeds"),
-    ),
-    Claim(
-        "With 50 % large jobs it loses 5 % without any large node (within 3 points): a third less memory than the "
-        "baseline needs",
-        "§6.3.1, Fig. 6.4", lies(THROUGHPUT.label, DISAGGREGATED, [title(50)], [0], 0.92, 0.98),
-    ),
-    Claim(
-        "At 5 % lost throughput it saves 14, 20, 33 and 15 % of the memory with 15, 25, 50 and 75 % large jobs, or "
-        "more (within 3 points)",
-        "§6.3.1", saves(by=3),
-    ),
-    Claim(
-        "With 50 % large jobs and no large node, most of what is lost are cores of lenders that do not compute: more "
-        "than 10 points; borrowing by itself costs at most 2",
-        "this project",
-        together(costs_lie(STEPS[:1], IDLE, 10), costs_lie(STEPS[:1], LENDING, -2, 2)),
-    ),
-    Claim(
-        "That lenders compute or not hardly matters because two effects cancel: the cores that are gained, and more "
-        "than 10 points lost to contention",
-        "this project", costs_lie(STEPS[:1], CROWDED, 10),
-    ),
+    Claim("Where large nodes match the large jobs or exceed them, the baseline's throughput is high: 0.95 or more",
+          "§6.3.1, Fig. 6.4", _each("lies", 0.95, math.inf)),
+    Claim("Where there are fewer, it falls substantially: below 0.9", "§6.3.1, Fig. 6.4", _each("lies", 0, 0.9)),
+    Claim("Where large nodes match the large jobs or exceed them, the disaggregated policy has the baseline's "
+          "throughput: within 0.02", "§6.3.1, Fig. 6.4", _each("close", high=0.02)),
+    Claim("Where there are fewer, it has more than the baseline", "§6.3.1, Fig. 6.4", _each("exceeds")),
+    Claim("With 50 % large jobs it loses 5 % without any large node (within 3 points): a third less memory than the "
+          "baseline needs", "§6.3.1, Fig. 6.4", lies(THROUGHPUT.label, DISAGGREGATED, [title(50)], [0], 0.92, 0.98)),
+    Claim("At 5 % lost throughput it saves 14, 20, 33 and 15 % of the memory with 15, 25, 50 and 75 % large jobs, or "
+          "more (within 3 points)", "§6.3.1", saves(by=3)),
+    Claim("With 50 % large jobs and no large node, most of what is lost are cores of lenders that do not compute: "
+          "more than 10 points; borrowing by itself costs at most 2", "this project",
+          together(costs_lie(STEPS[:1], IDLE, 10), costs_lie(STEPS[:1], LENDING, -2, 2))),
+    Claim("That lenders compute or not hardly matters because two effects cancel: the cores that are gained, and more "
+          "than 10 points lost to contention", "this project", costs_lie(STEPS[:1], CROWDED, 10)),
 )  # fmt: skip
 
 REPRODUCTION = lent(

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from unrack.papers.claim import Checks, Claim, close, lies, together
 from unrack.papers.measured import Measured
-from unrack.papers.reproduction import Numbers, Point, Quantity, Values
-from unrack.papers.sheet import Cell, Sheet, number
+from unrack.papers.reproduction import Point, Quantity, Values
+from unrack.papers.sheet import Sheet, line, texts
 from unrack.papers.zacarias.charts import scatter
 from unrack.papers.zacarias.systems import (
     ALL_SCENARIOS,
@@ -18,7 +16,9 @@ from unrack.papers.zacarias.systems import (
     OVER,
     UNDER,
     lent,
+    mean,
     mix,
+    ratio,
     row,
     runs,
     short,
@@ -43,24 +43,15 @@ def with_means(values: Values) -> Values:
         seeds = range(len(values[kind, both[0], BASELINE]))
         for name in (BASELINE, DISAGGREGATED):
             found[kind, ALL, name] = tuple(
-                {one.metric: _mean([values[kind, x, name][i].get(one.metric) for x in both]) for one in (CPU, MEMORY)}
+                {one.metric: mean(values[kind, x, name][i].get(one.metric) for x in both) for one in (CPU, MEMORY)}
                 for i in seeds
             )
         base = found[kind, ALL, BASELINE]
         found[kind, ALL, DISAGGREGATED] = tuple(
-            {**own, GAIN.metric: _over(own, base[i])} for i, own in enumerate(found[kind, ALL, DISAGGREGATED])
+            {**own, GAIN.metric: ratio(own[MEMORY.metric], base[i][MEMORY.metric])}
+            for i, own in enumerate(found[kind, ALL, DISAGGREGATED])
         )
     return found
-
-
-def _mean(values: Sequence[float | None]) -> float | None:
-    there = [value for value in values if value is not None]
-    return sum(there) / len(there) if there else None
-
-
-def _over(own: Numbers, base: Numbers) -> float | None:
-    more, less = own[MEMORY.metric], base[MEMORY.metric]
-    return more / less if more is not None and less else None
 
 
 def _alike(kind: str) -> Checks:
@@ -71,13 +62,9 @@ def _tables(measured: Measured) -> tuple[Sheet, ...]:
     lines = []
     for kind in measured.groups:
         for x in (*measured.xs(kind), ALL):
-            cells = [
-                number(measured.at((kind, x, name), one.label), 1)
-                for one in (CPU, MEMORY)
-                for name in (BASELINE, DISAGGREGATED)
-            ]
-            cells += [number(measured.at((kind, x, DISAGGREGATED), REMOTE.label), 1)]
-            lines.append((Cell((kind,)), Cell((str(x),)), *(Cell((text,)) for text in cells)))
+            cells = [cell for one in (CPU, MEMORY) for name in (BASELINE, DISAGGREGATED)
+                     for cell in texts(measured, (kind, x, name), [one])]  # fmt: skip
+            lines.append(line(kind, str(x), *cells, *texts(measured, (kind, x, DISAGGREGATED), [REMOTE])))
     heads = ("", "jobs/nodes", *(f"{one.label}\n{name}" for one in (CPU, MEMORY) for name in (BASELINE, DISAGGREGATED)),
              f"{REMOTE.label}\n{DISAGGREGATED}")  # fmt: skip
     return (Sheet("utilisation in %, from the first submission to the last end: ours ± 95 %", heads, tuple(lines), 2),)
@@ -103,19 +90,12 @@ REPRODUCTION = lent(
     ),
     quantities=(CPU, MEMORY, GAIN, REMOTE),
     claims=(
-        Claim(
-            "Where large nodes match the large jobs or exceed them, both policies have the same use of CPUs and "
-            "memory: within 2 points",
-            "§6.3.3, Fig. 6.7", together(_alike(OVER), _alike(MATCH)),
-        ),
-        Claim(
-            "Where there are too few, memory is used 1.6 times as much as under the baseline (1.4 to 1.8), on average",
-            "§6.3.3, Fig. 6.7", lies(GAIN.label, DISAGGREGATED, [UNDER], [ALL], 1.4, 1.8),
-        ),
-        Claim(
-            "There almost 90 % of the CPUs are in use (85 to 95 %), on average",
-            "§6.3.3, Fig. 6.7", lies(CPU.label, DISAGGREGATED, [UNDER], [ALL], 85, 95),
-        ),
+        Claim("Where large nodes match the large jobs or exceed them, both policies have the same use of CPUs and "
+              "memory: within 2 points", "§6.3.3, Fig. 6.7", together(_alike(OVER), _alike(MATCH))),
+        Claim("Where there are too few, memory is used 1.6 times as much as under the baseline (1.4 to 1.8), on "
+              "average", "§6.3.3, Fig. 6.7", lies(GAIN.label, DISAGGREGATED, [UNDER], [ALL], 1.4, 1.8)),
+        Claim("There almost 90 % of the CPUs are in use (85 to 95 %), on average", "§6.3.3, Fig. 6.7",
+              lies(CPU.label, DISAGGREGATED, [UNDER], [ALL], 85, 95)),
     ),
     draw=scatter(CPU.label, MEMORY.label, "CPU utilisation, %", "memory utilisation, %", (BASELINE, DISAGGREGATED)),
     x_title="large jobs / large nodes, %",

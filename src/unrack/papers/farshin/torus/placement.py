@@ -13,7 +13,7 @@ from unrack.papers.figure import curves
 from unrack.papers.measured import Measured
 from unrack.papers.options import Options
 from unrack.papers.reproduction import Numbers, Point, Quantity, Reproduction, Row, Task, Values
-from unrack.papers.sheet import Cell, Sheet, number
+from unrack.papers.sheet import Sheet, line, texts
 from unrack.solver.torus import TorusPlacement, best_tiles, first_fit_tiles
 
 PAPER = "Farshin et al. 2021, section 6"
@@ -76,14 +76,12 @@ def _tables(measured: Measured) -> tuple[Sheet, ...]:
         for row in BOTH:
             cells = beside(measured.compared((group, len(taken), row.name), HOPS.label))
             if group == EXAMPLE:
-                paper = Cell((f"{PAPER_HOPS[group][row.name]:.2f}",))
-                cells = (paper, cells[1], Cell(("–",)), Cell(("not comparable",)))
-            lines.append((Cell((group,)), Cell((row.name,)), *cells))
+                cells = line(f"{PAPER_HOPS[group][row.name]:.2f}", cells[1], "–", "not comparable")
+            lines.append(line(group, row.name, *cells))
     every = []
     for count in COUNTS:
-        means = [number(measured.at((ALL, count, row.name), HOPS.label), 2) for row in BOTH]
-        counts = [number(measured.at((ALL, count, OPTIMUM.name), one.label), 0) for one in (SETS, LIKE)]
-        every.append(tuple(Cell((text,)) for text in (str(count), *means, *counts)))
+        means = [text for row in BOTH for text in texts(measured, (ALL, count, row.name), [HOPS])]
+        every.append(line(str(count), *means, *texts(measured, (ALL, count, OPTIMUM.name), (SETS, LIKE))))
     heads = ("torus", "", "paper", "ours", "difference", "verdict")
     return (
         Sheet("sum of the distances between all pairs of the 6 cores", heads, tuple(lines), 2),

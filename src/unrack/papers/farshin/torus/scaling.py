@@ -13,7 +13,7 @@ from unrack.papers.farshin.torus.placement import PAPER
 from unrack.papers.measured import Measured
 from unrack.papers.options import Options
 from unrack.papers.reproduction import Numbers, Point, Quantity, Reproduction, Row, Task
-from unrack.papers.sheet import Cell, Sheet, named, number
+from unrack.papers.sheet import Sheet, line, named, texts
 from unrack.report.setting import estimate
 from unrack.solver.torus import TorusPlacement, best_tiles, first_fit_tiles, quick_tiles
 
@@ -88,12 +88,12 @@ def _tables(measured: Measured) -> tuple[Sheet, ...]:
     lines = []
     for point in measured.reproduction.points:
         place = (point.group, point.x, OPTIMUM.name)
-        cells = [number(measured.at((point.group, point.x, row.name), HOPS.label), 0) for row in EACH]
-        cells += [number(measured.at(place, NODES.label), 0)]
+        cells = [text for row in EACH for text in texts(measured, (point.group, point.x, row.name), [HOPS])]
+        cells += texts(measured, place, [NODES])
         cells += ["yes" if measured.values[place][0].get("proven") else "no"]
         paper = measured.compared(place, TIME.label).paper
         cells += ["–" if paper is None else f"{paper:,.4f}"]
-        lines.append((Cell((point.group,)), Cell((str(point.x),)), *(Cell((cell,)) for cell in cells)))
+        lines.append(line(point.group, str(point.x), *cells))
     heads = ("torus", "cores", *(named(row) for row in EACH), NODES.label, PROVEN.label, "the paper's\ntime, s")
     return (Sheet("sums of distances; the search for the optimum", heads, tuple(lines), 2),)
 
