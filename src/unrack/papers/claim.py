@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 from unrack.papers.measured import Measured
-from unrack.papers.reproduction import Place, X
+from unrack.papers.reproduction import X
 from unrack.papers.verdict import NOT_MEASURED, Verdict, judge
 from unrack.report.setting import Estimate, estimate
 
@@ -89,6 +90,9 @@ class Finding(NamedTuple):
         return found
 
 
+Checks = Callable[[Measured], Iterable[Check]]
+
+
 @dataclass(frozen=True)
 class Claim:
     """A claim.
@@ -105,7 +109,7 @@ class Claim:
 
     sentence: str
     source: str
-    checks: Callable[[Measured], Iterable[Check]]
+    checks: Checks
 
     def judge(self, measured: Measured) -> Finding:
         """Agrees if every number does; differs if any does; else it cannot be judged."""
@@ -117,45 +121,31 @@ class Claim:
         return Finding(next((one for one in order if one in verdicts), Verdict.OPEN), checks)
 
 
-Checks = Callable[[Measured], Iterable[Check]]
+def _everywhere(check: Callable[[Measured, str, X], Check], groups: Sequence[str], xs: Sequence[X]) -> Checks:
+    return lambda measured: [check(measured, group, x) for group in groups for x in xs]
 
 
 def lies(label: str, row: str, groups: Sequence[str], xs: Sequence[X], low: float, high: float) -> Checks:
     """A quantity of a row lies between ``low`` and ``high`` at every place."""
 
-    def checks(measured: Measured) -> Iterable[Check]:
-        for group in groups:
-            for x in xs:
-                value = measured.at((group, x, row), label)
-                subject, unit = _subject(measured, label)
-                words = f"{_grouped(measured, group)}{row}, {subject}"
-                yield Check(words, _where(measured, group, x), value, low, high, unit)
+    def check(measured: Measured, group: str, x: X) -> Check:
+        subject, unit = _subject(measured, label)
+        words = f"{_grouped(measured, group)}{row}, {subject}"
+        return Check(words, _where(measured, group, x), measured.at((group, x, row), label), low, high, unit)
 
-    return checks
+    return _everywhere(check, groups, xs)
 
 
 def exceeds(
     label: str, more: str, less: str, groups: Sequence[str], xs: Sequence[X], by: float = MORE, share: float = 1.0
 ) -> Checks:
     """``share`` × the quantity of one row exceeds that of another by at least ``by`` at every place."""
-
-    def checks(measured: Measured) -> Iterable[Check]:
-        for group in groups:
-            for x in xs:
-                yield _gap(measured, label, (group, x, more), (group, x, less), by, math.inf, share)
-
-    return checks
+    return _everywhere(partial(_gap, label, more, less, by, math.inf, share=share), groups, xs)
 
 
 def close(label: str, one: str, other: str, groups: Sequence[str], xs: Sequence[X], by: float) -> Checks:
     """The quantity of two rows differs by at most ``by`` at every place."""
-
-    def checks(measured: Measured) -> Iterable[Check]:
-        for group in groups:
-            for x in xs:
-                yield _gap(measured, label, (group, x, one), (group, x, other), -by, by)
-
-    return checks
+    return _everywhere(partial(_gap, label, one, other, -by, by), groups, xs)
 
 
 def changes(label: str, row: str, groups: Sequence[str], start: X, end: X, low: float, high: float) -> Checks:
@@ -188,7 +178,7 @@ def largest_gap(label: str, more: str, less: str, group: str, xs: Sequence[X], a
     """The largest gap between two rows on the axis is at least so large."""
 
     def checks(measured: Measured) -> Iterable[Check]:
-        gaps = [_gap(measured, label, (group, x, more), (group, x, less), at_least, math.inf) for x in xs]
+        gaps = [_gap(label, more, less, at_least, math.inf, measured, group, x) for x in xs]
         known = [gap for gap in gaps if gap.value is not None]
         return [max(known, key=lambda gap: gap.value.mean if gap.value else 0.0)] if known else gaps[:1]
 
@@ -206,12 +196,12 @@ def together(*several: Checks) -> Checks:
 
 
 def _gap(
-    measured: Measured, label: str, more: Place, less: Place, low: float, high: float, share: float = 1.0
+    label: str, more: str, less: str, low: float, high: float, measured: Measured, group: str, x: X, share: float = 1.0
 ) -> Check:
     scaled = "" if share == 1 else f"{share:g} × "
-    subject = f"{_grouped(measured, more[0])}{_subject(measured, label)[0]}, {scaled}{more[2]} less {less[2]}"
-    where = _where(measured, *more[:2])
-    return Check(subject, where, measured.gap(more, less, label, share), low, high, _points(measured, label))
+    subject = f"{_grouped(measured, group)}{_subject(measured, label)[0]}, {scaled}{more} less {less}"
+    gap = measured.gap((group, x, more), (group, x, less), label, share)
+    return Check(subject, _where(measured, group, x), gap, low, high, _points(measured, label))
 
 
 def _subject(measured: Measured, label: str) -> tuple[str, str]:

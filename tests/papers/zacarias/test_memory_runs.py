@@ -30,6 +30,7 @@ def test_every_row_of_some_points_is_measured(name: str) -> None:
         assert values["jobs_finished"] == 60
         assert values["jobs_per_h"]
         assert values["attempts"] is not None
+        assert ("wall_s" in values) == (name == "memory-overhead")
         if row not in (BASELINE, REFERENCE):
             assert values["remote_share"] is not None
         for kind in KINDS:
