@@ -6,6 +6,8 @@ import json
 import os
 import signal
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -233,25 +235,16 @@ def _rich(sheet: Sheet) -> Any:
     return table
 
 
-class _bar:  # noqa: N801 -- reads as a function where it is used
+@contextmanager
+def _bar(quiet: bool) -> Iterator[Callable[[int, int], None] | None]:
     """A progress bar on the error stream; nothing if quiet or no terminal."""
+    if quiet or not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    def __init__(self, quiet: bool) -> None:
-        self.live: Any = None
-        self.quiet = quiet or not sys.stderr.isatty()
-
-    def __enter__(self) -> Any:
-        if self.quiet:
-            return None
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-        columns = (BarColumn(), MofNCompleteColumn(), TextColumn("runs"), TimeRemainingColumn())
-        self.live = Progress(*columns, console=Console(stderr=True), transient=True)
-        self.live.start()
-        task = self.live.add_task("", total=None)
-        return lambda done, total: self.live.update(task, completed=done, total=total)
-
-    def __exit__(self, *_: object) -> None:
-        if self.live is not None:
-            self.live.stop()
+    columns = (BarColumn(), MofNCompleteColumn(), TextColumn("runs"), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as live:
+        task = live.add_task("", total=None)
+        yield lambda done, total: live.update(task, completed=done, total=total)

@@ -12,7 +12,17 @@ from unrack.papers.reproduction import Spec
 LEVEL = {"labelAngle": 0}
 
 
-def bars(label: str, y_title: str, rows: Sequence[str] | None = None, groups: Sequence[str] | None = None) -> Draw:
+def bars(
+    label: str,
+    y_title: str,
+    rows: Sequence[str] | None = None,
+    groups: Sequence[str] | None = None,
+    *,
+    x_title: str | None = None,
+    order: Sequence[str] = (),
+    width: int | None = None,
+    to_scale: bool = False,
+) -> Draw:
     """Bars side by side at each x, one a row, with 95 % intervals; the paper's values as hollow points.
 
     Parameters
@@ -23,6 +33,14 @@ def bars(label: str, y_title: str, rows: Sequence[str] | None = None, groups: Se
         Words for it.
     rows, groups
         Which ones; ``None``: all. A panel a group.
+    x_title
+        Words for the x axis; ``None``: the reproduction's.
+    order
+        Rows in the order of their colours; none: that in which they come.
+    width
+        Of a panel, px.
+    to_scale
+        Each panel has a y axis of its own.
     """
 
     def draw(measured: Measured) -> Spec:
@@ -33,10 +51,10 @@ def bars(label: str, y_title: str, rows: Sequence[str] | None = None, groups: Se
             for name in own if rows is None else [name for name in rows if name in own]:
                 lines += curve_lines(measured, measured.titled(group), group, name, label)
         lines = [line for line in lines if line["row"] != BOUND_NAME]
-        order = list(dict.fromkeys(line["row"] for line in lines))
-        x = names("x", title=measured.reproduction.x_title, sort=None, axis=LEVEL)
+        drawn = list(dict.fromkeys(line["row"] for line in lines))
+        x = names("x", title=measured.reproduction.x_title if x_title is None else x_title, sort=None, axis=LEVEL)
         y = numbers("y", y_title)
-        colour = names("row", order)
+        colour = names("row", order or drawn)
         layers: list[Spec] = [
             {"mark": {"type": "bar"}, "encoding": {"y": y, "color": colour}},
             {
@@ -51,11 +69,11 @@ def bars(label: str, y_title: str, rows: Sequence[str] | None = None, groups: Se
                 "mark": {"type": "point", "shape": "diamond", "size": 45, "strokeWidth": 1.2, "filled": False},
                 "encoding": {"y": {**y, "field": "paper"}, "color": {"value": "#222"}},
             })  # fmt: skip
-        offset = {"field": "row", "type": "nominal", "sort": order}
+        offset = {"field": "row", "type": "nominal", "sort": drawn}
         titles = [measured.titled(group) for group in shown]
-        spec = framed(measured, lines, titles, {"encoding": {"x": x, "xOffset": offset}, "layer": layers})
-        if len({measured.xs(group) for group in shown}) > 1:
-            spec["resolve"] = {**spec["resolve"], "scale": {"x": "independent", "xOffset": "independent"}}
+        spec = framed(measured, lines, titles, {"encoding": {"x": x, "xOffset": offset}, "layer": layers}, width)
+        own = ["x", "xOffset"] if len({measured.xs(group) for group in shown}) > 1 else []
+        spec["resolve"] |= {"scale": dict.fromkeys([*own, *["y"] * to_scale], "independent")}
         return spec
 
     return draw

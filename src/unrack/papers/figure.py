@@ -20,7 +20,11 @@ _FONT = "Helvetica, Arial, sans-serif"
 
 
 def curves(
-    label: str, y_title: str, panels: Mapping[str, tuple[str, Sequence[str]]] | None = None, doubling: bool = False
+    label: str,
+    y_title: str,
+    panels: Mapping[str, tuple[str, Sequence[str]]] | None = None,
+    doubling: bool = False,
+    width: int | None = None,
 ) -> Draw:
     """Lines over x with 95 % intervals, one a row; the paper's values as hollow points; the bound dashed grey.
 
@@ -34,6 +38,8 @@ def curves(
         Title of a panel → (group, names of rows); ``None``: a panel a group with all its rows.
     doubling
         Every doubling of x is as wide.
+    width
+        Of a panel, px.
     """
 
     def draw(measured: Measured) -> Spec:
@@ -76,7 +82,7 @@ def curves(
                 "mark": {"type": "point", "shape": "diamond", "size": 75, "strokeWidth": 1.4, "filled": False},
                 "encoding": {"y": {**y, "field": "paper"}, "color": colour},
             })  # fmt: skip
-        return framed(measured, lines, [*chosen], {"encoding": {"x": x}, "layer": layers})
+        return framed(measured, lines, [*chosen], {"encoding": {"x": x}, "layer": layers}, width)
 
     return draw
 
@@ -142,19 +148,23 @@ def _least_bound(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [*(line for line in lines if line["row"] != BOUND_NAME), *bounds.values()]
 
 
-def rows_of_figures(draws: Sequence[Draw]) -> Draw:
-    """Several figures, one below the other."""
+def rows_of_figures(draws: Sequence[Draw], *own: str) -> Draw:
+    """Several figures, one below the other; each has its own scale of some channels."""
+    scales = dict.fromkeys(own, "independent")
+    resolve = {"scale": scales, "legend": {name: scales[name] for name in own if name in ("color", "strokeDash")}}
 
     def draw(measured: Measured) -> Spec:
         parts = [one(measured) for one in draws]
         shared = {key: value for key, value in parts[0].items() if key in ("$schema", "title", "config", "background")}
         return {**shared, "vconcat": [{k: v for k, v in part.items() if k not in shared} for part in parts],
-                "spacing": 28}  # fmt: skip
+                "spacing": 28, "resolve": resolve}  # fmt: skip
 
     return draw
 
 
-def framed(measured: Measured, lines: Sequence[Mapping[str, Any]], panels: Sequence[str], unit: Spec) -> Spec:
+def framed(
+    measured: Measured, lines: Sequence[Mapping[str, Any]], panels: Sequence[str], unit: Spec, width: int | None = None
+) -> Spec:
     """A specification: panels side by side over shared axes, a title and the seeds below it."""
     reproduction, options = measured.reproduction, measured.options
     about = "Ours: exact" if reproduction.exact else f"Ours: means over {options.seeds} seeds"
@@ -171,7 +181,7 @@ def framed(measured: Measured, lines: Sequence[Mapping[str, Any]], panels: Seque
                   "header": {"labelFontSize": 12, "labelFontWeight": "bold"}},
         "columns": columns,
         "spacing": 24,
-        "spec": {**PANEL, **unit},
+        "spec": {**PANEL, **({} if width is None else {"width": width}), **unit},
         "resolve": {"axis": {"x": "independent"}},
         "config": {
             "font": _FONT,

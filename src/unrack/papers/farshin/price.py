@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from unrack.papers.bars import bars
 from unrack.papers.claim import MORE, Claim, exceeds, lies, together
-from unrack.papers.farshin.charts import apart, resized
 from unrack.papers.farshin.counts import OUTCOMES, SETS
 from unrack.papers.farshin.servers import (
     ALLOCATOR,
@@ -16,6 +15,7 @@ from unrack.papers.farshin.servers import (
     SETUP,
     served,
 )
+from unrack.papers.figure import rows_of_figures
 from unrack.papers.measured import Measured
 from unrack.papers.reproduction import Point, Quantity, Values
 from unrack.papers.sheet import Sheet, columns, line, named, texts
@@ -28,6 +28,7 @@ SHARE = Quantity("% of all servers", "share", 100, 1, "%")
 PRICE = Quantity("price, $/h", "price", 1 / GB, 2)
 SUM = Quantity("price, MB × $/GB", "price", 1, 0)
 ROWS = (ALLOCATOR, FIRST_FIT, BEST_FIT, AT_ONCE)
+NAMES = [row.name for row in ROWS]
 
 
 def by_outcome(values: Values) -> Values:
@@ -44,7 +45,7 @@ def by_outcome(values: Values) -> Values:
 def _tables(measured: Measured) -> tuple[Sheet, ...]:
     """The shares; then the totals."""
     title = "% of all servers, by price beside the allocator's"
-    shares = columns(measured, SHARE.label, title, [row.name for row in ROWS[1:]])
+    shares = columns(measured, SHARE.label, title, NAMES[1:])
     totals = tuple(line(named(row), *texts(measured, (TOTAL, WHERE, row.name), (PRICE, SUM))) for row in ROWS)
     return (
         Sheet(shares.title, shares.heads, tuple(own for own in shares.lines if own[0].lines[0] != TOTAL), 2),
@@ -70,10 +71,10 @@ REPRODUCTION = served(
         Claim("In all, first fit is cheaper, by what the SLOs cost", "this project",
               exceeds(PRICE.label, ALLOCATOR.name, FIRST_FIT.name, [TOTAL], [WHERE])),
     ),
-    draw=apart([
-        bars(SHARE.label, "servers, % of all", groups=GROUPS),
-        resized(bars(PRICE.label, "$ an hour", groups=[TOTAL]), 230, ""),
-    ], [row.name for row in ROWS]),
+    draw=rows_of_figures([
+        bars(SHARE.label, "servers, % of all", groups=GROUPS, order=NAMES),
+        bars(PRICE.label, "$ an hour", groups=[TOTAL], x_title="", order=NAMES),
+    ], "x", "xOffset", "y"),
     x_title="price beside the allocator's",
     group_title="servers",
     notes=(

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 from unrack.papers.bars import bars
 from unrack.papers.claim import Check, Claim, changes, exceeds, together
-from unrack.papers.farshin.charts import apart, ranked, resized
 from unrack.papers.farshin.counts import RESOURCES
 from unrack.papers.farshin.servers import (
     ALLOCATOR,
@@ -20,8 +20,9 @@ from unrack.papers.farshin.servers import (
     beside,
     served,
 )
+from unrack.papers.figure import Draw, framed, names, numbers, rows_of_figures
 from unrack.papers.measured import Measured
-from unrack.papers.reproduction import Numbers, Point, Quantity, Values
+from unrack.papers.reproduction import Numbers, Point, Quantity, Spec, Values
 from unrack.papers.sheet import Sheet, columns, line, named, texts
 from unrack.report.setting import estimate
 
@@ -37,6 +38,7 @@ DESIGNS = {
 """Distant pools: how many clusters share one, and its MB; the first is the paper's, the others that of its Fig. 2b."""
 USED, SAME = "over the clusters in use", "over as many clusters as the allocator uses"
 ONE_ROW, ROWS = (ALLOCATOR, FIRST_FIT, BEST_FIT), (ALLOCATOR, FIRST_FIT, BEST_FIT, AT_ONCE)
+NAMES = [row.name for row in ROWS]
 NEED = Quantity("clusters", "clusters", 1, 0, share=0.02)
 POOLS = Quantity("distant pools", "distant_pools", 1, 0)
 IN_USE = tuple(Quantity(f"{name} in use", name, 100, 1, "%") for name in RESOURCES)
@@ -52,10 +54,9 @@ def each(name: str) -> str:
 def by_resource(values: Values) -> Values:
     """Places more, of the paper's own clustering: the use of each resource, and its use in each cluster."""
     found = dict(values)
-    rows = [row.name for row in ROWS]
     for group, before in ((USED, ""), (SAME, "same.")):
         for x in RESOURCES:
-            for name in rows:
+            for name in NAMES:
                 seeds = values[NEEDED, OWN, name]
                 found[group, x, name] = tuple({"share": seed.get(f"{before}{x}")} for seed in seeds)
     both = [values[NEEDED, OWN, name] for name in (ALLOCATOR.name, FIRST_FIT.name)]
@@ -89,7 +90,7 @@ def _tables(measured: Measured) -> tuple[Sheet, ...]:
             if (NEEDED, x, row.name) in measured.values:
                 cells = texts(measured, (NEEDED, x, row.name), (NEED, POOLS, *IN_USE), 1 if drawn else None)
                 lines.append(line(x, named(row), *cells))
-    tiers = columns(measured, SHARE.label, "in use, %", [row.name for row in ROWS])
+    tiers = columns(measured, SHARE.label, "in use, %", NAMES)
     shown = tuple(own for own in tiers.lines if own[0].lines[0] in (USED, SAME))
     return (
         Sheet("clusters for all servers", ("", "paper", "ours", "difference", "verdict"), paper, 1),
@@ -98,6 +99,40 @@ def _tables(measured: Measured) -> tuple[Sheet, ...]:
               tuple(lines), 2),
         Sheet(tiers.title, ("", "resource", *tiers.heads[2:]), shown, 2),
     )  # fmt: skip
+
+
+def ranked(label: str, groups: Sequence[str], x_title: str, y_title: str, order: Sequence[str]) -> Draw:
+    """Steps over ranks, a panel a group, a line a row.
+
+    Parameters
+    ----------
+    label
+        The quantity, in per cent.
+    groups
+        The panels; their places on the axis are ranks from 1.
+    x_title, y_title
+        Words for the axes.
+    order
+        Rows in the order of their colours.
+    """
+
+    def draw(measured: Measured) -> Spec:
+        lines: list[dict[str, Any]] = []
+        for group, x, name in measured.values:
+            found = measured.at((group, x, name), label) if group in groups else None
+            if found is not None:
+                lines.append({"panel": measured.titled(group), "row": name, "x": x, "y": found.mean})
+        encoding = {
+            "x": numbers("x", x_title, scale={"zero": False, "nice": False}),
+            "y": numbers("y", y_title, scale={"domain": [0, 100]}),
+            "color": names("row", order),
+        }
+        mark = {"type": "line", "strokeWidth": 1.8, "interpolate": "step"}
+        return framed(
+            measured, lines, [measured.titled(group) for group in groups], {"mark": mark, "encoding": encoding}
+        )
+
+    return draw
 
 
 def _aside(measured: Measured) -> list[str]:
@@ -139,11 +174,11 @@ REPRODUCTION = served(
               "points or more (left open by the paper)", "§5.2",
               changes("memory in use", ALLOCATOR.name, [NEEDED], OWN, "256 GB for 2", 10, 100)),
     ),
-    draw=apart([
-        resized(bars(NEED.label, "clusters", groups=[NEEDED]), 560, "distant pool"),
-        resized(bars(SHARE.label, "in use, %", groups=[USED, SAME]), 330, ""),
-        ranked(SHARE.label, [each(name) for name in RESOURCES], "cluster, by rank", "in use, %"),
-    ], [row.name for row in ROWS]),
+    draw=rows_of_figures([
+        bars(NEED.label, "clusters", groups=[NEEDED], x_title="distant pool", order=NAMES, width=560),
+        bars(SHARE.label, "in use, %", groups=[USED, SAME], x_title="", order=NAMES, width=330),
+        ranked(SHARE.label, [each(name) for name in RESOURCES], "cluster, by rank", "in use, %", NAMES),
+    ], "x", "xOffset", "y"),
     x_title="",
     group_title="",
     printed={

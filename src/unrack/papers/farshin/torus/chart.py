@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from unrack.papers.figure import Draw, framed, rows_of_figures
+from unrack.papers.figure import Draw, framed
 from unrack.papers.measured import Measured
 from unrack.papers.reproduction import Numbers, Spec
 
@@ -54,24 +54,3 @@ def tori(columns: int, panels: Callable[[Measured], Mapping[str, Numbers]]) -> D
         return {**spec, "columns": 2, "spec": {**spec["spec"], "width": 230, "height": 184}}
 
     return draw
-
-
-def below(draws: Sequence[Draw]) -> Draw:
-    """Several figures, one below the other, each with colours of its own."""
-
-    def draw(measured: Measured) -> Spec:
-        own = {"color": "independent", "strokeDash": "independent"}
-        return {**rows_of_figures(draws)(measured), "resolve": {"scale": own, "legend": own}}
-
-    return draw
-
-
-def each_to_scale(draw: Draw) -> Draw:
-    """A figure whose panels have y axes of their own."""
-
-    def again(measured: Measured) -> Spec:
-        spec = draw(measured)
-        own = {**spec["resolve"].get("scale", {}), "y": "independent"}
-        return {**spec, "resolve": {**spec["resolve"], "scale": own}}
-
-    return again

@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from unrack.papers.claim import MORE, Claim, exceeds, lies, together
-from unrack.papers.farshin.charts import resized
 from unrack.papers.farshin.servers import beside
-from unrack.papers.farshin.torus.chart import below, tori
+from unrack.papers.farshin.torus.chart import tori
 from unrack.papers.farshin.torus.patterns import patterns
-from unrack.papers.figure import curves
+from unrack.papers.figure import curves, rows_of_figures
 from unrack.papers.measured import Measured
 from unrack.papers.options import Options
 from unrack.papers.reproduction import Numbers, Point, Quantity, Reproduction, Row, Task, Values
@@ -122,10 +121,10 @@ REPRODUCTION = Reproduction(
               "the mean over all sets of so many taken cores (1 to 13; with 14 there is nothing to choose)", "§6.3",
               exceeds(HOPS.label, FIRST_FIT.name, OPTIMUM.name, [ALL], COUNTS[1:-1], by=1 + MORE)),
     ),
-    draw=below([
+    draw=rows_of_figures([
         tori(COLUMNS, _panels),
-        resized(curves(HOPS.label, "mean sum", {ALL: (ALL, [row.name for row in BOTH])}), 500, "tiles taken"),
-    ]),
+        curves(HOPS.label, "mean sum", {ALL: (ALL, [row.name for row in BOTH])}, width=500),
+    ], "color", "strokeDash"),
     x_title="tiles taken",
     group_title="torus",
     printed={(EMPTY, 0, name): {HOPS.label: hops} for name, hops in PAPER_HOPS[EMPTY].items()},

@@ -8,7 +8,6 @@ from collections.abc import Iterable
 
 from unrack.papers.bars import bars
 from unrack.papers.claim import Check, Claim, lies, wherever
-from unrack.papers.farshin.torus.chart import each_to_scale
 from unrack.papers.farshin.torus.placement import PAPER
 from unrack.papers.measured import Measured
 from unrack.papers.options import Options
@@ -134,7 +133,7 @@ REPRODUCTION = Reproduction(
         Claim("On an empty torus simple heuristics lose little: first fit is at most 20 % above the optimum (the "
               "margin is ours)", "§6.3", _above),
     ),
-    draw=each_to_scale(bars(HOPS.label, "sum of distances")),
+    draw=bars(HOPS.label, "sum of distances", to_scale=True),
     x_title="cores",
     group_title="torus",
     printed={
