@@ -90,7 +90,7 @@ def test_the_parts_are_shown_on_the_page_of_throughput_and_the_rows_say_their_wo
 
 
 def test_worlds_differ_in_contention_alone() -> None:
-    task = Task({}, 0, (), None, (), "memory")
+    task = Task({}, 0, (), None, (), "")
     whole, share, off = (contentions(task)[kind] for kind in ("whole", "share", "off"))
     assert off is None
     assert whole is not None
