@@ -22,6 +22,7 @@ ROOMS = [
     {"sim", "live"},
     {"study"},
     {"report"},
+    {"papers"},
     {"cli"},
 ]
 FLOOR = {room: floor for floor, rooms in enumerate(ROOMS) for room in rooms}

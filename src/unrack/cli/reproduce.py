@@ -6,6 +6,8 @@ import json
 import os
 import signal
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,9 +15,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from unrack.report.reproduce.measured import Measured
-    from unrack.report.reproduce.page import Judged
-    from unrack.report.reproduce.sheet import Sheet
+    from unrack.papers.measured import Measured
+    from unrack.papers.page import Judged
+    from unrack.papers.sheet import Sheet
 
 STYLES = {"good": "green", "near": "yellow", "bad": "red", "": ""}
 VERDICT_STYLES = {"agrees": "green", "cannot be judged": "yellow", "differs": "red"}
@@ -100,16 +102,16 @@ def reproduce(
     NAME are refused.
     """
     from unrack.errors import InputError
-    from unrack.report.reproduce.table import REPRODUCTIONS, find
+    from unrack.papers.table import REPRODUCTIONS, find
 
     if listed:
         _list(as_json)
         return
     if name is None:
         raise InputError("reproduce", "no name", f"one of {', '.join(REPRODUCTIONS)}; or --list")
-    from unrack.report.reproduce.execution import check_options, execute, settled
-    from unrack.report.reproduce.page import as_table, judged, write
-    from unrack.report.reproduce.ways import as_authors as ways_of_the_authors
+    from unrack.papers.execution import check_options, execute, settled
+    from unrack.papers.page import as_table, judged, write
+    from unrack.papers.ways import as_authors as ways_of_the_authors
 
     chosen = find(name)
     given = {
@@ -158,7 +160,7 @@ def _offers(texts: list[str]) -> tuple[tuple[float, float], ...]:
 
 
 def _list(as_json: bool) -> None:
-    from unrack.report.reproduce.table import REPRODUCTIONS
+    from unrack.papers.table import REPRODUCTIONS
 
     if as_json:
         entries = {name: {"shows": one.shows, "paper": one.paper, "summary": one.summary}
@@ -178,22 +180,21 @@ def _print(measured: Measured, findings: Judged) -> None:
     from rich.padding import Padding
     from rich.text import Text
 
-    from unrack.report.reproduce.page import (
+    from unrack.papers.page import (
         cells_found,
         claims_found,
         legend,
         numbers_of,
         own_numbers,
-        varied,
         verdict_of,
         warnings_of,
     )
-    from unrack.report.reproduce.sheet import sheets_of
-    from unrack.report.reproduce.verdict import SIGNS
+    from unrack.papers.sheet import sheets_of
+    from unrack.papers.verdict import SIGNS
 
     console = Console(width=None if sys.stdout.isatty() else max(WIDTH, int(os.environ.get("COLUMNS", "0") or 0)))
     one = measured.reproduction
-    console.print(f"[bold]{one.shows}[/]: {escape(one.summary)} ({varied(measured)})", highlight=False)
+    console.print(f"[bold]{one.shows}[/]: {escape(one.summary)} ({measured.options.words(one.takes)})", highlight=False)
     for sheet in sheets_of(measured):
         console.print(_rich(sheet))
     console.print(legend(measured), style="dim", highlight=False)
@@ -234,25 +235,16 @@ def _rich(sheet: Sheet) -> Any:
     return table
 
 
-class _bar:  # noqa: N801 -- reads as a function where it is used
+@contextmanager
+def _bar(quiet: bool) -> Iterator[Callable[[int, int], None] | None]:
     """A progress bar on the error stream; nothing if quiet or no terminal."""
+    if quiet or not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    def __init__(self, quiet: bool) -> None:
-        self.live: Any = None
-        self.quiet = quiet or not sys.stderr.isatty()
-
-    def __enter__(self) -> Any:
-        if self.quiet:
-            return None
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-        columns = (BarColumn(), MofNCompleteColumn(), TextColumn("runs"), TimeRemainingColumn())
-        self.live = Progress(*columns, console=Console(stderr=True), transient=True)
-        self.live.start()
-        task = self.live.add_task("", total=None)
-        return lambda done, total: self.live.update(task, completed=done, total=total)
-
-    def __exit__(self, *_: object) -> None:
-        if self.live is not None:
-            self.live.stop()
+    columns = (BarColumn(), MofNCompleteColumn(), TextColumn("runs"), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as live:
+        task = live.add_task("", total=None)
+        yield lambda done, total: live.update(task, completed=done, total=total)

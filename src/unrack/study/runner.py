@@ -1,29 +1,30 @@
-"""Run a study: in this process or over several, keeping what is finished."""
+"""Run a study: in this process or over several, keeping what is finished, or measuring it where it ran."""
 
 from __future__ import annotations
 
-import multiprocessing
-import os
 import pickle
 import shutil
-import signal
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+import time
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from unrack.errors import InputError, RunError
 from unrack.sim.guard import Interrupts, said
-from unrack.sim.simulate import simulate
+from unrack.sim.simulate import Result, simulate
 from unrack.study.grid import Run, Study
 from unrack.study.keep import is_kept, keep_run, keep_study, list_runs
+from unrack.study.processes import CONTEXT, processes, spread
 
 Told = Callable[["Progress"], None]
+R = TypeVar("R")
+Measure = Callable[[Run, Result, float], R]
+"""What is wanted of a finished run: given the run, its result, and how many seconds it took on the wall."""
 
 
 class Progress(NamedTuple):
@@ -173,6 +174,44 @@ def _failing(run: Callable[[], None]) -> str | None:
 
 def one_run(run: Run, directory: Path, progress: Callable[[int, int], None] | None = None, audit: bool = True) -> None:
     """Simulate one run and keep it."""
+    keep_run(directory, run, simulated(run, progress, audit))
+
+
+def measure_runs(runs: Iterable[Run], measure: Measure[R], *, jobs: int = 1, audit: bool = True) -> Generator[R]:
+    """Simulate runs and measure each in the process that ran it; nothing is written.
+
+    Parameters
+    ----------
+    runs
+        What to run; they are taken as processes become free, so that few workloads are held at once.
+    measure
+        A function of a module. Its answer goes back to this process, the result does not.
+    jobs
+        How many processes; 1: this one.
+    audit
+        Check the tables of every run: :func:`unrack.audit`.
+
+    Returns
+    -------
+    generator
+        The answers, in the order of the runs.
+
+    Raises
+    ------
+    RunError
+        A worker process was killed.
+    """
+    return spread(partial(_measured, measure, audit), runs, jobs)
+
+
+def _measured(measure: Measure[R], audit: bool, run: Run) -> R:
+    began = time.perf_counter()
+    result = simulated(run, audit=audit)
+    return measure(run, result, time.perf_counter() - began)
+
+
+def simulated(run: Run, progress: Callable[[int, int], None] | None = None, audit: bool = True) -> Result:
+    """The result of one run."""
     result = simulate(
         run.cluster,
         run.workload,
@@ -188,55 +227,45 @@ def one_run(run: Run, directory: Path, progress: Callable[[int, int], None] | No
         progress=progress,
         audit=audit,
     )
-    if result.failing != run.failing:
-        result = replace(result, failing=run.failing)
-    keep_run(directory, run, result)
+    return result if result.failing == run.failing else replace(result, failing=run.failing)
 
 
 # --- over processes ---------------------------------------------------------------------------------------------
 
 
 def _run_in_processes(left: Sequence[Run], directory: Path, jobs: int, board: _Board, audit: bool) -> list[Failure]:
-    """Workers are fresh processes; each workload goes to them once, through a file."""
-    context = multiprocessing.get_context("spawn")
-    counters = context.Array("q", len(left), lock=False)
-    begun = context.Array("b", len(left), lock=False)
+    """Each workload goes to the workers once, through a file."""
+    counters = CONTEXT.Array("q", len(left), lock=False)
+    begun = CONTEXT.Array("b", len(left), lock=False)
     folder = directory / ".workloads"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     failures: list[Failure] = []
-    pool = ProcessPoolExecutor(jobs, context, _begin_worker, (str(folder), counters, begun))
     try:
         for run in left:
             path = folder / run.workload_digest
             if not path.exists():
                 path.write_bytes(pickle.dumps(run.workload.jobs, protocol=5))
-        futures: dict[Future[str | None], int] = {}
-        for i, run in enumerate(left):
-            slim = replace(run, workload=replace(run.workload, jobs=None))  # type: ignore[arg-type]  # put back there
-            futures[pool.submit(_work, slim, directory, i, audit)] = i
-        waiting = set(futures)
-        while waiting:
-            ended, waiting = wait(waiting, timeout=0.25, return_when=FIRST_COMPLETED)
-            for future in ended:
-                i = futures[future]
-                broken = future.exception()
-                if isinstance(broken, BrokenProcessPool):
-                    raise RunError(_lost(left, begun, {futures[other] for other in waiting | ended})) from broken
-                error = future.result() if broken is None else said(broken)
-                if error is not None:
-                    failures.append(Failure(left[i], error))
-                counters[i] = board.sizes[i]
-                board.finished += 1
-            board.done = list(counters)
-            board.tell()
-    except BaseException:
-        for process in list((pool._processes or {}).values()):
-            process.terminate()
-        pool.shutdown(wait=True, cancel_futures=True)
-        raise
-    else:
-        pool.shutdown()
+        with processes(jobs, _given, str(folder), counters, begun) as pool:
+            futures: dict[Future[str | None], int] = {}
+            for i, run in enumerate(left):
+                slim = replace(run, workload=replace(run.workload, jobs=None))  # type: ignore[arg-type]  # put back there
+                futures[pool.submit(_work, slim, directory, i, audit)] = i
+            waiting = set(futures)
+            while waiting:
+                ended, waiting = wait(waiting, timeout=0.25, return_when=FIRST_COMPLETED)
+                for future in ended:
+                    i = futures[future]
+                    broken = future.exception()
+                    if isinstance(broken, BrokenProcessPool):
+                        raise RunError(_lost(left, begun, {futures[other] for other in waiting | ended})) from broken
+                    error = future.result() if broken is None else said(broken)
+                    if error is not None:
+                        failures.append(Failure(left[i], error))
+                    counters[i] = board.sizes[i]
+                    board.finished += 1
+                board.done = list(counters)
+                board.tell()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
         for building in (directory / "runs").glob(".*"):
@@ -255,18 +284,8 @@ _worker: dict[str, Any] = {}
 """What a worker process was given when it began; empty in any other process."""
 
 
-def _begin_worker(folder: str, counters: Any, begun: Any) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+def _given(folder: str, counters: Any, begun: Any) -> None:
     _worker.update(folder=folder, counters=counters, begun=begun, digest=None, table=None)
-
-
-def _end_with_parent() -> None:
-    """End this worker when the process that started it is gone, however it went."""
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
 
 
 def _work(run: Run, directory: Path, index: int, audit: bool) -> str | None:

@@ -1,0 +1,25 @@
+"""Every reproduction, by name."""
+
+from __future__ import annotations
+
+from unrack.errors import InputError
+from unrack.papers import call, farshin, zacarias
+from unrack.papers.reproduction import Reproduction
+from unrack.study.document import nearest
+
+REPRODUCTIONS: dict[str, Reproduction] = {
+    one.name: one for paper in (call, zacarias, farshin) for one in paper.REPRODUCTIONS
+}
+
+
+def find(name: str) -> Reproduction:
+    """The reproduction of this name.
+
+    Raises
+    ------
+    InputError
+        There is none; the message suggests the nearest.
+    """
+    if name not in REPRODUCTIONS:
+        raise InputError("reproduce", repr(name), nearest(name, REPRODUCTIONS))
+    return REPRODUCTIONS[name]

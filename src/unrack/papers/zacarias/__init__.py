@@ -1,0 +1,18 @@
+"""Disaggregated memory for batch systems.
+
+References
+----------
+Vieira Zacarias, F. (2023). Job Scheduling for Disaggregated Memory in High Performance Computing Systems. Thesis.
+"""
+
+from unrack.papers.zacarias import designs, overhead, prediction, published, response, throughput, utilisation
+
+REPRODUCTIONS = (
+    throughput.REPRODUCTION,
+    response.REPRODUCTION,
+    utilisation.REPRODUCTION,
+    *designs.REPRODUCTIONS,
+    overhead.REPRODUCTION,
+    prediction.REPRODUCTION,
+    published.REPRODUCTION,
+)
