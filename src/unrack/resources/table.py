@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from unrack.resources.contract import Resource
+from unrack.resources.counted.resource import Counted
 
-RESOURCES: dict[str, Resource] = {resource.name: resource for resource in list[Resource]()}
+RESOURCES: dict[str, Resource] = {resource.name: resource for resource in (Counted(),)}
 """Name → resource, in the order of the report."""
