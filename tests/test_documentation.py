@@ -12,11 +12,12 @@ import unrack
 from unrack.cli.main import app
 from unrack.cluster.pool import PoolFile
 from unrack.cluster.presets import PRESETS
-from unrack.metric.table import KIND_METRICS, METRICS, STATISTICS
+from unrack.metric.table import KIND_METRICS, METRICS, RESOURCE_METRICS, STATISTICS
 from unrack.policy.file import load_policy
 from unrack.policy.orders import ORDERS
 from unrack.policy.table import POLICIES
 from unrack.reasons import Code
+from unrack.resources.counted.keys import CounterFile
 from unrack.sim.kernel import Ties
 from unrack.slowdown.memory_settings import ContentionTable
 from unrack.slowdown.model import PUBLISHED, ModelTable
@@ -67,6 +68,12 @@ def test_every_metric_of_devices_is_in_the_table_of_its_section() -> None:
         assert f"\n| `{name}` |" in text, name
 
 
+def test_every_metric_of_resources_is_in_the_table_of_its_section() -> None:
+    text = section("metrics.md", "## Counters")
+    for name in RESOURCE_METRICS:
+        assert f"\n| `{name}` |" in text, name
+
+
 def test_every_model_and_scenario_is_described() -> None:
     models, scenarios = section("study-files.md", "## Models"), section("file-formats.md", "### Scenarios")
     for name, model in PUBLISHED.items():
@@ -79,6 +86,7 @@ def test_every_model_and_scenario_is_described() -> None:
     ("table", "title"),
     [
         (PoolFile, "## Pools"),
+        (CounterFile, "### Counters"),
         (ModelTable, "## Models"),
         (StudyTable, "## Top-level keys"),
         (ContentionTable, "## Contention"),

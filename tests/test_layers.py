@@ -11,6 +11,7 @@ ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "unrack"
 ROOMS = [
     {"units", "errors", "reasons", "jit"},
+    {"resources"},
     {"cluster"},
     {"workload"},
     {"view"},

@@ -20,6 +20,8 @@ from unrack.cluster.undo import Undo
 from unrack.errors import InputError, PolicyError, RefusedError
 from unrack.policy.contract import Decision, Estimates, Need, Policy, Reject, Requeue, Resize, Start
 from unrack.reasons import Code, Reason
+from unrack.resources.contract import Gangs
+from unrack.resources.places import is_resource
 from unrack.slowdown.model import Model
 from unrack.slowdown.pools import pace_of, sets_speeds, wants_of
 from unrack.view import View
@@ -148,7 +150,8 @@ class Core:
         pace = pace_of(self.models, cluster.devices, jobs)
         self.lends = bool(getattr(policy, "lends", False))
         self._elsewhere = self.lends or self._tiered
-        self.state = ClusterState(cluster, self._told(jobs), wants, pace, self.lends or memory)
+        claims = cluster.places.asked(jobs.devices, len(jobs))
+        self.state = ClusterState(cluster, self._told(jobs), wants, pace, self.lends or memory, claims)
         self.view = View(self.state, self.store)
         self._expected_us: MutableSequence[int] = plain(self.state.asks[ESTIMATE])
         self._whole_us: dict[int, int] = {}
@@ -256,7 +259,7 @@ class Core:
         self.store.add(job, row)
         wants, pace = wants_of(cluster.devices, row), pace_of(self.models, cluster.devices, row)
         asks = self._told(row)[:, 0]
-        number = state.add_job(asks, wants[:, :, 0], pace.model[:, 0])
+        number = state.add_job(asks, wants[:, :, 0], pace.model[:, 0], cluster.places.asked(row.devices, 1)[:, 0])
         self._expected_us.append(int(asks[ESTIMATE]))
         self._unmet.append(int(unmet(cluster, row, pace, self._elsewhere)[0]))
         self._impossible += self._too_big(row)
@@ -465,7 +468,7 @@ def check_needs(policy: Policy[Any], jobs: JobTable) -> None:
 
 
 def check_devices(policy: Policy[Any], jobs: JobTable) -> None:
-    """Refuse a policy that does not place the devices that jobs ask for.
+    """Refuse a policy that does not place the devices, or what is of resources, that jobs ask for.
 
     Raises
     ------
@@ -473,6 +476,11 @@ def check_devices(policy: Policy[Any], jobs: JobTable) -> None:
         As said.
     """
     kinds = sorted({kind for (kind, _), amounts in jobs.devices.items() if bool((amounts > 0).any())})
+    claimed = [kind for kind in kinds if is_resource(kind)]
+    if claimed and not getattr(policy, "claims", False):
+        want = "a policy that claims them for jobs, as the built-in ones do by every rule with a name"
+        raise PolicyError(f"policy {policy.name}", f"a workload that asks for {', '.join(claimed)}", want)
+    kinds = [kind for kind in kinds if not is_resource(kind)]
     if kinds and not getattr(policy, "devices", False):
         want = "a policy that places devices: a built-in one (slo: without parameters), or your own with devices = True"
         raise PolicyError(f"policy {policy.name}", f"a workload that asks for devices ({', '.join(kinds)})", want)
@@ -521,6 +529,10 @@ def unmet(cluster: Cluster, jobs: JobTable, pace: Pace, elsewhere: bool = False)
     for place, ((kind, name), amounts) in enumerate(jobs.devices.items()):
         if not (amounts > 0).any():
             continue
+        if is_resource(kind):
+            never = cluster.places.never((kind, name), amounts, gangs_of(jobs, elsewhere))
+            found = np.where((found < 0) & never, place, found)
+            continue
         met = np.zeros(len(jobs), np.bool_)
         for pool in cluster.suppliers.get((kind, name), ()):
             fits = np.zeros(len(jobs), np.bool_)
@@ -535,6 +547,8 @@ def lacking(cluster: Cluster, jobs: JobTable, job: int, place: int, pace: Pace |
     """What it is that no node has for a demand that :func:`unmet` found: devices, or cores or memory beside them."""
     kind, name = list(jobs.devices)[place]
     asked, what = int(jobs.devices[kind, name][job]), f"{kind}.{name}"
+    if is_resource(kind):
+        return cluster.places.too_big((kind, name), asked, gangs_of(jobs.take(np.array([job])), elsewhere))
     pools = cluster.suppliers.get((kind, name), ())
     serve = [pool for pool in pools if asked <= pool.most or (pace is not None and pool.governed(pace)[job])]
     if not serve:
@@ -547,6 +561,11 @@ def lacking(cluster: Cluster, jobs: JobTable, job: int, place: int, pace: Pace |
         return Reason(Code.TOO_BIG, f"cores on one node that can attach {what}", cores, most)
     most = int(cluster.memory_mb[nodes & (cluster.cores >= cores)].max())
     return Reason(Code.TOO_BIG, f"MB on one node that can attach {what}", mb, most)
+
+
+def gangs_of(jobs: JobTable, elsewhere: bool) -> Gangs:
+    """Jobs as resources see them."""
+    return Gangs(jobs.tasks, jobs.cores, jobs.memory_mb, elsewhere)
 
 
 def impossible(cluster: Cluster, jobs: JobTable, lends: bool = False) -> NDArray[np.bool_]:

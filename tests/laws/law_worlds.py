@@ -233,6 +233,8 @@ def ledger(core: Core) -> dict[str, Any]:
     }  # fmt: skip
     if state.memory is not None:
         found |= {"lent": state.memory.lent.tolist(), "borrowed": state.memory.borrowed.tolist()}
+    if state.claimed is not None:
+        found |= {"claimed": state.claimed.free.tolist(), "asking": state.claimed.asking}
     if state.devices is not None:
         found |= {name: column.tobytes() for name, column in state.devices.columns._asdict().items()}
     return found

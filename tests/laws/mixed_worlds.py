@@ -75,6 +75,34 @@ def tiers_and_pools(seed: int, count: int = 24) -> tuple[Cluster, JobTable, tupl
     return cluster, jobs, ()
 
 
+COUNTED = [{"name": "matlab", "amount": 3}, {"name": "seats", "amount": 6, "asked_by": "task"},
+           {"name": "uplink_mb_s", "amount": "2 GB/s", "per": "rack"},
+           {"name": "gateway", "amount": 2, "per": "rack", "asked_by": "job"}]  # fmt: skip
+
+
+def licences(seed: int, count: int = 24) -> tuple[Cluster, JobTable, tuple[str, ...]]:
+    """Three racks with uplinks and gateways, licences that jobs and tasks hold; in two of four worlds drives."""
+    random = np.random.default_rng(seed)
+    cluster = Cluster.from_dict({
+        "nodes": [{"count": 3, "cores": 4, "memory": 8}, {"count": 3, "cores": 6, "memory": 16}],
+        "nodes_per_rack": 2, "counted": COUNTED, "pools": [DRIVES] if seed % 2 else [],
+    })  # fmt: skip
+    submit = np.sort(random.integers(0, 400, count)) * S
+    work = random.integers(1, 90, count) * S
+    asked = {("counted", "matlab"): random.integers(0, 3, count), ("counted", "seats"): random.integers(0, 3, count),
+             ("counted", "uplink_mb_s"): random.integers(0, 3, count) * 700,
+             ("counted", "gateway"): random.integers(0, 2, count)}  # fmt: skip
+    drives = random.random(count) < 0.4 * (seed % 2)
+    jobs = job_table(
+        submit_us=submit, work_us=work, request_us=np.maximum(work + random.integers(-3, 9, count) * 5 * S, 0),
+        tasks=random.integers(1, 4, count), cores=random.integers(1, 4, count),
+        memory_mb=random.integers(0, 8, count), priority=random.integers(0, 2, count),
+        deadline_us=np.where(random.random(count) < 0.5, submit + random.integers(50, 500, count) * S, -1),
+        devices=asked | {("nvme", name): np.where(drives, most, 0) for name, most in ASKS.items()},
+    )  # fmt: skip
+    return cluster, jobs, ()
+
+
 def honest(jobs: JobTable, exact: bool) -> JobTable:
     """The same, and nobody runs for longer than was asked; or just as long as was asked."""
     asks = jobs.asks.copy()
@@ -85,6 +113,8 @@ def honest(jobs: JobTable, exact: bool) -> JobTable:
 MIXES: dict[str, tuple[Callable[[int], Any], dict[str, str]]] = {
     "everything": (everything, {"memory": "disaggregated", "place": "disaggregation-aware"}),
     "everything-whole": (everything, {"memory": "contention-aware", "nodes": "whole"}),
+    "counted": (licences, {"place": "best-fit"}),
+    "counted-lent": (licences, {"memory": "disaggregated", "nodes": "whole"}),
     "tiers-and-pools": (tiers_and_pools, {"memory": "slo", "place": "best-fit"}),
 }
 """Mixes by name: a world and the rules for it."""
@@ -99,5 +129,7 @@ def mixed_cases() -> Iterator[tuple[str, str]]:
         yield f"local-spread(scheduler={scheduler})", "everything"
     yield "max-composition(memory=naive)", "everything"
     yield "easy(place=lookahead, memory=strawman)", "everything"
+    for policy in ("first-fit", "disaggregation-aware", "lookahead", "random-fit", "local(scheduler=easy)", "baseline"):
+        yield policy, "counted"
     yield "slo", "tiers-and-pools"
     yield "slo-first-fit(place=worst-fit)", "tiers-and-pools"

@@ -43,6 +43,8 @@ def copied(state: ClusterState) -> ClusterState:
         twin.memory = state.memory._replace(**{name: column.copy() for name, column in state.memory._asdict().items()})
     if state.devices is not None:
         twin.devices = _copied_devices(state.devices)
+    if state.claimed is not None:
+        twin.claimed = state.claimed.copy()
     twin.seen = Unseen()
     return twin
 

@@ -1,4 +1,4 @@
-"""What a job holds: rows of equal nodes, borrowed memory, shares of devices."""
+"""What a job holds: rows of equal nodes, borrowed memory, shares of devices, claims on places of resources."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from unrack.resources.places import NO_CLAIMS
 
 Ints = NDArray[np.int64]
 
@@ -64,12 +66,15 @@ class Lease(NamedTuple):
         from :class:`Loan` tuples.
     shares
         Devices.
+    claims : int64[claims, 2]
+        Columns PLACE, AMOUNT of :mod:`unrack.resources.places`: what it holds of the places of resources.
     """
 
     job: int
     rows: Ints
     borrowed: Ints = NO_LOANS
     shares: tuple[Share, ...] = ()
+    claims: Ints = NO_CLAIMS
 
     @property
     def nodes(self) -> Ints:

@@ -24,6 +24,8 @@ from unrack.cluster.sealed import Sealed
 from unrack.cluster.supplier import Supplier, suppliers_of
 from unrack.cluster.tiers import Tiers, build_tiers
 from unrack.errors import ClusterError, first_fault, got_and_want
+from unrack.resources.contract import Nodes
+from unrack.resources.places import Places, built, is_resource, no_places
 
 Ints = NDArray[np.int64]
 UNCOUNTED_MB = 2**42
@@ -63,6 +65,8 @@ class Cluster(Sealed):
         Tiers of memory and the clusters that pools form; ``None``: memory has no tiers.
     torus : int64[nodes, 2]
         Rows and columns of the cores on each die of each node; 0: not known. ``None``: of no node.
+    places
+        What there is of resources such as licences: where how much of it can be held.
     """
 
     name: str
@@ -79,6 +83,7 @@ class Cluster(Sealed):
     failure_levels: tuple[Level, ...] = ()
     tiers: Tiers | None = None
     torus: Ints | None = None
+    places: Places = field(default_factory=lambda: no_places(0))
 
     def __post_init__(self) -> None:
         for name in GROUPS:
@@ -123,12 +128,13 @@ class Cluster(Sealed):
     def from_dict(cls, content: Mapping[str, Any], where: str = "cluster") -> Cluster:
         """A cluster from the keys of a cluster file; ``where`` is named in errors."""
         try:
-            file = ClusterFile.model_validate(dict(content))
+            own = {key: value for key, value in content.items() if not is_resource(key)}
+            file = ClusterFile.model_validate(own)
         except ValidationError as error:
             fault = first_fault(error.errors())
             key = ".".join(str(part) for part in fault["loc"])
             raise ClusterError(f"{where}, {key}" if key else where, *got_and_want(fault)) from None
-        return _build(file, where)
+        return _build(file, where, {key: value for key, value in content.items() if is_resource(key)})
 
     @classmethod
     def load(cls, path: str | Path) -> Cluster:
@@ -275,6 +281,8 @@ class Cluster(Sealed):
             total.update(self.tiers.identity())
         if self.torus is not None:
             total.update(b"torus" + self.torus.astype("<i8").tobytes())
+        if len(self.places):
+            total.update(self.places.identity().encode())
         return total.hexdigest()
 
 
@@ -310,7 +318,7 @@ def with_torus(cluster: Cluster, rows: int, columns: int, where: str) -> Cluster
     return replace(cluster, torus=torus)
 
 
-def _build(file: ClusterFile, where: str) -> Cluster:
+def _build(file: ClusterFile, where: str, resources: Mapping[str, Any]) -> Cluster:
     kinds: list[NodeClass | MemoryPool] = [*file.nodes, *file.memory_pools]
     counts = [kind.count for kind in kinds]
     total = sum(counts)
@@ -332,15 +340,20 @@ def _build(file: ClusterFile, where: str) -> Cluster:
         if grouped is not None:
             want = "no group where there are tiers: who uses a pool is said by shared_by or pool_clusters"
             raise ClusterError(f"{where}, memory_pools.{grouped}.group", str(file.memory_pools[grouped].group), want)
+    taken = next((i for i, pool in enumerate(file.pools) if is_resource(pool.kind)), None)
+    if taken is not None:
+        want = "another word: it is the name of a resource"
+        raise ClusterError(f"{where}, pools.{taken}.kind", repr(file.pools[taken].kind), want)
     rack, rack_names = racks_of(file, where)
     sets = NodeSets(total, rack, rack_names)
     sets.name_domains(file, where)
     sets.part(file, where)
     cores_of = np.repeat(np.array(cores, np.int64), counts)
+    memory_of = np.repeat(np.array(memory, np.int64), counts)
     return Cluster(
         name=file.name,
         cores=cores_of,
-        memory_mb=np.repeat(np.array(memory, np.int64), counts),
+        memory_mb=memory_of,
         node_class=np.repeat(np.arange(len(counts), dtype=np.int64), counts),
         class_names=names,
         rack=rack,
@@ -352,4 +365,5 @@ def _build(file: ClusterFile, where: str) -> Cluster:
         failure_levels=tuple(sets.levels),
         tiers=build_tiers(file, cores_of, where),
         torus=_torus_of(file, where),
+        places=built(resources, Nodes(cores_of, memory_of, rack, rack_names), where),
     )

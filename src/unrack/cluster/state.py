@@ -8,6 +8,7 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
+from unrack.cluster.claimed import Claimed, ClaimReader
 from unrack.cluster.columns import Pace, no_pace
 from unrack.cluster.device_reader import DeviceReader
 from unrack.cluster.device_state import DeviceState
@@ -18,6 +19,7 @@ from unrack.cluster.memory_use import MemoryUse, drop_uses, make_memory_use, not
 from unrack.cluster.sealed import sealed, sealed_columns
 from unrack.cluster.spec import Cluster
 from unrack.errors import RefusedError
+from unrack.resources.places import NO_CLAIMS
 from unrack.units import NEVER_US
 
 Ints = NDArray[np.int64]
@@ -46,6 +48,7 @@ class Extra:
 
     borrowed: Ints = field(default_factory=lambda: NO_LOANS)
     shares: tuple[Share, ...] = ()
+    claims: Ints = field(default_factory=lambda: NO_CLAIMS)
     used_mb: dict[int, int] | None = None
 
 
@@ -58,11 +61,13 @@ class Seen:
         As in :class:`ClusterState`, read-only.
     devices
         Who holds which pooled devices; ``None`` on a cluster without pools.
+    claimed
+        What is claimed of the places of resources; ``None`` on a cluster without any.
     """
 
     __slots__ = (
-        "_state", "asks", "devices", "free", "lease_at", "memory", "online", "pool", "queue", "running", "status",
-        "total",
+        "_state", "asks", "claimed", "devices", "free", "lease_at", "memory", "online", "pool", "queue", "running",
+        "status", "total",
     )  # fmt: skip
 
     asks: Ints
@@ -76,6 +81,7 @@ class Seen:
     lease_at: Ints
     memory: MemoryUse | None
     devices: DeviceReader | None
+    claimed: ClaimReader | None
 
     def __init__(self, state: ClusterState) -> None:
         self._state = state
@@ -83,6 +89,7 @@ class Seen:
             self.again(name)
         self.memory = None if state.memory is None else sealed_columns(state.memory)
         self.devices = None if state.devices is None else state.devices.reader
+        self.claimed = None if state.claimed is None else ClaimReader(state.claimed)
 
     def again(self, name: str) -> None:
         """Show a column that the state has replaced."""
@@ -124,6 +131,8 @@ class ClusterState:
         Who uses whose memory; ``None`` where that does not matter.
     devices
         Who holds which pooled devices; ``None`` on a cluster without pools.
+    claimed
+        What is claimed of the places of resources; ``None`` on a cluster without any.
     jobs, known
         How many jobs there are, and how many of them have been submitted: they come in order of their numbers.
     first_unequal
@@ -141,6 +150,7 @@ class ClusterState:
         wants: Ints | None = None,
         pace: Pace | None = None,
         lends: bool = False,
+        claims: Ints | None = None,
     ) -> None:
         nodes, jobs = len(cluster), asks.shape[1]
         self.cluster = cluster
@@ -172,12 +182,15 @@ class ClusterState:
             if wants is None:
                 wants = np.zeros((len(cluster.devices.kinds), cluster.devices.capacity.shape[0], jobs), np.int64)
             self.devices = DeviceState(cluster.devices, wants, pace or no_pace(cluster.devices, jobs))
+        self.claimed: Claimed | None = None
+        if len(cluster.places):
+            self.claimed = Claimed(cluster.places, cluster.places.asked({}, jobs) if claims is None else claims.copy())
         self.version = 0
         self.releases = 0
         self.capacity_version = 0
         self.seen = Seen(self)
 
-    def add_job(self, asks: Ints, wants: Ints, model: Ints) -> int:
+    def add_job(self, asks: Ints, wants: Ints, model: Ints, claims: Ints | None = None) -> int:
         """Make room for one more job; returns its number.
 
         Parameters
@@ -188,6 +201,8 @@ class ClusterState:
             What a task asks of pooled devices.
         model : int64[kinds]
             Which model governs it on each kind; -1: none.
+        claims : int64[quantities]
+            What it asks of resources; default: nothing.
         """
         job = self.jobs
         if job == self.asks.shape[1]:
@@ -204,6 +219,8 @@ class ClusterState:
         self.asks[:, job] = asks
         if self.devices is not None:
             self.devices.add_job(wants, model)
+        if self.claimed is not None:
+            self.claimed.add_job(job, np.zeros(len(self.claimed.asked), np.int64) if claims is None else claims)
         if self.first_unequal == NEVER_US and (asks[1] != 1 or asks[2] != 0):
             self.first_unequal = job
         self.jobs = job + 1
@@ -227,6 +244,8 @@ class ClusterState:
             self.known = job + 1
         if self.devices is not None:
             self.devices.note(job, int(self.asks[0, job]))
+        if self.claimed is not None:
+            self.claimed.note(job, 1)
         self.enter_queue(job)
 
     def enter_queue(self, job: int) -> None:
@@ -316,6 +335,8 @@ class ClusterState:
             if extra is not None and extra.shares:
                 self.devices.give(job, extra.shares, now)
                 self.devices.follow(extra.shares, -1, now, self.running, self.running_count)
+        if self.claimed is not None:
+            self.claimed.note(job, -1)
         self.conditions[job] = status
         self.version += 1
 
@@ -332,6 +353,8 @@ class ClusterState:
             self.leave_queue(job)
             if self.devices is not None:
                 self.devices.note(job, -int(self.asks[0, job]))
+            if self.claimed is not None:
+                self.claimed.note(job, -1)
         elif status != UNKNOWN:
             raise RefusedError(f"reject job {job}: it is {Status(self.conditions[job]).name}")
         self.conditions[job] = REJECTED
@@ -419,7 +442,7 @@ class ClusterState:
         at, rows = self.lease_at[:, job]
         extra = self.extra.get(job)
         held = self.pool[at : at + rows].copy()
-        return Lease(job, held) if extra is None else Lease(job, held, extra.borrowed, extra.shares)
+        return Lease(job, held) if extra is None else Lease(job, held, extra.borrowed, extra.shares, extra.claims)
 
     def booked_end(self, job: int) -> int:
         """When a running job is expected to end, µs."""
@@ -488,6 +511,8 @@ class ClusterState:
         loans, held = self._loans(lease, what), self.lease(job)
         if self.devices is not None and lease.shares:
             self.devices.check_held(lease, what)
+        before = NO_CLAIMS if extra is None else extra.claims
+        self._check_claims(lease, before, what)
         verdict = exchange_job(job, rows, loans, below, self.group, self.asks, self.free, held.rows, held.borrowed)
         if verdict < MEETS:
             raise RefusedError(f"{what}: {PROBLEMS[verdict]}")
@@ -500,13 +525,23 @@ class ClusterState:
         self.pool_dead += held.rows.shape[0]
         self.free_cores += int(held.rows[:, NODES] @ held.rows[:, CORES] - rows[:, NODES] @ rows[:, CORES])
         if extra is not None:
-            extra.borrowed = loans
-        elif len(loans):
-            self.extra[job] = Extra(loans)
+            extra.borrowed, extra.claims = loans, lease.claims
+        elif len(loans) or len(lease.claims):
+            self.extra[job] = Extra(loans, claims=lease.claims)
+        if self.claimed is not None:
+            self.claimed.give(before)
+            self.claimed.take(lease.claims)
         self.releases += 1
         if self.memory is not None:
             drop_uses(self.memory, job)
             self._note_uses(job, rows, loans)
+
+    def _check_claims(self, lease: Lease, held: Ints, what: str) -> None:
+        """Refuse a lease that does not claim what its job asks, or what is not free."""
+        if self.claimed is not None:
+            self.claimed.check(lease, held, what)
+        elif lease.claims is not NO_CLAIMS and len(lease.claims):
+            raise RefusedError(f"{what}: it would claim places of resources, and this cluster has none")
 
     def _loans(self, lease: Lease, what: str) -> Ints:
         """What a lease borrows, if that has the right form and is within reach."""
@@ -540,6 +575,8 @@ class ClusterState:
         loans = lease.borrowed
         if loans is not NO_LOANS:
             loans = self._loans(lease, f"start job {lease.job}")
+        if self.claimed is not None or lease.claims is not NO_CLAIMS:
+            self._check_claims(lease, NO_CLAIMS, f"start job {lease.job}")
         verdict = hold_job(
             lease.job, booked_end_us, rows, loans, self.group, self.asks, self.free, self.running,
             self.running_count, self.pool, self.pool_used, self.lease_at, below,
@@ -549,7 +586,10 @@ class ClusterState:
         self.running_count += 1
         self.pool_used += count
         self.free_cores -= verdict
-        if len(loans):
+        if self.claimed is not None and len(lease.claims):
+            self.claimed.take(lease.claims)
+            self.extra[lease.job] = Extra(loans, claims=lease.claims)
+        elif len(loans):
             self.extra[lease.job] = Extra(loans)
         if self.memory is not None:
             self._note_uses(lease.job, rows, loans)
@@ -564,6 +604,8 @@ class ClusterState:
         )  # fmt: skip
         self.running_count -= 1
         self.pool_dead += int(self.lease_at[1, job])
+        if self.claimed is not None and extra is not None:
+            self.claimed.give(extra.claims)
         if self.memory is not None:
             drop_uses(self.memory, job)
         return extra

@@ -11,6 +11,7 @@ from unrack.metric.integral import areas_of, largest
 from unrack.metric.memory import MEMORY_METRICS, memory_metrics
 from unrack.metric.metric import STATISTICS, Metric
 from unrack.metric.pool import pool_metrics
+from unrack.metric.resources import RESOURCE_METRICS, resource_metrics
 from unrack.metric.served import served
 from unrack.metric.tiers import TIER_METRICS, tier_metrics
 from unrack.units import SECOND_US
@@ -23,6 +24,7 @@ __all__ = [
     "MEMORY_METRICS",
     "METRICS",
     "OF_JOBS",
+    "RESOURCE_METRICS",
     "STATISTICS",
     "TIER_METRICS",
     "Metric",
@@ -128,6 +130,7 @@ EVERY_METRIC: dict[str, Metric] = {
     **TIER_METRICS,
     **CORE_METRICS,
     **KIND_METRICS,
+    **RESOURCE_METRICS,
 }
 """All of them, those that only some runs have included."""
 
@@ -141,10 +144,12 @@ def measure(
     placements: pl.DataFrame | None = None,
     failures: pl.DataFrame | None = None,
     tiers: pl.DataFrame | None = None,
+    claims: pl.DataFrame | None = None,
 ) -> dict[str, float | None]:
     """Every metric of ``METRICS``, in its order; ``None`` where one is not defined.
 
-    Those of lent memory, of tiers, of chosen cores, of failures and of the kinds of devices follow where there are any.
+    Those of lent memory, of tiers, of chosen cores, of failures, of the kinds of devices and of resources follow where
+    there are any.
 
     Parameters
     ----------
@@ -158,6 +163,8 @@ def measure(
         Of the same run; without it there are no metrics of failures.
     tiers
         Of the same run; without it there are no metrics of tiers of memory.
+    claims
+        Of the same run; without it nothing is claimed of resources.
     window_us
         Metrics of jobs are over the jobs submitted in this window (both ends included), metrics of time over the
         window. ``None``: all jobs, and from the first submission to the last end.
@@ -215,6 +222,8 @@ def measure(
         values |= failure_metrics(failures, start, end)
     if shares is not None and placements is not None:
         values |= pool_metrics(every, shares, placements, cluster, start, end)
+    if len(cluster.places):
+        values |= resource_metrics(claims, cluster, start, end)
     return values
 
 

@@ -98,9 +98,10 @@ class Policy(Protocol[Memory]):
     estimates
         Which run times it is told to expect.
 
-    Two more are read where they are there: ``stepwise`` (default False), whether it is asked again in the same round
-    after what it decided was done, until it decides nothing; and ``devices`` (default False), whether it places pooled
-    devices, without which jobs that ask for devices are refused. How fast jobs run is no policy's business: performance
+    Three more are read where they are there: ``stepwise`` (default False), whether it is asked again in the same round
+    after what it decided was done, until it decides nothing; ``devices`` (default False), whether it places pooled
+    devices, and ``claims`` (default False), whether its leases claim what jobs ask of resources such as licences:
+    without them jobs that ask for that are refused. How fast jobs run is no policy's business: performance
     models and contention are the world's.
     """
 

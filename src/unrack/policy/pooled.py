@@ -27,6 +27,7 @@ from unrack.cluster.lease import NO_LOANS, Lease, Share
 from unrack.cluster.pool import no_devices
 from unrack.cluster.sealed import sealed, sealed_columns
 from unrack.cluster.sharing import TAKEN
+from unrack.policy.claiming import claiming
 from unrack.policy.contract import Decision, Estimates, Need, Start
 from unrack.policy.opening import closed_until, opening
 from unrack.policy.pooling import (
@@ -101,6 +102,7 @@ class Pooled:
 
     needs: ClassVar[frozenset[Need]] = frozenset()
     devices: ClassVar[bool] = True
+    claims: ClassVar[bool] = True
     stepwise: ClassVar[bool] = True
 
     @property
@@ -222,10 +224,13 @@ class Pooled:
         tasks = int(view.asks[TASKS, job])
         if tasks == 1:
             columns = self.columns(view, memory)
-            node = self.node(view, memory, job, rule, now, columns, arrays_of(view).free)
+            claims = claiming(view, job)
+            free = arrays_of(view).free if claims is None else claims.narrowed(arrays_of(view).free)
+            node = self.node(view, memory, job, rule, now, columns, free)
             if node < 0:
                 return node
-            return Lease(job, self._row(view, job, node), NO_LOANS, self.shares(view, memory, job, node, columns))
+            lease = Lease(job, self._row(view, job, node), NO_LOANS, self.shares(view, memory, job, node, columns))
+            return lease if claims is None else claims.with_claims(lease)
         found = self._gang(view, memory, job, rule, now)
         if isinstance(found, int) and view.running_count == 0 and view.deadline_us[job] >= 0:
             memory.patient = job
@@ -244,7 +249,10 @@ class Pooled:
         nodes: list[int] = []
         shares: list[Share] = []
         columns, free, left, draft = self.columns(view, memory), state.free, None, None
+        claims = claiming(view, job)
         while len(nodes) < tasks:
+            if claims is not None:
+                free = claims.narrowed(state.free if left is None else left)
             node = self.node(view, memory, job, rule, now, columns, free)
             if node < 0:
                 return node
@@ -256,6 +264,8 @@ class Pooled:
             nodes.append(node)
             left[0, node] -= cores
             left[1, node] -= mb
+            if claims is not None:
+                claims.put(node)
             for share in of_task:
                 assert draft is not None
                 verdict = draft.try_share(share, now)
@@ -264,7 +274,8 @@ class Pooled:
                 columns = draft.columns
         at, count = np.unique(nodes, return_counts=True)
         lease = Lease.on(job, at.tolist(), count.tolist(), (count * cores).tolist(), (count * mb).tolist())
-        return lease._replace(shares=tuple(shares))
+        lease = lease._replace(shares=tuple(shares))
+        return lease if claims is None else claims.with_claims(lease)
 
     def node(self, view: View, memory: Queue, job: int, rule: int, now: int, columns: Columns, free: Ints) -> int:
         """The node for one task, with ``memory.answer`` filled; below 0: why there is none."""
@@ -318,7 +329,7 @@ class Pooled:
             elif new:
                 memory.opens = self.gangs_open_us(view, memory, new, now, memory.opens)
         if alone:
-            first = self.opens_us(view, memory, np.array(alone, np.int64), memory.rule, now)
+            first = self.soonest(view, memory, alone, memory.rule, now)
             memory.opens = min(memory.opens, first)
         return memory.opens if memory.opens < NEVER_US else None
 
@@ -332,6 +343,16 @@ class Pooled:
             self.columns(view, memory), state.asks, state.free if free is None else free, state.total,
             view.deadline_us, jobs, rule, now, memory.at, memory.sizes, memory.ways,
         )  # fmt: skip
+
+    def soonest(self, view: View, memory: Queue, jobs: list[int], rule: int, now: int) -> int:
+        """As :meth:`opens_us`, where some may ask for something of resources."""
+        claims = {job: found for job in jobs if (found := claiming(view, job)) is not None}
+        others = [job for job in jobs if job not in claims]
+        first = self.opens_us(view, memory, np.array(others, np.int64), rule, now) if others else NEVER_US
+        for job, claim in claims.items():
+            free = claim.narrowed(arrays_of(view).free)
+            first = min(first, self.opens_us(view, memory, np.array([job]), rule, now, free))
+        return first
 
     def gangs_open_us(self, view: View, memory: Queue, jobs: list[int], now: int, before: int) -> int:
         """The first moment at which one of several gangs has a place; ``before`` if there is none before it."""
@@ -359,6 +380,11 @@ class Pooled:
     def why(self, view: View, memory: Queue, job: int, now: int, free: Ints | None = None) -> Reason:
         """No cores, no device, or only compositions on which a deadline would be missed; ``free`` as of opens_us."""
         free = arrays_of(view).free if free is None else free
+        if (claims := claiming(view, job)) is not None:
+            lacks = claims.lacks()
+            if lacks is not None:
+                return lacks
+            free = claims.narrowed(free)
         rule = self.rule_now(view, memory)
         rule = (
             int(Rule.FIRST_FIT) if rule == RANDOM_FIT else rule

@@ -153,6 +153,8 @@ class Queue:
         if state.devices is not None:
             c = state.devices.columns
             asked += c.wants[:, :, job].tobytes() + c.model[:, job].tobytes()
+        if state.claimed is not None:
+            asked += state.claimed.asked(job).tobytes()
         estimate = int(state.asks[ESTIMATE, job])
         found = self.shapes.get(asked)
         if found is None:

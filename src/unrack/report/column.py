@@ -121,7 +121,7 @@ def column_of(name: str, values: Iterable[float | None]) -> Column:
         plain = plain.removesuffix(ending)
     better = "low" if plain in _LOWER else "high" if plain.startswith(_HIGHER) else ""
     summary, formula = "", ""
-    known = _known("EVERY_METRIC").get(name) or _of_tiers(name) or _of_devices(name)
+    known = _known("EVERY_METRIC").get(name) or _of_resources(name) or _of_tiers(name) or _of_devices(name)
     if known is not None:
         unit, better, summary, formula = (
             str(getattr(known, key, "")) for key in ("unit", "better", "summary", "formula")
@@ -137,7 +137,7 @@ def column_of(name: str, values: Iterable[float | None]) -> Column:
     factor = 1.0
     if unit in label.split() and (_device_label(name) or _of_tiers(name)):
         unit = ""
-    if name.startswith(_PERCENT):
+    if name.startswith(_PERCENT) or (_of_resources(name) and summary.startswith("share")):
         unit, factor = "%", 100.0
     elif unit == "s":
         largest = max((abs(value) for value in values if value is not None), default=0.0)
@@ -166,6 +166,12 @@ def _of_tiers(name: str) -> object | None:
     known = _known("TIER_METRICS")
     stem = next((stem for stem in ("used_memory_", "stranded_memory_") if name.startswith(stem)), None)
     return known.get(name) or (None if stem is None else known.get(f"{stem}TIER"))
+
+
+def _of_resources(name: str) -> object | None:
+    """The entry of the table of metrics that a metric of a resource is one of."""
+    known = _known("RESOURCE_METRICS")
+    return next((own for of, own in known.items() if of == name or name.startswith(of.partition("QUANTITY")[0])), None)
 
 
 def _of_devices(name: str) -> object | None:

@@ -16,6 +16,7 @@ from unrack.report.failure_section import failure_section
 from unrack.report.gantt import MOST_ROWS_A_PAGE, MOST_RUNS, budgets, gantt_data
 from unrack.report.memory_section import memory_section
 from unrack.report.pool_section import pool_section
+from unrack.report.resource_section import resource_sections
 from unrack.report.setting import Setting, policies_of, settings_of
 from unrack.report.spec import colour_of
 from unrack.report.sweep import metric_choices, sweeps
@@ -111,6 +112,7 @@ def render(study: FinishedStudy) -> str:
         memory=memory,
         tiers=tiers,
         failures=failure_section(shown),
+        resources=resource_sections(shown),
         inputs=inputs(study.runs),
         losses=losses(settings),
         breakdowns=[table for setting in shown[:4] for table in breakdowns(_narrow(setting))],

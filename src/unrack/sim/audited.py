@@ -16,9 +16,9 @@ def audit(result: Result) -> None:
     """Check the tables of a run against each other and against the cluster; nothing else is looked at.
 
     At every moment no more is held than installed, on every node (cores, memory, lent memory) and device, and nothing
-    of what is down; spans and attempts of a job do not overlap; gangs are whole; every attempt begins with all that its
-    job asked for; the tables over time are what placements and loans add up to; and the jobs table is what placements
-    say.
+    of what is down; no more is claimed of the places of resources than there is; spans and attempts of a job do not
+    overlap; gangs are whole; every attempt begins with all that its job asked for; the tables over time are what
+    placements and loans add up to; and the jobs table is what placements say.
     :func:`unrack.simulate` does this at the end of every run, unless it is told not to.
 
     Parameters
@@ -42,6 +42,7 @@ def audit(result: Result) -> None:
             shares=result.shares if len(log.cluster.devices) else None,
             failures=result.failures if log.failures else None,
             tiers=None if log.cluster.tiers is None else result.tiers,
+            claims=result.claims if len(log.cluster.places) else None,
             pace=result.pace,
         )
     )

@@ -27,7 +27,8 @@ class Effect(NamedTuple):
     ----------
     key
         Which part: ``"models"``, ``"contention"``, ``"distance"``, ``"slo"``, ``"tiers"``, ``"lending"``, ``"racks"``,
-        ``"memory"``, ``"priority"``, ``"near"`` or ``"slowdowns"``.
+        ``"memory"``, ``"priority"``, ``"near"``,
+        ``"slowdowns"`` or ``"resources"``.
     of
         Which of several; ``""``: there is one.
     why_not
@@ -60,6 +61,7 @@ def effects(
         *_lending(cluster, jobs, policy, contention),
         *_jobs(cluster, jobs, policy),
         *([] if slowdowns is None else [_slowdowns(cluster, models, contention)]),
+        *_resources(cluster, jobs),
     )
     return tuple(parts)
 
@@ -169,6 +171,13 @@ def _jobs(cluster: Cluster, jobs: JobTable, policy: Policy[Any]) -> Iterator[Eff
         yield Effect("priority", "", "" if seen or counted else f"{policy.name} does not look at priorities")
 
 
+def _resources(cluster: Cluster, jobs: JobTable) -> Iterator[Effect]:
+    for resource, quantity in cluster.places.quantities:
+        asked = jobs.devices.get((resource, quantity))
+        why = "" if asked is not None and bool((asked > 0).any()) else f"no job asks for {resource}.{quantity}"
+        yield Effect("resources", f"{resource} {quantity}", why)
+
+
 def draws(policy: Policy[Any]) -> bool:
     """Whether a policy draws random numbers, as far as is known."""
     return hasattr(policy, "seeded") and (not isinstance(policy, Pooled) or policy.rule == "random-fit")
@@ -180,6 +189,7 @@ WORDS = {
     "lending": "who may lend memory to whom on {of}", "racks": "the groups of racks of {of}",
     "memory": "the memory that jobs ask for", "priority": "the priorities of jobs", "near": "near=yes",
     "slowdowns": "how slowdowns combine",
+    "resources": "the {of} of the cluster",
     "world": "world=base", "seeds": "the seeds", "faults": "the failure of {of}", "window": "the window of the metrics",
 }  # fmt: skip
 """Key → what it is, for people."""

@@ -206,6 +206,7 @@ def _attempt(log: RunLog, i: int) -> Attempt:
     first, *later = range(int(log.attempt_spans[i]), int(log.attempt_spans[i + 1]))
     outcome = OUTCOME_NAMES[int(log.attempt_outcome[i])]
     held = tuple(_share(log, int(s)) for s in np.flatnonzero(log.share_span == first))
+    held += tuple(_claim(log, int(c)) for c in np.flatnonzero(log.claim_span == first))
     times = int(log.attempt_start_us[i]), int(log.attempt_end_us[i])
     cores = log.amounts()[1]
     changes = tuple(
@@ -255,6 +256,13 @@ def _failure(log: RunLog, i: int) -> str:
     with_it = "" if failure.nodes == 1 else f" with its {failure.nodes} nodes"
     use = ": the job ran elsewhere, and used memory or a device there" if held_elsewhere(log, i) else ""
     return f"{which} failed{with_it}{use}"
+
+
+def _claim(log: RunLog, c: int) -> str:
+    """One claim in words."""
+    place, amount = log.claims[c].tolist()
+    _, at = log.cluster.places.every[place]
+    return f"{amount:,} of the {at.amount:,} of {at.name}"
 
 
 def _share(log: RunLog, s: int) -> str:

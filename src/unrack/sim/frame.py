@@ -9,6 +9,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from unrack.cluster.state import Status
+from unrack.resources.places import is_resource
 from unrack.sim.lending import lending_nodes, loan_columns
 from unrack.sim.log import RunLog
 from unrack.sim.recorder import Outcome
@@ -115,6 +116,9 @@ def jobs_frame(
             pl.Series("fastest_s", jobs.work_us / SECOND_US / speed),
             *asked,
         )
+    else:
+        claimed = [key for key in sorted(jobs.devices) if is_resource(key[0])]
+        frame = frame.with_columns(pl.Series(".".join(key), jobs.devices[key]) for key in claimed)
     if lends:
         frame = frame.with_columns(loan_columns(log))
     frame = frame.with_columns(more)

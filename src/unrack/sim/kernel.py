@@ -19,6 +19,7 @@ from unrack.core import ROUND, Core, Detached, Failed, Finished, Kept, Repaired,
 from unrack.errors import RunError
 from unrack.policy.contract import Decision, Requeue, Resize, Start
 from unrack.reasons import Code, Reason
+from unrack.resources.places import NO_CLAIMS
 from unrack.sim.failure import failure_of
 from unrack.sim.fault import Fault
 from unrack.sim.log import RunLog
@@ -233,6 +234,8 @@ class Kernel:
             self.recorder.attempt(job, start, now, outcome, lease.rows, loans_of(lease.borrowed))
             if lease.shares:
                 self.recorder.share(lease.shares, self.groups.pop(job))
+            if lease.claims is not NO_CLAIMS:
+                self.recorder.claim(lease.claims)
         if self.rule:
             self.recorder.placed(job, self.rule.pop(job, ""))
         return lease

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from unrack.cluster.lease import LOAN_MB, NO_LOANS, Share
 from unrack.cluster.spec import Cluster
 from unrack.reasons import Reason
+from unrack.resources.places import NO_CLAIMS
 from unrack.sim.failure import Failure
 from unrack.sim.recorder import Recorder, Rows
 from unrack.workload.job import JobTable
@@ -49,6 +50,10 @@ class RunLog:
         The shares of devices of all spans, in the order of the spans.
     share_span, share_group : int64[shares]
         Of which span each is, and the number of the composition or split device it is of.
+    claims : int64[claims, 2]
+        What was claimed of the places of resources in all spans, in their order; as in ``Lease.claims``.
+    claim_span : int64[claims]
+        Of which span each is.
     rules
         Job → by which rule its policy placed it, where it says so.
     failures
@@ -77,6 +82,8 @@ class RunLog:
     shares: list[Share]
     share_span: Ints
     share_group: Ints
+    claims: Ints
+    claim_span: Ints
     rules: dict[int, str]
     failures: tuple[Failure, ...]
     attempt_failure: Ints
@@ -115,6 +122,8 @@ class RunLog:
             shares=recorder.shares,
             share_span=np.array(recorder.share_span, np.int64),
             share_group=np.array(recorder.share_group, np.int64),
+            claims=np.concatenate([NO_CLAIMS, *recorder.claims]),
+            claim_span=np.array(recorder.claim_span, np.int64),
             rules=recorder.rules,
             failures=tuple(recorder.failures),
             attempt_failure=recorder.attempt_failures(),

@@ -62,6 +62,8 @@ class Recorder:
         self.share_span = array("q")
         self.share_group = array("q")
         self.shares: list[Share] = []
+        self.claim_span = array("q")
+        self.claims: list[Ints] = []
         self.rules: dict[int, str] = {}
         self.failures: list[Failure] = []
         self.stopped: list[tuple[int, int]] = []
@@ -88,6 +90,7 @@ class Recorder:
         for span in spans:
             self.held(span.lease.rows, loans_of(span.lease.borrowed))
             self.share(span.lease.shares, groups)
+            self.claim(span.lease.claims)
 
     def held(self, rows: Ints, loans: Ints) -> None:
         """Note what was held in a span."""
@@ -105,6 +108,12 @@ class Recorder:
             self.share_span.append(len(self.row_count) - 1)
             self.share_group.append(group)
             self.shares.append(share)
+
+    def claim(self, claims: Ints) -> None:
+        """Note what the span noted last claims of the places of resources."""
+        if len(claims):
+            self.claim_span.extend([len(self.row_count) - 1] * len(claims))
+            self.claims.append(claims)
 
     def placed(self, job: int, rule: str) -> None:
         """Note by which rule a job was placed."""

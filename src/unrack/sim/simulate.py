@@ -22,6 +22,7 @@ from unrack.policy.contract import Policy
 from unrack.policy.core_tiles import CoreTiles
 from unrack.policy.table import parse_policy
 from unrack.sim.audited import audit as audit_tables
+from unrack.sim.claim_frame import claims_frame
 from unrack.sim.core_frame import core_columns, cores_frame
 from unrack.sim.effect import effects, notes_of, too_late
 from unrack.sim.failure import failures_frame
@@ -138,6 +139,11 @@ class Result:
         return loans_frame(self.log)
 
     @cached_property
+    def claims(self) -> pl.DataFrame:
+        """What each attempt claimed of the places of resources, span by span."""
+        return claims_frame(self.log)
+
+    @cached_property
     def failures(self) -> pl.DataFrame:
         """What failed before the run ended, and which jobs each failure stopped."""
         return failures_frame(self.log)
@@ -148,7 +154,10 @@ class Result:
         failures = self.failures if self.failing else None
         shares, placements = (self.shares, self.placements) if len(self.log.cluster.devices) else (None, None)
         tiers = None if self.log.cluster.tiers is None else self.tiers
-        return measure(self.jobs, self.usage, self.log.cluster, self.window_us, shares, placements, failures, tiers)
+        claims = self.claims if len(self.log.cluster.places) else None
+        return measure(
+            self.jobs, self.usage, self.log.cluster, self.window_us, shares, placements, failures, tiers, claims
+        )
 
     @cached_property
     def bound(self) -> Bound | None:

@@ -18,6 +18,8 @@ from unrack.errors import InputError, PolicyError
 from unrack.policy.contract import Policy
 from unrack.policy.file import load_policy
 from unrack.policy.table import make_policy
+from unrack.resources.contract import Nodes
+from unrack.resources.places import built, is_resource
 from unrack.sim.explain import Story, explain
 from unrack.sim.fault import Fault
 from unrack.slowdown.combined import Together, make_together
@@ -115,7 +117,12 @@ class Again:
 
     def _quantities(self) -> dict[str, list[str]]:
         kept = self.record["cluster"].get("devices", {"kinds": [], "quantities": []})
-        return dict(zip(kept["kinds"], kept["quantities"], strict=True))
+        found = dict(zip(kept["kinds"], kept["quantities"], strict=True))
+        for column in self.frame.columns:
+            resource, dot, quantity = column.partition(".")
+            if dot and is_resource(resource):
+                found.setdefault(resource, []).append(quantity)
+        return found
 
     def cluster(self) -> Cluster:
         """The cluster, from the columns that were kept."""
@@ -125,14 +132,17 @@ class Again:
         sides = [columns.pop(name) for name in TORUS if name in columns]
         columns["torus"] = np.stack(sides, axis=1) if sides else None
         columns["memory_mb"][columns["memory_mb"] < 0] = UNCOUNTED_MB
+        rack_names = tuple(kept["rack_names"])
+        nodes = Nodes(columns["cores"], columns["memory_mb"], columns["rack"], rack_names)
         return Cluster(
             name=kept["name"],
             class_names=tuple(entry["name"] for entry in kept["classes"]),
-            rack_names=tuple(kept["rack_names"]),
+            rack_names=rack_names,
             domains={name: tuple(nodes) for name, nodes in kept["domains"].items()},
             failure_levels=_levels(kept.get("failure_domains", {}), len(columns["cores"])),
             devices=_devices(kept.get("devices"), len(columns["cores"])),
             tiers=tiers_again(kept.get("tiers")),
+            places=built(kept.get("resources", {}), nodes, kept["name"]),
             **columns,
         )
 

@@ -15,6 +15,7 @@ from unrack.errors import ClusterError, InputError, PolicyError
 from unrack.policy.contract import Policy
 from unrack.policy.file import load_policy, source_digest
 from unrack.policy.table import POLICIES, canonical, make_policy, split_policy
+from unrack.resources.table import RESOURCES
 from unrack.study.document import Document, nearest
 from unrack.study.file import WorkloadTable
 from unrack.study.world import World, labelled, make_world, split_world
@@ -89,7 +90,7 @@ def make_cluster(table: Mapping[str, Any], document: Document, index: int) -> Cl
     if len(sources) != 1:
         raise document.fault(at, ", ".join(sources) or "none of them", f"exactly one of {', '.join(choices)}")
     source = sources[0]
-    known = ["preset", "file", "memory_system", *ClusterFile.model_fields]
+    known = ["preset", "file", "memory_system", *ClusterFile.model_fields, *RESOURCES]
     if unknown := sorted(set(table) - set(known)):
         raise document.fault((*at, unknown[0]), "an unknown key", nearest(unknown[0], known))
     if source in ("preset", "file") and not isinstance(table[source], str):

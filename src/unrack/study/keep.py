@@ -69,6 +69,7 @@ def _fill(building: Path, run: Run, result: Result) -> None:
     names += ["failures"] if result.log.failures else []
     names += ["cores"] if run.core_tiles is not None else []
     names += ["tiers"] if run.cluster.tiers is not None else []
+    names += ["claims"] if len(run.cluster.places) else []
     for name in names:
         getattr(result, name).write_parquet(building / f"{name}.parquet", compression="zstd")
     if run.contention is not None:
@@ -104,6 +105,7 @@ def description(run: Run, result: Result) -> dict[str, Any]:
             "columns": columns(cluster),
             **({"devices": pools(cluster)} if len(cluster.devices) else {}),
             **({"tiers": tiers_record(cluster)} if cluster.tiers is not None else {}),
+            **({"resources": cluster.places.written()} if len(cluster.places) else {}),
             "digest": cluster.digest(),
         },
         "workload": {"name": run.workload.name, "digest": run.workload_digest, "intake": asdict(run.workload.intake)},

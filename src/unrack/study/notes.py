@@ -70,6 +70,9 @@ def _location(effect: Effect, run: Run, document: Document) -> Location | None:
     if effect.key in IN_CLUSTERS:
         own = table["clusters"][cluster]
         return next((("clusters", cluster, key) for key in IN_CLUSTERS[effect.key] if key in own), None)
+    if effect.key == "resources":
+        own, resource = table["clusters"][cluster], effect.of.split()[0]
+        return ("clusters", cluster, resource) if resource in own else None
     if effect.key in IN_JOBS:
         generate = table["workloads"][workload].get("generate")
         inside = _path(generate, IN_JOBS[effect.key]) if isinstance(generate, Mapping) else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from unrack.metric.audit.asked import asked_violation
+from unrack.metric.audit.claims import claim_violation
 from unrack.metric.audit.devices import device_violation
 from unrack.metric.audit.nodes import node_violation
 from unrack.metric.audit.spans import span_violation
@@ -15,6 +16,7 @@ RULES: tuple[Callable[[Tables], Violation | None], ...] = (
     span_violation,
     node_violation,
     device_violation,
+    claim_violation,
     asked_violation,
     usage_violation,
 )

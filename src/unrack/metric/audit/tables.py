@@ -71,7 +71,7 @@ class Tables:
     ----------
     cluster
         What is installed.
-    jobs, usage, placements, loans, shares, failures, tiers
+    jobs, usage, placements, loans, shares, failures, tiers, claims
         As ``docs/file-formats.md`` has them; ``None``: the run has none.
     pace
         The models in force: quantities that one governs may be asked for beyond what is installed.
@@ -85,6 +85,7 @@ class Tables:
     shares: pl.DataFrame | None = None
     failures: pl.DataFrame | None = None
     tiers: pl.DataFrame | None = None
+    claims: pl.DataFrame | None = None
     pace: Pace | None = None
 
     @cached_property
@@ -106,6 +107,11 @@ class Tables:
     def shared(self) -> Spans:
         """Whose and when the shares are."""
         return self.spans(self.placements.clear() if self.shares is None else self.shares)
+
+    @cached_property
+    def claimed(self) -> Spans:
+        """Whose and when the claims are."""
+        return self.spans(self.placements.clear() if self.claims is None else self.claims)
 
     @cached_property
     def down(self) -> Ints:

@@ -31,7 +31,7 @@ from unrack.policy.lending.plan import plan_round
 from unrack.policy.lending.rules import RULES, THRESHOLDS, Rule, Terms, make_terms
 from unrack.policy.list_scheduler import BACKFILL, UNLIMITED, ListScheduler
 from unrack.policy.orders import Order, in_order, is_fixed
-from unrack.policy.placement.any_resource import devices_asked
+from unrack.policy.placement.any_resource import more_asked
 from unrack.policy.placement.lent_memory import LentMemory
 from unrack.policy.planned import Conservative, Plan, SlurmLike
 from unrack.reasons import Code, Reason
@@ -167,6 +167,7 @@ class Lending:
     lends: ClassVar[bool] = True
     nodes: ClassVar[str] = "whole"
     devices: ClassVar[bool] = True
+    claims: ClassVar[bool] = True
 
     @property
     def name(self) -> str:
@@ -235,7 +236,7 @@ class Lending:
 
     def decide(self, view: View, memory: Memory, now: int) -> tuple[list[Decision], Memory]:
         """Start what may start now."""
-        if memory.beyond is None and devices_asked(view):
+        if memory.beyond is None and more_asked(view):
             memory.beyond = self._beyond.begin(view)
         if memory.beyond is not None:
             decisions, memory.beyond = self._beyond.decide(view, memory.beyond, now)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrack.cluster.spec import Cluster
+from unrack.policy.claiming import claims_asked
 from unrack.policy.placement.contract import MemoryRule
 from unrack.policy.placement.local_memory import FITS, LocalMemory
 from unrack.policy.placement.mixed import PLACES, Mixed
@@ -39,6 +40,11 @@ class AnyResource:
         return self.place in PLACES
 
     @property
+    def claims(self) -> bool:
+        """Whether it claims what jobs ask of resources."""
+        return self.place in PLACES
+
+    @property
     def lends(self) -> bool:
         """Whether jobs may have memory of other nodes."""
         return self.memory.lends
@@ -66,10 +72,10 @@ class AnyResource:
         """Whether counting nodes does not do: a job in the system asks for devices, or a rule is for more."""
         if self.place not in FITS or not isinstance(self.memory, LocalMemory):
             return self.devices
-        return devices_asked(view)
+        return more_asked(view)
 
 
-def devices_asked(view: View) -> bool:
-    """Whether a job in the system asks for pooled devices."""
+def more_asked(view: View) -> bool:
+    """Whether a job in the system asks for pooled devices, or for something of resources."""
     devices = arrays_of(view).devices
-    return devices is not None and bool(devices.columns.asked.any())
+    return (devices is not None and bool(devices.columns.asked.any())) or claims_asked(view)

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from unrack.cluster.lease import Lease, Loan, Share, loans_of
 from unrack.cluster.sealed import sealed
 from unrack.cluster.sharing import TAKEN
+from unrack.policy.claiming import Claiming, claiming
 from unrack.policy.lookahead import Lookahead, Urgency
 from unrack.policy.placement.contract import MemoryRule, Room, Spot
 from unrack.policy.placement.local_memory import LocalMemory, room_on
@@ -114,10 +115,10 @@ class Mixed:
         first = NEVER_US
         alone = np.array([job for job in jobs if tasks[job] == 1], np.int64)
         if self._plain and len(alone):
-            first = pooled.opens_us(view, pools, alone, pools.rule, now)
+            first = pooled.soonest(view, pools, alone.tolist(), pools.rule, now)
         elif len(alone):
-            room = self._room(view, notes)
             for job in alone.tolist():
+                room = self._room(view, notes, claiming(view, job))
                 for mb in self.memory.offers(view, notes.memory, job, room):
                     free = sealed(np.stack([room.cores, mb]))
                     opens = pooled.opens_us(view, pools, np.array([job]), pools.rule, now, free)
@@ -141,7 +142,10 @@ class Mixed:
         if self._plain:
             reason = self.pooled.why(view, pools, job, now)
             return None if reason.code == Code.NOT_YET else reason
-        room = self._room(view, notes)
+        claims = claiming(view, job)
+        if claims is not None and (lacks := claims.lacks()) is not None:
+            return lacks
+        room = self._room(view, notes, claims)
         tasks, cores = view.asks[[TASKS, CORES], job].tolist()
         places = int((room.cores[room.cores >= cores] // max(cores, 1)).sum()) if cores else tasks
         if places < tasks:
@@ -169,39 +173,51 @@ class Mixed:
         pools.rule = self.pooled.rule_now(view, pools)
         return pools
 
-    def _room(self, view: View, notes: Notes) -> Room:
-        return room_on(view, self.whole, self.memory.open_nodes(view, notes.memory))
+    def _room(self, view: View, notes: Notes, claims: Claiming | None) -> Room:
+        open_nodes = self.memory.open_nodes(view, notes.memory)
+        return room_on(view, self.whole, open_nodes if claims is None else open_nodes & claims.open_nodes())
 
     def _asks_devices(self, view: View, job: int) -> bool:
         devices = arrays_of(view).devices
         return devices is not None and devices.asks(job)
 
     def _find(self, view: View, notes: Notes, job: int, now: int) -> Lease | None:
-        room = self._room(view, notes)
+        claims = claiming(view, job)
+        room = self._room(view, notes, claims)
         tasks, cores = view.asks[[TASKS, CORES], job].tolist()
         if cores and int(np.maximum(room.cores // cores, 0).sum()) < tasks:
             return None
-        if not self._asks_devices(view, job):
+        asks_devices = self._asks_devices(view, job)
+        if not asks_devices:
             spots = self.memory.spread(view, notes.memory, job, room, now)
-            return None if spots is None else self._lease(view, job, spots, ())
+            if spots is None or claims is None:
+                return None if spots is None else self._lease(view, job, spots, ())
+            lease = claims.with_claims(self._lease(view, job, spots, ()))
+            if claims.fits(lease):
+                return lease
         spots, shares = [], []
         columns, draft = self.pooled.columns(view, notes.pools), None
         for _ in range(tasks):
             node = self._node(view, notes, job, room, now, columns)
             if node < 0:
                 return None
-            if draft is None:
+            if draft is None and asks_devices:
                 devices = arrays_of(view).devices
                 assert devices is not None
                 draft = devices.draft(job, tasks * len(devices.devices.kinds))
             for share in self.pooled.shares(view, notes.pools, job, node, columns):
+                assert draft is not None
                 verdict = draft.try_share(share, now)
                 assert verdict == TAKEN
                 shares.append(share)
-            columns = draft.columns
+            columns = columns if draft is None else draft.columns
             spots.append(self.memory.take(view, notes.memory, job, node, room, now))
             self._hold(view, notes, job, spots[-1], room)
-        return self._lease(view, job, spots, tuple(shares))
+            if claims is not None:
+                claims.put(node)
+                room.cores[~claims.open_nodes()] = -1
+        lease = self._lease(view, job, spots, tuple(shares))
+        return lease if claims is None else claims.with_claims(lease)
 
     def _node(self, view: View, notes: Notes, job: int, room: Room, now: int, columns: Any) -> int:
         """The node for the next task, by the first of the offers of memory with which there is one; below 0: none."""

@@ -34,7 +34,7 @@ from unrack.policy.contract import Decision, Estimates, Need, Reject, Start
 from unrack.policy.discipline.list_pass import ListPass, Pass
 from unrack.policy.list_scheduler import UNLIMITED
 from unrack.policy.passing import Backfill
-from unrack.policy.placement.any_resource import devices_asked
+from unrack.policy.placement.any_resource import more_asked
 from unrack.policy.placement.mixed import Mixed
 from unrack.policy.placement.tiered_memory import TieredMemory
 from unrack.policy.tiers.order import REQUEST, in_order
@@ -141,6 +141,11 @@ class TierPolicy:
         """Whether it places pooled devices: not if it rejects servers, counts clusters or has an order of its own."""
         return self.full == WAIT and self.clusters is None and self.order == REQUEST
 
+    @property
+    def claims(self) -> bool:
+        """Whether it claims what servers ask of resources."""
+        return self.devices
+
     def possible(self, cluster: Cluster, jobs: JobTable) -> NDArray[np.bool_]:
         """bool[jobs]: which servers have a place in the empty data centre; it has tiers."""
         return possible_servers(cluster, jobs, self.rule != "first-fit")
@@ -170,7 +175,7 @@ class TierPolicy:
 
     def decide(self, view: View, memory: Memory, now: int) -> tuple[list[Decision], Memory]:
         """Start everyone who waits and has a place."""
-        if memory.beyond is None and devices_asked(view):
+        if memory.beyond is None and more_asked(view):
             memory.beyond = self._beyond.begin(view)
         if memory.beyond is not None:
             return self._beyond.decide(view, memory.beyond, now), memory

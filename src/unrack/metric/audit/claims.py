@@ -1,0 +1,73 @@
+"""Of every resource: jobs claim what they ask where they run, as long as they run, and never more than there is."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unrack.metric.audit.tables import Spans, Tables, Violation, whole
+
+Ints = NDArray[np.int64]
+
+
+def claim_violation(t: Tables) -> Violation | None:
+    """The first claim that cannot be, or that is missing."""
+    places = t.cluster.places
+    if not len(places):
+        return None
+    c, own = t.claims, t.claimed
+    number = {(resource, place.name): i for i, (resource, place) in enumerate(places.every)}
+    keys = [] if c is None else list(zip(c["resource"].to_list(), c["place"].to_list(), strict=True))
+    at = np.array([number.get(key, -1) for key in keys], np.int64)
+    amount = np.zeros(0, np.int64) if c is None else whole(c["amount"])
+    if (at < 0).any():
+        return Violation("a claim is on a place that does not exist", int(own.start[np.flatnonzero(at < 0)[0]]))
+    return _more_than_installed(t, own, at, amount) or _not_as_asked(t, own, at, amount)
+
+
+def _more_than_installed(t: Tables, own: Spans, at: Ints, amount: Ints) -> Violation | None:
+    places = t.cluster.places
+    for place, (resource, what) in enumerate(places.every):
+        rows = np.flatnonzero((at == place) & (own.end > own.start))
+        when = np.concatenate([own.start[rows], own.end[rows]])
+        change = np.concatenate([amount[rows], -amount[rows]])
+        order = np.lexsort((change, when))  # who ends gives back before another starts
+        level = np.cumsum(change[order])
+        over = np.flatnonzero(level > what.amount)
+        if over.size:
+            held = f"{level[over[0]]} of {resource} {what.name} are held, and {what.amount} installed"
+            return Violation(held, int(when[order][over[0]]))
+    return None
+
+
+def _not_as_asked(t: Tables, own: Spans, at: Ints, amount: Ints) -> Violation | None:
+    """Every span claims what its job asks on the nodes of its placements, for just as long."""
+    places, p, held = t.cluster.places, t.placements, t.held
+    count = t.jobs.height
+    columns = {key: whole(t.jobs[".".join(key)]) for key in places.quantities if ".".join(key) in t.jobs.columns}
+    asked = places.asked(columns, count)
+    claims: dict[int, list[int]] = {}
+    for row, key in enumerate(own.key.tolist()):
+        claims.setdefault(key, []).append(row)
+    asks = np.asarray(asked.any(axis=0))
+    known = held.job >= 0
+    rows = np.flatnonzero(known & (asks[held.job] | np.isin(held.key, own.key)))
+    spans: dict[int, list[int]] = {}
+    for row, key in zip(rows.tolist(), held.key[rows].tolist(), strict=True):
+        spans.setdefault(key, []).append(row)
+    stray = np.flatnonzero((own.job >= 0) & ~np.isin(own.key, held.key))
+    if len(stray):
+        i = int(stray[0])
+        return Violation(f"{t.name(own.job[i])} claims something for a span that it does not have", int(own.start[i]))
+    first, nodes, tasks = (whole(p[name]) for name in ("first_node", "nodes", "tasks_per_node"))
+    for key, of in spans.items():
+        job, start = int(held.job[of[0]]), int(held.start[of[0]])
+        where = np.concatenate([np.arange(first[row], first[row] + nodes[row]) for row in of])
+        on_each = np.concatenate([np.repeat(tasks[row], nodes[row]) for row in of])
+        wanted = places.claims(asked[:, job], where, on_each).tolist()
+        mine = claims.get(key, [])
+        if sorted([int(at[row]), int(amount[row])] for row in mine) != sorted(wanted):
+            return Violation(f"{t.name(job)} claims something else than it asks where it runs", start)
+        if any(own.start[row] != start or own.end[row] != held.end[of[0]] for row in mine):
+            return Violation(f"{t.name(job)} has a claim that lasts for another time than its span", start)
+    return None

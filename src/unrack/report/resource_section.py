@@ -1,0 +1,43 @@
+"""What the page shows of resources: a section each, with the tables that it makes of every setting."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import polars as pl
+
+from unrack.report.chart import MOST_POLICIES
+from unrack.report.setting import Setting
+from unrack.resources.contract import Kept, Table
+from unrack.resources.table import RESOURCES
+
+
+class ResourceSection(NamedTuple):
+    """The section of a resource: its name and heading, and the title and tables of every setting that has any."""
+
+    name: str
+    title: str
+    settings: tuple[tuple[str, tuple[Table, ...]], ...]
+
+
+def resource_sections(settings: Sequence[Setting]) -> tuple[ResourceSection, ...]:
+    """A section for every resource that some cluster of these settings has."""
+    found = []
+    for name, resource in RESOURCES.items():
+        own = [(setting.title, resource.section(_kept(setting, name))) for setting in settings]
+        shown = tuple((title, tables) for title, tables in own if tables)
+        if shown:
+            found.append(ResourceSection(name, resource.title, shown))
+    return tuple(found)
+
+
+def _kept(setting: Setting, name: str) -> list[Kept]:
+    kept = []
+    for policy, runs in list(setting.runs.items())[:MOST_POLICIES]:
+        for run in runs:
+            written = run.record["cluster"].get("resources", {}).get(name)
+            if written is not None and (run.folder / "claims.parquet").is_file():
+                claims = run.frame("claims").filter(pl.col("resource") == name)
+                kept.append(Kept(policy, run.seed, written, run.metrics, claims))
+    return kept

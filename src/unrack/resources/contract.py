@@ -1,0 +1,213 @@
+"""What a resource is: the keys of a cluster file, what jobs claim of it where, and what is told of it.
+
+A resource says what there is as *places*, each with a whole amount of one quantity, and what a job claims of them as
+rows of (place, amount). Who holds what, what is free, drafts, plans, tables and the audit are the house's: see
+``docs/adding-a-resource.md``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from unrack.reasons import Reason
+
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+
+class Nodes(NamedTuple):
+    """The nodes of a cluster, int64[nodes] each; a node without cores is a memory pool's: nothing runs on it.
+
+    Attributes
+    ----------
+    cores, memory_mb
+        Installed.
+    rack
+        Indices into ``rack_names``.
+    rack_names
+        The racks.
+    """
+
+    cores: Ints
+    memory_mb: Ints
+    rack: Ints
+    rack_names: tuple[str, ...]
+
+
+class Place(NamedTuple):
+    """Where an amount can be held.
+
+    Attributes
+    ----------
+    name
+        What tables call it; its own within the resource.
+    quantity
+        What it has: what jobs ask for as ``RESOURCE.QUANTITY``.
+    amount
+        How much is installed, in whole units.
+    """
+
+    name: str
+    quantity: str
+    amount: int
+
+
+class Gangs(NamedTuple):
+    """Jobs as gangs of equal tasks, int64[jobs] each: how many tasks, and cores and MB of each.
+
+    ``elsewhere``: memory may be that of other nodes, so that it says nothing of where a task goes.
+    """
+
+    tasks: Ints
+    cores: Ints
+    memory_mb: Ints
+    elsewhere: bool = False
+
+
+class Installed(Protocol):
+    """A resource as one cluster has it. It does not change, and knows nothing of who holds what."""
+
+    @property
+    def quantities(self) -> tuple[str, ...]:
+        """What jobs may ask for."""
+        ...
+
+    @property
+    def places(self) -> tuple[Place, ...]:
+        """Where there is how much."""
+        ...
+
+    def claims(self, asked: Ints, nodes: Ints, tasks: Ints) -> Ints:
+        """int64[claims, 2]: place and amount that a job claims, each place once, in order.
+
+        Parameters
+        ----------
+        asked : int64[quantities]
+            What it asks for.
+        nodes, tasks : int64[k]
+            The nodes on which it runs, ascending, and how many tasks on each; none: it has no place yet.
+        """
+        ...
+
+    def open_nodes(self, asked: Ints, free: Ints, nodes: Ints, tasks: Ints) -> Bools:
+        """bool[nodes of the cluster]: where one more task would find all that the job then claims.
+
+        Parameters
+        ----------
+        asked, nodes, tasks
+            As in :meth:`claims`: the tasks that have a place already, which hold nothing yet.
+        free : int64[places]
+            What nobody holds.
+        """
+        ...
+
+    def never(self, quantity: int, asked: Ints, gangs: Gangs) -> Bools:
+        """bool[jobs]: which jobs the empty cluster could not give what they ask of one quantity (int64[jobs])."""
+        ...
+
+    def too_big(self, quantity: int, asked: int, gangs: Gangs) -> Reason:
+        """What there is too little of for a job (the only one of ``gangs``) of which :meth:`never` says so."""
+        ...
+
+    def lacks(self, asked: Ints, free: Ints, tasks: int) -> Reason | None:
+        """What there is too little of now; ``None``: there is enough for a job of so many tasks somewhere."""
+        ...
+
+    def written(self) -> Any:
+        """The keys of the cluster file again, as plain JSON, from which the resource can be read once more."""
+        ...
+
+
+class Told(NamedTuple):
+    """A metric: name, unit, ``"low"``, ``"high"`` or ``""`` as what is better, a line of words, and the formula."""
+
+    name: str
+    unit: str
+    better: str
+    summary: str
+    formula: str
+
+
+class Kept(NamedTuple):
+    """A finished run as a section of the report sees it.
+
+    Attributes
+    ----------
+    policy, seed
+        Which run.
+    written
+        What :meth:`Installed.written` gave.
+    metrics
+        All metrics of the run.
+    claims
+        The rows of the table of claims that are of the resource.
+    """
+
+    policy: str
+    seed: int
+    written: Any
+    metrics: dict[str, float | None]
+    claims: pl.DataFrame
+
+
+class Table(NamedTuple):
+    """A table of the report: its title, a sentence or two, the heads of its columns, and rows of texts."""
+
+    title: str
+    words: str
+    head: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+class Resource(Protocol):
+    """One kind of thing that jobs may hold.
+
+    Attributes
+    ----------
+    name
+        Its key in a cluster file, and the first part of its columns of jobs: ``NAME.QUANTITY``.
+    title
+        The heading of its section of the report.
+    metrics
+        What :meth:`measure` gives; a name may have QUANTITY in it.
+    """
+
+    @property
+    def name(self) -> str:
+        """Its key in a cluster file."""
+        ...
+
+    @property
+    def title(self) -> str:
+        """The heading of its section."""
+        ...
+
+    @property
+    def metrics(self) -> tuple[Told, ...]:
+        """Its metrics."""
+        ...
+
+    def installed(self, table: Any, nodes: Nodes, where: str) -> Installed:
+        """What a cluster file says under its key; ``where`` is named in errors.
+
+        Raises
+        ------
+        ClusterError
+            It says something impossible.
+        """
+        ...
+
+    def measure(
+        self, installed: Installed, claims: pl.DataFrame, start_s: float, end_s: float
+    ) -> dict[str, float | None]:
+        """The metrics of a run over a window of time, from the rows of its table of claims."""
+        ...
+
+    def section(self, runs: Sequence[Kept]) -> tuple[Table, ...]:
+        """What the report shows of the runs of one setting; none: nothing."""
+        ...

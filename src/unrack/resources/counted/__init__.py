@@ -1,0 +1,1 @@
+"""Things that are only counted: software licences of a cluster, network uplinks of racks."""

@@ -1,0 +1,156 @@
+"""All places of all resources of a cluster, numbered through, and what jobs ask and claim of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unrack.reasons import Code, Reason
+from unrack.resources.contract import Gangs, Installed, Nodes, Place
+from unrack.resources.table import RESOURCES
+
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+Asks = Mapping[tuple[str, str], Ints]
+"""(resource, quantity) → int64[jobs]."""
+PLACE, AMOUNT = range(2)
+"""Columns of claims."""
+NO_CLAIMS: Ints = np.empty((0, 2), np.int64)
+"""Nothing claimed."""
+
+
+class Part:
+    """One resource of a cluster, and which of all places and quantities are its own."""
+
+    def __init__(self, name: str, installed: Installed, place: int, quantity: int) -> None:
+        self.name, self.installed, self.first = name, installed, place
+        self.places = slice(place, place + len(installed.places))
+        self.quantities = slice(quantity, quantity + len(installed.quantities))
+
+
+@dataclass(frozen=True)
+class Places:
+    """What a cluster has of every resource; of most clusters nothing.
+
+    Attributes
+    ----------
+    installed
+        Resource → what there is of it; of those that there are.
+    nodes
+        How many nodes the cluster has.
+    """
+
+    installed: Mapping[str, Installed]
+    nodes: int
+
+    def __len__(self) -> int:
+        return len(self.every)
+
+    @cached_property
+    def parts(self) -> tuple[Part, ...]:
+        """One for every resource."""
+        found, place, quantity = [], 0, 0
+        for name, installed in self.installed.items():
+            found.append(Part(name, installed, place, quantity))
+            place, quantity = found[-1].places.stop, found[-1].quantities.stop
+        return tuple(found)
+
+    @cached_property
+    def every(self) -> tuple[tuple[str, Place], ...]:
+        """The resource and the place behind every number."""
+        return tuple((part.name, place) for part in self.parts for place in part.installed.places)
+
+    @cached_property
+    def quantities(self) -> tuple[tuple[str, str], ...]:
+        """(resource, quantity) of every row of what jobs ask."""
+        return tuple((part.name, quantity) for part in self.parts for quantity in part.installed.quantities)
+
+    @cached_property
+    def total(self) -> Ints:
+        """int64[places]: installed."""
+        return np.array([place.amount for _, place in self.every], np.int64)
+
+    def asked(self, asks: Asks, jobs: int) -> Ints:
+        """int64[quantities, jobs]: what jobs ask of what there is."""
+        rows = [np.asarray(asks.get(key, np.zeros(jobs, np.int64)), np.int64) for key in self.quantities]
+        return np.array(rows, np.int64).reshape(len(rows), jobs)
+
+    def claims(self, asked: Ints, nodes: Ints, tasks: Ints) -> Ints:
+        """int64[claims, 2]: what a job claims that asks so much (int64[quantities]) and runs there."""
+        order = np.argsort(nodes, kind="stable")
+        found = []
+        for part in self.parts:
+            own = asked[part.quantities]
+            if own.any():
+                rows = part.installed.claims(own, nodes[order], tasks[order])
+                found.append(rows + np.array([part.first, 0]))
+        return np.ascontiguousarray(np.concatenate(found)) if found else NO_CLAIMS
+
+    def open_nodes(self, asked: Ints, free: Ints, nodes: Ints, tasks: Ints) -> Bools:
+        """bool[nodes]: where one more task of a job finds enough of every resource."""
+        found = np.ones(self.nodes, np.bool_)
+        for part in self.parts:
+            own = asked[part.quantities]
+            if own.any():
+                found &= part.installed.open_nodes(own, free[part.places], nodes, tasks)
+        return found
+
+    def lacks(self, asked: Ints, free: Ints, tasks: int) -> Reason | None:
+        """What there is too little of now."""
+        for part in self.parts:
+            own = asked[part.quantities]
+            reason = part.installed.lacks(own, free[part.places], tasks) if own.any() else None
+            if reason is not None:
+                return reason
+        return None
+
+    def never(self, key: tuple[str, str], asked: Ints, gangs: Gangs) -> Bools:
+        """bool[jobs]: which jobs the empty cluster could not give what they ask of a quantity."""
+        name, quantity = key
+        installed = self.installed.get(name)
+        if installed is None or quantity not in installed.quantities:
+            return asked > 0
+        return (asked > 0) & installed.never(installed.quantities.index(quantity), asked, gangs)
+
+    def too_big(self, key: tuple[str, str], asked: int, gangs: Gangs) -> Reason:
+        """What there is too little of, of a job of which :meth:`never` says so."""
+        name, quantity = key
+        installed = self.installed.get(name)
+        if installed is None or quantity not in installed.quantities:
+            return Reason(Code.TOO_BIG, f"{name}.{quantity}, which the cluster does not have", asked, 0)
+        return installed.too_big(installed.quantities.index(quantity), asked, gangs)
+
+    def identity(self) -> str:
+        """Everything that can change a schedule."""
+        return repr(self.written())
+
+    def written(self) -> dict[str, Any]:
+        """The keys of a cluster file again."""
+        return {name: installed.written() for name, installed in self.installed.items()}
+
+
+def built(content: Mapping[str, Any], nodes: Nodes, where: str) -> Places:
+    """The places of a cluster, from those keys of a cluster file that are resources'.
+
+    Raises
+    ------
+    ClusterError
+        A resource refuses its key.
+    """
+    found = {name: RESOURCES[name].installed(table, nodes, f"{where}, {name}") for name, table in content.items()}
+    return Places({name: found[name] for name in RESOURCES if name in found}, len(nodes.cores))
+
+
+def no_places(nodes: int) -> Places:
+    """Of a cluster without any."""
+    return Places({}, nodes)
+
+
+def is_resource(kind: str) -> bool:
+    """Whether what jobs ask as ``KIND.QUANTITY`` is of a resource, and not of a kind of device."""
+    return kind in RESOURCES
