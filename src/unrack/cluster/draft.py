@@ -33,6 +33,7 @@ def copied(state: ClusterState) -> ClusterState:
     for name in ("free", "online", "queue", "running", "lease_at"):
         setattr(twin, name, getattr(state, name).copy())
     twin.pool = state.pool[: max(state.pool_used, 1)].copy()
+    twin.runs = None  # nobody learns from what did not happen
     twin.conditions = bytearray(state.conditions)
     twin.status = np.frombuffer(twin.conditions, np.int8)
     twin.extra = state.extra.copy()  # nothing on a draft changes an entry: jobs start and end
