@@ -52,9 +52,9 @@ class Finished(NamedTuple):
 
 
 class Vacated(NamedTuple):
-    """A running job has given back what it held; that it has ended is said by its :class:`Finished`, later at this time.
+    """A running job has given back what it held; its :class:`Finished` follows, later at this time.
 
-    For worlds in which others arrive in between: policies learn from the run only once it is finished.
+    For worlds in which others arrive in between: policies learn how long it ran only from the second event.
     """
 
     job: int
@@ -209,11 +209,12 @@ class Core:
                     decisions = decisions + step
             return decisions
         if kind is Finished:
-            if self._vacated and event.job in self._vacated:  # type: ignore[union-attr]
-                self._vacated.remove(event.job)  # type: ignore[union-attr,arg-type]
-                state.note_end(event.job, now)  # type: ignore[union-attr,arg-type]
-                return NOTHING
-            state.release(event.job, now)  # type: ignore[union-attr,arg-type]  # a line above says so
+            job: Any = event.job  # type: ignore[union-attr]  # the line above says so
+            if self._vacated and job in self._vacated:
+                self._vacated.remove(job)
+                state.note_end(job, now)
+            else:
+                state.release(job, now)
             return NOTHING
         if isinstance(event, Submitted):
             return self._submit(event)

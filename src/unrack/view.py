@@ -166,7 +166,7 @@ class View:
 
     @property
     def runs(self) -> Runs | None:
-        """When jobs started, and of those that have ended, how long they ran; kept for policies that ``learns`` only."""
+        """When jobs started, and how long those ran that have ended; ``None`` unless the policy declares ``learns``."""
         runs, known = self._seen.runs, self._state.known
         if runs is None:
             return None

@@ -4,8 +4,8 @@ Events at one time come in the order of the tie rule. ``together`` (the default)
 then one round. ``finish-first`` and ``submit-first``: every event gets a round of its own; ends before submissions, or
 submissions before ends. Under ``submit-first`` a job that has run for exactly as long as the policy was told to expect
 gives back what it holds before the submissions of that time, as in simulators that plan on booked ends, and gets its
-round after them, in the order of the starts of all jobs that end then. Under a policy that learns run times, what counts
-is its own prediction of the end, and it learns from the run in the round after the submissions.
+round after them, in the order of the starts of all jobs that end then. Under a policy that learns run times, its own
+prediction of the end counts, and it learns from the run in the round after the submissions.
 """
 
 from __future__ import annotations

@@ -71,7 +71,7 @@ class EasyPlusPlus:
         ``"pass"``: the prediction of a waiting job follows its user's history until it starts; ``"submission"``: it is
         made once.
     rounds
-        ``"corrections"``: whoever may start when a prediction is corrected starts then; ``"events"``: at the next event.
+        ``"corrections"``: a corrected prediction gives the queue a pass of its own; ``"events"``: the next event does.
     backfill_order
         In which order jobs behind the head are tried: a name in ``ORDERS`` or a function. With ``"fcfs"`` this is the
         paper's EASY+.

@@ -148,9 +148,9 @@ def sort_by_end(running: Ints, count: int) -> None:
 
 @compiled
 def follow(
-    now: int, queue: Ints, jobs: int, known: int, once: bool, rule: int, asks: Ints, user: Ints, status: NDArray[np.int8],
-    booked: Ints, booked_count: int, runs: Runs, first: int, last: int, users: Ints, average_us: Ints, told: Ints,
-    noted_us: Ints, running: Ints, count: int,
+    now: int, queue: Ints, jobs: int, known: int, once: bool, rule: int, asks: Ints, user: Ints,
+    status: NDArray[np.int8], booked: Ints, booked_count: int, runs: Runs, first: int, last: int, users: Ints,
+    average_us: Ints, told: Ints, noted_us: Ints, running: Ints, count: int,
 ) -> tuple[int, int]:  # fmt: skip
     """The update itself.
 
