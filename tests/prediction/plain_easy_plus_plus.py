@@ -1,4 +1,4 @@
-"""EASY++ over processors alone, in plain Python: an event loop written for reading, which shares nothing with unrack."""
+"""EASY++ over processors alone, in plain Python: an event loop for reading, which shares nothing with unrack."""
 
 from __future__ import annotations
 

@@ -115,9 +115,7 @@ class Forgetful:
 
 @settings(max_examples=100)
 @given(asks=ASKS, keys=KEYS)
-def test_what_a_new_beginning_makes_of_the_ledger_is_what_was_remembered(
-    asks: list[Ask], keys: dict[str, str]
-) -> None:
+def test_what_a_new_beginning_makes_of_the_ledger_is_what_was_remembered(asks: list[Ask], keys: dict[str, str]) -> None:
     asks = [one._replace(run=one.run + 1) for one in asks]
     assert starts(asks, 5, Forgetful(EasyPlusPlus(**keys))) == starts(asks, 5, EasyPlusPlus(**keys))
 

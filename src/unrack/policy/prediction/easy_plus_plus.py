@@ -88,6 +88,7 @@ class EasyPlusPlus:
     label: str = "easy++"
 
     needs: ClassVar[frozenset[Need]] = frozenset({Need.USERS})
+    order: ClassVar[str] = "fcfs"
     estimates: ClassVar[Estimates] = Estimates.REQUESTED
     learns: ClassVar[bool] = True
 
