@@ -17,8 +17,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import ClassVar
 
-import numpy as np
-
 from unrack.policy.contract import Decision, Estimates, Need, Start
 from unrack.policy.list_scheduler import FIT, NO_SECOND, UNLIMITED, Buffers, places_in, short_of
 from unrack.policy.orders import Order, in_order, is_fixed
@@ -139,7 +137,7 @@ class EasyPlusPlus:
         room.complete = room.alike and is_fixed(self.backfill_order)
         jobs = view.queue.copy()
         if self.backfill_order == "sjf":
-            second = np.argsort(forecast.asks[ESTIMATE, jobs], kind="stable")
+            second = forecast.asks[ESTIMATE].take(jobs).argsort(kind="stable") if len(jobs) > 2 else NO_SECOND
         elif self.backfill_order == "fcfs":
             second = NO_SECOND
         else:
