@@ -322,7 +322,7 @@ POLICIES: dict[str, Entry] = {
                 "corrections: a corrected prediction gives the queue a pass of its own; events: the next event does",
             ),
             "backfill_order": BACKFILL_ORDER._replace(default="sjf"),
-            "place": PLACE,
+            "place": Parameter("place", _one_of(FITS), "first-fit", f"which nodes are filled first: {', '.join(FITS)}"),
             "nodes": NODES,
         },
         {},

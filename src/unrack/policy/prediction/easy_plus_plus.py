@@ -18,9 +18,10 @@ from functools import cached_property
 from typing import ClassVar
 
 from unrack.policy.contract import Decision, Estimates, Need, Start
-from unrack.policy.list_scheduler import FIT, NO_SECOND, UNLIMITED, Buffers, places_in, short_of
+from unrack.policy.list_scheduler import NO_SECOND, UNLIMITED, Buffers, places_in, short_of
 from unrack.policy.orders import Order, in_order, is_fixed
 from unrack.policy.passing import Backfill, pass_over
+from unrack.policy.placement.local_memory import FITS
 from unrack.policy.plain import Placement, plain_pass
 from unrack.policy.prediction.correction import Correction, expected_end_us
 from unrack.policy.prediction.forecast import Forecast, begun, update
@@ -147,7 +148,7 @@ class EasyPlusPlus:
         while True:
             count = pass_over(
                 jobs, second, int(Backfill.EASY), UNLIMITED, now, asks, state.free, state.total, state.free_cores,
-                running, forecast.count, state.pool, state.lease_at, self.nodes == "whole", FIT[place], room.alike,
+                running, forecast.count, state.pool, state.lease_at, self.nodes == "whole", FITS[place], room.alike,
                 room.started, room.rows,
             )  # fmt: skip
             if count >= 0:
