@@ -53,6 +53,15 @@ class Finished(NamedTuple):
     job: int
 
 
+class Vacated(NamedTuple):
+    """A running job has given back what it held; its :class:`Finished` follows, later at this time.
+
+    For worlds in which others arrive in between: policies learn how long it ran only from the second event.
+    """
+
+    job: int
+
+
 class Kept(NamedTuple):
     """How much work a job that was stopped with its work kept had done in that attempt, µs at speed 1.
 
@@ -98,7 +107,7 @@ class Round(NamedTuple):
     """Time for the policy to decide."""
 
 
-Event = Submitted | Finished | Kept | UsageChanged | Failed | Repaired | Detached | Round
+Event = Submitted | Finished | Vacated | Kept | UsageChanged | Failed | Repaired | Detached | Round
 
 NOTHING: list[Decision] = []
 NO_JOBS = job_table(submit_us=np.zeros(0, np.int64), work_us=np.zeros(0, np.int64), tasks=np.zeros(0, np.int64))
@@ -150,8 +159,11 @@ class Core:
         pace = pace_of(self.models, cluster.devices, jobs)
         self.lends = bool(getattr(policy, "lends", False))
         self._elsewhere = self.lends or self._tiered
+        self.learns = bool(getattr(policy, "learns", False))
+        self._vacated: set[int] = set()
         claims = cluster.places.asked(jobs.devices, len(jobs))
-        self.state = ClusterState(cluster, self._told(jobs), wants, pace, self.lends or memory, claims)
+        told, memory = self._told(jobs), self.lends or memory
+        self.state = ClusterState(cluster, told, wants, pace, memory, claims, self.learns)
         self.view = View(self.state, self.store)
         self._expected_us: MutableSequence[int] = plain(self.state.asks[ESTIMATE])
         self._whole_us: dict[int, int] = {}
@@ -199,10 +211,19 @@ class Core:
                     decisions = decisions + step
             return decisions
         if kind is Finished:
-            state.release(event.job, now)  # type: ignore[union-attr,arg-type]  # the line above says so
+            job: Any = event.job  # type: ignore[union-attr]  # the line above says so
+            if self._vacated and job in self._vacated:
+                self._vacated.remove(job)
+                state.note_end(job, now)
+            else:
+                state.release(job, now)
             return NOTHING
         if isinstance(event, Submitted):
             return self._submit(event)
+        if isinstance(event, Vacated):
+            state.release(event.job, now, noted=False)
+            self._vacated.add(event.job)
+            return NOTHING
         if isinstance(event, Kept):
             if event.job in self._before_us and state.condition(event.job) == QUEUED:
                 self._expect(event.job, max(0, self._before_us[event.job] - event.done_us))
@@ -329,6 +350,11 @@ class Core:
     def booked_us(self, job: int) -> int:
         """How long a job is expected to run when nothing slows it down, as the policy was told, µs."""
         return self._expected_us[job]
+
+    def expects_end(self, job: int, now: int) -> bool:
+        """Whether the policy expects a running job to end right now; asked of policies that learn run times."""
+        expected: int = self.policy.expected_end_us(self.view, self.memory, job, now)  # type: ignore[attr-defined]
+        return expected == now
 
     def next_round(self, now: int) -> int | None:
         """When the policy wants a :class:`Round` next even if nothing happens, µs; ``None``: only on events.
@@ -460,6 +486,7 @@ def check_needs(policy: Policy[Any], jobs: JobTable) -> None:
         Need.REQUESTS: True,
         Need.DEADLINES: bool((jobs.deadline_us >= 0).any()),
         Need.PRIORITIES: bool((jobs.priority != 0).any()),
+        Need.USERS: bool((jobs.user >= 0).any()),
     }
     for need in sorted(policy.needs):
         if not met[need]:

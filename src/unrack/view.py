@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from unrack.cluster.device_view import DeviceView
 from unrack.cluster.draft import copied, move_on, next_end_us, settle, show
 from unrack.cluster.lease import Lease
+from unrack.cluster.runs import Runs
 from unrack.cluster.sealed import sealed
 from unrack.cluster.spec import Cluster
 from unrack.cluster.state import ClusterState, Seen
@@ -83,6 +84,12 @@ class View:
         return column
 
     @property
+    def user(self) -> Ints:
+        """int64[jobs]: the number of each job's user, in the order in which users first submit; -1 = not known."""
+        column: Ints = self._store.user[: self._state.known]
+        return column
+
+    @property
     def lease_at(self) -> Ints:
         """int64[2, jobs]: where the rows of each running job's lease are in ``pool``: first row, number of rows."""
         return self._seen.lease_at[:, : self._state.known]
@@ -151,6 +158,19 @@ class View:
     def pool(self) -> Ints:
         """int64[room, 5]: rows of running leases; those of job j are ``pool[lease_at[0, j]:][:lease_at[1, j]]``."""
         return self._seen.pool
+
+    @property
+    def ended(self) -> int:
+        """How many jobs have ended by themselves, where that is kept: see :attr:`runs`."""
+        return self._state.ended_count
+
+    @property
+    def runs(self) -> Runs | None:
+        """When jobs started, and how long those ran that have ended; ``None`` unless the policy declares ``learns``."""
+        runs, known = self._seen.runs, self._state.known
+        if runs is None:
+            return None
+        return Runs(runs.started_us[:known], runs.ran_us[:known], runs.ended[: self._state.ended_count])
 
     def equal_cores(self) -> bool:
         """Whether every task submitted so far asks one core and no memory: on shared nodes any core then will do."""
@@ -232,6 +252,45 @@ def arrays_of(view: View) -> Seen:
     Columns by job have room for more jobs than ``view.jobs``: what lies beyond is nobody's business.
     """
     return view._seen
+
+
+class Expecting(View):
+    """A view in which jobs are expected to run, and to end, as somebody else says.
+
+    Parameters
+    ----------
+    view
+        All else is as here.
+    asks
+        int64[4, at least jobs]: as of :attr:`View.asks`.
+    running, count
+        int64[2, room]: as of :attr:`View.running`; the first ``count`` columns count.
+    """
+
+    def __init__(self, view: View, asks: Ints, running: Ints, count: int) -> None:
+        super().__init__(view._state, view._store)
+        self.contention = view.contention
+        self._asks, self._running, self._count = sealed(asks), sealed(running), count
+
+    @property
+    def asks(self) -> Ints:
+        """int64[4, jobs]: as of :attr:`View.asks`; expected run times are those given."""
+        return self._asks[:, : self.jobs]
+
+    @property
+    def running(self) -> Ints:
+        """int64[2, room]: expected end (µs) and job."""
+        return self._running
+
+    @property
+    def running_count(self) -> int:
+        """How many jobs run."""
+        return self._count
+
+    @property
+    def first_end_us(self) -> int:
+        """The first expected end of the running jobs, µs; a time after everything if none runs."""
+        return int(self._running[0, 0]) if self._count else NEVER_US
 
 
 class Draft:

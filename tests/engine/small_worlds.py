@@ -38,7 +38,7 @@ class J(NamedTuple):
 
 
 def table(jobs: Sequence[J], ids: Sequence[int | str] | None = None) -> JobTable:
-    """The jobs as a table, with ids 1, 2, 3 … in the order given."""
+    """The jobs as a table, with ids 1, 2, 3 … in the order given; jobs of as many tasks are of one user."""
 
     def column(values: Iterable[int]) -> np.ndarray:
         return np.array(list(values), np.int64)
@@ -51,6 +51,7 @@ def table(jobs: Sequence[J], ids: Sequence[int | str] | None = None) -> JobTable
         cores=column(j.cores for j in jobs),
         memory_mb=column(j.mb for j in jobs),
         priority=column(j.priority for j in jobs),
+        user=pl.Series([f"user {j.tasks}" for j in jobs], dtype=pl.String),
         ids=None if ids is None else pl.Series(ids),
     )
 

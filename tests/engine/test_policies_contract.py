@@ -34,7 +34,13 @@ from unrack.sim.simulate import simulate
 VARIANTS = [
     *POLICIES,
     *(f"{name}(nodes=whole, place=best-fit)" for name in POLICIES if "nodes" in POLICIES[name].parameters),
-    *(f"{name}(place=worst-fit, estimates=exact)" for name in POLICIES if "nodes" in POLICIES[name].parameters),
+    *(
+        f"{name}(place=worst-fit, estimates=exact)"
+        for name in POLICIES
+        if {"nodes", "estimates"} <= set(POLICIES[name].parameters)
+    ),
+    "easy++(place=worst-fit, correction=request, rounds=events)",
+    "easy++(correction=double, predict_at=submission)",
     *(
         f"{name}(order=fcfs)"
         for name in POLICIES

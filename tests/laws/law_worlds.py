@@ -58,13 +58,20 @@ def faults(random: np.random.Generator, nodes: int) -> tuple[Fault, ...]:
     )
 
 
+def users(count: int) -> pl.Series:
+    """A few users who come again and again, and jobs of which no user is known; as many draws as ever for the rest."""
+    random = np.random.default_rng(count)
+    return pl.Series([f"user {u}" if u else None for u in random.integers(0, 4, count)], dtype=pl.String)
+
+
 def plain(seed: int) -> World:
     """Tasks of one core on nodes of several."""
     random = np.random.default_rng(seed)
     cluster = Cluster.homogeneous(nodes=int(random.integers(2, 5)), cores=int(random.integers(1, 4)))
     count = 40
     tasks = random.integers(1, cluster.total_cores + 1, count)
-    return World(cluster, job_table(tasks=tasks, **times(random, count, 200)), faults=faults(random, len(cluster)))
+    jobs = job_table(tasks=tasks, user=users(count), **times(random, count, 200))
+    return World(cluster, jobs, faults=faults(random, len(cluster)))
 
 
 def mixed(seed: int) -> World:
@@ -76,7 +83,7 @@ def mixed(seed: int) -> World:
     count = 40
     jobs = job_table(
         tasks=random.integers(1, 5, count), cores=random.integers(1, 3, count), memory_mb=random.integers(0, 5, count),
-        priority=random.integers(0, 3, count), **times(random, count, 120),
+        priority=random.integers(0, 3, count), user=users(count), **times(random, count, 120),
     )  # fmt: skip
     return World(cluster, jobs, faults=faults(random, len(cluster)))
 
@@ -164,6 +171,10 @@ def cases() -> Iterator[tuple[str, Callable[[int], World]]]:
             continue
         yield name, plain
         yield name, mixed
+        if name == "easy++":
+            yield f"{name}(correction=request, rounds=events)", plain
+            yield f"{name}(correction=double, predict_at=submission)", mixed
+            yield f"{name}(nodes=whole, backfill_order=wfp3)", mixed
         if name in ("fcfs", "easy", "conservative", "slurm"):
             yield f"{name}(nodes=whole)", mixed
             yield f"{name}(estimates=exact)", mixed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
@@ -209,7 +210,7 @@ def test_contention_that_only_policies_which_lend_feel_is_caught(monkeypatch: py
 @pytest.mark.parametrize("name", POLICIES)
 @pytest.mark.parametrize("key", ["models", "world"])
 def test_a_world_asked_of_a_policy_is_refused_saying_where_it_is_chosen(name: str, key: str) -> None:
-    with pytest.raises(PolicyError, match=f'policy {name}, {key}.*keys of a study.*world = "base"'):
+    with pytest.raises(PolicyError, match=f'policy {re.escape(name)}, {key}.*keys of a study.*world = "base"'):
         make_policy(name, {key: "on"})
 
 

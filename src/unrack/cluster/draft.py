@@ -36,6 +36,7 @@ def copied(state: ClusterState) -> ClusterState:
         setattr(twin, name, getattr(state, name).copy())
     twin.pool = np.empty((state.pool_used + SPARE_ROWS, 5), np.int64)
     twin.pool[: state.pool_used] = state.pool[: state.pool_used]
+    twin.runs = None  # nobody learns from what did not happen
     twin.conditions = bytearray(state.conditions)
     twin.status = np.frombuffer(twin.conditions, np.int8)
     twin.extra = state.extra.copy()  # nothing on a draft changes an entry: jobs start and end

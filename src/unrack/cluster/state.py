@@ -16,6 +16,8 @@ from unrack.cluster.growing import grown, room_for
 from unrack.cluster.holding import MEETS, PROBLEMS, exchange_job, hold_job, release_job, strike
 from unrack.cluster.lease import CORES, LENDER, NO_LOANS, NODES, Lease, Share, loans_of
 from unrack.cluster.memory_use import MemoryUse, drop_uses, make_memory_use, note_uses, with_room
+from unrack.cluster.runs import Runs, no_runs
+from unrack.cluster.runs import with_room as runs_with_room
 from unrack.cluster.sealed import sealed, sealed_columns
 from unrack.cluster.spec import Cluster
 from unrack.errors import RefusedError
@@ -57,7 +59,7 @@ class Seen:
 
     Attributes
     ----------
-    asks, free, total, online, status, queue, running, pool, lease_at, memory
+    asks, free, total, online, status, queue, running, pool, lease_at, memory, runs
         As in :class:`ClusterState`, read-only.
     devices
         Who holds which pooled devices; ``None`` on a cluster without pools.
@@ -67,7 +69,7 @@ class Seen:
 
     __slots__ = (
         "_state", "asks", "claimed", "devices", "free", "lease_at", "memory", "online", "pool", "queue", "running",
-        "status", "total",
+        "runs", "status", "total",
     )  # fmt: skip
 
     asks: Ints
@@ -80,6 +82,7 @@ class Seen:
     pool: Ints
     lease_at: Ints
     memory: MemoryUse | None
+    runs: Runs | None
     devices: DeviceReader | None
     claimed: ClaimReader | None
 
@@ -88,6 +91,7 @@ class Seen:
         for name in ("asks", "free", "total", "online", "status", "queue", "running", "pool", "lease_at"):
             self.again(name)
         self.memory = None if state.memory is None else sealed_columns(state.memory)
+        self.runs = None if state.runs is None else sealed_columns(state.runs)
         self.devices = None if state.devices is None else state.devices.reader
         self.claimed = None if state.claimed is None else ClaimReader(state.claimed)
 
@@ -129,6 +133,8 @@ class ClusterState:
         Within which memory may be lent, as :attr:`Cluster.lending_group`.
     memory
         Who uses whose memory; ``None`` where that does not matter.
+    runs, ended_count
+        When jobs started and how long they ran, and how many have ended by themselves; ``None`` where nobody looks.
     devices
         Who holds which pooled devices; ``None`` on a cluster without pools.
     claimed
@@ -151,6 +157,7 @@ class ClusterState:
         pace: Pace | None = None,
         lends: bool = False,
         claims: Ints | None = None,
+        learns: bool = False,
     ) -> None:
         nodes, jobs = len(cluster), asks.shape[1]
         self.cluster = cluster
@@ -176,6 +183,8 @@ class ClusterState:
         self.free_cores = int(self.free[0].sum())
         self.group = cluster.lending_group
         self.memory = make_memory_use(nodes, jobs) if lends else None
+        self.runs = no_runs(jobs) if learns else None
+        self.ended_count = 0
         self.extra: dict[int, Extra] = {}
         self.devices: DeviceState | None = None
         if len(cluster.devices):
@@ -214,6 +223,9 @@ class ClusterState:
             if self.memory is not None:
                 self.memory = self.memory._replace(first_of=grown(self.memory.first_of, room, -1))
                 self.seen.memory = sealed_columns(self.memory)
+            if self.runs is not None:
+                self.runs = runs_with_room(self.runs, room)
+                self.seen.runs = sealed_columns(self.runs)
             for name in ("asks", "lease_at", "queue", "status"):
                 self.seen.again(name)
         self.asks[:, job] = asks
@@ -312,15 +324,19 @@ class ClusterState:
         self._start(lease, expected_us, now)
         self.conditions[job] = RUNNING
         self.leave_queue(job)
+        if self.runs is not None:
+            self.runs.started_us[job] = now
         self.version += 1
 
-    def release(self, job: int, now: int, status: int = FINISHED) -> None:
+    def release(self, job: int, now: int, status: int = FINISHED, noted: bool = True) -> None:
         """Take back all that a running job holds, at time ``now`` (µs).
 
         Parameters
         ----------
         status
             What becomes of it: FINISHED, or UNKNOWN so that it may be submitted again.
+        noted
+            False: :meth:`note_end` will say of a job that is FINISHED that it has ended.
 
         Raises
         ------
@@ -338,7 +354,16 @@ class ClusterState:
         if self.claimed is not None:
             self.claimed.note(job, -1)
         self.conditions[job] = status
+        if self.runs is not None and noted and status == FINISHED:
+            self.note_end(job, now)
         self.version += 1
+
+    def note_end(self, job: int, now: int) -> None:
+        """Note in :attr:`runs` that a job has ended by itself."""
+        if self.runs is not None:
+            self.runs.ran_us[job] = now - self.runs.started_us[job]
+            self.runs.ended[self.ended_count] = job
+            self.ended_count += 1
 
     def reject(self, job: int) -> None:
         """Drop a queued job, or one that was not let into the queue at all.

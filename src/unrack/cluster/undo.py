@@ -22,6 +22,7 @@ class Held(NamedTuple):
     end_us: int
     asks: Ints
     extra: Extra | None
+    started_us: int
 
 
 class Undo:
@@ -55,7 +56,8 @@ class Undo:
         if 0 <= job < state.jobs and state.condition(job) == RUNNING:
             extra = state.extra.get(job)
             kept = None if extra is None else replace(extra)
-            held = Held(state.lease(job), state.booked_end(job), state.asks[:, job].copy(), kept)
+            started = -1 if state.runs is None else int(state.runs.started_us[job])
+            held = Held(state.lease(job), state.booked_end(job), state.asks[:, job].copy(), kept, started)
             self._held.setdefault(job, []).append(held)
 
     def start(self, job: int) -> None:
@@ -77,6 +79,8 @@ class Undo:
         state.take_rows(held.lease, held.end_us, below=True)
         if held.extra is not None:
             state.extra[job] = held.extra
+        if state.runs is not None:
+            state.runs.started_us[job] = held.started_us
         state.conditions[job] = RUNNING
 
     def reject(self, job: int) -> None:

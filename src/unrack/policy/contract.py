@@ -73,6 +73,7 @@ class Need(StrEnum):
     REQUESTS = "requested run times"
     DEADLINES = "deadlines"
     PRIORITIES = "priorities"
+    USERS = "users"
 
 
 class Estimates(StrEnum):
@@ -98,10 +99,12 @@ class Policy(Protocol[Memory]):
     estimates
         Which run times it is told to expect.
 
-    Three more are read where they are there: ``stepwise`` (default False), whether it is asked again in the same round
+    Four more are read where they are there: ``stepwise`` (default False), whether it is asked again in the same round
     after what it decided was done, until it decides nothing; ``devices`` (default False), whether it places pooled
     devices, and ``claims`` (default False), whether its leases claim what jobs ask of resources such as licences:
-    without them jobs that ask for that are refused. How fast jobs run is no policy's business: performance
+    without them jobs that ask for that are refused; and ``learns`` (default False), whether it looks at ``view.runs``,
+    which is kept only then. A policy that learns run times also has ``expected_end_us(view, memory, job, now)``: when
+    it expects a running job to end, ``now`` or later (µs). How fast jobs run is no policy's business: performance
     models and contention are the world's.
     """
 

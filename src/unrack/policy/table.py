@@ -24,6 +24,7 @@ from unrack.policy.placement.tiered_memory import RULES as TIER_RULES
 from unrack.policy.placement.tiered_memory import TieredMemory
 from unrack.policy.planned import MAINS, Conservative, SlurmLike
 from unrack.policy.pooled import Pooled
+from unrack.policy.prediction.easy_plus_plus import CORRECTIONS, ROUNDS, TIMES, EasyPlusPlus
 from unrack.policy.tiers.order import ORDERS as TIER_ORDERS
 from unrack.policy.tiers.scheduler import FULL, TierPolicy
 from unrack.units import time_us
@@ -298,6 +299,34 @@ POLICIES: dict[str, Entry] = {
         backfill_order=BACKFILL_ORDER,
         depth=DEPTH,
     ),
+    "easy++": Entry(
+        "EASY backfill on run times predicted from the user's last two jobs that ended, shortest first (Tsafrir 2007)",
+        EasyPlusPlus,
+        {
+            "correction": Parameter(
+                "correction",
+                _one_of(CORRECTIONS),
+                "steps",
+                "what becomes of a prediction that is outlived: steps (1 min, 5 min … 100 h more), request or double",
+            ),
+            "predict_at": Parameter(
+                "predict_at",
+                _one_of(TIMES),
+                "pass",
+                "pass: a waiting job's prediction follows its user's history; submission: it is made once",
+            ),
+            "rounds": Parameter(
+                "rounds",
+                _one_of(ROUNDS),
+                "corrections",
+                "corrections: a corrected prediction gives the queue a pass of its own; events: the next event does",
+            ),
+            "backfill_order": BACKFILL_ORDER._replace(default="sjf"),
+            "place": Parameter("place", _one_of(FITS), "first-fit", f"which nodes are filled first: {', '.join(FITS)}"),
+            "nodes": NODES,
+        },
+        {},
+    ),
     "conservative": Entry(
         "conservative backfill: every job holds a reservation that is never delayed",
         _any(Conservative),
@@ -438,7 +467,7 @@ def split_policy(text: str) -> tuple[str, dict[str, object]]:
     PolicyError
         It is written otherwise.
     """
-    match = re.fullmatch(r"\s*([\w-]+)\s*(?:\((.*)\))?\s*", text, re.DOTALL)
+    match = re.fullmatch(r"\s*([\w+-]+)\s*(?:\((.*)\))?\s*", text, re.DOTALL)
     if match is None:
         raise PolicyError("policy", repr(text), "a name such as 'easy' or 'easy(order=sjf, nodes=whole)'")
     parameters: dict[str, object] = {}

@@ -166,7 +166,9 @@ def _distances(cluster: Cluster) -> set[str]:
 def _jobs(cluster: Cluster, jobs: JobTable, policy: Policy[Any]) -> Iterator[Effect]:
     if bool((jobs.priority != 0).any()):
         order = getattr(policy, "order", None)
-        seen = not isinstance(order, str) or order.startswith("priority") or Need.PRIORITIES in policy.needs
+        orders = (order, getattr(policy, "backfill_order", None) or order)
+        looks = any(not isinstance(each, str) or each.startswith("priority") for each in orders)
+        seen = looks or Need.PRIORITIES in policy.needs
         counted = bool((jobs.deadline_us >= 0).any())  # metrics tell deadlines of high priority apart
         yield Effect("priority", "", "" if seen or counted else f"{policy.name} does not look at priorities")
 

@@ -4,7 +4,8 @@ Events at one time come in the order of the tie rule. ``together`` (the default)
 then one round. ``finish-first`` and ``submit-first``: every event gets a round of its own; ends before submissions, or
 submissions before ends. Under ``submit-first`` a job that has run for exactly as long as the policy was told to expect
 gives back what it holds before the submissions of that time, as in simulators that plan on booked ends, and gets its
-round after them, in the order of the starts of all jobs that end then.
+round after them, in the order of the starts of all jobs that end then. Under a policy that learns run times, its own
+prediction of the end counts, and it learns from the run in the round after the submissions.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from heapq import heappop, heappush
 from math import ceil
 
 from unrack.cluster.lease import Lease, loans_of
-from unrack.core import ROUND, Core, Detached, Failed, Finished, Kept, Repaired, Submitted
+from unrack.core import ROUND, Core, Detached, Failed, Finished, Kept, Repaired, Submitted, Vacated
 from unrack.errors import RunError
 from unrack.policy.contract import Decision, Requeue, Resize, Start
 from unrack.reasons import Code, Reason
@@ -162,11 +163,17 @@ class Kernel:
         if rank == REPAIR:
             return self.repair(self.domains[self.faults[what].domain], now)
         if version == ROUND_ONLY:
+            if self.core.learns:
+                self.core.handle(Finished(what), now)
             return True
         if self.version[what] != version:
             return False
+        early = rank == BOOKED and self.core.learns
+        if early and not self.core.expects_end(what, now):
+            heappush(self.heap, (now, LATE_FINISH, sequence, what, version))
+            return False
         lease = self.end(what, now, FINISHED_OUTCOME)
-        self.core.handle(Finished(what), now)
+        self.core.handle(Vacated(what) if early else Finished(what), now)
         if self.slowdown is not None:
             self.update_speeds(lease, now)
         if lease.shares:
@@ -216,8 +223,8 @@ class Kernel:
         """Plan the end of a running job."""
         rank = FINISH
         if self.ties == Ties.SUBMIT_FIRST:
-            booked = time == self.running[job][0] + self.core.booked_us(job) and time > now
-            rank = BOOKED if booked else LATE_FINISH
+            booked = self.core.learns or time == self.running[job][0] + self.core.booked_us(job)
+            rank = BOOKED if booked and time > now else LATE_FINISH
         self.push(time, rank, job, self.version[job])
 
     def end(self, job: int, now: int, outcome: Outcome) -> Lease:

@@ -39,5 +39,7 @@ def slug(text: str) -> str:
     --------
     >>> slug("easy(order=sjf)")
     'easy-order-sjf'
+    >>> slug("easy++")
+    'easy-plus-plus'
     """
-    return re.sub(r"[^A-Za-z0-9]+", "-", text).strip("-")[:48] or "x"
+    return re.sub(r"[^A-Za-z0-9]+", "-", text.replace("+", "-plus")).strip("-")[:48] or "x"

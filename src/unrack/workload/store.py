@@ -44,6 +44,9 @@ class JobStore:
         self.slo = base.slo
         self._arrived: list[Job] = []
         self._rows = np.stack([base.submit_us, base.priority, base.deadline_us])
+        self._user: Ints | None = None
+        self._user_seen: Ints = self._rows[0, :0]
+        self._user_numbers: dict[str, int] = {}
         self._show()
 
     def _show(self) -> None:
@@ -66,6 +69,37 @@ class JobStore:
             self.slo = _joined(self.slo, self.count, row.slo)
         self._arrived.append(replace(job, index=self.count))
         self.count += 1
+        if self._user is not None:
+            self._note_user(job.user, self.count - 1)
+
+    @property
+    def user(self) -> Ints:
+        """int64[room]: the number of each job's user, in the order in which users first submit; -1: not known."""
+        if self._user is None:
+            self._number_users()
+        return self._user_seen
+
+    def _number_users(self) -> None:
+        """Number the users of the jobs so far."""
+        codes = self.base.user
+        users, first = np.unique(codes, return_index=True)
+        users = users[np.argsort(first)]
+        users = users[users >= 0]
+        numbers = np.full(len(self.base.user_names) + 1, -1, np.int64)
+        numbers[users] = np.arange(len(users))
+        self._user = numbers[codes]
+        self._user_numbers = {self.base.user_names[code]: number for number, code in enumerate(users.tolist())}
+        self._user_seen = sealed(self._user)
+        for i, job in enumerate(self._arrived):
+            self._note_user(job.user, len(self.base) + i)
+
+    def _note_user(self, name: str, job: int) -> None:
+        """Number the user of a job that has arrived."""
+        assert self._user is not None
+        if job >= len(self._user):
+            self._user = grown(self._user, room_for(job + 1, job), -1)
+            self._user_seen = sealed(self._user)
+        self._user[job] = self._user_numbers.setdefault(name, len(self._user_numbers)) if name else -1
 
     def job(self, index: int) -> Job:
         """A job as an object."""

@@ -1,0 +1,1 @@
+"""Run times predicted from the past, and policies that plan on them."""

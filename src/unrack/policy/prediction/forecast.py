@@ -1,0 +1,206 @@
+"""Compiled: predicted run times of waiting jobs, and predicted ends of running ones.
+
+The run time of a job is predicted as the average of the run times of its user's last two jobs that ended, in whole
+seconds, rounded down. It is at least 1 s and at most what the job requests. Until two jobs of its user have ended, and
+for jobs without a user, it is the request. A prediction is made anew until the job starts, or once only, when the job
+is submitted. While the job runs it grows as of ``correction.py``.
+
+O(waiting + running) an update, and O(running) more for each job that started or was corrected since the last.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unrack.cluster.growing import grown, room_for
+from unrack.cluster.runs import Runs
+from unrack.jit import compiled, inlined
+from unrack.policy.prediction.correction import expected_end
+from unrack.units import NEVER_US
+from unrack.view import View, arrays_of
+
+Ints = NDArray[np.int64]
+SECOND = 1_000_000
+"""µs; the finest difference between two predictions."""
+
+
+@dataclass(slots=True)
+class Forecast:
+    """What is remembered of users and jobs.
+
+    Attributes
+    ----------
+    asks : int64[4, jobs]
+        What jobs ask, with predicted run times in place of requests.
+    average_us, noted_us : int64[jobs]
+        What the user's history says (a time after everything: nothing yet); and when the attempt started that
+        ``running`` has (-1: none).
+    users : int64[3, users]
+        How many of the user's jobs have ended (counted up to 2), and the run times of the last and the one before, µs.
+    running : int64[2, room]
+        Predicted end and job, in order of end; the first ``count`` columns count.
+    jobs, ended
+        How many submitted and ended jobs have been taken into account.
+    next_us
+        When, if nothing happens, the next prediction is outlived, µs; a time after everything: never.
+    """
+
+    asks: Ints
+    average_us: Ints
+    noted_us: Ints
+    users: Ints
+    running: Ints
+    count: int = 0
+    jobs: int = 0
+    ended: int = 0
+    next_us: int = NEVER_US
+
+    @classmethod
+    def empty(cls) -> Forecast:
+        """Nothing is known yet."""
+        none = np.zeros(0, np.int64)
+        return cls(np.zeros((4, 0), np.int64), none, none, np.zeros((3, 0), np.int64), np.zeros((2, 64), np.int64))
+
+    def make_room(self, view: View) -> None:
+        """Make room for the ledger's jobs and running jobs, and for as many users."""
+        room = arrays_of(view).asks.shape[1]
+        if len(self.noted_us) < room:
+            self.asks, self.noted_us = grown(self.asks, room), grown(self.noted_us, room, -1)
+            self.average_us, self.users = grown(self.average_us, room), grown(self.users, room)
+        needed = self.count + view.running_count
+        if self.running.shape[1] < needed:
+            self.running = grown(self.running, room_for(needed, self.running.shape[1]))
+
+
+def begun(view: View, once: bool) -> Forecast:
+    """The forecast as it would be if it had been kept since the first job; what happened at one time, ends first."""
+    memory, runs = Forecast.empty(), view.runs
+    memory.make_room(view)
+    assert runs is not None
+    running = view.running[1, : view.running_count]
+    jobs = np.concatenate([running, view.queue]) if once else running
+    when = view.submit_us[jobs] if once else runs.started_us[jobs]
+    end_us = (runs.started_us + np.maximum(runs.ran_us, 0))[runs.ended]
+    asks, user = view.asks, view.user
+    for i in np.argsort(when, kind="stable").tolist():
+        job = jobs[i : i + 1]
+        last = int(np.searchsorted(end_us, when[i], side="right"))
+        learn(runs, memory.ended, last, user, memory.users)
+        memory.ended = max(memory.ended, last)
+        predict(job, asks, user, memory.users, 0, memory.average_us, memory.asks)
+    memory.asks[:3, : view.jobs] = asks[:3]
+    memory.jobs = view.jobs
+    return memory
+
+
+def update(view: View, memory: Forecast, now: int, once: bool, rule: int) -> None:
+    """Bring a forecast up to date at time ``now``."""
+    memory.make_room(view)
+    seen = arrays_of(view)
+    runs = seen.runs
+    assert runs is not None
+    memory.count, memory.next_us = follow(
+        now, view.queue, view.jobs, memory.jobs, once, rule, seen.asks, view.user, seen.status, seen.running,
+        seen.running_count, runs, memory.ended, view.ended, memory.users, memory.average_us, memory.asks,
+        memory.noted_us, memory.running, memory.count,
+    )  # fmt: skip
+    memory.jobs, memory.ended = view.jobs, view.ended
+
+
+@compiled
+def learn(runs: Runs, first: int, last: int, user: Ints, users: Ints) -> None:
+    """Take note of the jobs ``runs.ended[first:last]``."""
+    for i in range(first, last):
+        job = runs.ended[i]
+        of = user[job]
+        if of >= 0:
+            users[0, of] = min(2, users[0, of] + 1)
+            users[2, of] = users[1, of]
+            users[1, of] = runs.ran_us[job]
+
+
+@compiled
+def predict(queue: Ints, asks: Ints, user: Ints, users: Ints, since: int, average_us: Ints, told: Ints) -> None:
+    """Predict the run times of jobs: from the history of now those from number ``since`` on, others as before."""
+    for job in queue:
+        if job >= since:
+            of = user[job]
+            average_us[job] = NEVER_US
+            if of >= 0 and users[0, of] == 2:
+                average_us[job] = max(1, (users[1, of] + users[2, of]) // (2 * SECOND)) * SECOND
+        told[3, job] = min(asks[3, job], average_us[job])
+
+
+@inlined
+def sort_by_end(running: Ints, count: int) -> None:
+    """Insertion sort: what was in order before is nearly so."""
+    for i in range(1, count):
+        end, job = running[0, i], running[1, i]
+        k = i
+        while k > 0 and running[0, k - 1] > end:
+            running[0, k], running[1, k] = running[0, k - 1], running[1, k - 1]
+            k -= 1
+        running[0, k], running[1, k] = end, job
+
+
+@compiled
+def follow(
+    now: int, queue: Ints, jobs: int, known: int, once: bool, rule: int, asks: Ints, user: Ints,
+    status: NDArray[np.int8], booked: Ints, booked_count: int, runs: Runs, first: int, last: int, users: Ints,
+    average_us: Ints, told: Ints, noted_us: Ints, running: Ints, count: int,
+) -> tuple[int, int]:  # fmt: skip
+    """The update itself.
+
+    Parameters
+    ----------
+    jobs, known
+        How many jobs have been submitted, and how many had been at the last update.
+    once
+        Whether predictions are made once, when a job is submitted.
+    booked, booked_count
+        The running jobs, as of ``view.running``.
+    first, last
+        Which of ``runs.ended`` are new.
+    users, average_us, told, noted_us, running
+        Changed: as of :class:`Forecast`; ``told`` is its ``asks``.
+
+    Returns
+    -------
+    int
+        How many jobs run.
+    int
+        When the next prediction is outlived, µs.
+    """
+    learn(runs, first, last, user, users)
+    for job in range(known, jobs):
+        for row in range(3):
+            told[row, job] = asks[row, job]
+    predict(queue, asks, user, users, known if once else 0, average_us, told)
+    kept = 0
+    for i in range(count):
+        end, job = running[0, i], running[1, i]
+        if status[job] != 2 or noted_us[job] != runs.started_us[job]:
+            noted_us[job] = -1  # it has ended, or it was stopped
+            continue
+        if end <= now:
+            end = expected_end(noted_us[job], told[3, job], asks[3, job], now, rule)
+        running[0, kept], running[1, kept] = end, job
+        kept += 1
+    for i in range(booked_count):
+        job = booked[1, i]
+        if noted_us[job] < 0:
+            noted_us[job] = runs.started_us[job]
+            running[0, kept] = expected_end(noted_us[job], told[3, job], asks[3, job], now, rule)
+            running[1, kept] = job
+            kept += 1
+    sort_by_end(running, kept)
+    following = NEVER_US
+    for i in range(kept):
+        job = running[1, i]
+        if running[0, i] < noted_us[job] + asks[3, job]:
+            following = running[0, i]
+            break
+    return kept, following
