@@ -532,11 +532,8 @@ class ClusterState:
         """Give a job its rows and borrowed memory, and nothing else: shares of devices are taken by the caller."""
         rows = lease.rows
         count = rows.shape[0]
-        if self.running_count == self.running.shape[1]:
-            self.running = np.concatenate([self.running, np.zeros_like(self.running)], axis=1)
-            self.seen.again("running")
-        if self.pool_used + count > self.pool.shape[0]:
-            self._make_room(count)
+        if self.running_count == self.running.shape[1] or self.pool_used + count > self.pool.shape[0]:
+            self.make_room(count)
         loans = lease.borrowed
         if loans is not NO_LOANS:
             loans = self._loans(lease, f"start job {lease.job}")
@@ -581,6 +578,14 @@ class ClusterState:
             self.queue_start += 1
         else:
             self.queue_end -= 1
+
+    def make_room(self, count: int) -> None:
+        """Make space for at least one more running job, for ``count`` if each has a row, and for ``count`` rows."""
+        while self.running_count + max(count, 1) > self.running.shape[1]:
+            self.running = np.concatenate([self.running, np.zeros_like(self.running)], axis=1)
+            self.seen.again("running")
+        if self.pool_used + count > self.pool.shape[0]:
+            self._make_room(count)
 
     def _make_room(self, count: int) -> None:
         """Make space for ``count`` rows: drop the rows of ended jobs, or double the pool."""
