@@ -10,7 +10,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from unrack.cluster.holding import add_rows
 from unrack.jit import compiled, inlined
 
 Ints = NDArray[np.int64]
@@ -57,14 +56,25 @@ def most_free(free: Ints) -> Ints:
 
 
 @inlined
+def add_everywhere(free: Ints, first: int, end: int, cores: int, mb: int) -> None:
+    """Add cores and MB on the nodes ``first`` to ``end - 1``; two loops, as they run many nodes at once."""
+    for node in range(first, end):
+        free[0, node] += cores
+    if mb != 0:
+        for node in range(first, end):
+            free[1, node] += mb
+
+
+@inlined
 def take_rows(free: Ints, most: Ints, rows: Ints, first: int, last: int) -> int:
     """Take ``rows[first:last]`` from ``free``; returns the cores taken. Fastest where rows go up by node."""
-    cores = add_rows(free, rows, first, last, -1)
+    cores = 0
     low, high = 0, -1
     for r in range(first, last):
-        if rows[r, 3] == 0:
-            continue
-        a, b = rows[r, 0] // SIZE, (rows[r, 0] + rows[r, 1] - 1) // SIZE
+        node, end = rows[r, 0], rows[r, 0] + rows[r, 1]
+        add_everywhere(free, node, end, -rows[r, 3], -rows[r, 4])
+        cores += rows[r, 1] * rows[r, 3]
+        a, b = node // SIZE, (end - 1) // SIZE
         if high < low:
             low, high = a, b
         elif low <= a <= high + 1:
@@ -83,15 +93,19 @@ def give_rows(free: Ints, most: Ints, rows: Ints, first: int, last: int) -> int:
     cores = 0
     blocks = count_blocks(free.shape[1])
     for r in range(first, last):
-        for node in range(rows[r, 0], rows[r, 0] + rows[r, 1]):
-            now = free[0, node] + rows[r, 3]
-            free[0, node] = now
-            free[1, node] += rows[r, 4]
-            block = node // SIZE
-            if now > most[block]:
-                most[block] = now
-                most[blocks + block // SIZE] = max(now, most[blocks + block // SIZE])
+        low, end = rows[r, 0], rows[r, 0] + rows[r, 1]
+        add_everywhere(free, low, end, rows[r, 3], rows[r, 4])
         cores += rows[r, 1] * rows[r, 3]
+        while low < end:
+            block = low // SIZE
+            high = min(block * SIZE + SIZE, end)
+            top = most[block]
+            for node in range(low, high):
+                top = max(top, free[0, node])
+            most[block] = top
+            group = blocks + block // SIZE
+            most[group] = max(top, most[group])
+            low = high
     return cores
 
 

@@ -147,30 +147,63 @@ def place_job(
 
 
 @inlined
+def add_run(out: Ints, start: int, at: int, node: int, length: int, tasks: int, cores: int, mb: int) -> int:
+    """As :func:`add_node`, of so many nodes from ``node`` on."""
+    at = add_node(out, start, at, node, tasks, cores, mb)
+    out[at - 1, 1] += length - 1
+    return at
+
+
+@inlined
+def end_of_run(free: Ints, total: Ints, node: int, end: int) -> int:
+    """The first node behind ``node``, or ``end``, that has something else free or installed."""
+    cores, mb, installed = free[0, node], free[1, node], total[0, node]
+    node += 1
+    while node < end and free[0, node] == cores and free[1, node] == mb and total[0, node] == installed:
+        node += 1
+    return node
+
+
+@inlined
 def first_fit(
     free: Ints, total: Ints, most: Ints, tasks: int, cores: int, mb: int, whole: bool, out: Ints, at: int
 ) -> int:
-    """As :func:`place_job` by first fit; blocks of which ``most`` says that no node has the cores are skipped."""
+    """As :func:`place_job` by first fit.
+
+    Blocks of which ``most`` says that no node has the cores are skipped, and equal nodes beside each other are taken
+    as one.
+    """
     nodes = free.shape[1]
     blocks = count_blocks(nodes)
     start, left = at, tasks
-    for group in range(count_blocks(blocks)):
-        if most[blocks + group] < cores:
+    node: int = 0
+    while node < nodes:
+        block = node // SIZE
+        if most[blocks + block // SIZE] < cores:
+            node = (block // SIZE + 1) * SIZE * SIZE
             continue
-        for block in range(group * SIZE, min(group * SIZE + SIZE, blocks)):
-            if most[block] < cores:
+        if most[block] < cores:
+            node = (block + 1) * SIZE
+            continue
+        stop = min((block + 1) * SIZE, nodes)
+        while node < stop:
+            if free[0, node] < cores:
+                node += 1
                 continue
-            for node in range(block * SIZE, min(block * SIZE + SIZE, nodes)):
-                if free[0, node] < cores:
-                    continue
-                here = tasks_on(free[0, node], free[1, node], total[0, node], cores, mb, whole)
-                if here == 0:
-                    continue
-                here = min(here, left)
-                at = add_node(out, start, at, node, here, total[0, node] if whole else here * cores, here * mb)
-                left -= here
-                if left == 0:
-                    return at
+            here = tasks_on(free[0, node], free[1, node], total[0, node], cores, mb, whole)
+            if here == 0:
+                node += 1
+                continue
+            length = left // here
+            if length > 1:
+                length = end_of_run(free, total, node, min(nodes, node + length)) - node
+            else:
+                length, here = 1, min(here, left)
+            at = add_run(out, start, at, node, length, here, total[0, node] if whole else here * cores, here * mb)
+            left -= length * here
+            if left == 0:
+                return at
+            node += length
     return -1
 
 

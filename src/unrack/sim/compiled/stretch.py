@@ -62,6 +62,8 @@ Ints = NDArray[np.int64]
 
 ROUNDS = 1024
 """Rounds between two looks at whether the user wants to stop."""
+LEAST_JOBS = 2048
+"""With fewer jobs a run is done before the loop would be compiled."""
 TOLD = 4096
 """Submissions between two calls of ``progress``."""
 LOG = 16_384
@@ -121,7 +123,7 @@ class Stretch:
             and state.memory is None
             and kernel.slowdown is None
             and kernel.shown
-            and len(kernel.jobs) > 0
+            and len(kernel.jobs) >= max(LEAST_JOBS, 1)
         )
         return cls(kernel) if simple else None
 
@@ -233,7 +235,7 @@ class Stretch:
         needed = int(mark[NEEDED])
         if needed > min(self.started.shape[1], len(self.rows)):
             self.started, self.rows = np.empty((3, 2 * needed), np.int64), np.empty((2 * needed, 5), np.int64)
-        self.kernel.core.state.make_room(needed)
+        self.kernel.core.state.make_room(needed, needed)
         if int(mark[ENDS]) + needed > ends.shape[1]:
             ends = np.concatenate([ends, np.empty((4, ends.shape[1] + needed), np.int64)], axis=1)
         for name, place in STATE.items():
