@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_worlds import J, S, clusters, job_lists, table
 
@@ -69,6 +69,7 @@ def stretches(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("ties", list(Ties))
 def test_both_loops_give_the_same_run_on_random_worlds(policy: str, ties: str, stretches: list[int]) -> None:
+    @settings(max_examples=40)
     @given(clusters(), st.one_of(job_lists(honest=True), job_lists(honest=False), job_lists(False, single=True)))
     def check(cluster: Cluster, jobs: list[J]) -> None:
         both = [everything(cluster, table(jobs), policy, ties, (), way) for way in (False, True)]
@@ -105,9 +106,8 @@ def crowd(jobs: int, nodes: int, seed: int = 0) -> JobTable:
     tasks = np.minimum(draws.geometric(0.02, jobs), nodes)
     run = draws.integers(0, 400, jobs)
     submit = np.sort(draws.integers(0, int(run.mean() * tasks.sum() / nodes), jobs))
-    return table([
-        J(*map(int, each)) for each in zip(submit, run, tasks, run + draws.integers(-20, 200, jobs).clip(0), strict=True)
-    ])  # fmt: skip
+    request = np.maximum(0, run + draws.integers(-20, 200, jobs))
+    return table([J(*map(int, each)) for each in zip(submit, run, tasks, request, strict=True)])
 
 
 @pytest.mark.parametrize("policy", ["easy", "fcfs"])
@@ -196,7 +196,7 @@ def test_first_fit_by_blocks_takes_the_nodes_that_a_search_of_all_takes(nodes: i
     most = whole_summary(free)
     placed = 0
     for _ in range(400):
-        ask = np.array([draws.geometric(2 / nodes), draws.integers(0, cores + 1), draws.choice([0, 0, 1, 3])])
+        ask = np.array([draws.geometric(min(1.0, 2 / nodes)), draws.integers(0, cores + 1), draws.choice([0, 0, 1, 3])])
         ends = [_place(free, total, most, ask, whole, skip, out[int(skip)]) for skip in (False, True)]
         assert ends[0] == ends[1]
         if ends[0] > 0:
@@ -207,4 +207,5 @@ def test_first_fit_by_blocks_takes_the_nodes_that_a_search_of_all_takes(nodes: i
         if held and (ends[0] < 0 or draws.random() < 0.4):
             _give(free, most, held.pop(int(draws.integers(len(held)))))
         assert most.tolist() == summary(free)
-    assert placed > 30 and (free >= 0).all()
+    assert placed > 30
+    assert (free >= 0).all()

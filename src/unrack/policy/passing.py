@@ -248,9 +248,9 @@ def consider(
         tasks, cores, mb = asks[0, job], asks[1, job], asks[2, job]
         if tasks * cores > free_cores:
             continue
-        if rule.backfill == 2 and alike and known and shadow >= 0 and now + asks[3, job] > shadow:
-            if room - tasks < h_tasks:
-                continue  # wherever it went
+        late = rule.backfill == 2 and alike and known and shadow >= 0 and now + asks[3, job] > shadow
+        if late and room - tasks < h_tasks:
+            continue  # wherever it went
         most_rows = min(nodes.free.shape[1], tasks)
         if at + most_rows > out.shape[0] or n == started.shape[1]:
             return int(-2 * (at + most_rows + n)), at

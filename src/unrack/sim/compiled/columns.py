@@ -27,8 +27,8 @@ RANK_SHIFT = 50
 NOW: the time. NEXT: the next job to be submitted. STAGE, SOMETHING: where the loop is in the events of one time, and
 whether one of them needs a round. SEQUENCE: of the last event planned. ENDS: how many columns of ``ends`` count.
 QUEUE_START to RELEASES: as in :class:`unrack.cluster.state.ClusterState`. SEEN_RELEASES, LAST_JOB, COMPLETE, ALIKE: as
-in :class:`unrack.policy.list_scheduler.Buffers`. ENDED, ENDED_ROWS: how much of the log is used. NEEDED: the room that a
-pass should have had."""
+in :class:`unrack.policy.list_scheduler.Buffers`. ENDED, ENDED_ROWS: how much of the log is used. NEEDED: the room that
+a pass should have had."""
 MARKS = 22
 
 CHOOSE, EVENTS, ROUND = range(3)

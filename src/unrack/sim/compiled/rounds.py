@@ -134,7 +134,7 @@ def let_happen(w: World, together: bool) -> bool:
             late = (LATE_FINISH << RANK_SHIFT) + key - (rank << RANK_SHIFT)
             push(w.ends, at[ENDS], now, late, job, ROUND_ONLY)
             at[ENDS] += 1
-        elif about == VALID or about == ROUND_ONLY:
+        elif about in (VALID, ROUND_ONLY):
             at[SOMETHING] = 1
     while next_submit_us(w) == now and not (at[SOMETHING] and not together):
         submit_job(w, at[NEXT])
@@ -226,7 +226,7 @@ def start_jobs(w: World, terms: Terms) -> bool:
 
 @compiled
 def run_rounds(w: World, terms: Terms, until_us: int, most: int) -> int:
-    """Let things happen before ``until_us``, for ``most`` rounds; returns why it stopped: OVER, HELD …
+    """Let things happen before ``until_us``, for ``most`` rounds; returns why it stopped (OVER to NO_ROOM).
 
     After LOG_FULL and NO_ROOM it is in the middle of the events of one time, and goes on there when it is called again.
     """
