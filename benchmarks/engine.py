@@ -3,9 +3,9 @@
     python benchmarks/engine.py [CASE ...] [--trace KTH.swf.gz] [--memory]
 
 Cases: kth-easy, kth-conservative, blue-easy, million-fcfs, large-easy, thousand-fcfs, first-use; the large and the
-thousand have one node a processor. Without ``--trace``, the KTH cases use the log in $UNRACK_DATA/swf or a generated one
-of its size. Reading and generating are not timed. Times are CPU seconds of this process; on a busy machine look at the
-ratio.
+thousand have one node a processor. Without ``--trace``, the KTH cases use the log in $UNRACK_DATA/swf or a generated
+one of its size. Reading and generating are not timed. Times are CPU seconds of this process; on a busy machine look at
+the ratio.
 """
 
 from __future__ import annotations
