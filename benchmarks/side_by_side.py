@@ -79,6 +79,8 @@ def tiers() -> dict[str, Any]:
 CASES = {
     "easy": lambda: batch("easy", 28_000, 100),
     "fcfs": lambda: batch("fcfs", 28_000, 100),
+    "easy, 2 000 nodes": lambda: batch("easy", 28_000, 2_000),
+    "easy by sjf": lambda: batch("easy(order=sjf)", 28_000, 100),
     "conservative": lambda: batch("conservative", 28_000, 100),
     "slurm": lambda: batch("slurm", 28_000, 100),
     "pools, first fit": lambda: pools("first-fit", base=True),

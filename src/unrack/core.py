@@ -347,6 +347,10 @@ class Core:
         # of a number that no job has the state says so
         self.state.start(lease, self._expected_us[job] if 0 <= job < len(self._expected_us) else 0, now)
 
+    def refused(self) -> NDArray[np.bool_]:
+        """bool[jobs]: of the rows of its table, which are rejected when they are submitted."""
+        return np.frombuffer(self._impossible, np.bool_) | (np.asarray(self._unmet, np.int64) >= 0)
+
     def booked_us(self, job: int) -> int:
         """How long a job is expected to run when nothing slows it down, as the policy was told, µs."""
         return self._expected_us[job]

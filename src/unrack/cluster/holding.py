@@ -102,6 +102,37 @@ def place_of(running: Ints, count: int, end: int, job: int) -> int:
 
 
 @inlined
+def insert_running(running: Ints, count: int, end: int, job: int) -> None:
+    """Note a job as running, booked to end at ``end``; there is room."""
+    at = place_of(running, count, end, job)
+    for i in range(count, at, -1):
+        running[0, i] = running[0, i - 1]
+        running[1, i] = running[1, i - 1]
+    running[0, at] = end
+    running[1, at] = job
+
+
+@inlined
+def find_running(running: Ints, count: int, end: int, job: int) -> int:
+    """Where a running job is; fast if it is booked to end at ``end``."""
+    at = place_of(running, count, end, job)
+    if at < count and running[1, at] == job:
+        return at
+    at = 0
+    while running[1, at] != job:
+        at += 1
+    return at
+
+
+@inlined
+def remove_running(running: Ints, count: int, at: int) -> None:
+    """Strike the running job at a place."""
+    for i in range(at, count - 1):
+        running[0, i] = running[0, i + 1]
+        running[1, i] = running[1, i + 1]
+
+
+@inlined
 def check_held(job: int, rows: Ints, loans: Ints, below: bool, group: Ints, asks: Ints, nodes: int) -> int:
     """MEETS, or the key of the problem that a lease has with what its job asks; what is free does not count.
 
@@ -170,12 +201,7 @@ def hold_job(
     if problem < 0:
         add_lease(free, rows, 0, rows.shape[0], loans, 0, loans.shape[0], 1)
         return problem
-    at = place_of(running, count, end, job)
-    for i in range(count, at, -1):
-        running[0, i] = running[0, i - 1]
-        running[1, i] = running[1, i - 1]
-    running[0, at] = end
-    running[1, at] = job
+    insert_running(running, count, end, job)
     for r in range(rows.shape[0]):
         for c in range(5):
             pool[used + r, c] = rows[r, c]
@@ -213,9 +239,7 @@ def release_job(job: int, loans: Ints, free: Ints, running: Ints, count: int, po
     at = 0
     while running[1, at] != job:
         at += 1
-    for i in range(at, count - 1):
-        running[0, i] = running[0, i + 1]
-        running[1, i] = running[1, i + 1]
+    remove_running(running, count, at)
     first = lease_at[0, job]
     return add_lease(free, pool, first, first + lease_at[1, job], loans, 0, loans.shape[0], 1)
 

@@ -592,11 +592,8 @@ class ClusterState:
         """Give a job its rows and borrowed memory, and nothing else: shares of devices are taken by the caller."""
         rows = lease.rows
         count = rows.shape[0]
-        if self.running_count == self.running.shape[1]:
-            self.running = np.concatenate([self.running, np.zeros_like(self.running)], axis=1)
-            self.seen.again("running")
-        if self.pool_used + count > self.pool.shape[0]:
-            self._make_room(count)
+        if self.running_count == self.running.shape[1] or self.pool_used + count > self.pool.shape[0]:
+            self.make_room(count)
         loans = lease.borrowed
         if loans is not NO_LOANS:
             loans = self._loans(lease, f"start job {lease.job}")
@@ -649,19 +646,26 @@ class ClusterState:
         else:
             self.queue_end -= 1
 
+    def make_room(self, rows: int, jobs: int = 1) -> None:
+        """Make space for so many more rows and running jobs: drop the rows of ended jobs, or take more memory."""
+        if self.running_count + jobs > self.running.shape[1]:
+            more = np.zeros((2, max(jobs, self.running.shape[1])), np.int64)
+            self.running = np.concatenate([self.running, more], axis=1)
+            self.seen.again("running")
+        if self.pool_used + rows > self.pool.shape[0]:
+            self._make_room(rows)
+
     def _make_room(self, count: int) -> None:
         """Make space for ``count`` rows: drop the rows of ended jobs, or double the pool."""
-        jobs = self.running[1, : self.running_count]
-        live = self.pool_used - self.pool_dead
-        size = self.pool.shape[0]
+        size, live = self.pool.shape[0], self.pool_used - self.pool_dead
         while size < 2 * (live + count):
             size *= 2
+        jobs = self.running[1, : self.running_count]
+        first, rows = self.lease_at[:, jobs]
+        at = np.cumsum(rows) - rows
         pool = np.zeros((size, 5), np.int64)
-        used = 0
-        for job in jobs.tolist():
-            at, rows = self.lease_at[:, job]
-            pool[used : used + rows] = self.pool[at : at + rows]
-            self.lease_at[0, job] = used
-            used += int(rows)
+        used = int(rows.sum())
+        pool[:used] = self.pool[np.arange(used) + np.repeat(first - at, rows)]
+        self.lease_at[0, jobs] = at
         self.pool, self.pool_used, self.pool_dead = pool, used, 0
         self.seen.again("pool")

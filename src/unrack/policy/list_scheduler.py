@@ -19,7 +19,7 @@ from unrack.errors import PolicyError
 from unrack.policy.contract import Decision, Estimates, Need, Start
 from unrack.policy.discipline.list_pass import ListPass, Pass
 from unrack.policy.orders import Order, in_order, is_fixed
-from unrack.policy.passing import Backfill, pass_over
+from unrack.policy.passing import Backfill, nothing_new, pass_over
 from unrack.policy.placement.any_resource import AnyResource
 from unrack.policy.placement.contract import MemoryRule
 from unrack.policy.placement.local_memory import FITS, LocalMemory
@@ -149,7 +149,7 @@ class ListScheduler(AnyResource):
         if self.nothing_new(view, memory, now):
             return [], memory
         memory.alike = self.nodes == "shared" and view.equal_cores()
-        memory.complete = self._settles and (self.backfill != "easy" or (self.order == "fcfs" and memory.alike))
+        memory.complete = self.settles and (self.backfill != "easy" or (self.order == "fcfs" and memory.alike))
         jobs = in_order(self.order, view, now)
         second = NO_SECOND if self.backfill_order is None else places_in(jobs, in_order(self.backfill_order, view, now))
         count = choose(
@@ -171,28 +171,30 @@ class ListScheduler(AnyResource):
         return ListPass(self.mixed, self.order, Backfill(BACKFILL[self.backfill]), self.depth, self.backfill_order)
 
     @cached_property
-    def _settles(self) -> bool:
+    def settles(self) -> bool:
         """Whether time alone cannot change who is looked at: not with a depth, as others are when a job has started."""
         bounded = self.backfill != "none" and self.depth < UNLIMITED
         return is_fixed(self.order) and is_fixed(self.backfill_order or self.order) and not bounded
 
     def nothing_new(self, view: View, memory: Buffers, now: int) -> bool:
-        """Whether a pass can be spared: since the last, nothing was given back and no job came that could start.
-
-        Time alone makes nothing fit, and in a fixed order a pass over the whole queue leaves nothing that could start.
-        But EASY may, where a new job at the head lifts the protection of the old one, where it matters which nodes
-        another job took, or where a running job has passed its booked end and the head's reservation moves. In whatever
-        order it tries those behind the head, none has more room after the pass than when it was tried.
-        """
+        """Whether a pass can be spared, as :func:`unrack.policy.passing.nothing_new` says; notes what was seen."""
         releases, last_job = memory.releases, memory.last_job
         memory.releases = view.releases
         newest = view.last_waiting
         memory.last_job = max(last_job, newest)
-        if not memory.complete or releases != memory.releases or newest > last_job + 1:
+        if not memory.complete or releases != memory.releases:
             return False
-        if newest > last_job and (view.cores_asked(newest) <= view.free_cores or memory.alike > view.equal_cores()):
-            return False
-        return self.backfill != "easy" or view.first_end_us > now
+        easy = self.backfill == "easy"
+        return nothing_new(
+            easy=easy,
+            complete=True,
+            released=False,
+            newest=newest,
+            last_job=last_job,
+            fits=view.cores_asked(newest) <= view.free_cores,
+            unlike=memory.alike > view.equal_cores(),
+            overdue=easy and view.first_end_us <= now,
+        )
 
     def next_round(self, view: View, memory: Buffers, now: int) -> int | None:
         """Only events matter, unless the order ages or deadlines count; even then most fit at events alone."""

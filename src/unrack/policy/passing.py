@@ -7,19 +7,22 @@ it. The test counts the tasks of the head that fit on each node, so it holds for
 
 A job that has run past its booked end is expected to end 1 µs from now.
 
-O(queue x nodes) a pass at worst; a job that asks for more cores than are free in all costs O(1).
+O(queue x nodes) a pass at worst; a job that asks for more cores than are free in all costs O(1), and by first fit one
+that starts O(nodes that it uses + nodes / 64).
 """
 
 from __future__ import annotations
 
 from enum import IntEnum
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from unrack.cluster.blocks import most_free, take_rows
 from unrack.cluster.holding import add_rows
 from unrack.jit import compiled, inlined
-from unrack.policy.placing import place_job, tasks_on
+from unrack.policy.placing import first_fit, place_job, tasks_on
 
 Ints = NDArray[np.int64]
 
@@ -30,6 +33,81 @@ class Backfill(IntEnum):
     NONE = 0  # nobody
     ANY = 1  # whoever fits now
     EASY = 2  # whoever does not delay the head
+
+
+class Rule(NamedTuple):
+    """How a pass goes.
+
+    Attributes
+    ----------
+    backfill
+        A :class:`Backfill`.
+    depth
+        How many jobs behind the head are considered.
+    whole
+        Whether a node serves one job at a time.
+    fit
+        A :class:`unrack.policy.placing.Fit`.
+    """
+
+    backfill: int
+    depth: int
+    whole: bool
+    fit: int
+
+
+class Nodes(NamedTuple):
+    """What the nodes have: columns of the ledger or of a draft, which a pass writes.
+
+    Attributes
+    ----------
+    free, total : int64[2, nodes]
+        As in :class:`unrack.cluster.state.ClusterState`.
+    most : int64[blocks + groups]
+        The summary of ``free`` (:mod:`unrack.cluster.blocks`).
+    """
+
+    free: Ints
+    total: Ints
+    most: Ints
+
+
+class Held(NamedTuple):
+    """Who runs on what; columns of :class:`unrack.cluster.state.ClusterState`."""
+
+    running: Ints
+    pool: Ints
+    lease_at: Ints
+
+
+def nothing_new(
+    easy: bool, complete: bool, released: bool, newest: int, last_job: int, fits: bool, unlike: bool, overdue: bool
+) -> bool:
+    """Whether a pass can be spared: since the last, nothing was given back and no job came that could start.
+
+    Time alone makes nothing fit, and in a fixed order a pass over the whole queue leaves nothing that could start.
+    But EASY may, where a new job at the head lifts the protection of the old one, where it matters which nodes
+    another job took, or where a running job has passed its booked end and the head's reservation moves. In whatever
+    order it tries those behind the head, none has more room after the pass than when it was tried.
+
+    Parameters
+    ----------
+    complete
+        Whether the last pass left nothing that could start in a second pass at once.
+    released
+        Whether something was given back since.
+    newest, last_job
+        The waiting job that was submitted last, and the last that the last pass had seen.
+    fits
+        Whether the newest asks for no more cores than are free.
+    unlike
+        Whether the last pass could count cores, and the newest job is the first that is not like that.
+    overdue
+        Whether a running job has passed its booked end.
+    """
+    if not complete or released or newest > last_job + 1 or (newest > last_job and (fits or unlike)):
+        return False
+    return not (easy and overdue)
 
 
 @inlined
@@ -126,13 +204,19 @@ def those_behind(order: Ints, head: int, second: Ints) -> Ints:
 
 
 @inlined
+def place(rule: Rule, nodes: Nodes, tasks: int, cores: int, mb: int, out: Ints, at: int) -> int:
+    """Rows for all tasks, written from ``out[at]``; the end of what was written, or -1 if they do not all fit now."""
+    if rule.fit == 0:
+        return first_fit(nodes.free, nodes.total, nodes.most, tasks, cores, mb, rule.whole, out, at)
+    return place_job(nodes.free, nodes.total, tasks, cores, mb, rule.whole, rule.fit, out, at)
+
+
+@inlined
 def consider(
-    order: Ints, second: Ints, backfill: int, depth: int, now: int, asks: Ints, free: Ints, total: Ints,
-    free_cores: int, running: Ints, count: int, pool: Ints, lease_at: Ints, whole: bool, fit: int, alike: bool,
-    started: Ints, out: Ints,
+    rule: Rule, order: Ints, second: Ints, asks: Ints, nodes: Nodes, free_cores: int, held: Held, count: int,
+    alike: bool, now: int, started: Ints, out: Ints,
 ) -> tuple[int, int]:  # fmt: skip
-    """The pass itself: what it returns, and the end of the rows in ``out``, which it has taken from ``free``."""
-    nodes = free.shape[1]
+    """The pass itself: what it returns, and the end of the rows in ``out``, which it has taken from ``nodes``."""
     n: int = 0
     at, i = 0, 0
     # the head of the queue, as long as it fits
@@ -141,53 +225,60 @@ def consider(
         tasks, cores, mb = asks[0, job], asks[1, job], asks[2, job]
         if tasks * cores > free_cores:
             break
-        if at + min(nodes, tasks) > out.shape[0] or n == started.shape[1]:
-            return int(-2 * (at + min(nodes, tasks) + n)), at
-        end = place_job(free, total, tasks, cores, mb, whole, fit, out, at)
+        most_rows = min(nodes.free.shape[1], tasks)
+        if at + most_rows > out.shape[0] or n == started.shape[1]:
+            return int(-2 * (at + most_rows + n)), at
+        end = place(rule, nodes, tasks, cores, mb, out, at)
         if end < 0:
             break
-        free_cores -= add_rows(free, out, at, end, -1)
+        free_cores -= take_rows(nodes.free, nodes.most, out, at, end)
         started[0, n], started[1, n], started[2, n] = job, at, end
         n, at, i = n + 1, end, i + 1
-    if backfill == 0 or i + 1 >= order.shape[0]:
+    if rule.backfill == 0 or i + 1 >= order.shape[0]:
         return n, at
     # the jobs behind it
     head = order[i]
     h_tasks, h_cores, h_mb = asks[0, head], asks[1, head], asks[2, head]
     shadow, room = -1, 0
-    shadow_free = free
+    shadow_free = nodes.free
     known = False
     behind = those_behind(order, i, second)
-    for k in range(min(behind.shape[0], depth)):
+    for k in range(min(behind.shape[0], rule.depth)):
         job = behind[k]
         tasks, cores, mb = asks[0, job], asks[1, job], asks[2, job]
         if tasks * cores > free_cores:
             continue
-        if at + min(nodes, tasks) > out.shape[0] or n == started.shape[1]:
-            return int(-2 * (at + min(nodes, tasks) + n)), at
-        end = place_job(free, total, tasks, cores, mb, whole, fit, out, at)
+        late = rule.backfill == 2 and alike and known and shadow >= 0 and now + asks[3, job] > shadow
+        if late and room - tasks < h_tasks:
+            continue  # wherever it went
+        most_rows = min(nodes.free.shape[1], tasks)
+        if at + most_rows > out.shape[0] or n == started.shape[1]:
+            return int(-2 * (at + most_rows + n)), at
+        end = place(rule, nodes, tasks, cores, mb, out, at)
         if end < 0:
             continue
-        if backfill == 2:
+        if rule.backfill == 2:
             if not known:
                 if not alike:
-                    shadow_free = free.copy()
+                    shadow_free = nodes.free.copy()
                 shadow, room = release_until(
-                    shadow_free, total, h_tasks, h_cores, h_mb, whole, now, running, count, pool, lease_at, out,
-                    started, n, asks, alike, free_cores,
+                    shadow_free, nodes.total, h_tasks, h_cores, h_mb, rule.whole, now, held.running, count, held.pool,
+                    held.lease_at, out, started, n, asks, alike, free_cores,
                 )  # fmt: skip
                 known = True
             if shadow >= 0 and now + asks[3, job] > shadow:
                 if alike:
                     left = room - tasks
                 else:
-                    left = room + change_rows(shadow_free, total, h_cores, h_mb, whole, out, at, end, -1)
+                    left = room + change_rows(
+                        shadow_free, nodes.total, h_cores, h_mb, rule.whole, out, at, end, -1
+                    )  # fmt: skip
                 if left < h_tasks:
                     if not alike:
                         add_rows(shadow_free, out, at, end, 1)
                     continue
                 room = left
-        free_cores -= add_rows(free, out, at, end, -1)
+        free_cores -= take_rows(nodes.free, nodes.most, out, at, end)
         started[0, n], started[1, n], started[2, n] = job, at, end
         n, at = n + 1, end
     return n, at
@@ -229,7 +320,7 @@ def pass_over(
         return 0
     draft = free.copy()
     n, _ = consider(
-        order, second, backfill, depth, now, asks, draft, total, free_cores, running, count, pool, lease_at, whole, fit,
-        alike, started, out,
+        Rule(backfill, depth, whole, fit), order, second, asks, Nodes(draft, total, most_free(draft)), free_cores,
+        Held(running, pool, lease_at), count, alike, now, started, out,
     )  # fmt: skip
     return n

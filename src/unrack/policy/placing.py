@@ -1,6 +1,7 @@
 """Compiled: put a gang of equal tasks on nodes by first, best or worst fit, on shared or whole nodes.
 
-O(nodes) a job for first fit; O(nodes + used log nodes) for best and worst fit.
+O(nodes) a job for first fit, or O(nodes used + nodes / 64) where a summary by blocks is at hand; O(nodes + used log
+nodes) for best and worst fit.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
+from unrack.cluster.blocks import SIZE, count_blocks
 from unrack.jit import compiled, inlined
 
 Ints = NDArray[np.int64]
@@ -142,6 +144,67 @@ def place_job(
                 here += left
             at = add_node(out, start, at, node, here, total[0, node] if whole else here * cores, here * mb)
     return at
+
+
+@inlined
+def add_run(out: Ints, start: int, at: int, node: int, length: int, tasks: int, cores: int, mb: int) -> int:
+    """As :func:`add_node`, of so many nodes from ``node`` on."""
+    at = add_node(out, start, at, node, tasks, cores, mb)
+    out[at - 1, 1] += length - 1
+    return at
+
+
+@inlined
+def end_of_run(free: Ints, total: Ints, node: int, end: int) -> int:
+    """The first node behind ``node``, or ``end``, that has something else free or installed."""
+    cores, mb, installed = free[0, node], free[1, node], total[0, node]
+    node += 1
+    while node < end and free[0, node] == cores and free[1, node] == mb and total[0, node] == installed:
+        node += 1
+    return node
+
+
+@inlined
+def first_fit(
+    free: Ints, total: Ints, most: Ints, tasks: int, cores: int, mb: int, whole: bool, out: Ints, at: int
+) -> int:
+    """As :func:`place_job` by first fit.
+
+    Blocks of which ``most`` says that no node has the cores are skipped, and equal nodes beside each other are taken
+    as one.
+    """
+    nodes = free.shape[1]
+    blocks = count_blocks(nodes)
+    start, left = at, tasks
+    node: int = 0
+    while node < nodes:
+        block = node // SIZE
+        if most[blocks + block // SIZE] < cores:
+            node = (block // SIZE + 1) * SIZE * SIZE
+            continue
+        if most[block] < cores:
+            node = (block + 1) * SIZE
+            continue
+        stop = min((block + 1) * SIZE, nodes)
+        while node < stop:
+            if free[0, node] < cores:
+                node += 1
+                continue
+            here = tasks_on(free[0, node], free[1, node], total[0, node], cores, mb, whole)
+            if here == 0:
+                node += 1
+                continue
+            length = left // here
+            if length > 1:
+                length = end_of_run(free, total, node, min(nodes, node + length)) - node
+            else:
+                length, here = 1, min(here, left)
+            at = add_run(out, start, at, node, length, here, total[0, node] if whole else here * cores, here * mb)
+            left -= length * here
+            if left == 0:
+                return at
+            node += length
+    return -1
 
 
 @compiled

@@ -21,6 +21,9 @@ from unrack.errors import RunError
 from unrack.policy.contract import Decision, Requeue, Resize, Start
 from unrack.reasons import Code, Reason
 from unrack.resources.places import NO_CLAIMS
+from unrack.sim.compiled.columns import ROUND_ONLY
+from unrack.sim.compiled.stretch import Stretch
+from unrack.sim.event_order import BOOKED, DETACH, FAIL, FINISH, LATE_FINISH, REPAIR, SUBMIT
 from unrack.sim.failure import failure_of
 from unrack.sim.fault import Fault
 from unrack.sim.log import RunLog
@@ -39,14 +42,10 @@ class Ties(StrEnum):
     SUBMIT_FIRST = "submit-first"
 
 
-BOOKED, FINISH, DETACH, FAIL, REPAIR, SUBMIT, LATE_FINISH = range(7)
-"""Ranks: what comes first at one time."""
 FINISHED_OUTCOME = Outcome.FINISHED
-ROUND_ONLY = -1
-"""The version of a LATE_FINISH whose job has given back what it held already."""
-
 Entry = tuple[int, int, int, int, int]
-"""Time, rank, sequence; then a job and the version of its plan, or the number of a fault."""
+"""Time, rank, sequence; then a job and the version of its plan (ROUND_ONLY: it has given back what it held already), or
+the number of a fault."""
 
 
 class Kernel:
@@ -118,9 +117,13 @@ class Kernel:
         heap, submit, state = self.heap, self.submit, self.core.state
         together = self.ties == Ties.TOGETHER
         count, i, now, wake = len(submit), 0, 0, NEVER_US
+        stretch = Stretch.of(self) if after_round is None and type(self) is Kernel else None
         while i < count or self.running or state.queue_start != state.queue_end:
             next_submit = submit[i] if i < count else NEVER_US
             time = min(heap[0][0] if heap else NEVER_US, next_submit, wake)
+            if stretch is not None and stretch.worthwhile(time, i):
+                i, now = stretch.run(i, now, progress)
+                continue
             if time == NEVER_US:
                 break
             now = time

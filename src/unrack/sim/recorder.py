@@ -78,6 +78,27 @@ class Recorder:
         self.outcome.append(outcome)
         self.held(rows, loans)
 
+    def finished(self, attempts: Ints, row_count: Ints, rows: Ints) -> None:
+        """Note attempts that have finished, in order, and held one lease each, without loans or shares.
+
+        Parameters
+        ----------
+        attempts : int64[3, attempts]
+            Job, start and end (µs).
+        row_count : int64[attempts]
+            How many rows each held.
+        rows : int64[rows, 5]
+            Their rows, one after the other.
+        """
+        for column, values in zip((self.job, self.start_us, self.end_us), attempts, strict=True):
+            column.frombytes(values.tobytes())
+        none = np.zeros(len(row_count), np.int64).tobytes()
+        self.outcome.frombytes(none)
+        self.loan_count.frombytes(none)
+        self.row_count.frombytes(row_count.tobytes())
+        self.pack()
+        self.keep(rows.copy())
+
     def changed_attempt(
         self, job: int, end_us: int, outcome: Outcome, spans: Sequence[Span], groups: tuple[int, ...] = ()
     ) -> None:
@@ -149,9 +170,13 @@ class Recorder:
     def pack(self) -> None:
         """Put the rows kept one by one into one array, in half the space where no number is too large for it."""
         if self.recent:
-            rows = np.concatenate(self.recent)
-            self.rows.append(rows.astype(np.int32) if rows.max() < 2**31 else rows)
+            self.keep(np.concatenate(self.recent))
             self.recent.clear()
+
+    def keep(self, rows: Ints) -> None:
+        """Add rows of their own to those that are packed."""
+        if len(rows):
+            self.rows.append(rows.astype(np.int32) if rows.max() < 2**31 else rows)
 
     def take_rows(self) -> Rows:
         """The rows of all attempts, in order; the recorder has none afterwards."""

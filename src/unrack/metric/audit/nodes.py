@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
-from unrack.jit import compiled
+from unrack.jit import compiled, inlined
 from unrack.metric.audit.tables import Tables, Violation, whole
 
 Ints = NDArray[np.int64]
@@ -13,6 +15,38 @@ Ints = NDArray[np.int64]
 END, REPAIR, FAIL, START = range(4)
 """What happens first at one time; what lasts no time is left out."""
 NOTHING, CORES, MEMORY, OFFLINE = range(4)
+MANY = 2**31 - 1
+"""More cores than any node has."""
+
+
+class Held(NamedTuple):
+    """The rows of the placements and of the loans.
+
+    Attributes
+    ----------
+    start, end : int64[rows]
+        When, µs.
+    by_start, by_end : int64[rows]
+        The rows in these orders.
+    first, nodes, cores : int32[rows]
+        The first node, how many nodes, cores on each.
+    mb : int64[rows]
+        Memory on each.
+    """
+
+    start: Ints
+    end: Ints
+    by_start: Ints
+    by_end: Ints
+    first: NDArray[np.int32]
+    nodes: NDArray[np.int32]
+    cores: NDArray[np.int32]
+    mb: Ints
+
+
+def narrow(placed: Ints, lent: Ints) -> NDArray[np.int32]:
+    """int32[rows]: a column of the placements, which have it so narrow, and behind it that of the loans."""
+    return np.concatenate([placed.astype(np.int32), lent.astype(np.int32)])
 
 
 def timeline(start: Ints, end: Ints, down: Ints) -> Ints:
@@ -42,15 +76,27 @@ def node_violation(t: Tables) -> Violation | None:
     wrong = np.flatnonzero((cores < 0) | (mb < 0))
     if len(wrong):
         return Violation(f"{t.name(t.held.job[wrong[0]])} holds less than nothing", int(t.held.start[wrong[0]]))
-    rows = np.stack([  # a loan holds memory of one node, and no cores
-        np.concatenate([first, lender]), np.concatenate([count, np.ones_like(lender)]),
-        np.concatenate([cores, np.zeros_like(lender)]), np.concatenate([mb, lent]),
-    ])  # fmt: skip
-    job = np.concatenate([t.held.job, t.lent.job])
-    events = timeline(np.concatenate([t.held.start, t.lent.start]), np.concatenate([t.held.end, t.lent.end]), t.down)
+    job, start, end = t.held.job, t.held.start, t.held.end
+    if len(lender):  # a loan holds memory of one node, and no cores
+        job, start, end = (
+            np.concatenate(both)
+            for both in ((job, t.lent.job), (start, t.lent.start), (end, t.lent.end))
+        )  # fmt: skip
+    held = Held(
+        start=start,
+        end=end,
+        by_start=np.argsort(start, kind="stable"),
+        by_end=np.argsort(end, kind="stable"),
+        first=narrow(first, lender),
+        nodes=narrow(count, np.ones_like(lender)),
+        cores=narrow(np.minimum(cores, MANY), np.zeros_like(lender)),
+        mb=np.concatenate([mb, lent]),
+    )
+    del first, count, cores, mb
     free = np.stack([t.cluster.cores, t.cluster.memory_mb])
     found = np.zeros(3, np.int64)
-    kind = _sweep(events, rows, t.down[0], free, found)
+    no_time = np.zeros(0, np.int64)
+    kind = _sweep(timeline(no_time, no_time, t.down), held, t.down[0], free, found)
     if kind == NOTHING:
         return None
     time, node, row = found.tolist()
@@ -63,31 +109,53 @@ def node_violation(t: Tables) -> Violation | None:
     )
 
 
+@inlined
+def _change(held: Held, row: int, step: int, free: Ints, used: Ints, down: Ints, found: Ints) -> int:
+    """Take (step -1) a row or give it back (1); the kind of violation, with the node in ``found``."""
+    for node in range(held.first[row], held.first[row] + held.nodes[row]):
+        free[0, node] += step * held.cores[row]
+        free[1, node] += step * held.mb[row]
+        used[node] -= step
+        if step < 0 and (down[node] > 0 or free[0, node] < 0 or free[1, node] < 0):
+            found[1] = node
+            return OFFLINE if down[node] > 0 else CORES if free[0, node] < 0 else MEMORY
+    return NOTHING
+
+
 @compiled
-def _sweep(events: Ints, rows: Ints, down_node: Ints, free: Ints, found: Ints) -> int:
-    """Go through the events in order; the kind of the first violation, with time, node and row in ``found``."""
+def _sweep(downs: Ints, held: Held, down_node: Ints, free: Ints, found: Ints) -> int:
+    """Go through the events in order; the kind of the first violation, with time, node and row in ``found``.
+
+    ``downs``: the failures and repairs, as :func:`timeline` gives them.
+    """
     down = np.zeros(free.shape[1], np.int64)
     used = np.zeros(free.shape[1], np.int64)
-    for e in range(events.shape[1]):
-        what, which = events[1, e], events[2, e]
-        found[0], found[2] = events[0, e], which
-        if REPAIR <= what <= FAIL:
-            down[down_node[which]] += 1 if what == FAIL else -1
-            if what == FAIL and used[down_node[which]] > 0:
-                found[1], found[2] = down_node[which], -1
-                return OFFLINE
+    rows, last = len(held.start), downs.shape[1]
+    s, e, d = 0, 0, 0
+    while s < rows or d < last:
+        row: int = held.by_start[s] if s < rows else -1
+        if row >= 0 and held.end[row] <= held.start[row]:
+            s += 1
             continue
-        step = -1 if what == START else 1
-        for node in range(rows[0, which], rows[0, which] + rows[1, which]):
-            free[0, node] += step * rows[2, which]
-            free[1, node] += step * rows[3, which]
-            used[node] -= step
-            if what == START:
-                found[1] = node
-                if down[node] > 0:
-                    return OFFLINE
-                if free[0, node] < 0:
-                    return CORES
-                if free[1, node] < 0:
-                    return MEMORY
+        now = downs[0, d] if d < last else held.start[row]
+        if row >= 0:
+            now = min(now, held.start[row])
+        while e < rows and held.end[held.by_end[e]] <= now:
+            ended = held.by_end[e]
+            if held.end[ended] > held.start[ended]:
+                _change(held, ended, 1, free, used, down, found)
+            e += 1
+        if d < last and downs[0, d] == now:
+            node = down_node[downs[2, d]]
+            if downs[1, d] == FAIL and used[node] > 0:
+                found[0], found[1], found[2] = now, node, -1
+                return OFFLINE
+            down[node] += 1 if downs[1, d] == FAIL else -1
+            d += 1
+            continue
+        kind = _change(held, row, -1, free, used, down, found)
+        if kind != NOTHING:
+            found[0], found[2] = now, row
+            return kind
+        s += 1
     return NOTHING

@@ -1,0 +1,1 @@
+"""The loop of a run compiled, for rounds in which nothing but nodes is involved."""

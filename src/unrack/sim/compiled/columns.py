@@ -1,0 +1,116 @@
+"""The columns of the compiled loop: arrays that its kernels read and write, and the numbers that go with them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unrack.policy.passing import Rule
+
+Ints = NDArray[np.int64]
+
+AT, KEY, JOB, ABOUT = range(4)
+"""Rows of :attr:`World.ends`: time, rank and sequence in one number, job, and one of the three below."""
+VALID, ROUND_ONLY, STALE = 0, -1, -2
+"""A job ends; it has given back what it held already, and only its round is left; it was stopped in the meantime."""
+RANK_SHIFT = 50
+"""A key is the rank, so many bits up, plus the sequence."""
+
+(
+    NOW, NEXT, STAGE, SOMETHING, SEQUENCE, ENDS, QUEUE_START, QUEUE_END, KNOWN, FREE_CORES, RUNNING_COUNT, POOL_USED,
+    POOL_DEAD, VERSION, RELEASES, SEEN_RELEASES, LAST_JOB, COMPLETE, ALIKE, ENDED, ENDED_ROWS, NEEDED,
+) = range(22)  # fmt: skip
+"""Places in :attr:`World.mark`.
+
+NOW: the time. NEXT: the next job to be submitted. STAGE, SOMETHING: where the loop is in the events of one time, and
+whether one of them needs a round. SEQUENCE: of the last event planned. ENDS: how many columns of ``ends`` count.
+QUEUE_START to RELEASES: as in :class:`unrack.cluster.state.ClusterState`. SEEN_RELEASES, LAST_JOB, COMPLETE, ALIKE: as
+in :class:`unrack.policy.list_scheduler.Buffers`. ENDED, ENDED_ROWS: how much of the log is used. NEEDED: the room that
+a pass should have had."""
+MARKS = 22
+
+CHOOSE, EVENTS, ROUND = range(3)
+"""Stages: choose the next time; let its events happen; ask for what starts."""
+OVER, HELD, PAUSED, LOG_FULL, NO_ROOM = range(5)
+"""Why the loop returns: nothing is left to happen; the next event is not its own; rounds enough; make room for what has
+ended, or for what starts."""
+
+
+class Ledger(NamedTuple):
+    """Columns of :class:`unrack.cluster.state.ClusterState`, and ``most``, the summary of ``free`` by blocks."""
+
+    asks: Ints
+    free: Ints
+    total: Ints
+    most: Ints
+    status: NDArray[np.int8]
+    queue: Ints
+    running: Ints
+    pool: Ints
+    lease_at: Ints
+
+
+class World(NamedTuple):
+    """What the loop works on.
+
+    Attributes
+    ----------
+    ledger
+        The ledger.
+    submit_us, work_us : int64[jobs]
+        When jobs come, and how long they run.
+    refused : bool[jobs]
+        Which jobs the whole cluster, empty, could not hold.
+    started_us : int64[jobs]
+        When each running job started.
+    ends : int64[4, room]
+        A heap of the ends that are planned, smallest (time, key) first.
+    ended : int64[3, room]
+        Attempts that have ended: job, start, end.
+    ended_rows : int64[room, 5]
+        What they held, one after the other; ``ended_count`` says how many rows each.
+    ended_count : int64[room]
+    started, rows
+        Room for the answer of a pass.
+    mark : int64[MARKS]
+        Numbers that change.
+    """
+
+    ledger: Ledger
+    submit_us: Ints
+    work_us: Ints
+    refused: NDArray[np.bool_]
+    started_us: Ints
+    ends: Ints
+    ended: Ints
+    ended_rows: Ints
+    ended_count: Ints
+    started: Ints
+    rows: Ints
+    mark: Ints
+
+
+class Terms(NamedTuple):
+    """What does not change.
+
+    Attributes
+    ----------
+    rule
+        Of the passes.
+    settles
+        Whether time alone cannot change who is looked at.
+    together
+        Whether all events of one time get one round.
+    submit_first
+        Whether submissions come before ends that were not booked.
+    first_unequal
+        The first job whose tasks ask for more or less than one core, or for memory.
+    """
+
+    rule: Rule
+    settles: bool
+    together: bool
+    submit_first: bool
+    first_unequal: int

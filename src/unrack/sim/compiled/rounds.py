@@ -1,0 +1,256 @@
+"""Compiled: events and rounds, one after the other, as long as only arrivals, ends and nodes are involved.
+
+It does what :class:`unrack.sim.kernel.Kernel` does with :class:`unrack.core.Core` and a list scheduler by arrival, on
+the columns of the same ledger and with the same pass over the queue (:mod:`unrack.policy.passing`). The tests hold one
+to the other.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unrack.cluster.blocks import give_rows
+from unrack.cluster.holding import find_running, insert_running, remove_running, strike
+from unrack.cluster.state import FINISHED, QUEUED, REJECTED, RUNNING
+from unrack.jit import compiled, inlined
+from unrack.policy.passing import Held, Nodes, any_may_fit, consider, nothing_new
+from unrack.sim.compiled.columns import (
+    ABOUT,
+    ALIKE,
+    AT,
+    CHOOSE,
+    COMPLETE,
+    ENDED,
+    ENDED_ROWS,
+    ENDS,
+    EVENTS,
+    FREE_CORES,
+    HELD,
+    JOB,
+    KEY,
+    KNOWN,
+    LAST_JOB,
+    LOG_FULL,
+    NEEDED,
+    NEXT,
+    NO_ROOM,
+    NOW,
+    OVER,
+    PAUSED,
+    POOL_DEAD,
+    POOL_USED,
+    QUEUE_END,
+    QUEUE_START,
+    RANK_SHIFT,
+    RELEASES,
+    ROUND,
+    ROUND_ONLY,
+    RUNNING_COUNT,
+    SEEN_RELEASES,
+    SEQUENCE,
+    SOMETHING,
+    STAGE,
+    VALID,
+    VERSION,
+    Terms,
+    World,
+)
+from unrack.sim.compiled.heap import drop_first, push
+from unrack.sim.event_order import BOOKED, FINISH, LATE_FINISH, SUBMIT
+from unrack.units import NEVER_US
+
+Ints = NDArray[np.int64]
+
+nothing_new_here = inlined(nothing_new)
+
+
+@inlined
+def end_job(w: World, job: int) -> bool:
+    """A job ends: it gives back what it held, and the log has its attempt; False: the log has no room."""
+    ledger, at = w.ledger, w.mark
+    first, count = ledger.lease_at[0, job], ledger.lease_at[1, job]
+    ended, row = at[ENDED], at[ENDED_ROWS]
+    if ended == w.ended.shape[1] or row + count > w.ended_rows.shape[0]:
+        at[NEEDED] = row + count
+        return False
+    w.ended[0, ended], w.ended[1, ended], w.ended[2, ended] = job, w.started_us[job], at[NOW]
+    w.ended_count[ended] = count
+    for r in range(count):
+        for c in range(5):
+            w.ended_rows[row + r, c] = ledger.pool[first + r, c]
+    at[ENDED], at[ENDED_ROWS] = ended + 1, row + count
+    place = find_running(ledger.running, at[RUNNING_COUNT], w.started_us[job] + ledger.asks[3, job], job)
+    remove_running(ledger.running, at[RUNNING_COUNT], place)
+    at[FREE_CORES] += give_rows(ledger.free, ledger.most, ledger.pool, first, first + count)
+    at[RUNNING_COUNT] -= 1
+    at[POOL_DEAD] += count
+    at[RELEASES] += 1
+    at[VERSION] += 1
+    ledger.status[job] = FINISHED
+    return True
+
+
+@inlined
+def submit_job(w: World, job: int) -> None:
+    """A job arrives at the end of the queue, or is rejected."""
+    ledger, at = w.ledger, w.mark
+    at[VERSION] += 1
+    at[KNOWN] = max(at[KNOWN], job + 1)
+    if w.refused[job]:
+        ledger.status[job] = REJECTED
+        return
+    ledger.status[job] = QUEUED
+    start, end = at[QUEUE_START], at[QUEUE_END]
+    if end == ledger.queue.shape[0]:
+        for i in range(start, end):
+            ledger.queue[i - start] = ledger.queue[i]
+        start, end = 0, end - start
+        at[QUEUE_START] = start
+    ledger.queue[end] = job
+    at[QUEUE_END] = end + 1
+
+
+@inlined
+def next_submit_us(w: World) -> int:
+    """When the next job comes; NEVER_US: none is left."""
+    return w.submit_us[w.mark[NEXT]] if w.mark[NEXT] < w.submit_us.shape[0] else NEVER_US
+
+
+@inlined
+def let_happen(w: World, together: bool) -> bool:
+    """Let the events of this time happen, up to the next round; False: the log has no room, and some are left."""
+    at, now = w.mark, w.mark[NOW]
+    while at[ENDS] > 0 and w.ends[AT, 0] == now and not (at[SOMETHING] and not together):
+        key, job, about = w.ends[KEY, 0], w.ends[JOB, 0], w.ends[ABOUT, 0]
+        rank = key >> RANK_SHIFT
+        if rank > SUBMIT and next_submit_us(w) == now:
+            break
+        if about == VALID and not end_job(w, job):
+            return False
+        drop_first(w.ends, at[ENDS])
+        at[ENDS] -= 1
+        if about == VALID and rank == BOOKED:
+            late = (LATE_FINISH << RANK_SHIFT) + key - (rank << RANK_SHIFT)
+            push(w.ends, at[ENDS], now, late, job, ROUND_ONLY)
+            at[ENDS] += 1
+        elif about in (VALID, ROUND_ONLY):
+            at[SOMETHING] = 1
+    while next_submit_us(w) == now and not (at[SOMETHING] and not together):
+        submit_job(w, at[NEXT])
+        at[NEXT] += 1
+        at[SOMETHING] = 1
+    return True
+
+
+@inlined
+def spared(w: World, terms: Terms) -> bool:
+    """Whether there is nothing to try in this round; notes what was seen."""
+    ledger, at = w.ledger, w.mark
+    newest = ledger.queue[at[QUEUE_END] - 1]
+    released, last_job = at[SEEN_RELEASES] != at[RELEASES], at[LAST_JOB]
+    at[SEEN_RELEASES] = at[RELEASES]
+    at[LAST_JOB] = max(last_job, newest)
+    fits = ledger.asks[0, newest] * ledger.asks[1, newest] <= at[FREE_CORES]
+    unlike = at[ALIKE] == 1 and at[KNOWN] > terms.first_unequal
+    overdue = at[RUNNING_COUNT] > 0 and ledger.running[0, 0] <= at[NOW]
+    return nothing_new_here(
+        terms.rule.backfill == 2, at[COMPLETE] == 1, released, newest, last_job, fits, unlike, overdue
+    )
+
+
+@inlined
+def start_job(w: World, terms: Terms, s: int) -> None:
+    """Carry out answer ``s`` of a pass that has taken its rows already."""
+    ledger, at, now = w.ledger, w.mark, w.mark[NOW]
+    job, first, end = w.started[0, s], w.started[1, s], w.started[2, s]
+    insert_running(ledger.running, at[RUNNING_COUNT], now + ledger.asks[3, job], job)
+    at[RUNNING_COUNT] += 1
+    used = at[POOL_USED]
+    for r in range(end - first):
+        for c in range(5):
+            ledger.pool[used + r, c] = w.rows[first + r, c]
+        at[FREE_CORES] -= w.rows[first + r, 1] * w.rows[first + r, 3]
+    ledger.lease_at[0, job], ledger.lease_at[1, job] = used, end - first
+    at[POOL_USED] = used + end - first
+    ledger.status[job] = RUNNING
+    start = at[QUEUE_START]
+    if ledger.queue[start] == job or strike(ledger.queue, start, at[QUEUE_END], job):
+        at[QUEUE_START] += 1
+    else:
+        at[QUEUE_END] -= 1
+    at[VERSION] += 1
+    w.started_us[job] = now
+    rank, time = FINISH, now + w.work_us[job]
+    if terms.submit_first:
+        rank = BOOKED if w.work_us[job] == ledger.asks[3, job] and time > now else LATE_FINISH
+    at[SEQUENCE] += 1
+    push(w.ends, at[ENDS], time, (rank << RANK_SHIFT) + at[SEQUENCE], job, VALID)
+    at[ENDS] += 1
+
+
+@inlined
+def start_jobs(w: World, terms: Terms) -> bool:
+    """A round: start who may start; False: somewhere is no room, and nothing was done."""
+    ledger, at, rule = w.ledger, w.mark, terms.rule
+    if at[QUEUE_START] == at[QUEUE_END]:
+        return True
+    seen, last_job, complete, alike = at[SEEN_RELEASES], at[LAST_JOB], at[COMPLETE], at[ALIKE]
+    if spared(w, terms):
+        return True
+    at[ALIKE] = not rule.whole and at[KNOWN] <= terms.first_unequal
+    at[COMPLETE] = terms.settles and (rule.backfill != 2 or at[ALIKE] == 1)
+    order = ledger.queue[at[QUEUE_START] : at[QUEUE_END]]
+    if not any_may_fit(order, order[:0], rule.backfill, rule.depth, ledger.asks, at[FREE_CORES]):
+        return True
+    nodes = Nodes(ledger.free, ledger.total, ledger.most)
+    held = Held(ledger.running, ledger.pool, ledger.lease_at)
+    count, rows = consider(
+        rule, order, order[:0], ledger.asks, nodes, at[FREE_CORES], held, at[RUNNING_COUNT], at[ALIKE] == 1, at[NOW],
+        w.started, w.rows,
+    )  # fmt: skip
+    if (
+        count < 0
+        or at[RUNNING_COUNT] + count > ledger.running.shape[1]
+        or at[ENDS] + count > w.ends.shape[1]
+        or at[POOL_USED] + rows > ledger.pool.shape[0]
+    ):
+        give_rows(ledger.free, ledger.most, w.rows, 0, rows)
+        at[SEEN_RELEASES], at[LAST_JOB], at[COMPLETE], at[ALIKE] = seen, last_job, complete, alike
+        at[NEEDED] = -count if count < 0 else max(count, rows)
+        return False
+    for s in range(count):
+        start_job(w, terms, s)
+    return True
+
+
+@compiled
+def run_rounds(w: World, terms: Terms, until_us: int, most: int) -> int:
+    """Let things happen before ``until_us``, for ``most`` rounds; returns why it stopped (OVER to NO_ROOM).
+
+    After LOG_FULL and NO_ROOM it is in the middle of the events of one time, and goes on there when it is called again.
+    """
+    at = w.mark
+    rounds: int = 0
+    while True:
+        if at[STAGE] == CHOOSE:
+            if rounds == most:
+                return PAUSED
+            left = at[NEXT] < w.submit_us.shape[0] or at[RUNNING_COUNT] > 0 or at[QUEUE_START] != at[QUEUE_END]
+            time = next_submit_us(w)
+            if at[ENDS] > 0:
+                time = min(time, w.ends[AT, 0])
+            if not left or (time >= NEVER_US and until_us >= NEVER_US):
+                return OVER
+            if time >= until_us:
+                return HELD
+            at[NOW], at[SOMETHING], at[STAGE] = time, 0, EVENTS
+        if at[STAGE] == EVENTS:
+            if not let_happen(w, terms.together):
+                return LOG_FULL
+            at[STAGE] = ROUND if at[SOMETHING] else CHOOSE
+        if at[STAGE] == ROUND:
+            if not start_jobs(w, terms):
+                return NO_ROOM
+            rounds += 1
+            at[STAGE] = CHOOSE

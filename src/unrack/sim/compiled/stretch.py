@@ -1,0 +1,265 @@
+"""Stretches of a run that the compiled loop can do by itself: when there is one, and the way in and out of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from heapq import heapify
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unrack.cluster.blocks import whole_summary
+from unrack.core import Core
+from unrack.policy.list_scheduler import BACKFILL, Buffers, ListScheduler
+from unrack.policy.passing import Rule
+from unrack.policy.placement.local_memory import FITS, LocalMemory
+from unrack.sim.compiled.columns import (
+    ABOUT,
+    ALIKE,
+    AT,
+    COMPLETE,
+    ENDED,
+    ENDED_ROWS,
+    ENDS,
+    FREE_CORES,
+    HELD,
+    JOB,
+    KEY,
+    KNOWN,
+    LAST_JOB,
+    LOG_FULL,
+    MARKS,
+    NEEDED,
+    NEXT,
+    NO_ROOM,
+    NOW,
+    OVER,
+    POOL_DEAD,
+    POOL_USED,
+    QUEUE_END,
+    QUEUE_START,
+    RANK_SHIFT,
+    RELEASES,
+    ROUND_ONLY,
+    RUNNING_COUNT,
+    SEEN_RELEASES,
+    SEQUENCE,
+    STALE,
+    VALID,
+    VERSION,
+    Ledger,
+    Terms,
+    World,
+)
+from unrack.sim.compiled.rounds import run_rounds
+from unrack.sim.event_order import BOOKED, FINISH, LATE_FINISH
+from unrack.units import NEVER_US
+
+if TYPE_CHECKING:
+    from unrack.sim.kernel import Kernel
+
+Ints = NDArray[np.int64]
+
+ROUNDS = 1024
+"""Rounds between two looks at whether the user wants to stop."""
+LEAST_JOBS = 2048
+"""With fewer jobs a run is done before the loop would be compiled."""
+TOLD = 4096
+"""Submissions between two calls of ``progress``."""
+LOG = 16_384
+"""Attempts that the loop keeps before they go to the recorder."""
+STATE = {
+    "queue_start": QUEUE_START, "queue_end": QUEUE_END, "known": KNOWN, "free_cores": FREE_CORES,
+    "running_count": RUNNING_COUNT, "pool_used": POOL_USED, "pool_dead": POOL_DEAD, "version": VERSION,
+    "releases": RELEASES,
+}  # fmt: skip
+"""Numbers of the ledger, and their places among the marks."""
+OWN_RANKS = (BOOKED, FINISH, LATE_FINISH)
+
+
+class Stretch:
+    """The compiled loop beside a kernel's own: both work on the same ledger, by turns.
+
+    It takes over where the policy is a list scheduler by arrival with a built-in placement on nodes, and nothing else
+    is involved: no pools, loans, changing speeds or kept work, nobody who looks at rounds or handles events in place of
+    the core. It hands back at the next event that is not an arrival or an end.
+    """
+
+    def __init__(self, kernel: Kernel) -> None:
+        core, jobs = kernel.core, kernel.jobs
+        policy = core.policy
+        assert isinstance(policy, ListScheduler)
+        self.kernel = kernel
+        self.terms = Terms(
+            rule=Rule(BACKFILL[policy.backfill], policy.depth, policy.nodes == "whole", FITS[str(policy.place)]),
+            settles=policy.settles,
+            together=str(kernel.ties) == "together",
+            submit_first=str(kernel.ties) == "submit-first",
+            first_unequal=core.state.first_unequal,
+        )
+        self.submit_us, self.work_us = jobs.submit_us, jobs.work_us
+        self.refused = core.refused()
+        self.started_us = np.zeros(len(jobs), np.int64)
+        self.ended = np.empty((3, LOG), np.int64)
+        self.ended_count = np.empty(LOG, np.int64)
+        self.ended_rows = np.empty((4 * LOG, 5), np.int64)
+        self.started, self.rows = np.empty((3, 64), np.int64), np.empty((256, 5), np.int64)
+
+    @classmethod
+    def of(cls, kernel: Kernel) -> Stretch | None:
+        """The compiled loop for a run; ``None``: something is involved that it does not know."""
+        core = kernel.core
+        policy, state = core.policy, core.state
+        if type(policy) is not ListScheduler or type(core) is not Core or type(core.memory) is not Buffers:
+            return None
+        if vars(core).keys() & {"handle", "next_round"}:  # somebody stands between the kernel and the core
+            return None
+        simple = (
+            policy.order == "fcfs"
+            and policy.backfill_order is None
+            and isinstance(policy.place, str)
+            and policy.place in FITS
+            and isinstance(policy.memory, LocalMemory)
+            and state.claimed is None
+            and state.devices is None
+            and state.memory is None
+            and kernel.slowdown is None
+            and kernel.shown
+            and len(kernel.jobs) >= max(LEAST_JOBS, 1)
+        )
+        return cls(kernel) if simple else None
+
+    def worthwhile(self, time: int, submitted: int) -> bool:
+        """Whether enough happens from ``time`` on before something that is not for the compiled loop.
+
+        To go in and out takes as long as some events for each running job.
+        """
+        kernel = self.kernel
+        if kernel.kept_work or kernel.core.state.extra or time == NEVER_US:
+            return False
+        until = self.until_us()
+        if until == NEVER_US:
+            return True
+        coming = int(np.searchsorted(self.submit_us, until)) - submitted
+        return time < until and coming > len(kernel.running)
+
+    def until_us(self) -> int:
+        """When the next event comes that is not an end or an arrival."""
+        return min((entry[0] for entry in self.kernel.heap if entry[1] not in OWN_RANKS), default=NEVER_US)
+
+    def run(self, submitted: int, now: int, progress: Callable[[int, int], None] | None) -> tuple[int, int]:
+        """Let things happen until the next event that is not the loop's own.
+
+        Returns
+        -------
+        int, int
+            How many jobs have been submitted, and the time (µs).
+        """
+        until, count = self.until_us(), len(self.submit_us)
+        mark, ends = self.enter(submitted, now)
+        while True:
+            world = self.world(mark, ends)
+            before = int(mark[NEXT])
+            why = run_rounds(world, self.terms, until, ROUNDS)
+            self.follow(mark, before)
+            for told in range(before // TOLD + 1, int(mark[NEXT]) // TOLD + 1):
+                if progress is not None:
+                    progress(told * TOLD, count)
+            if why in (OVER, HELD):
+                break
+            if why == LOG_FULL:
+                self.keep_log(mark)
+                if mark[NEEDED] > len(self.ended_rows):
+                    self.ended_rows = np.empty((2 * int(mark[NEEDED]), 5), np.int64)
+            elif why == NO_ROOM:
+                ends = self.make_room(mark, ends)
+        self.leave(mark, ends)
+        return int(mark[NEXT]), int(mark[NOW])
+
+    # --- the way in ---------------------------------------------------------------------------------------------
+
+    def enter(self, submitted: int, now: int) -> tuple[Ints, Ints]:
+        """The marks and the planned ends, as the kernel has left them."""
+        kernel, state, memory = self.kernel, self.kernel.core.state, self.kernel.core.memory
+        for job, (start, _) in kernel.running.items():
+            self.started_us[job] = start
+        self.most = whole_summary(state.free)
+        mark = np.zeros(MARKS, np.int64)
+        for name, place in STATE.items():
+            mark[place] = getattr(state, name)
+        mark[NOW], mark[NEXT], mark[SEQUENCE] = now, submitted, kernel.sequence
+        mark[SEEN_RELEASES], mark[LAST_JOB] = memory.releases, memory.last_job
+        mark[COMPLETE], mark[ALIKE] = memory.complete, memory.alike
+        own = sorted(entry for entry in kernel.heap if entry[1] in OWN_RANKS)
+        kernel.heap[:] = [entry for entry in kernel.heap if entry[1] not in OWN_RANKS]
+        ends = np.empty((4, max(256, 2 * len(own))), np.int64)
+        mark[ENDS] = len(own)
+        for i, (time, rank, sequence, job, version) in enumerate(own):  # sorted is a heap
+            about = version if version == ROUND_ONLY else VALID if kernel.version[job] == version else STALE
+            ends[:, i] = time, (rank << RANK_SHIFT) + sequence, job, about
+        return mark, ends
+
+    def world(self, mark: Ints, ends: Ints) -> World:
+        """The columns as they are now: the ledger replaces one when it is full."""
+        state = self.kernel.core.state
+        ledger = Ledger(
+            state.asks, state.free, state.total, self.most, state.status, state.queue, state.running, state.pool,
+            state.lease_at,
+        )  # fmt: skip
+        return World(
+            ledger, self.submit_us, self.work_us, self.refused, self.started_us, ends, self.ended, self.ended_rows,
+            self.ended_count, self.started, self.rows, mark,
+        )  # fmt: skip
+
+    # --- in between ---------------------------------------------------------------------------------------------
+
+    def follow(self, mark: Ints, before: int) -> None:
+        """Bring the ledger's and the policy's numbers up to date, and say why jobs were rejected."""
+        core = self.kernel.core
+        for name, place in STATE.items():
+            setattr(core.state, name, int(mark[place]))
+        memory = core.memory
+        memory.releases, memory.last_job = int(mark[SEEN_RELEASES]), int(mark[LAST_JOB])
+        memory.complete, memory.alike = bool(mark[COMPLETE]), bool(mark[ALIKE])
+        for job in np.flatnonzero(self.refused[before : mark[NEXT]]).tolist():
+            core.reasons[before + job] = core.too_big(before + job)
+
+    def keep_log(self, mark: Ints) -> None:
+        """Give the recorder the attempts that have ended."""
+        count = int(mark[ENDED])
+        if count:
+            rows = self.ended_rows[: mark[ENDED_ROWS]]
+            self.kernel.recorder.finished(self.ended[:, :count], self.ended_count[:count], rows)
+            mark[ENDED] = mark[ENDED_ROWS] = 0
+
+    def make_room(self, mark: Ints, ends: Ints) -> Ints:
+        """Make room for a pass that needs so many columns or rows; returns the planned ends."""
+        needed = int(mark[NEEDED])
+        if needed > min(self.started.shape[1], len(self.rows)):
+            self.started, self.rows = np.empty((3, 2 * needed), np.int64), np.empty((2 * needed, 5), np.int64)
+        self.kernel.core.state.make_room(needed, needed)
+        if int(mark[ENDS]) + needed > ends.shape[1]:
+            ends = np.concatenate([ends, np.empty((4, ends.shape[1] + needed), np.int64)], axis=1)
+        for name, place in STATE.items():
+            mark[place] = getattr(self.kernel.core.state, name)
+        return ends
+
+    # --- the way out --------------------------------------------------------------------------------------------
+
+    def leave(self, mark: Ints, ends: Ints) -> None:
+        """Leave everything as the kernel's own loop would have."""
+        kernel, state = self.kernel, self.kernel.core.state
+        self.keep_log(mark)
+        kernel.sequence = int(mark[SEQUENCE])
+        kernel.running.clear()
+        for job in state.running[1, : state.running_count].tolist():
+            lease = state.lease(job)
+            lease.rows.flags.writeable = False
+            kernel.running[job] = (int(self.started_us[job]), lease)
+        for i in range(int(mark[ENDS])):
+            time, key, job, about = ends[[AT, KEY, JOB, ABOUT], i].tolist()
+            rank = key >> RANK_SHIFT
+            version = about if about == ROUND_ONLY else kernel.version[job] - (about == STALE)
+            kernel.heap.append((time, rank, key - (rank << RANK_SHIFT), job, version))
+        heapify(kernel.heap)
