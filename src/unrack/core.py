@@ -357,8 +357,9 @@ class Core:
 
     def expects_end(self, job: int, now: int) -> bool:
         """Whether the policy expects a running job to end right now; asked of policies that learn run times."""
-        expected: int = self.policy.expected_end_us(self.view, self.memory, job, now)  # type: ignore[attr-defined]
-        return expected == now
+        foresee = getattr(self.policy, "expected_end_us", None)
+        expected = self.state.booked_end(job) if foresee is None else foresee(self.view, self.memory, job, now)
+        return bool(expected == now)
 
     def next_round(self, now: int) -> int | None:
         """When the policy wants a :class:`Round` next even if nothing happens, µs; ``None``: only on events.

@@ -221,6 +221,20 @@ def test_the_ledger_keeps_no_runs_for_policies_that_do_not_learn() -> None:
     assert core.view.runs is None
 
 
+def test_a_policy_that_learns_and_expects_nothing_expects_booked_ends() -> None:
+    class Learns:
+        learns = True
+        inner = parse_policy("easy")
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self.inner, name)
+
+    random = np.random.default_rng(5)
+    rows = np.stack([np.sort(random.integers(0, 150, 90)), random.integers(0, 9, 90), random.integers(1, 4, 90)])
+    asks = [Ask(submit, run, size, run + run % 2, 1) for submit, run, size in rows.T.tolist()]
+    assert starts(asks, 4, Learns(), "submit-first") == starts(asks, 4, "easy", "submit-first")
+
+
 def test_a_workload_without_users_is_refused() -> None:
     nobody = table(BEFORE)
     nobody = job_table(submit_us=nobody.submit_us, work_us=nobody.work_us, tasks=nobody.tasks)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from unrack.sim.effect import effects
 from unrack.sim.explain import explain
 from unrack.sim.simulate import Result, simulate
 from unrack.workload.job import Intake, JobTable, Workload, job_table
+from unrack.workload.readers import read_trace
 
 S = 1_000_000
 POLICIES = (
@@ -234,6 +236,14 @@ def test_the_audit_finds_claims_that_cannot_be(monkeypatch: pytest.MonkeyPatch) 
         result.__dict__["claims"] = wrong
         with pytest.raises(RunError, match=words):
             audit(result)
+
+
+def test_a_table_names_what_it_asks_of_counters(tmp_path: Path) -> None:
+    (tmp_path / "jobs.csv").write_text("submit,run,counted.m,counted.link_mb_s\n0,5,2,0\n1,5,,700.5\n")
+    asked = read_trace(tmp_path / "jobs.csv").jobs.devices
+    assert {key: column.tolist() for key, column in asked.items()} == {
+        ("counted", "m"): [2, 0], ("counted", "link_mb_s"): [0, 701],
+    }  # fmt: skip
 
 
 def test_a_counter_that_nobody_asks_for_is_told() -> None:
