@@ -14,7 +14,8 @@ from small_worlds import J, S, clusters, job_lists, starts, table, workload_of
 from unrack.cluster.lease import nodes_of
 from unrack.cluster.spec import Cluster
 from unrack.errors import PolicyError
-from unrack.policy.list_scheduler import FIT, ListScheduler
+from unrack.policy.list_scheduler import ListScheduler
+from unrack.policy.placement.local_memory import FITS
 from unrack.policy.placing import place_one, room_for
 from unrack.policy.plain import first_fit
 from unrack.policy.table import parse_policy
@@ -261,7 +262,7 @@ def sorted_fit(free: np.ndarray, total: np.ndarray, ask: list[int], whole: bool,
     cores=st.integers(1, 4),
     mb=st.integers(0, 4),
     whole=st.booleans(),
-    fit=st.sampled_from(list(FIT)),
+    fit=st.sampled_from(list(FITS)),
 )
 def test_first_best_and_worst_fit_choose_the_nodes_that_sorting_chooses(
     nodes: list[tuple[int, int, int, int]], tasks: int, cores: int, mb: int, whole: bool, fit: str
@@ -269,7 +270,7 @@ def test_first_best_and_worst_fit_choose_the_nodes_that_sorting_chooses(
     total = np.array([[n[0] for n in nodes], [n[1] for n in nodes]])
     free = np.array([[min(n[0], n[2]) for n in nodes], [min(n[1], n[3]) for n in nodes]])
     before = free.copy()
-    rows = place_one(free, total, tasks, cores, mb, whole, FIT[fit])
+    rows = place_one(free, total, tasks, cores, mb, whole, FITS[fit])
     assert (free == before).all()
     want = sorted_fit(free, total, [tasks, cores, mb], whole, fit)
     got = {}
@@ -285,5 +286,5 @@ def test_first_best_and_worst_fit_choose_the_nodes_that_sorting_chooses(
 def test_best_fit_fills_the_fullest_node_first_and_worst_fit_the_emptiest() -> None:
     total = np.array([[8, 8, 8], [9, 9, 9]])
     free = np.array([[6, 2, 8], [9, 9, 9]])
-    chosen = {fit: nodes_of(place_one(free, total, 1, 2, 0, False, FIT[fit])).tolist() for fit in FIT}
+    chosen = {fit: nodes_of(place_one(free, total, 1, 2, 0, False, FITS[fit])).tolist() for fit in FITS}
     assert chosen == {"first-fit": [0], "best-fit": [1], "worst-fit": [2]}
