@@ -161,13 +161,13 @@ def cases() -> Iterator[tuple[str, Callable[[int], World]]]:
             yield name, tiered
             yield f"{name}(full=reject)", tiered
             continue
-        if getattr(policy, "devices", False):
-            yield name, pooled
-            yield name, mixed
-            continue
         if "scheduler" in entry.parameters:
             for scheduler in ("slurm", "easy", "conservative"):
                 yield f"{name}(scheduler={scheduler})", lending
+            continue
+        if "nodes" not in entry.parameters:
+            yield name, pooled
+            yield name, mixed
             continue
         yield name, plain
         yield name, mixed
@@ -180,6 +180,8 @@ def cases() -> Iterator[tuple[str, Callable[[int], World]]]:
             yield f"{name}(estimates=exact)", mixed
         if name in ("easy", "conservative", "list"):
             yield f"{name}(order=wfp3)", mixed
+        if name in ("easy", "conservative"):
+            yield name, pooled
 
 
 CASES = list(cases())
