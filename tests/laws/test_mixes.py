@@ -39,7 +39,7 @@ def every_cell() -> Iterator[Any]:
             yield pytest.param(law, text, mix, id=name, marks=() if always else pytest.mark.slow)
 
 
-@pytest.mark.parametrize(("law", "text", "mix"), every_cell())
+@pytest.mark.parametrize(("law", "text", "mix"), list(every_cell()))
 def test_every_discipline_keeps_every_law_over_every_mix(
     law: Callable[[Make, World], None], text: str, mix: str
 ) -> None:
