@@ -13,6 +13,7 @@ from fractions import Fraction
 import polars as pl
 
 from unrack.errors import InputError
+from unrack.resources.places import is_resource
 from unrack.workload.intake import DEVICE, EXTRA, OVERRUN, Tally, workload
 from unrack.workload.job import Workload
 from unrack.workload.quantities import boolean, choice, memory_unit_mb, time_unit_us
@@ -152,7 +153,7 @@ def mapped(
         Not a mapping, or not of our names.
     """
     found = {name.removeprefix(DEVICE): name for name in frame.columns if _known(name.removeprefix(DEVICE))}
-    found = {ours: name for ours, name in found.items() if ours in COLUMNS or name.startswith(DEVICE)}
+    found = {ours: name for ours, name in found.items() if ours in COLUMNS or _told(name)}
     if not isinstance(columns, Mapping):
         raise InputError("option columns", repr(columns), "a table of our names and the file's columns")
     for ours, theirs in columns.items():
@@ -176,6 +177,11 @@ def _complete(frame: pl.DataFrame, found: Mapping[str, str], at: Locator) -> Non
         raise at.source.fault(None, "column submit", "no such column", f"columns={{'submit': …}} with {_one_of(frame)}")
     if "run" not in found and "end" not in found:
         raise at.source.fault(None, "column run", "no such column", f"columns={{'run': …}} with {_one_of(frame)}")
+
+
+def _told(name: str) -> bool:
+    """Whether a name says by itself what it is an amount of: a device by its prefix, or a resource."""
+    return name.startswith(DEVICE) or is_resource(name.partition(".")[0])
 
 
 def _known(name: object) -> bool:
