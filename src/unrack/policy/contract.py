@@ -99,7 +99,7 @@ class Policy(Protocol[Memory]):
     estimates
         Which run times it is told to expect.
 
-    Four more are read where they are there: ``stepwise`` (default False), whether it is asked again in the same round
+    Four more members are read where they are there: ``stepwise`` (default False), whether it is asked again in the same round
     after what it decided was done, until it decides nothing; ``devices`` (default False), whether it places pooled
     devices, and ``claims`` (default False), whether its leases claim what jobs ask of resources such as licences:
     without them jobs that ask for that are refused; and ``learns`` (default False), whether it looks at ``view.runs``,
