@@ -27,6 +27,8 @@ from unrack.workload.job import JobTable
 
 POLICIES = (
     "fcfs", "easy", "easy(depth=2)", "easy(nodes=whole)", "easy(place=best-fit)", "easy(estimates=exact)",
+    "easy(order=sjf)", "easy(backfill_order=sjf)", "easy(order=largest, backfill_order=fcfs, depth=2)",
+    "list(order=smallest-area)", "easy(order=edf, backfill_order=ljf)", "list(order=priority-edf, backfill=any)",
     "list(backfill=any)", "list(backfill=any, place=worst-fit, nodes=whole)", "fcfs(place=worst-fit)",
 )  # fmt: skip
 
@@ -153,7 +155,8 @@ def test_the_compiled_loop_stays_out_of_what_it_does_not_know(stretches: list[in
     assert loop_of("easy", pooled) is None
     assert loop_of("easy", plain, handle=silent) is None
     assert loop_of("easy(order=wfp3)", plain) is None
-    assert loop_of("easy(backfill_order=sjf)", plain) is None
+    assert loop_of("easy(backfill_order=wfp3)", plain) is None
+    assert loop_of("easy(order=sjf)", plain) is not None
     assert loop_of("conservative", plain) is None
 
 

@@ -99,13 +99,13 @@ class Policy(Protocol[Memory]):
     estimates
         Which run times it is told to expect.
 
-    Four more members are read where they are there: ``stepwise`` (default False), whether it is asked again in the same round
-    after what it decided was done, until it decides nothing; ``devices`` (default False), whether it places pooled
-    devices, and ``claims`` (default False), whether its leases claim what jobs ask of resources such as licences:
-    without them jobs that ask for that are refused; and ``learns`` (default False), whether it looks at ``view.runs``,
-    which is kept only then. A policy that learns run times may have ``expected_end_us(view, memory, job, now)``: when
-    it expects a running job to end, ``now`` or later (µs); default: when that is booked. How fast jobs run is no
-    policy's business: performance models and contention are the world's.
+    Four more members are read where they are there: ``stepwise`` (default False), whether it is asked again in the
+    same round after what it decided was done, until it decides nothing; ``devices`` (default False), whether it places
+    pooled devices, and ``claims`` (default False), whether its leases claim what jobs ask of resources such as
+    licences: without them jobs that ask for that are refused; and ``learns`` (default False), whether it looks at
+    ``view.runs``, which is kept only then. A policy that learns run times may have
+    ``expected_end_us(view, memory, job, now)``: when it expects a running job to end, ``now`` or later (µs); default:
+    when that is booked. How fast jobs run is no policy's business: performance models and contention are the world's.
     """
 
     @property

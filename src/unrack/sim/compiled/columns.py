@@ -74,6 +74,11 @@ class World(NamedTuple):
     ended_count : int64[room]
     started, rows
         Room for the answer of a pass.
+    rank : int64[jobs], int64[jobs]
+        Where each job stands among all jobs, in the order of the queue and in that of those behind the head; empty
+        where it is not needed.
+    ranked : int64[jobs], int64[jobs]
+        The waiting jobs in these two orders; empty as well.
     mark : int64[MARKS]
         Numbers that change.
     """
@@ -89,6 +94,8 @@ class World(NamedTuple):
     ended_count: Ints
     started: Ints
     rows: Ints
+    rank: tuple[Ints, Ints]
+    ranked: tuple[Ints, Ints]
     mark: Ints
 
 
@@ -107,6 +114,10 @@ class Terms(NamedTuple):
         Whether submissions come before ends that were not booked.
     first_unequal
         The first job whose tasks ask for more or less than one core, or for memory.
+    by_arrival
+        Whether the queue is considered in the order of arrival.
+    own_behind
+        Whether those behind the head are tried in an order of their own.
     """
 
     rule: Rule
@@ -114,3 +125,5 @@ class Terms(NamedTuple):
     together: bool
     submit_first: bool
     first_unequal: int
+    by_arrival: bool
+    own_behind: bool

@@ -1,8 +1,8 @@
 """Compiled: events and rounds, one after the other, as long as only arrivals, ends and nodes are involved.
 
-It does what :class:`unrack.sim.kernel.Kernel` does with :class:`unrack.core.Core` and a list scheduler by arrival, on
-the columns of the same ledger and with the same pass over the queue (:mod:`unrack.policy.passing`). The tests hold one
-to the other.
+It does what :class:`unrack.sim.kernel.Kernel` does with :class:`unrack.core.Core` and a list scheduler, on the columns
+of the same ledger and with the same pass over the queue (:mod:`unrack.policy.passing`). The tests hold one to the
+other.
 """
 
 from __future__ import annotations
@@ -66,6 +66,48 @@ nothing_new_here = inlined(nothing_new)
 
 
 @inlined
+def place_of(rank: Ints, ranked: Ints, count: int, job: int) -> int:
+    """Where a job is, or would be, among ``count`` jobs by rank; jobs that have no rank are in ascending order."""
+    low, high = 0, count
+    while low < high:
+        middle = (low + high) // 2
+        if rank.shape[0] > 0:
+            before = rank[ranked[middle]] < rank[job]
+        else:
+            before = ranked[middle] < job
+        if before:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@inlined
+def rank_in(rank: Ints, ranked: Ints, count: int, job: int) -> None:
+    """Put a job at its place among ``count`` jobs by rank."""
+    place = place_of(rank, ranked, count, job)
+    for i in range(count, place, -1):
+        ranked[i] = ranked[i - 1]
+    ranked[place] = job
+
+
+@inlined
+def rank_out(rank: Ints, ranked: Ints, count: int, job: int) -> None:
+    """Take a job out of ``count`` jobs by rank."""
+    for i in range(place_of(rank, ranked, count, job), count - 1):
+        ranked[i] = ranked[i + 1]
+
+
+@inlined
+def places_in(order: Ints, behind: Ints, rank: Ints) -> Ints:
+    """Where in ``order``, which is by rank, the jobs of ``behind`` are."""
+    places = np.empty(behind.shape[0], np.int64)
+    for i in range(behind.shape[0]):
+        places[i] = place_of(rank, order, order.shape[0], behind[i])
+    return places
+
+
+@inlined
 def end_job(w: World, job: int) -> bool:
     """A job ends: it gives back what it held, and the log has its attempt; False: the log has no room."""
     ledger, at = w.ledger, w.mark
@@ -109,6 +151,9 @@ def submit_job(w: World, job: int) -> None:
         at[QUEUE_START] = start
     ledger.queue[end] = job
     at[QUEUE_END] = end + 1
+    for i in range(2):
+        if w.rank[i].shape[0]:
+            rank_in(w.rank[i], w.ranked[i], end - start, job)
 
 
 @inlined
@@ -175,6 +220,9 @@ def start_job(w: World, terms: Terms, s: int) -> None:
     at[POOL_USED] = used + end - first
     ledger.status[job] = RUNNING
     start = at[QUEUE_START]
+    for i in range(2):
+        if w.rank[i].shape[0]:
+            rank_out(w.rank[i], w.ranked[i], at[QUEUE_END] - start, job)
     if ledger.queue[start] == job or strike(ledger.queue, start, at[QUEUE_END], job):
         at[QUEUE_START] += 1
     else:
@@ -199,15 +247,17 @@ def start_jobs(w: World, terms: Terms) -> bool:
     if spared(w, terms):
         return True
     at[ALIKE] = not rule.whole and at[KNOWN] <= terms.first_unequal
-    at[COMPLETE] = terms.settles and (rule.backfill != 2 or at[ALIKE] == 1)
-    order = ledger.queue[at[QUEUE_START] : at[QUEUE_END]]
-    if not any_may_fit(order, order[:0], rule.backfill, rule.depth, ledger.asks, at[FREE_CORES]):
+    at[COMPLETE] = terms.settles and (rule.backfill != 2 or (terms.by_arrival and at[ALIKE] == 1))
+    waiting = at[QUEUE_END] - at[QUEUE_START]
+    order = ledger.queue[at[QUEUE_START] : at[QUEUE_END]] if terms.by_arrival else w.ranked[0][:waiting]
+    behind = w.ranked[1][: waiting if terms.own_behind else 0]
+    if not any_may_fit(order, behind, rule.backfill, rule.depth, ledger.asks, at[FREE_CORES]):
         return True
     nodes = Nodes(ledger.free, ledger.total, ledger.most)
     held = Held(ledger.running, ledger.pool, ledger.lease_at)
     count, rows = consider(
-        rule, order, order[:0], ledger.asks, nodes, at[FREE_CORES], held, at[RUNNING_COUNT], at[ALIKE] == 1, at[NOW],
-        w.started, w.rows,
+        rule, order, places_in(order, behind, w.rank[0]), ledger.asks, nodes, at[FREE_CORES], held, at[RUNNING_COUNT],
+        at[ALIKE] == 1, at[NOW], w.started, w.rows,
     )  # fmt: skip
     if (
         count < 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from heapq import heapify
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from unrack.cluster.blocks import whole_summary
 from unrack.core import Core
 from unrack.policy.list_scheduler import BACKFILL, Buffers, ListScheduler
+from unrack.policy.orders import ORDERS, is_fixed
 from unrack.policy.passing import Rule
 from unrack.policy.placement.local_memory import FITS, LocalMemory
 from unrack.sim.compiled.columns import (
@@ -58,6 +59,7 @@ from unrack.units import NEVER_US
 
 if TYPE_CHECKING:
     from unrack.sim.kernel import Kernel
+    from unrack.view import View
 
 Ints = NDArray[np.int64]
 
@@ -78,12 +80,33 @@ STATE = {
 OWN_RANKS = (BOOKED, FINISH, LATE_FINISH)
 
 
+class AllJobs(NamedTuple):
+    """What orders look at, of all jobs of a run: columns of a view."""
+
+    asks: Ints
+    submit_us: Ints
+    priority: Ints
+    deadline_us: Ints
+
+
+def ranks(order: str, kernel: Kernel) -> Ints:
+    """int64[jobs]: where each job stands among all in a fixed order; no jobs without an order."""
+    if not order:
+        return np.empty(0, np.int64)
+    jobs, count = kernel.jobs, len(kernel.jobs)
+    view = AllJobs(kernel.core.state.asks, jobs.submit_us, jobs.priority, jobs.deadline_us)
+    rank: Ints = np.empty(count, np.int64)
+    rank[ORDERS[order].order(cast("View", view), np.arange(count), 0)] = np.arange(count)
+    return rank
+
+
 class Stretch:
     """The compiled loop beside a kernel's own: both work on the same ledger, by turns.
 
-    It takes over where the policy is a list scheduler by arrival with a built-in placement on nodes, and nothing else
-    is involved: no pools, loans, changing speeds or kept work, nobody who looks at rounds or handles events in place of
-    the core. It hands back at the next event that is not an arrival or an end.
+    It takes over where the policy is a list scheduler in a built-in order that time alone does not change, with a
+    built-in placement on nodes, and nothing else is involved: no pools, loans, changing speeds or kept work, nobody who
+    looks at rounds or handles events in place of the core. It hands back at the next event that is not an arrival or an
+    end.
     """
 
     def __init__(self, kernel: Kernel) -> None:
@@ -97,7 +120,12 @@ class Stretch:
             together=str(kernel.ties) == "together",
             submit_first=str(kernel.ties) == "submit-first",
             first_unequal=core.state.first_unequal,
+            by_arrival=policy.order == "fcfs",
+            own_behind=policy.backfill_order is not None,
         )
+        orders = "" if policy.order == "fcfs" else policy.order, policy.backfill_order or ""
+        self.rank = ranks(str(orders[0]), kernel), ranks(str(orders[1]), kernel)
+        self.ranked = np.empty_like(self.rank[0]), np.empty_like(self.rank[1])
         self.submit_us, self.work_us = jobs.submit_us, jobs.work_us
         self.refused = core.refused()
         self.started_us = np.zeros(len(jobs), np.int64)
@@ -116,8 +144,8 @@ class Stretch:
         if vars(core).keys() & {"handle", "next_round"}:  # somebody stands between the kernel and the core
             return None
         simple = (
-            policy.order == "fcfs"
-            and policy.backfill_order is None
+            is_fixed(policy.order)
+            and is_fixed(policy.backfill_order or policy.order)
             and isinstance(policy.place, str)
             and policy.place in FITS
             and isinstance(policy.memory, LocalMemory)
@@ -185,6 +213,10 @@ class Stretch:
         for job, (start, _) in kernel.running.items():
             self.started_us[job] = start
         self.most = whole_summary(state.free)
+        waiting = state.queue[state.queue_start : state.queue_end]
+        for i in range(2):
+            if len(self.rank[i]):
+                self.ranked[i][: len(waiting)] = waiting[np.argsort(self.rank[i][waiting])]
         mark = np.zeros(MARKS, np.int64)
         for name, place in STATE.items():
             mark[place] = getattr(state, name)
@@ -209,7 +241,7 @@ class Stretch:
         )  # fmt: skip
         return World(
             ledger, self.submit_us, self.work_us, self.refused, self.started_us, ends, self.ended, self.ended_rows,
-            self.ended_count, self.started, self.rows, mark,
+            self.ended_count, self.started, self.rows, self.rank, self.ranked, mark,
         )  # fmt: skip
 
     # --- in between ---------------------------------------------------------------------------------------------
