@@ -66,6 +66,8 @@ class Buffers:
 
     def leases(self, count: int) -> list[Decision]:
         """The first ``count`` answers as decisions."""
+        if count == 0:
+            return []
         if count == 1:
             job, _, end = self.started[:, 0].tolist()
             return [Start(Lease(job, self.rows[:end].copy()))]
@@ -163,7 +165,7 @@ class ListScheduler(AnyResource):
             FITS[self.place],
             second,
         )
-        return (memory.leases(count) if count else []), memory
+        return memory.leases(count), memory
 
     @cached_property
     def _beyond(self) -> ListPass:

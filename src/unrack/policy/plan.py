@@ -56,7 +56,14 @@ def earliest(
     length: int, low: Ints,
 ) -> int:  # fmt: skip
     """The first step at whose start the job fits for ``length`` µs; -1: never. ``low`` gets what is free throughout."""
-    i = 0
+    i: int = 0
+    while grain == 2 and i < steps:  # as below, in numbers
+        k = i
+        while k < steps and level[k, 0, 0] >= tasks and (k == i or times[k] < times[i] + length):
+            k += 1
+        if k > i and (k == steps or times[k] >= times[i] + length):
+            return i
+        i = k + 1
     while i < steps:
         for g in range(low.shape[1]):
             low[0, g] = level[i, 0, g]
@@ -120,8 +127,12 @@ def book(
     """Take (sign -1) or give back (1) rows from ``start`` for ``length`` µs; returns the new number of steps."""
     a, steps = step_at(times, level, steps, start)
     b, steps = step_at(times, level, steps, start + length)
-    for k in range(a, b):
-        add_rows(level[k], rows, first, last, sign)
+    for r in range(first, last):
+        cores, mb = sign * rows[r, 3], sign * rows[r, 4]
+        for k in range(a, b):
+            for g in range(rows[r, 0], rows[r, 0] + rows[r, 1]):
+                level[k, 0, g] += cores
+                level[k, 1, g] += mb
     return steps
 
 
@@ -130,11 +141,9 @@ def fits_at(
     times: Ints, level: NDArray[np.int64], steps: int, start: int, length: int, rows: Ints, first: int, last: int
 ) -> bool:
     """Whether exactly these rows are free from ``start`` for ``length`` µs."""
-    for k in range(steps):
+    for k in range(first_at_least(times, 0, steps, start + 1) - 1, steps):
         if times[k] >= start + length and times[k] > start:
             break
-        if k + 1 < steps and times[k + 1] <= start:
-            continue
         for r in range(first, last):
             for g in range(rows[r, 0], rows[r, 0] + rows[r, 1]):
                 if level[k, 0, g] < rows[r, 3] or level[k, 1, g] < rows[r, 4]:

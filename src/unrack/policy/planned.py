@@ -50,6 +50,8 @@ class Plan:
         Per job (first row, number of rows) of its reservation in ``rows``.
     running
         How many jobs ran after the last round: fewer now means that some ended.
+    head, releases
+        The first of the queue and ``view.releases`` when the main loop of a Slurm-like scheduler ran last.
     book, main
         Once a job has asked for more than nodes: the reservations, and the main loop of a Slurm-like scheduler.
     """
@@ -64,6 +66,8 @@ class Plan:
     spare: Ints
     buffers: Buffers = field(default_factory=Buffers)
     running: int = 0
+    head: int = -1
+    releases: int = -1
     capacity_version: int = -1
     planned_version: int = -1
     planned_at: int = -1
@@ -271,9 +275,14 @@ class SlurmLike(AnyResource):
             return self._decide_beyond(view, memory, memory.book, now), memory
         jobs = self._jobs(view, now)
         if now % self.interval_us or (memory.planned_at == now and memory.planned_version == view.version):
+            head, releases = int(jobs[0]), view.releases
+            if head == memory.head and releases == memory.releases:  # it did not fit then
+                return [], memory
+            memory.releases = releases
             count = choose(
                 view, jobs, memory.buffers, now, int(Backfill.NONE), 0, self.nodes == "whole", FITS[self.place]
             )  # fmt: skip
+            memory.head = int(jobs[count]) if count < len(jobs) else -1
             return memory.buffers.leases(count), memory
         jobs = jobs[: self.depth]
         if memory.too_coarse(view):

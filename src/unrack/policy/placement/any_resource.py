@@ -70,12 +70,17 @@ class AnyResource:
 
     def beyond_nodes(self, view: View) -> bool:
         """Whether counting nodes does not do: a job in the system asks for devices, or a rule is for more."""
-        if self.place not in FITS or not isinstance(self.memory, LocalMemory):
-            return self.devices
-        return more_asked(view)
+        return more_asked(view) if self._counts_nodes else self.devices
+
+    @cached_property
+    def _counts_nodes(self) -> bool:
+        """Whether its rules know of nodes alone."""
+        return self.place in FITS and isinstance(self.memory, LocalMemory)
 
 
 def more_asked(view: View) -> bool:
     """Whether a job in the system asks for pooled devices, or for something of resources."""
-    devices = arrays_of(view).devices
-    return (devices is not None and bool(devices.columns.asked.any())) or claims_asked(view)
+    state = arrays_of(view)
+    if state.devices is None and state.claimed is None:
+        return False
+    return (state.devices is not None and bool(state.devices.columns.asked.any())) or claims_asked(view)
