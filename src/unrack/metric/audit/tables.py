@@ -59,7 +59,8 @@ class Spans(NamedTuple):
     @property
     def key(self) -> Ints:
         """int64[rows]: a number for every span; in order of job, attempt and span."""
-        key: Ints = (self.job << 40) + (self.attempt << 20) + self.span
+        key: Ints = (self.job << 40) + (self.attempt.astype(np.int64) << 20)
+        key += self.span
         return key
 
 
@@ -125,7 +126,7 @@ class Tables:
 
     def spans(self, frame: pl.DataFrame) -> Spans:
         """Whose and when the rows of a table are; jobs by their row, -1 where an id is of several or none."""
-        attempt, span = whole(frame["attempt"]), whole(frame["span"])
+        attempt, span = frame["attempt"].to_numpy(), frame["span"].to_numpy()  # as narrow as they are
         return Spans(self._rows(frame["job"]), attempt, span, micro(frame["start_s"]), micro(frame["end_s"]))
 
     def _rows(self, ids: pl.Series) -> Ints:

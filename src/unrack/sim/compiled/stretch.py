@@ -150,6 +150,7 @@ class Stretch:
             and policy.place in FITS
             and isinstance(policy.memory, LocalMemory)
             and state.claimed is None
+            and not core.learns
             and state.devices is None
             and state.memory is None
             and kernel.slowdown is None
