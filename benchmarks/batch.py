@@ -17,11 +17,11 @@ from pathlib import Path
 
 import numpy as np
 
-from unrack.solver.batch import place_batch
-from unrack.solver.batch_repack import repack
-from unrack.solver.batch_solution import Solution, price_of
-from unrack.solver.one_by_one import place_one_by_one
-from unrack.solver.tiers import Asked, Supply, asked, regular_supply
+from unrack.solver.batch.running.repack import repack
+from unrack.solver.batch.solution import Solution, price_of
+from unrack.solver.batch.solve import place_batch
+from unrack.solver.servers.one_by_one import place_one_by_one
+from unrack.solver.servers.problem import Asked, Supply, asked, regular_supply
 
 COMPUTE = (112, 32768)
 NEAR, FAR = 131072, 262144

@@ -15,8 +15,8 @@ import argparse
 import random
 import time
 
-from unrack.solver.torus import TorusPlacement, best_tiles, quick_tiles
-from unrack.solver.torus_cp import cp_tiles
+from unrack.solver.torus.constraint import cp_tiles
+from unrack.solver.torus.solve import TorusPlacement, best_tiles, quick_tiles
 
 PAPER_S = {
     4: (0.0002, 0.0179, 350.6222),

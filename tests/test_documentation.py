@@ -10,7 +10,7 @@ import typer
 
 import unrack
 from unrack.cli.main import app
-from unrack.cluster.pool import PoolFile
+from unrack.cluster.pools.pool import PoolFile
 from unrack.cluster.presets import PRESETS
 from unrack.metric.table import KIND_METRICS, METRICS, RESOURCE_METRICS, STATISTICS
 from unrack.policy.file import load_policy
@@ -19,10 +19,10 @@ from unrack.policy.table import POLICIES
 from unrack.reasons import Code
 from unrack.resources.counted.keys import CounterFile
 from unrack.sim.kernel import Ties
-from unrack.slowdown.memory_settings import ContentionTable
+from unrack.slowdown.memory.settings import ContentionTable
 from unrack.slowdown.model import PUBLISHED, ModelTable
-from unrack.study.file import MeasureTable, StudyTable
-from unrack.workload.scenarios import SCENARIOS
+from unrack.study.input.file import MeasureTable, StudyTable
+from unrack.workload.generate.scenarios import SCENARIOS
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]

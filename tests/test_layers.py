@@ -10,9 +10,10 @@ import pytest
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "unrack"
 ROOMS = [
-    {"units", "errors", "reasons", "jit"},
+    {"units", "errors", "reasons", "jit", "sealed"},
     {"resources"},
     {"cluster"},
+    {"ledger"},
     {"workload"},
     {"view"},
     {"slowdown"},

@@ -23,21 +23,21 @@ if TYPE_CHECKING:
     from unrack.metric.bound import Bound
     from unrack.metric.table import Metric
     from unrack.policy.table import Entry
+    from unrack.policy.tiers.answer import Placed
     from unrack.policy.tiers.place import place
-    from unrack.policy.tiers.placed import Placed
     from unrack.sim.audited import audit
-    from unrack.sim.fault import Fault, random_faults
+    from unrack.sim.faults.fault import Fault, random_faults
     from unrack.sim.simulate import Result, simulate
     from unrack.slowdown.model import make_models
-    from unrack.solver.torus import best_tiles, first_fit_tiles, quick_tiles
+    from unrack.solver.torus.solve import best_tiles, first_fit_tiles, quick_tiles
     from unrack.workload.filters import filtered
-    from unrack.workload.generator import generate
+    from unrack.workload.formats.readers import read_trace
+    from unrack.workload.formats.writers import write_trace
+    from unrack.workload.generate.generator import generate
+    from unrack.workload.generate.scenarios import scenario
+    from unrack.workload.generate.server_generator import servers
     from unrack.workload.ideal import fat_node, load_factor, window_us
     from unrack.workload.job import Demand, Job, Workload
-    from unrack.workload.readers import read_trace
-    from unrack.workload.scenarios import scenario
-    from unrack.workload.server_generator import servers
-    from unrack.workload.writers import write_trace
 
 __version__: str
 

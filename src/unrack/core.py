@@ -11,13 +11,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from unrack.cluster.columns import SERIAL, SINCE_US, Pace
-from unrack.cluster.lease import Lease
+from unrack.cluster.pools.pace import Pace
 from unrack.cluster.spec import Cluster
-from unrack.cluster.state import QUEUED, REJECTED, RUNNING, UNKNOWN, ClusterState
-from unrack.cluster.struck import struck
-from unrack.cluster.undo import Undo
 from unrack.errors import InputError, PolicyError, RefusedError
+from unrack.ledger.affected import struck
+from unrack.ledger.devices.columns import SERIAL, SINCE_US
+from unrack.ledger.lease import Lease
+from unrack.ledger.state import QUEUED, REJECTED, RUNNING, UNKNOWN, ClusterState
+from unrack.ledger.undo import Undo
 from unrack.policy.contract import Decision, Estimates, Need, Policy, Reject, Requeue, Resize, Start
 from unrack.reasons import Code, Reason
 from unrack.resources.contract import Gangs
@@ -529,7 +530,7 @@ def check_memory(policy: Policy[Any], cluster: Cluster, jobs: JobTable) -> None:
         A job names a tier or a level that the cluster does not have.
     """
     if getattr(policy, "tiers", False):
-        from unrack.policy.tiers.own import refuse_others
+        from unrack.policy.tiers.own_policy import refuse_others
 
         refuse_others(policy.name, cluster, jobs)
     elif cluster.tiers is not None and getattr(policy, "lends", False):

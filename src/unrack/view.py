@@ -6,14 +6,14 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from unrack.cluster.device_view import DeviceView
-from unrack.cluster.draft import copied, move_on, next_end_us, settle, show
-from unrack.cluster.lease import Lease
-from unrack.cluster.runs import Runs
-from unrack.cluster.sealed import sealed
 from unrack.cluster.spec import Cluster
-from unrack.cluster.state import ClusterState, Seen
 from unrack.errors import RefusedError
+from unrack.ledger.devices.view import DeviceView
+from unrack.ledger.draft import copied, move_on, next_end_us, settle, show
+from unrack.ledger.lease import Lease
+from unrack.ledger.past_runs import Runs
+from unrack.ledger.state import ClusterState, Seen
+from unrack.sealed import sealed
 from unrack.units import NEVER_US
 from unrack.workload.job import ESTIMATE, Job
 from unrack.workload.store import JobStore
@@ -36,7 +36,7 @@ class View:
     contention
         How running jobs slow each other down through memory, where a run says so: for policies that look at it.
     devices
-        A :class:`unrack.cluster.device_view.DeviceView` of the pooled devices; ``None`` on a cluster without pools.
+        A :class:`unrack.ledger.devices.view.DeviceView` of the pooled devices; ``None`` on a cluster without pools.
     """
 
     def __init__(self, state: ClusterState, store: JobStore) -> None:
@@ -62,7 +62,7 @@ class View:
 
     @property
     def status(self) -> NDArray[np.int8]:
-        """int8[jobs]: a :class:`unrack.cluster.state.Status` each."""
+        """int8[jobs]: a :class:`unrack.ledger.state.Status` each."""
         return self._seen.status[: self._state.known]
 
     @property

@@ -16,15 +16,15 @@ from scripted import Scripted
 from small_worlds import J, S, clusters, job_lists, lease_on, start_on, table, work, workload_of
 
 import unrack
-from unrack.cluster.lease import Lease, Loan, Share
 from unrack.cluster.spec import Cluster
-from unrack.cluster.state import ClusterState
 from unrack.errors import RunError
+from unrack.ledger.lease import Lease, Loan, Share
+from unrack.ledger.state import ClusterState
 from unrack.metric.audit.audit import violations
 from unrack.metric.audit.tables import Tables
 from unrack.policy.contract import Decision, Requeue, Resize, Start
 from unrack.reasons import Code, Reason
-from unrack.sim.fault import Fault
+from unrack.sim.faults.fault import Fault
 from unrack.sim.simulate import Result, simulate
 from unrack.view import View
 from unrack.workload.job import job_table
@@ -306,7 +306,7 @@ classes = [{{ run_s = 10 }}]
 """
 POLICY = """
 import gc
-from unrack.cluster.state import ClusterState
+from unrack.ledger.state import ClusterState
 from unrack.policy import Lease, Start
 
 class Cheating:

@@ -9,10 +9,10 @@ import pytest
 from scripted import Scripted
 from small_worlds import J, S, start_on, work
 
-from unrack.cluster.lease import Lease, Share
 from unrack.cluster.spec import Cluster
 from unrack.core import Core, Kept, Round, Submitted
 from unrack.errors import RefusedError
+from unrack.ledger.lease import Lease, Share
 from unrack.policy.contract import Decision, Estimates, Requeue, Start
 from unrack.policy.table import parse_policy
 from unrack.reasons import Code, Reason

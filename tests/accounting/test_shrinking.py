@@ -12,19 +12,19 @@ from scripted import Scripted
 from small_worlds import J, start_on, table, work
 
 import unrack
-from unrack.cluster.lease import Lease, Loan
-from unrack.cluster.lending import smaller
-from unrack.cluster.memory_use import COUNT, NEXT_AT
 from unrack.cluster.spec import Cluster
-from unrack.cluster.state import ClusterState
 from unrack.errors import RefusedError
+from unrack.ledger.lease import Lease, Loan
+from unrack.ledger.memory_use import COUNT, NEXT_AT
+from unrack.ledger.shrinking import smaller
+from unrack.ledger.state import ClusterState
 from unrack.metric.table import integrals
 from unrack.policy.contract import Decision, Resize
 from unrack.policy.file import load_policy
 from unrack.sim.log import RunLog
 from unrack.sim.simulate import prepared, simulate
-from unrack.slowdown.memory import MemorySpeeds
-from unrack.slowdown.memory_settings import MemoryContention, make_contention
+from unrack.slowdown.memory.settings import MemoryContention, make_contention
+from unrack.slowdown.memory.speeds import MemorySpeeds
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "my_shrinking_policy.py"
 FOUR = Cluster.from_dict({"nodes": [{"count": 4, "cores": 4, "memory": 100}]})

@@ -9,8 +9,8 @@ import pytest
 from scripted import Scripted
 from small_worlds import J, S, lease_on, start_on, work
 
-from unrack.cluster.lease import Lease, Loan
 from unrack.cluster.spec import Cluster
+from unrack.ledger.lease import Lease, Loan
 from unrack.metric.table import integrals, per_group
 from unrack.policy.contract import Requeue, Resize, Start
 from unrack.reasons import Code, Reason

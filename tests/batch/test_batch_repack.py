@@ -11,11 +11,11 @@ from batch_systems import random_asked, random_supply
 from check import faults, objective
 
 from unrack.errors import InputError
-from unrack.solver.batch_check import first_fault
-from unrack.solver.batch_repack import Repacking, repack
-from unrack.solver.batch_split import split_together
-from unrack.solver.one_by_one import place_one_by_one
-from unrack.solver.tiers import Allocation, Asked, Supply, asked, regular_supply
+from unrack.solver.batch.check import first_fault
+from unrack.solver.batch.running.repack import Repacking, repack
+from unrack.solver.batch.split_together import split_together
+from unrack.solver.servers.one_by_one import place_one_by_one
+from unrack.solver.servers.problem import Allocation, Asked, Supply, asked, regular_supply
 
 
 def spread_out(draws: np.random.Generator, supply: Supply, asks: Asked) -> Allocation:

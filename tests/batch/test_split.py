@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unrack.solver.split import cheapest
-from unrack.solver.tiers_cp import cheapest_cp
+from unrack.solver.servers.constraint import cheapest_cp
+from unrack.solver.servers.split import cheapest
 
 WIDTH = 6
 TOGETHER = 250

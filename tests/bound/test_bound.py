@@ -9,10 +9,10 @@ import pytest
 from exhaustive import Ask, Instance, Shelf, fewest_late, least_response
 from tiny_worlds import SMUFIN, STEEP, cluster_of, fastest_of, jobs_of, pace_of, random_instance
 
-from unrack.cluster.columns import no_pace
+from unrack.cluster.pools.pace import no_pace
 from unrack.cluster.spec import Cluster
 from unrack.metric.bound import Bound, bound
-from unrack.metric.spending import resources
+from unrack.metric.least_spending import resources
 from unrack.units import SECOND_US
 
 

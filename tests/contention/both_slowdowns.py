@@ -10,10 +10,10 @@ import polars as pl
 from applications import worked
 from hypothesis import strategies as st
 
-from unrack.cluster.lease import Lease, Loan
 from unrack.cluster.spec import Cluster
+from unrack.ledger.lease import Lease, Loan
 from unrack.policy import Placed, View
-from unrack.slowdown.memory_settings import MemoryContention
+from unrack.slowdown.memory.settings import MemoryContention
 from unrack.workload.job import Intake, Workload, job_table
 
 SETTINGS = MemoryContention(worked(), missing="none")

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 import numpy as np
 import polars as pl
 
-from unrack.cluster.lease import Lease, Loan
 from unrack.cluster.spec import Cluster
-from unrack.cluster.state import RUNNING, UNKNOWN, ClusterState
+from unrack.ledger.lease import Lease, Loan
+from unrack.ledger.state import RUNNING, UNKNOWN, ClusterState
 from unrack.slowdown.contention.predict import Traffic
-from unrack.slowdown.memory import MemorySpeeds
-from unrack.slowdown.memory_settings import MemoryContention
+from unrack.slowdown.memory.settings import MemoryContention
+from unrack.slowdown.memory.speeds import MemorySpeeds
 from unrack.view import View
 from unrack.workload.job import JobTable, job_table
 from unrack.workload.store import JobStore

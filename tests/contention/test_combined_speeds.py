@@ -17,16 +17,16 @@ from typer.testing import CliRunner
 
 import unrack
 from unrack.cli.main import app
-from unrack.cluster.lease import Lease
 from unrack.cluster.spec import Cluster
 from unrack.errors import InputError, StudyError
+from unrack.ledger.lease import Lease
 from unrack.sim import simulate as simulating
 from unrack.sim.kernel import Kernel
 from unrack.sim.simulate import Result
 from unrack.slowdown.combined import Together, combined, make_together
-from unrack.slowdown.memory import MemorySpeeds
+from unrack.slowdown.memory.speeds import MemorySpeeds
 from unrack.study.grid import load_study
-from unrack.study.record import read_record
+from unrack.study.results.record import read_record
 from unrack.study.runner import run_study
 from unrack.workload.job import Intake, JobTable, Workload, job_table
 

@@ -14,9 +14,9 @@ from applications import worked
 import unrack
 from unrack.errors import InputError
 from unrack.slowdown.contention.profile_file import write_profiles
-from unrack.slowdown.memory_settings import MemoryContention
-from unrack.study.again import finished_run
+from unrack.slowdown.memory.settings import MemoryContention
 from unrack.study.grid import Study, load_study
+from unrack.study.results.from_folder import finished_run
 from unrack.study.runner import run_study
 
 TEXT = """

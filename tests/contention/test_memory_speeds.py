@@ -10,10 +10,10 @@ from hypothesis import settings as how
 from hypothesis import strategies as st
 from lending import Bench, jobs_of, random_lease
 
-from unrack.cluster.lease import Lease, Loan
 from unrack.cluster.spec import Cluster
+from unrack.ledger.lease import Lease, Loan
 from unrack.slowdown.contention.profile import ProfileSet
-from unrack.slowdown.memory_settings import Distances, MemoryContention
+from unrack.slowdown.memory.settings import Distances, MemoryContention
 
 CLUSTER = Cluster.from_dict(
     {

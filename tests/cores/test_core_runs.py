@@ -13,9 +13,9 @@ import unrack
 from unrack.cli.main import app
 from unrack.cluster.spec import Cluster
 from unrack.errors import InputError, UnrackError
-from unrack.sim.fault import Fault
-from unrack.study.again import finished_run
+from unrack.sim.faults.fault import Fault
 from unrack.study.grid import load_study
+from unrack.study.results.from_folder import finished_run
 from unrack.study.runner import run_study
 
 CLUSTER = {

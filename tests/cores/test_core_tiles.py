@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from unrack.cluster.spec import Cluster, with_torus
 from unrack.errors import ClusterError, InputError, RefusedError
-from unrack.policy.core_tiles import CORE_RULES, CoreTiles
-from unrack.sim.core_frame import ranges
+from unrack.policy.placement.core_tiles import CORE_RULES, CoreTiles
+from unrack.sim.frames.cores import ranges
 
 
 def node(rows: int, columns: int, dies: int) -> Cluster:

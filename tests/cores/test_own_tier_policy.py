@@ -14,7 +14,7 @@ from unrack.cluster.spec import Cluster
 from unrack.errors import PolicyError
 from unrack.policy import Lease, OnTiers, View, offer
 from unrack.policy.file import load_policy
-from unrack.workload.server_generator import servers
+from unrack.workload.generate.server_generator import servers
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "my_tier_policy.py"
 

@@ -11,9 +11,9 @@ from typer.testing import CliRunner
 from unrack.cli.main import app
 from unrack.cluster.spec import Cluster
 from unrack.errors import InputError
-from unrack.policy.tiers.placed import Placed
-from unrack.policy.tiers.shot import place_request
-from unrack.report.place_picture import TALL, picture
+from unrack.policy.tiers.answer import Placed
+from unrack.policy.tiers.one_shot import place_request
+from unrack.report.tiers.place_picture import TALL, picture
 from unrack.workload.request import read_request
 
 SVG = "{http://www.w3.org/2000/svg}"

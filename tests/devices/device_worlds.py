@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from unrack.cluster.spec import Cluster
 from unrack.core import Core
-from unrack.policy.pooled import Pooled
+from unrack.policy.pools.pool_policy import Pooled
 from unrack.policy.table import POLICIES, parse_policy
-from unrack.sim.fault import Fault
+from unrack.sim.faults.fault import Fault
 from unrack.sim.kernel import Kernel, Ties
 from unrack.sim.log import RunLog
 from unrack.slowdown.model import make_models

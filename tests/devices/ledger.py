@@ -12,7 +12,7 @@ from typing import Any
 from device_worlds import World
 from small_worlds import nodes_held
 
-from unrack.cluster.lease import Share
+from unrack.ledger.lease import Share
 from unrack.sim.log import RunLog
 
 FINISHED = 0

@@ -16,8 +16,8 @@ from typing import Any, ClassVar
 import numpy as np
 from ledger import speeds_of
 
-from unrack.cluster.columns import LEFT, PACE, READY_US, SINCE_US
-from unrack.cluster.lease import Lease, Share
+from unrack.ledger.devices.columns import LEFT, PACE, READY_US, SINCE_US
+from unrack.ledger.lease import Lease, Share
 from unrack.policy.contract import Decision, Estimates, Start
 from unrack.reasons import Code, Reason
 from unrack.view import View, arrays_of

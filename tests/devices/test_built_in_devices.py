@@ -15,11 +15,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import unrack
-from unrack.cluster.pool import packed_lists
+from unrack.cluster.pools.pool import packed_lists
 from unrack.cluster.spec import Cluster
 from unrack.errors import ClusterError, TraceError
 from unrack.study.grid import load_study
-from unrack.workload.contents import describe
+from unrack.workload.account import describe
 from unrack.workload.job import Intake, Workload, job_table
 
 POLICIES = (

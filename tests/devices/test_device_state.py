@@ -12,10 +12,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from unrack.cluster.columns import FREE, FREE_COUNT, GROUP
-from unrack.cluster.lease import Lease, Share
-from unrack.cluster.state import FINISHED, QUEUED, RUNNING, UNKNOWN, ClusterState
 from unrack.errors import RefusedError
+from unrack.ledger.devices.columns import FREE, FREE_COUNT, GROUP
+from unrack.ledger.lease import Lease, Share
+from unrack.ledger.state import FINISHED, QUEUED, RUNNING, UNKNOWN, ClusterState
 from unrack.slowdown.model import make_models
 from unrack.slowdown.pools import pace_of, wants_of
 

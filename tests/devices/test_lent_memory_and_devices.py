@@ -9,10 +9,10 @@ import numpy as np
 from device_worlds import D, cluster, pool, workload
 
 from unrack import Cluster, simulate
-from unrack.cluster.lease import Lease, Loan
+from unrack.ledger.lease import Lease, Loan
 from unrack.policy import Placed, View
 from unrack.policy.contract import Decision, Start
-from unrack.policy.pooled import Pooled
+from unrack.policy.pools.pool_policy import Pooled
 from unrack.workload.job import JobTable, Workload
 
 

@@ -12,7 +12,7 @@ from unrack.core import Core, Round, Submitted
 from unrack.errors import PolicyError
 from unrack.policy.contract import Decision, Start
 from unrack.policy.discipline.list_pass import ListPass, Pass, Step
-from unrack.policy.list_scheduler import ListScheduler
+from unrack.policy.discipline.list_scheduler import ListScheduler
 from unrack.policy.placement.mixed import PLACES
 from unrack.policy.table import parse_policy
 from unrack.reasons import Code

@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from ledger import audit
 
-from unrack.cluster.columns import FREE, GROUP, HOME, LEAVING, LEAVING_OFFLINE, OFFLINE
-from unrack.cluster.state import FINISHED, QUEUED, REJECTED
 from unrack.core import Core
+from unrack.ledger.devices.columns import FREE, GROUP, HOME, LEAVING, LEAVING_OFFLINE, OFFLINE
+from unrack.ledger.state import FINISHED, QUEUED, REJECTED
 from unrack.policy.table import parse_policy
+from unrack.sim.frames.shares import shares_frame
 from unrack.sim.kernel import Ties
-from unrack.sim.share_frame import shares_frame
 
 TIES = [str(tie) for tie in Ties]
 ORDERED = ["disaggregation-aware(order=priority-edf)", "max-composition(order=sjf)", "resource-aware(order=fcfs)"]

@@ -10,11 +10,11 @@ import pytest
 from device_worlds import D, World, cluster, play, pool, workload
 
 from unrack import simulate
-from unrack.cluster.lease import Lease
 from unrack.cluster.spec import Cluster
 from unrack.errors import ClusterError, InputError, PolicyError, StudyError
+from unrack.ledger.lease import Lease
 from unrack.policy.contract import Start
-from unrack.policy.list_scheduler import ListScheduler
+from unrack.policy.discipline.list_scheduler import ListScheduler
 from unrack.slowdown.model import make_models
 from unrack.study.grid import load_study
 from unrack.study.runner import run_study

@@ -10,13 +10,13 @@ from device_worlds import PLACERS, D, S, World, cluster, pool, pressing, random_
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unrack.cluster.columns import Columns
-from unrack.cluster.lease import NO_LOANS, Lease
 from unrack.core import Core, Finished, Round, Submitted
+from unrack.ledger.devices.columns import Columns
+from unrack.ledger.lease import NO_LOANS, Lease
 from unrack.policy.orders import ORDERS
-from unrack.policy.pooled import Pooled
+from unrack.policy.pools.pool_policy import Pooled
+from unrack.policy.pools.waiting_jobs import JOB_BITS, KEYS
 from unrack.policy.table import parse_policy
-from unrack.policy.waiting import JOB_BITS, KEYS
 from unrack.sim.kernel import Kernel, Ties
 from unrack.sim.log import RunLog
 from unrack.slowdown.model import make_models

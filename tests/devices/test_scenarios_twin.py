@@ -7,7 +7,7 @@ from naive import Naive
 
 import unrack
 from unrack.core import Core
-from unrack.policy.pooled import Pooled
+from unrack.policy.pools.pool_policy import Pooled
 from unrack.sim.kernel import Kernel, Ties
 from unrack.sim.log import RunLog
 from unrack.slowdown.model import make_models

@@ -10,15 +10,15 @@ from device_worlds import D, S, World, cluster, play, pool, table
 from ledger import audit
 from small_worlds import nodes_held
 
-from unrack.cluster.lease import Lease, Share
 from unrack.cluster.spec import Cluster
-from unrack.cluster.state import ClusterState
 from unrack.core import Core, Submitted
-from unrack.policy.pooling import MAX_COMPOSITION, MIN_FRAGMENTATION, alpha, spare
+from unrack.ledger.lease import Lease, Share
+from unrack.ledger.state import ClusterState
+from unrack.policy.pools.place_kernel import MAX_COMPOSITION, MIN_FRAGMENTATION, alpha, spare
 from unrack.policy.table import parse_policy
-from unrack.sim.fault import Fault
+from unrack.sim.faults.fault import Fault
 from unrack.slowdown.pools import PoolSpeeds, pace_of, wants_of
-from unrack.workload.generator import generate
+from unrack.workload.generate.generator import generate
 
 GB = 1024
 SMUFIN = {"app": "smufin", "cores": 6, "nvme": (1800, 43 * GB)}

@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from unrack.cluster.spec import Cluster
-from unrack.sim.fault import Fault
+from unrack.sim.faults.fault import Fault
 from unrack.workload.job import Intake, JobTable, Workload, job_table
 
 S = 1_000_000

@@ -12,12 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unrack.cluster.spec import Cluster
-from unrack.cluster.struck import struck
 from unrack.core import Core
 from unrack.errors import ClusterError
+from unrack.ledger.affected import struck
 from unrack.policy.table import parse_policy
-from unrack.sim.failure import failures_frame
-from unrack.sim.fault import Fault, random_faults
+from unrack.sim.faults.failure import failures_frame
+from unrack.sim.faults.fault import Fault, random_faults
 from unrack.sim.kernel import Kernel, Ties
 from unrack.sim.log import RunLog
 from unrack.sim.recorder import Outcome

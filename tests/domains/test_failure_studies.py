@@ -16,9 +16,9 @@ import unrack
 from unrack.errors import StudyError
 from unrack.metric.table import FAILURE_METRICS
 from unrack.report.page import write_report
-from unrack.sim.fault import random_faults
-from unrack.study.again import finished_run
+from unrack.sim.faults.fault import random_faults
 from unrack.study.grid import load_study
+from unrack.study.results.from_folder import finished_run
 from unrack.study.runner import run_study
 
 ROOT = Path(__file__).parents[2]

@@ -12,12 +12,12 @@ import numpy as np
 import polars as pl
 from hypothesis import strategies as st
 
-from unrack.cluster.lease import Lease
 from unrack.cluster.spec import Cluster
-from unrack.cluster.state import Status
-from unrack.cluster.tiers import make_tiers
+from unrack.cluster.tiers.tier import make_tiers
+from unrack.ledger.lease import Lease
+from unrack.ledger.state import Status
 from unrack.policy.contract import Start
-from unrack.sim.fault import Fault
+from unrack.sim.faults.fault import Fault
 from unrack.sim.log import RunLog
 from unrack.workload.job import Intake, JobTable, Workload, job_table
 

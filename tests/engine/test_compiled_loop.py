@@ -11,16 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_worlds import J, S, clusters, job_lists, table
 
-from unrack.cluster.blocks import SIZE, give_rows, take_rows, whole_summary
 from unrack.cluster.spec import Cluster
 from unrack.core import Core
 from unrack.jit import compiled
+from unrack.ledger.blocks import SIZE, give_rows, take_rows, whole_summary
 from unrack.policy.contract import Decision
-from unrack.policy.placing import first_fit, place_job
+from unrack.policy.placement.node_kernel import first_fit, place_job
 from unrack.policy.table import parse_policy
 from unrack.sim.compiled import stretch
 from unrack.sim.compiled.stretch import Stretch
-from unrack.sim.fault import Fault
+from unrack.sim.faults.fault import Fault
 from unrack.sim.kernel import Kernel, Ties
 from unrack.sim.simulate import prepared
 from unrack.workload.job import JobTable

@@ -18,7 +18,7 @@ from unrack.cluster.spec import Cluster
 from unrack.errors import PolicyError
 from unrack.policy.complete import complete
 from unrack.policy.contract import Policy, Start
-from unrack.policy.plain import first_fit
+from unrack.policy.discipline.python_pass import first_fit
 from unrack.sim.simulate import simulate
 
 ROOT = Path(__file__).parents[2]

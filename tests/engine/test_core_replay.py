@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 from small_worlds import J, S, lease_on, start_on, table, work
 
-from unrack.cluster.lease import Lease
 from unrack.cluster.spec import Cluster
 from unrack.core import Core, Event, Failed, Finished, Repaired, Round, Submitted, UsageChanged
 from unrack.errors import PolicyError, RefusedError, RunError
+from unrack.ledger.lease import Lease
 from unrack.policy.complete import complete
 from unrack.policy.contract import Decision, Need, Reject, Requeue, Resize, Start
-from unrack.policy.list_scheduler import ListScheduler
+from unrack.policy.discipline.list_scheduler import ListScheduler
 from unrack.policy.table import parse_policy
 from unrack.reasons import Code, Reason
-from unrack.sim.fault import Fault
+from unrack.sim.faults.fault import Fault
 from unrack.sim.kernel import Kernel, Ties
 from unrack.sim.simulate import simulate
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from small_worlds import J, S, table, workload_of
 
 from unrack.cluster.spec import Cluster
-from unrack.cluster.state import Status
+from unrack.ledger.state import Status
 from unrack.metric.table import MEMORY_METRICS, METRICS
 from unrack.sim.log import RunLog
 from unrack.sim.recorder import Outcome, Recorder

@@ -8,9 +8,9 @@ from small_worlds import J, S, table, work, workload_of
 
 from unrack.cluster.spec import Cluster
 from unrack.errors import InputError
-from unrack.metric.served import served
+from unrack.metric.kinds.served import served
 from unrack.metric.table import METRICS, integrals, measure, per_group
-from unrack.sim.fault import Fault
+from unrack.sim.faults.fault import Fault
 from unrack.sim.simulate import simulate
 from unrack.workload.job import job_table
 

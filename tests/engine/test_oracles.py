@@ -11,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_worlds import J, S, clusters, job_lists, starts, table, workload_of
 
-from unrack.cluster.lease import nodes_of
 from unrack.cluster.spec import Cluster
 from unrack.errors import PolicyError
-from unrack.policy.list_scheduler import ListScheduler
+from unrack.ledger.lease import nodes_of
+from unrack.policy.discipline.list_scheduler import ListScheduler
+from unrack.policy.discipline.python_pass import first_fit
 from unrack.policy.placement.local_memory import FITS
-from unrack.policy.placing import place_one, room_for
-from unrack.policy.plain import first_fit
+from unrack.policy.placement.node_kernel import place_one, room_for
 from unrack.policy.table import parse_policy
 from unrack.sim.simulate import simulate
 from unrack.workload.job import JobTable

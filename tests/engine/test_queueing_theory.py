@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from small_worlds import S, workload_of
 
-from unrack.cluster.lease import Lease
 from unrack.cluster.spec import Cluster
+from unrack.ledger.lease import Lease
 from unrack.sim.simulate import Result, simulate
 from unrack.slowdown.contract import Slowdown
 from unrack.view import View

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_worlds import J, S, audit, clusters, job_lists, lease_on, nodes_held, start_on, table, work
 
-from unrack.cluster.lease import Lease
 from unrack.cluster.spec import Cluster
 from unrack.core import Core
 from unrack.errors import RunError
+from unrack.ledger.lease import Lease
 from unrack.policy.complete import complete
 from unrack.policy.contract import Decision, Requeue, Resize
 from unrack.policy.table import parse_policy

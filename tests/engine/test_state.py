@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from small_worlds import J, lease_on, table
 
-from unrack.cluster.lease import NO_LOANS, Lease, Loan, Share, loans_of
-from unrack.cluster.memory_use import COUNT, NEXT_AT, NEXT_OF, MemoryUse
 from unrack.cluster.spec import Cluster
-from unrack.cluster.state import FINISHED, QUEUED, RUNNING, UNKNOWN, ClusterState
 from unrack.errors import RefusedError
+from unrack.ledger.lease import NO_LOANS, Lease, Loan, Share, loans_of
+from unrack.ledger.memory_use import COUNT, NEXT_AT, NEXT_OF, MemoryUse
+from unrack.ledger.state import FINISHED, QUEUED, RUNNING, UNKNOWN, ClusterState
 
 CLUSTER = Cluster.from_dict({"nodes": [{"count": 2, "cores": 4, "memory": 8}, {"count": 2, "cores": 2, "memory": 20}]})
 JOBS = table(

@@ -12,11 +12,11 @@ from unrack.cluster.spec import Cluster
 from unrack.core import Core, Event
 from unrack.policy.contract import Decision, Policy, Resize, Start
 from unrack.policy.table import POLICIES, parse_policy
-from unrack.sim.fault import Fault
+from unrack.sim.faults.fault import Fault
 from unrack.sim.kernel import Kernel
 from unrack.sim.log import RunLog
 from unrack.sim.simulate import prepared
-from unrack.slowdown.memory_settings import make_contention
+from unrack.slowdown.memory.settings import make_contention
 from unrack.slowdown.model import make_models
 from unrack.workload.job import JobTable, job_table
 from unrack.workload.tier_asks import NO_CEILING, tier_asks

@@ -13,10 +13,10 @@ import polars as pl
 import pytest
 from law_worlds import CASES, IDS, S, World, attempts, begun, ledger, mixed, plain, recorded, words
 
-from unrack.cluster.lease import Lease
-from unrack.cluster.state import RUNNING
 from unrack.core import Core, Submitted
 from unrack.errors import RefusedError, RunError
+from unrack.ledger.lease import Lease
+from unrack.ledger.state import RUNNING
 from unrack.policy.complete import complete
 from unrack.policy.contract import Decision, Policy, Start
 from unrack.policy.table import parse_policy

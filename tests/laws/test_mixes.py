@@ -12,9 +12,9 @@ from law_worlds import World, attempts, begun
 from mixed_worlds import DISCIPLINES, MIXES, everything, honest, mixed_cases, tiers_and_pools, with_rules
 from test_laws import LAWS, Make
 
-from unrack.cluster.lease import LENDER
-from unrack.cluster.state import FINISHED, REJECTED
 from unrack.core import Core, Round, Submitted
+from unrack.ledger.lease import LENDER
+from unrack.ledger.state import FINISHED, REJECTED
 from unrack.policy.contract import Start
 from unrack.policy.discipline.future import Future
 from unrack.policy.table import parse_policy

@@ -14,9 +14,9 @@ from device_worlds import PLACERS, World, table, worlds
 from hypothesis import given, settings
 
 from unrack import Cluster, generate
-from unrack.cluster.lease import Lease
 from unrack.core import Core
 from unrack.errors import PolicyError, RefusedError
+from unrack.ledger.lease import Lease
 from unrack.policy.complete import complete
 from unrack.policy.contract import Decision, Estimates, Need, Start
 from unrack.policy.table import POLICIES, make_policy, parse_policy
@@ -25,7 +25,7 @@ from unrack.sim import simulate as simulating
 from unrack.sim.kernel import Kernel
 from unrack.sim.log import RunLog
 from unrack.slowdown.combined import Together
-from unrack.slowdown.memory_settings import make_contention
+from unrack.slowdown.memory.settings import make_contention
 from unrack.slowdown.model import make_models
 from unrack.view import View
 from unrack.workload.job import JobTable, Workload

@@ -15,8 +15,8 @@ from small_worlds import J, table, work, workload_of
 from unrack.cluster.spec import Cluster
 from unrack.sim.log import RunLog
 from unrack.sim.simulate import simulate
+from unrack.workload.formats.readers import read_trace
 from unrack.workload.job import JobTable
-from unrack.workload.readers import read_trace
 
 PLAIN = {
     "slurm": ("slurm(nodes=whole)", "scheduler=slurm"),

@@ -12,9 +12,9 @@ from lending_worlds import contents, held_by_node, jobs_of, words
 from plain_lending import EVERYBODY, RULES
 from small_worlds import J, table
 
-from unrack.cluster.lease import Lease
 from unrack.cluster.spec import Cluster
 from unrack.core import Core, Event
+from unrack.ledger.lease import Lease
 from unrack.policy.contract import Decision, Start
 from unrack.policy.table import parse_policy
 from unrack.sim.kernel import Kernel, Ties

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from lending_worlds import State, asks, crowd, held_by_node, states
 from plain_lending import EVERYBODY, RULES, THRESHOLDS, Ask, place
 
-from unrack.policy.lending.placement import place_one
+from unrack.policy.lending.lease_kernel import place_one
 from unrack.policy.lending.rules import Rule
 
 CODES = dict(zip(RULES, [Rule.STRAWMAN, Rule.NAIVE, Rule.LOCAL, Rule.SPREAD, Rule.DISAGGREGATED], strict=True))

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from lending_worlds import State, asks, held_by_node, states
 from plain_lending import RULES, THRESHOLDS, Ask, place
 
-from unrack.cluster.lease import NO_LOANS, Lease
+from unrack.ledger.lease import NO_LOANS, Lease
 
-lending = pytest.importorskip("unrack.cluster.lending", reason="leases cannot shrink yet")
+lending = pytest.importorskip("unrack.ledger.shrinking", reason="leases cannot shrink yet")
 
 
 @pytest.mark.parametrize("rule", RULES)

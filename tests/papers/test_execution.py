@@ -7,8 +7,8 @@ from pretend import engine, shortened, stopped
 
 from unrack.errors import InputError
 from unrack.papers.execution import execute, tasks_of
-from unrack.papers.long_form import as_csv
 from unrack.papers.options import Options
+from unrack.papers.pages.long_form import as_csv
 from unrack.papers.table import REPRODUCTIONS, find
 
 ONE = REPRODUCTIONS["nvme-s1"]

@@ -14,10 +14,10 @@ from pretend import engine, shut
 
 from unrack.papers.call.printed import LOADS, QUANTITIES, ROWS, S1, S2, S3, TRUE, printed
 from unrack.papers.execution import execute
-from unrack.papers.long_form import COLUMNS, as_csv
 from unrack.papers.measured import Measured
 from unrack.papers.options import Options
-from unrack.papers.page import cells_found, warnings_of
+from unrack.papers.pages.long_form import COLUMNS, as_csv
+from unrack.papers.pages.page import cells_found, warnings_of
 from unrack.papers.reproduction import Place
 from unrack.papers.table import REPRODUCTIONS
 from unrack.papers.verdict import Verdict, interval

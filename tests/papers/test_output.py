@@ -15,10 +15,10 @@ from typer.testing import CliRunner
 
 from unrack.cli import main as command_line
 from unrack.papers.execution import execute
-from unrack.papers.long_form import COLUMNS
 from unrack.papers.options import Options
-from unrack.papers.page import as_page, judged, write
-from unrack.papers.sheet import sheets_of
+from unrack.papers.pages.long_form import COLUMNS
+from unrack.papers.pages.page import as_page, judged, write
+from unrack.papers.pages.sheet import sheets_of
 from unrack.papers.table import REPRODUCTIONS
 from unrack.papers.verdict import Verdict
 

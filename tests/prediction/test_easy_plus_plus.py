@@ -18,11 +18,11 @@ from small_worlds import workload_of
 from unrack import Cluster
 from unrack.core import Core
 from unrack.errors import PolicyError
-from unrack.policy.plain import first_fit
+from unrack.policy.discipline.python_pass import first_fit
 from unrack.policy.prediction.correction import Correction, expected_end_us
 from unrack.policy.prediction.easy_plus_plus import CORRECTIONS, ROUNDS, TIMES, EasyPlusPlus
 from unrack.policy.table import parse_policy
-from unrack.sim.fault import Fault
+from unrack.sim.faults.fault import Fault
 from unrack.sim.kernel import Kernel, Ties
 from unrack.sim.simulate import simulate
 from unrack.study.grid import load_study

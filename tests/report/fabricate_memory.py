@@ -10,12 +10,12 @@ import polars as pl
 import tomli_w
 
 from unrack.cluster.spec import Cluster
-from unrack.cluster.state import Status
+from unrack.ledger.state import Status
 from unrack.reasons import Code, Reason
 from unrack.sim.log import RunLog
 from unrack.sim.recorder import Outcome, Recorder
 from unrack.sim.simulate import Result
-from unrack.study.keep import columns
+from unrack.study.results.keep import columns
 from unrack.workload.job import job_table
 
 S = 1_000_000

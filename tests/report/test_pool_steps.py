@@ -3,7 +3,7 @@ import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unrack.metric.pool_steps import levels, pool_steps, stranded_steps
+from unrack.metric.kinds.pool_steps import levels, pool_steps, stranded_steps
 
 uses = st.lists(
     st.tuples(

@@ -14,15 +14,15 @@ from fabricate_memory import make_memory_study
 from hypothesis import given
 from hypothesis import strategies as st
 
+from unrack.report.charts.series import bin_edges
 from unrack.report.column import column_of
 from unrack.report.directory import read_finished
-from unrack.report.memory_chart import memory_charts, run_charts
-from unrack.report.memory_map import PLACES, lent_between, lent_over_time, node_bounds, pack_map, places_of
-from unrack.report.memory_run import contention_note, lends, read_memory_run
-from unrack.report.memory_section import memory_section
-from unrack.report.memory_study import bars_of, study_charts
+from unrack.report.memory.chart import memory_charts, run_charts
+from unrack.report.memory.map import PLACES, lent_between, lent_over_time, node_bounds, pack_map, places_of
+from unrack.report.memory.run import contention_note, lends, read_memory_run
+from unrack.report.memory.section import memory_section
+from unrack.report.memory.study import bars_of, study_charts
 from unrack.report.page import write_report
-from unrack.report.series import bin_edges
 from unrack.report.setting import policies_of, settings_of
 from unrack.report.table import group_of
 

@@ -11,13 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unrack.report.answer import answer
-from unrack.report.chart import class_name, size_class
+from unrack.report.charts.chart import class_name, size_class
+from unrack.report.charts.gantt import MOST_ROWS_A_PAGE, budgets, gantt_data, lanes, pack
+from unrack.report.charts.series import binned_integral, binned_mean, distribution
+from unrack.report.charts.sweep import metric_choices, sweeps
 from unrack.report.column import column_of
 from unrack.report.directory import read_finished
-from unrack.report.gantt import MOST_ROWS_A_PAGE, budgets, gantt_data, lanes, pack
-from unrack.report.series import binned_integral, binned_mean, distribution
 from unrack.report.setting import estimate, settings_of
-from unrack.report.sweep import metric_choices, sweeps
 from unrack.report.table import comparison
 
 steps = st.lists(st.tuples(st.integers(1, 50), st.integers(0, 9)), min_size=1, max_size=30)

@@ -10,12 +10,11 @@ import pytest
 from fabricate import make_study
 from fabricate_pools import CLASSES, SHARES
 
+from unrack.report.charts.packed import ticked
 from unrack.report.column import column_of
 from unrack.report.directory import read_finished
-from unrack.report.occupancy import occupancy_data, pack
-from unrack.report.packed import ticked
 from unrack.report.page import write_report
-from unrack.report.pool_count import (
+from unrack.report.pools.count import (
     EVERY,
     MOST_LEVEL,
     composition_times,
@@ -24,9 +23,10 @@ from unrack.report.pool_count import (
     node_groups,
     work_by_rule,
 )
-from unrack.report.pool_run import pools_of, read_pool_run
-from unrack.report.pool_section import pool_section
-from unrack.report.pool_table import deadline_table
+from unrack.report.pools.occupancy import occupancy_data, pack
+from unrack.report.pools.run import pools_of, read_pool_run
+from unrack.report.pools.section import pool_section
+from unrack.report.pools.table import deadline_table
 from unrack.report.setting import policies_of, settings_of
 from unrack.report.table import comparison
 

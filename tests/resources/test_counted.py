@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unrack.cluster.lease import Lease
 from unrack.cluster.spec import Cluster
 from unrack.core import Core, Round, Submitted
 from unrack.errors import ClusterError, PolicyError, RefusedError, RunError
+from unrack.ledger.lease import Lease
 from unrack.policy.contract import Start
-from unrack.policy.list_scheduler import ListScheduler
+from unrack.policy.discipline.list_scheduler import ListScheduler
 from unrack.policy.table import parse_policy
 from unrack.reasons import Code
 from unrack.resources.contract import Place
@@ -25,8 +25,8 @@ from unrack.resources.counted.measures import measures
 from unrack.sim.effect import effects
 from unrack.sim.explain import explain
 from unrack.sim.simulate import Result, simulate
+from unrack.workload.formats.readers import read_trace
 from unrack.workload.job import Intake, JobTable, Workload, job_table
-from unrack.workload.readers import read_trace
 
 S = 1_000_000
 POLICIES = (

@@ -11,14 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unrack.errors import InputError
-from unrack.study.document import Document
-from unrack.study.file import WorkloadTable
-from unrack.study.inputs import make_workload
-from unrack.workload.generator import generate
+from unrack.study.input.document import Document
+from unrack.study.input.file import WorkloadTable
+from unrack.study.input.inputs import make_workload
+from unrack.workload.generate.generator import generate
+from unrack.workload.generate.lifetimes import FOREVER_S
+from unrack.workload.generate.server_generator import servers
+from unrack.workload.generate.server_spec import AZURE_CORES, AZURE_MEMORY_MB, ServerSpec
 from unrack.workload.job import JobTable
-from unrack.workload.lifetimes import FOREVER_S
-from unrack.workload.server_generator import servers
-from unrack.workload.server_spec import AZURE_CORES, AZURE_MEMORY_MB, ServerSpec
 from unrack.workload.tier_asks import NO_CEILING, TierAsks
 
 PAGE = (Path(__file__).parents[2] / "docs" / "file-formats.md").read_text(encoding="utf-8")

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unrack.errors import InputError, TraceError
-from unrack.workload.catalogue import traces_found
+from unrack.workload.formats.catalogue import traces_found
+from unrack.workload.formats.readers import read_trace
+from unrack.workload.formats.source import Source
+from unrack.workload.generate.lifetimes import FOREVER_S
 from unrack.workload.job import Workload
-from unrack.workload.lifetimes import FOREVER_S
-from unrack.workload.readers import read_trace
-from unrack.workload.source import Source
 from unrack.workload.tier_asks import NO_CEILING
 
 ONE: dict[str, Any] = {"cores": 2, "mem": 4096, "local_SLA": 409, "remote_SLA": 5000}

@@ -11,14 +11,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from unrack.errors import InputError, TraceError
-from unrack.workload.contents import describe
+from unrack.workload.account import describe
 from unrack.workload.filters import filtered
+from unrack.workload.formats.readers import read_trace
+from unrack.workload.formats.source import Source
+from unrack.workload.formats.table.read import read_table
+from unrack.workload.formats.writers import write_trace
 from unrack.workload.job import Intake, JobTable, Workload, job_table
-from unrack.workload.readers import read_trace
-from unrack.workload.source import Source
-from unrack.workload.table import read_table
 from unrack.workload.tier_asks import NO_CEILING, TierAsks, tier_asks
-from unrack.workload.writers import write_trace
 
 TABLE = (
     "id,arrival,lifetime,cores,mem_gb,local_gb,ceiling_gb,group,spread,forbidden\n"

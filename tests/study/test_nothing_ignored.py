@@ -14,7 +14,7 @@ from unrack.errors import ClusterError, StudyError
 from unrack.report.directory import read_finished
 from unrack.report.page import render
 from unrack.sim.effect import notes_of
-from unrack.sim.fault import Fault
+from unrack.sim.faults.fault import Fault
 from unrack.study.grid import Study, load_study
 
 PLAIN = "{count = 4, cores = 4, memory = '4 GB'}"

@@ -21,8 +21,8 @@ from unrack import Cluster, generate, simulate
 from unrack.errors import InputError, PolicyError, RunError
 from unrack.policy.file import load_policy
 from unrack.report.page import write_report
-from unrack.study.again import finished_run
 from unrack.study.grid import load_study
+from unrack.study.results.from_folder import finished_run
 from unrack.study.runner import run_study
 
 ROOT = Path(__file__).parents[2]
@@ -53,7 +53,7 @@ ENDINGS = {
 }
 RAISING = """
 import os, sys
-from unrack.policy.plain import first_fit
+from unrack.policy.discipline.python_pass import first_fit
 from unrack.policy import ListScheduler
 
 class Fatal(BaseException): pass

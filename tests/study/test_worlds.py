@@ -17,8 +17,8 @@ from unrack.report.directory import read_finished
 from unrack.report.page import render
 from unrack.report.setting import settings_of
 from unrack.report.table import comparison
-from unrack.study.again import finished_run
 from unrack.study.grid import Study, load_study
+from unrack.study.results.from_folder import finished_run
 from unrack.study.runner import run_study
 
 TEXT = """

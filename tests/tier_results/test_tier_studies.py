@@ -15,21 +15,21 @@ import tomli_w
 
 from unrack.cli.explain import explain as explain_job
 from unrack.cluster.spec import Cluster
-from unrack.cluster.tier_record import tiers_again, tiers_record
-from unrack.cluster.tiers_json import published_cluster
+from unrack.cluster.tiers.published_json import published_cluster
+from unrack.cluster.tiers.record import tiers_again, tiers_record
 from unrack.errors import ClusterError, StudyError
 from unrack.metric.table import TIER_METRICS
 from unrack.report.breakdown import losses
 from unrack.report.directory import read_finished
 from unrack.report.page import render, write_report
 from unrack.report.setting import settings_of
-from unrack.report.tier_chart import became
-from unrack.report.tier_fill import busiest, run_charts
-from unrack.report.tier_run import memory_use, read_tier_run
-from unrack.report.tier_section import tier_section
+from unrack.report.tiers.chart import became
+from unrack.report.tiers.fill import busiest, run_charts
+from unrack.report.tiers.run import memory_use, read_tier_run
+from unrack.report.tiers.section import tier_section
 from unrack.sim.explain import explain
-from unrack.study.again import finished_run
 from unrack.study.grid import load_study
+from unrack.study.results.from_folder import finished_run
 from unrack.study.runner import run_study
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -7,7 +7,7 @@ from itertools import combinations
 
 import numpy as np
 
-from unrack.solver.tiers import Allocation, Asked, Supply
+from unrack.solver.servers.problem import Allocation, Asked, Supply
 
 MILLION = 10**6
 

@@ -11,7 +11,7 @@ import pytest
 import unrack
 from unrack.cluster.spec import Cluster
 from unrack.policy.tiers.order import in_order, slo_ratios
-from unrack.solver.tiers import asked
+from unrack.solver.servers.problem import asked
 from unrack.workload.job import Intake, Workload, job_table
 from unrack.workload.tier_asks import NO_CEILING, tier_asks
 

@@ -12,7 +12,7 @@ import pytest
 from place_command import CENTRE, REQUEST, place, published, write
 
 import unrack
-from unrack.cluster.tiers_json import published_cluster
+from unrack.cluster.tiers.published_json import published_cluster
 
 ROOT = Path(__file__).parents[2]
 ONE_AT_A_TIME = ("slo", "first-fit", "best-fit")

@@ -11,9 +11,9 @@ from tier_worlds import random_asked, random_supply
 
 from unrack.policy.tiers.refusal import Refusals
 from unrack.policy.tiers.supply import could_hold, least_weights
-from unrack.solver.one_by_one import OneByOne
-from unrack.solver.standing import RULES
-from unrack.solver.tiers import Asked, Supply
+from unrack.solver.servers.holdings import RULES
+from unrack.solver.servers.one_by_one import OneByOne
+from unrack.solver.servers.problem import Asked, Supply
 
 WORLDS = 120
 LACK = re.compile(r"(\d+) ([a-z ]+?)(?: \(at best (\d+) (?:of|weighted MB, above) (\d+)(?: MB)?\))?(?:, |$)")

@@ -11,7 +11,7 @@ import pytest
 import unrack
 from unrack.cluster.spec import Cluster
 from unrack.errors import InputError, PolicyError
-from unrack.policy.tiers.placed import Placed
+from unrack.policy.tiers.answer import Placed
 
 TIERS = [{"name": "near", "price": 3}, {"name": "far", "cost": 1, "price": 1}]
 

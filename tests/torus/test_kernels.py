@@ -14,14 +14,14 @@ import numpy as np
 import pytest
 from plain_torus import added_up, all_partitions, best_order, least_by_counts, least_of_all, on_cycle
 
-from unrack.solver.torus import best_tiles, quick_tiles, search_all
-from unrack.solver.torus_counts import partitions
-from unrack.solver.torus_cp import halves
-from unrack.solver.torus_exact import advance
-from unrack.solver.torus_grid import Grid, gaps, grid_of, rank_gaps
-from unrack.solver.torus_heuristic import near_best, nearest_bound
-from unrack.solver.torus_match import match
-from unrack.solver.torus_state import BEST, NODES, new_search
+from unrack.solver.torus.constraint import halves
+from unrack.solver.torus.counts import partitions
+from unrack.solver.torus.exact import advance
+from unrack.solver.torus.grid import Grid, gaps, grid_of, rank_gaps
+from unrack.solver.torus.heuristic import near_best, nearest_bound
+from unrack.solver.torus.match import match
+from unrack.solver.torus.solve import best_tiles, quick_tiles, search_all
+from unrack.solver.torus.state import BEST, NODES, new_search
 
 MANY = 10**9
 
@@ -172,7 +172,7 @@ CASES = [
 ]
 PROGRAM = """
 import json, sys
-from unrack.solver.torus import best_tiles, quick_tiles, search_all
+from unrack.solver.torus.solve import best_tiles, quick_tiles, search_all
 rows = []
 for case in json.load(sys.stdin):
     for solve in (best_tiles, quick_tiles):

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from unrack.errors import InputError
-from unrack.solver.torus import best_tiles, first_fit_tiles, quick_tiles, tile_distance
-from unrack.solver.torus_cp import cp_tiles
+from unrack.solver.torus.constraint import cp_tiles
+from unrack.solver.torus.solve import best_tiles, first_fit_tiles, quick_tiles, tile_distance
 
 SOLVERS: list[Callable[..., Any]] = [best_tiles, quick_tiles, first_fit_tiles, cp_tiles]
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from unrack.errors import InputError
-from unrack.workload.generator import generate
+from unrack.workload.generate.generator import generate
 
 BURSTS = {"kind": "mmpp", "burst_ratio": 8, "mean_burst_s": 500, "mean_quiet_s": 1500}
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from unrack.cluster.spec import Cluster
 from unrack.errors import InputError
-from unrack.workload.generator import generate
+from unrack.workload.generate.generator import generate
 from unrack.workload.ideal import fat_node, load_factor, pooled, window_us
 from unrack.workload.job import JobTable, job_table
 

@@ -10,15 +10,15 @@ from typer.testing import CliRunner
 
 from unrack.cli.main import app
 from unrack.errors import InputError
-from unrack.report.fit_chart import drawn as chart
-from unrack.report.fit_chart import spec_of
-from unrack.workload.batch_generator import generate_batch
-from unrack.workload.batch_parameters import PARAMETERS, batch_parameters
-from unrack.workload.batch_spec import MODELS
-from unrack.workload.curve import along, distance
-from unrack.workload.fit import fit
-from unrack.workload.readers import read_trace
-from unrack.workload.writers import write_trace
+from unrack.report.charts.fit import drawn as chart
+from unrack.report.charts.fit import spec_of
+from unrack.workload.formats.readers import read_trace
+from unrack.workload.formats.writers import write_trace
+from unrack.workload.generate.batch.curve import along, distance
+from unrack.workload.generate.batch.fit import fit
+from unrack.workload.generate.batch.generator import generate_batch
+from unrack.workload.generate.batch.parameters import PARAMETERS, batch_parameters
+from unrack.workload.generate.batch.spec import MODELS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "file-formats.md").read_text(encoding="utf-8")
 LOGS = {

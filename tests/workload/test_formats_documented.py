@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from unrack.workload.filters import FILTERS
-from unrack.workload.generator import generate
-from unrack.workload.readers import FORMATS
-from unrack.workload.rules import RULES
-from unrack.workload.scenarios import SCENARIOS
-from unrack.workload.source import Source
-from unrack.workload.table import read_table
-from unrack.workload.table_aliases import ALIASES
-from unrack.workload.table_columns import COLUMNS
+from unrack.workload.formats.readers import FORMATS
+from unrack.workload.formats.rules import RULES
+from unrack.workload.formats.source import Source
+from unrack.workload.formats.table.aliases import ALIASES
+from unrack.workload.formats.table.columns import COLUMNS
+from unrack.workload.formats.table.read import read_table
+from unrack.workload.generate.generator import generate
+from unrack.workload.generate.scenarios import SCENARIOS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "file-formats.md").read_text(encoding="utf-8")
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unrack.errors import InputError
-from unrack.workload.generator import generate
+from unrack.workload.generate.generator import generate
 
 CLASS: dict[str, Any] = {"run_s": {"kind": "exponential", "mean": 100}}
 SPEC: dict[str, Any] = {"jobs": 50_000, "arrivals": {"mean_gap_s": 10}, "classes": [CLASS]}

@@ -10,13 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unrack.errors import InputError, TraceError
-from unrack.workload.generator import generate
+from unrack.workload.formats.readers import read_trace
+from unrack.workload.generate.generator import generate
+from unrack.workload.generate.memory.demand import BAND_GB, LARGE_SHARES, SMALL_SHARES, memory_by_size_mb
+from unrack.workload.generate.memory.matching import match, scaled_memory_mb
+from unrack.workload.generate.memory.mix import SHARES, chosen_for_share, mix
+from unrack.workload.generate.memory.profile_list import read_profiles
 from unrack.workload.job import JobTable
-from unrack.workload.matching import match, scaled_memory_mb
-from unrack.workload.memory_demand import BAND_GB, LARGE_SHARES, SMALL_SHARES, memory_by_size_mb
-from unrack.workload.memory_mix import SHARES, chosen_for_share, mix
-from unrack.workload.profile_list import read_profiles
-from unrack.workload.readers import read_trace
 
 PROFILES = [
     {"id": 1, "nodes": 1, "run_s": 20, "memory_mb": 6383},

@@ -8,10 +8,10 @@ from rich.console import Console
 
 from unrack.cli.trace_page import page
 from unrack.errors import InputError, TraceError
-from unrack.workload.contents import describe
+from unrack.workload.account import describe
+from unrack.workload.formats.readers import read_trace
+from unrack.workload.formats.source import Source
 from unrack.workload.job import Workload
-from unrack.workload.readers import read_trace
-from unrack.workload.source import Source
 
 SLURM = "job_id,submit,duration,wclimit,tasks,cpus_per_task,min_nodes,min_cpus,mem_mb,mem_is_per_cpu,sim_executable\n"
 PERLMUTTER = "jobid,submit,start,end,nnodes,duration,memory\n7,100,103,113,2,10,96\n"
@@ -19,7 +19,7 @@ ALIBABA = "0,j_1,M1,268,50.0,0.3,9\n5,j_1,R2_1,0,150.0,1,2\n"
 
 
 def slurm(*rows: str, **options: Any) -> Workload:
-    from unrack.workload.slurm_jobs import read_slurm_jobs
+    from unrack.workload.formats.table.slurm_jobs import read_slurm_jobs
 
     return read_slurm_jobs(Source("jobs.csv", (SLURM + "\n".join(rows)).encode()), **options)
 
@@ -63,7 +63,7 @@ def test_options_of_these_formats_are_checked() -> None:
 
 
 def read_alibaba(memory: Any) -> Workload:
-    from unrack.workload.published_tables import read_alibaba as reader
+    from unrack.workload.formats.table.published import read_alibaba as reader
 
     return reader(Source("tasks.csv", ALIBABA.encode()), machine_memory=memory)
 

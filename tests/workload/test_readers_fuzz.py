@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unrack.errors import InputError, TraceError
-from unrack.workload.readers import FORMATS, read_trace
-from unrack.workload.source import Source
+from unrack.workload.formats.readers import FORMATS, read_trace
+from unrack.workload.formats.source import Source
 
 GOOD = b"; MaxProcs: 8\n1 0 5 100 4 -1 -1 4 200 -1 1 7 3 9 2 1 -1 -1\n2 3 5 100 4 -1 -1 4 200 -1 1 7 3 9 2 1 -1 -1\n"
 TABLE = b"id,submit,run,tasks,cores,memory,user\n1,0,10,2,4,100,ann\n2,5,10,2,4,100,bob\n"

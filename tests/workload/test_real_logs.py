@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from unrack.workload.contents import describe
-from unrack.workload.readers import read_trace
+from unrack.workload.account import describe
+from unrack.workload.formats.readers import read_trace
 
 pytestmark = pytest.mark.needs_data
 

@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from unrack.errors import InputError, TraceError
+from unrack.workload.formats.rules import RULES
+from unrack.workload.formats.source import Source
+from unrack.workload.formats.swf import read_swf
+from unrack.workload.formats.swf_lines import FIELDS
 from unrack.workload.job import Workload
-from unrack.workload.rules import RULES
-from unrack.workload.source import Source
-from unrack.workload.swf import read_swf
-from unrack.workload.swf_lines import FIELDS
 
 LINE = "1 0 5 100 4 -1 -1 4 200 -1 1 7 3 9 2 1 -1 -1"
 USUAL = dict(zip(FIELDS, LINE.split(), strict=True))

@@ -8,13 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unrack.errors import TraceError
+from unrack.workload.formats.readers import read_trace
+from unrack.workload.formats.source import Source
+from unrack.workload.formats.table.aliases import ALIASES
+from unrack.workload.formats.table.columns import COLUMNS
+from unrack.workload.formats.table.read import read_table
+from unrack.workload.formats.table.tier_columns import WORDS
 from unrack.workload.job import Workload
-from unrack.workload.readers import read_trace
-from unrack.workload.source import Source
-from unrack.workload.table import read_table
-from unrack.workload.table_aliases import ALIASES
-from unrack.workload.table_columns import COLUMNS
-from unrack.workload.tier_columns import WORDS
 
 
 def read(text: str, **options: Any) -> Workload:

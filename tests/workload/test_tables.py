@@ -8,9 +8,9 @@ import polars as pl
 import pytest
 
 from unrack.errors import InputError, TraceError
+from unrack.workload.formats.source import Source
+from unrack.workload.formats.table.read import read_table
 from unrack.workload.job import Workload
-from unrack.workload.source import Source
-from unrack.workload.table import read_table
 
 
 def read(text: str | bytes, **options: Any) -> Workload:

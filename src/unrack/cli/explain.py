@@ -31,7 +31,7 @@ def explain(
 ) -> None:
     """Tell one job's life: what it waited for, when there was room for it, who went first."""
     from unrack.slowdown.combined import WORDS
-    from unrack.study.again import finished_run
+    from unrack.study.results.from_folder import finished_run
 
     again = finished_run(directory, run)
     story = again.story(job, policy)

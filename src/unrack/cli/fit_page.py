@@ -13,9 +13,9 @@ from rich.table import Table
 from unrack.units import seconds_text
 
 if TYPE_CHECKING:
-    from unrack.workload.agreement import Marginal
-    from unrack.workload.batch_model import BatchModel
-    from unrack.workload.fit import Fit
+    from unrack.workload.generate.batch.agreement import Marginal
+    from unrack.workload.generate.batch.fit import Fit
+    from unrack.workload.generate.batch.model import BatchModel
 
 _QUANTILES = (0.25, 0.5, 0.75, 0.95)
 

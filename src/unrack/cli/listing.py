@@ -70,7 +70,7 @@ def presets(as_json: Json = False) -> None:
 
 def scenarios(as_json: Json = False) -> None:
     """List the papers' mixes of jobs: generate = {scenario = "NAME", load = 0.7}."""
-    from unrack.workload.scenarios import SCENARIOS
+    from unrack.workload.generate.scenarios import SCENARIOS
 
     _show({name: {"summary": entry.summary} for name, entry in SCENARIOS.items()}, as_json)
 
@@ -84,8 +84,8 @@ def models(as_json: Json = False) -> None:
 
 def traces(as_json: Json = False) -> None:
     """List the workload formats, what they can say and their options; and the traces in $UNRACK_TRACES."""
-    from unrack.workload.catalogue import traces_found
-    from unrack.workload.readers import FORMATS
+    from unrack.workload.formats.catalogue import traces_found
+    from unrack.workload.formats.readers import FORMATS
 
     entries: dict[str, dict[str, Any]] = {}
     for name, entry in FORMATS.items():

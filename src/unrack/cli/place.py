@@ -10,7 +10,7 @@ import typer
 
 if TYPE_CHECKING:
     from unrack.cluster.spec import Cluster
-    from unrack.policy.tiers.placed import Placed
+    from unrack.policy.tiers.answer import Placed
 
 NOT_ALL = 3
 """Exit status: the answer is there, and some servers have no place in it."""
@@ -85,11 +85,11 @@ def place(
     Exit status: 0, all servers have a place; 3, some have none, each with its reason; 2, the input is wrong.
     """
     from unrack.cli.tiles import limit
-    from unrack.cluster.tiers_json import KEYS, is_published
+    from unrack.cluster.tiers.published_json import KEYS, is_published
     from unrack.errors import InputError
-    from unrack.policy.tiers.now import read_now
+    from unrack.policy.tiers.one_shot import place_request
+    from unrack.policy.tiers.present import read_now
     from unrack.policy.tiers.server_cores import read_cores, with_cores
-    from unrack.policy.tiers.shot import place_request
     from unrack.workload.request import read_request
 
     if len(files) > 2 or (len(files) == 2 and cluster is not None):
@@ -168,7 +168,7 @@ def _cluster(name: str) -> Cluster:
 def _centre(content: dict[str, Any], path: Path) -> Cluster:
     """The data centre of a file that may have a request too."""
     from unrack.cluster.spec import Cluster
-    from unrack.cluster.tiers_json import KEYS, is_published, published_cluster
+    from unrack.cluster.tiers.published_json import KEYS, is_published, published_cluster
     from unrack.errors import InputError
 
     if is_published(content):
@@ -199,7 +199,7 @@ def _text(answer: dict[str, Any]) -> str:
 
 def _draw(placed: Placed, path: Path) -> None:
     from unrack.errors import InputError
-    from unrack.report.place_picture import picture
+    from unrack.report.tiers.place_picture import picture
 
     try:
         path.write_text(picture(placed), encoding="utf-8")

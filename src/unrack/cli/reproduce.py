@@ -16,8 +16,8 @@ import typer
 
 if TYPE_CHECKING:
     from unrack.papers.measured import Measured
-    from unrack.papers.page import Judged
-    from unrack.papers.sheet import Sheet
+    from unrack.papers.pages.page import Judged
+    from unrack.papers.pages.sheet import Sheet
 
 STYLES = {"good": "green", "near": "yellow", "bad": "red", "": ""}
 VERDICT_STYLES = {"agrees": "green", "cannot be judged": "yellow", "differs": "red"}
@@ -110,7 +110,7 @@ def reproduce(
     if name is None:
         raise InputError("reproduce", "no name", f"one of {', '.join(REPRODUCTIONS)}; or --list")
     from unrack.papers.execution import check_options, execute, settled
-    from unrack.papers.page import as_table, judged, write
+    from unrack.papers.pages.page import as_table, judged, write
     from unrack.papers.ways import as_authors as ways_of_the_authors
 
     chosen = find(name)
@@ -180,7 +180,7 @@ def _print(measured: Measured, findings: Judged) -> None:
     from rich.padding import Padding
     from rich.text import Text
 
-    from unrack.papers.page import (
+    from unrack.papers.pages.page import (
         cells_found,
         claims_found,
         legend,
@@ -189,7 +189,7 @@ def _print(measured: Measured, findings: Judged) -> None:
         verdict_of,
         warnings_of,
     )
-    from unrack.papers.sheet import sheets_of
+    from unrack.papers.pages.sheet import sheets_of
     from unrack.papers.verdict import SIGNS
 
     console = Console(width=None if sys.stdout.isatty() else max(WIDTH, int(os.environ.get("COLUMNS", "0") or 0)))

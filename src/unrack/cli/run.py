@@ -64,7 +64,7 @@ def run(
 ) -> None:
     """Run a study: every cluster, workload, policy, seed and swept value. Finished runs are kept and not run again."""
     from unrack.study.grid import load_study
-    from unrack.study.keep import kept_notes
+    from unrack.study.results.keep import kept_notes
     from unrack.study.runner import run_study
 
     loaded = load_study(str(study), seed=seed, policies=policy or ())
@@ -182,9 +182,9 @@ def _sureness(seeds: int) -> str:
 
 
 def _cells(group: dict[str, list[dict[str, Any]]], better: dict[str, str]) -> dict[str, list[str]]:
-    """Policy → a cell a metric: the mean over its seeds, marked as :mod:`unrack.metric.standing` says."""
+    """Policy → a cell a metric: the mean over its seeds, marked as :mod:`unrack.metric.comparison` says."""
+    from unrack.metric.comparison import Entry, marks, served_less, world_of
     from unrack.metric.estimate import estimate
-    from unrack.metric.standing import Entry, marks, served_less, world_of
 
     entries = {policy: Entry({row["seed"]: row for row in own}, world_of(own[0])) for policy, own in group.items()}
     less = served_less(entries)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from unrack.solver.torus import TorusPlacement
+    from unrack.solver.torus.solve import TorusPlacement
 
 
 def tiles(
@@ -25,7 +25,7 @@ def tiles(
 ) -> None:
     """Choose cores of a die that are close together: the least sum of hops over all pairs, on a torus."""
     from unrack.errors import InputError
-    from unrack.solver.torus import best_tiles, first_fit_tiles, quick_tiles
+    from unrack.solver.torus.solve import best_tiles, first_fit_tiles, quick_tiles
 
     rows, columns = sides(torus, "ROWSxCOLUMNS")
     busy = numbers(taken, "--taken")

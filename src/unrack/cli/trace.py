@@ -38,7 +38,7 @@ def info(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Tell what is in a workload, what is missing, and what was dropped or changed and why."""
-    from unrack.workload.contents import describe
+    from unrack.workload.account import describe
 
     contents = describe(_read(log, format, option), nodes=nodes, cores=cores)
     if as_json:
@@ -61,7 +61,7 @@ def convert(
     option: Options = None,
 ) -> None:
     """Read a workload and write it in another format; dropped jobs stay out."""
-    from unrack.workload.writers import write_trace
+    from unrack.workload.formats.writers import write_trace
 
     workload = _read(log, format, option)
     write_trace(out, workload)
@@ -75,8 +75,8 @@ def make(
     seed: Annotated[int, typer.Option(min=0, help="Of the random numbers.")] = 0,
 ) -> None:
     """Draw a synthetic workload from a specification and write it."""
-    from unrack.workload.generator import generate
-    from unrack.workload.writers import write_trace
+    from unrack.workload.formats.writers import write_trace
+    from unrack.workload.generate.generator import generate
 
     workload = generate(_toml(spec), seed, Path(spec).stem, Path(spec).expanduser().parent)
     write_trace(out, workload)
@@ -97,8 +97,8 @@ def fit(
 ) -> None:
     """Fit the batch model to a log: generate = {model = "cirne", parameters = "OUT.toml"}."""
     from unrack.cli.fit_page import page, record
-    from unrack.workload.batch_parameters import written
-    from unrack.workload.fit import fit as fitted
+    from unrack.workload.generate.batch.fit import fit as fitted
+    from unrack.workload.generate.batch.parameters import written
 
     if plot is not None and not plot.endswith((".svg", ".png", ".html")):
         raise InputError("--plot", repr(plot), "a file that ends in .svg, .png or .html")
@@ -110,7 +110,7 @@ def fit(
         given = "" if nodes is None else f" --nodes {nodes}"
         _write(out, written(found.model, f"unrack trace fit {Path(log).name}{options}{given}").encode())
     if plot is not None:
-        from unrack.report.fit_chart import drawn
+        from unrack.report.charts.fit import drawn
 
         _write(plot, drawn(found, Path(plot).suffix))
     if as_json:
@@ -146,7 +146,7 @@ def _toml(path: str) -> dict[str, Any]:
 
 
 def _read(log: str, format: str | None, option: list[str] | None) -> Workload:  # noqa: A002 -- named after the option
-    from unrack.workload.readers import read_trace
+    from unrack.workload.formats.readers import read_trace
 
     return read_trace(log, format, **parse_options(option or []))
 

@@ -19,7 +19,7 @@ _TIMES = ("run_s", "request_s")
 
 
 def page(contents: dict[str, Any]) -> Iterator[RenderableType]:
-    """The parts of the page, top to bottom, from what :func:`unrack.workload.contents.describe` gave."""
+    """The parts of the page, top to bottom, from what :func:`unrack.workload.account.describe` gave."""
     yield _head(contents)
     yield _spreads(contents)
     if contents["memory_bands"]:

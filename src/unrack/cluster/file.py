@@ -6,8 +6,8 @@ from typing import Annotated
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator
 
-from unrack.cluster.pool import PoolFile
-from unrack.cluster.tiers import TierFile
+from unrack.cluster.pools.pool import PoolFile
+from unrack.cluster.tiers.tier import TierFile
 from unrack.errors import ClusterError
 from unrack.units import memory_mb
 

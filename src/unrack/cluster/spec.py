@@ -18,14 +18,14 @@ from pydantic import ValidationError
 from unrack.cluster.domains import NAMED, NODE, RACK, Level, NodeSets
 from unrack.cluster.file import LONGEST_SIDE, MOST_NODES, ClusterFile, MemoryPool, NodeClass, machines_table
 from unrack.cluster.groups import lending_groups_of, rack_groups_of, racks_of
-from unrack.cluster.pool import Devices, build_devices, no_devices
-from unrack.cluster.pool_plan import plan_pools
-from unrack.cluster.sealed import Sealed
-from unrack.cluster.supplier import Supplier, suppliers_of
-from unrack.cluster.tiers import Tiers, build_tiers
+from unrack.cluster.pools.from_file import plan_pools
+from unrack.cluster.pools.pool import Devices, build_devices, no_devices
+from unrack.cluster.pools.supply import Supplier, suppliers_of
+from unrack.cluster.tiers.tier import Tiers, build_tiers
 from unrack.errors import ClusterError, first_fault, got_and_want
 from unrack.resources.contract import Nodes
 from unrack.resources.places import Places, built, is_resource, no_places
+from unrack.sealed import Sealed
 
 Ints = NDArray[np.int64]
 UNCOUNTED_MB = 2**42

@@ -2,8 +2,8 @@
 
 The cluster is relaxed to a fat node: all cores, and all devices of a kind, in one place that every job reaches, without
 latency or overhead; jobs may be interrupted and spread at will, and each runs as fast, or as cheaply, as its deadline
-and the models allow. Of each resource (see :mod:`unrack.metric.spending`) a job on time must spend its least between
-submission and deadline; how many jobs that allows is bounded by :func:`unrack.solver.late.fewest_late`.
+and the models allow. Of each resource (see :mod:`unrack.metric.least_spending`) a job on time must spend its least
+between submission and deadline; how many jobs that allows is bounded by :func:`unrack.solver.late.fewest_late`.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from unrack.cluster.columns import Pace, no_pace
+from unrack.cluster.pools.pace import Pace, no_pace
 from unrack.cluster.spec import Cluster
-from unrack.metric.spending import resources
+from unrack.metric.least_spending import resources
 from unrack.solver.late import fewest_late
 from unrack.solver.response import least_response
 from unrack.units import SECOND_US

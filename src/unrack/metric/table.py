@@ -5,15 +5,15 @@ from __future__ import annotations
 import polars as pl
 
 from unrack.cluster.spec import Cluster
-from unrack.metric.cores import CORE_METRICS, core_metrics
-from unrack.metric.failure import FAILURE_METRICS, failure_metrics
 from unrack.metric.integral import areas_of, largest
-from unrack.metric.memory import MEMORY_METRICS, memory_metrics
+from unrack.metric.kinds.cores import CORE_METRICS, core_metrics
+from unrack.metric.kinds.failure import FAILURE_METRICS, failure_metrics
+from unrack.metric.kinds.memory import MEMORY_METRICS, memory_metrics
+from unrack.metric.kinds.pool import pool_metrics
+from unrack.metric.kinds.resources import RESOURCE_METRICS, resource_metrics
+from unrack.metric.kinds.served import served
+from unrack.metric.kinds.tiers import TIER_METRICS, tier_metrics
 from unrack.metric.metric import STATISTICS, Metric
-from unrack.metric.pool import pool_metrics
-from unrack.metric.resources import RESOURCE_METRICS, resource_metrics
-from unrack.metric.served import served
-from unrack.metric.tiers import TIER_METRICS, tier_metrics
 from unrack.units import SECOND_US
 
 __all__ = [

@@ -13,7 +13,7 @@ from unrack.papers.options import Options, flag_of
 from unrack.papers.reproduction import Numbers, Reproduction, Solve, Task, Values
 from unrack.papers.ways import changed_row, check_ways
 from unrack.study.processes import spread
-from unrack.workload.batch_spec import SYNTHETIC_CORES
+from unrack.workload.generate.batch.spec import SYNTHETIC_CORES
 
 Told = Callable[[int, int], None]
 

@@ -38,12 +38,13 @@ class Options:
     profile_cores
         Cores of the nodes that they were measured on.
     late_joins, running_load, shortcuts
-        Ways of the authors' simulator: see :class:`unrack.policy.pooled.Pooled`, where the loads of running jobs are
-        ``load_of``.
+        Ways of the authors' simulator: see :class:`unrack.policy.pools.pool_policy.Pooled`, where the loads of running
+        jobs are ``load_of``.
     attached
         Attached drives: ``"6-4"`` (six on node 0, four on node 2), as in §4.4.1, or ``"4-6"``, as in §4.4.3.
     servers
-        File of servers, JSON as of ``unrack.workload.servers_json``, in place of drawn ones; one seed then says all.
+        File of servers, JSON as of ``unrack.workload.formats.servers_json``, in place of drawn ones; one seed then says
+        all.
     trace
         File of jobs in place of drawn ones; seed 0 is the file as it is, others have arrivals moved by up to 30 s.
     """

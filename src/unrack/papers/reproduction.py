@@ -12,7 +12,7 @@ from unrack.study.world import World
 if TYPE_CHECKING:
     from unrack.papers.claim import Claim
     from unrack.papers.measured import Measured
-    from unrack.papers.sheet import Sheet
+    from unrack.papers.pages.sheet import Sheet
     from unrack.sim.simulate import Result
     from unrack.study.grid import Run
 

@@ -14,18 +14,18 @@ from unrack.policy.table import split_policy
 from unrack.sim.kernel import Ties
 from unrack.sim.simulate import Result
 from unrack.slowdown.contention.profile_file import read_profiles, synthetic_profiles
-from unrack.slowdown.memory_settings import MemoryContention
+from unrack.slowdown.memory.settings import MemoryContention
 from unrack.slowdown.model import make_models
 from unrack.study.grid import Run
-from unrack.study.inputs import PolicySpec
+from unrack.study.input.inputs import PolicySpec
 from unrack.study.runner import measure_runs
 from unrack.study.world import World
 from unrack.units import SECOND_US
 from unrack.workload.filters import jitter
-from unrack.workload.generator import generate
+from unrack.workload.formats.readers import read_trace
+from unrack.workload.generate.generator import generate
 from unrack.workload.ideal import window_us
 from unrack.workload.job import Workload
-from unrack.workload.readers import read_trace
 
 OPENS_AT = 0.7
 """CPU load of the fat node at which measuring starts."""

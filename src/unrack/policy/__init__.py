@@ -1,15 +1,15 @@
 """Where and when: orders, placements, backfill; and all that a policy of one's own needs."""
 
-from unrack.cluster.device_view import Composition, DeviceView
-from unrack.cluster.lease import Lease, Loan, Share
-from unrack.cluster.lending import smaller
+from unrack.ledger.devices.view import Composition, DeviceView
+from unrack.ledger.lease import Lease, Loan, Share
+from unrack.ledger.shrinking import smaller
 from unrack.policy.contract import Decision, Estimates, Need, Policy, Reject, Requeue, Resize, Start
-from unrack.policy.list_scheduler import ListScheduler
+from unrack.policy.discipline.list_scheduler import ListScheduler
+from unrack.policy.discipline.planned import Conservative, SlurmLike
 from unrack.policy.orders import by_key
-from unrack.policy.placed import Placed
-from unrack.policy.planned import Conservative, SlurmLike
-from unrack.policy.pooled import Pooled
-from unrack.policy.tiers.own import Offer, OnTiers, offer
+from unrack.policy.pools.own import Placed
+from unrack.policy.pools.pool_policy import Pooled
+from unrack.policy.tiers.own_policy import Offer, OnTiers, offer
 from unrack.reasons import Code, Reason
 from unrack.view import View
 from unrack.workload.job import CORES, ESTIMATE, MEMORY, TASKS, Demand, Job

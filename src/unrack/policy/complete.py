@@ -7,7 +7,7 @@ from typing import Any
 
 from unrack.errors import PolicyError
 from unrack.policy.contract import Decision, Estimates, Need, Policy
-from unrack.policy.list_scheduler import short_of
+from unrack.policy.discipline.list_scheduler import short_of
 from unrack.reasons import Code, Reason
 from unrack.view import View
 

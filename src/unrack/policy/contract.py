@@ -9,7 +9,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import NamedTuple, Protocol, TypeVar, runtime_checkable
 
-from unrack.cluster.lease import Lease
+from unrack.ledger.lease import Lease
 from unrack.reasons import Reason
 from unrack.view import View
 

@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 from unrack.errors import PolicyError
 from unrack.policy.complete import BY_THE_WORLD
 from unrack.policy.contract import Estimates, Policy
+from unrack.policy.discipline.list_scheduler import BACKFILL, UNLIMITED, ListScheduler
+from unrack.policy.discipline.planned import MAINS, Conservative, SlurmLike
 from unrack.policy.lending.rules import RULES as LENT_RULES
 from unrack.policy.lending.scheduler import SCHEDULERS, Lending
-from unrack.policy.list_scheduler import BACKFILL, UNLIMITED, ListScheduler
-from unrack.policy.lookahead import Lookahead
 from unrack.policy.orders import ORDERS
 from unrack.policy.placement.contract import MemoryRule
 from unrack.policy.placement.lent_memory import LentMemory
@@ -22,8 +22,8 @@ from unrack.policy.placement.local_memory import FITS, LocalMemory
 from unrack.policy.placement.mixed import PLACES
 from unrack.policy.placement.tiered_memory import RULES as TIER_RULES
 from unrack.policy.placement.tiered_memory import TieredMemory
-from unrack.policy.planned import MAINS, Conservative, SlurmLike
-from unrack.policy.pooled import Pooled
+from unrack.policy.pools.lookahead import Lookahead
+from unrack.policy.pools.pool_policy import Pooled
 from unrack.policy.prediction.easy_plus_plus import CORRECTIONS, ROUNDS, TIMES, EasyPlusPlus
 from unrack.policy.tiers.order import ORDERS as TIER_ORDERS
 from unrack.policy.tiers.scheduler import FULL, TierPolicy

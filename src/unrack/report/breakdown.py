@@ -9,7 +9,7 @@ from typing import Any
 
 import polars as pl
 
-from unrack.metric.standing import Entry, Mark, marks
+from unrack.metric.comparison import Entry, Mark, marks
 from unrack.report.column import column_of, number_text
 from unrack.report.directory import RunFiles
 from unrack.report.setting import Setting
@@ -58,7 +58,7 @@ def inputs(runs: Iterable[RunFiles]) -> list[InputReport]:
 
 def _rules() -> Mapping[str, str]:
     try:
-        return dict(importlib.import_module("unrack.workload.rules").RULES)
+        return dict(importlib.import_module("unrack.workload.formats.rules").RULES)
     except ModuleNotFoundError:
         return {}
 

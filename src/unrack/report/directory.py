@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 
 from unrack.errors import InputError
-from unrack.study.record import read_record
+from unrack.study.results.record import read_record
 
 Parameters = tuple[tuple[str, str], ...]
 FRAMES = ("jobs", "usage", "placements")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from unrack.report.chart import MOST_POLICIES
+from unrack.report.charts.chart import MOST_POLICIES
 from unrack.report.column import number_text
 from unrack.report.directory import RunFiles
 from unrack.report.setting import Setting

@@ -10,21 +10,21 @@ from typing import Any
 
 from unrack.report.answer import answer
 from unrack.report.breakdown import breakdowns, inputs, losses
-from unrack.report.chart import MOST_POLICIES, MOST_SETTINGS, setting_charts
+from unrack.report.charts.chart import MOST_POLICIES, MOST_SETTINGS, setting_charts
+from unrack.report.charts.gantt import MOST_ROWS_A_PAGE, MOST_RUNS, budgets, gantt_data
+from unrack.report.charts.spec import colour_of
+from unrack.report.charts.sweep import metric_choices, sweeps
+from unrack.report.charts.vega import vega
 from unrack.report.directory import FinishedStudy, RunFiles, read_finished
 from unrack.report.failure_section import failure_section
-from unrack.report.gantt import MOST_ROWS_A_PAGE, MOST_RUNS, budgets, gantt_data
-from unrack.report.memory_section import memory_section
-from unrack.report.pool_section import pool_section
+from unrack.report.memory.section import memory_section
+from unrack.report.pools.section import pool_section
 from unrack.report.resource_section import resource_sections
 from unrack.report.setting import Setting, policies_of, settings_of
-from unrack.report.spec import colour_of
-from unrack.report.sweep import metric_choices, sweeps
 from unrack.report.table import comparison
-from unrack.report.tier_section import tier_section
-from unrack.report.vega import vega
+from unrack.report.tiers.section import tier_section
 from unrack.study.notes import told
-from unrack.study.record import believed, write_whole
+from unrack.study.results.record import believed, write_whole
 
 MOST_NAMES = 12
 MOST_INPUTS = 8

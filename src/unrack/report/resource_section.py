@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import polars as pl
 
-from unrack.report.chart import MOST_POLICIES
+from unrack.report.charts.chart import MOST_POLICIES
 from unrack.report.setting import Setting
 from unrack.resources.contract import Kept, Table
 from unrack.resources.table import RESOURCES

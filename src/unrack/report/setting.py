@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from unrack.metric.comparison import Entry, Mark, Standing, marks, served_less, standings, world_of
 from unrack.metric.estimate import Estimate, difference, estimate
-from unrack.metric.standing import Entry, Mark, Standing, marks, served_less, standings, world_of
 from unrack.report.directory import RunFiles
 from unrack.study.world import labelled
 
@@ -73,7 +73,7 @@ class Setting:
         return tuple(dict.fromkeys(row.world for row in self.rows.values()))
 
     def marks(self, metric: str, better: str) -> dict[str, Mark]:
-        """Policy → its mark in the column of a metric; see :mod:`unrack.metric.standing`."""
+        """Policy → its mark in the column of a metric; see :mod:`unrack.metric.comparison`."""
         return marks(self.rows, metric, better, self.served_less)
 
     def standings(self, metric: str, better: str) -> tuple[Standing, ...]:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from unrack.metric.standing import Mark
+from unrack.metric.comparison import Mark
 from unrack.report.column import SHORT, Column, column_of, number_text
 from unrack.report.directory import RunFiles
 from unrack.report.setting import Setting

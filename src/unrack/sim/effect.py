@@ -10,9 +10,9 @@ import numpy as np
 from unrack.cluster.distance import NAMES
 from unrack.cluster.spec import UNCOUNTED_MB, Cluster
 from unrack.policy.contract import Need, Policy
-from unrack.policy.pooled import Pooled
-from unrack.sim.fault import Fault
-from unrack.slowdown.memory_settings import MemoryContention
+from unrack.policy.pools.pool_policy import Pooled
+from unrack.sim.faults.fault import Fault
+from unrack.slowdown.memory.settings import MemoryContention
 from unrack.slowdown.model import Model
 from unrack.slowdown.pools import sets_speeds
 from unrack.units import SECOND_US

@@ -8,22 +8,22 @@ from typing import Any
 
 import numpy as np
 
-from unrack.cluster.lease import LENDER, LOAN_MB
 from unrack.cluster.spec import Cluster
-from unrack.cluster.state import QUEUED
-from unrack.cluster.tiers import LOCAL
+from unrack.cluster.tiers.tier import LOCAL
 from unrack.core import Core
+from unrack.ledger.lease import LENDER, LOAN_MB
+from unrack.ledger.state import QUEUED
 from unrack.policy.contract import Policy
-from unrack.policy.list_scheduler import short_of
+from unrack.policy.discipline.list_scheduler import short_of
 from unrack.reasons import Reason
-from unrack.sim.failure import held_elsewhere
-from unrack.sim.fault import Fault
+from unrack.sim.faults.failure import held_elsewhere
+from unrack.sim.faults.fault import Fault
 from unrack.sim.guard import PolicyAtWork
 from unrack.sim.log import RunLog
 from unrack.sim.recorder import OUTCOME_NAMES
 from unrack.sim.simulate import prepared
 from unrack.slowdown.combined import Together
-from unrack.slowdown.memory_settings import MemoryContention
+from unrack.slowdown.memory.settings import MemoryContention
 from unrack.slowdown.model import Model
 from unrack.workload.job import Job, JobTable
 

@@ -15,17 +15,17 @@ from enum import StrEnum
 from heapq import heappop, heappush
 from math import ceil
 
-from unrack.cluster.lease import Lease, loans_of
 from unrack.core import ROUND, Core, Detached, Failed, Finished, Kept, Repaired, Submitted, Vacated
 from unrack.errors import RunError
+from unrack.ledger.lease import Lease, loans_of
 from unrack.policy.contract import Decision, Requeue, Resize, Start
 from unrack.reasons import Code, Reason
 from unrack.resources.places import NO_CLAIMS
 from unrack.sim.compiled.columns import ROUND_ONLY
 from unrack.sim.compiled.stretch import Stretch
 from unrack.sim.event_order import BOOKED, DETACH, FAIL, FINISH, LATE_FINISH, REPAIR, SUBMIT
-from unrack.sim.failure import failure_of
-from unrack.sim.fault import Fault
+from unrack.sim.faults.failure import failure_of
+from unrack.sim.faults.fault import Fault
 from unrack.sim.log import RunLog
 from unrack.sim.recorder import Outcome, Recorder, Span
 from unrack.sim.work import Work

@@ -8,11 +8,11 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from unrack.cluster.lease import LOAN_MB, NO_LOANS, Share
 from unrack.cluster.spec import Cluster
+from unrack.ledger.lease import LOAN_MB, NO_LOANS, Share
 from unrack.reasons import Reason
 from unrack.resources.places import NO_CLAIMS
-from unrack.sim.failure import Failure
+from unrack.sim.faults.failure import Failure
 from unrack.sim.recorder import Recorder, Rows
 from unrack.workload.job import JobTable
 
@@ -39,7 +39,7 @@ class RunLog:
     span_rows : int64[spans + 1]
         The rows of span i are ``rows[span_rows[i]:span_rows[i + 1]]``.
     rows : int32[rows, 5] or int64[rows, 5]
-        As in :class:`unrack.cluster.lease.Lease`.
+        As in :class:`unrack.ledger.lease.Lease`.
     capacity : int64[changes, 2]
         When nodes went down or came back (µs), and the cores online since.
     loans, span_loans : int64[loans, 3], int64[spans + 1]

@@ -14,8 +14,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from unrack.cluster.lease import NO_LOANS, Lease, Share, loans_of
-from unrack.sim.failure import Failure
+from unrack.ledger.lease import NO_LOANS, Lease, Share, loans_of
+from unrack.sim.faults.failure import Failure
 
 Ints = NDArray[np.int64]
 Rows = NDArray[np.int32] | NDArray[np.int64]

@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from unrack.cluster.columns import Pace
+from unrack.cluster.pools.pace import Pace
 from unrack.cluster.spec import Cluster
 from unrack.core import Core
 from unrack.errors import InputError
@@ -19,28 +19,28 @@ from unrack.metric.bound import Bound, bound
 from unrack.metric.table import measure
 from unrack.policy.complete import complete
 from unrack.policy.contract import Policy
-from unrack.policy.core_tiles import CoreTiles
+from unrack.policy.placement.core_tiles import CoreTiles
 from unrack.policy.table import parse_policy
 from unrack.sim.audited import audit as audit_tables
-from unrack.sim.claim_frame import claims_frame
-from unrack.sim.core_frame import core_columns, cores_frame
 from unrack.sim.effect import effects, notes_of, too_late
-from unrack.sim.failure import failures_frame
-from unrack.sim.fault import Fault
-from unrack.sim.frame import jobs_frame, usage_frame
+from unrack.sim.faults.failure import failures_frame
+from unrack.sim.faults.fault import Fault
+from unrack.sim.frames.claims import claims_frame
+from unrack.sim.frames.cores import core_columns, cores_frame
+from unrack.sim.frames.jobs import jobs_frame, usage_frame
+from unrack.sim.frames.loans import loans_frame
+from unrack.sim.frames.shares import shares_frame
+from unrack.sim.frames.spans import placements_frame
+from unrack.sim.frames.tier_holding import TierHolding, tier_holding
+from unrack.sim.frames.tiers import tier_columns, tiers_frame
 from unrack.sim.guard import PolicyAtWork
 from unrack.sim.kernel import Kernel, Ties
-from unrack.sim.loan_frame import loans_frame
 from unrack.sim.log import RunLog
-from unrack.sim.share_frame import shares_frame
-from unrack.sim.span_frame import placements_frame
-from unrack.sim.tier_frame import tier_columns, tiers_frame
-from unrack.sim.tier_holding import TierHolding, tier_holding
 from unrack.slowdown.combined import CombinedSpeeds, Together, make_together, together
 from unrack.slowdown.contract import Slowdown
-from unrack.slowdown.memory import MemorySpeeds
-from unrack.slowdown.memory_apps import ContentionNote
-from unrack.slowdown.memory_settings import MemoryContention, make_contention
+from unrack.slowdown.memory.apps import ContentionNote
+from unrack.slowdown.memory.settings import MemoryContention, make_contention
+from unrack.slowdown.memory.speeds import MemorySpeeds
 from unrack.slowdown.model import Model, make_models
 from unrack.slowdown.pools import PoolSpeeds, fastest, wants_of
 from unrack.workload.job import JobTable, Workload
@@ -213,7 +213,7 @@ def simulate(
         :class:`unrack.slowdown.model.ModelTable`.
     contention
         How jobs that use each other's memory slow each other down: ``"synthetic"``, a folder of profiles, a table, or
-        settings; see :func:`unrack.slowdown.memory_settings.make_contention`. ``None``: they do not.
+        settings; see :func:`unrack.slowdown.memory.settings.make_contention`. ``None``: they do not.
     slowdowns
         How speeds combine where both models and contention set them: ``"add"`` (delays add, the default), ``"min"`` or
         ``"product"``; see :func:`unrack.slowdown.combined.combined`.
@@ -221,7 +221,7 @@ def simulate(
         How jobs slow each other down, in place of the models and of contention; ``None``: as these say, or not at all.
     core_tiles
         Also choose which cores of a node a job has, where the nodes' ``torus`` is known: ``"best"``, ``"quick"`` or
-        ``"first-fit"``; see :mod:`unrack.policy.core_tiles`. This changes no schedule.
+        ``"first-fit"``; see :mod:`unrack.policy.placement.core_tiles`. This changes no schedule.
     window_us
         From when to when metrics of time are taken, µs.
     progress

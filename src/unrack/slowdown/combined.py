@@ -12,8 +12,8 @@ from enum import StrEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from unrack.cluster.lease import Lease
 from unrack.errors import InputError
+from unrack.ledger.lease import Lease
 from unrack.slowdown.contract import Slowdown
 from unrack.view import View
 

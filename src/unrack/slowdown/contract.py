@@ -7,7 +7,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from unrack.cluster.lease import Lease
+from unrack.ledger.lease import Lease
 from unrack.view import View
 
 

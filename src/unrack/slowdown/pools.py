@@ -7,9 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from unrack.cluster.columns import PACE, Pace
-from unrack.cluster.lease import Lease
-from unrack.cluster.pool import Devices
+from unrack.cluster.pools.pace import Pace
+from unrack.cluster.pools.pool import Devices
+from unrack.ledger.devices.columns import PACE
+from unrack.ledger.lease import Lease
 from unrack.slowdown.model import Model
 from unrack.view import View, arrays_of
 from unrack.workload.job import JobTable

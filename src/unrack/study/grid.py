@@ -13,18 +13,18 @@ from unrack.core import check_memory, check_needs
 from unrack.errors import InputError, PolicyError
 from unrack.policy.contract import Policy
 from unrack.sim.effect import Effect, draws, effects
-from unrack.sim.fault import Fault
+from unrack.sim.faults.fault import Fault
 from unrack.slowdown.combined import Together, make_together
-from unrack.slowdown.memory_settings import MemoryContention, make_contention
+from unrack.slowdown.memory.settings import MemoryContention, make_contention
 from unrack.slowdown.model import Model, make_models
 from unrack.slowdown.pools import sets_speeds
-from unrack.study.document import Document
-from unrack.study.faults import drawn_faults, fixed_faults, random_levels
-from unrack.study.file import StudyTable, WorkloadTable
-from unrack.study.identity import engine_digest, id_of_run
-from unrack.study.inputs import PolicySpec, make_cluster, make_policy_spec, make_workload
+from unrack.study.input.document import Document
+from unrack.study.input.faults import drawn_faults, fixed_faults, random_levels
+from unrack.study.input.file import StudyTable, WorkloadTable
+from unrack.study.input.inputs import PolicySpec, make_cluster, make_policy_spec, make_workload
+from unrack.study.input.sweep import combinations
 from unrack.study.notes import refuse_idle
-from unrack.study.sweep import combinations
+from unrack.study.results.identity import engine_digest, id_of_run
 from unrack.study.world import World
 from unrack.workload.filters import SEEDED
 from unrack.workload.ideal import window_us

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from unrack.errors import StudyError
 from unrack.sim.effect import WORDS, Effect
-from unrack.study.document import Document, Location
+from unrack.study.input.document import Document, Location
 
 if TYPE_CHECKING:
     from unrack.study.grid import Run

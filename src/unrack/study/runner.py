@@ -18,8 +18,8 @@ from unrack.errors import InputError, RunError
 from unrack.sim.guard import Interrupts, said
 from unrack.sim.simulate import Result, simulate
 from unrack.study.grid import Run, Study
-from unrack.study.keep import is_kept, keep_run, keep_study, list_runs
 from unrack.study.processes import CONTEXT, processes, spread
+from unrack.study.results.keep import is_kept, keep_run, keep_study, list_runs
 
 Told = Callable[["Progress"], None]
 R = TypeVar("R")

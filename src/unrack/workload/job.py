@@ -320,7 +320,8 @@ class Intake:
     read, kept
         How many job lines were there, and how many became jobs.
     dropped, changed
-        Rule → how many lines it dropped or changed. The rules are described in ``RULES`` of ``workload/rules.py``.
+        Rule → how many lines it dropped or changed. The rules are described in ``RULES`` of
+        ``workload/formats/rules.py``.
     missing
         Field → in how many of the kept jobs the input does not give it.
     header

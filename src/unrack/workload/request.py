@@ -20,7 +20,7 @@ from pydantic import (
     ValidationError,
 )
 
-from unrack.cluster.tiers_json import identity
+from unrack.cluster.tiers.published_json import identity
 from unrack.errors import InputError, first_fault, got_and_want
 from unrack.units import memory_mb
 from unrack.workload.tier_asks import NO_CEILING

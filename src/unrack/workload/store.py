@@ -8,9 +8,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from unrack.cluster.growing import grown, room_for
-from unrack.cluster.sealed import sealed
 from unrack.errors import RefusedError
+from unrack.ledger.growing import grown, room_for
+from unrack.sealed import sealed
 from unrack.workload.job import Demand, Job, JobTable, job_table
 from unrack.workload.tier_asks import BETWEEN, NO_CEILING, TierAsks, tier_asks
 

@@ -11,9 +11,9 @@ from unrack.papers.call.figures import pool_of
 from unrack.papers.call.tables import TABLE_ROWS
 from unrack.papers.call.vgpu import slower_edge
 from unrack.papers.execution import execute, tasks_of
-from unrack.papers.long_form import as_csv
 from unrack.papers.measured import BOUND
 from unrack.papers.options import OF_POOLS, Options
+from unrack.papers.pages.long_form import as_csv
 from unrack.papers.reproduction import Reproduction, Task
 from unrack.papers.simulation import runs_of
 from unrack.papers.table import REPRODUCTIONS

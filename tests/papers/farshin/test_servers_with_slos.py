@@ -18,15 +18,15 @@ from unrack.papers.execution import execute
 from unrack.papers.farshin.counts import OUTCOMES, RESOURCES, of_prices, of_slos, of_uses, pools_of
 from unrack.papers.farshin.servers import ALLOCATOR, BEST_FIT, FIRST_FIT, asked_by, beside, placed, supply_of
 from unrack.papers.farshin.utilisation import NEEDED, OWN, each
-from unrack.papers.long_form import as_csv
 from unrack.papers.measured import Compared, Measured
-from unrack.papers.page import as_page, judged, stem
+from unrack.papers.pages.long_form import as_csv
+from unrack.papers.pages.page import as_page, judged, stem
 from unrack.papers.reproduction import Row, Task
 from unrack.papers.table import REPRODUCTIONS
 from unrack.papers.verdict import Verdict
 from unrack.report.setting import Estimate
-from unrack.solver.one_by_one import place_one_by_one
-from unrack.solver.tiers import Allocation, asked, regular_supply
+from unrack.solver.servers.one_by_one import place_one_by_one
+from unrack.solver.servers.problem import Allocation, asked, regular_supply
 
 SLO = [name for name in REPRODUCTIONS if name.startswith("slo-")]
 FEW = {"servers": [{"cores": 4, "mem": 8192, "local_SLA": 819, "remote_SLA": 9000 + 100 * i} for i in range(40)]}

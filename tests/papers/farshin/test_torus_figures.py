@@ -15,12 +15,12 @@ from unrack.papers.execution import execute
 from unrack.papers.farshin.torus.patterns import patterns
 from unrack.papers.farshin.torus.placement import EXAMPLE, HOPS, SETS_IN_ALL, TAKEN
 from unrack.papers.farshin.torus.scaling import LARGER, PAPER_S, taken_tiles
-from unrack.papers.long_form import long_rows
 from unrack.papers.measured import Measured
-from unrack.papers.page import as_page, judged
+from unrack.papers.pages.long_form import long_rows
+from unrack.papers.pages.page import as_page, judged
 from unrack.papers.table import REPRODUCTIONS
 from unrack.papers.verdict import Verdict
-from unrack.solver.torus import best_tiles, first_fit_tiles, tile_distance
+from unrack.solver.torus.solve import best_tiles, first_fit_tiles, tile_distance
 
 
 @cache

@@ -12,7 +12,7 @@ from pretend_memory import engine
 from unrack.errors import InputError
 from unrack.papers.execution import execute, tasks_of
 from unrack.papers.measured import Measured
-from unrack.papers.page import as_page, command, judged, stem
+from unrack.papers.pages.page import as_page, command, judged, stem
 from unrack.papers.reproduction import Task
 from unrack.papers.simulation import contentions, workload_of
 from unrack.papers.zacarias.costs import (

@@ -12,7 +12,7 @@ from pretend import rows_of
 from pretend_memory import pretended
 
 from unrack.papers.execution import execute, tasks_of
-from unrack.papers.long_form import as_csv
+from unrack.papers.pages.long_form import as_csv
 from unrack.papers.table import REPRODUCTIONS
 from unrack.papers.zacarias.counts import KINDS, RESPONSES_S, attempts
 from unrack.papers.zacarias.prediction import REPRODUCTION as PREDICTION

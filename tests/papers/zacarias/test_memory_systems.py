@@ -12,9 +12,9 @@ from pretend_memory import engine
 from unrack.cluster.presets import PRESETS
 from unrack.errors import InputError
 from unrack.papers.execution import execute, tasks_of
-from unrack.papers.long_form import as_csv, long_rows
 from unrack.papers.options import Options
-from unrack.papers.page import command, judged, stem, warnings_of
+from unrack.papers.pages.long_form import as_csv, long_rows
+from unrack.papers.pages.page import command, judged, stem, warnings_of
 from unrack.papers.reproduction import Reproduction
 from unrack.papers.table import REPRODUCTIONS
 from unrack.papers.verdict import Verdict

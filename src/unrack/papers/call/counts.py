@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from unrack.metric.pool_steps import pool_steps
+from unrack.metric.kinds.pool_steps import pool_steps
 from unrack.papers.reproduction import Numbers
 from unrack.sim.simulate import Result
 from unrack.study.grid import Run

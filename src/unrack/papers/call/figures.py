@@ -11,7 +11,6 @@ from dataclasses import replace
 from typing import Any
 
 from unrack.cluster.presets import PRESETS
-from unrack.papers.bars import stacks
 from unrack.papers.call.counts import jobs_by_rule, jobs_on_nodes, with_floors
 from unrack.papers.call.tables import (
     AWARE,
@@ -32,10 +31,11 @@ from unrack.papers.call.tables import (
     workload,
 )
 from unrack.papers.claim import MORE, Claim, changes, close, exceeds, lies, narrows, together
-from unrack.papers.figure import curves, rows_of_figures
 from unrack.papers.measured import Measured
+from unrack.papers.pages.bars import stacks
+from unrack.papers.pages.figure import curves, rows_of_figures
+from unrack.papers.pages.sheet import Sheet, line, number
 from unrack.papers.reproduction import Place, Point, Quantity, Reproduction
-from unrack.papers.sheet import Sheet, line, number
 
 CLASSES = {"bandwidth-bound": "smufin", "capacity-bound": "capacity", "compute-bound": "compute"}
 PLACES = {str(node): f"node {node}: " for node in range(5)}

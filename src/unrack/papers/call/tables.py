@@ -14,8 +14,8 @@ from typing import Any
 from unrack.papers.call import printed
 from unrack.papers.call.counts import with_floors
 from unrack.papers.claim import Claim, close, exceeds, largest_gap, lies, together
-from unrack.papers.figure import curves
 from unrack.papers.options import OF_POOLS
+from unrack.papers.pages.figure import curves
 from unrack.papers.reproduction import Point, Reproduction, Row
 from unrack.study.world import World
 

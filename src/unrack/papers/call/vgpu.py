@@ -7,14 +7,14 @@ from dataclasses import replace
 from typing import Any
 
 from unrack.cluster.presets import PRESETS
-from unrack.papers.bars import bars, stacks
 from unrack.papers.call import tables
 from unrack.papers.call.counts import jobs_on_nodes
 from unrack.papers.call.figures import CLASSES as NVME_CLASSES
 from unrack.papers.call.figures import PLACES, node_quantities, nodes_tables
 from unrack.papers.call.tables import MISSED, NOTES, of_pools
 from unrack.papers.claim import Claim, changes, close, exceeds, lies, together
-from unrack.papers.figure import curves
+from unrack.papers.pages.bars import bars, stacks
+from unrack.papers.pages.figure import curves
 from unrack.papers.reproduction import Point, Reproduction, Row
 
 PAPER = "Call's thesis, chapter 5"

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrack.papers.reproduction import Numbers
-from unrack.solver.tiers import Allocation, Asked, Supply
+from unrack.solver.servers.problem import Allocation, Asked, Supply
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from unrack.papers.bars import bars
 from unrack.papers.claim import MORE, Claim, exceeds, lies, together
 from unrack.papers.farshin.counts import OUTCOMES, SETS
 from unrack.papers.farshin.servers import (
@@ -15,10 +14,11 @@ from unrack.papers.farshin.servers import (
     SETUP,
     served,
 )
-from unrack.papers.figure import rows_of_figures
 from unrack.papers.measured import Measured
+from unrack.papers.pages.bars import bars
+from unrack.papers.pages.figure import rows_of_figures
+from unrack.papers.pages.sheet import Sheet, columns, line, named, texts
 from unrack.papers.reproduction import Point, Quantity, Values
-from unrack.papers.sheet import Sheet, columns, line, named, texts
 
 TOTAL, WHERE = "price of all servers", "all servers"
 GROUPS = ("beside the allocator: all servers", "those whose SLOs first fit met", "those whose SLOs first fit missed")

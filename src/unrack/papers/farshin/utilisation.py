@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from unrack.papers.bars import bars
 from unrack.papers.claim import Check, Claim, changes, exceeds, together
 from unrack.papers.farshin.counts import RESOURCES
 from unrack.papers.farshin.servers import (
@@ -20,10 +19,11 @@ from unrack.papers.farshin.servers import (
     beside,
     served,
 )
-from unrack.papers.figure import Draw, framed, names, numbers, rows_of_figures
 from unrack.papers.measured import Measured
+from unrack.papers.pages.bars import bars
+from unrack.papers.pages.figure import Draw, framed, names, numbers, rows_of_figures
+from unrack.papers.pages.sheet import Sheet, columns, line, named, texts
 from unrack.papers.reproduction import Numbers, Point, Quantity, Spec, Values
-from unrack.papers.sheet import Sheet, columns, line, named, texts
 from unrack.report.setting import estimate
 
 NEEDED = "clusters in use"

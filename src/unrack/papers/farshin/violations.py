@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from unrack.papers.bars import bars
 from unrack.papers.claim import Claim, lies, together
 from unrack.papers.farshin.counts import MISSES
 from unrack.papers.farshin.servers import ALLOCATOR, BEST_FIT, FIRST_FIT, NOTES, SETUP, placed, served
 from unrack.papers.measured import Measured
+from unrack.papers.pages.bars import bars
+from unrack.papers.pages.sheet import Sheet, columns
 from unrack.papers.reproduction import Numbers, Point, Quantity, Task
-from unrack.papers.sheet import Sheet, columns
 
 GROUP = "servers that miss an SLO"
 MISSED = Quantity("% of servers", "missed", 100, 1, "%")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from unrack.papers.figure import LINES, Draw, framed, names, numbers, rows_of_figures
 from unrack.papers.measured import Measured
+from unrack.papers.pages.figure import LINES, Draw, framed, names, numbers, rows_of_figures
 from unrack.papers.reproduction import Spec
 
 TIMES = {60: "1 min", 600: "10 min", 3600: "1 h", 21_600: "6 h", 86_400: "1 d", 691_200: "8 d",

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from unrack.papers.claim import Check, Checks
 from unrack.papers.measured import Measured
+from unrack.papers.pages.sheet import Sheet, line, number
 from unrack.papers.reproduction import Contended, Place, Row, X
-from unrack.papers.sheet import Sheet, line, number
 from unrack.papers.zacarias.systems import BASELINE, DISAGGREGATED, REFERENCE, THROUGHPUT, row
 from unrack.report.setting import Estimate, estimate
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from unrack.papers.bars import bars
 from unrack.papers.claim import MORE, Checks, Claim, changes, close, exceeds, together, wherever
-from unrack.papers.figure import curves
 from unrack.papers.measured import Measured
+from unrack.papers.pages.bars import bars
+from unrack.papers.pages.figure import curves
+from unrack.papers.pages.sheet import Sheet, columns, grid
 from unrack.papers.reproduction import Point, Quantity, Row, Values, X
-from unrack.papers.sheet import Sheet, columns, grid
 from unrack.papers.zacarias.systems import (
     BASELINE,
     DISAGGREGATED,

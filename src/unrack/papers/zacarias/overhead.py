@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 import time
 
-from unrack.papers.bars import bars
 from unrack.papers.claim import Claim, changes, exceeds
 from unrack.papers.measured import Measured
+from unrack.papers.pages.bars import bars
+from unrack.papers.pages.sheet import Sheet, grid
 from unrack.papers.reproduction import Numbers, Point, Quantity, Values
-from unrack.papers.sheet import Sheet, grid
 from unrack.papers.zacarias.counts import jobs_with_memory
 from unrack.papers.zacarias.systems import (
     BASELINE,

@@ -6,13 +6,13 @@ import math
 from collections.abc import Iterable
 from typing import Any, cast
 
-from unrack.papers.bars import bars
 from unrack.papers.claim import MORE, Check, Checks, Claim, together
-from unrack.papers.figure import rows_of_figures
 from unrack.papers.measured import Measured
 from unrack.papers.options import Options
+from unrack.papers.pages.bars import bars
+from unrack.papers.pages.figure import rows_of_figures
+from unrack.papers.pages.sheet import Sheet, line, number, texts
 from unrack.papers.reproduction import Numbers, Place, Point, Quantity, Reproduction, Row, Task
-from unrack.papers.sheet import Sheet, line, number, texts
 from unrack.report.setting import Estimate
 from unrack.slowdown.contention.left_out import leave_one_out, thirds
 from unrack.slowdown.contention.profile_file import read_profiles, synthetic_profiles

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from unrack.papers.bars import bars
 from unrack.papers.claim import Claim, exceeds, lies, together
 from unrack.papers.measured import Measured
 from unrack.papers.options import Options
+from unrack.papers.pages.bars import bars
+from unrack.papers.pages.sheet import Sheet, columns
 from unrack.papers.reproduction import Point, Quantity, Values
-from unrack.papers.sheet import Sheet, columns
 from unrack.papers.zacarias.costs import (
     BY_SHARE,
     CONTENTION,

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 
 from unrack.papers.claim import Check, Checks, Claim, exceeds, lies, together, wherever
 from unrack.papers.measured import Measured
+from unrack.papers.pages.sheet import Sheet, line, texts
 from unrack.papers.reproduction import Point, Quantity, Values
-from unrack.papers.sheet import Sheet, line, texts
 from unrack.papers.zacarias.charts import distributions
 from unrack.papers.zacarias.counts import DAY, HOUR, KINDS, MINUTE, RESPONSES_S
 from unrack.papers.zacarias.systems import (

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 
-from unrack.papers.bars import bars
 from unrack.papers.claim import Check, Checks, Claim, close, exceeds, lies, together
 from unrack.papers.measured import Measured
+from unrack.papers.pages.bars import bars
+from unrack.papers.pages.sheet import Sheet, grid, line, texts
 from unrack.papers.reproduction import Numbers, Place, Point, Quantity, Values
-from unrack.papers.sheet import Sheet, grid, line, texts
 from unrack.papers.verdict import SIGNS
 from unrack.papers.zacarias.costs import CROWDED, IDLE, LENDING, costs_lie, costs_sheet, steps
 from unrack.papers.zacarias.systems import (

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from unrack.papers.claim import Checks, Claim, close, lies, together
 from unrack.papers.measured import Measured
+from unrack.papers.pages.sheet import Sheet, line, texts
 from unrack.papers.reproduction import Point, Quantity, Values
-from unrack.papers.sheet import Sheet, line, texts
 from unrack.papers.zacarias.charts import scatter
 from unrack.papers.zacarias.systems import (
     ALL_SCENARIOS,

@@ -12,8 +12,8 @@ from bisect import bisect_left
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from unrack.cluster.lease import Lease
 from unrack.errors import RefusedError
+from unrack.ledger.lease import Lease
 from unrack.policy.placement.contract import Placement
 from unrack.view import Draft, View
 

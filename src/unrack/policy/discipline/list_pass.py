@@ -13,10 +13,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from unrack.cluster.lease import Lease
+from unrack.ledger.lease import Lease
 from unrack.policy.contract import Decision, Start
+from unrack.policy.discipline.queue_kernel import Backfill
 from unrack.policy.orders import Order, in_order
-from unrack.policy.passing import Backfill
 from unrack.policy.placement.contract import Placement
 from unrack.reasons import Code, Reason
 from unrack.view import Draft, View
@@ -60,7 +60,7 @@ class ListPass:
     placement
         Where a job goes.
     order, backfill_order
-        As of :class:`unrack.policy.list_scheduler.ListScheduler`.
+        As of :class:`unrack.policy.discipline.list_scheduler.ListScheduler`.
     backfill
         Who may pass the head.
     depth

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from unrack.cluster.distance import distance_of
 from unrack.jit import inlined
-from unrack.policy.lending.choosing import is_idle
+from unrack.policy.lending.compute_nodes import is_idle
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

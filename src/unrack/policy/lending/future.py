@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from unrack.cluster.holding import add_lease, add_rows
-from unrack.cluster.memory_use import AT, FOR, MB, NEXT_OF
 from unrack.jit import inlined
-from unrack.policy.lending.placement import Who, place_job
+from unrack.ledger.holding import add_lease, add_rows
+from unrack.ledger.memory_use import AT, FOR, MB, NEXT_OF
+from unrack.policy.lending.lease_kernel import Who, place_job
 from unrack.policy.lending.rules import Terms
 
 Ints = NDArray[np.int64]

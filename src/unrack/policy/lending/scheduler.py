@@ -1,9 +1,9 @@
 """List schedulers on whole nodes whose jobs may borrow memory of other nodes.
 
-``fcfs``, ``easy`` and ``slurm`` decide as :mod:`unrack.policy.list_scheduler` and :mod:`unrack.policy.planned` do, with
-a placement of :mod:`unrack.policy.lending` and borrowed memory in every reservation: where nothing is borrowed, their
-schedules are the same. ``conservative`` is the plain one until a job comes that may have to borrow; from then on its
-reservations name their nodes, and none is later than it was.
+``fcfs``, ``easy`` and ``slurm`` decide as :mod:`unrack.policy.discipline.list_scheduler` and
+:mod:`unrack.policy.discipline.planned` do, with a placement of :mod:`unrack.policy.lending` and borrowed memory in
+every reservation: where nothing is borrowed, their schedules are the same. ``conservative`` is the plain one until a
+job comes that may have to borrow; from then on its reservations name their nodes, and none is later than it was.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from unrack.cluster.growing import grown
-from unrack.cluster.lease import Lease
-from unrack.cluster.memory_use import MemoryUse
-from unrack.cluster.sealed import sealed
 from unrack.cluster.spec import Cluster
+from unrack.ledger.growing import grown
+from unrack.ledger.lease import Lease
+from unrack.ledger.memory_use import MemoryUse
 from unrack.policy.contract import Decision, Estimates, Need, Start
-from unrack.policy.lending.aware import Aware, aware_of
-from unrack.policy.lending.handover import named_leases
-from unrack.policy.lending.named import reserve_round, take_if_free
-from unrack.policy.lending.passing import pass_over
-from unrack.policy.lending.placement import NOBODY, place_now
-from unrack.policy.lending.plan import plan_round
+from unrack.policy.discipline.list_scheduler import BACKFILL, UNLIMITED, ListScheduler
+from unrack.policy.discipline.planned import Conservative, Plan, SlurmLike
+from unrack.policy.lending.backfill_kernel import plan_round
+from unrack.policy.lending.from_counts import named_leases
+from unrack.policy.lending.lease_kernel import NOBODY, place_now
+from unrack.policy.lending.lender_cost import Aware, aware_of
+from unrack.policy.lending.queue_kernel import pass_over
+from unrack.policy.lending.reservations_kernel import reserve_round, take_if_free
 from unrack.policy.lending.rules import RULES, THRESHOLDS, Rule, Terms, make_terms
-from unrack.policy.list_scheduler import BACKFILL, UNLIMITED, ListScheduler
 from unrack.policy.orders import Order, in_order, is_fixed
 from unrack.policy.placement.any_resource import more_asked
 from unrack.policy.placement.lent_memory import LentMemory
-from unrack.policy.planned import Conservative, Plan, SlurmLike
 from unrack.reasons import Code, Reason
+from unrack.sealed import sealed
 from unrack.units import SECOND_US
 from unrack.view import View, arrays_of
 from unrack.workload.job import CORES, MEMORY, TASKS, JobTable
@@ -50,7 +50,7 @@ class Memory:
     Attributes
     ----------
     class_of, kinds
-        The classes of nodes, as :func:`unrack.policy.lending.plan.plan_round` takes them.
+        The classes of nodes, as :func:`unrack.policy.lending.backfill_kernel.plan_round` takes them.
     begins : int64[jobs]
         When waiting jobs are planned to start, µs; -1: no plan.
     where, kept, kept_loans
@@ -136,7 +136,7 @@ class Lending:
     main
         Of slurm: ``"events"``, its main loop runs at every event; ``"interval"``: only at multiples of the interval.
     order, estimates, label
-        As for :class:`unrack.policy.list_scheduler.ListScheduler`.
+        As for :class:`unrack.policy.discipline.list_scheduler.ListScheduler`.
     threshold
         Share of a node's memory that must be free for it to compute; 1: a node that lends does not compute. ``None``:
         as ``THRESHOLDS`` says.

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrack.cluster.spec import Cluster
-from unrack.policy.claiming import claims_asked
+from unrack.policy.placement.claiming import claims_asked
 from unrack.policy.placement.contract import MemoryRule
 from unrack.policy.placement.local_memory import FITS, LocalMemory
 from unrack.policy.placement.mixed import PLACES, Mixed

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from unrack.cluster.lease import Lease, Loan
 from unrack.cluster.spec import Cluster
+from unrack.ledger.lease import Lease, Loan
 from unrack.reasons import Reason
 from unrack.view import View
 from unrack.workload.job import JobTable

@@ -13,15 +13,15 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from unrack.cluster.lease import Loan
-from unrack.cluster.sealed import sealed
 from unrack.cluster.spec import Cluster
-from unrack.policy.lending.aware import Aware, aware_of
-from unrack.policy.lending.placement import ANY, Who, spread_tasks
+from unrack.ledger.lease import Loan
+from unrack.policy.lending.lease_kernel import ANY, Who, spread_tasks
+from unrack.policy.lending.lender_cost import Aware, aware_of
 from unrack.policy.lending.rules import RULES, THRESHOLDS, Rule, Terms, make_terms
 from unrack.policy.placement.contract import Room, Spot
 from unrack.policy.placement.local_memory import fill
 from unrack.reasons import Code, Reason
+from unrack.sealed import sealed
 from unrack.view import View, arrays_of
 from unrack.workload.job import CORES, ESTIMATE, MEMORY, TASKS, JobTable
 

@@ -9,12 +9,12 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from unrack.cluster.lease import FIRST, LOCAL_MB, NODES, TASKS
-from unrack.cluster.sealed import sealed
 from unrack.cluster.spec import Cluster
+from unrack.ledger.lease import FIRST, LOCAL_MB, NODES, TASKS
 from unrack.policy.placement.contract import Room, Spot
-from unrack.policy.placing import Fit, place_one, room_for
+from unrack.policy.placement.node_kernel import Fit, place_one, room_for
 from unrack.reasons import Code, Reason
+from unrack.sealed import sealed
 from unrack.view import View, arrays_of
 from unrack.workload.job import CORES, MEMORY, JobTable
 from unrack.workload.job import TASKS as ALL_TASKS

@@ -16,17 +16,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unrack.cluster.lease import Lease, Loan, Share, loans_of
-from unrack.cluster.sealed import sealed
-from unrack.cluster.sharing import TAKEN
-from unrack.policy.claiming import Claiming, claiming
-from unrack.policy.lookahead import Lookahead, Urgency
+from unrack.ledger.devices.sharing import TAKEN
+from unrack.ledger.lease import Lease, Loan, Share, loans_of
+from unrack.policy.placement.claiming import Claiming, claiming
 from unrack.policy.placement.contract import MemoryRule, Room, Spot
 from unrack.policy.placement.local_memory import LocalMemory, room_on
-from unrack.policy.pooled import NAMES, RULES, Pooled
-from unrack.policy.pooling import RANDOM_FIT
-from unrack.policy.waiting import Queue
+from unrack.policy.pools.lookahead import Lookahead, Urgency
+from unrack.policy.pools.place_kernel import RANDOM_FIT
+from unrack.policy.pools.pool_policy import NAMES, RULES, Pooled
+from unrack.policy.pools.waiting_jobs import Queue
 from unrack.reasons import Code, Reason
+from unrack.sealed import sealed
 from unrack.units import NEVER_US
 from unrack.view import View, arrays_of
 from unrack.workload.job import CORES, ESTIMATE, TASKS
@@ -108,7 +108,7 @@ class Mixed:
         return shape, int(view.deadline_us[job]), int(view.asks[ESTIMATE, job])
 
     def opens_us(self, view: View, notes: Notes, jobs: list[int], now: int) -> int | None:
-        """As :meth:`unrack.policy.pooled.Pooled.next_round`."""
+        """As :meth:`unrack.policy.pools.pool_policy.Pooled.next_round`."""
         if self.timeless:
             return None
         pools, pooled, tasks = self._ready(view, notes), self.pooled, view.asks[TASKS]

@@ -13,12 +13,12 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from unrack.cluster.lease import Loan
 from unrack.cluster.spec import Cluster
+from unrack.ledger.lease import Loan
 from unrack.policy.placement.contract import Room, Spot
-from unrack.policy.tiers.own import barred, near_replicas, possible_servers, split_of
+from unrack.policy.tiers.own_policy import barred, near_replicas, possible_servers, split_of
 from unrack.reasons import Code, Reason
-from unrack.solver.standing import MILLIONTHS
+from unrack.solver.servers.holdings import MILLIONTHS
 from unrack.view import View
 from unrack.workload.job import CORES, MEMORY, JobTable
 

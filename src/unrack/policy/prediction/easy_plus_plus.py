@@ -18,11 +18,11 @@ from functools import cached_property
 from typing import ClassVar
 
 from unrack.policy.contract import Decision, Estimates, Need, Start
-from unrack.policy.list_scheduler import NO_SECOND, UNLIMITED, Buffers, places_in, short_of
+from unrack.policy.discipline.list_scheduler import NO_SECOND, UNLIMITED, Buffers, places_in, short_of
+from unrack.policy.discipline.python_pass import Placement, plain_pass
+from unrack.policy.discipline.queue_kernel import Backfill, pass_over
 from unrack.policy.orders import Order, in_order, is_fixed
-from unrack.policy.passing import Backfill, pass_over
 from unrack.policy.placement.local_memory import FITS
-from unrack.policy.plain import Placement, plain_pass
 from unrack.policy.prediction.correction import Correction, expected_end_us
 from unrack.policy.prediction.forecast import Forecast, begun, update
 from unrack.reasons import Code, Reason
@@ -75,7 +75,8 @@ class EasyPlusPlus:
         In which order jobs behind the head are tried: a name in ``ORDERS`` or a function. With ``"fcfs"`` this is the
         paper's EASY+.
     place, nodes, label
-        As for :class:`unrack.policy.list_scheduler.ListScheduler`; ``place`` is one for nodes, or a function.
+        As for :class:`unrack.policy.discipline.list_scheduler.ListScheduler`; ``place`` is one for nodes, or a
+        function.
     """
 
     correction: str = "steps"

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from unrack.cluster.growing import grown, room_for
-from unrack.cluster.runs import Runs
 from unrack.jit import compiled, inlined
+from unrack.ledger.growing import grown, room_for
+from unrack.ledger.past_runs import Runs
 from unrack.policy.prediction.correction import expected_end
 from unrack.units import NEVER_US
 from unrack.view import View, arrays_of

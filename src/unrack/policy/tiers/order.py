@@ -57,7 +57,7 @@ def slo_ratios(asks: Limits, cost_scale: int) -> Ints:
 
     Examples
     --------
-    >>> from unrack.solver.tiers import asked
+    >>> from unrack.solver.servers.problem import asked
     >>> ones = np.ones(4, np.int64)
     >>> servers = asked(ones, 90 * ones, np.array([0, 50, 40, 90]), np.array([9, 20, 100, 0]), tiers=2)
     >>> slo_ratios(servers, 1)[:3].tolist()

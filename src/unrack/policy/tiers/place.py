@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from unrack.cluster.spec import Cluster
-from unrack.policy.tiers.now import read_now
+from unrack.policy.tiers.answer import Placed
+from unrack.policy.tiers.one_shot import place_request
 from unrack.policy.tiers.order import REQUEST
-from unrack.policy.tiers.placed import Placed
+from unrack.policy.tiers.present import read_now
 from unrack.policy.tiers.server_cores import read_cores, with_cores
-from unrack.policy.tiers.shot import place_request
 from unrack.workload.request import read_request
 
 

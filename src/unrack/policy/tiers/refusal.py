@@ -8,9 +8,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from unrack.cluster.tiers import scaled
-from unrack.solver.one_by_one import OneByOne
-from unrack.solver.standing import RULES
+from unrack.cluster.tiers.tier import scaled
+from unrack.solver.servers.holdings import RULES
+from unrack.solver.servers.one_by_one import OneByOne
 
 Ints = NDArray[np.int64]
 

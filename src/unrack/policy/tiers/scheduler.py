@@ -1,7 +1,7 @@
 """The allocators over tiers of memory as policies: servers come, stay and leave.
 
 A server is a job of one task. Whoever waits is tried in order of arrival, each by the allocator's rule
-(:mod:`unrack.solver.one_by_one`), or with ``order = "slo-ratio"`` by the ratio of their SLOs
+(:mod:`unrack.solver.servers.one_by_one`), or with ``order = "slo-ratio"`` by the ratio of their SLOs
 (:mod:`unrack.policy.tiers.order`); who has no place waits, without holding up others, or is refused for good
 (``full = "reject"``, as a cloud does). Servers are not moved once they are placed. Trying one is O(log clusters) but
 for clusters that look open and are not; who waits is tried again only after something was given back.
@@ -25,25 +25,25 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from unrack.cluster.growing import grown, room_for
-from unrack.cluster.lease import FIRST, LENDER, LOAN_MB, LOCAL_MB, Lease
 from unrack.cluster.spec import Cluster
-from unrack.cluster.state import RUNNING
 from unrack.jit import compiled
+from unrack.ledger.growing import grown, room_for
+from unrack.ledger.lease import FIRST, LENDER, LOAN_MB, LOCAL_MB, Lease
+from unrack.ledger.state import RUNNING
 from unrack.policy.contract import Decision, Estimates, Need, Reject, Start
 from unrack.policy.discipline.list_pass import ListPass, Pass
-from unrack.policy.list_scheduler import UNLIMITED
-from unrack.policy.passing import Backfill
+from unrack.policy.discipline.list_scheduler import UNLIMITED
+from unrack.policy.discipline.queue_kernel import Backfill
 from unrack.policy.placement.any_resource import more_asked
 from unrack.policy.placement.mixed import Mixed
 from unrack.policy.placement.tiered_memory import TieredMemory
 from unrack.policy.tiers.order import REQUEST, in_order
-from unrack.policy.tiers.own import lease_of, possible_servers
+from unrack.policy.tiers.own_policy import lease_of, possible_servers
 from unrack.policy.tiers.refusal import Refusals
 from unrack.policy.tiers.supply import in_numbers, supply_of
 from unrack.reasons import Code, Reason
-from unrack.solver.one_by_one import OneByOne
-from unrack.solver.tiers import NOWHERE, Allocation, Supply
+from unrack.solver.servers.one_by_one import OneByOne
+from unrack.solver.servers.problem import NOWHERE, Allocation, Supply
 from unrack.view import View, arrays_of
 from unrack.workload.job import CORES, MEMORY, JobTable
 from unrack.workload.tier_asks import NO_CEILING, scaled_ceiling

@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 from unrack.cluster.spec import Cluster
-from unrack.cluster.tiers import names_of_clusters
+from unrack.cluster.tiers.tier import names_of_clusters
 from unrack.errors import InputError, RefusedError
-from unrack.policy.core_tiles import CoreSet, CoreTiles
-from unrack.policy.tiers.placed import Placed
+from unrack.policy.placement.core_tiles import CoreSet, CoreTiles
+from unrack.policy.tiers.answer import Placed
 from unrack.workload.request import Request
 
 
@@ -25,7 +25,7 @@ def with_cores(placed: Placed, rule: str, before: Mapping[int, tuple[int, list[i
     placed
         Where the servers are.
     rule
-        As of :class:`unrack.policy.core_tiles.CoreTiles`.
+        As of :class:`unrack.policy.placement.core_tiles.CoreTiles`.
     before
         Server → the cluster that it was in, and its cores; as :func:`read_cores` reads them.
 

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrack.cluster.spec import Cluster
-from unrack.cluster.tiers import names_of_clusters
+from unrack.cluster.tiers.tier import names_of_clusters
 from unrack.errors import ClusterError, InputError
-from unrack.solver.tiers import NOWHERE, Asked, Bools, Supply, asked
+from unrack.solver.servers.problem import NOWHERE, Asked, Bools, Supply, asked
 from unrack.workload.request import Request
 from unrack.workload.tier_asks import NO_CEILING, TierAsks, scaled_ceiling
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from unrack.policy.passing import Rule
+from unrack.policy.discipline.queue_kernel import Rule
 
 Ints = NDArray[np.int64]
 
@@ -26,9 +26,9 @@ RANK_SHIFT = 50
 
 NOW: the time. NEXT: the next job to be submitted. STAGE, SOMETHING: where the loop is in the events of one time, and
 whether one of them needs a round. SEQUENCE: of the last event planned. ENDS: how many columns of ``ends`` count.
-QUEUE_START to RELEASES: as in :class:`unrack.cluster.state.ClusterState`. SEEN_RELEASES, LAST_JOB, COMPLETE, ALIKE: as
-in :class:`unrack.policy.list_scheduler.Buffers`. ENDED, ENDED_ROWS: how much of the log is used. NEEDED: the room that
-a pass should have had."""
+QUEUE_START to RELEASES: as in :class:`unrack.ledger.state.ClusterState`. SEEN_RELEASES, LAST_JOB, COMPLETE, ALIKE: as
+in :class:`unrack.policy.discipline.list_scheduler.Buffers`. ENDED, ENDED_ROWS: how much of the log is used. NEEDED: the
+room that a pass should have had."""
 MARKS = 22
 
 CHOOSE, EVENTS, ROUND = range(3)
@@ -39,7 +39,7 @@ ended, or for what starts."""
 
 
 class Ledger(NamedTuple):
-    """Columns of :class:`unrack.cluster.state.ClusterState`, and ``most``, the summary of ``free`` by blocks."""
+    """Columns of :class:`unrack.ledger.state.ClusterState`, and ``most``, the summary of ``free`` by blocks."""
 
     asks: Ints
     free: Ints

@@ -1,8 +1,8 @@
 """Compiled: events and rounds, one after the other, as long as only arrivals, ends and nodes are involved.
 
 It does what :class:`unrack.sim.kernel.Kernel` does with :class:`unrack.core.Core` and a list scheduler, on the columns
-of the same ledger and with the same pass over the queue (:mod:`unrack.policy.passing`). The tests hold one to the
-other.
+of the same ledger and with the same pass over the queue (:mod:`unrack.policy.discipline.queue_kernel`). The tests hold
+one to the other.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from unrack.cluster.blocks import give_rows
-from unrack.cluster.holding import find_running, insert_running, remove_running, strike
-from unrack.cluster.state import FINISHED, QUEUED, REJECTED, RUNNING
 from unrack.jit import compiled, inlined
-from unrack.policy.passing import Held, Nodes, any_may_fit, consider, nothing_new
+from unrack.ledger.blocks import give_rows
+from unrack.ledger.holding import find_running, insert_running, remove_running, strike
+from unrack.ledger.state import FINISHED, QUEUED, REJECTED, RUNNING
+from unrack.policy.discipline.queue_kernel import Held, Nodes, any_may_fit, consider, nothing_new
 from unrack.sim.compiled.columns import (
     ABOUT,
     ALIKE,

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from unrack.cluster.blocks import whole_summary
 from unrack.core import Core
-from unrack.policy.list_scheduler import BACKFILL, Buffers, ListScheduler
+from unrack.ledger.blocks import whole_summary
+from unrack.policy.discipline.list_scheduler import BACKFILL, Buffers, ListScheduler
+from unrack.policy.discipline.queue_kernel import Rule
 from unrack.policy.orders import ORDERS, is_fixed
-from unrack.policy.passing import Rule
 from unrack.policy.placement.local_memory import FITS, LocalMemory
 from unrack.sim.compiled.columns import (
     ABOUT,

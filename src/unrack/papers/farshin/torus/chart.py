@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from unrack.papers.figure import Draw, framed
 from unrack.papers.measured import Measured
+from unrack.papers.pages.figure import Draw, framed
 from unrack.papers.reproduction import Numbers, Spec
 
 STATES = ("free", "chosen", "taken")

@@ -8,12 +8,12 @@ from unrack.papers.claim import MORE, Claim, exceeds, lies, together
 from unrack.papers.farshin.servers import beside
 from unrack.papers.farshin.torus.chart import tori
 from unrack.papers.farshin.torus.patterns import patterns
-from unrack.papers.figure import curves, rows_of_figures
 from unrack.papers.measured import Measured
 from unrack.papers.options import Options
+from unrack.papers.pages.figure import curves, rows_of_figures
+from unrack.papers.pages.sheet import Sheet, line, texts
 from unrack.papers.reproduction import Numbers, Point, Quantity, Reproduction, Row, Task, Values
-from unrack.papers.sheet import Sheet, line, texts
-from unrack.solver.torus import TorusPlacement, best_tiles, first_fit_tiles
+from unrack.solver.torus.solve import TorusPlacement, best_tiles, first_fit_tiles
 
 PAPER = "Farshin et al. 2021, section 6"
 ROWS, COLUMNS, TILES = 4, 5, 6

@@ -6,15 +6,15 @@ import random
 import time
 from collections.abc import Iterable
 
-from unrack.papers.bars import bars
 from unrack.papers.claim import Check, Claim, lies, wherever
 from unrack.papers.farshin.torus.placement import PAPER
 from unrack.papers.measured import Measured
 from unrack.papers.options import Options
+from unrack.papers.pages.bars import bars
+from unrack.papers.pages.sheet import Sheet, line, named, texts
 from unrack.papers.reproduction import Numbers, Point, Quantity, Reproduction, Row, Task
-from unrack.papers.sheet import Sheet, line, named, texts
 from unrack.report.setting import estimate
-from unrack.solver.torus import TorusPlacement, best_tiles, first_fit_tiles, quick_tiles
+from unrack.solver.torus.solve import TorusPlacement, best_tiles, first_fit_tiles, quick_tiles
 
 PAPER_S = {
     4: {2: 0.0002, 4: 0.0179, 8: 350.6222},

@@ -1,0 +1,123 @@
+"""Who claims how much of which place: the part of the ledger that knows no resource by name."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unrack.errors import RefusedError
+from unrack.ledger.growing import grown, room_for
+from unrack.ledger.lease import FIRST, NODES, TASKS, Lease, nodes_of
+from unrack.resources.places import AMOUNT, PLACE, Places
+from unrack.sealed import sealed
+
+Ints = NDArray[np.int64]
+
+
+class Claimed:
+    """What is free of every place, and what jobs ask.
+
+    Attributes
+    ----------
+    places
+        What there is.
+    free : int64[places]
+        What nobody holds.
+    asked : int64[quantities, room]
+        What every job asks.
+    asking
+        How many jobs in the system (waiting or running) ask for anything.
+    """
+
+    def __init__(self, places: Places, asked: Ints) -> None:
+        self.places = places
+        self.free = places.total.copy()
+        self.asked = asked
+        self.asking = 0
+
+    def add_job(self, job: int, asked: Ints) -> None:
+        """Take in what one more job asks."""
+        if job >= self.asked.shape[1]:
+            self.asked = grown(self.asked, room_for(job + 1, job))
+        self.asked[:, job] = asked
+
+    def note(self, job: int, sign: int) -> None:
+        """A job has come into the system, or left it."""
+        if self.asked[:, job].any():
+            self.asking += sign
+
+    def check(self, lease: Lease, held: Ints, what: str) -> None:
+        """Refuse a lease that does not claim what its tasks ask where they are, or more than is free.
+
+        Parameters
+        ----------
+        held
+            What its job claims already, and gives back for it.
+
+        Raises
+        ------
+        RefusedError
+            As said.
+        """
+        claims = lease.claims
+        if claims.dtype != np.int64 or claims.ndim != 2 or claims.shape[1] != 2:
+            raise RefusedError(f"{what}: what its lease claims is no int64[claims, 2]")
+        rows = lease.rows
+        if len(rows) and (rows[:, (FIRST, NODES)].min() < 0 or nodes_of(rows).max(initial=0) >= self.places.nodes):
+            raise RefusedError(f"{what}: a node of its lease does not exist")
+        wanted = self.places.claims(self.asked[:, lease.job], nodes_of(rows), np.repeat(rows[:, TASKS], rows[:, NODES]))
+        if not np.array_equal(wanted, claims):
+            raise RefusedError(f"{what}: its lease claims {said(self.places, claims)}, not {said(self.places, wanted)}")
+        if len(claims):
+            free = self.free[claims[:, PLACE]].copy()
+            if len(held):
+                mine = np.zeros_like(self.free)
+                mine[held[:, PLACE]] = held[:, AMOUNT]
+                free += mine[claims[:, PLACE]]
+            short = np.flatnonzero(claims[:, AMOUNT] > free)
+            if len(short):
+                resource, place = self.places.every[claims[short[0], PLACE]]
+                raise RefusedError(f"{what}: {resource} {place.name} has {free[short[0]]} free, and it claims more")
+
+    def take(self, claims: Ints) -> None:
+        """Claims that were checked are held."""
+        self.free[claims[:, PLACE]] -= claims[:, AMOUNT]
+
+    def give(self, claims: Ints) -> None:
+        """Claims that were held are free again."""
+        self.free[claims[:, PLACE]] += claims[:, AMOUNT]
+
+    def copy(self) -> Claimed:
+        """The same for a draft; what jobs ask is shared."""
+        twin = object.__new__(Claimed)
+        twin.places, twin.free, twin.asked, twin.asking = self.places, self.free.copy(), self.asked, self.asking
+        return twin
+
+
+class ClaimReader:
+    """What is claimed, for policies: nothing can be changed through it."""
+
+    __slots__ = ("_claimed", "free", "places")
+
+    def __init__(self, claimed: Claimed) -> None:
+        self._claimed = claimed
+        self.places = claimed.places
+        self.free: Ints = sealed(claimed.free)
+
+    @property
+    def asking(self) -> bool:
+        """Whether a job in the system asks for anything."""
+        return self._claimed.asking > 0
+
+    def asked(self, job: int) -> Ints:
+        """int64[quantities]: what a job asks."""
+        return self._claimed.asked[:, job].copy()
+
+
+def said(places: Places, claims: Ints) -> str:
+    """Claims in words."""
+    parts = []
+    for place, amount in claims.tolist():
+        resource, at = places.every[place] if 0 <= place < len(places) else ("place", None)
+        parts.append(f"{amount} of {resource} {place if at is None else at.name}")
+    return ", ".join(parts) or "nothing"

@@ -1,0 +1,1 @@
+"""The part of the ledger that says who holds which pooled devices."""

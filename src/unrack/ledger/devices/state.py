@@ -1,0 +1,243 @@
+"""Who holds which pooled devices: the part of the cluster's state that only clusters with pools have."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import ceil
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unrack.cluster.pools.pace import Pace
+from unrack.cluster.pools.pool import Devices
+from unrack.errors import RefusedError
+from unrack.ledger.devices.columns import (
+    FREE,
+    FREE_COUNT,
+    GROUP,
+    HOME,
+    JOBS,
+    KIND,
+    LEAVING,
+    LEAVING_OFFLINE,
+    LEFT,
+    OFFLINE,
+    PACE,
+    POOL,
+    SINCE_US,
+    Columns,
+    make_columns,
+)
+from unrack.ledger.devices.reader import DeviceReader, amounts_of, take, with_more_sharers
+from unrack.ledger.devices.sharing import PROBLEMS, ROOM, TAKEN, drop_share, first_end, follow
+from unrack.ledger.growing import grown, room_for
+from unrack.ledger.lease import FIRST, NODES, TASKS, Lease, Share
+
+Ints = NDArray[np.int64]
+
+
+class Leaving(NamedTuple):
+    """Devices that are being detached until ``until_us``."""
+
+    devices: tuple[int, ...]
+    until_us: int
+
+
+class DeviceState:
+    """Shares of devices; its writers check everything, then write, as those of ``ClusterState`` do.
+
+    Attributes
+    ----------
+    columns
+        The arrays.
+    leaving
+        Devices whose detaching has begun since somebody last emptied this list.
+    detaching
+        Every device that is being detached, and until when, µs.
+    trusts
+        Whether the shares of a lease are known to hold what its job asks, as it has been started before: on drafts.
+    reader
+        What others may see of it.
+    """
+
+    def __init__(self, devices: Devices, wants: Ints, pace: Pace) -> None:
+        self.devices = devices
+        self.columns: Columns = make_columns(devices, wants, pace)
+        self.asking = bytearray(self.columns.needs.any(axis=0).tobytes())
+        self.leaving: list[Leaving] = []
+        self.detaching: dict[int, int] = {}
+        self.trusts = False
+        self._kind = devices.kind.tolist()
+        self._nodes = devices.reach.shape[1]
+        bits = (1 << np.arange(len(devices.kinds)))[:, None]
+        self._asks = (self.columns.needs * bits).sum(axis=0).tolist()
+        self._names = [len(names) for names in devices.quantities]
+        self.reader = DeviceReader(self)
+
+    def add_job(self, wants: Ints, model: Ints) -> None:
+        """Make room for one more job that asks ``wants`` (int64[kinds, quantities]) under models (int64[kinds])."""
+        job, c = len(self.asking), self.columns
+        if job == c.wants.shape[2]:
+            room = room_for(job + 1, job)
+            fills = {"wants": 0, "needs": 0, "model": -1, "progress": 1, "clock": 0, "job_group": -1, "job_node": -1}
+            larger = {name: grown(getattr(c, name), room, fill) for name, fill in {**fills, "job_speed": 1}.items()}
+            self.columns = c = c._replace(**larger)
+        c.wants[:, :, job], c.model[:, job], c.needs[:, job] = wants, model, (wants > 0).any(axis=1)
+        self.asking.append(int(c.needs[:, job].any()))
+        self._asks.append(sum(1 << kind for kind in np.flatnonzero(c.needs[:, job]).tolist()))
+
+    # --- writers ------------------------------------------------------------------------------------------------
+
+    def note(self, job: int, tasks: int) -> None:
+        """A job of so many tasks came into the system, or left it (below 0): what is demanded in all changes."""
+        if self.asking[job]:
+            self.columns.asked.__iadd__(tasks * self.columns.wants[:, :, job])
+
+    def take(self, lease: Lease, now: int) -> None:
+        """Take all shares of a lease, or none.
+
+        Raises
+        ------
+        RefusedError
+            One of them cannot be, or the shares do not hold what the job's tasks ask; nothing has changed.
+        """
+        if not self.trusts:
+            self.check_held(lease, f"start job {lease.job}")
+        for i, share in enumerate(lease.shares):
+            verdict = self.try_share(lease.job, share, now)
+            if verdict != TAKEN:
+                self.undo(lease.job, lease.shares[:i])
+                raise RefusedError(f"start job {lease.job}: {PROBLEMS[verdict]} ({share})")
+
+    def try_share(self, job: int, share: Share, now: int) -> int:
+        """Take one share: TAKEN, or a key of ``PROBLEMS`` and nothing has changed."""
+        verdict = take(self.columns, job, job, share, now)
+        if verdict == ROOM:
+            self.columns = with_more_sharers(self.columns)
+            verdict = take(self.columns, job, job, share, now)
+        return verdict
+
+    def undo(self, job: int, shares: Sequence[Share]) -> None:
+        """Give back shares that have just been taken, as if they had not been."""
+        for share in reversed(shares):
+            leader = min(share.devices)
+            fresh = self.columns.group[JOBS, leader] == 1
+            drop_share(self.columns, job, leader, amounts_of(self.columns, share), True)
+            self.columns.counter[0] -= fresh
+
+    def end_us(self, job: int, expected_us: int, now: int) -> int:
+        """Set the clock of a job whose shares are taken; its expected end, µs."""
+        return first_end(self.columns, job, expected_us, now)
+
+    def follow(self, shares: tuple[Share, ...], but: int, now: int, running: Ints, count: int) -> None:
+        """Bring the speeds of all who share with these up to date."""
+        for share in shares:
+            follow(self.columns, min(share.devices), but, now, running, count)
+
+    def give(self, job: int, shares: tuple[Share, ...], now: int) -> None:
+        """Give back all shares of a job."""
+        for share in reversed(shares):
+            leader = min(share.devices)
+            wait = drop_share(self.columns, job, leader, amounts_of(self.columns, share), False)
+            if wait:
+                self.leaving.append(Leaving(share.devices, now + wait))
+                self.detaching.update(dict.fromkeys(share.devices, now + wait))
+
+    def detached(self, devices: tuple[int, ...]) -> None:
+        """Devices whose detaching is over are free, once they are in service.
+
+        Raises
+        ------
+        RefusedError
+            One of them is free or in use.
+        """
+        states = [int(self.columns.device[GROUP, d]) for d in devices]
+        for device, state in zip(devices, states, strict=True):
+            if state not in (LEAVING, LEAVING_OFFLINE):
+                raise RefusedError(f"device {device} is not being detached")
+        for device, state in zip(devices, states, strict=True):
+            self.detaching.pop(device, None)
+            if state == LEAVING:
+                self._set(device, FREE, 1)
+            else:
+                self._set(device, OFFLINE, 0)
+
+    def set_online(self, node: int, online: bool) -> None:
+        """The devices at home on a node go out of service with it, or come back; their detaching goes on meanwhile."""
+        for device in self.at_home(node):
+            state = int(self.columns.device[GROUP, device])
+            if online:
+                self._set(device, FREE if state == OFFLINE else LEAVING, int(state == OFFLINE))
+            else:
+                self._set(device, OFFLINE if state == FREE else LEAVING_OFFLINE, -int(state == FREE))
+
+    # --- reading ------------------------------------------------------------------------------------------------
+
+    def left_us(self, job: int, now: int) -> int:
+        """The work that is expected to be left of a running job that holds devices, µs at speed 1."""
+        left, pace = float(self.columns.progress[LEFT, job]), float(self.columns.progress[PACE, job])
+        done = max(0, now - int(self.columns.clock[SINCE_US, job])) * pace
+        return max(0, ceil(left - done))
+
+    def at_home(self, node: int) -> list[int]:
+        """The devices that sit in a node."""
+        found: list[int] = np.flatnonzero(self.columns.device[HOME] == node).tolist()
+        return found
+
+    def busy_at(self, node: int) -> bool:
+        """Whether a device that sits in the node is in use."""
+        return any(self.columns.device[GROUP, device] >= 0 for device in self.at_home(node))
+
+    # --- inside -------------------------------------------------------------------------------------------------
+
+    def _set(self, device: int, state: int, free: int) -> None:
+        self.columns.device[GROUP, device] = state
+        self.columns.pool[FREE_COUNT, self.columns.device[POOL, device]] += free
+
+    def check_held(self, lease: Lease, what: str) -> None:
+        """Every task must hold, on its node, what it asks of every kind; ``what`` would be done with the lease.
+
+        Raises
+        ------
+        RefusedError
+            One does not.
+        """
+        job, c = lease.job, self.columns
+        if len(lease.shares) == 1 and lease.rows.shape[0] == 1 and self._plainly_held(lease):
+            return
+        first = lease.rows[:, FIRST]
+        last = first + lease.rows[:, NODES]
+        tasks_on: dict[int, int] = {}
+        for node, nodes, tasks in lease.rows[:, [FIRST, NODES, TASKS]].tolist():
+            for one in range(node, node + min(nodes, self._nodes)):
+                tasks_on[one] = tasks_on.get(one, 0) + tasks
+        held: dict[tuple[int, int], Ints] = {}
+        for share in lease.shares:
+            if not share.devices or not all(0 <= d < c.device.shape[1] for d in share.devices):
+                raise RefusedError(f"{what}: {PROBLEMS[-1]} ({share})")
+            kind = int(c.device[KIND, share.devices[0]])
+            if len(share.amounts) != self._names[kind]:
+                names = ", ".join(self.devices.quantities[kind])
+                raise RefusedError(f"{what}: its lease names the amounts {share.amounts}, wanted {names}")
+            if not 0 <= share.node < self._nodes or not ((first <= share.node) & (share.node < last)).any():
+                raise RefusedError(f"{what}: its lease attaches devices to node {share.node}, where it is not")
+            amounts = amounts_of(self.columns, share)
+            held[kind, share.node] = held.get((kind, share.node), 0) + amounts
+        for kind in np.flatnonzero(c.needs[:, job]).tolist():
+            for node, tasks in tasks_on.items():
+                if (held.get((kind, node), np.zeros(1, np.int64)) < tasks * c.wants[kind, :, job]).any():
+                    raise RefusedError(f"{what}: {PROBLEMS[-11]} ({self.devices.kinds[kind]}, node {node})")
+
+    def _plainly_held(self, lease: Lease) -> bool:
+        """Whether one task on one node holds, with one share, the one kind that it asks for: the usual case."""
+        share, (node, nodes, tasks, _, _) = lease.shares[0], lease.rows[0].tolist()
+        if nodes != 1 or tasks != 1 or share.node != node or not 0 <= node < self._nodes:
+            return False
+        if not share.devices or not 0 <= share.devices[0] < len(self._kind):
+            return False
+        kind = self._kind[share.devices[0]]
+        if self._asks[lease.job] != 1 << kind or len(share.amounts) != self._names[kind]:
+            return False
+        wants = self.columns.wants[kind, :, lease.job].tolist()
+        return all(amount >= want for amount, want in zip(share.amounts, wants, strict=False))

@@ -1,0 +1,202 @@
+"""What a policy may see of pooled devices: who shares what, what is free, and when jobs would end."""
+
+from __future__ import annotations
+
+from math import ceil
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unrack.cluster.pools.pool import Devices, Pool
+from unrack.ledger.devices.columns import (
+    FREE,
+    GROUP,
+    HOME,
+    JOBS,
+    KIND,
+    LEFT,
+    MODEL,
+    NODE,
+    PACE,
+    PARTS,
+    POOL,
+    READY_US,
+    SINCE_US,
+    SIZE,
+    Columns,
+)  # fmt: skip
+from unrack.ledger.devices.reader import DeviceReader
+from unrack.ledger.devices.sharing import PROBLEMS, TAKEN
+from unrack.ledger.lease import Lease, Share
+from unrack.reasons import Code, Reason
+from unrack.units import NEVER_US
+
+Ints = NDArray[np.int64]
+
+
+class Composition(NamedTuple):
+    """Devices in use: one or more seen as one, or one that is split into equal parts.
+
+    Attributes
+    ----------
+    devices
+        Their ids, ascending.
+    pool
+        Of which pool.
+    node
+        To which node they are attached; -1: several.
+    jobs
+        The jobs that share them, in order of joining.
+    parts
+        0: not split.
+    free
+        Per quantity of the kind: what is installed and not asked for by those jobs. Below 0 where a model governs it.
+    """
+
+    devices: tuple[int, ...]
+    pool: Pool
+    node: int
+    jobs: tuple[int, ...]
+    parts: int
+    free: tuple[int, ...]
+
+
+class DeviceView:
+    """Pooled devices, read-only; times in µs.
+
+    Attributes
+    ----------
+    installed
+        What there is: kinds, quantities, pools, columns.
+    """
+
+    def __init__(self, reader: DeviceReader) -> None:
+        self._reader = reader
+        self.installed: Devices = reader.devices
+
+    @property
+    def _columns(self) -> Columns:
+        return self._reader.columns
+
+    def free(self, kind: str, node: int = -1) -> Ints:
+        """int64[k]: the free devices of a kind, ascending; with a node, those in its reach."""
+        c, which = self._columns, self.installed.of_kind(kind)
+        found: Ints = which[c.device[GROUP, which] == FREE]
+        return found if node < 0 else found[self.installed.reach[c.device[POOL, found], node]]
+
+    def compositions(self, kind: str) -> list[Composition]:
+        """Those in use, in order of their first device."""
+        c = self._columns
+        return [self._composition(int(d)) for d in self.installed.of_kind(kind) if c.device[GROUP, d] == d]
+
+    def admits(self, lease: Lease) -> Reason | None:
+        """Whether the core would take the devices of a lease now; ``None``: it would. Changes nothing.
+
+        Says nothing about cores and memory.
+        """
+        draft = self._reader.draft(lease.job)
+        for share in lease.shares:
+            verdict = draft.try_share(share, 0)
+            if verdict != TAKEN:
+                return Reason(Code.NO_ROOM, PROBLEMS[verdict])
+        return None
+
+    def load(self, kind: str, quantity: str) -> float:
+        """What all jobs in the system ask, running or waiting, over what is installed (Call et al. 2022, eq. 4)."""
+        k = self.installed.kinds.index(kind)
+        asked = self._columns.asked[k, self.installed.quantities[k].index(quantity)]
+        return float(asked) / max(self.installed.installed(kind, quantity), 1)
+
+    def share(self, job: int, node: int, devices: tuple[int, ...], parts: int = 0) -> Share:
+        """A share with the amounts that a task of the job asks of the devices' kind."""
+        kind = int(self._columns.device[KIND, devices[0]])
+        names = self.installed.quantities[kind]
+        wants = self._columns.wants[kind, : len(names), job]
+        return Share(node, tuple(sorted(devices)), tuple(wants.tolist()), parts)
+
+    def speed(self, job: int, kind: str, devices: int, sharers: int) -> float:
+        """The speed of a job on so many devices shared by so many, by its model; 1 without one; 0: not admitted."""
+        c = self._columns
+        model = int(c.model[self.installed.kinds.index(kind), job])
+        if model < 0:
+            return 1.0
+        return (
+            float(c.speeds[model, min(devices, c.speeds.shape[1] - 1), sharers]) if sharers < c.speeds.shape[2] else 0.0
+        )
+
+    def first_speed(self, lease: Lease) -> float:
+        """The speed that the lease's job would start with: that of the slowest of its shares; 0: not admitted."""
+        return min((self._speed_on(lease.job, share) for share in lease.shares), default=1.0)
+
+    def end_us(self, job: int) -> int:
+        """When a running job is expected to end if nobody joins or leaves."""
+        return int(self._columns.clock[1, job])
+
+    def predicted_us(self, lease: Lease, expected_us: int, now: int) -> dict[int, int]:
+        """When the lease's job, and everybody it would share with, would end if it started now. Changes nothing.
+
+        Parameters
+        ----------
+        lease
+            A lease that could be applied now.
+        expected_us
+            The job's expected run time at speed 1: ``view.estimate_us[job]``.
+
+        Returns
+        -------
+        dict
+            Job → expected end. A job that the model does not admit ends never (``NEVER_US``).
+        """
+        c, job = self._columns, lease.job
+        ready, ends = now, {}
+        for share in lease.shares:
+            leader = share.devices[0]
+            used, jobs = self._jobs_with_one_more(leader)
+            pool = self.installed.pools[int(c.device[POOL, leader])]
+            begins = int(c.group[READY_US, leader]) if used else now + (pool.attach_us if self._remote(share) else 0)
+            ready = max(ready, begins)
+            frozen = used and c.group[MODEL, leader] >= 0 and bool(c.frozen[c.group[MODEL, leader]])
+            for other in self._reader.sharers(leader).tolist() if used else []:
+                ends[other] = self.end_us(other) if frozen else self._end_beside(other, leader, jobs, now)
+        speed = self.first_speed(lease)
+        ends[job] = ready + ceil(expected_us / speed) if speed > 0 else NEVER_US
+        return ends
+
+    def _jobs_with_one_more(self, leader: int) -> tuple[bool, int]:
+        """Whether a device leads a group in use, and how many jobs would share it with one more."""
+        c = self._columns
+        used = int(c.device[GROUP, leader]) == leader
+        return used, int(c.group[JOBS, leader]) + 1 if used else 1
+
+    def _remote(self, share: Share) -> bool:
+        """Whether a device of the share sits elsewhere than on its node."""
+        return any(self._columns.device[HOME, device] != share.node for device in share.devices)
+
+    def _speed_on(self, job: int, share: Share) -> float:
+        c, leader = self._columns, share.devices[0]
+        kind = self.installed.kinds[int(c.device[KIND, leader])]
+        pool = self.installed.pools[int(c.device[POOL, leader])]
+        speed = self.speed(job, kind, len(share.devices), self._jobs_with_one_more(leader)[1])
+        return speed / (1 + pool.overhead if self._remote(share) else 1)
+
+    def _end_beside(self, job: int, leader: int, jobs: int, now: int) -> int:
+        """When a running job would end with so many jobs on one of its compositions."""
+        c = self._columns
+        begins = max(now, int(c.clock[SINCE_US, job]))
+        done = max(0, now - int(c.clock[SINCE_US, job])) * float(c.progress[PACE, job])
+        left = max(0.0, float(c.progress[LEFT, job]) - done)
+        kind = self.installed.kinds[int(c.device[KIND, leader])]
+        size = int(c.group[SIZE, leader])
+        before = self.speed(job, kind, size, int(c.group[JOBS, leader]))
+        speed = float(c.progress[PACE, job]) * self.speed(job, kind, size, jobs) / before
+        return begins + ceil(left / speed) if speed > 0 else NEVER_US
+
+    def _composition(self, leader: int) -> Composition:
+        c = self._columns
+        names = self.installed.quantities[int(c.device[KIND, leader])]
+        free = c.installed[: len(names), leader] - c.held[: len(names), leader]
+        return Composition(
+            self._reader.members(leader), self.installed.pools[int(c.device[POOL, leader])], int(c.group[NODE, leader]),
+            tuple(self._reader.sharers(leader).tolist()), int(c.group[PARTS, leader]), tuple(free.tolist()),
+        )  # fmt: skip

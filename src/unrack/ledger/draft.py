@@ -1,0 +1,121 @@
+"""A private copy of the ledger: the same writers, and time that can be moved on to what is booked to end."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import numpy as np
+
+from unrack.ledger.devices.columns import copied_columns
+from unrack.ledger.devices.reader import DeviceReader
+from unrack.ledger.devices.state import DeviceState
+from unrack.ledger.state import ClusterState, Seen
+from unrack.sealed import shown
+from unrack.units import NEVER_US
+
+Thing = TypeVar("Thing")
+SPARE_ROWS = 256
+"""Room for further rows of leases on a copy."""
+
+
+def _twin(thing: Thing) -> Thing:
+    """The same attributes on another object."""
+    twin = object.__new__(type(thing))
+    twin.__dict__.update(thing.__dict__)
+    return twin
+
+
+def copied(state: ClusterState) -> ClusterState:
+    """A state that can be changed without changing the one it is made from: O(nodes + jobs + devices).
+
+    What is installed and what is asked is shared; no job may be added to either while both are in use. The copy can be
+    seen (``seen``) after :func:`show` only.
+    """
+    twin = _twin(state)
+    for name in ("free", "online", "queue", "running", "lease_at"):
+        setattr(twin, name, getattr(state, name).copy())
+    twin.pool = np.empty((state.pool_used + SPARE_ROWS, 5), np.int64)
+    twin.pool[: state.pool_used] = state.pool[: state.pool_used]
+    twin.runs = None  # nobody learns from what did not happen
+    twin.conditions = bytearray(state.conditions)
+    twin.status = np.frombuffer(twin.conditions, np.int8)
+    twin.extra = state.extra.copy()  # nothing on a draft changes an entry: jobs start and end
+    if state.memory is not None:
+        twin.memory = state.memory._replace(**{name: column.copy() for name, column in state.memory._asdict().items()})
+    if state.devices is not None:
+        twin.devices = _copied_devices(state.devices)
+    if state.claimed is not None:
+        twin.claimed = state.claimed.copy()
+    twin.seen = Unseen()
+    return twin
+
+
+class Unseen(Seen):
+    """Of a copy that nobody has looked at: nothing is kept up to date."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        """Nothing to show yet."""
+
+    def again(self, name: str) -> None:
+        """The column will be shown as it is then."""
+
+
+def show(twin: ClusterState, state: ClusterState) -> None:
+    """Let a copy be seen: its columns as arrays that cannot be written, by ``seen`` and by its devices' reader."""
+    if twin.devices is not None and state.devices is not None:
+        twin.devices.reader = DeviceReader(twin.devices, state.devices.reader)
+    twin.seen = Shown(twin)
+
+
+class Shown(Seen):
+    """Of a private copy: its columns cannot be written by mistake."""
+
+    __slots__ = ()
+
+    def again(self, name: str) -> None:
+        """Show a column that the copy has replaced."""
+        setattr(self, name, shown(getattr(self._state, name)))
+
+
+def _copied_devices(devices: DeviceState) -> DeviceState:
+    twin = _twin(devices)
+    twin.columns = copied_columns(devices.columns)
+    twin.leaving, twin.detaching = [], dict(devices.detaching)
+    return twin
+
+
+def next_end_us(state: ClusterState) -> int:
+    """When the first running job is booked to end or the first device is detached, µs; a time after everything: never.
+
+    It may have passed: a job may run for longer than booked.
+    """
+    first = int(state.running[0, 0]) if state.running_count else NEVER_US
+    if state.devices is not None and state.devices.detaching:
+        first = min(first, *state.devices.detaching.values())
+    return first
+
+
+def move_on(state: ClusterState, since: int, until: int) -> None:
+    """Let everything end that is booked to end by ``until`` (µs), as booked; what is overdue ends at ``since``."""
+    while (first := next_end_us(state)) <= until:
+        at = max(first, since)
+        while state.running_count and state.running[0, 0] <= first:
+            state.release(int(state.running[1, 0]), at)
+        if state.devices is not None:
+            over = [device for device, end in state.devices.detaching.items() if end <= first]
+            state.devices.detached(tuple(over))
+            state.devices.leaving.clear()
+
+
+def settle(state: ClusterState, now: int) -> bool:
+    """Let everything end that is booked to end at this very moment (µs); whether anything is."""
+    jobs = state.running[1, : state.running_count][state.running[0, : state.running_count] == now].tolist()
+    for job in jobs:
+        state.release(job, now)
+    devices = state.devices
+    over = () if devices is None else tuple(d for d, end in devices.detaching.items() if end == now)
+    if devices is not None and over:
+        devices.detached(over)
+    return bool(jobs or over)

@@ -1,0 +1,1 @@
+"""What a reproduction leaves behind: a page, tables, figures and the numbers."""

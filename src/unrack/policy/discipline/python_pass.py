@@ -1,0 +1,113 @@
+"""A pass over the queue in plain Python, for placements of the user's own.
+
+The same rules as the compiled ``passing.py``, written for reading rather than speed: the tests hold the two together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unrack.ledger.lease import LENDER, LOAN_MB, Lease
+from unrack.policy.contract import Decision, Start
+from unrack.policy.discipline.queue_kernel import Backfill
+from unrack.view import View
+from unrack.workload.job import ESTIMATE, Job
+
+Ints = NDArray[np.int64]
+Placement = Callable[[Ints, Ints, Job], Lease | None]
+"""``place(free, total, job)``: a lease that fits in ``free`` (int64[2, nodes]: cores, MB), or ``None``: not now."""
+
+
+def _change(free: Ints, lease: Lease, sign: int) -> None:
+    for first, count, _, cores, mb in lease.rows.tolist():
+        free[0, first : first + count] += sign * cores
+        free[1, first : first + count] += sign * mb
+    np.add.at(free[1], lease.borrowed[:, LENDER], sign * lease.borrowed[:, LOAN_MB])
+
+
+def plain_pass(
+    view: View, order: Ints, place: Placement, backfill: int, depth: int, now: int, behind: Ints | None = None
+) -> list[Decision]:
+    """Choose the jobs to start now; see ``passing.pass_over``.
+
+    ``behind`` has all jobs in the order in which those behind the head are tried; ``None``: as ``order``.
+    """
+    free, total = view.free.copy(), view.total
+    running = [
+        (int(end), view.lease(int(job)))
+        for end, job in zip(*view.running[:, : view.running_count].tolist(), strict=True)
+    ]
+    started: list[Decision] = []
+
+    def start(lease: Lease) -> None:
+        _change(free, lease, -1)
+        running.append((now + int(view.asks[ESTIMATE, lease.job]), lease))
+        started.append(Start(lease))
+
+    waiting = order.tolist()
+    while waiting:
+        lease = place(free, total, view.job(waiting[0]))
+        if lease is None:
+            break
+        start(lease)
+        waiting.pop(0)
+    if backfill == Backfill.NONE or not waiting:
+        return started
+    head = view.job(waiting[0])
+    shadow: tuple[int, Ints] | None = None
+    known = False
+    candidates = waiting[1:]
+    if behind is not None:
+        still = set(candidates)
+        candidates = [index for index in behind.tolist() if index in still]
+    for index in candidates[:depth]:
+        lease = place(free, total, view.job(index))
+        if lease is None:
+            continue
+        if backfill == Backfill.EASY:
+            if not known:
+                shadow, known = _shadow(free, total, place, head, running, now), True
+            if shadow is not None and now + int(view.asks[ESTIMATE, index]) > shadow[0]:
+                _change(shadow[1], lease, -1)
+                if place(shadow[1], total, head) is None:
+                    _change(shadow[1], lease, 1)
+                    continue
+        start(lease)
+    return started
+
+
+def _shadow(
+    free: Ints, total: Ints, place: Placement, head: Job, running: list[tuple[int, Lease]], now: int
+) -> tuple[int, Ints] | None:
+    """When the head can start by booked ends, and what is free then; ``None``: never."""
+    then = free.copy()
+    ends = sorted((max(end, now + 1), i) for i, (end, _) in enumerate(running))
+    for k, (end, i) in enumerate(ends):
+        _change(then, running[i][1], 1)
+        last_at_this_time = k + 1 == len(ends) or ends[k + 1][0] > end
+        if last_at_this_time and place(then, total, head) is not None:
+            return end, then
+    return None
+
+
+def first_fit(free: Ints, total: Ints, job: Job) -> Lease | None:
+    """First fit on shared nodes in plain NumPy: an example, and the twin of the compiled one."""
+    cores, mb, left = job.demand.cores, job.demand.memory_mb, job.demand.tasks
+    nodes, tasks = [], []
+    for node in range(free.shape[1]):
+        here = left
+        if cores:
+            here = min(here, int(free[0, node]) // cores)
+        if mb:
+            here = min(here, int(free[1, node]) // mb)
+        if here > 0:
+            nodes.append(node)
+            tasks.append(here)
+            left -= here
+            if left == 0:
+                held = [here * cores for here in tasks]
+                return Lease.on(job.index, nodes, tasks, held, [here * mb for here in tasks])
+    return None

@@ -1,0 +1,156 @@
+"""Compiled: what it costs everyone if a node lends a job memory: the choice of lenders by the contention model.
+
+The cost of a lender is in nodes: how many nodes' worth of work is lost while the job runs, as predicted when it starts.
+
+* Every job that uses the lender's memory runs slower beside one more that draws from afar: its nodes x the speed it
+  loses, for as long as it is still expected to run.
+* The job itself runs slower beside the strongest of those: its nodes x the speed it loses.
+* A node that lends does not compute: 1 for as long as it could have.
+
+It is a prediction for one lender at a time, and one job at a time: what another lender of the same job does to the same
+neighbour is not added up.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unrack.jit import inlined
+from unrack.ledger.memory_use import AT, FOR, JOB, NEXT_AT, MemoryUse
+from unrack.slowdown.contention.columns import ContentionColumns, speed_of, traffic_of
+from unrack.slowdown.memory.board import (
+    APP,
+    AWAY_MB_S,
+    LOCAL_MB_S,
+    ON,
+    READS,
+    REMOTE,
+    SEEN_NEAR,
+    SEEN_READS,
+    SEEN_WORST,
+    SPEED,
+    Board,
+)
+from unrack.slowdown.memory.speeds import MemorySpeeds
+from unrack.view import View, arrays_of
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+class Aware(NamedTuple):
+    """What the costs are worked out from.
+
+    Attributes
+    ----------
+    columns, board
+        The contention model, and what is known of running jobs.
+    memory
+        Who uses whose memory.
+    end_us : int64[jobs]
+        Scratch: the booked ends of running jobs.
+    loss : float64[3, jobs]
+        Scratch: what a running job loses beside the new one; what the new one loses beside it, where it is local and
+        where it is away.
+    """
+
+    columns: ContentionColumns
+    board: Board
+    memory: MemoryUse
+    end_us: Ints
+    loss: Floats
+
+
+def aware_of(view: View, scratch: tuple[Ints, Floats]) -> Aware | None:
+    """What the costs are worked out from in a run with contention; ``None`` in others.
+
+    Parameters
+    ----------
+    scratch
+        int64[jobs] and float64[3, jobs], for ``end_us`` and ``loss``.
+    """
+    speeds, memory = view.contention, arrays_of(view).memory
+    if not isinstance(speeds, MemorySpeeds):
+        return None
+    assert memory is not None
+    return Aware(speeds.columns, speeds.board, memory, *scratch)
+
+
+@inlined
+def beside(
+    c: ContentionColumns, app: int, on: int, remote: float, worst: float, near: float, reads: float, drawn: float,
+    drawn_reads: float,
+) -> float:  # fmt: skip
+    """The speed of a job under a pressure and one interferer more, on one more node."""
+    if drawn <= 0.0:
+        return float(speed_of(c, app, on, remote, worst, int(near), reads))
+    most = max(worst, drawn)
+    count = 0.0
+    if worst >= (1.0 - c.tolerance) * most:
+        count += near
+    if drawn >= (1.0 - c.tolerance) * most:
+        count += 1.0
+    return float(speed_of(c, app, on, remote, most, min(int(count), on), min(reads, drawn_reads)))
+
+
+@inlined
+def costs_of(
+    aware: Aware, job: int, now: int, length: int, on: int, remote: float, running: Ints, count: int, free: Ints,
+    total: Ints,
+) -> Floats:  # fmt: skip
+    """float64[nodes]: the cost of each node as a lender of a job that would start now.
+
+    Parameters
+    ----------
+    on, remote
+        How many nodes the job gets, and the share of its memory that it lacks there.
+    length
+        How long it is expected to run, µs.
+    """
+    c, b, m = aware.columns, aware.board, aware.memory
+    use, first_at, end_us, loss, load, jobs = m.use, m.first_at, aware.end_us, aware.loss, b.load, b.jobs
+    app = jobs[APP, job]
+    away, _, reads = traffic_of(c, app, on)
+    if b.factor[4] == 1.0:
+        away *= remote
+    alone = speed_of(c, app, on, remote, 0.0, 0, 100.0)
+    for i in range(count):
+        other = running[1, i]
+        end_us[other] = max(running[0, i], now + 1)
+        loss[:, other] = 0.0
+        its = jobs[APP, other]
+        if jobs[ON, other] == 0 or its < 0:
+            continue
+        lasts = min(1.0, (end_us[other] - now) / length)
+        slower = beside(
+            c, its, jobs[ON, other], load[REMOTE, other], max(load[SEEN_WORST, other], 0.0), load[SEEN_NEAR, other],
+            load[SEEN_READS, other], away, reads,
+        )  # fmt: skip
+        loss[0, other] = jobs[ON, other] * max(0.0, load[SPEED, other] - slower) * lasts
+        if app >= 0:
+            for side in range(2):
+                drawn = load[LOCAL_MB_S if side == 0 else AWAY_MB_S, other]
+                slower = beside(c, app, on, remote, 0.0, 0.0, 100.0, drawn, load[READS, other])
+                loss[1 + side, other] = on * max(0.0, alone - slower) * lasts
+    nodes = free.shape[1]
+    cost = np.zeros(nodes, np.float64)
+    for node in range(nodes):
+        if free[1, node] <= 0:
+            continue
+        since, others, own = now, 0.0, 0.0
+        last = -1
+        entry = first_at[node]
+        while entry >= 0:
+            other = use[JOB, entry]
+            since = max(since, end_us[other])
+            if other != last:
+                others += loss[0, other]
+            own = max(own, loss[1 if use[AT, entry] == use[FOR, entry] else 2, other])
+            last = other
+            entry = use[NEXT_AT, entry]
+        idle = max(0.0, (now + length - since) / length) if total[0, node] > 0 else 0.0
+        cost[node] = others + own + idle
+    return cost

@@ -1,0 +1,224 @@
+"""Compiled: put a gang of equal tasks on nodes by first, best or worst fit, on shared or whole nodes.
+
+O(nodes) a job for first fit, or O(nodes used + nodes / 64) where a summary by blocks is at hand; O(nodes + used log
+nodes) for best and worst fit.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unrack.jit import compiled, inlined
+from unrack.ledger.blocks import SIZE, count_blocks
+
+Ints = NDArray[np.int64]
+
+
+class Fit(IntEnum):
+    """In which order nodes are filled; ties by id."""
+
+    FIRST = 0  # by id
+    BEST = 1  # least left: fewest free cores, then least free memory (whole nodes: fewest cores, then least memory)
+    WORST = 2  # most left
+
+
+@inlined
+def tasks_on(free_cores: int, free_mb: int, node_cores: int, cores: int, mb: int, whole: bool) -> int:
+    """How many tasks of ``cores`` and ``mb`` a node can take now; whole: only if none of its cores is held."""
+    if free_cores < cores or free_mb < mb or node_cores == 0 or (whole and free_cores < node_cores):
+        return 0
+    if cores <= 1:
+        by_cores = free_cores if cores == 1 else 2**40
+    else:
+        by_cores = free_cores // cores
+    if mb == 0:
+        return by_cores
+    by_memory = free_mb // mb
+    return by_memory if by_memory < by_cores else by_cores
+
+
+@inlined
+def add_node(out: Ints, start: int, at: int, node: int, tasks: int, cores: int, mb: int) -> int:
+    """Append a node to the rows ``out[start:at]``, in the last row where it continues it; returns the new end."""
+    if at > start:
+        last = at - 1
+        if (
+            out[last, 0] + out[last, 1] == node
+            and out[last, 2] == tasks
+            and out[last, 3] == cores
+            and out[last, 4] == mb
+        ):
+            out[last, 1] += 1
+            return at
+    out[at, 0] = node
+    out[at, 1] = 1
+    out[at, 2] = tasks
+    out[at, 3] = cores
+    out[at, 4] = mb
+    return at + 1
+
+
+@inlined
+def sift_down(keys: Ints, ids: Ints, i: int, size: int) -> None:
+    """Restore the heap order, smallest (key, second key, id) on top, below place ``i``."""
+    while True:
+        child = 2 * i + 1
+        if child >= size:
+            return
+        right = child + 1
+        if right < size and before(keys, ids, right, child):
+            child = right
+        if not before(keys, ids, child, i):
+            return
+        for c in range(2):
+            keys[c, i], keys[c, child] = keys[c, child], keys[c, i]
+        ids[i], ids[child] = ids[child], ids[i]
+        i = child
+
+
+@inlined
+def before(keys: Ints, ids: Ints, a: int, b: int) -> bool:
+    """Whether entry ``a`` comes before ``b``."""
+    if keys[0, a] != keys[0, b]:
+        return bool(keys[0, a] < keys[0, b])
+    if keys[1, a] != keys[1, b]:
+        return bool(keys[1, a] < keys[1, b])
+    return bool(ids[a] < ids[b])
+
+
+@inlined
+def place_job(
+    free: Ints, total: Ints, tasks: int, cores: int, mb: int, whole: bool, fit: int, out: Ints, at: int
+) -> int:
+    """Rows for all tasks, written from ``out[at]``; the end of what was written, or -1 if they do not all fit now.
+
+    ``free`` is not changed. ``out`` must have room for one row a node.
+    """
+    nodes = free.shape[1]
+    start, left = at, tasks
+    if fit == 0:
+        for node in range(nodes):
+            if free[0, node] < cores:
+                continue
+            here = tasks_on(free[0, node], free[1, node], total[0, node], cores, mb, whole)
+            if here == 0:
+                continue
+            here = min(here, left)
+            at = add_node(out, start, at, node, here, total[0, node] if whole else here * cores, here * mb)
+            left -= here
+            if left == 0:
+                return at
+        return -1
+    keys = np.empty((2, nodes), np.int64)
+    ids = np.empty(nodes, np.int64)
+    size, room = 0, 0
+    sign = 1 if fit == 1 else -1
+    for node in range(nodes):
+        here = tasks_on(free[0, node], free[1, node], total[0, node], cores, mb, whole)
+        if here > 0:
+            keys[0, size] = sign * free[0, node]
+            keys[1, size] = sign * free[1, node]
+            ids[size] = node
+            size += 1
+            room += min(here, tasks)
+    if room < tasks:
+        return -1
+    for i in range(size // 2 - 1, -1, -1):
+        sift_down(keys, ids, i, size)
+    used = np.zeros(nodes, np.bool_)
+    last = -1
+    while left > 0:
+        last = ids[0]
+        used[last] = True
+        left -= tasks_on(free[0, last], free[1, last], total[0, last], cores, mb, whole)
+        size -= 1
+        keys[0, 0], keys[1, 0], ids[0] = keys[0, size], keys[1, size], ids[size]
+        sift_down(keys, ids, 0, size)
+    for node in range(nodes):
+        if used[node]:
+            here = tasks_on(free[0, node], free[1, node], total[0, node], cores, mb, whole)
+            if node == last:
+                here += left
+            at = add_node(out, start, at, node, here, total[0, node] if whole else here * cores, here * mb)
+    return at
+
+
+@inlined
+def add_run(out: Ints, start: int, at: int, node: int, length: int, tasks: int, cores: int, mb: int) -> int:
+    """As :func:`add_node`, of so many nodes from ``node`` on."""
+    at = add_node(out, start, at, node, tasks, cores, mb)
+    out[at - 1, 1] += length - 1
+    return at
+
+
+@inlined
+def end_of_run(free: Ints, total: Ints, node: int, end: int) -> int:
+    """The first node behind ``node``, or ``end``, that has something else free or installed."""
+    cores, mb, installed = free[0, node], free[1, node], total[0, node]
+    node += 1
+    while node < end and free[0, node] == cores and free[1, node] == mb and total[0, node] == installed:
+        node += 1
+    return node
+
+
+@inlined
+def first_fit(
+    free: Ints, total: Ints, most: Ints, tasks: int, cores: int, mb: int, whole: bool, out: Ints, at: int
+) -> int:
+    """As :func:`place_job` by first fit.
+
+    Blocks of which ``most`` says that no node has the cores are skipped, and equal nodes beside each other are taken
+    as one.
+    """
+    nodes = free.shape[1]
+    blocks = count_blocks(nodes)
+    start, left = at, tasks
+    node: int = 0
+    while node < nodes:
+        block = node // SIZE
+        if most[blocks + block // SIZE] < cores:
+            node = (block // SIZE + 1) * SIZE * SIZE
+            continue
+        if most[block] < cores:
+            node = (block + 1) * SIZE
+            continue
+        stop = min((block + 1) * SIZE, nodes)
+        while node < stop:
+            if free[0, node] < cores:
+                node += 1
+                continue
+            here = tasks_on(free[0, node], free[1, node], total[0, node], cores, mb, whole)
+            if here == 0:
+                node += 1
+                continue
+            length = left // here
+            if length > 1:
+                length = end_of_run(free, total, node, min(nodes, node + length)) - node
+            else:
+                length, here = 1, min(here, left)
+            at = add_run(out, start, at, node, length, here, total[0, node] if whole else here * cores, here * mb)
+            left -= length * here
+            if left == 0:
+                return at
+            node += length
+    return -1
+
+
+@compiled
+def place_one(free: Ints, total: Ints, tasks: int, cores: int, mb: int, whole: bool, fit: int) -> Ints:
+    """Rows of a lease for one job (int64[rows, 5]), or no rows if it does not fit now."""
+    out = np.empty((free.shape[1], 5), np.int64)
+    end = place_job(free, total, tasks, cores, mb, whole, fit, out, 0)
+    return out[: max(end, 0)].copy()
+
+
+@compiled
+def room_for(free: Ints, total: Ints, cores: int, mb: int, whole: bool) -> int:
+    """How many tasks of ``cores`` and ``mb`` fit now on all nodes together."""
+    room = 0
+    for node in range(free.shape[1]):
+        room += tasks_on(free[0, node], free[1, node], total[0, node], cores, mb, whole)
+    return room

@@ -1,0 +1,1 @@
+"""Policies for pools of devices, and the kernels that find a place there."""

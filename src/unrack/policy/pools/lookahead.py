@@ -1,0 +1,225 @@
+"""Look-ahead: serve first who can still be on time, and place each job where it costs the data centre least.
+
+unrack's own policy. It differs from the papers' disaggregation-aware policy in three things. Jobs without deadlines
+come in order of submission, after all that have one and can meet it.
+
+*Who is next.* Of every job it knows the latest time at which it can start and still meet its deadline, at the best
+speed that the models allow on free devices. Jobs that can still be on time come first, the most urgent leading; jobs
+that are late already, and cannot be helped, come last. Under earliest deadline first, jobs that are late keep their
+place at the head, take the devices, and make the next ones late.
+
+*Where it goes.* All compositions in use and all new ones of every useful size compete by one cost, in core-time::
+
+    cost = v x C x T  +  sum over those slowed down of v x cores x delay  +  w x D
+
+T is the predicted run time. C is what the job takes of its node: its cores, or the cores of the large jobs that no
+longer fit beside it, if that is more (large: the largest size that at least a tenth of the jobs so far ask). D is
+device x time: the devices of a new composition for T, or of one in use for as long as the job makes it live longer. w
+is what a device is worth: ``weight`` x the cores that reach its pool / the devices of the pool. v is what a core is
+worth: more than 1 on nodes that reach more devices than others (see :func:`dear`). Ties go to the fullest node, then to
+the lowest number. Two kinds of places are not taken: one on which somebody would newly miss a deadline, and one more
+share of a composition, or part of a device, that makes all who share it slower together than they are without it.
+
+*Who is protected.* A composition is closed by a job that would miss its deadline only if it would not miss it anyway.
+
+O(devices x sharers + nodes x pools x sizes) a job tried; 0.02 ms on the papers' data centre.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from dataclasses import dataclass, field
+from math import ceil
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unrack.ledger.devices.columns import Columns
+from unrack.ledger.state import REJECTED
+from unrack.policy.pools.lookahead_kernel import cheapest_place
+from unrack.policy.pools.opening_kernel import cheap_opening
+from unrack.policy.pools.place_kernel import LATE
+from unrack.policy.pools.pool_policy import Pooled
+from unrack.policy.pools.waiting_jobs import JOB_BITS, Queue
+from unrack.units import NEVER_US
+from unrack.view import View, arrays_of
+from unrack.workload.job import CORES, ESTIMATE
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+MANY = 0.1
+"""Sizes that at least this part of the jobs ask, or exceed, count as large."""
+LAST = 1 << 120
+"""Ranks of jobs that are late begin here, behind all others."""
+
+
+@dataclass(slots=True)
+class Urgency(Queue):
+    """The queue in two halves: shapes s of jobs that can be on time, and shapes s + 1 of those that cannot.
+
+    Attributes
+    ----------
+    latest_us
+        Job → the last moment at which it can start and be on time; of the jobs that have waited so far.
+    top : float64[models]
+        The best speed under each model.
+    worths : float64[pools]
+        Cores that a device of each pool is worth.
+    dear : float64[nodes]
+        What a core of each node is worth.
+    seen
+        Cores per task → how many jobs so far asked for so many.
+    counted
+        How many jobs these are, with those that were rejected.
+    big
+        Cores of a large job.
+    """
+
+    top: list[float] = field(default_factory=list)
+    latest_us: dict[int, int] = field(default_factory=dict)
+    worths: Floats = field(default_factory=lambda: np.zeros(0))
+    dear: Floats = field(default_factory=lambda: np.ones(0))
+    seen: dict[int, int] = field(default_factory=dict)
+    counted: int = 0
+    big: int = 1
+
+    def read(self, view: View, now: int) -> None:
+        """Bring the lists up to date with the queue, and move those that have become late to the back."""
+        super(Urgency, self).read(view, now)
+        self.count(view)
+        for timely, late in zip(self.waiting[::2], self.waiting[1::2], strict=True):
+            gone = 0
+            while gone < len(timely) and self.latest_us[timely[gone][1]] < now:
+                insort(late, (LAST + timely[gone][1], timely[gone][1]))
+                gone += 1
+            del timely[:gone]
+
+    def count(self, view: View) -> None:
+        """Count the sizes of the jobs that have come since."""
+        if self.counted < view.jobs:
+            new = slice(self.counted, view.jobs)
+            for cores in view.asks[CORES, new][view.status[new] != REJECTED].tolist():
+                self.seen[cores] = self.seen.get(cores, 0) + 1
+            self.counted, self.big = view.jobs, large(self.seen)
+
+    def enter(self, view: View, job: int) -> None:
+        """Put a job into the list of its shape, the most urgent first."""
+        shape = self.shape(view, job)
+        insort(self.waiting[shape], ((self.latest(view, job) << JOB_BITS) + job, job))
+
+    def freest(self, view: View, shape: int) -> list[int]:
+        """As of any queue; of jobs that are late, one is as good as another."""
+        return [self.waiting[shape][0][1]] if shape % 2 == 1 else super(Urgency, self).freest(view, shape)
+
+    def new_shape(self, estimate: int, cores: int) -> None:
+        """Two lists for jobs unlike all others so far; the late ones need no deadlines."""
+        super(Urgency, self).new_shape(estimate, cores)
+        super(Urgency, self).new_shape(estimate, cores)
+
+    def latest(self, view: View, job: int) -> int:
+        """The last moment at which a job can start and be on time: known, or noted now."""
+        found = self.latest_us.get(job)
+        if found is None:
+            found = self.latest_us[job] = self._latest(view, job)
+        return found
+
+    def _latest(self, view: View, job: int) -> int:
+        deadline = int(view.deadline_us[job])
+        if deadline < 0:
+            return NEVER_US
+        devices = arrays_of(view).devices
+        models = [] if devices is None else devices.columns.model[:, job].tolist()
+        best = min((self.top[model] for model in models if model >= 0), default=1.0)
+        return deadline - ceil(int(view.asks[ESTIMATE, job]) / (best if best > 0 else 1.0))
+
+
+@dataclass(frozen=True)
+class Lookahead(Pooled):
+    """Most urgent first, late jobs last, each where it costs least.
+
+    Parameters
+    ----------
+    weight
+        What devices are worth beside cores: 1 = those of a pool are worth as much as all the cores that reach them.
+    """
+
+    rule: str = "lookahead"
+    weight: float = 0.5
+    label: str = "lookahead"
+
+    def begin(self, view: View) -> Urgency:
+        """Notes on a cluster as it is now; sizes that were asked so far are read in the first round."""
+        devices = arrays_of(view).devices
+        installed = view.cluster.devices
+        cores = [int(view.total[0, reach].sum()) for reach in installed.reach]
+        worths = np.array([self.weight * n / pool.count for n, pool in zip(cores, installed.pools, strict=True)])
+        return Urgency(
+            order="edf",
+            **self.scratch(view),
+            top=[] if devices is None else devices.columns.speeds.max(axis=(1, 2)).tolist(),
+            worths=worths,
+            dear=dear(view, worths),
+        )
+
+    def rule_now(self, view: View, memory: Queue) -> int:
+        """One rule, whatever the load."""
+        return -1
+
+    def node(self, view: View, memory: Queue, job: int, rule: int, now: int, columns: Columns, free: Ints) -> int:
+        """The cheapest node for one task, with ``memory.answer`` filled; below 0: why there is none."""
+        assert isinstance(memory, Urgency)
+        state = arrays_of(view)
+        late = memory.latest(view, job) < now
+        for patient in (late, True):
+            node = cheapest_place(
+                columns, state.asks, free, view.deadline_us, job, patient, memory.big, memory.worths, memory.dear,
+                now, memory.at, memory.sizes, memory.answer, memory.earliest,
+            )  # fmt: skip
+            if node != LATE or view.running_count:  # late even where nobody runs: waiting would not help
+                break
+        return node
+
+    def opens_us(self, view: View, memory: Queue, jobs: Ints, rule: int, now: int, free: Ints | None = None) -> int:
+        """The first moment after ``now`` at which one of the jobs, of one task each, has a place."""
+        assert isinstance(memory, Urgency)
+        state = arrays_of(view)
+        latest = np.array([memory.latest(view, job) for job in jobs.tolist()], np.int64)
+        return cheap_opening(
+            self.columns(view, memory), state.asks, state.free if free is None else free, view.deadline_us, jobs,
+            latest, now, memory.at, memory.sizes,
+        )  # fmt: skip
+
+    def gang_moments(self, view: View, memory: Queue, job: int, now: int) -> list[int]:
+        """Also when it becomes late: then its own deadline no longer counts."""
+        assert isinstance(memory, Urgency)
+        return [memory.latest(view, job) + 1, *super().gang_moments(view, memory, job, now)]
+
+
+def dear(view: View, worths: Floats) -> Floats:
+    """float64[nodes]: what a core of each node is worth, beside a core of the node that reaches fewest devices.
+
+    A node counts for the devices in its reach, each divided among all nodes that reach it: where drives are fixed to
+    some servers, jobs without drives had better run elsewhere.
+    """
+    devices = view.cluster.devices
+    share: Floats = np.zeros(view.total.shape[1])
+    for pool, reach, worth in zip(devices.pools, devices.reach, worths, strict=True):
+        share += reach * (worth * pool.count / max(int(reach.sum()), 1))
+    worth_more: Floats = 1.0 + (share - share.min(initial=np.inf)) / np.maximum(view.total[0], 1)
+    return worth_more
+
+
+def large(seen: dict[int, int]) -> int:
+    """The largest size that at least ``MANY`` of the jobs ask for, or exceed.
+
+    Examples
+    --------
+    >>> large({1: 50, 6: 40, 15: 10}), large({6: 99, 15: 1})
+    (15, 6)
+    """
+    wanted, above = MANY * sum(seen.values()), 0
+    for cores in sorted(seen, reverse=True):
+        above += seen[cores]
+        if above >= wanted:
+            return cores
+    return 1

@@ -1,0 +1,222 @@
+"""Compiled: the place for a job that costs the data centre least, among all on which no deadline is lost.
+
+O(devices x sharers + nodes x pools x sizes) a job. The idea and the costs are unrack's own; see ``lookahead.py``.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unrack.jit import compiled, melted
+from unrack.ledger.devices.columns import (
+    FREE_COUNT,
+    GROUP,
+    JOBS,
+    KIND_OF,
+    MODEL,
+    NODE,
+    PACE,
+    POOL,
+    SINCE_US,
+    SIZE,
+    SPLIT,
+    Columns,
+)  # fmt: skip
+from unrack.ledger.devices.sharing import left_at, slowed, speed_of
+from unrack.policy.pools.place_kernel import (
+    HARMFUL,
+    LATE,
+    NO_CORES,
+    NO_DEVICES,
+    finish_on,
+    first_free,
+    grown,
+    has_room,
+    least_devices,
+    new_group,
+    new_parts,
+    node_of,
+    others_choice,
+    others_fit,
+    primary_kind,
+    use_group,
+)  # fmt: skip
+from unrack.units import NEVER_US
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+@melted
+def worth(free: int, cores: int, big: int) -> int:
+    """Cores that a job costs on a node: its own, or those of the large jobs that no longer fit beside it."""
+    return max(cores, big * (free // big - (free - cores) // big))
+
+
+@melted
+def extra_us(c: Columns, asks: Ints, group: int, but: int, dear: Floats, now: int, deadline_us: Ints) -> float:
+    """Core x µs by which one more job slows the others on a group; infinite: one of them would miss its deadline."""
+    model = c.group[MODEL, group]
+    if model < 0 or c.frozen[model]:
+        return 0.0
+    total = 0.0
+    speed = speed_of(c, model, c.group[SIZE, group], c.group[JOBS, group] + 1)
+    for i in range(c.group[JOBS, group]):
+        job = c.sharer[i, group]
+        if job == but:  # another task of the gang that is being placed
+            continue
+        left, begins = left_at(c, job, now), max(now, c.clock[SINCE_US, job])
+        ends = begins + left / c.progress[PACE, job]
+        later = begins + left / (speed * slowed(c, group, node_of(c, job, group)))
+        if deadline_us[job] >= 0 and ends <= deadline_us[job] < math.ceil(later):
+            return math.inf
+        total += max(0.0, later - ends) * asks[1, job] * dear[node_of(c, job, group)]
+    return total
+
+
+@melted
+def longer_us(c: Columns, group: int, but: int, ends: int, now: int) -> float:
+    """By how much a group lives longer if a job joins it that ends at ``ends`` and slows down the others."""
+    model = c.group[MODEL, group]
+    speed = speed_of(c, model, c.group[SIZE, group], c.group[JOBS, group] + 1)
+    before, after = float(now), float(ends)
+    for i in range(c.group[JOBS, group]):
+        job = c.sharer[i, group]
+        if job == but:
+            continue
+        left, begins, pace = left_at(c, job, now), max(now, c.clock[SINCE_US, job]), c.progress[PACE, job]
+        before = max(before, begins + left / pace)
+        if model >= 0 and not c.frozen[model]:
+            pace = speed * slowed(c, group, node_of(c, job, group))
+        after = max(after, begins + left / pace)
+    return after - before
+
+
+@melted
+def wasteful(c: Columns, group: int) -> bool:
+    """Whether one more job on a group would make all of them together slower than they are without it."""
+    model, jobs = c.group[MODEL, group], c.group[JOBS, group]
+    if model < 0:
+        return False
+    now = speed_of(c, model, c.group[SIZE, group], jobs) * jobs
+    return bool(speed_of(c, model, c.group[SIZE, group], jobs + 1) * (jobs + 1) < now * (1.0 - 1e-9))
+
+
+@compiled
+def cheapest_place(
+    c: Columns, asks: Ints, free: Ints, deadline_us: Ints, job: int, patient: bool, big: int, worths: Floats,
+    dear: Floats, now: int, at: Ints, sizes: Ints, answer: Ints, earliest: Ints,
+) -> int:  # fmt: skip
+    """Where a task costs least, in core x time; devices of its first kind count by what they are worth.
+
+    Parameters
+    ----------
+    patient
+        The job's own deadline does not count.
+    big
+        Cores of a large job; cores that are left in smaller pieces count as lost to them.
+    worths : float64[pools]
+        Cores that a device of each pool is worth.
+    dear : float64[nodes]
+        What a core of each node is worth.
+    at, sizes, answer, earliest
+        As in :func:`unrack.policy.pools.place_kernel.place`.
+
+    Returns
+    -------
+    int
+        The node, or NO_CORES, NO_DEVICES, LATE, HARMFUL.
+    """
+    cores, mb, expected_us = asks[1, job], asks[2, job], asks[3, job]
+    earliest[0] = NEVER_US
+    nodes = free.shape[1]
+    deadline = NEVER_US if patient or deadline_us[job] < 0 else deadline_us[job]
+    primary = primary_kind(c, job, at, sizes)
+    best, tight, chosen = math.inf, 0, -1
+    if primary < 0:
+        for node in range(nodes):
+            if free[0, node] < cores or free[1, node] < mb:
+                continue
+            cost = worth(free[0, node], cores, big) * dear[node]
+            if cost < best or (cost == best and free[0, node] < tight):
+                best, tight, chosen = cost, free[0, node], node
+        return chosen if chosen >= 0 else NO_CORES
+    roomy = False
+    for node in range(nodes):
+        roomy = roomy or (free[0, node] >= cores and free[1, node] >= mb)
+    if not roomy:
+        return NO_CORES
+    late, harmful = False, False
+    group, pool_chosen, size_chosen = -1, -1, 0
+    for d in range(c.device.shape[1]):
+        if c.device[GROUP, d] != d or not has_room(c, job, primary, d, False):
+            continue
+        if wasteful(c, d):
+            continue
+        home, pool = c.group[NODE, d], c.device[POOL, d]
+        slowing = -1.0
+        for i in range(c.nodes_near[pool], c.nodes_near[pool + 1] if home < 0 else c.nodes_near[pool] + 1):
+            node = c.nodes_near[i] if home < 0 else home
+            if free[0, node] < cores or free[1, node] < mb:
+                continue
+            if not others_fit(c, job, primary, node, at, sizes):
+                continue
+            if slowing < 0:
+                slowing = extra_us(c, asks, d, job, dear, now, deadline_us)
+            if slowing == math.inf:
+                harmful = True
+                break
+            ends = finish_on(c, job, primary, d, node, expected_us, now)
+            if ends > deadline:
+                late = True
+                earliest[0] = min(earliest[0], ends)
+                continue
+            longer = longer_us(c, d, job, ends, now) * c.group[SIZE, d]
+            cost = (
+                worth(free[0, node], cores, big) * dear[node] * (ends - now)
+                + slowing
+                + worths[c.device[POOL, d]] * longer
+            )
+            if cost < best or (cost == best and free[0, node] < tight):
+                best, tight, chosen, group = cost, free[0, node], node, d
+    for pool in range(c.pool.shape[1]):
+        if c.pool[KIND_OF, pool] != primary or c.pool[FREE_COUNT, pool] == 0:
+            continue
+        least = least_devices(c, job, primary, pool, False)
+        if least == 0 or (c.pool[SPLIT, pool] > 1 and new_parts(c, job, primary, pool) == 0):
+            continue
+        model = c.model[primary, job]
+        most = min(grown(c, job, primary, pool, least), c.pool[FREE_COUNT, pool])
+        head, parts = first_free(c, pool), max(new_parts(c, job, primary, pool), 1)
+        for i in range(c.nodes_near[pool], c.nodes_near[pool + 1]):
+            node = c.nodes_near[i]
+            if free[0, node] < cores or free[1, node] < mb:
+                continue
+            if not others_fit(c, job, primary, node, at, sizes):
+                continue
+            base = expected_us / slowed(c, head, node)
+            for size in range(least, most + 1):
+                speed = speed_of(c, model, size, 1)
+                if speed <= 0.0:
+                    continue
+                lasts = base / speed
+                if now + math.ceil(lasts) > deadline:
+                    late = True
+                    earliest[0] = min(earliest[0], now + math.ceil(lasts))
+                    continue
+                cost = worth(free[0, node], cores, big) * dear[node] * lasts + worths[pool] * lasts * size / parts
+                if cost < best or (cost == best and free[0, node] < tight):
+                    best, tight, chosen, group, pool_chosen, size_chosen = cost, free[0, node], node, -1, pool, size
+    if chosen < 0:
+        if late:
+            return LATE
+        return HARMFUL if harmful else NO_DEVICES
+    if group >= 0:
+        use_group(c, group, answer[primary])
+    else:
+        new_group(c, job, primary, pool_chosen, size_chosen, 0, answer[primary])
+    others_choice(c, job, primary, chosen, at, sizes, answer)
+    return chosen

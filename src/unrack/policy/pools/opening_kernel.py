@@ -1,0 +1,246 @@
+"""Compiled: when time alone will open a composition to a job that may not join it now.
+
+Those who share a composition use up their work, so that one more slows them down for ever less: the end of a sharer
+beside one more falls with the moment at which that one joins, until it is harmless. Nothing else changes between two
+events but this, and that jobs become late. O(jobs x devices x (sharers + nodes)).
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unrack.jit import compiled, inlined, melted
+from unrack.ledger.devices.columns import (
+    FREE_COUNT,
+    GROUP,
+    JOBS,
+    KIND_OF,
+    LEFT,
+    MODEL,
+    NODE,
+    PACE,
+    PARTS,
+    POOL,
+    SINCE_US,
+    SIZE,
+    SPLIT,
+    Columns,
+)  # fmt: skip
+from unrack.ledger.devices.sharing import left_at, slowed, speed_of
+from unrack.policy.pools.lookahead_kernel import wasteful
+from unrack.policy.pools.place_kernel import (
+    LATE_JOINS,
+    MIN_FRAGMENTATION,
+    RESOURCE_AWARE,
+    SHORTCUTS,
+    finish_on,
+    grown,
+    has_room,
+    least_devices,
+    new_parts,
+    node_of,
+    node_on,
+    others_fit,
+    primary_kind,
+)  # fmt: skip
+from unrack.units import NEVER_US
+
+Ints = NDArray[np.int64]
+
+
+@melted
+def suffers(c: Columns, job: int, pace: float, at_us: int, deadline: int, protected: bool) -> bool:
+    """Whether a sharer misses its deadline if it goes on at a pace from a moment on.
+
+    ``protected``: only one that would be on time otherwise, as in
+    :func:`unrack.policy.pools.lookahead_kernel.extra_us`.
+    """
+    left, begins = left_at(c, job, at_us), max(at_us, c.clock[SINCE_US, job])
+    if protected:
+        return bool(begins + left / c.progress[PACE, job] <= deadline < math.ceil(begins + left / pace))
+    return bool(begins + math.ceil(left / pace) > deadline)
+
+
+@inlined
+def bearable_from(c: Columns, job: int, pace: float, now: int, deadline: int, protected: bool) -> int:
+    """The first moment from which a sharer that suffers now bears a pace; NEVER_US: none before its end.
+
+    With W left at S and the speed P until t, it ends at t + (W - (t - S) P) / p, which is the deadline D at
+    t = S + (W - (D - S) p) / (P - p). The microsecond is found by trying around that.
+    """
+    work, since, before = c.progress[LEFT, job], c.clock[SINCE_US, job], c.progress[PACE, job]
+    if pace >= before:
+        return NEVER_US
+    low, high = now, since + math.ceil(work / before)
+    if high <= low or suffers(c, job, pace, high, deadline, protected):
+        return NEVER_US
+    around = since + (work - (deadline - since) * pace) / (before - pace)
+    for guess in (math.floor(max(around, low)) - 1, math.ceil(min(max(around, low), high)) + 1):
+        if low < guess < high:
+            if suffers(c, job, pace, guess, deadline, protected):
+                low = guess
+            else:
+                high = guess
+    while high - low > 1:
+        middle = (low + high) // 2
+        if suffers(c, job, pace, middle, deadline, protected):
+            low = middle
+        else:
+            high = middle
+    return int(high)
+
+
+@inlined
+def open_from(c: Columns, group: int, more: int, but: int, now: int, deadline_us: Ints, protected: bool) -> int:
+    """From when on so many more jobs on a group harm nobody there: ``now``: at once; NEVER_US: not by time alone."""
+    model = c.group[MODEL, group]
+    if protected and (model < 0 or c.frozen[model]):
+        return now
+    speed = speed_of(c, model, c.group[SIZE, group], c.group[JOBS, group] + more)
+    if speed <= 0.0:
+        return NEVER_US
+    at_us = now
+    for _turn in range(3):  # one that is bearable later may have been harmless only until then
+        before = at_us
+        for i in range(c.group[JOBS, group]):
+            job = c.sharer[i, group]
+            if deadline_us[job] < 0 or job == but:
+                continue
+            pace = c.progress[PACE, job] if model < 0 else speed * slowed(c, group, node_of(c, job, group))
+            if suffers(c, job, pace, at_us, deadline_us[job], protected):
+                at_us = bearable_from(c, job, pace, at_us, deadline_us[job], protected)
+                if at_us >= NEVER_US:
+                    return NEVER_US
+        if at_us == before:
+            return at_us
+    return NEVER_US
+
+
+@compiled
+def opening(
+    c: Columns, asks: Ints, free: Ints, total: Ints, deadline_us: Ints, jobs: Ints, rule: int, now: int, at: Ints,
+    sizes: Ints, ways: int,
+) -> int:  # fmt: skip
+    """The first moment after ``now`` at which one of the jobs may join a composition in use; NEVER_US: none.
+
+    Parameters
+    ----------
+    jobs : int64[k]
+        Jobs of one task without a place now.
+    rule, at, sizes, ways
+        As in :func:`unrack.policy.pools.place_kernel.place`; of the rules that know models.
+    """
+    first, shortcuts = NEVER_US, ways & SHORTCUTS != 0
+    for job in jobs:
+        deadline, expected_us = deadline_us[job], asks[3, job]
+        late_from = deadline - expected_us + 1 if deadline >= 0 and ways & LATE_JOINS else NEVER_US
+        primary = primary_kind(c, job, at, sizes)
+        if primary < 0:
+            continue
+        for d in range(c.device.shape[1]):
+            if c.device[GROUP, d] != d or not has_room(c, job, primary, d, False):
+                continue
+            node = node_on(c, free, total, job, primary, d, rule, asks[1, job], asks[2, job], at, sizes)
+            if node < 0:
+                continue
+            alone = rule == RESOURCE_AWARE and c.group[PARTS, d] > 0  # only its own deadline counts
+            opens = now if alone else open_from(c, d, 1, job, now, deadline_us, False)
+            if opens >= first:
+                continue
+            if deadline >= 0 and opens < late_from:
+                ends = finish_on(c, job, primary, d, node, expected_us, opens, shortcuts)
+                if shortcuts and rule == MIN_FRAGMENTATION:
+                    ends = opens + expected_us
+                if ends > deadline:  # in time alone it cannot be, but it may count no more
+                    opens = late_from if alone or late_from >= first else open_from(
+                        c, d, 1, job, late_from, deadline_us, False
+                    )  # fmt: skip
+            if now < opens < first:
+                first = opens
+    return first
+
+
+@inlined
+def may_begin(c: Columns, free: Ints, job: int, primary: int, cores: int, mb: int, at: Ints, sizes: Ints) -> bool:
+    """Whether there are free devices for a new composition of some size, for a job to which its deadline is nothing."""
+    for pool in range(c.pool.shape[1]):
+        if c.pool[KIND_OF, pool] != primary or c.pool[FREE_COUNT, pool] == 0:
+            continue
+        least = least_devices(c, job, primary, pool, False)
+        if least == 0 or (c.pool[SPLIT, pool] > 1 and new_parts(c, job, primary, pool) == 0):
+            continue
+        if min(grown(c, job, primary, pool, least), c.pool[FREE_COUNT, pool]) < least:
+            continue
+        for i in range(c.nodes_near[pool], c.nodes_near[pool + 1]):
+            node = c.nodes_near[i]
+            if (
+                free[0, node] >= cores and free[1, node] >= mb
+                and others_fit(c, job, primary, node, at, sizes)
+            ):  # fmt: skip
+                return True
+    return False
+
+
+@compiled
+def cheap_opening(
+    c: Columns, asks: Ints, free: Ints, deadline_us: Ints, jobs: Ints, latest_us: Ints, now: int, at: Ints, sizes: Ints
+) -> int:  # fmt: skip
+    """As :func:`opening`, under :func:`unrack.policy.pools.lookahead_kernel.cheapest_place`.
+
+    A job that becomes late no longer minds its own deadline: what was refused because of that is open to it then.
+
+    Parameters
+    ----------
+    latest_us : int64[k]
+        Until when each of the jobs can start and be on time.
+    """
+    first = NEVER_US
+    for k in range(len(jobs)):
+        job, late_from = jobs[k], latest_us[k] + 1
+        cores, mb = asks[1, job], asks[2, job]
+        primary = primary_kind(c, job, at, sizes)
+        if primary < 0:
+            continue
+        if now < late_from < first and may_begin(c, free, job, primary, cores, mb, at, sizes):
+            first = late_from
+        for d in range(c.device.shape[1]):
+            if c.device[GROUP, d] != d or not has_room(c, job, primary, d, False) or wasteful(c, d):
+                continue
+            home, opens, pool = c.group[NODE, d], -1, c.device[POOL, d]
+            for i in range(c.nodes_near[pool], c.nodes_near[pool + 1] if home < 0 else c.nodes_near[pool] + 1):
+                node = c.nodes_near[i] if home < 0 else home
+                if free[0, node] < cores or free[1, node] < mb:
+                    continue
+                if not others_fit(c, job, primary, node, at, sizes):
+                    continue
+                if opens < 0:
+                    opens = open_from(c, d, 1, job, now, deadline_us, True)
+                if opens >= first:
+                    break
+                when = opens
+                ends = finish_on(c, job, primary, d, node, asks[3, job], opens)
+                if opens < late_from and ends > deadline_us[job] >= 0:
+                    when = open_from(c, d, 1, job, late_from, deadline_us, True)
+                if now < when < first:
+                    first = when
+    return first
+
+
+@compiled
+def closed_until(
+    c: Columns, deadline_us: Ints, job: int, tasks: int, now: int, protected: bool, moments: Ints
+) -> int:  # fmt: skip
+    """When groups open to one, two … further tasks of a gang, in no order; returns how many moments there are."""
+    found = 0
+    for d in range(c.device.shape[1]):
+        if c.device[GROUP, d] != d:
+            continue
+        for more in range(1, tasks + 1):
+            opens = open_from(c, d, more, job, now, deadline_us, protected)
+            if now < opens < NEVER_US:
+                moments[found] = opens
+                found += 1
+    return found

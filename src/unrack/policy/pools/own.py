@@ -1,0 +1,73 @@
+"""An order and a placement of one's own, devices included: the shortest way to a policy for pools."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from unrack.ledger.lease import Lease
+from unrack.policy.contract import Decision, Estimates, Need, Start
+from unrack.policy.orders import Order, in_order
+from unrack.reasons import Code, Reason
+from unrack.view import View
+
+Place = Callable[[View, int, int], Lease | None]
+"""``place(view, job, now)``: a lease for a waiting job on what is free now, or ``None``: not now."""
+
+
+@dataclass(slots=True)
+class Pass:
+    """The jobs still to be tried in this round; ``None`` between rounds."""
+
+    left: list[int] | None = field(default=None)
+
+
+@dataclass(frozen=True)
+class Placed:
+    """Goes through the queue once a round in an order and starts every job that ``place`` finds a place for.
+
+    Parameters
+    ----------
+    place
+        ``place(view, job, now) -> Lease | None``; it sees what the jobs before it have taken.
+    order
+        A name in ``ORDERS`` or a function ``order(view, queue, now) -> jobs``.
+    label
+        What reports call it.
+    """
+
+    place: Place
+    order: str | Order = "edf"
+    label: str = "placed"
+    estimates: Estimates = Estimates.REQUESTED
+
+    needs: ClassVar[frozenset[Need]] = frozenset()
+    devices: ClassVar[bool] = True
+    stepwise: ClassVar[bool] = True
+
+    @property
+    def name(self) -> str:
+        """The label."""
+        return self.label
+
+    def begin(self, view: View) -> Pass:
+        """Nothing to remember yet."""
+        return Pass()
+
+    def decide(self, view: View, memory: Pass, now: int) -> tuple[list[Decision], Pass]:
+        """Start the next job that has a place; asked again until there is none."""
+        left = in_order(self.order, view, now).tolist() if memory.left is None else memory.left
+        for i, job in enumerate(left):
+            lease = self.place(view, job, now)
+            if lease is not None:
+                return [Start(lease, self.label)], Pass(left[i + 1 :])
+        return [], Pass()
+
+    def next_round(self, view: View, memory: Pass, now: int) -> int | None:
+        """Only events matter."""
+        return None
+
+    def why(self, view: View, memory: Pass, job: int, now: int) -> Reason:
+        """Its placement found none."""
+        return Reason(Code.NO_ROOM, f"no place by {self.label}")

@@ -1,0 +1,418 @@
+"""Scheduling on pooled devices: an order of the queue, and a rule for where a job and its devices go.
+
+The queue is gone through once a round in its order; whoever has a place starts, nobody holds others up. Jobs that ask
+alike are tried together: where one has no place, those like it that wait behind it are not tried. O(kinds of demand x
+(devices + nodes)) a round, plus as much for every start.
+
+References
+----------
+Call et al. 2022 ("Workload-aware placement"), Algorithms 1 and 2, equations 1 to 4; Call 2022 (thesis), Algorithms 3
+and 4, equation 5.1. What differs: a composition in use whose bandwidth a model governs may be oversubscribed in MB/s
+(the model says what that costs); quantities that are used up count as 1 in equation 2; a job that is not to be late is
+one whose predicted end is at most its deadline.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from heapq import heapify, heappop, heappush
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unrack.cluster.pools.pace import Pace
+from unrack.cluster.pools.pool import no_devices
+from unrack.ledger.devices.columns import GROUP, KIND, Columns, make_columns
+from unrack.ledger.devices.reader import members
+from unrack.ledger.devices.sharing import TAKEN
+from unrack.ledger.lease import NO_LOANS, Lease, Share
+from unrack.policy.contract import Decision, Estimates, Need, Start
+from unrack.policy.placement.claiming import claiming
+from unrack.policy.pools.opening_kernel import closed_until, opening
+from unrack.policy.pools.place_kernel import (
+    FIRST_DEVICE,
+    LATE,
+    LATE_JOINS,
+    LEADER,
+    NO_CORES,
+    NO_DEVICES,
+    RANDOM_FIT,
+    SHORTCUTS,
+    Rule,
+    place,
+)
+from unrack.policy.pools.waiting_jobs import Queue
+from unrack.reasons import Code, Reason
+from unrack.sealed import sealed, sealed_columns
+from unrack.units import NEVER_US
+from unrack.view import View, arrays_of
+from unrack.workload.job import CORES, ESTIMATE, MEMORY, TASKS
+
+Ints = NDArray[np.int64]
+RULES = {rule.name.lower().replace("_", "-"): int(rule) for rule in Rule}
+"""Names of the placement rules."""
+NO_PACE = Pace(np.zeros((0, 0), np.int64), np.ones((1, 2, 2)), np.zeros((1, 0), np.bool_), np.zeros(1, np.bool_))
+
+
+@dataclass(frozen=True)
+class Pooled:
+    """Considers the queue in an order and starts every job that a rule finds a place for.
+
+    Parameters
+    ----------
+    rule
+        A name in ``RULES``, or ``"disaggregation-aware"``: max-composition or min-fragmentation, by load.
+    order
+        A name in ``ORDERS``.
+    low, high
+        Of the disaggregation-aware rule: max-composition where the loads of bandwidth and capacity are both at most
+        ``low``, or bandwidth is at least ``high`` and capacity at most ``high`` (eq. 4).
+    bandwidth, capacity
+        Which quantities these are.
+    estimates
+        ``"requested"`` or ``"exact"`` run times.
+    seed
+        Of the random fit.
+    label
+        What reports call it.
+    late_joins
+        A job that even its base time makes late may join others whatever that does to its own deadline; those that it
+        joins are protected as ever. As in the authors' simulator; the text has no such exception.
+    load_of
+        Whose demand the loads of the disaggregation-aware rule are: of ``"all"`` jobs in the system (eq. 4.6), or of
+        those ``"running"``, as in the authors' simulator.
+    shortcuts
+        As in the authors' simulator, a job that would join others is expected to run at the speed that they have
+        without it; min-fragmentation expects base times, and divides whole numbers in eq. 2; and jobs that base times
+        make late get as few devices as their demand needs.
+    """
+
+    rule: str = "first-fit"
+    order: str = "edf"
+    low: float = 0.5
+    high: float = 0.7
+    bandwidth: str = "bandwidth_mb_s"
+    capacity: str = "capacity_mb"
+    estimates: Estimates = Estimates.REQUESTED
+    seed: int = 0
+    label: str = "pooled"
+    late_joins: bool = False
+    load_of: str = "all"
+    shortcuts: bool = False
+
+    needs: ClassVar[frozenset[Need]] = frozenset()
+    devices: ClassVar[bool] = True
+    claims: ClassVar[bool] = True
+    stepwise: ClassVar[bool] = True
+
+    @property
+    def name(self) -> str:
+        """The label."""
+        return self.label
+
+    def seeded(self, seed: int) -> Pooled:
+        """The same with the seed of the run; only random fit draws."""
+        return replace(self, seed=seed) if self.rule == "random-fit" else self
+
+    def begin(self, view: View) -> Queue:
+        """Notes on a cluster as it is now; the jobs that wait are read in the first round."""
+        return Queue(order=self.order, **self.scratch(view))
+
+    def scratch(self, view: View) -> dict[str, Any]:
+        """The fields of the notes that depend on the cluster and the policy alone."""
+        devices, nodes = view.cluster.devices, view.free.shape[1]
+        kinds, pools = len(devices.kinds), len(devices.pools)
+        room = FIRST_DEVICE + max((pool.compose for pool in devices.pools), default=1)
+        return {
+            "at": np.empty((kinds, nodes), np.int64),
+            "sizes": np.empty((kinds, pools), np.int64),
+            "answer": np.empty((kinds, room), np.int64),
+            "earliest": np.empty(1, np.int64),
+            "draws": np.random.Generator(np.random.PCG64([self.seed, view.version] if view.version else self.seed)),
+            "plain": sealed_columns(make_columns(no_devices(nodes), np.zeros((0, 0, 0), np.int64), NO_PACE)),
+            "loads": self._loads(view),
+            "ways": LATE_JOINS * self.late_joins + SHORTCUTS * self.shortcuts,
+        }
+
+    def decide(self, view: View, memory: Queue, now: int) -> tuple[list[Decision], Queue]:
+        """Start the next job that has a place; asked again until there is none."""
+        under_way = memory.going is not None and memory.going == (now, view.version)  # nothing but the start happened
+        memory.going = None
+        if not under_way:
+            if not view.waiting:
+                memory.closed.clear()
+                return [], memory
+            memory.read(view, now)
+            memory.rule = self.rule_now(view, memory)
+            memory.forget(view)
+            memory.closed.clear()
+            failed = memory.failed
+            memory.heads = [(at[0][0], s, 0) for s, at in enumerate(memory.waiting) if at and s not in failed]
+            heapify(memory.heads)
+        if self.load_of == "running":
+            memory.rule = self.rule_now(view, memory)  # every start changes it
+        heads, failed, waiting = memory.heads, memory.failed, memory.waiting
+        most_free = int(arrays_of(view).free[0].max(initial=0)) if heads else 0
+        while heads:
+            rank, shape, i = heappop(heads)
+            listed = waiting[shape]
+            job = listed[i][1]
+            if shape in failed and not memory.may(view, shape, job):
+                i = memory.after(view, shape, i + 1)
+                if i < len(listed):
+                    heappush(heads, (listed[i][0], shape, i))
+                continue
+            found: Lease | int = NO_CORES
+            if memory.cores[shape] <= most_free:
+                found = self.find(view, memory, job, memory.rule, now)
+            if isinstance(found, int):
+                if found <= LATE:
+                    memory.closed.add(shape)
+                failed[shape] = (found, int(view.asks[ESTIMATE, job]), int(memory.earliest[0]))
+                i = memory.after(view, shape, i + 1)
+                if i < len(listed):
+                    heappush(heads, (listed[i][0], shape, i))
+                continue
+            del listed[i]
+            memory.known -= 1
+            if i < len(listed):
+                heappush(heads, (listed[i][0], shape, i))
+            if failed and self._opens(view, memory, job):
+                memory.try_again(rank)
+            memory.going = now, view.version + 1
+            return [Start(found, NAMES.get(memory.rule, self.rule))], memory
+        return [], memory
+
+    def rule_now(self, view: View, memory: Queue) -> int:
+        """The rule for this round: of the disaggregation-aware policy, by the loads of bandwidth and capacity."""
+        if self.rule != "disaggregation-aware":
+            return RULES[self.rule]
+        bandwidth, capacity = self.load(view, memory, self.bandwidth), self.load(view, memory, self.capacity)
+        relaxed = bandwidth <= self.low and capacity <= self.low
+        fast = bandwidth >= self.high and capacity <= self.high
+        return int(Rule.MAX_COMPOSITION if relaxed or fast else Rule.MIN_FRAGMENTATION)
+
+    def load(self, view: View, memory: Queue, quantity: str) -> float:
+        """Demand over what is installed, of the first kind that has both quantities; of which jobs ``load_of`` says."""
+        where = memory.loads.get(quantity)
+        devices = arrays_of(view).devices
+        if where is None or devices is None:
+            return 0.0
+        kind, row, installed = where
+        c = devices.columns
+        if self.load_of == "running":
+            in_use = (c.device[GROUP] == np.arange(c.device.shape[1])) & (c.device[KIND] == kind)
+            return float(c.held[row, in_use].sum()) / installed
+        return float(c.asked[kind, row]) / installed
+
+    def _loads(self, view: View) -> dict[str, tuple[int, int, int]]:
+        """Quantity → kind, its row, and how much is installed; of the first kind that has both quantities."""
+        devices = view.cluster.devices
+        for k, names in enumerate(devices.quantities):
+            wanted = (self.bandwidth, self.capacity)
+            if set(wanted) <= set(names):
+                found = {name: devices.installed(devices.kinds[k], name) for name in wanted}
+                return {name: (k, names.index(name), amount) for name, amount in found.items() if amount}
+        return {}
+
+    def find(self, view: View, memory: Queue, job: int, rule: int, now: int) -> Lease | int:
+        """A lease for a job; below 0: why there is none.
+
+        A gang is placed task by task. One that has no place though nothing runs would wait for ever for one where it is
+        not late: its deadline is given up.
+        """
+        tasks = int(view.asks[TASKS, job])
+        if tasks == 1:
+            columns = self.columns(view, memory)
+            claims = claiming(view, job)
+            free = arrays_of(view).free if claims is None else claims.narrowed(arrays_of(view).free)
+            node = self.node(view, memory, job, rule, now, columns, free)
+            if node < 0:
+                return node
+            lease = Lease(job, self._row(view, job, node), NO_LOANS, self.shares(view, memory, job, node, columns))
+            return lease if claims is None else claims.with_claims(lease)
+        found = self._gang(view, memory, job, rule, now)
+        if isinstance(found, int) and view.running_count == 0 and view.deadline_us[job] >= 0:
+            memory.patient = job
+            found = self._gang(view, memory, job, rule, now)
+            memory.patient = -1
+        if isinstance(found, int) and found != NO_CORES and not 0 <= rule <= RANDOM_FIT:
+            memory.earliest[0] = 0  # another deadline would have led its first tasks elsewhere: try every gang like it
+            return LATE
+        return found
+
+    def _gang(self, view: View, memory: Queue, job: int, rule: int, now: int) -> Lease | int:
+        """A lease for a job of several tasks; below 0: why there is none."""
+        tasks = int(view.asks[TASKS, job])
+        state = arrays_of(view)
+        cores, mb = int(view.asks[CORES, job]), int(view.asks[MEMORY, job])
+        nodes: list[int] = []
+        shares: list[Share] = []
+        columns, free, left, draft = self.columns(view, memory), state.free, None, None
+        claims = claiming(view, job)
+        while len(nodes) < tasks:
+            if claims is not None:
+                free = claims.narrowed(state.free if left is None else left)
+            node = self.node(view, memory, job, rule, now, columns, free)
+            if node < 0:
+                return node
+            if left is None:  # the other tasks are placed on a draft, where this one holds its place
+                left = state.free.copy()
+                free = sealed(left)
+                draft = None if state.devices is None else state.devices.draft(job, tasks)
+            of_task = self.shares(view, memory, job, node, columns)
+            nodes.append(node)
+            left[0, node] -= cores
+            left[1, node] -= mb
+            if claims is not None:
+                claims.put(node)
+            for share in of_task:
+                assert draft is not None
+                verdict = draft.try_share(share, now)
+                assert verdict == TAKEN
+                shares.append(share)
+                columns = draft.columns
+        at, count = np.unique(nodes, return_counts=True)
+        lease = Lease.on(job, at.tolist(), count.tolist(), (count * cores).tolist(), (count * mb).tolist())
+        lease = lease._replace(shares=tuple(shares))
+        return lease if claims is None else claims.with_claims(lease)
+
+    def node(self, view: View, memory: Queue, job: int, rule: int, now: int, columns: Columns, free: Ints) -> int:
+        """The node for one task, with ``memory.answer`` filled; below 0: why there is none."""
+        state = arrays_of(view)
+        draw, draw2 = memory.draws.random(2) if rule == RANDOM_FIT else (0.0, 0.0)
+        deadline_us = view.deadline_us
+        if job == memory.patient:
+            deadline_us = np.where(np.arange(len(deadline_us)) == job, -1, deadline_us)
+            deadline_us.flags.writeable = False  # as that of the view: one kernel for both
+        return place(
+            columns, state.asks, free, state.total, deadline_us, job, rule,
+            rule <= RANDOM_FIT, now, draw, draw2, memory.at, memory.sizes, memory.answer, memory.earliest,
+            memory.ways,
+        )  # fmt: skip
+
+    def _row(self, view: View, job: int, node: int) -> Ints:
+        return np.array([[node, 1, 1, view.asks[CORES, job], view.asks[MEMORY, job]]], np.int64)
+
+    def shares(self, view: View, memory: Queue, job: int, node: int, c: Columns) -> tuple[Share, ...]:
+        """What ``memory.answer`` says, as shares."""
+        devices = arrays_of(view).devices
+        if devices is None or not devices.asks(job):
+            return ()
+        shares = []
+        for kind in np.flatnonzero(c.needs[:, job]).tolist():
+            leader, size, parts = memory.answer[kind, :FIRST_DEVICE].tolist()
+            amounts = c.wants[kind, : len(devices.devices.quantities[kind]), job].tolist()
+            new = memory.answer[kind, FIRST_DEVICE : FIRST_DEVICE + size].tolist()
+            shares.append(Share(node, members(c, leader) if leader >= 0 else tuple(new), tuple(amounts), parts))
+        return tuple(shares)
+
+    def next_round(self, view: View, memory: Queue, now: int) -> int | None:
+        """The first moment at which a job that was refused because of deadlines has a place, if nothing happens.
+
+        A job of several tasks is looked at again when a composition opens that was closed to some of them, if then
+        there are places for all.
+        """
+        if not memory.closed:
+            return None
+        state = view.releases, view.running_count, memory.rule  # as long as they stay, nobody's answer changes
+        if memory.looked != state or memory.opens <= now:
+            memory.looked, memory.opens = state, NEVER_US
+            memory.seen_to.clear()
+        alone: list[int] = []
+        for shape in sorted(memory.closed):
+            jobs = memory.freest(view, shape) if memory.waiting[shape] else []
+            new = [job for job in jobs if job not in memory.seen_to]
+            memory.seen_to.update(new)
+            if new and view.asks[TASKS, new[0]] == 1:
+                alone += new
+            elif new:
+                memory.opens = self.gangs_open_us(view, memory, new, now, memory.opens)
+        if alone:
+            first = self.soonest(view, memory, alone, memory.rule, now)
+            memory.opens = min(memory.opens, first)
+        return memory.opens if memory.opens < NEVER_US else None
+
+    def opens_us(self, view: View, memory: Queue, jobs: Ints, rule: int, now: int, free: Ints | None = None) -> int:
+        """The first moment after ``now`` at which one of the jobs, of one task each, has a place.
+
+        ``free`` : int64[2, nodes], cores and MB that a task may count on; default: what is free.
+        """
+        state = arrays_of(view)
+        return opening(
+            self.columns(view, memory), state.asks, state.free if free is None else free, state.total,
+            view.deadline_us, jobs, rule, now, memory.at, memory.sizes, memory.ways,
+        )  # fmt: skip
+
+    def soonest(self, view: View, memory: Queue, jobs: list[int], rule: int, now: int) -> int:
+        """As :meth:`opens_us`, where some may ask for something of resources."""
+        claims = {job: found for job in jobs if (found := claiming(view, job)) is not None}
+        others = [job for job in jobs if job not in claims]
+        first = self.opens_us(view, memory, np.array(others, np.int64), rule, now) if others else NEVER_US
+        for job, claim in claims.items():
+            free = claim.narrowed(arrays_of(view).free)
+            first = min(first, self.opens_us(view, memory, np.array([job]), rule, now, free))
+        return first
+
+    def gangs_open_us(self, view: View, memory: Queue, jobs: list[int], now: int, before: int) -> int:
+        """The first moment at which one of several gangs has a place; ``before`` if there is none before it."""
+        tried = set()
+        for job in jobs:
+            like = int(view.deadline_us[job]), int(view.asks[ESTIMATE, job])
+            if like in tried:
+                continue
+            tried.add(like)
+            for moment in sorted(set(self.gang_moments(view, memory, job, now))):
+                if now < moment < before and not isinstance(self.find(view, memory, job, memory.rule, moment), int):
+                    before = moment
+        return before
+
+    def gang_moments(self, view: View, memory: Queue, job: int, now: int) -> list[int]:
+        """When compositions open to one or more tasks of a gang, and when its own deadline counts no more."""
+        columns, tasks = self.columns(view, memory), int(view.asks[TASKS, job])
+        tasks = min(tasks, columns.speeds.shape[2])
+        moments = np.empty(columns.device.shape[1] * tasks, np.int64)
+        protected = self.rule == "lookahead"
+        found = closed_until(columns, view.deadline_us, job, tasks, now, protected, moments)
+        late = [int(view.deadline_us[job] - view.asks[ESTIMATE, job]) + 1] if self.late_joins else []
+        return [*late, *(int(moment) for moment in moments[:found])]
+
+    def why(self, view: View, memory: Queue, job: int, now: int, free: Ints | None = None) -> Reason:
+        """No cores, no device, or only compositions on which a deadline would be missed; ``free`` as of opens_us."""
+        free = arrays_of(view).free if free is None else free
+        if (claims := claiming(view, job)) is not None:
+            lacks = claims.lacks()
+            if lacks is not None:
+                return lacks
+            free = claims.narrowed(free)
+        rule = self.rule_now(view, memory)
+        rule = (
+            int(Rule.FIRST_FIT) if rule == RANDOM_FIT else rule
+        )  # asking must not draw: it has a place or it has none
+        found = self.node(view, memory, job, rule, now, self.columns(view, memory), free)
+        if found >= 0 and int(view.asks[TASKS, job]) > 1:
+            return Reason(Code.NO_ROOM, "places for all its tasks at once", int(view.asks[TASKS, job]))
+        cores = int(view.asks[CORES, job])
+        if found == NO_CORES:
+            return Reason(Code.NO_ROOM, "cores on one node", cores, int(free[0].max(initial=0)))
+        if found < 0:
+            needed = np.flatnonzero(self.columns(view, memory).needs[:, job])
+            kinds = [view.cluster.devices.kinds[k] for k in needed]
+            words = " and ".join(kinds)
+            late = "" if found == NO_DEVICES else ", and on those in use a deadline would be missed"
+            return Reason(Code.NO_ROOM, f"no free {words} in reach of a node with {cores} free cores{late}")
+        return Reason(Code.NOT_YET)
+
+    def _opens(self, view: View, memory: Queue, job: int) -> bool:
+        """Whether starting a job makes a composition that others may join."""
+        devices = arrays_of(view).devices
+        return devices is not None and bool((memory.answer[devices.columns.needs[:, job], LEADER] < 0).any())
+
+    def columns(self, view: View, memory: Queue) -> Columns:
+        """Devices as kernels take them."""
+        devices = arrays_of(view).devices
+        return memory.plain if devices is None else devices.columns
+
+
+NAMES = {int(rule): name for name, rule in RULES.items()}

@@ -1,0 +1,143 @@
+"""Servers placed in one shot: a data centre and a request in, an answer out."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unrack.cluster.spec import Cluster
+from unrack.cluster.tiers.tier import names_of_clusters
+from unrack.errors import PolicyError
+from unrack.policy.tiers.all_at_once import Repack, place_together
+from unrack.policy.tiers.answer import Placed
+from unrack.policy.tiers.least_cost import least_price
+from unrack.policy.tiers.order import REQUEST, check_order, in_order
+from unrack.policy.tiers.present import check_now
+from unrack.policy.tiers.refusal import MOST_LOOKS, Refusals
+from unrack.policy.tiers.supply import asked_of, supply_of
+from unrack.solver.batch.solution import nowhere
+from unrack.solver.servers.holdings import RULES
+from unrack.solver.servers.one_by_one import OneByOne
+from unrack.solver.servers.problem import Allocation
+from unrack.workload.request import Request
+
+Ints = NDArray[np.int64]
+
+OPTIMAL = "optimal"
+POLICIES = (*RULES, OPTIMAL)
+
+
+def place_request(
+    cluster: Cluster,
+    request: Request,
+    policy: str = "slo",
+    *,
+    limit_s: float | None = None,
+    seed: int = 0,
+    now: Allocation | None = None,
+    moves: int | None = None,
+    resplit: bool = False,
+    order: str = REQUEST,
+    explain: bool = False,
+) -> Placed:
+    """Place servers on the pools of a data centre.
+
+    Parameters
+    ----------
+    cluster
+        A data centre with tiers of memory.
+    request
+        The servers.
+    policy
+        ``"slo"`` (the paper's allocator), ``"first-fit"``, ``"best-fit"``, or ``"optimal"``: all servers at once, the
+        fewest clusters first, then the lowest price.
+    limit_s, seed
+        Of ``optimal``: time that it may take, s, and the seed of its search. Without a time
+        limit its work is counted, about a minute of an ordinary core at most, and the answer is the same anywhere.
+    now
+        Where servers are already; they stay there, but for ``moves`` of them.
+    moves
+        Of ``optimal`` with ``now``: how many servers may change their cluster.
+    resplit
+        Of ``moves``: servers that stay in their cluster may have their memory split anew.
+    order
+        In which they come, one at a time: ``"request"``, or ``"slo-ratio"``, as the authors' program sorts them
+        (:mod:`unrack.policy.tiers.order`).
+    explain
+        Say of each server why it is where it is.
+
+    Raises
+    ------
+    InputError
+        The request asks for what does not exist, or ``now`` does not fit.
+    PolicyError
+        There is no such policy or order.
+    """
+    check_order(order, "")
+    if policy not in POLICIES:
+        raise PolicyError("policy", repr(policy), f"one of {', '.join(POLICIES)}")
+    supply, asks = supply_of(cluster), asked_of(request, cluster)
+    tiers = cluster.tiers
+    assert tiers is not None
+    if now is not None:
+        check_now(supply, request, now, "where servers are now")
+    if policy == OPTIMAL:
+        if order != REQUEST:
+            raise PolicyError("order", f"{order!r} beside the policy optimal", "servers that come one after the other")
+        placed = Placed(policy, cluster, request, asks, supply, nowhere(supply, asks), {}, 0)
+        return place_together(placed, Repack(now, moves, resplit), limit_s, seed, explain)
+    if moves is not None or resplit:
+        got = "a limit on moves" if moves is not None else "new splits for servers that are there"
+        raise PolicyError(f"policy {policy}", got, "the policy optimal, which repacks")
+    allocator = OneByOne(supply, asks, policy, now)
+    todo = np.arange(len(asks)) if now is None else np.flatnonzero(now.cluster < 0)
+    todo = in_order(todo, asks, order, tiers.cost_scale)
+    reasons: dict[int, str] = {}
+    if explain:
+        refusals = Refusals(allocator, tiers.cost_scale)
+        names = names_of_clusters(cluster)
+        for server in todo.tolist():
+            reasons[server] = _step(allocator, refusals, server, names)
+    else:
+        allocator.place(todo)
+        out = np.flatnonzero(allocator.cluster[todo] < 0)
+        if len(out):
+            reasons = _reasons(OneByOne(supply, asks, policy, now), todo, out, tiers.cost_scale)
+    found = allocator.allocation
+    bound = least_price(supply, asks, found)
+    return Placed(policy, cluster, request, asks, supply, found, reasons, bound)
+
+
+def _step(allocator: OneByOne, refusals: Refusals, server: int, names: tuple[str, ...]) -> str:
+    """Place one server and say why it went where it did, or why nowhere."""
+    order, used, lacks = allocator.order, allocator.ranking.used.copy(), refusals.of(server)
+    if allocator.place([server]) == 0:
+        return lacks.among(order)
+    cluster = int(allocator.cluster[server])
+    words = f"cluster {names[cluster]}"
+    if RULES[allocator.rule] == "best-fit":
+        return f"{words}, the fullest of those that could take it"
+    if RULES[allocator.rule] == "slo":
+        words += f" ({used[cluster]} % in use)"
+    ahead = order[: int(np.flatnonzero(order == cluster)[0])]
+    return f"{words}, the first in order" + (f" that could: {lacks.among(ahead)}" if len(ahead) else "")
+
+
+def _reasons(again: OneByOne, todo: Ints, out: Ints, cost_scale: int) -> dict[int, str]:
+    """Why servers had no place when it was their turn: everything is placed once more, with a look at each of them.
+
+    ``out`` are their places in ``todo``.
+    """
+    refusals = Refusals(again, cost_scale)
+    clusters = np.arange(again.supply.clusters)
+    reasons: dict[int, str] = {}
+    start = 0
+    for count, end in enumerate(out.tolist()):
+        server = int(todo[end])
+        if count * len(clusters) > MOST_LOOKS:
+            reasons[server] = "no cluster could take it (too many servers have no place to look at each)"
+            continue
+        again.place(todo[start:end])
+        start = end
+        reasons[server] = refusals.of(server).among(clusters)
+    return reasons

@@ -1,0 +1,173 @@
+"""For policies of one's own on tiers of memory: what a cluster of pools can give a server, and a frame for them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unrack.cluster.spec import Cluster
+from unrack.errors import PolicyError
+from unrack.ledger.lease import LENDER, Lease
+from unrack.ledger.state import RUNNING
+from unrack.policy.pools.own import Placed
+from unrack.policy.tiers.supply import asked_of_jobs, check_names, could_hold, supply_of
+from unrack.solver.servers.split import NONE, cheapest
+from unrack.view import View
+from unrack.workload.job import CORES, MEMORY, JobTable
+from unrack.workload.tier_asks import NO_CEILING, scaled_ceiling
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Offer:
+    """What a cluster of pools can give a server now, within its SLOs and at the lowest price.
+
+    Attributes
+    ----------
+    cluster
+        Its number.
+    mb : int64[pools]
+        From each pool of the cluster, the compute pool first.
+    price_per_h
+        Of that memory.
+    lease
+        To start the server so.
+    """
+
+    cluster: int
+    mb: Ints
+    price_per_h: float
+    lease: Lease
+
+
+def offer(view: View, job: int, cluster: int) -> Offer | None:
+    """The cheapest memory within a server's SLOs that a cluster of pools has free.
+
+    Parameters
+    ----------
+    view
+        On a cluster with tiers.
+    job
+        A job of one task.
+    cluster
+        From 0 to ``view.cluster.tiers.clusters - 1``.
+
+    Returns
+    -------
+    Offer or None
+        None: it has too few cores, no such memory, or shares a failure domain with a replica that runs.
+    """
+    tiers = view.cluster.tiers
+    assert tiers is not None
+    pools, cores = tiers.pools(cluster), int(view.asks[CORES, job])
+    near = near_replicas(view, job)
+    if near[pools[0]] or view.free[0, pools[0]] < cores:
+        return None
+    found = split_of(view, job, pools, np.where(barred(view, job, near), 0, view.free[1]))
+    if found is None:
+        return None
+    mb, price = found
+    return Offer(cluster, mb, price / tiers.price_scale / 1024, lease_of(job, cores, pools, mb))
+
+
+def split_of(view: View, job: int, pools: Ints, free_mb: Ints) -> tuple[Ints, int] | None:
+    """MB from each pool of a cluster, and their price, at which a server has its SLOs for least; ``None``: it cannot.
+
+    Parameters
+    ----------
+    free_mb : int64[nodes]
+        Memory of each node that the server may use.
+    """
+    tiers, slo = view.cluster.tiers, view.slo_of(job)
+    assert tiers is not None
+    floor, ceiling = (0, NO_CEILING) if slo is None else (slo.floor_mb, slo.ceiling_mb)
+    mb = np.zeros(len(pools), np.int64)
+    price = cheapest(
+        int(view.asks[MEMORY, job]), floor, scaled_ceiling(ceiling, tiers.cost_scale), free_mb[pools],
+        tiers.cost[pools], tiers.price[pools], len(pools), mb,
+    )  # fmt: skip
+    return None if price == NONE else (mb, int(price))
+
+
+def lease_of(job: int, cores: int, pools: Ints, mb: Ints) -> Lease:
+    """The lease of a server: its cores and local memory on the compute pool, loans from the other pools.
+
+    Parameters
+    ----------
+    pools, mb : int64[pools]
+        The pools of its cluster, the compute pool first, and how much it has of each.
+    """
+    far = np.flatnonzero(mb[1:]) + 1
+    loans = np.empty((len(far), 3), np.int64)
+    loans[:, 0], loans[:, 1], loans[:, 2] = pools[0], pools[far], mb[far]
+    return Lease(job, np.array([[pools[0], 1, 1, cores, mb[0]]], np.int64), loans)
+
+
+def barred(view: View, job: int, near: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """bool[nodes]: which a server must have no memory of: those of tiers that it forbids, and those near replicas."""
+    tiers, slo = view.cluster.tiers, view.slo_of(job)
+    assert tiers is not None
+    if slo is None or not slo.forbidden:
+        return near
+    return np.asarray(near | np.array([name in slo.forbidden for name in tiers.names])[tiers.tier])
+
+
+def near_replicas(view: View, job: int) -> NDArray[np.bool_]:
+    """bool[nodes]: which share a failure domain with a running replica of a server, of the level of its group."""
+    found = np.zeros(len(view.cluster), np.bool_)
+    slo = view.slo
+    if slo is None or slo.spread[job] < 0:
+        return found
+    domain = view.cluster.level(slo.spread_names[slo.spread[job]])
+    for mate in np.flatnonzero((slo.group == slo.group[job]) & (view.status == RUNNING)).tolist():
+        lease = view.lease(mate)
+        used = domain[np.concatenate([lease.rows[:, 0], lease.borrowed[:, LENDER]])]
+        found |= np.isin(domain, used[used >= 0])
+    return found
+
+
+class OnTiers(Placed):
+    """Goes through the queue in an order and starts every server that ``place`` finds a place for, on tiers of memory.
+
+    Parameters are those of :class:`unrack.policy.pools.own.Placed`; ``place`` is best made of :func:`offer`.
+    """
+
+    lends: ClassVar[bool] = True
+    tiers: ClassVar[bool] = True
+    nodes: ClassVar[str] = "shared"
+
+    def possible(self, cluster: Cluster, jobs: JobTable) -> NDArray[np.bool_]:
+        """bool[jobs]: which servers have a place within their SLOs in the empty data centre; it has tiers."""
+        return possible_servers(cluster, jobs, True)
+
+
+def possible_servers(cluster: Cluster, jobs: JobTable, meets: bool) -> NDArray[np.bool_]:
+    """bool[jobs]: which servers have a place in an empty data centre with tiers; ``meets``: within their SLOs."""
+    return could_hold(supply_of(cluster), asked_of_jobs(jobs.cores, jobs.memory_mb, jobs.slo, cluster), meets)
+
+
+def refuse_others(label: str, cluster: Cluster, jobs: JobTable) -> None:
+    """Raise a ``PolicyError`` for a data centre without tiers, or jobs that are no servers.
+
+    Raises
+    ------
+    PolicyError
+        As said.
+    InputError
+        A server names a tier, or a level of failure domains, that the data centre does not have.
+    """
+    if cluster.tiers is None:
+        want = "a cluster with [[tiers]] of memory (docs/tiers.md)"
+        raise PolicyError(f"policy {label}", f"cluster {cluster.name!r} without tiers", want)
+    many = np.flatnonzero(jobs.tasks != 1)
+    if len(many):
+        job = int(many[0])
+        raise PolicyError(
+            f"policy {label}", f"job {jobs.ids[job]} of {jobs.tasks[job]} tasks", "servers: jobs of one task"
+        )
+    if jobs.slo is not None:
+        check_names(jobs.slo, cluster)

@@ -1,0 +1,1 @@
+"""Charts of a study, as specifications and packed columns."""

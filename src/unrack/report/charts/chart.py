@@ -1,0 +1,200 @@
+"""The charts of a study: each a specification, and its series in columns."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from unrack.report.charts import spec as specs
+from unrack.report.charts.series import Floats, bin_edges, binned_integral, binned_mean, distribution, rounded
+from unrack.report.directory import RunFiles
+from unrack.report.setting import Setting
+from unrack.report.table import share_text
+
+MOST_SETTINGS = 8
+MOST_POLICIES = 12
+
+Chart = dict[str, Any]
+_USAGE = ("time_s", "cores_held", "cores_online", "memory_mb_held", "queued_jobs")
+SHARE: dict[str, Any] = {"scale": {"domain": [0, 1]}, "axis": {"format": ".0%"}, "tip": ".1%"}
+"""What a channel of shares from 0 to 1 looks like."""
+
+_JOBS = ("wait_s", "response_s", "bounded_slowdown", "cores", "state")
+
+
+def setting_charts(setting: Setting, policies: Sequence[str]) -> list[Chart]:
+    """Charts of one setting, from the first seed of each of its policies (the first ``MOST_POLICIES``).
+
+    Parameters
+    ----------
+    setting
+        The setting.
+    policies
+        All policies of the study: they fix the colours.
+
+    Returns
+    -------
+    list of dict
+        ``id``, ``title``, ``note``, ``spec``, and ``series``: for each policy the columns of its rows.
+    """
+    chosen = {policy: runs[0] for policy, runs in list(setting.runs.items())[:MOST_POLICIES]}
+    jobs = {policy: run.frame("jobs", _JOBS).filter(pl.col("state") == "finished") for policy, run in chosen.items()}
+    less = setting.served_less
+    charts = [
+        *_over_time(chosen, policies, less),
+        _ecdf("wait", "wait_s", jobs, policies, less),
+        _ecdf("response", "response_s", jobs, policies, less),
+        _by_size(jobs, policies),
+    ]
+    return noted([chart for chart in charts if any(rows["x"] for rows in chart["series"])], setting)
+
+
+def noted(charts: Sequence[Chart], setting: Setting) -> list[Chart]:
+    """The charts of a setting; the notes say who in them served less than others, if anybody did."""
+    shares = {policy: share_text(share) for policy, share in setting.served_less.items()}
+    if not shares:
+        return list(charts)
+    words = ", ".join(f"{policy} {share}" for policy, share in list(shares.items())[:4])
+    words += f" and {len(shares) - 4} more" if len(shares) > 4 else ""
+    note = f" Served less of the core-time asked for than others, so not comparable: {words}."
+    return [{**chart, "note": chart["note"] + note} for chart in charts]
+
+
+def _over_time(chosen: Mapping[str, RunFiles], policies: Sequence[str], less: Collection[str]) -> list[Chart]:
+    usage = {}
+    for policy, run in chosen.items():
+        frame = run.frame("usage", _USAGE)
+        usage[policy] = {name: frame[name].cast(pl.Float64).fill_null(0).to_numpy() for name in frame.columns}
+    usage = {policy: columns for policy, columns in usage.items() if len(columns["time_s"]) > 1}
+    if not usage:
+        return []
+    edges = bin_edges([(columns["time_s"][0], columns["time_s"][-1]) for columns in usage.values()])
+
+    def chart(name: str, title: str, y: dict[str, Any], series: dict[str, Floats]) -> Chart:
+        return time_chart(name, title, y, series, edges, policies, less)
+
+    share = SHARE
+    charts = [
+        chart("utilisation", "Cores in use over time", {"title": "share of cores online", **share}, {
+            policy: ratio(columns["time_s"], columns["cores_held"], columns["cores_online"], edges)
+            for policy, columns in usage.items()}),
+        chart("queue", "Queue length over time", {"title": "jobs waiting", "axis": {"format": "~s"}, "tip": ",.3~f"}, {
+            policy: binned_mean(columns["time_s"], columns["queued_jobs"], edges)
+            for policy, columns in usage.items()}),
+    ]  # fmt: skip
+    memory = {policy: run.record["cluster"].get("memory_mb") for policy, run in chosen.items()}
+    if all(isinstance(amount, int | float) and amount > 0 for amount in memory.values()):
+        held = {policy: binned_mean(columns["time_s"], columns["memory_mb_held"], edges) / memory[policy]
+                for policy, columns in usage.items() if "memory_mb_held" in columns}  # fmt: skip
+        charts.insert(1, chart("memory", "Memory in use over time", {"title": "share of memory", **share}, held))
+    return charts
+
+
+def time_chart(
+    name: str,
+    title: str,
+    y: dict[str, Any],
+    series: Mapping[str, Floats],
+    edges: Floats,
+    policies: Sequence[str],
+    less: Collection[str] = (),
+) -> Chart:
+    """Lines over time, one a policy.
+
+    Parameters
+    ----------
+    name, title
+        Of the chart.
+    y
+        What is special about the vertical channel.
+    series
+        Policy → its mean in each bin, float64[bins]; NaN: a gap.
+    edges : float64[bins + 1]
+        In s.
+    policies
+        All policies of the study: they fix the colours.
+    less
+        Those that served less than others.
+    """
+    x, size = span_axis(edges)
+    starts = rounded(edges[:-1] / size, 5)
+    channel = {"field": "y", "type": "quantitative", **y}
+    note = f"Means over {len(starts)} equal spans of time, weighted by time."
+    rows = [{"policy": p, "x": starts, "y": rounded(values)} for p, values in series.items()]
+    return {"id": name, "title": title, "note": note, "series": rows,
+            "spec": specs.line_spec(policies, x, channel, "step-after", less=less)}  # fmt: skip
+
+
+def span_axis(edges: Floats) -> tuple[dict[str, Any], int]:
+    """A channel ``x`` for times between these (s), and the seconds in the unit that it counts in."""
+    unit, size = next((unit, size) for unit, size in (("days", 86400), ("hours", 3600), ("minutes", 60), ("seconds", 1))
+                      if edges[-1] - edges[0] >= 3 * size or size == 1)  # fmt: skip
+    domain = [float(f"{edges[0] / size:.5g}"), float(edges[-1] / size)]
+    return {"field": "x", "type": "quantitative", "title": f"{unit} since the start of the log",
+            "scale": {"nice": False, "zero": False, "domain": domain}}, size  # fmt: skip
+
+
+def ratio(times: Floats, held: Floats, online: Floats, edges: Floats) -> Floats:
+    """The integral of one step function over that of another in each bin; NaN where the latter is 0."""
+    below = binned_integral(times, online, edges)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.where(below > 0, binned_integral(times, held, edges) / below, np.nan)
+
+
+def _ecdf(
+    name: str, column: str, jobs: Mapping[str, pl.DataFrame], policies: Sequence[str], less: Collection[str]
+) -> Chart:
+    y = {"field": "y", "type": "quantitative", "title": "share of jobs", "scale": {"domain": [0, 1]},
+         "axis": {"format": ".0%"}, "tip": ".1%"}  # fmt: skip
+    series = []
+    for policy, frame in jobs.items():
+        x, share = distribution(frame[column].cast(pl.Float64).fill_null(float("nan")).to_numpy())
+        if len(x):
+            x, share = np.concatenate([x[:1], x]), np.concatenate([[0.0], share])
+            series.append({"policy": policy, "x": rounded(x, 6), "y": rounded(share)})
+    return {
+        "id": name, "title": f"Distribution of {name} times", "series": series,
+        "note": f"Share of finished jobs whose {name} was at most so long; further left and up is better.",
+        "spec": specs.line_spec(policies, specs.time_axis(f"{name} (s, log scale)"), y, "step-after", less=less),
+    }  # fmt: skip
+
+
+def size_class(cores: pl.Expr) -> pl.Expr:
+    """Class of job size by cores held: 0 = 1 core, 1 = 2–4, 2 = 5–16, 3 = 17–64 … in powers of 4."""
+    return ((cores.clip(1) - 1).cast(pl.Float64) + 1).log(4).sub(1e-9).ceil().cast(pl.Int64).clip(0)
+
+
+def class_name(index: int) -> str:
+    """Words for a class of job size.
+
+    Examples
+    --------
+    >>> class_name(0), class_name(2)
+    ('1', '5–16')
+    """
+    return "1" if index == 0 else f"{4 ** (index - 1) + 1:,}–{4**index:,}"
+
+
+def _by_size(jobs: Mapping[str, pl.DataFrame], policies: Sequence[str]) -> Chart:
+    series, seen = [], set()
+    for policy, frame in jobs.items():
+        grouped = (
+            frame.group_by(size_class(pl.col("cores")).alias("size"))
+            .agg(pl.col("bounded_slowdown").mean().clip(1.0), pl.len().alias("count"))
+            .drop_nulls()
+            .sort("size")
+        )
+        seen |= set(grouped["size"].to_list())
+        series.append({
+            "policy": policy, "x": [class_name(size) for size in grouped["size"]],
+            "y": rounded(grouped["bounded_slowdown"].to_numpy()), "count": grouped["count"].to_list(),
+        })  # fmt: skip
+    classes = [class_name(size) for size in sorted(seen)]
+    return {
+        "id": "size", "title": "Slowdown by job size", "series": series,
+        "note": "Mean bounded slowdown of finished jobs by the cores they held; 1 is a job that never waited.",
+        "spec": specs.bar_spec(policies, classes, "cores", "bounded slowdown (log scale)"),
+    }  # fmt: skip

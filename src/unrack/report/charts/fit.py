@@ -1,0 +1,120 @@
+"""Charts of a model fitted to a log: each property of the jobs as the log has it and as the model draws it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unrack.workload.account import WEEKDAYS
+
+if TYPE_CHECKING:
+    from unrack.workload.generate.batch.agreement import Marginal
+    from unrack.workload.generate.batch.fit import Fit
+
+_COLOURS = {"log": "#4c566a", "model": "#d08770"}
+_POINTS = 300
+_FROM = {"work": 0.01}
+"""Where a logarithmic axis begins; otherwise at 1."""
+
+_WIDTH, _HEIGHT = 360, 190
+
+
+def drawn(fit: Fit, ending: str) -> bytes:
+    """The charts as a file.
+
+    Parameters
+    ----------
+    fit
+        What :func:`unrack.workload.generate.batch.fit.fit` found.
+    ending
+        ``".svg"``, ``".png"``, or ``".html"``: one page that needs no network.
+    """
+    import vl_convert
+
+    spec = json.dumps(spec_of(fit))
+    if ending == ".svg":
+        return str(vl_convert.vegalite_to_svg(spec)).encode()
+    if ending == ".png":
+        return bytes(vl_convert.vegalite_to_png(spec, scale=2))
+    return str(vl_convert.vegalite_to_html(spec, bundle=True)).encode()
+
+
+def spec_of(fit: Fit) -> dict[str, Any]:
+    """A Vega-Lite specification: bars for hour and weekday, distribution functions for the rest, two to a row."""
+    charts = [_bars(one) if one.name in ("hour of day", "weekday") else _steps(one) for one in fit.marginals]
+    return {
+        "$schema": "https://vega.github.io/schema/vega-lite/v5.json",
+        "title": {"text": "Batch model and log", "subtitle": f"fitted to {fit.model.source}", "anchor": "start"},
+        "concat": charts,
+        "columns": 2,
+        "config": {"view": {"stroke": None}, "axis": {"grid": False}},
+    }
+
+
+def _colour() -> dict[str, Any]:
+    scale = {"domain": list(_COLOURS), "range": list(_COLOURS.values())}
+    return {"field": "of", "type": "nominal", "title": None, "scale": scale, "legend": {"orient": "top"}}
+
+
+def _title(marginal: Marginal) -> str:
+    return f"{marginal.name[:1].upper()}{marginal.name[1:]}: KS distance {marginal.distance:.3f}"
+
+
+def _bars(marginal: Marginal) -> dict[str, Any]:
+    kinds = 24 if marginal.name == "hour of day" else 7
+    names: Sequence[Any] = list(range(24)) if kinds == 24 else [day[:2] for day in WEEKDAYS]
+    rows = []
+    for who, values in (("log", marginal.log), ("model", marginal.drawn)):
+        counts = np.bincount(values.astype(np.int64), minlength=kinds)
+        rows += [{"x": name, "y": round(share, 6), "of": who}
+                 for name, share in zip(names, (counts / counts.sum()).tolist(), strict=True)]  # fmt: skip
+    return {
+        "title": _title(marginal), "width": _WIDTH, "height": _HEIGHT, "data": {"values": rows}, "mark": "bar",
+        "encoding": {
+            "x": {"field": "x", "type": "ordinal", "sort": list(names), "title": marginal.name,
+                  "axis": {"labelAngle": 0}},
+            "xOffset": {"field": "of", "type": "nominal"},
+            "y": {"field": "y", "type": "quantitative", "title": "share of jobs", "axis": {"format": ".0%"}},
+            "color": _colour(),
+        },
+    }  # fmt: skip
+
+
+def _steps(marginal: Marginal) -> dict[str, Any]:
+    logarithmic = marginal.name != "accuracy"
+    rows = [
+        {"x": x, "y": y, "of": who}
+        for who, values in (("log", marginal.log), ("model", marginal.drawn))
+        for x, y in zip(
+            *_distribution(np.maximum(values, _FROM.get(marginal.name, 1.0)) if logarithmic else values), strict=True
+        )
+    ]
+    unit = f" ({marginal.unit})" if marginal.unit else ""
+    words = {"size": "size (nodes), log scale", "accuracy": "run time / requested time",
+             "work": "work of a job (node-hours), log scale, from 0.01"}  # fmt: skip
+    return {
+        "title": _title(marginal), "width": _WIDTH, "height": _HEIGHT, "data": {"values": rows},
+        "mark": {"type": "line", "interpolate": "step-after"},
+        "encoding": {
+            "x": {"field": "x", "type": "quantitative",
+                  "title": words.get(marginal.name, f"{marginal.name}{unit}, log scale, from 1 s"),
+                  "scale": {"type": "log" if logarithmic else "linear", "nice": False}, "axis": {"format": "~s"}},
+            "y": {"field": "y", "type": "quantitative", "title": "share of jobs", "axis": {"format": ".0%"},
+                  "scale": {"domain": [0, 1]}},
+            "color": _colour(),
+        },
+    }  # fmt: skip
+
+
+def _distribution(values: NDArray[np.float64]) -> tuple[list[float], list[float]]:
+    """Places and the share of values up to there; at most 300 of them."""
+    places, counts = np.unique(values, return_counts=True)
+    share = np.cumsum(counts) / len(values)
+    if len(places) > _POINTS:
+        keep = np.unique(np.searchsorted(share, np.linspace(share[0], 1.0, _POINTS)).clip(max=len(places) - 1))
+        places, share = places[keep], share[keep]
+    return [float(f"{x:.6g}") for x in places], [round(y, 5) for y in share.tolist()]

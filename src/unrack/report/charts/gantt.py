@@ -1,0 +1,243 @@
+"""The Gantt chart's data: rectangles of nodes × time, packed and compressed.
+
+All of them are on the page, which thins them only as it draws, by what the zoom can show. Beyond ``MOST_ROWS_A_PAGE``
+rectangles (a page of some 10 to 15 MB) the runs share that budget: of every job the largest rectangle comes first, so
+that the job is found, then the largest others; and the page says how many jobs it does not have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from unrack.jit import compiled
+from unrack.report.charts.packed import coded, number_ids, packed, stepped, ticked
+from unrack.report.directory import RunFiles
+
+MOST_ROWS_A_PAGE = 1_000_000
+MOST_UNSTARTED = 100_000
+MOST_RUNS = 24
+_MOST_LANES = 4_000_000
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+_COLUMNS = ("job", "attempt", "start_s", "end_s", "first_node", "nodes", "cores_per_node", "outcome")
+
+
+def budgets(sizes: Sequence[int], most: int) -> list[int]:
+    """How many rectangles each run may have, given how many it has: all, or an equal part of what small runs leave.
+
+    Examples
+    --------
+    >>> budgets([10, 500, 300], 600)
+    [10, 295, 295]
+    """
+    found, left, open_ = list(sizes), most, len(sizes)
+    for place in sorted(range(len(sizes)), key=lambda place: sizes[place]):
+        found[place] = min(sizes[place], left // open_)
+        left, open_ = left - found[place], open_ - 1
+    return found
+
+
+def gantt_data(run: RunFiles, title: str, budget: int) -> dict[str, Any]:
+    """What the page draws of one run.
+
+    Parameters
+    ----------
+    run
+        The run.
+    title
+        What the page's list of runs calls it.
+    budget
+        At most so many rectangles.
+
+    Returns
+    -------
+    dict
+        ``title``, ``id`` (of the run), ``nodes``, ``rows`` and ``kept`` (rectangles), ``jobs`` and ``kept_jobs`` (that
+        started), ``all_jobs``, ``share`` of the node-seconds kept (0 to 1), ``start`` and ``end`` (s), and ``data``:
+        base64 of gzip of a header and the columns (see :func:`pack`).
+    """
+    every = run.frame("placements", _COLUMNS).drop_nulls("start_s")
+    if "attempt" not in every.columns:
+        every = every.with_columns(pl.lit(1).alias("attempt"))
+    last_s = max((float(every[name].max() or 0.0) for name in ("start_s", "end_s")), default=0.0)  # type: ignore[arg-type]
+    every = every.with_columns(pl.col("end_s").fill_null(last_s), pl.int_range(pl.len()).alias("row"))
+    every = every.with_columns(((pl.col("end_s") - pl.col("start_s")) * pl.col("nodes")).alias("area"))
+    kept = thinned(every, budget).sort("start_s", "row")
+    total = float(every["area"].sum())
+    last = (every["first_node"] + every["nodes"]).cast(pl.Int64).to_numpy().max(initial=1)
+    nodes = max(int(run.record["cluster"].get("nodes") or 0), int(last))
+    start = float(every["start_s"].min() or 0.0)  # type: ignore[arg-type]  # of floats
+    jobs = run.frame("jobs", ("job", "user", "app", "wait_s", "state"))
+    return {
+        "title": title,
+        "id": run.id,
+        "nodes": nodes,
+        "rows": len(every),
+        "kept": len(kept),
+        "jobs": every["job"].n_unique(),
+        "kept_jobs": kept["job"].n_unique(),
+        "all_jobs": len(jobs),
+        "share": float(kept["area"].sum()) / total if total else 1.0,
+        "start": start,
+        "end": max(last_s, start + 1.0),
+        "data": pack(kept, jobs, start, node_cores(run, nodes), unstarted(jobs, every)),
+    }
+
+
+def thinned(rows: pl.DataFrame, budget: int) -> pl.DataFrame:
+    """At most so many rows: the one with the largest ``area`` of every job before all others, large ones first."""
+    if len(rows) <= budget:
+        return rows
+    ranked = rows.sort("area", "row", descending=[True, False])
+    ranked = ranked.with_columns((pl.int_range(pl.len()).over("job") > 0).alias("further"))
+    return ranked.sort("further", maintain_order=True).head(budget).drop("further")
+
+
+def unstarted(jobs: pl.DataFrame, placed: pl.DataFrame) -> dict[str, list[str]]:
+    """State → jobs that never held a node, the first ``MOST_UNSTARTED`` of them."""
+    if "state" not in jobs.columns:
+        return {}
+    never = jobs.join(placed.select("job").unique(), on="job", how="anti").head(MOST_UNSTARTED)
+    found: dict[str, list[str]] = {}
+    for job, state in never.select(pl.col("job").cast(pl.String), "state").iter_rows():
+        found.setdefault(str(state), []).append(job)
+    return found
+
+
+def node_cores(run: RunFiles, nodes: int) -> Ints:
+    """int64[nodes]: cores of each node."""
+    cluster = run.record["cluster"]
+    columns = cluster.get("columns") or {}
+    if "count" in columns and "cores" in columns and sum(columns["count"]) == nodes:
+        return np.maximum(np.repeat(np.array(columns["cores"], np.int64), columns["count"]), 1)
+    classes = cluster.get("classes") or []
+    if all(isinstance(kind, dict) and "nodes" in kind and "cores" in kind for kind in classes):
+        cores = np.repeat([int(kind["cores"]) for kind in classes], [int(kind["nodes"]) for kind in classes])
+        if len(cores) == nodes:
+            return np.maximum(cores.astype(np.int64), 1)
+    return np.full(nodes, max(int(cluster.get("cores") or nodes) // nodes, 1), np.int64)
+
+
+def pack(
+    rows: pl.DataFrame, jobs: pl.DataFrame, origin: float, cores: Ints, never: dict[str, list[str]] | None = None
+) -> str:
+    """Rectangles and what is known of their jobs, packed.
+
+    The header: ``rows``, ``jobs``, ``tick`` in s, ``ids`` (0: they are numbers, and a column), ``users``, ``apps``,
+    ``outcomes``, ``never`` (state → ids of jobs that never started). One value a rectangle, in order of start: uint32
+    start (ticks since the one before, the first since ``origin``), length (ticks), first node, nodes, job (its place
+    among the ids, stepped); one value a job: float32 wait (s, NaN = unknown), uint32 user and app (places among
+    ``users`` and ``apps``), uint32 id (stepped, if they are numbers); then uint8 a rectangle: lower edge and height
+    within a node (255 = the node), outcome (its place among ``outcomes``), attempt (255: that or more). What *stepped*
+    is says :func:`unrack.report.charts.packed.stepped`.
+
+    Parameters
+    ----------
+    rows
+        The rectangles, in order of start. Several of one attempt may follow each other in time: each is drawn when it
+        was.
+    jobs
+        The jobs of the run.
+    origin
+        Start of the time axis, s.
+    cores : int64[nodes]
+        Cores of each node.
+    never
+        State → jobs that never started.
+    """
+    rows, jobs = (frame.with_columns(pl.col("job").cast(pl.String)) for frame in (rows, jobs))
+    ids, place = coded(rows, "job")
+    known = pl.DataFrame({"job": pl.Series(ids, dtype=pl.String)}).join(
+        jobs.unique("job", keep="first", maintain_order=True), on="job", how="left", maintain_order="left"
+    )
+    users, user_codes = coded(known, "user")
+    apps, app_codes = coded(known, "app")
+    outcomes, outcome_codes = coded(rows, "outcome")
+    start = rows["start_s"].cast(pl.Float64).to_numpy() - origin
+    length = (rows["end_s"] - rows["start_s"]).cast(pl.Float64).to_numpy()
+    tick, gaps, lengths = ticked(start, length)
+    first, nodes = (rows[name].cast(pl.Int64).to_numpy() for name in ("first_node", "nodes"))
+    asked = rows["cores_per_node"].cast(pl.Int64).to_numpy()
+    lower, height = lanes(rows["start_s"].to_numpy(), rows["end_s"].to_numpy(), first, nodes, asked, cores)
+    attempt = rows["attempt"].cast(pl.Int64).to_numpy() if "attempt" in rows.columns else np.ones(len(rows), np.int64)
+    wait = known["wait_s"] if "wait_s" in known.columns else pl.Series([None] * len(known), dtype=pl.Float64)
+    numbers = number_ids(ids)
+    header = {
+        "rows": len(rows), "jobs": len(ids), "tick": tick, "ids": ids if numbers is None else 0,
+        "users": users, "apps": apps, "outcomes": outcomes, "never": never or {},
+    }  # fmt: skip
+    columns = [
+        gaps, lengths, first.astype("<u4"), nodes.astype("<u4"), stepped(place.astype(np.int64)),
+        wait.cast(pl.Float64).fill_null(float("nan")).to_numpy().astype("<f4"), user_codes, app_codes,
+        *([] if numbers is None else [stepped(numbers)]),
+        lower, height, outcome_codes.astype(np.uint8), np.clip(attempt, 1, 255).astype(np.uint8),
+    ]  # fmt: skip
+    return packed(header, columns)
+
+
+def lanes(
+    start: Floats, end: Floats, first: Ints, nodes: Ints, asked: Ints, cores: Ints
+) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+    """Where within its nodes each rectangle is drawn, so that those that share a node lie side by side.
+
+    Greedy, in order of start: the lowest run of cores that is free on all the rectangle's nodes; where none is, the
+    one that is free soonest (thinning and fragmentation make that rare). It is a picture, not a binding to cores.
+
+    Parameters
+    ----------
+    start, end : float64[rows]
+        In order of start.
+    first, nodes, asked : int64[rows]
+        First node, number of nodes, cores on each.
+    cores : int64[nodes]
+        Cores of each node.
+
+    Returns
+    -------
+    lower, height : uint8[rows]
+        In 1/255 of a node.
+    """
+    lower, height = np.zeros(len(start), np.uint8), np.full(len(start), 255, np.uint8)
+    if len(start) == 0:
+        return lower, height
+    room = cores[np.minimum(first, len(cores) - 1)]
+    part = asked < room
+    height = np.where(part, np.clip(asked * 255 // room, 1, 255), 255).astype(np.uint8)
+    widest = int(cores.max())
+    if not part.any() or widest * len(cores) > _MOST_LANES:
+        return lower, height
+    free_s = np.full((len(cores), widest), -np.inf)
+    lane = _lanes(start.astype(np.float64), end.astype(np.float64), first, nodes, np.clip(asked, 1, room), room, free_s)
+    return np.minimum(lane * 255 // room, 255 - height).astype(np.uint8), height
+
+
+@compiled
+def _lanes(start: Floats, end: Floats, first: Ints, nodes: Ints, width: Ints, room: Ints, free_s: Floats) -> Ints:
+    """int64[rows]: the lowest core of each rectangle; overwrites ``free_s``, float64[nodes, cores], with busy ends."""
+    lane = np.zeros(len(start), np.int64)
+    ready = np.empty(free_s.shape[1])
+    for row in range(len(start)):
+        ready[:] = -np.inf
+        for node in range(first[row], min(first[row] + nodes[row], free_s.shape[0])):
+            for core in range(room[row]):
+                ready[core] = max(ready[core], free_s[node, core])
+        best, soonest = 0, np.inf
+        for core in range(room[row] - width[row] + 1):
+            free = ready[core]
+            for further in range(core + 1, core + width[row]):
+                free = max(free, ready[further])
+            if free < soonest:
+                best, soonest = core, free
+            if free <= start[row]:
+                best = core
+                break
+        lane[row] = best
+        for node in range(first[row], min(first[row] + nodes[row], free_s.shape[0])):
+            free_s[node, best : best + width[row]] = end[row]
+    return lane

@@ -1,0 +1,1 @@
+"""The section of the report on lent memory."""

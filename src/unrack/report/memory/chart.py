@@ -1,0 +1,139 @@
+"""The charts of the memory section: of a setting, and of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import polars as pl
+
+from unrack.report.charts.chart import MOST_POLICIES, SHARE, Chart, span_axis
+from unrack.report.charts.series import Floats, binned_mean, distribution, rounded, six_digits
+from unrack.report.charts.spec import line_spec, stack_spec
+from unrack.report.directory import RunFiles
+from unrack.report.memory import spec as specs
+from unrack.report.memory.map import ROWS, SIDE, lent_between, lent_over_time, node_bounds, pack_map
+from unrack.report.memory.run import MemoryRun
+from unrack.report.setting import Setting, estimate
+
+PARTS = {"local": "#4477AA", "remote": "#EE8866", "not held": "#B8C0C8"}
+
+
+# --- of a setting -------------------------------------------------------------------------------------------------
+
+
+def memory_charts(setting: Setting, policies: Sequence[str]) -> list[Chart]:
+    """Local and remote memory, and by how much jobs were stretched, under each policy (the first ``MOST_POLICIES``)."""
+    chosen = dict(list(setting.runs.items())[:MOST_POLICIES])
+    return [*_shares(chosen), *_stretch(chosen, policies)]
+
+
+def _shares(chosen: Mapping[str, Sequence[RunFiles]]) -> list[Chart]:
+    rows: dict[str, tuple[float, float]] = {}
+    for policy, runs in chosen.items():
+        held = [(run.metrics.get("utilisation_memory"), run.metrics.get("remote_share") or 0.0) for run in runs]
+        local, remote = (
+            estimate(None if all_ is None else all_ * (share if far else 1 - share) for all_, share in held)
+            for far in (False, True)
+        )
+        if local is not None and remote is not None:
+            rows[policy] = local.mean, remote.mean
+    if not rows:
+        return []
+    series = []
+    for policy, (near, far) in rows.items():
+        amounts = dict(zip(PARTS, (near, far, max(1 - near - far, 0.0)), strict=True))
+        words = f"{100 * far / (near + far):.3g} % of what jobs hold is remote" if near + far > 0 else "nothing is held"
+        parts = [(part, share) for part, share in amounts.items() if share > 0]
+        series.append({"policy": policy, "x": [six_digits(share) for _, share in parts],
+                       "part": [part for part, _ in parts], "count": [words] * len(parts)})  # fmt: skip
+    present = {part: colour for part, colour in PARTS.items() if any(part in own["part"] for own in series)}
+    return [{"id": "memory shares", "title": "Local and remote memory", "series": series,
+             "note": "Of the installed memory: what jobs held on their own nodes, what they held on others, the rest.",
+             "spec": stack_spec(list(rows), present, "share of the memory installed")}]  # fmt: skip
+
+
+def _stretch(chosen: Mapping[str, Sequence[RunFiles]], policies: Sequence[str]) -> list[Chart]:
+    found: dict[str, tuple[Floats, Floats]] = {}
+    for policy, runs in chosen.items():
+        jobs = runs[0].frame("jobs", ("run_s", "work_s", "state"))
+        if "work_s" in jobs.columns:
+            done = jobs.filter((pl.col("state") == "finished") & (pl.col("work_s") > 0))
+            found[policy] = distribution((done["run_s"] / done["work_s"]).cast(pl.Float64).to_numpy())
+    found = {policy: own for policy, own in found.items() if len(own[0])}
+    most = max((float(x[-1]) for x, _ in found.values()), default=1.0)
+    if most <= 1 + 1e-9:
+        return []
+    series = [
+        {"policy": policy, "x": rounded(np.concatenate([x[:1], x, [most]]), 6),
+         "y": rounded(np.concatenate([[0.0], share, [1.0]]))}
+        for policy, (x, share) in found.items()
+    ]  # fmt: skip
+    x = {"field": "x", "type": "quantitative", "title": "run time, undisturbed = 1",
+         "scale": {"zero": False, "nice": False}, "tip": ".4~g"}  # fmt: skip
+    y = {"field": "y", "type": "quantitative", "title": "share of jobs", **SHARE}
+    return [{"id": "stretch", "title": "By how much jobs are stretched", "series": series,
+             "note": "Share of finished jobs that ran at most so many times as long as undisturbed; left is better.",
+             "spec": line_spec(policies, x, y, "step-after")}]  # fmt: skip
+
+
+# --- of a run -----------------------------------------------------------------------------------------------------
+
+
+def run_charts(own: MemoryRun, edges: Floats) -> list[Chart]:
+    """Who lent how much when, who lent to whom, and local against remote memory over time.
+
+    Parameters
+    ----------
+    own
+        A run.
+    edges : float64[columns + 1]
+        Spans of time of equal length, s.
+
+    Returns
+    -------
+    list of dict
+        As :func:`unrack.report.charts.chart.setting_charts`; those of cells have ``map`` (see
+        :func:`unrack.report.memory.map.pack_map`) in place of rows, and ``shares``: whether it knows what is installed.
+    """
+    charts = _maps(own, edges) if len(own.loans) else []
+    return [*charts, *_parts_over_time(own, edges)]
+
+
+def _maps(own: MemoryRun, edges: Floats) -> list[Chart]:
+    nodes = len(own.installed)
+    x, size = span_axis(edges)
+    rows, sides = node_bounds(nodes, ROWS, own.bands), node_bounds(nodes, SIDE, own.bands)
+    when = lent_over_time(own.loans, rows, edges)
+    whom = lent_between(own.loans, sides, float(edges[0]), float(edges[-1]))
+    grouped = f" A row is up to {np.diff(rows).max():,} nodes." if nodes > ROWS else ""
+    sided = f" A cell is up to {np.diff(sides).max():,} nodes each way." if nodes > SIDE else ""
+    dashed = " Dashed: classes of nodes." if own.bands else ""
+    shares = bool((own.installed > 0).all())
+    return [
+        {"id": "lent over time", "title": "Who lends how much, and when", "wide": True, "shares": shares, "series": [],
+         "note": f"Averages over {len(edges) - 1} equal spans of time; empty: nothing is lent.{grouped}{dashed}",
+         "map": pack_map(when, rows, own.installed, own.bands, edges / size, str(x["title"]).split()[0]),
+         "spec": specs.map_spec(x, nodes, own.bands)},
+        {"id": "lent between", "title": "Who lends to whom", "shares": False, "series": [],
+         "note": f"Averages over the run.{sided}{dashed}", "map": pack_map(whom, sides, own.installed, own.bands),
+         "spec": specs.matrix_spec(nodes, own.bands)},
+    ]  # fmt: skip
+
+
+def _parts_over_time(own: MemoryRun, edges: Floats) -> list[Chart]:
+    note = f"What running jobs hold on their own nodes and on others; means over {len(edges) - 1} equal spans of time."
+    times, held, lent = (own.usage[name].cast(pl.Float64).to_numpy() for name in own.usage.columns)
+    if len(times) < 2:
+        return []
+    x, size = span_axis(edges)
+    total = own.total_mb
+    unit = float(total) if total else 1024.0
+    starts = rounded(edges[:-1] / size, 5)
+    amounts = [np.nan_to_num(binned_mean(times, values, edges)) / unit for values in (held - lent, lent)]
+    series = {"policy": "", "x": [*starts, *starts], "y": rounded(np.concatenate(amounts)),
+              "part": ["local"] * len(starts) + ["remote"] * len(starts)}  # fmt: skip
+    parts = {name: PARTS[name] for name in ("local", "remote")}
+    title = "share of the memory installed" if total else "GB held"
+    return [{"id": "memory parts", "title": "Local and remote memory over time", "series": [series],
+             "note": note, "spec": specs.area_spec(x, parts, title, total is not None)}]  # fmt: skip

@@ -1,0 +1,162 @@
+"""Maps of lent memory: nodes over time, and lenders against borrowers, in few enough cells to draw."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from unrack.metric.kinds.pool_steps import spans
+from unrack.report.charts.packed import packed
+from unrack.report.charts.series import Floats
+
+Ints = NDArray[np.int64]
+Bands = Sequence[tuple[str, int]]
+"""(name, first node) of every run of nodes of one class, in order; empty: all are of one."""
+
+ROWS = 128
+"""Groups of nodes of a map over time, at most."""
+
+COLUMNS = 200
+"""Spans of time of a map."""
+
+SIDE = 64
+"""Groups of nodes on each side of a map of lenders and borrowers, at most."""
+
+PLACES = 10_000
+"""The length of an axis of nodes."""
+
+LEAST = 0.05
+"""The least share of the axis that a class of nodes has, however few: a memory pool is one node."""
+
+
+def node_bounds(nodes: int, most: int, bands: Bands = ()) -> Ints:
+    """int64[groups + 1]: group i is of the nodes from bound i up to, without, bound i + 1.
+
+    Sizes differ by at most 1, but that no group is of two classes: each may split one.
+
+    Examples
+    --------
+    >>> node_bounds(5, 2).tolist(), node_bounds(3, 8).tolist(), node_bounds(5, 2, [("a", 0), ("b", 4)]).tolist()
+    ([0, 2, 5], [0, 1, 2, 3], [0, 2, 4, 5])
+    """
+    groups = min(nodes, most)
+    bounds = np.arange(groups + 1, dtype=np.int64) * nodes // groups
+    return np.union1d(bounds, np.array([first for _, first in bands], np.int64))
+
+
+def places_of(at: Ints, nodes: int, bands: Bands) -> Ints:
+    """Where nodes begin on an axis of ``PLACES``: in proportion, but that each class has ``LEAST`` of it.
+
+    Examples
+    --------
+    >>> places_of(np.array([0, 50, 99, 100]), 100, [("normal", 0), ("pool", 99)]).tolist()
+    [0, 4808, 9519, 10000]
+    """
+    knots = np.array([*(first for _, first in bands or [("", 0)]), nodes])
+    shares = np.maximum(np.diff(knots) / nodes, LEAST)
+    ends = np.concatenate([[0.0], np.cumsum(shares)]) / shares.sum()
+    places: Ints = np.rint(PLACES * np.interp(at, knots, ends)).astype(np.int64)
+    return places
+
+
+def lent_over_time(loans: pl.DataFrame, bounds: Ints, edges: Floats) -> Floats:
+    """What groups of nodes lent, averaged over spans of time; O(loans + cells).
+
+    Parameters
+    ----------
+    loans
+        start_s, end_s (null: never ends), lender, mb; in any order.
+    bounds : int64[rows + 1]
+        Of the groups of nodes, as :func:`node_bounds` has them.
+    edges : float64[columns + 1]
+        Spans of time of equal length, s.
+
+    Returns
+    -------
+    float64[rows, columns]
+        MB, all nodes of a group together.
+
+    Examples
+    --------
+    >>> loans = pl.DataFrame({"start_s": [1.0, 2.0], "end_s": [4.0, 6.0], "lender": [0, 2], "mb": [100, 10]})
+    >>> lent_over_time(loans, np.array([0, 1, 3]), np.array([0.0, 2.0, 4.0])).tolist()
+    [[50.0, 100.0], [0.0, 10.0]]
+    """
+    rows, columns, width = len(bounds) - 1, len(edges) - 1, float(edges[1] - edges[0])
+    row = np.searchsorted(bounds, loans["lender"].cast(pl.Int64).to_numpy(), side="right") - 1
+    amount = loans["mb"].cast(pl.Float64).to_numpy()
+    level, part = np.zeros(rows * (columns + 1)), np.zeros(rows * (columns + 1))
+    for sign, when in zip((1.0, -1.0), spans(loans), strict=True):
+        inside = np.clip(when, edges[0], edges[-1])
+        column = np.minimum(np.searchsorted(edges, inside, side="right") - 1, columns - 1)
+        place = row * (columns + 1) + column
+        left = (edges[column + 1] - inside) / width  # how much of its span is left when it comes or goes
+        part += np.bincount(place, sign * amount * left, len(part))
+        level += np.bincount(place + 1, sign * amount, len(level))
+    whole = np.cumsum(level.reshape(rows, columns + 1), axis=1)
+    return np.maximum((whole + part.reshape(rows, columns + 1))[:, :columns], 0.0)
+
+
+def lent_between(loans: pl.DataFrame, bounds: Ints, start_s: float, end_s: float) -> Floats:
+    """What each group of nodes lent to each, averaged over a span of time.
+
+    Parameters
+    ----------
+    loans, bounds
+        As in :func:`lent_over_time`; loans have a node, too.
+    start_s, end_s
+        The span.
+
+    Returns
+    -------
+    float64[groups, groups]
+        MB; rows are lenders, columns are those who use it.
+    """
+    groups = len(bounds) - 1
+    lender, node = (
+        np.searchsorted(bounds, loans[name].cast(pl.Int64).to_numpy(), side="right") - 1 for name in ("lender", "node")
+    )
+    start, end = spans(loans)
+    lasts = np.maximum(np.minimum(end, end_s) - np.maximum(start, start_s), 0.0) / (end_s - start_s)
+    amount = loans["mb"].cast(pl.Float64).to_numpy() * lasts
+    return np.bincount(lender * groups + node, amount, groups * groups).astype(np.float64).reshape(groups, groups)
+
+
+def pack_map(
+    cells: Floats, bounds: Ints, installed: Ints, bands: Bands, edges: Floats | None = None, unit: str = ""
+) -> str:
+    """A map for the page: its header and the cells, MB to three digits (uint32, row by row).
+
+    The header: ``nodes``, the bounds of the groups, and ``places``, where they are on the axis (:func:`places_of`);
+    ``installed``, MB of each group (0: not counted); and either ``from``, ``step``, ``columns`` and ``unit``, the spans
+    of time as the axis counts them, or none of these: then the columns are the groups of nodes.
+
+    Parameters
+    ----------
+    cells : float64[rows, columns]
+        MB, all nodes of a group together.
+    bounds : int64[rows + 1]
+        Of the groups.
+    installed : int64[nodes]
+        MB of each node.
+    bands
+        Of its classes.
+    edges : float64[columns + 1]
+        Of the spans of time, in a unit of time.
+    unit
+        Its name.
+    """
+    header = {
+        "nodes": bounds.tolist(), "places": places_of(bounds, len(installed), bands).tolist(),
+        "installed": np.add.reduceat(installed, bounds[:-1]).tolist(),
+    }  # fmt: skip
+    times = {} if edges is None else {
+        "from": float(edges[0]), "step": float(edges[1] - edges[0]), "columns": len(edges) - 1,
+        "unit": unit,
+    }  # fmt: skip
+    digits = 10.0 ** (np.floor(np.log10(np.maximum(cells, 1.0))) - 2)
+    rounded = np.rint(cells / np.maximum(digits, 1.0)) * np.maximum(digits, 1.0)
+    return packed({**header, **times}, [np.minimum(rounded, 2**32 - 1).astype("<u4")])

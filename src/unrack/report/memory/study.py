@@ -1,0 +1,144 @@
+"""The charts of the memory section that look at a whole study: throughput by mix and system, memory against cores."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from unrack.report.charts.chart import Chart
+from unrack.report.charts.series import six_digits
+from unrack.report.column import number_text
+from unrack.report.memory.spec import grouped_spec, scatter_spec
+from unrack.report.setting import Setting
+from unrack.study.world import World, world_of
+
+MOST_MIXES = 8
+MOST_MARKS = 2_000
+
+
+def study_charts(settings: Sequence[Setting], policies: Sequence[str]) -> list[Chart]:
+    """Throughput by mix and system, and the utilisation of memory against that of cores.
+
+    Parameters
+    ----------
+    settings
+        All settings of the study.
+    policies
+        All policies of the study: they fix the colours.
+
+    Returns
+    -------
+    list of dict
+        As :func:`unrack.report.charts.chart.setting_charts`.
+    """
+    return [*throughput_charts(settings, policies), *_scatter(settings, policies)]
+
+
+def mix_of(setting: Setting) -> str:
+    """The setting's workload, with what was swept of it."""
+    return " · ".join([setting.workload, *(words for key, words in _swept(setting) if _is_of_workload(key))])
+
+
+def system_of(setting: Setting) -> str:
+    """The setting's cluster, with what else was swept."""
+    return " · ".join([setting.cluster, *(words for key, words in _swept(setting) if not _is_of_workload(key))])
+
+
+def _swept(setting: Setting) -> list[tuple[str, str]]:
+    return [(key, f"{key.split('.')[-1]} = {value}") for key, value in setting.parameters.items()]
+
+
+def _is_of_workload(key: str) -> bool:
+    return key.startswith("workload")
+
+
+class Bar(NamedTuple):
+    """The throughput of a policy on a system (jobs/h), relative to the highest of its mix; ``lost`` jobs never ran."""
+
+    mix: str
+    system: str
+    policy: str
+    lost: float
+    jobs_per_h: float
+    relative: float = 0.0
+
+
+def bars_of(settings: Sequence[Setting]) -> list[Bar]:
+    """A bar for every setting and policy, averaged over seeds; none where more jobs did not run than in the best case.
+
+    The throughput of the other jobs alone says nothing. Throughput is relative to the best one in the study's world.
+    """
+    bars = []
+    for setting in settings:
+        rejected, queued = setting.values("jobs_rejected"), setting.values("jobs_queued")
+        for policy, value in setting.values("throughput_jobs_per_h").items():
+            lost = sum(own[policy].mean for own in (rejected, queued) if policy in own)
+            bars.append(Bar(mix_of(setting), system_of(setting), policy, lost, value.mean))
+    least, best = dict[str, float](), dict[str, float]()
+    for bar in bars:
+        least[bar.mix] = min(least.get(bar.mix, bar.lost), bar.lost)
+    whole = [bar for bar in bars if bar.lost <= least[bar.mix]]
+    usual = [bar for bar in whole if world_of(bar.policy) == World.STUDY]
+    for bar in usual or whole:
+        best[bar.mix] = max(best.get(bar.mix, 0.0), bar.jobs_per_h)
+    return [bar._replace(relative=bar.jobs_per_h / best[bar.mix]) for bar in whole if best.get(bar.mix, 0.0) > 0]
+
+
+def throughput_charts(settings: Sequence[Setting], policies: Sequence[str]) -> list[Chart]:
+    """Throughput by system, a chart a mix (the first ``MOST_MIXES``); by mix where there is only one system."""
+    bars = bars_of(settings)
+    mixes = list(dict.fromkeys(mix_of(setting) for setting in settings))
+    systems = list(dict.fromkeys(system_of(setting) for setting in settings))
+    if len(systems) == 1:
+        return _grouped("throughput", "Throughput by mix", mixes, {bar: bar.mix for bar in bars}, policies)
+    return [
+        chart
+        for number, mix in enumerate(mixes[:MOST_MIXES])
+        for chart in _grouped(
+            f"throughput {number}", f"Throughput: {mix}", systems,
+            {bar: bar.system for bar in bars if bar.mix == mix}, policies,
+        )
+    ]  # fmt: skip
+
+
+def _grouped(
+    name: str, title: str, groups: Sequence[str], places: dict[Bar, str], policies: Sequence[str]
+) -> list[Chart]:
+    shown = [policy for policy in policies if any(bar.policy == policy for bar in places)]
+    series = [
+        {"policy": policy, "x": [places[bar] for bar in own], "y": [six_digits(bar.relative) for bar in own],
+         "amount": [f"{number_text(bar.jobs_per_h)} jobs/h" for bar in own]}
+        for policy in shown for own in [[bar for bar in places if bar.policy == policy]]
+    ]  # fmt: skip
+    note = "Jobs ended per hour, relative to the highest of the mix. A bar is missing where jobs could not run at all."
+    spec = grouped_spec(policies, shown, groups)
+    return [{"id": name, "title": title, "note": note, "series": series, "spec": spec}] if series else []
+
+
+def _scatter(settings: Sequence[Setting], policies: Sequence[str]) -> list[Chart]:
+    series: dict[str, dict[str, Any]] = {}
+    clusters, marks = dict[str, None](), 0
+    for setting in settings:
+        for policy, runs in setting.runs.items():
+            for run in runs:
+                x, y = (run.metrics.get(f"utilisation_{name}") for name in ("cores", "memory"))
+                if x is None or y is None or marks == MOST_MARKS:
+                    continue
+                own = series.setdefault(policy, {"policy": policy, "x": [], "y": [], "cluster": [], "run": []})
+                words = f"{setting.title}{f' · seed {run.seed}' if len(runs) > 1 else ''}"
+                for name, value in (
+                    ("x", six_digits(x)),
+                    ("y", six_digits(y)),
+                    ("cluster", run.cluster),
+                    ("run", words),
+                ):
+                    own[name].append(value)
+                clusters[run.cluster] = None
+                marks += 1
+    if not series:
+        return []
+    note = "A mark a run; averages over the window of measurement. What is lent counts as in use."
+    if len(clusters) > 1:
+        note += " Shapes are clusters."
+    return [{"id": "utilisations", "title": "Memory in use against cores in use", "note": note,
+             "series": list(series.values()), "spec": scatter_spec(policies, list(clusters))}]  # fmt: skip

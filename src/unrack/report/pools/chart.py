@@ -1,0 +1,226 @@
+"""The pool section of the report: deadlines, compositions and sharing, nodes and rules, pools over time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from unrack.report.charts import spec as specs
+from unrack.report.charts.chart import MOST_POLICIES, Chart
+from unrack.report.charts.series import six_digits
+from unrack.report.pools.count import (
+    EVERY,
+    MOST_LEVEL,
+    Deadlines,
+    composition_times,
+    jobs_by_node,
+    node_groups,
+    work_by_rule,
+)
+from unrack.report.pools.over_time import pool_time_charts
+from unrack.report.pools.run import PoolRun, cores_of, kinds_of_all, pools_of, read_pool_run
+from unrack.report.setting import Setting, estimate
+
+MOST_CLASSES = 5
+MOST_SEEDS = 20
+OUTCOMES = {
+    "missed, high priority": "#A50F15", "missed": "#F08070", "no deadline": "#B8C0C8", "met": "#A5D6BB",
+    "met, high priority": "#2E8B57",
+}  # fmt: skip
+PARTS = ("#4477AA", "#CCBB44", "#228833", "#EE6677", "#66CCEE", "#AA3377", "#EE8866", "#44AA99", "#999933", "#8FA3B7")
+Runs = Mapping[str, Sequence[PoolRun]]
+Stack = Mapping[str, Sequence[tuple[str, float, str]]]
+
+
+def pool_runs(setting: Setting) -> dict[str, list[PoolRun]]:
+    """Policy → its runs: ``MOST_SEEDS`` seeds of ``MOST_POLICIES`` policies, the first ones; empty without pools."""
+    found = {}
+    for policy, runs in list(setting.runs.items())[:MOST_POLICIES]:
+        own = [read_pool_run(run) for run in runs[:MOST_SEEDS] if pools_of(run)]
+        if own:
+            found[policy] = own
+    return found
+
+
+def pool_charts(runs: Runs, counts: Mapping[str, Mapping[str, Deadlines]], policies: Sequence[str]) -> list[Chart]:
+    """Charts of one setting, over the seeds of each policy; those over time from the first.
+
+    Parameters
+    ----------
+    runs
+        Policy → its runs; one policy or more.
+    counts
+        Policy → class → what became of the deadlines.
+    policies
+        All policies of the study: they fix the colours.
+
+    Returns
+    -------
+    list of dict
+        As :func:`unrack.report.charts.chart.setting_charts`, and ``group``: ``"deadlines"``, ``"sharing"``, ``"nodes"``
+        or ``"time"``. Those with nothing to show are left out.
+    """
+    charts = [
+        *_deadline_charts(runs, counts),
+        *_sharing_charts(runs, policies),
+        *_node_charts(runs, policies),
+        *_rule_charts(runs),
+        *pool_time_charts({policy: own[0] for policy, own in runs.items()}, policies),
+    ]
+    return [chart for chart in charts if any(rows["x"] for rows in chart["series"])]
+
+
+def bound_of(runs: Runs) -> float | None:
+    """The share of missed deadlines that no policy could avoid, averaged over the seeds; ``None``: not known.
+
+    Of every seed the least, which holds in every world: where some rows run without models, they have another bound.
+    """
+    least: dict[int, float] = {}
+    for own in runs.values():
+        for run in own:
+            share = run.run.metrics.get("bound_missed_deadlines")
+            if share is not None:
+                least[run.run.seed] = min(share, least.get(run.run.seed, share))
+    found = estimate(least.values())
+    return None if found is None else found.mean
+
+
+def _stacked(series: Stack) -> list[dict[str, Any]]:
+    """Rows of a stacked chart: policy → (part, share, amount in words)."""
+    return [
+        {"policy": policy, "x": [six_digits(share) for _, share, _ in own], "part": [part for part, _, _ in own],
+         "count": [words for _, _, words in own]}
+        for policy, own in series.items()
+    ]  # fmt: skip
+
+
+def _present(series: Stack, colours: Mapping[str, str]) -> dict[str, str]:
+    """The parts that any policy has, in order."""
+    present = {part for own in series.values() for part, _, _ in own}
+    return {part: colour for part, colour in colours.items() if part in present}
+
+
+def _deadline_charts(runs: Runs, counts: Mapping[str, Mapping[str, Deadlines]]) -> list[Chart]:
+    classes = list(dict.fromkeys(name for own in counts.values() for name in own))
+    if all(own[EVERY].jobs == own[EVERY].none for own in counts.values()):
+        return []
+    shown = classes[: MOST_CLASSES + 1]
+    charts: list[Chart] = []
+    for name in shown if len(classes) > 2 else shown[:1]:
+        series = {}
+        for policy, own in counts.items():
+            if name in own:
+                found = own[name]
+                amounts = (found.missed_high, found.missed, found.none, found.met, found.met_high)
+                series[policy] = [
+                    (part, amount / found.jobs, f"{amount:,} of {found.jobs:,} jobs")
+                    for part, amount in zip(OUTCOMES, amounts, strict=True) if amount
+                ]  # fmt: skip
+        bound = bound_of(runs) if name == EVERY else None
+        jobs = max(own[name].jobs for own in counts.values() if name in own)
+        note = f"{jobs:,} jobs a policy."
+        if bound is not None:
+            some = f"{100 * bound:.2f} % of all jobs miss" if bound > 0 else "no job is known to miss"
+            note += f" Dashed line, the bound: {some} their deadline whatever the policy."
+        charts.append({
+            "id": f"deadlines {name}", "title": name.capitalize() if name == EVERY else f"Class {name}", "note": note,
+            "group": "deadlines", "series": _stacked(series),
+            "spec": specs.stack_spec(list(series), _present(series, OUTCOMES), "share of jobs", bound),
+        })  # fmt: skip
+    return charts
+
+
+def _level_words(places: Sequence[int]) -> list[str]:
+    return [f"{place}+" if place == MOST_LEVEL else str(place) for place in places]
+
+
+def _sharing_charts(runs: Runs, policies: Sequence[str]) -> list[Chart]:
+    charts: list[Chart] = []
+    for kind in kinds_of_all(runs):
+        times = {policy: composition_times(own, kind) for policy, own in runs.items()}
+        for which, name, title, x_title, note in (
+            (0, "size", "Composition size", "devices in a composition",
+             "Share of the time that compositions were in use, by the number of devices that were seen as one."),
+            (1, "sharing", "Jobs per composition", "jobs at a time on one composition, or on one split device",
+             "Share of the time that compositions were in use, by the number of jobs on them at that time."),
+        ):  # fmt: skip
+            totals = {policy: own[which] for policy, own in times.items() if own[which].sum() > 0}
+            if not totals:
+                continue
+            most = max(int(np.flatnonzero(total)[-1]) for total in totals.values())
+            if which == 0 and most == 1:
+                continue
+            levels = _level_words(range(1, most + 1))
+            series = [
+                {"policy": policy, "x": levels, "y": [six_digits(v) for v in total[1 : most + 1] / total.sum()]}
+                for policy, total in totals.items()
+            ]
+            charts.append({
+                "id": f"{name} {kind}", "title": f"{title}: {kind}", "note": note, "group": "sharing", "series": series,
+                "spec": specs.share_spec(policies, levels, x_title, "share of time"),
+            })  # fmt: skip
+    return charts
+
+
+def _node_charts(runs: Runs, policies: Sequence[str]) -> list[Chart]:
+    nodes = max(len(cores_of(run)) for own in runs.values() for run in own)
+    groups = node_groups(nodes)
+    words = [str(first) if first == last else f"{first}–{last}" for first, last in groups]
+    found = {policy: jobs_by_node(own, groups) for policy, own in runs.items()}
+    totals: dict[str, float] = {}
+    for by_class in found.values():
+        for name, jobs in by_class.items():
+            totals[name] = totals.get(name, 0.0) + sum(jobs)
+    classes = sorted(totals, key=lambda name: (-totals[name], name))[: len(PARTS)]
+    series = []
+    for policy, by_class in found.items():
+        rows = [
+            (word, name, six_digits(jobs))
+            for name in classes for word, jobs in zip(words, by_class.get(name, ()), strict=False) if jobs
+        ]  # fmt: skip
+        series.append({
+            "policy": policy, "x": [row[0] for row in rows], "part": [row[1] for row in rows],
+            "y": [row[2] for row in rows],
+        })  # fmt: skip
+    note = "Jobs that ran to their end, averaged over seeds; the foot of a bar has the colour of its policy."
+    if len(totals) > len(classes):
+        note += f" The {len(classes)} of {len(totals)} classes with the most jobs."
+    return [{
+        "id": "nodes", "title": "Jobs per node, by class", "wide": True, "group": "nodes", "series": series,
+        "note": note, "spec": specs.node_spec(list(runs), policies, words, dict(zip(classes, PARTS, strict=False))),
+    }]  # fmt: skip
+
+
+def _rule_charts(runs: Runs) -> list[Chart]:
+    demands = tuple(dict.fromkeys(name for own in runs.values() for run in own for name in run.demands))
+    titles = {"cores": "Core-time", **{name: f"{_quantity_words(name)}-time" for name in demands}}
+    tables = {amount: {policy: work_by_rule(own, amount) for policy, own in runs.items()} for amount in titles}
+    tables = {
+        amount: {policy: own for policy, own in table.items() if sum(own.values()) > 0}
+        for amount, table in tables.items()
+    }
+    rules = sorted({rule for table in tables.values() for own in table.values() for rule in own})
+    colours = {rule: PARTS[place % len(PARTS)] for place, rule in enumerate(rules)}
+    charts: list[Chart] = []
+    for amount, title in titles.items():
+        if not tables[amount]:
+            continue
+        series = {
+            policy: [(rule, work / sum(own.values()), f"{work / 3600:,.4g} hours × {amount.split('.')[-1]}")
+                     for rule, work in own.items() if work > 0]
+            for policy, own in tables[amount].items()
+        }  # fmt: skip
+        charts.append({
+            "id": f"rules {amount}", "title": f"{title} by placement rule", "group": "rules",
+            "note": "What each rule placed, of all that finished jobs asked for, times how long they ran.",
+            "series": _stacked(series),
+            "spec": specs.stack_spec(list(series), _present(series, colours), "share of the work"),
+        })  # fmt: skip
+    return charts
+
+
+def _quantity_words(name: str) -> str:
+    kind, _, quantity = name.partition(".")
+    return f"{kind} {quantity.removesuffix('_mb_s').removesuffix('_mb').replace('_', ' ')}"

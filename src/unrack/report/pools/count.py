@@ -1,0 +1,127 @@
+"""Countings over runs on pools: deadlines by class, sizes and sharing of compositions, jobs by node, work by rule."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from unrack.metric.kinds.pool_steps import levels, spans
+from unrack.report.pools.run import PoolRun
+
+Floats = NDArray[np.float64]
+EVERY = "all jobs"
+MOST_LEVEL = 12
+"""Sizes and numbers of sharers from here on are one group."""
+
+MOST_NODE_GROUPS = 20
+
+
+class Deadlines(NamedTuple):
+    """Jobs by what became of their deadline; the last two of the five are those of high priority."""
+
+    missed: int = 0
+    met: int = 0
+    none: int = 0
+    missed_high: int = 0
+    met_high: int = 0
+
+    @property
+    def jobs(self) -> int:
+        """All of them."""
+        return sum(self)
+
+
+def deadlines(runs: Iterable[PoolRun]) -> dict[str, Deadlines]:
+    """Class → counts over all the runs; :data:`EVERY` first, then the classes with the most jobs, then by name.
+
+    Jobs without a deadline count as ``none`` whatever their priority.
+    """
+    found: dict[str, Counter[str]] = {EVERY: Counter()}
+    for run in runs:
+        word = pl.when("missed").then(pl.lit("missed")).otherwise(pl.lit("met"))
+        word += pl.when("high").then(pl.lit("_high")).otherwise(pl.lit(""))
+        word = pl.when(pl.col("missed").is_null()).then(pl.lit("none")).otherwise(word)
+        counts = run.jobs.group_by("class_", word.alias("word")).agg(pl.len())
+        for own, name, jobs in counts.iter_rows():
+            for place in (EVERY, own):
+                found.setdefault(place, Counter())[name] += jobs
+    ranked = sorted(found, key=lambda name: (name != EVERY, -found[name].total(), name))
+    return {name: Deadlines(**found[name]) for name in ranked}
+
+
+def composition_times(runs: Iterable[PoolRun], kind: str) -> tuple[Floats, Floats]:
+    """For how long compositions of each size, and shared by each number of jobs, were in use in the window.
+
+    Returns
+    -------
+    sizes, sharers : float64[MOST_LEVEL + 1]
+        Seconds of composition time by devices in the composition, and by jobs on it, summed over all compositions and
+        runs; the last place is for :data:`MOST_LEVEL` and more, the first stays 0.
+    """
+    sizes, sharers = np.zeros(MOST_LEVEL + 1), np.zeros(MOST_LEVEL + 1)
+    for run in runs:
+        own = run.shares.filter(pl.col("kind") == kind)
+        if own.is_empty():
+            continue
+        start, end = (np.clip(column, *run.window) for column in spans(own))
+        life = own["composition"].cast(pl.Int64).to_numpy()
+        who, when, level = levels(life, start, end)
+        length = np.diff(when, append=when[-1:])
+        used = level > 0  # after the last end of a composition the level is 0, so no length spans two of them
+        devices = own.group_by("composition").agg(pl.col("devices").list.len().first()).sort("composition")
+        size = devices["devices"].to_numpy()[np.searchsorted(devices["composition"].to_numpy(), who)]
+        for total, value in ((sizes, size), (sharers, level)):
+            total += np.bincount(np.minimum(value, MOST_LEVEL)[used], length[used], MOST_LEVEL + 1)
+    return sizes, sharers
+
+
+def node_groups(nodes: int) -> list[tuple[int, int]]:
+    """(first, last) of at most :data:`MOST_NODE_GROUPS` groups of as many neighbouring nodes each."""
+    each = -(-nodes // MOST_NODE_GROUPS)
+    return [(first, min(first + each, nodes) - 1) for first in range(0, nodes, max(each, 1))]
+
+
+def jobs_by_node(runs: Sequence[PoolRun], groups: Sequence[tuple[int, int]]) -> dict[str, list[float]]:
+    """Class → jobs that ran to their end on the nodes of each group, averaged over the runs; classes by name.
+
+    A job that holds several nodes counts on each of them; one whose lease changed, on those that it held last.
+    """
+    firsts = np.array([first for first, _ in groups])
+    found: dict[str, Floats] = {}
+    for run in runs:
+        done = run.placements.filter(pl.col("outcome") == "finished")
+        done = done.filter(pl.col("end_s") == pl.col("end_s").max().over("job"))
+        done = done.with_columns(pl.col("job").cast(pl.String)).join(
+            run.jobs.select(pl.col("job").cast(pl.String), "class_"), on="job", how="inner"
+        )
+        for (name,), own in done.group_by("class_"):
+            first, count = (own[column].cast(pl.Int64).to_numpy() for column in ("first_node", "nodes"))
+            node = np.repeat(first - np.concatenate([[0], count.cumsum()[:-1]]), count) + np.arange(count.sum())
+            group = np.searchsorted(firsts, node, "right") - 1
+            total = found.setdefault(str(name), np.zeros(len(groups)))
+            total += np.bincount(group, minlength=len(groups)) / len(runs)
+    return {name: found[name].tolist() for name in sorted(found)}
+
+
+def work_by_rule(runs: Iterable[PoolRun], amount: str) -> dict[str, float]:
+    """Placement rule → what the finished jobs that it placed asked of one thing, times how long they ran.
+
+    Parameters
+    ----------
+    amount
+        A column of the jobs: ``"cores"``, ``"nvme.bandwidth_mb_s"`` … Jobs that no rule is known of are left out.
+    """
+    found: dict[str, float] = {}
+    for run in runs:
+        if amount not in run.jobs.columns:
+            continue
+        done = run.jobs.filter((pl.col("state") == "finished") & (pl.col("placed_by").fill_null("") != ""))
+        work = done.group_by("placed_by").agg((pl.col(amount).fill_null(0) * pl.col("run_s")).sum().alias("work"))
+        for rule, total in work.iter_rows():
+            found[str(rule)] = found.get(str(rule), 0.0) + (total or 0.0)
+    return {rule: found[rule] for rule in sorted(found)}

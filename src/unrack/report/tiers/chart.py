@@ -1,0 +1,144 @@
+"""The charts of the section on tiers of memory: of a setting, under its policies."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import polars as pl
+
+from unrack.report.charts.chart import MOST_POLICIES, Chart, time_chart
+from unrack.report.charts.series import Floats, bin_edges, binned_mean, six_digits
+from unrack.report.charts.spec import share_spec, stack_spec
+from unrack.report.directory import RunFiles
+from unrack.report.memory.run import has_tiers
+from unrack.report.setting import Setting
+from unrack.report.tiers.run import TierRun, read_tier_run
+
+BECAME = {
+    "met": ("both met", "#4477AA"),
+    "local": ("too little local", "#EE8866"),
+    "remote": ("too remote", "#EECC66"),
+    "both": ("both broken", "#AA4466"),
+    "rejected": ("refused", "#9AA3AD"),
+    "queued": ("never placed", "#D5DADF"),
+}
+"""What became of servers → words and a colour."""
+
+
+def tier_charts(setting: Setting, policies: Sequence[str]) -> list[Chart]:
+    """What became of the SLOs; clusters in use, prices and stranded memory over time; and each tier's use.
+
+    Parameters
+    ----------
+    setting
+        A setting on a cluster with tiers.
+    policies
+        All policies of the study: they fix the colours.
+
+    Returns
+    -------
+    list of dict
+        As :func:`unrack.report.charts.chart.setting_charts`; of the first ``MOST_POLICIES``.
+    """
+    chosen = {policy: runs for policy, runs in list(setting.runs.items())[:MOST_POLICIES] if has_tiers(runs[0])}
+    firsts = {policy: read_tier_run(runs[0]) for policy, runs in chosen.items()}
+    return [*_slos(chosen), *_over_time(firsts, policies), *_shares(setting, firsts, policies)]
+
+
+def became(runs: Sequence[RunFiles]) -> dict[str, int]:
+    """What became of the servers submitted in the window, counted over the runs: keys of :data:`BECAME`."""
+    counts = dict.fromkeys(BECAME, 0)
+    for run in runs:
+        low, high = (run.metrics.get(f"window_{end}_s") for end in ("start", "end"))
+        jobs = run.frame("jobs", ("submit_s", "state", "slo"))
+        if low is not None and high is not None:
+            jobs = jobs.filter(pl.col("submit_s").is_between(low, high))
+        words = jobs.select(
+            pl.when(pl.col("slo").is_not_null())
+            .then("slo")
+            .when(pl.col("state") == "rejected")
+            .then(pl.lit("rejected"))
+            .otherwise(pl.lit("queued"))
+            .alias("word")
+        )
+        for word, count in words.group_by("word").len().iter_rows():
+            counts[word] += count
+    return counts
+
+
+def _slos(chosen: Mapping[str, Sequence[RunFiles]]) -> list[Chart]:
+    found = {policy: became(runs) for policy, runs in chosen.items()}
+    found = {policy: counts for policy, counts in found.items() if sum(counts.values())}
+    if not found:
+        return []
+    series = []
+    for policy, counts in found.items():
+        there = [(key, count) for key, count in counts.items() if count]
+        total = sum(counts.values())
+        series.append({"policy": policy, "x": [six_digits(count / total) for _, count in there],
+                       "part": [BECAME[key][0] for key, _ in there],
+                       "count": [f"{count:,} of {total:,} servers" for _, count in there]})  # fmt: skip
+    parts = {words: colour for key, (words, colour) in BECAME.items() if any(own[key] for own in found.values())}
+    return [{"id": "slos", "title": "Who is within the SLOs", "series": series,
+             "note": "Servers by their last placement: enough local memory, and not too much that is far away.",
+             "spec": stack_spec(list(found), parts, "share of the servers")}]  # fmt: skip
+
+
+def _over_time(firsts: Mapping[str, TierRun], policies: Sequence[str]) -> list[Chart]:
+    steps = {
+        policy: own.steps.with_columns(pl.sum_horizontal(f"stranded_mb_{name}" for name in own.names).alias("stranded"))
+        for policy, own in firsts.items()
+        if len(own.steps) > 1
+    }
+    if not steps:
+        return []
+    edges = bin_edges([window_of(firsts[policy].run, own) for policy, own in steps.items()])
+
+    all_mb = {policy: float(sum(firsts[policy].installed_mb)) or 1.0 for policy in steps}
+
+    def binned(column: str, over: Mapping[str, float] | None = None) -> dict[str, Floats]:
+        return {
+            policy: binned_mean(own["time_s"].to_numpy(), own[column].cast(pl.Float64).to_numpy(), edges)
+            / (1.0 if over is None else over[policy])
+            for policy, own in steps.items()
+        }
+
+    number = {"axis": {"format": "~s"}, "tip": ",.4~g"}
+    in_use, price, stranded = binned("clusters_used"), binned("price_per_h"), binned("stranded", all_mb)
+    charts = [
+        time_chart("clusters", "Clusters in use over time", {"title": "clusters", **number}, in_use, edges, policies),
+        time_chart("price", "Price of the memory in use over time", {"title": "price per hour", **number}, price, edges,
+                   policies),
+        time_chart("stranded", "Stranded memory over time",
+                   {"title": "share of all memory", "axis": {"format": ".1~%"}, "tip": ".2%"}, stranded, edges,
+                   policies),
+    ]  # fmt: skip
+    return [chart for chart in charts if chart["id"] != "price" or any(np.nanmax(own) > 0 for own in price.values())]
+
+
+def window_of(run: RunFiles, steps: pl.DataFrame) -> tuple[float, float]:
+    """The window of measurement of a run, as far as anything happened in it."""
+    start, end = float(steps["time_s"][0]), float(steps["time_s"][-1])
+    low, high = (run.metrics.get(f"window_{name}_s") for name in ("start", "end"))
+    start, end = max(start, start if low is None else low), min(end, end if high is None else high)
+    return (start, end) if end > start else (float(steps["time_s"][0]), float(steps["time_s"][-1]))
+
+
+def _shares(setting: Setting, firsts: Mapping[str, TierRun], policies: Sequence[str]) -> list[Chart]:
+    names = list(dict.fromkeys(name for own in firsts.values() for name in own.names))
+    charts: list[Chart] = []
+    for stem, title, note in (
+        ("used", "Memory in use, by tier", "Averages over the window of measurement."),
+        ("stranded", "Stranded memory, by tier", "Free, but every cluster that the pool is in is full otherwise."),
+    ):
+        series = []
+        for policy in firsts:
+            values = [(name, setting.value(policy, f"{stem}_memory_{name}")) for name in names]
+            there = [(name, value.mean) for name, value in values if value is not None]
+            series.append({"policy": policy, "x": [name for name, _ in there],
+                           "y": [six_digits(share) for _, share in there]})  # fmt: skip
+        if any(own["x"] for own in series):
+            spec = share_spec(policies, names, "tier", "share of the tier's memory", ".1~%")
+            charts.append({"id": f"{stem} by tier", "title": title, "note": note, "series": series, "spec": spec})
+    return charts

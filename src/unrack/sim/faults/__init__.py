@@ -1,0 +1,1 @@
+"""Failures: when nodes go down, and what each failure did."""

@@ -1,0 +1,110 @@
+"""Which cores of its nodes each attempt had, chosen by a rule of :mod:`unrack.policy.placement.core_tiles`.
+
+What the cores are changes neither who runs where nor for how long; so they are chosen after the run, start by start.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from unrack.policy.placement.core_tiles import CoreSet, CoreTiles
+from unrack.sim.frames.spans import attempt_numbers, span_columns, span_order
+from unrack.sim.log import RunLog
+from unrack.sim.recorder import Outcome
+
+Ints = NDArray[np.int64]
+
+SUMS = {"distance": "core_distance", "least": "core_distance_least", "apart": "cores_apart"}
+"""Columns of the cores frame that are summed over the nodes of a job, and what the jobs frame calls the sums."""
+
+
+def cores_frame(log: RunLog, rule: str) -> pl.DataFrame:
+    """One row for every node of every span, in order of (start, job); nodes of unknown layout are left out.
+
+    A job whose lease changes gives its cores back, and cores are chosen anew for what it holds then.
+
+    Columns: job, attempt, span, start_s, end_s, node, cores (how many), core_ids (text, such as ``"0-3,7"``), dies,
+    distance, least, apart; the last four as of :class:`unrack.policy.placement.core_tiles.CoreSet`.
+
+    Raises
+    ------
+    InputError
+        There is no such rule, or no node's layout is known.
+    """
+    tiles = CoreTiles(log.cluster, rule)
+    running: list[tuple[int, int]] = []
+    held: dict[int, list[tuple[int, CoreSet]]] = {}
+    which: list[int] = []
+    at: list[int] = []
+    sets: list[CoreSet] = []
+    for span in span_order(log).tolist():
+        start_us = int(log.span_start_us[span])
+        while running and running[0][0] <= start_us:
+            for node, cores in held.pop(heapq.heappop(running)[1]):
+                tiles.give(node, cores.ids)
+        mine = [(node, tiles.take(node, count)) for node, count in _nodes(log, span) if tiles.knows(node)]
+        held[span] = mine
+        heapq.heappush(running, (int(log.span_end_us[span]), span))
+        which += [span] * len(mine)
+        at += [node for node, _ in mine]
+        sets += [cores for _, cores in mine]
+    return pl.DataFrame(
+        {
+            **span_columns(log, np.array(which, np.int64)),
+            "node": np.array(at, np.int32),
+            "cores": np.array([len(cores.ids) for cores in sets], np.int32),
+            "core_ids": pl.Series([ranges(cores.ids.tolist()) for cores in sets], dtype=pl.String),
+            **{name: np.array([getattr(cores, name) for cores in sets], np.int64) for name in ("dies", *SUMS)},
+        }
+    )
+
+
+def _nodes(log: RunLog, span: int) -> list[tuple[int, int]]:
+    """The nodes of a span, and the cores that it held of each."""
+    rows = log.rows[log.span_rows[span] : log.span_rows[span + 1]].tolist()
+    return [(node, cores) for first, count, _, cores, _ in rows for node in range(first, first + count)]
+
+
+def ranges(ids: Sequence[int]) -> str:
+    """Ascending numbers as text.
+
+    Examples
+    --------
+    >>> ranges([0, 1, 2, 3, 7])
+    '0-3,7'
+    """
+    parts: list[list[int]] = []
+    for core in ids:
+        if parts and core == parts[-1][1] + 1:
+            parts[-1][1] = core
+        else:
+            parts.append([core, core])
+    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in parts)
+
+
+def core_columns(log: RunLog, cores: pl.DataFrame) -> list[pl.Series]:
+    """Sums over the nodes of each job that finished, of the attempt that did: how close together its cores were.
+
+    Of a job whose lease changed while it ran, those that it held last.
+
+    Parameters
+    ----------
+    log
+        A finished run.
+    cores
+        What :func:`cores_frame` says of it.
+    """
+    done = log.attempt_outcome == Outcome.FINISHED
+    ended = pl.DataFrame(
+        {"job": log.jobs.ids.gather(log.attempt_job[done]), "attempt": attempt_numbers(log)[done]},
+    )
+    last = cores.filter(pl.col("span") == pl.col("span").max().over("job", "attempt"))
+    sums = last.group_by("job", "attempt").agg(pl.col(list(SUMS)).sum())
+    of_job = ended.join(sums, on=["job", "attempt"], how="left")
+    frame = pl.DataFrame({"job": log.jobs.ids}).join(of_job, on="job", how="left", maintain_order="left")
+    return [frame[name].alias(called) for name, called in SUMS.items()]

@@ -1,0 +1,190 @@
+"""A run's log as tables for people: jobs, usage over time. Times in seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from unrack.ledger.state import Status
+from unrack.resources.places import is_resource
+from unrack.sim.frames.lending import lending_nodes, loan_columns
+from unrack.sim.log import RunLog
+from unrack.sim.recorder import Outcome
+from unrack.units import SECOND_US
+
+Ints = NDArray[np.int64]
+BOUND_US = 10 * SECOND_US
+"""The threshold of the bounded slowdown: 10 s (Feitelson and Rudolph 1998)."""
+
+STATE_NAMES = {
+    Status.FINISHED: "finished",
+    Status.REJECTED: "rejected",
+    Status.QUEUED: "queued",
+    Status.RUNNING: "running",
+    Status.UNKNOWN: "unknown",
+}
+
+
+def _seconds(time_us: Ints, known: NDArray[np.bool_]) -> pl.Series:
+    return pl.Series(np.where(known, time_us / SECOND_US, np.nan), nan_to_null=True)
+
+
+def jobs_frame(
+    log: RunLog, fastest: NDArray[np.float64] | None = None, lends: bool = False, more: Sequence[pl.Series] = ()
+) -> pl.DataFrame:
+    """One row a job, in order of (submission, id).
+
+    Of a job whose lease changed while it ran, ``nodes`` and ``cores`` are the most that it held at one time; ``core_s``
+    is what it held, integrated over time.
+
+    Parameters
+    ----------
+    fastest : float64[jobs]
+        The best speed of each job on this hardware; ``None``: 1.
+    lends
+        Whether to say what each job borrowed.
+    more
+        Further columns, before those of the trace.
+    """
+    jobs = log.jobs
+    count = len(jobs)
+    nodes, cores, _ = log.amounts()
+    start, end = np.full(count, -1, np.int64), np.full(count, -1, np.int64)
+    held_nodes, held_cores, attempts = (np.zeros(count, np.int64) for _ in range(3))
+    core_us = np.zeros(count)
+    if len(log.attempt_job):
+        np.add.at(attempts, log.attempt_job, 1)
+        done = log.attempt_outcome == Outcome.FINISHED
+        which = log.attempt_job[done]
+        start[which], end[which] = log.attempt_start_us[done], log.attempt_end_us[done]
+        held_nodes[which], held_cores[which] = log.most(nodes)[done], log.most(cores)[done]
+        core_us[which] = log.over_time(cores)[done]
+    finished = end >= 0
+    run, response = end - start, end - jobs.submit_us
+    reasons = [""] * count
+    for job, reason in log.reasons.items():
+        reasons[job] = str(reason)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        slowdown = np.where(finished & (run > 0), response / run, np.nan)
+    late = ~finished | (end > jobs.deadline_us)
+    bounded = np.maximum(1.0, response / np.maximum(run, BOUND_US))
+    users = pl.Series([*jobs.user_names, None], dtype=pl.String)
+    apps = pl.Series([*jobs.app_names, None], dtype=pl.String)
+    states = np.array([STATE_NAMES[status] for status in Status])
+    extra = jobs.extra
+    frame = pl.DataFrame(
+        {
+            "job": jobs.ids,
+            "submit_s": jobs.submit_us / SECOND_US,
+            "start_s": _seconds(start, finished),
+            "end_s": _seconds(end, finished),
+            "wait_s": _seconds(start - jobs.submit_us, finished),
+            "response_s": _seconds(response, finished),
+            "run_s": _seconds(run, finished),
+            "request_s": jobs.request_us / SECOND_US,
+            "work_s": jobs.work_us / SECOND_US,
+            "deadline_s": _seconds(jobs.deadline_us, jobs.deadline_us >= 0),
+            "slowdown": pl.Series(slowdown, nan_to_null=True),
+            "bounded_slowdown": pl.Series(np.where(finished, bounded, np.nan), nan_to_null=True),
+            "tasks": jobs.tasks,
+            "cores_per_task": jobs.cores,
+            "memory_mb_per_task": jobs.memory_mb,
+            "nodes": held_nodes,
+            "cores": held_cores,
+            "core_s": core_us / SECOND_US,
+            "memory_mb": jobs.tasks * jobs.memory_mb,
+            "user": users.gather(np.where(jobs.user < 0, len(users) - 1, jobs.user)),
+            "app": apps.gather(np.where(jobs.app < 0, len(apps) - 1, jobs.app)),
+            "priority": jobs.priority,
+            "state": pl.Series(states[log.state], dtype=pl.String),
+            "reason": pl.Series(reasons, dtype=pl.String),
+            "restarts": np.maximum(attempts - finished, 0),
+            "missed": pl.Series(late).set(pl.Series(jobs.deadline_us < 0), None),
+        }
+    )
+    if len(log.cluster.devices):
+        rules = [""] * count
+        for job, rule in log.rules.items():
+            rules[job] = rule
+        speed = np.ones(count) if fastest is None else fastest
+        asked = [pl.Series(f"{kind}.{name}", amounts) for (kind, name), amounts in sorted(jobs.devices.items())]
+        frame = frame.with_columns(
+            pl.Series("placed_by", rules, dtype=pl.String),
+            pl.Series("fastest_s", jobs.work_us / SECOND_US / speed),
+            *asked,
+        )
+    else:
+        claimed = [key for key in sorted(jobs.devices) if is_resource(key[0])]
+        frame = frame.with_columns(pl.Series(".".join(key), jobs.devices[key]) for key in claimed)
+    if lends:
+        frame = frame.with_columns(loan_columns(log))
+    frame = frame.with_columns(more)
+    new = [name for name in extra.columns if name not in frame.columns]
+    return frame.hstack(extra.select(new)) if new else frame
+
+
+def usage_frame(log: RunLog, lends: bool = False) -> pl.DataFrame:
+    """What was held and who waited: a step function; each row holds until the next.
+
+    A job that is queued again after a failure counts as waiting again, unless it is rejected then.
+
+    Parameters
+    ----------
+    lends
+        Whether to say what was lent: memory_mb_lent (part of memory_mb_held), nodes_lending, nodes_only_lending.
+    """
+    jobs = log.jobs
+    _, cores, mb = log.amounts()
+    span_of = log.span_job
+    asked = jobs.tasks * jobs.asks[1]
+    runs = log.attempt_job
+    waiting = log.state != Status.REJECTED
+    requeued = log.attempt_outcome != Outcome.FINISHED
+    if not waiting.all():  # who was rejected after a failure had waited until the first start, and did not wait again
+        last = np.zeros(len(jobs), np.int64)
+        last[runs] = np.arange(len(runs))
+        requeued &= waiting[runs] | (last[runs] != np.arange(len(runs)))
+        waiting[runs] = True
+    entered = np.flatnonzero(waiting)
+    again, again_at = runs[requeued], log.attempt_end_us[requeued]
+    begins = np.zeros(len(span_of), np.int64)  # 1: the first span of an attempt, which takes its job out of the queue
+    begins[log.attempt_spans[:-1]] = 1
+    one, ones = np.ones(len(span_of), np.int64), np.ones(len(entered), np.int64)
+    zero, none = np.zeros(len(span_of), np.int64), np.zeros(len(entered), np.int64)
+    times = np.concatenate([log.span_start_us, log.span_end_us, jobs.submit_us[entered], again_at])
+    nothing = np.zeros(len(again), np.int64)
+    steps = {
+        "cores_held": [cores, -cores, none, nothing],
+        "cores_asked": [asked[span_of], -asked[span_of], none, nothing],
+        "memory_mb_held": [mb, -mb, none, nothing],
+        "running_jobs": [one, -one, none, nothing],
+        "queued_jobs": [-begins, zero, ones, nothing + 1],
+        "queued_cores": [-asked[span_of] * begins, zero, asked[entered], asked[again]],
+    }
+    if lends:
+        lent = log.borrowed()
+        steps["memory_mb_lent"] = [lent, -lent, none, nothing]
+    unique, inverse = np.unique(times, return_inverse=True)
+    columns: dict[str, Ints] = {}
+    for name, parts in steps.items():
+        change = np.zeros(len(unique), np.int64)
+        np.add.at(change, inverse, np.concatenate(parts))
+        columns[name] = np.cumsum(change)
+    if lends:
+        columns["nodes_lending"], columns["nodes_only_lending"] = lending_nodes(log, unique)
+    if len(log.capacity):
+        merged = np.union1d(unique, log.capacity[:, 0])
+        at = np.searchsorted(unique, merged, side="right") - 1
+        columns = {name: np.append(column, 0)[at] for name, column in columns.items()}  # -1: nothing held yet
+        changes = np.searchsorted(log.capacity[:, 0], merged, side="right") - 1
+        online = np.where(changes < 0, log.cluster.total_cores, log.capacity[changes, 1])
+        unique = merged
+    else:
+        online = np.full(len(unique), log.cluster.total_cores, np.int64)
+    frame = pl.DataFrame({"time_s": unique / SECOND_US, **columns, "cores_online": online})
+    order = "time_s cores_held cores_asked memory_mb_held cores_online running_jobs queued_jobs queued_cores"
+    of_loans = "memory_mb_lent nodes_lending nodes_only_lending" if lends else ""
+    return frame.select(f"{order} {of_loans}".split())

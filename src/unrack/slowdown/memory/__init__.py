@@ -1,0 +1,1 @@
+"""Speeds of jobs that use memory of other nodes in one run."""

@@ -1,0 +1,258 @@
+"""Compiled: who presses how hard on the memory that a job uses, and the speeds that follow.
+
+A use is *away* if the tasks that use a node's memory are on another node. Two uses of a node's memory by different jobs
+interfere if either of them is away. What the uses on a node come to is worked out once (:func:`rank_uses`) and kept
+until a lease that uses that node's memory comes, goes or changes; a job reads it for each of its nodes. So a change
+costs the uses on the nodes that it touches, and the uses of the jobs that it touches.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unrack.jit import compiled, inlined
+from unrack.ledger.lease import FIRST, LENDER, LOCAL_MB, NODES
+from unrack.ledger.memory_use import AT, FOR, JOB, NEXT_AT, NEXT_OF, MemoryUse
+from unrack.ledger.state import RUNNING
+from unrack.slowdown.contention.columns import ContentionColumns
+from unrack.slowdown.memory.board import (
+    APP,
+    AWAY,
+    AWAY_MB_S,
+    FOUND,
+    FRESH,
+    LISTED,
+    LOCAL_MB_S,
+    LOWEST,
+    MARK,
+    MET,
+    NODE,
+    ON,
+    PRESSED,
+    READS,
+    SEEN_NEAR,
+    SEEN_READS,
+    SEEN_WORST,
+    SPEED,
+    WORST,
+    Board,
+    speed_under,
+    work_out,
+    work_out_lease,
+)  # fmt: skip
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+# --- lists of uses ----------------------------------------------------------------------------------------------
+
+
+@inlined
+def list_job(use: Ints, first_of: Ints, uses: Ints, nodes: Ints, job: int) -> tuple[int, bool]:
+    """List the uses of a running job; returns how many, and whether the nodes are all fresh."""
+    count, fresh = 0, True
+    entry = first_of[job]
+    while entry >= 0:
+        node = use[AT, entry]
+        uses[NODE, count] = node
+        uses[AWAY, count] = 1 if use[FOR, entry] != node else 0
+        fresh = fresh and nodes[FRESH, node] == 1
+        count += 1
+        entry = use[NEXT_OF, entry]
+    return count, fresh
+
+
+@inlined
+def list_lease(rows: Ints, loans: Ints, uses: Ints) -> int:
+    """List the uses that a lease stands for; returns how many."""
+    count = 0
+    for row in range(rows.shape[0]):
+        if rows[row, LOCAL_MB] > 0:
+            for node in range(rows[row, FIRST], rows[row, FIRST] + rows[row, NODES]):
+                uses[NODE, count], uses[AWAY, count] = node, 0
+                count += 1
+    for i in range(loans.shape[0]):
+        uses[NODE, count], uses[AWAY, count] = loans[i, LENDER], 1
+        count += 1
+    return count
+
+
+@inlined
+def find_jobs(use: Ints, first_at: Ints, uses: Ints, count: int, nodes: Ints, jobs: Ints, found: int, mark: int) -> int:
+    """Find the jobs that listed uses concern, each once; returns how many are found then.
+
+    ``mark`` and ``mark + 1`` must be new, but for jobs with MET at ``mark``, which are known. The nodes are to be
+    ranked anew.
+    """
+    for i in range(count):
+        node, away = uses[NODE, i], uses[AWAY, i] == 1
+        nodes[FRESH, node] = 0
+        if nodes[MARK, node] == mark + 1 or (nodes[MARK, node] == mark and not away):
+            continue
+        nodes[MARK, node] = mark + 1 if away else mark
+        entry = first_at[node]
+        while entry >= 0:
+            other = use[JOB, entry]
+            if jobs[MET, other] != mark and (away or use[FOR, entry] != node):
+                jobs[MET, other] = mark
+                jobs[FOUND, found] = other
+                found += 1
+            entry = use[NEXT_AT, entry]
+    return found
+
+
+# --- nodes ------------------------------------------------------------------------------------------------------
+
+
+@inlined
+def unknown_user(use: Ints, first_at: Ints, uses: Ints, count: int, nodes: Ints, jobs: Ints) -> int:
+    """A job on a listed node, of those not fresh, that was not worked out as it has just started; -1: none."""
+    for i in range(count):
+        node = uses[NODE, i]
+        if nodes[FRESH, node] == 0:
+            entry = first_at[node]
+            while entry >= 0:
+                if jobs[ON, use[JOB, entry]] == 0:
+                    return int(use[JOB, entry])
+                entry = use[NEXT_AT, entry]
+    return -1
+
+
+@inlined
+def rank_uses(
+    use: Ints, first_at: Ints, uses: Ints, count: int, nodes: Ints, load: Floats, top: Floats, who: Ints
+) -> None:
+    """Work out what the uses of the memory of each listed node come to, where that is not fresh."""
+    for i in range(count):
+        node = uses[NODE, i]
+        if nodes[FRESH, node] == 1:
+            continue
+        nodes[FRESH, node] = 1
+        for side in range(2):
+            top[node, 4 * side + WORST] = top[node, 4 * side + WORST + 1] = 0.0
+            top[node, 4 * side + LOWEST] = top[node, 4 * side + LOWEST + 1] = 100.0
+            who[node, 2 * side] = who[node, 2 * side + 1] = -1
+        entry = first_at[node]
+        while entry >= 0:
+            job, away = use[JOB, entry], use[FOR, entry] != node
+            drawn, reads = load[AWAY_MB_S if away else LOCAL_MB_S, job], load[READS, job]
+            for side in range((2 if away else 1) if drawn > 0.0 else 0):
+                worst, lowest = 4 * side + WORST, 4 * side + LOWEST
+                if who[node, 2 * side] == job:
+                    top[node, worst] = max(top[node, worst], drawn)
+                elif drawn > top[node, worst]:
+                    top[node, worst + 1] = top[node, worst]
+                    top[node, worst] = drawn
+                    who[node, 2 * side] = job
+                elif drawn > top[node, worst + 1]:
+                    top[node, worst + 1] = drawn
+                if who[node, 2 * side + 1] != job:
+                    if reads < top[node, lowest]:
+                        top[node, lowest + 1] = top[node, lowest]
+                        top[node, lowest] = reads
+                        who[node, 2 * side + 1] = job
+                    elif reads < top[node, lowest + 1]:
+                        top[node, lowest + 1] = reads
+            entry = use[NEXT_AT, entry]
+
+
+@inlined
+def pressure_on(
+    uses: Ints, count: int, nodes: Ints, top: Floats, who: Ints, job: int, mark: int, tolerance: float
+) -> tuple[float, int, float]:
+    """What presses on a job with the listed uses: worst bandwidth, number of nodes near it, lowest reads."""
+    places, worst, reads, near = 0, 0.0, 100.0, 0
+    for i in range(count):
+        node, side = uses[NODE, i], 1 - uses[AWAY, i]  # local uses meet only those that are away
+        at = 4 * side + WORST
+        drawn = top[node, at + 1] if who[node, 2 * side] == job else top[node, at]
+        worst = max(worst, drawn)
+        at = 4 * side + LOWEST
+        reads = min(reads, top[node, at + 1] if who[node, 2 * side + 1] == job else top[node, at])
+        if nodes[MARK, node] != mark:
+            nodes[MARK, node] = mark
+            nodes[LISTED, places] = node
+            places += 1
+            top[node, PRESSED] = drawn
+        elif drawn > top[node, PRESSED]:
+            top[node, PRESSED] = drawn
+    for i in range(places):
+        drawn = top[nodes[LISTED, i], PRESSED]
+        if drawn > 0.0 and drawn >= (1.0 - tolerance) * worst:
+            near += 1
+    return worst, near, reads
+
+
+# --- changes ----------------------------------------------------------------------------------------------------
+
+
+@compiled
+def changed_by(
+    c: ContentionColumns, b: Board, m: MemoryUse, pool: Ints, lease_at: Ints, status: NDArray[np.int8], job: int,
+    rows: Ints, loans: Ints,
+) -> int:  # fmt: skip
+    """After a lease came, went or changed: how many jobs have a new speed, its own job among them if it runs.
+
+    They are in ``b.jobs[FOUND]``, their speeds in ``b.load[SPEED]``. ``job``, ``rows`` and ``loans`` are those of the
+    lease.
+    """
+    use, first_at, first_of = m.use, m.first_at, m.first_of
+    uses, nodes, jobs, load, top, who = b.uses, b.nodes, b.jobs, b.load, b.top, b.who
+    mark = b.mark[0]
+    jobs[MET, job] = mark
+    found = 0
+    if status[job] == RUNNING:
+        work_out(c, b, m, pool, lease_at, job)
+        jobs[FOUND, 0] = job
+        found = 1
+    else:
+        jobs[ON, job] = 0
+        load[SPEED, job] = 1.0
+    found = find_jobs(use, first_at, uses, list_lease(rows, loans, uses), nodes, jobs, found, mark)
+    mark += 2
+    changed = 0
+    for i in range(found):
+        other = jobs[FOUND, i]
+        count, fresh = list_job(use, first_of, uses, nodes, other)
+        unknown = -1 if fresh else unknown_user(use, first_at, uses, count, nodes, jobs)
+        while unknown >= 0:
+            work_out(c, b, m, pool, lease_at, unknown)
+            unknown = unknown_user(use, first_at, uses, count, nodes, jobs)
+        if not fresh:
+            rank_uses(use, first_at, uses, count, nodes, load, top, who)
+        worst, near, reads = pressure_on(uses, count, nodes, top, who, other, mark, c.tolerance)
+        near = min(near, jobs[ON, other])
+        mark += 1
+        if load[SEEN_WORST, other] != worst or load[SEEN_NEAR, other] != near or load[SEEN_READS, other] != reads:
+            load[SEEN_WORST, other], load[SEEN_NEAR, other], load[SEEN_READS, other] = worst, near, reads
+            speed = speed_under(c, b, other, jobs[APP, other], worst, near, reads)
+            if speed != load[SPEED, other] or other == job:
+                load[SPEED, other] = speed
+                jobs[FOUND, changed] = other
+                changed += 1
+    b.mark[0] = mark
+    return changed
+
+
+@compiled
+def speed_with(
+    c: ContentionColumns, b: Board, m: MemoryUse, pool: Ints, lease_at: Ints, job: int, rows: Ints, loans: Ints
+) -> float:
+    """The speed that a job would have under a lease that it does not hold; leaves nothing behind."""
+    column = b.jobs.shape[1] - 1
+    work_out_lease(c, b, column, b.jobs[APP, job], rows, loans)
+    count = list_lease(rows, loans, b.uses)
+    for i in range(count):
+        b.nodes[FRESH, b.uses[NODE, i]] = 0
+    unknown = unknown_user(m.use, m.first_at, b.uses, count, b.nodes, b.jobs)
+    while unknown >= 0:
+        work_out(c, b, m, pool, lease_at, unknown)
+        unknown = unknown_user(m.use, m.first_at, b.uses, count, b.nodes, b.jobs)
+    rank_uses(m.use, m.first_at, b.uses, count, b.nodes, b.load, b.top, b.who)
+    worst, near, reads = pressure_on(b.uses, count, b.nodes, b.top, b.who, job, b.mark[0], c.tolerance)
+    b.mark[0] += 1
+    for i in range(count):
+        b.nodes[FRESH, b.uses[NODE, i]] = 0
+    return float(speed_under(c, b, column, b.jobs[APP, job], worst, min(near, b.jobs[ON, column]), reads))

@@ -1,0 +1,1 @@
+"""A batch of servers placed all at once on tiers of memory."""

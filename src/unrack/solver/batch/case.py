@@ -1,0 +1,234 @@
+"""A batch of servers made ready for search and bounds: SLOs tightened; clusters that are equal, or share pools, told.
+
+What a server's SLOs imply is put into them, for every cluster at once: with w the least weight of a remote pool it may
+use, at least memory - ceiling // w must be local (the floor rises to that), and of what is then left, remote, no more
+than memory - floor times the greatest weight can count (the ceiling falls to that). Sums over servers then say more.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unrack.errors import InputError
+from unrack.jit import compiled, inlined
+from unrack.solver.servers.problem import Asked, Bools, Supply
+from unrack.solver.servers.split import least_weight
+
+Ints = NDArray[np.int64]
+
+CORES, MB, FLOOR, CEILING = range(4)
+"""Rows of :attr:`Case.need`."""
+
+
+class Land(NamedTuple):
+    """A supply as kernels take it; see :class:`unrack.solver.servers.problem.Supply`."""
+
+    cores: Ints
+    mb: Ints
+    weight: Ints
+    price: Ints
+    tier: Ints
+    first: Ints
+    member: Ints
+    domain: Ints
+
+
+class Crowd(NamedTuple):
+    """Servers as kernels take them.
+
+    Attributes
+    ----------
+    need : int64[4, servers]
+        Cores, MB, least local MB, most weighted remote MB: all that SLOs imply.
+    fits : bool[servers, kinds]
+        Whether a server fits a cluster of a kind when it is alone there.
+    kind : int64[clusters]
+    forbidden : bool[servers, tiers]
+    level, pinned : int64[servers]
+    group : int64[servers]
+        A number from 0 up, or -1: none.
+    mates : int64[any], mate : int64[groups + 1]
+        The servers of group g are ``mates[mate[g]:mate[g + 1]]``.
+    """
+
+    need: Ints
+    fits: Bools
+    kind: Ints
+    forbidden: Bools
+    level: Ints
+    pinned: Ints
+    group: Ints
+    mates: Ints
+    mate: Ints
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """A batch ready to be solved.
+
+    Attributes
+    ----------
+    busy : bool[clusters]
+        In use before.
+    part : int64[clusters]
+        Clusters of one part share pools, directly or through others; parts are numbered by their first cluster.
+    hopeless : bool[servers]
+        Fits no cluster, even alone.
+    most_new
+        At most so many clusters may come into use beside the busy ones.
+    """
+
+    supply: Supply
+    asked: Asked
+    land: Land
+    crowd: Crowd
+    busy: Bools
+    part: Ints
+    hopeless: Bools
+    most_new: int
+
+    @property
+    def need(self) -> Ints:
+        """int64[4, servers]: see :class:`Crowd`."""
+        return self.crowd.need
+
+
+def make_case(supply: Supply, asked: Asked, busy: Bools | None = None) -> Case:
+    """Check a batch and make it ready.
+
+    Raises
+    ------
+    InputError
+        ``busy`` is not one truth value a cluster, or a server names a cluster or level that does not exist.
+    """
+    on = np.zeros(supply.clusters, np.bool_) if busy is None else np.asarray(busy, np.bool_)
+    if on.shape != (supply.clusters,):
+        raise InputError(
+            "busy", f"an array of shape {on.shape}", f"one truth value for each of {supply.clusters} clusters"
+        )
+    if len(asked) and int(asked.pinned.max()) >= supply.clusters:
+        raise InputError("pinned", f"cluster {int(asked.pinned.max())}", f"one of {supply.clusters} clusters, from 0")
+    if len(asked) and int(asked.level.max()) >= len(supply.domain):
+        raise InputError("level", str(int(asked.level.max())), f"one of {len(supply.domain)} levels, from 0")
+    land = Land(
+        supply.cores, supply.mb, supply.weight, supply.price, supply.tier, supply.first, supply.member,
+        np.ascontiguousarray(supply.domain),
+    )  # fmt: skip
+    need, kind = tightened(supply, asked), kinds(supply)
+    forbidden = _per_tier(supply, asked)
+    fits = np.zeros((len(asked), int(kind.max(initial=-1)) + 1), np.bool_)
+    _, example = np.unique(kind, return_index=True)
+    alone(land, need, forbidden, example.astype(np.int64), fits)
+    crowd = Crowd(need, fits, kind, forbidden, asked.level, asked.pinned, *_groups(asked.group))
+    pinned = np.maximum(asked.pinned, 0)
+    there = fits[np.arange(len(asked)), kind[pinned]] if len(kind) else np.zeros(len(asked), np.bool_)
+    hopeless = np.where(asked.pinned >= 0, ~there, ~fits.any(axis=1))
+    most = supply.clusters if asked.most_clusters < 0 else asked.most_clusters
+    return Case(supply, asked, land, crowd, on, parts(supply), hopeless, max(most - int(on.sum()), 0))
+
+
+def tightened(supply: Supply, asked: Asked) -> Ints:
+    """int64[4, servers]: cores, MB, floor and ceiling, with what follows from them for every cluster."""
+    remote = np.zeros(len(supply.mb), np.bool_)
+    remote[np.delete(supply.member, supply.first[:-1])] = True
+    tiers = asked.forbidden.shape[1]
+    lightest = np.full(len(asked), -1, np.int64)
+    heaviest = np.zeros(len(asked), np.int64)
+    for tier in np.unique(supply.tier[remote]):
+        weights = supply.weight[remote & (supply.tier == tier)]
+        may = ~asked.forbidden[:, tier] if tier < tiers else np.ones(len(asked), np.bool_)
+        lightest[may & ((lightest < 0) | (lightest > weights.min()))] = weights.min()
+        heaviest[may & (heaviest < weights.max())] = weights.max()
+    most_remote = np.where(lightest < 0, 0, np.where(lightest == 0, asked.mb, asked.ceiling // np.maximum(lightest, 1)))
+    floor = np.maximum(asked.floor, asked.mb - most_remote)
+    ceiling = np.minimum(asked.ceiling, heaviest * np.maximum(asked.mb - floor, 0))
+    return np.stack([asked.cores, asked.mb, floor, ceiling]).astype(np.int64)
+
+
+def kinds(supply: Supply) -> Ints:
+    """int64[clusters]: clusters of one kind have equal pools, in size, weight, price and tier; numbered by first."""
+    columns = np.stack([supply.cores, supply.mb, supply.weight, supply.price, supply.tier])
+    numbers: dict[bytes, int] = {}
+    told = [numbers.setdefault(columns[:, supply.pools(c)].tobytes(), len(numbers)) for c in range(supply.clusters)]
+    return np.array(told, np.int64)
+
+
+def parts(supply: Supply) -> Ints:
+    """int64[clusters]: clusters that share pools, directly or through others, have the same number."""
+    root = list(range(supply.clusters))
+
+    def top(cluster: int) -> int:
+        while root[cluster] != cluster:
+            root[cluster] = root[root[cluster]]
+            cluster = root[cluster]
+        return cluster
+
+    owner: dict[int, int] = {}
+    for cluster in range(supply.clusters):
+        for pool in supply.pools(cluster).tolist():
+            a, b = top(owner.setdefault(pool, cluster)), top(cluster)
+            root[max(a, b)] = min(a, b)
+    numbers: dict[int, int] = {}
+    return np.array([numbers.setdefault(top(c), len(numbers)) for c in range(supply.clusters)], np.int64)
+
+
+@compiled
+def alone(land: Land, need: Ints, forbidden: Bools, example: Ints, fits: Bools) -> None:
+    """Whether each server fits each kind of cluster (``example``: one cluster of each) with nobody else there."""
+    free, weight = np.zeros(len(land.member), np.int64), np.zeros(len(land.member), np.int64)
+    for kind in range(len(example)):
+        start = land.first[example[kind]]
+        width = land.first[example[kind] + 1] - start
+        for i in range(need.shape[1]):
+            for j in range(width):
+                pool = land.member[start + j]
+                weight[j] = land.weight[pool]
+                free[j] = 0 if forbidden[i, land.tier[pool]] else land.mb[pool]
+            load = least_weight(need[MB, i], need[FLOOR, i], free, weight, width)
+            fits[i, kind] = land.cores[land.member[start]] >= need[CORES, i] and 0 <= load <= need[CEILING, i]
+
+
+@inlined
+def clash(land: Land, crowd: Crowd, at: Ints, i: int) -> bool:
+    """Whether a server's cluster shares a failure domain, in a pool it may use, with that of another of its group."""
+    level, group = crowd.level[i], crowd.group[i]
+    if level < 0 or group < 0:
+        return False
+    for k in range(crowd.mate[group], crowd.mate[group + 1]):
+        j = crowd.mates[k]
+        if j == i or at[j] < 0:
+            continue
+        for p in range(land.first[at[i]], land.first[at[i] + 1]):
+            pool = land.member[p]
+            domain = land.domain[level, pool]
+            if domain < 0 or (p > land.first[at[i]] and crowd.forbidden[i, land.tier[pool]]):
+                continue
+            for q in range(land.first[at[j]], land.first[at[j] + 1]):
+                other = land.member[q]
+                if land.domain[level, other] == domain and (
+                    q == land.first[at[j]] or not crowd.forbidden[j, land.tier[other]]
+                ):
+                    return True
+    return False
+
+
+def _per_tier(supply: Supply, asked: Asked) -> Bools:
+    """bool[servers, tiers]: forbidden, with a column for every tier of the supply."""
+    tiers = max(int(supply.tier.max(initial=-1)) + 1, asked.forbidden.shape[1])
+    wide = np.zeros((len(asked), tiers), np.bool_)
+    wide[:, : asked.forbidden.shape[1]] = asked.forbidden
+    return wide
+
+
+def _groups(group: Ints) -> tuple[Ints, Ints, Ints]:
+    """The last three of :class:`Crowd`."""
+    names, of = np.unique(group, return_inverse=True)
+    number = of.reshape(-1).astype(np.int64) - int((names < 0).sum())  # those of no group come first, as -1
+    members = np.argsort(number, kind="stable")
+    count = len(names) - int((names < 0).sum())
+    start = np.searchsorted(number[members], np.arange(count + 1)).astype(np.int64)
+    return np.maximum(number, -1), members.astype(np.int64), start

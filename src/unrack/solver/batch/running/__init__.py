@@ -1,0 +1,1 @@
+"""A running system of servers improved move by move."""

@@ -1,0 +1,224 @@
+"""A running system packed again: with few moves, empty as many clusters as possible, then lower the price.
+
+Every move is made on the books as soon as it is decided, beside all that is there at that moment; so the moves, in
+their order, are a plan in which nothing ever exceeds what there is, a server that moves being counted at both ends.
+
+Two ways, of which the better is kept. Move by move (:mod:`unrack.solver.batch.running.empty_clusters`), clusters in
+several orders. And, where splits may change, the search for a whole batch (:mod:`unrack.solver.batch.search`), kept so
+near to what runs now that the moves suffice; then an order of steps to get there
+(:mod:`unrack.solver.batch.running.step_order`), in which a server may be parked.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unrack.errors import InputError
+from unrack.solver.batch.bound import Bounds
+from unrack.solver.batch.case import Case, make_case
+from unrack.solver.batch.check import first_fault
+from unrack.solver.batch.pack import clashes
+from unrack.solver.batch.running.empty_clusters import cheapen_places, empty_clusters
+from unrack.solver.batch.running.moves import least_alone
+from unrack.solver.batch.running.on_paper import Books, Budget, Step
+from unrack.solver.batch.running.step_order import go_towards
+from unrack.solver.batch.search import Search
+from unrack.solver.batch.solution import Solution, nowhere, price_of, prices
+from unrack.solver.batch.split_together import split_together
+from unrack.solver.clock import Clock, counted_s
+from unrack.solver.servers.problem import Allocation, Asked, Supply
+
+Ints = NDArray[np.int64]
+
+STEPS_A_SECOND = 750_000
+"""Moves and swaps that the search may try for each second of work."""
+LOOKS_A_SECOND = 2_000_000
+"""Looks of a server at a cluster, for each second of work."""
+TRIES = 8
+"""Orders of clusters that are tried, at most."""
+SHARES = (4, 3, 2, 1)
+"""Quarters of the moves that the search may use: fewer, until there are steps to as few clusters as it finds."""
+
+
+@dataclass(frozen=True, eq=False)
+class Repacking(Solution):
+    """A solution, and how to get there from what runs now.
+
+    Attributes
+    ----------
+    plan : list of Step
+        In this order, each fits.
+    moved : int64[any]
+        Servers whose cluster changes, ascending.
+    copied_mb
+        Memory that is written anew: all of a server that moves; of one that stays, what grows in some pool.
+    """
+
+    plan: list[Step] = field(default_factory=list)
+    moved: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    copied_mb: int = 0
+
+
+def repack(
+    supply: Supply, asked: Asked, now: Allocation, *, moves: int, limit_s: float | None = None, seed: int = 0,
+    resplit: bool = False, newcomers: int = 0, effort_s: float | None = None,
+) -> Repacking:  # fmt: skip
+    """Empty as many clusters as a number of moves allows, then lower the price.
+
+    Parameters
+    ----------
+    supply
+        All that is installed, as if nobody were there.
+    asked
+        The servers that run. Those that ``now`` has nowhere stay nowhere.
+    now
+        Where they are.
+    moves
+        At most so many servers change their cluster. One of them may move twice.
+    limit_s
+        Time it may take, s; ``None``: no clock is looked at.
+    seed
+        Of the search.
+    resplit
+        Whether servers that stay may have their memory split again.
+    newcomers
+        How many of the servers could have come elsewhere, without a move: the bounds allow for that.
+    effort_s
+        Work that may be done, in counted seconds; default: as of :func:`unrack.solver.batch.solve.place_batch`.
+
+    Returns
+    -------
+    Repacking
+        Its bounds hold for any plan with as many moves.
+
+    Raises
+    ------
+    InputError
+        ``moves`` is negative, or ``now`` holds more than is installed or is not what servers ask.
+    """
+    clock, effort = Clock.of(limit_s), counted_s(limit_s, effort_s)
+    if moves < 0:
+        raise InputError("moves", str(moves), "at least 0")
+    there = np.flatnonzero(now.cluster >= 0)
+    fault = first_fault(supply, asked, now)
+    if fault is not None:
+        raise InputError(f"now, {fault[0]}", *fault[1:])
+    case, everybody = make_case(supply, _some(asked, there)), now
+    now = Allocation(everybody.cluster[there], everybody.mb[there])
+    bounds = Bounds(case, effort, clock)
+    fewest, least_used = (_left_by(now, steps) for steps in (moves, moves + newcomers))
+    if least_used < _left_by(now, 0):
+        least_used = max(least_used, bounds.clusters(len(there)))
+        fewest = max(fewest, least_used)
+    budget = Budget(round(effort * LOOKS_A_SECOND / 2), clock.by(0.5 if resplit else 1.0))
+    found = _move_by_move(case, now, moves, fewest, seed, budget, resplit=resplit)
+    if resplit and moves and not clashes(case.land, case.crowd, now.cluster):
+        budget = Budget(round(effort * LOOKS_A_SECOND / 2), clock)
+        for share in SHARES:
+            search = Search(
+                case, np.random.Generator(np.random.PCG64(seed)), clock,
+                round(effort * STEPS_A_SECOND / len(SHARES)), now.cluster, moves * share // SHARES[0],
+            )  # fmt: skip
+            wished, tries = _as_a_whole(search, now, moves, fewest, bounds, budget)
+            found = min([found, *tries], key=_goals)
+            if len(found.opened()) <= wished or search.over:
+                break
+    used, price = _goals(found)
+    at, mb = everybody.cluster.copy(), everybody.mb.copy()
+    at[there], mb[there] = found.run.at, found.run.mb
+    out = np.flatnonzero(at < 0)
+    least = bounds.price(len(there), used)
+    if not resplit:
+        least = max(least, _saved_at_most(case, now, moves + newcomers))
+    bound = (len(out), least_used, least)
+    status = "optimal" if bound == (len(out), used, price) else "feasible"
+    return Repacking(
+        status, Allocation(at, mb), out, used, price, *bound, cut=clock.cut and status != "optimal",
+        wall_s=clock.took_s(), plan=[replace(step, server=int(there[step.server])) for step in found.plan],
+        moved=np.flatnonzero(at != everybody.cluster), copied_mb=found.copied_mb,
+    )  # fmt: skip
+
+
+def _move_by_move(
+    case: Case, now: Allocation, moves: int, fewest: int, seed: int, budget: Budget, *, resplit: bool
+) -> Books:
+    """The best of several orders in which clusters are emptied."""
+    draws = np.random.Generator(np.random.PCG64(seed))
+    tries: list[Books] = []
+    enough = budget.looks // 2  # the other half is for the price
+    for attempt in range(TRIES):
+        books = Books(case, now, moves, budget)
+        empty_clusters(books, fewest, draws if attempt else None, resplit=resplit)
+        tries.append(books)
+        if len(books.opened()) <= fewest or budget.over or budget.looks < enough:
+            break
+    best = min(tries, key=lambda books: len(books.opened()))
+    cheapen_places(best, resplit=resplit)
+    return best
+
+
+def _as_a_whole(
+    search: Search, now: Allocation, moves: int, fewest: int, bounds: Bounds, budget: Budget
+) -> tuple[int, list[Books]]:
+    """How many clusters a search leaves; and what is reached: clusters emptied, and then also the price lowered."""
+    packed = search.empty(now, fewest)
+    wished = len(search.opened(packed.cluster))
+    least = bounds.price(len(bounds.able), wished)
+    tries: list[Books] = []
+    gentle = _least_copied(search.case, now, packed, budget)
+    for wish in (gentle, search.cheapen(packed, price_of(search.case.supply, packed), least)[0]):
+        if budget.over:
+            break
+        books = Books(search.case, now, moves, budget)
+        go_towards(books, wish)
+        cheapen_places(books, resplit=True)
+        tries.append(books)
+    return wished, tries
+
+
+def _least_copied(case: Case, now: Allocation, wish: Allocation, budget: Budget) -> Allocation:
+    """The same servers in the same clusters, with splits as near as can be to what they are now."""
+    mb = wish.mb.copy()
+    was = np.where((wish.cluster == now.cluster)[:, None], now.mb, 0)
+    parts = case.part[wish.cluster]
+    for part in np.unique(parts).tolist():
+        if budget.over:
+            break
+        which = np.flatnonzero(parts == part)
+        split = split_together(case.supply, case.asked, which, wish.cluster[which], budget.clock, was[which])
+        if split is not None:
+            mb[which] = split
+    return Allocation(wish.cluster, mb)
+
+
+def _saved_at_most(case: Case, now: Allocation, moves: int) -> int:
+    """At least this price where servers that stay keep their split: those that move save what they could if alone."""
+    empty = Books(case, nowhere(case.supply, case.asked), 0, Budget(0, Clock()))
+    _, example = np.unique(case.crowd.kind, return_index=True)
+    least = np.zeros(len(now.cluster), np.int64)
+    least_alone(case.land, case.crowd, empty.run, example.astype(np.int64), least)
+    paid = prices(case.supply, now)
+    saved = np.sort(np.maximum(paid - least, 0))[::-1]
+    return int(paid.sum() - saved[:moves].sum())
+
+
+def _goals(books: Books) -> tuple[int, int]:
+    return len(books.opened()), price_of(books.case.supply, books.allocation)
+
+
+def _left_by(now: Allocation, moves: int) -> int:
+    """Clusters that stay in use as a move empties no more than its share of one."""
+    counts = np.sort(np.unique(now.cluster[now.cluster >= 0], return_counts=True)[1])
+    return len(counts) - int(np.searchsorted(np.cumsum(counts), moves, side="right"))
+
+
+def _some(asked: Asked, which: Ints) -> Asked:
+    """What some servers ask; any number of clusters may be in use."""
+    a = asked
+    return Asked(
+        a.cores[which], a.mb[which], a.floor[which], a.ceiling[which], a.forbidden[which], a.group[which],
+        a.level[which], a.pinned[which],
+    )  # fmt: skip

@@ -1,0 +1,98 @@
+"""The answer to a batch of servers: where each is, and how far from the best that can be."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unrack.solver.servers.problem import NOWHERE, Allocation, Asked, Bools, Supply
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """Servers placed, and how far from the best that can be.
+
+    What counts, in this order: servers placed, clusters in use, price.
+
+    Attributes
+    ----------
+    status
+        ``"optimal"`` where all three equal their bounds, else ``"feasible"``.
+    allocation
+        Where each server is.
+    unplaced : int64[any]
+        Servers that were left out, ascending.
+    clusters_used
+        Clusters that hold a server or were busy before.
+    price
+        Of the memory of all placed servers.
+    bound_unplaced
+        At least so many servers must be left out.
+    bound_clusters
+        With as many servers placed, at least so many clusters are in use.
+    bound_price
+        With as many servers in as many clusters, at least this price.
+    gap
+        Share of the price above its bound; 0 where there is no price.
+    cut
+        Whether a time limit ended the search: on another run, or a busier machine, the answer may be another.
+    wall_s
+        Time it took, s. Without a time limit, the only part of an answer that differs from run to run.
+    """
+
+    status: str
+    allocation: Allocation
+    unplaced: Ints
+    clusters_used: int
+    price: int
+    bound_unplaced: int
+    bound_clusters: int
+    bound_price: int
+    cut: bool = False
+    wall_s: float = field(default=0.0, compare=False)
+
+    @property
+    def gap(self) -> float:
+        """Share of the price above its bound."""
+        return (self.price - self.bound_price) / self.price if self.price > 0 else 0.0
+
+    @property
+    def answer(self) -> Allocation:
+        """The allocation, by the name that every solver's answer has."""
+        return self.allocation
+
+    @property
+    def objective(self) -> tuple[int, int, int]:
+        """Servers left out, clusters in use, price: the less the better, the first counts most."""
+        return len(self.unplaced), self.clusters_used, self.price
+
+    @property
+    def bound(self) -> tuple[int, int, int]:
+        """A lower bound on :attr:`objective`."""
+        return self.bound_unplaced, self.bound_clusters, self.bound_price
+
+
+def price_of(supply: Supply, allocation: Allocation) -> int:
+    """What the memory of all placed servers costs."""
+    return int(prices(supply, allocation).sum())
+
+
+def prices(supply: Supply, allocation: Allocation) -> Ints:
+    """int64[servers]: what the memory of each costs; 0 where it is not placed."""
+    return allocation.sums(supply, supply.price)
+
+
+def objective(supply: Supply, allocation: Allocation, busy: Bools | None = None) -> tuple[int, int, int]:
+    """Servers left out, clusters in use (``busy`` ones are), price: as :attr:`Solution.objective`."""
+    used = np.zeros(supply.clusters, np.bool_) if busy is None else busy.copy()
+    used[allocation.cluster[allocation.cluster >= 0]] = True
+    return int((allocation.cluster < 0).sum()), int(used.sum()), price_of(supply, allocation)
+
+
+def nowhere(supply: Supply, asked: Asked) -> Allocation:
+    """No server placed."""
+    return Allocation(np.full(len(asked), NOWHERE, np.int64), np.zeros((len(asked), supply.width), np.int64))

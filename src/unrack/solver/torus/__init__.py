@@ -1,0 +1,1 @@
+"""Free tiles of a torus that are near each other."""

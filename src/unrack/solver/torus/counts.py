@@ -1,0 +1,121 @@
+"""Which counts by row, order aside, can lead to a sum of distances below a limit: the first level of the exact search.
+
+Counts of k tiles by row, descending, are a partition of k. Rows with counts a let t columns hold at most the sum of
+the first t entries of its conjugate; with the fact of arrangement in ``torus_grid`` this gives each partition a lower
+bound, which is exact on an empty torus: there the least bound of all is the answer.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unrack.jit import compiled, inlined
+from unrack.solver.torus.grid import Grid, arranged, conjugate, ones, put, within
+
+Ints = NDArray[np.int64]
+
+
+@inlined
+def spread(parts: Ints, placed: int, left: int, size: int) -> bool:
+    """After ``placed`` parts: the rest as even as can be; False if a part would be larger than the one before."""
+    rows = size - placed
+    if rows == 0:
+        return left == 0
+    if placed > 0 and left > rows * parts[placed - 1]:
+        return False
+    low, more = left // rows, left % rows
+    for i in range(rows):
+        parts[placed + i] = low + 1 if i < more else low
+    return True
+
+
+@inlined
+def heap_up(parts: Ints, placed: int, left: int, caps: Ints) -> bool:
+    """After ``placed`` parts: the rest as uneven as can be; False if it does not fit."""
+    most = parts[placed - 1] if placed > 0 else left
+    for i in range(placed, len(parts)):
+        parts[i] = min(most, caps[i], left)
+        left -= parts[i]
+    return left == 0
+
+
+@inlined
+def descending(free: Ints, caps: Ints) -> None:
+    """Into ``caps``: the numbers of free tiles of all lines, descending."""
+    for i in range(len(free)):
+        put(caps, i, ones(free[i]))
+
+
+@compiled
+def partitions(
+    grid: Grid, tiles: int, low: int, high: int, only_least: bool, visits: int, parts: Ints, bounds: Ints
+) -> int:
+    """Every partition of the tiles over the rows whose lower bound is at least ``low`` and below ``high``.
+
+    Parameters
+    ----------
+    grid
+        The torus.
+    tiles
+        How many tiles to choose.
+    low, high
+        Of the lower bound of the sum of distances.
+    only_least
+        Look for the least bound alone: ``high`` falls with each that is found.
+    visits
+        Of beginnings of partitions, at most: after so many, with ``only_least`` the bounds of beginnings count as those
+        of all that begin so, else the work is given up. 0.2 µs each on 8 x 8 tiles.
+    parts : int64[room, rows]
+        Written, as far as there is room: the counts, descending.
+    bounds : int64[room]
+        Written: the lower bounds.
+
+    Returns
+    -------
+    int
+        How many there are, room or not, or -1 if the visits did not do; with ``only_least`` a lower bound of all the
+        bounds, or ``high`` if there is none below: the least of them, if the visits did.
+    """
+    rows, columns = len(grid.row_free), len(grid.column_free)
+    row_caps, column_caps = np.empty(rows, np.int64), np.empty(columns, np.int64)
+    descending(grid.row_free, row_caps)
+    descending(grid.column_free, column_caps)
+    chosen, filled = np.zeros(rows, np.int64), np.zeros(rows, np.int64)
+    left = np.zeros(rows + 1, np.int64)
+    across, steps = np.zeros(columns, np.int64), np.zeros(columns, np.int64)
+    found = 0
+    left[0] = tiles
+    chosen[0] = min(row_caps[0], tiles) + 1
+    level = 0
+    while level >= 0:
+        visits -= 1
+        if visits < 0 and not only_least:
+            return -1
+        chosen[level] -= 1
+        if chosen[level] < 1 or chosen[level] * (rows - level) < left[level]:  # descending: the rest would not fit
+            level -= 1
+            continue
+        left[level + 1] = left[level] - chosen[level]
+        filled[: level + 1] = chosen[: level + 1]
+        if not spread(filled, level + 1, left[level + 1], rows):
+            continue
+        conjugate(filled, rows, across)
+        if not within(column_caps, across, tiles, steps):
+            continue
+        bound = arranged(steps, columns, grid.column_rank)
+        if not heap_up(filled, level + 1, left[level + 1], row_caps):
+            continue
+        bound += arranged(filled, rows, grid.row_rank)
+        if bound >= high:
+            continue
+        if left[level + 1] > 0 and visits >= 0:
+            level += 1
+            chosen[level] = min(chosen[level - 1], row_caps[level], left[level]) + 1
+        elif only_least:
+            high = bound
+        elif bound >= low:
+            if found < len(bounds):
+                parts[found], bounds[found] = filled, bound
+            found += 1
+    return high if only_least else found

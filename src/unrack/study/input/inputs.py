@@ -1,0 +1,204 @@
+"""The inputs of a study, loaded and checked before the first run: clusters, workloads, policies."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from unrack.cluster.file import ClusterFile
+from unrack.cluster.presets import PRESETS
+from unrack.cluster.spec import Cluster
+from unrack.cluster.systems import MemorySystem
+from unrack.errors import ClusterError, InputError, PolicyError
+from unrack.policy.contract import Policy
+from unrack.policy.file import load_policy, source_digest
+from unrack.policy.table import POLICIES, canonical, make_policy, split_policy
+from unrack.resources.table import RESOURCES
+from unrack.study.input.document import Document, nearest
+from unrack.study.input.file import WorkloadTable
+from unrack.study.world import World, labelled, make_world, split_world
+from unrack.workload.filters import FILTERS, filtered
+from unrack.workload.formats.readers import read_trace
+from unrack.workload.generate.generator import generate
+from unrack.workload.job import Workload
+
+
+@dataclass(frozen=True)
+class PolicySpec:
+    """How to make a policy, also in another process.
+
+    Attributes
+    ----------
+    name, parameters
+        Of a built-in policy; or
+    file
+        ``FILE.py:NAME``, with the path as found.
+    label
+        What reports call it; it says the world, where that is not the study's.
+    world
+        In which its jobs run.
+    """
+
+    label: str
+    name: str = ""
+    parameters: tuple[tuple[str, Any], ...] = ()
+    file: str = ""
+    world: World = World.STUDY
+
+    def make(self) -> Policy[Any]:
+        """The policy.
+
+        Raises
+        ------
+        PolicyError
+            It cannot be made.
+        """
+        return load_policy(self.file) if self.file else make_policy(self.name, dict(self.parameters), self.label)
+
+    def written(self) -> dict[str, Any]:
+        """As a table of a study file; a file by its name only."""
+        rest = {"label": self.label, **({} if self.world == World.STUDY else {"world": str(self.world)})}
+        if self.file:
+            path, _, name = self.file.rpartition(":")
+            return {"file": f"{Path(path).name}:{name}", **rest}
+        return {"name": self.name, **dict(self.parameters), **rest}
+
+    def identity(self) -> str:
+        """A text that differs where decisions may differ."""
+        if self.file:
+            text = f"{self.file.rpartition(':')[2]} from {source_digest(self.file)}"
+        else:
+            text = canonical(self.make())
+        return labelled(text, self.world)
+
+
+def make_cluster(table: Mapping[str, Any], document: Document, index: int) -> Cluster:
+    """The cluster of a ``[[clusters]]`` table: ``preset``, ``file``, or the keys of a cluster file.
+
+    In place of the key ``nodes`` there may be ``memory_system``.
+
+    Raises
+    ------
+    StudyError
+        It cannot be made.
+    """
+    at = ("clusters", index)
+    choices = ("preset", "file", "nodes", "memory_system")
+    sources = [key for key in choices if key in table]
+    if len(sources) != 1:
+        raise document.fault(at, ", ".join(sources) or "none of them", f"exactly one of {', '.join(choices)}")
+    source = sources[0]
+    known = ["preset", "file", "memory_system", *ClusterFile.model_fields, *RESOURCES]
+    if unknown := sorted(set(table) - set(known)):
+        raise document.fault((*at, unknown[0]), "an unknown key", nearest(unknown[0], known))
+    if source in ("preset", "file") and not isinstance(table[source], str):
+        raise document.fault((*at, source), repr(table[source]), "some text")
+    if source == "memory_system":
+        if not isinstance(table[source], Mapping):
+            raise document.fault((*at, source), repr(table[source]), "a table such as { nodes = 1024 }")
+        system = document.validated(MemorySystem, table[source], (*at, source))
+        table = {"nodes": system.classes, **{key: value for key, value in table.items() if key != source}}
+    try:
+        if "nodes" in table:
+            return Cluster.from_dict({"name": f"cluster{index + 1}", **table}, "clusters")
+        if extra := sorted(set(table) - {source, "name"}):
+            raise document.fault((*at, extra[0]), "this key", f"only name beside {source}")
+        if source == "preset":
+            if table["preset"] not in PRESETS:
+                raise document.fault((*at, "preset"), repr(table["preset"]), nearest(str(table["preset"]), PRESETS))
+            content: dict[str, Any] = {"name": table["preset"], **PRESETS[table["preset"]].content}
+            return Cluster.from_dict({**content, **({"name": table["name"]} if "name" in table else {})}, "preset")
+        loaded = Cluster.load(_beside(str(table["file"]), document))
+    except ClusterError as error:
+        raise document.within(at, error) from None
+    if "name" in table:
+        loaded = replace(loaded, name=str(table["name"]))
+    return loaded
+
+
+def make_policy_spec(entry: str | Mapping[str, Any], document: Document, index: int) -> PolicySpec:
+    """The policy of an entry of ``policies``: text, or a table with ``name`` or ``file``, and perhaps ``world``.
+
+    An ``index`` below 0 stands for one that was added on the command line.
+
+    Raises
+    ------
+    StudyError
+        It cannot be made.
+    """
+    at: tuple[str | int, ...] = ("policies", index) if index >= 0 else ("--policy",)
+    try:
+        if isinstance(entry, str):
+            text, world = split_world(entry)
+            if text.rpartition(":")[0].endswith(".py"):
+                return policy_from_file(text, None, document, world)
+            name, parameters = split_policy(text)
+            label: str | None = text.strip() if parameters else name
+        else:
+            parameters = {key: value for key, value in entry.items() if key not in ("name", "label", "file", "world")}
+            world = make_world(entry.get("world", World.STUDY))
+            label = entry.get("label")
+            if label is not None and (not isinstance(label, str) or not label):
+                raise document.fault((*at, "label"), repr(label), "some text")
+            if ("name" in entry) == ("file" in entry):
+                raise document.fault(at, "both or neither of them", "either name or file")
+            if "file" in entry:
+                if parameters:
+                    raise document.fault((*at, next(iter(parameters))), "this key", "only label and world beside file")
+                return policy_from_file(str(entry["file"]), label, document, world)
+            name = str(entry["name"])
+        if name not in POLICIES:
+            raise document.fault(at, repr(name), nearest(name, POLICIES))
+        label = label or make_policy(name, parameters).name
+        spec = PolicySpec(labelled(label, world), name, tuple(parameters.items()), world=world)
+        spec.make()
+    except PolicyError as error:
+        raise document.within(at, error) from None
+    return spec
+
+
+def policy_from_file(spec: str, label: str | None, document: Document, world: World = World.STUDY) -> PolicySpec:
+    """The policy of ``FILE.py:NAME``, looked for beside the study and in the working folder.
+
+    Raises
+    ------
+    PolicyError
+        It cannot be loaded.
+    """
+    path, colon, name = spec.rpartition(":")
+    found = f"{_beside(path, document)}{colon}{name}"
+    loaded = load_policy(found)
+    return PolicySpec(labelled(label or loaded.name, world), file=found, world=world)
+
+
+def make_workload(table: WorkloadTable, document: Document, index: int, seed: int) -> Workload:
+    """The workload of a ``[[workloads]]`` table, filters applied.
+
+    Raises
+    ------
+    StudyError
+        It cannot be read or generated, or no job is left.
+    """
+    at = ("workloads", index)
+    try:
+        if table.generate is not None:
+            workload = generate(table.generate, seed, folder=document.folder)
+        else:
+            trace = str(table.trace)
+            workload = read_trace(_beside(trace, document), table.format, **table.options)
+        wanted = {name: getattr(table, name) for name in FILTERS if getattr(table, name) is not None}
+        workload = filtered(workload, wanted, seed)
+    except InputError as error:
+        raise document.within(at, error) from None
+    if len(workload) == 0:
+        raise document.fault(at, "no job left after reading and filtering", "at least one job")
+    return Workload(table.name, workload.jobs, workload.intake) if table.name else workload
+
+
+def _beside(path: str, document: Document) -> str:
+    """The path, beside the study file if it is there."""
+    if document.folder is not None and (document.folder / path).is_file():
+        return str(document.folder / path)
+    return path

@@ -1,0 +1,89 @@
+"""Sweeps: one study table becomes several, with a dotted key set to each of its values."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from unrack.errors import PolicyError
+from unrack.policy.table import POLICIES, split_policy
+from unrack.study.input.document import Document
+from unrack.study.world import World, split_world
+
+
+def combinations(table: Mapping[str, Any], document: Document) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+    """Every combination of swept values, first key slowest: (the values by key, the table with them set).
+
+    A part of a key that meets a list and is no number applies to every entry: ``workloads.scale_load`` sets it in all
+    workloads, ``policies.interval`` in all policies that have the parameter.
+
+    Raises
+    ------
+    StudyError
+        A key leads nowhere.
+    """
+    swept: Mapping[str, list[Any]] = table.get("sweep", {})
+    bare = {key: value for key, value in table.items() if key != "sweep"}
+    for values in itertools.product(*swept.values()):
+        chosen = dict(zip(swept, values, strict=True))
+        changed = copy.deepcopy(bare)
+        for key, value in chosen.items():
+            if not put(changed, key.split("."), value):
+                raise document.fault(("sweep", key), "a key that leads nowhere", "a key of this study, or of its parts")
+        yield chosen, changed
+
+
+def put(place: Any, parts: list[str], value: object) -> bool:
+    """Set a dotted key below ``place``; False if it leads nowhere."""
+    if isinstance(place, list):
+        if parts[0].isdigit():
+            index = int(parts[0])
+            if index >= len(place) or len(parts) == 1:
+                return False
+            return put(place[index], parts[1:], value)
+        found = [put(entry, parts, value) for entry in place]
+        return any(found)
+    if not isinstance(place, dict):
+        return False
+    if len(parts) == 1:
+        place[parts[0]] = value
+        return True
+    if parts[0] == "policies" and isinstance(place.get("policies"), list):
+        return put_in_policies(place["policies"], parts[1:], value)
+    if parts[0] not in place:
+        place[parts[0]] = {}
+    return put(place[parts[0]], parts[1:], value)
+
+
+def _table(text: str) -> dict[str, Any]:
+    """A policy that is written as text, as a table."""
+    bare, world = split_world(text)
+    said = {} if world == World.STUDY else {"world": str(world)}
+    if bare.rpartition(":")[0].endswith(".py"):
+        return {"file": bare, **said}
+    name, parameters = split_policy(bare)
+    return {**parameters, "name": name, **said}
+
+
+def put_in_policies(policies: list[Any], parts: list[str], value: object) -> bool:
+    """Set a parameter in the policies that have it (or in one, by number); False if none has."""
+    chosen = range(len(policies))
+    if parts[0].isdigit() and int(parts[0]) < len(policies):
+        chosen = range(int(parts[0]), int(parts[0]) + 1)
+        parts = parts[1:]
+    if len(parts) != 1:
+        return False
+    found = False
+    for i in chosen:
+        entry = policies[i]
+        try:
+            table = _table(entry) if isinstance(entry, str) else dict(entry)
+        except PolicyError:
+            continue  # said in full when the policies are made
+        name = table.get("name")
+        if parts[0] == "world" or (name in POLICIES and parts[0] in POLICIES[name].parameters):
+            policies[i] = {**table, parts[0]: value}
+            found = True
+    return found

@@ -1,0 +1,1 @@
+"""What a study leaves on disk, and how it is read again."""

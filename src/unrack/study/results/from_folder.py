@@ -1,0 +1,286 @@
+"""A finished run as inputs again, from its own folder: the traces and the study file are not needed."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from unrack.cluster.domains import Level, node_ids, parted
+from unrack.cluster.pools.pool import Devices, Pool, no_devices
+from unrack.cluster.spec import UNCOUNTED_MB, Cluster
+from unrack.cluster.tiers.record import tiers_again
+from unrack.errors import InputError, PolicyError
+from unrack.policy.contract import Policy
+from unrack.policy.file import load_policy
+from unrack.policy.table import make_policy
+from unrack.resources.contract import Nodes
+from unrack.resources.places import built, is_resource
+from unrack.sim.explain import Story, explain
+from unrack.sim.faults.fault import Fault
+from unrack.slowdown.combined import Together, make_together
+from unrack.slowdown.memory.settings import MemoryContention, make_contention
+from unrack.slowdown.model import Model
+from unrack.study.results.keep import LISTED, PROFILES, TORUS
+from unrack.study.results.record import RECORD, WRITTEN, believed, read_record
+from unrack.units import SECOND_US
+from unrack.workload.job import JobTable, job_table
+from unrack.workload.tier_asks import NO_CEILING, TierAsks, tier_asks
+
+
+@dataclass(frozen=True, eq=False)
+class Again:
+    """What a finished run was made of.
+
+    Attributes
+    ----------
+    folder
+        Its folder.
+    record
+        Its ``run.json``.
+    frame
+        Its jobs.
+    """
+
+    folder: Path
+    record: dict[str, Any]
+    frame: pl.DataFrame
+
+    def index(self, job: str) -> int:
+        """The number of a job, by the trace's id.
+
+        Raises
+        ------
+        InputError
+            There is no such job.
+        """
+        ids = self.frame["job"].cast(pl.String)
+        found = (ids == job).arg_true()
+        if len(found) == 0:
+            near = f"{ids[0]} … {ids[-1]}" if len(ids) else "none"
+            raise InputError("job", repr(job), f"the id of a job of this run ({len(ids)} jobs: {near})")
+        return int(found[0])
+
+    def story(self, job: str, policy_file: str | None = None) -> Story:
+        """The life of a job: the run is simulated once more; ``policy_file`` says where the policy's file is now.
+
+        Raises
+        ------
+        InputError
+            There is no such job, or the policy's file is not where it was.
+        """
+        index = self.index(job)
+        with believed(self.folder, [self.record]):
+            faults = [Fault(*fault) for fault in self.record["faults"]]
+            models = [
+                Model(**{key: _tupled(value) for key, value in entry.items()})
+                for entry in self.record.get("models", ())
+            ]
+            return explain(
+                self.cluster(), self.jobs(), self.policy(policy_file), index, seed=self.record["seed"],
+                ties=self.record["ties"], faults=faults, models=models,
+                contention=self.contention(), how=self.slowdowns or Together.ADD,
+            )  # fmt: skip
+
+    def jobs(self) -> JobTable:
+        """The jobs as they were given to the simulator."""
+        frame = self.frame
+
+        def micro(column: str) -> np.ndarray[Any, np.dtype[np.int64]]:
+            values = (frame[column].fill_null(-1 / SECOND_US) * SECOND_US).round().cast(pl.Int64)
+            return np.ascontiguousarray(values.to_numpy())
+
+        return job_table(
+            ids=frame["job"],
+            submit_us=micro("submit_s"),
+            work_us=micro("work_s"),
+            request_us=micro("request_s"),
+            deadline_us=micro("deadline_s"),
+            tasks=frame["tasks"].to_numpy(),
+            cores=frame["cores_per_task"].to_numpy(),
+            memory_mb=frame["memory_mb_per_task"].to_numpy(),
+            priority=frame["priority"].to_numpy(),
+            user=frame["user"],
+            app=frame["app"],
+            devices={
+                (kind, name): frame[f"{kind}.{name}"].to_numpy()
+                for kind, names in self._quantities().items()
+                for name in names
+                if f"{kind}.{name}" in frame.columns
+            },
+            slo=_asks(frame),
+        )
+
+    def _quantities(self) -> dict[str, list[str]]:
+        kept = self.record["cluster"].get("devices", {"kinds": [], "quantities": []})
+        found = dict(zip(kept["kinds"], kept["quantities"], strict=True))
+        for column in self.frame.columns:
+            resource, dot, quantity = column.partition(".")
+            if dot and is_resource(resource):
+                found.setdefault(resource, []).append(quantity)
+        return found
+
+    def cluster(self) -> Cluster:
+        """The cluster, from the columns that were kept."""
+        kept = self.record["cluster"]
+        columns: dict[str, Any] = {name: np.array(values, np.int64).repeat(kept["columns"]["count"])
+                   for name, values in kept["columns"].items() if name != "count"}  # fmt: skip
+        sides = [columns.pop(name) for name in TORUS if name in columns]
+        columns["torus"] = np.stack(sides, axis=1) if sides else None
+        columns["memory_mb"][columns["memory_mb"] < 0] = UNCOUNTED_MB
+        rack_names = tuple(kept["rack_names"])
+        nodes = Nodes(columns["cores"], columns["memory_mb"], columns["rack"], rack_names)
+        return Cluster(
+            name=kept["name"],
+            class_names=tuple(entry["name"] for entry in kept["classes"]),
+            rack_names=rack_names,
+            domains={name: tuple(nodes) for name, nodes in kept["domains"].items()},
+            failure_levels=_levels(kept.get("failure_domains", {}), len(columns["cores"])),
+            devices=_devices(kept.get("devices"), len(columns["cores"])),
+            tiers=tiers_again(kept.get("tiers")),
+            places=built(kept.get("resources", {}), nodes, kept["name"]),
+            **columns,
+        )
+
+    @property
+    def slowdowns(self) -> Together | None:
+        """How the speeds by devices and by memory combined; ``None``: not both set speeds."""
+        kept = self.record.get("slowdowns")
+        return None if kept is None else make_together(kept)
+
+    def contention(self) -> MemoryContention | None:
+        """How jobs slowed each other down through memory; ``None``: they did not.
+
+        Raises
+        ------
+        TraceError
+            The profiles that were kept with the run are gone, or have been changed to something impossible.
+        """
+        kept = self.record.get("contention")
+        if kept is None:
+            return None
+        settings = {key: value for key, value in kept.items() if key not in ("profiles", "note")}
+        return make_contention({**settings, "profiles": self.folder / PROFILES})
+
+    def policy(self, file: str | None = None) -> Policy[Any]:
+        """The policy; ``file`` (``FILE.py:NAME``) says where to find one that came from a file.
+
+        Raises
+        ------
+        PolicyError
+            It came from a file that is not in the working folder any more.
+        """
+        table = dict(self.record["policy_table"])
+        label = table.pop("label")
+        table.pop("world", None)  # its models and contention are those of the record
+        if "file" in table:
+            spec = str(file or table["file"])
+            if file is None and not Path(spec.rpartition(":")[0]).is_file():
+                raise PolicyError("policy file", f"{spec!r}, which is not in this folder", "--policy FILE.py:NAME")
+            return load_policy(spec)
+        if file is not None:
+            raise PolicyError("--policy", repr(file), f"nothing: the run's policy is built in ({label})")
+        return make_policy(table.pop("name"), table, label)
+
+
+def _levels(kept: dict[str, dict[str, list[str]]], nodes: int) -> tuple[Level, ...]:
+    """The levels of failure domains, from what ``keep.failure_domains`` wrote."""
+    found = []
+    for name, domains in kept.items():
+        members = {
+            domain: [node for text in texts for node in node_ids(text, nodes, domain)]
+            for domain, texts in domains.items()
+        }
+        found.append(parted(name, members, nodes, name))
+    return tuple(found)
+
+
+def _asks(frame: pl.DataFrame) -> TierAsks | None:
+    """What the jobs asked of tiers of memory, from the jobs frame."""
+    if "local_asked_mb" not in frame.columns:
+        return None
+    replicas = {"group", "spread"} <= set(frame.columns)  # one of them alone is of the trace
+    return tier_asks(
+        frame["local_asked_mb"].to_numpy(),
+        frame["ceiling_mb"].fill_null(NO_CEILING).to_numpy(),
+        group=frame["group"] if replicas else None,
+        spread=frame["spread"] if replicas else None,
+        forbidden=frame["forbidden"] if "forbidden" in frame.columns else None,
+    )
+
+
+def _tupled(value: Any) -> Any:
+    return tuple(_tupled(part) for part in value) if isinstance(value, list) else value
+
+
+def _devices(kept: dict[str, Any] | None, nodes: int) -> Devices:
+    """The pooled devices, from what ``keep.pools`` wrote."""
+    if kept is None:
+        return no_devices(nodes)
+    pools = [Pool(**{key: entry[key] for key in (field.name for field in fields(Pool))}) for entry in kept["pools"]]
+    total = sum(pool.count for pool in pools)
+    capacity = np.zeros((max(map(len, kept["quantities"])), total), np.int64)
+    home, which = np.full(total, -1, np.int64), np.zeros(total, np.int64)
+    reach = np.zeros((len(pools), nodes), np.bool_)
+    for i, (pool, entry) in enumerate(zip(pools, kept["pools"], strict=True)):
+        here = slice(pool.first, pool.first + pool.count)
+        capacity[:, here] = np.array(entry["capacity"], np.int64)[:, None]
+        home[here], which[here] = entry["home"], i
+        reach[i, entry["reach"]] = True
+    kind = np.array([kept["kinds"].index(pool.kind) for pool in pools], np.int64)[which]
+    names = tuple(tuple(names) for names in kept["quantities"])
+    return Devices(tuple(kept["kinds"]), names, tuple(pools), which, kind, home, capacity, reach)
+
+
+def finished_run(directory: Path, chosen: str | None) -> Again:
+    """A finished run of a study directory.
+
+    Parameters
+    ----------
+    directory
+        What ``unrack run`` wrote.
+    chosen
+        Its id or the start of it, or its policy's label; may be left out if there is only one run.
+
+    Raises
+    ------
+    InputError
+        The directory has no finished runs, or the choice is not one of them.
+    """
+    folders = [path.parent for path in _records(directory)]
+    if not folders:
+        raise InputError(str(directory), "no finished runs", "a directory that 'unrack run' wrote")
+    records = {folder: read_record(folder) for folder in folders}
+    matching = [
+        folder for folder in folders
+        if chosen is None or folder.name.startswith(chosen) or records[folder]["policy_label"] == chosen
+    ]  # fmt: skip
+    if len(matching) != 1:
+        listed = ", ".join(f"{records[folder]['policy_label']} ({folder.name})" for folder in matching or folders)
+        got = "no choice" if chosen is None else f"{chosen!r}, which is {'none' if not matching else 'several'} of them"
+        raise InputError("--run", got, f"one of: {listed}")
+    folder = matching[0]
+    try:
+        frame = pl.read_parquet(folder / "jobs.parquet")
+    except (OSError, pl.exceptions.PolarsError) as error:
+        raise InputError(str(folder / "jobs.parquet"), f"a file that cannot be read ({error})", WRITTEN) from None
+    return Again(folder, records[folder], frame)
+
+
+def _records(directory: Path) -> list[Path]:
+    """The records of the finished runs of the study that used the directory last, by id."""
+    found = sorted((directory / "runs").glob(f"*/{RECORD}"))
+    summary, listed = directory / "summary.csv", directory / "runs" / LISTED
+    path = summary if summary.is_file() else listed
+    if not path.is_file():
+        return found
+    try:
+        ids = pl.read_csv(path, infer_schema=False)["run"] if path == summary else json.loads(path.read_text("utf-8"))
+        of_study = set(map(str, ids))
+    except (OSError, ValueError, TypeError, RecursionError, pl.exceptions.PolarsError) as error:
+        raise InputError(str(path), f"a file that cannot be read ({error})", WRITTEN) from None
+    return [path for path in found if path.parent.name in of_study]

@@ -1,0 +1,235 @@
+"""What a finished run and a finished study leave on disk. Nothing in it depends on where or when it was run."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import shutil
+from collections.abc import Sequence
+from dataclasses import asdict
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tomli_w
+
+from unrack.cluster.spec import GROUPS, UNCOUNTED_MB, Cluster
+from unrack.cluster.tiers.record import tiers_record
+from unrack.metric.table import METRICS
+from unrack.policy.table import canonical
+from unrack.sim.effect import notes_of, too_late
+from unrack.sim.simulate import Result
+from unrack.slowdown.combined import WORDS
+from unrack.slowdown.contention.profile_file import write_profiles
+from unrack.study.grid import Run, Study
+from unrack.study.notes import told
+from unrack.study.results.record import RECORD, is_intact, read_record, sealed, write_whole
+
+FRAMES = ("jobs", "usage", "placements")
+POOL_FRAMES = (*FRAMES, "shares")
+TORUS = ("torus_rows", "torus_columns")
+"""Columns of the nodes, where the layout of some node's cores is known."""
+LISTED = "study.json"
+"""The ids of the runs of a study that is not finished, in the folder of the runs; later they are in the summary."""
+PROFILES = "profiles"
+"""Folder, in that of a run, of the application profiles by which its jobs slowed each other down."""
+
+
+def is_kept(directory: Path, run: Run) -> bool:
+    """Whether the run was finished before, and what it left is as it was."""
+    return is_intact(directory / "runs" / run.id, run.id)
+
+
+def list_runs(directory: Path, runs: Sequence[Run]) -> None:
+    """Note which runs are those of a study that is not finished: the folder may hold finished runs of others."""
+    write_whole(directory / "runs" / LISTED, json.dumps([run.id for run in runs], indent=1) + "\n")
+
+
+def keep_run(directory: Path, run: Run, result: Result) -> None:
+    """Write a finished run; the folder appears whole or not at all."""
+    runs = directory / "runs"
+    target, building = runs / run.id, runs / f".{run.id}.{os.getpid()}"
+    shutil.rmtree(building, ignore_errors=True)
+    building.mkdir(parents=True)
+    try:
+        _fill(building, run, result)
+        shutil.rmtree(target, ignore_errors=True)
+        building.replace(target)
+    except BaseException:
+        shutil.rmtree(building, ignore_errors=True)
+        raise
+
+
+def _fill(building: Path, run: Run, result: Result) -> None:
+    """Write the files of a finished run, its record last."""
+    names = [*(POOL_FRAMES if len(run.cluster.devices) else FRAMES), *(["loans"] if len(result.log.loans) else [])]
+    names += ["failures"] if result.log.failures else []
+    names += ["cores"] if run.core_tiles is not None else []
+    names += ["tiers"] if run.cluster.tiers is not None else []
+    names += ["claims"] if len(run.cluster.places) else []
+    for name in names:
+        getattr(result, name).write_parquet(building / f"{name}.parquet", compression="zstd")
+    if run.contention is not None:
+        write_profiles(run.contention.profiles, building / PROFILES)
+    record = sealed(description(run, result), building)
+    write_whole(building / RECORD, json.dumps(record, indent=1, ensure_ascii=False) + "\n")
+
+
+def description(run: Run, result: Result) -> dict[str, Any]:
+    """The content of ``run.json``."""
+    cluster = run.cluster
+    classes = [
+        {
+            "name": name,
+            "nodes": int((cluster.node_class == i).sum()),
+            "cores": int(cluster.cores[cluster.node_class == i][0]),
+            "memory_mb": None if cluster.total_mb is None else int(cluster.memory_mb[cluster.node_class == i][0]),
+        }
+        for i, name in enumerate(cluster.class_names)
+    ]
+    return {
+        "id": run.id,
+        "cluster": {
+            "name": cluster.name,
+            "nodes": len(cluster),
+            "cores": cluster.total_cores,
+            "memory_mb": cluster.total_mb,
+            "classes": classes,
+            "racks": len(cluster.rack_names),
+            "rack_names": list(cluster.rack_names),
+            "domains": {name: list(nodes) for name, nodes in cluster.domains.items()},
+            **({"failure_domains": levels} if (levels := failure_domains(cluster)) else {}),
+            "columns": columns(cluster),
+            **({"devices": pools(cluster)} if len(cluster.devices) else {}),
+            **({"tiers": tiers_record(cluster)} if cluster.tiers is not None else {}),
+            **({"resources": cluster.places.written()} if len(cluster.places) else {}),
+            "digest": cluster.digest(),
+        },
+        "workload": {"name": run.workload.name, "digest": run.workload_digest, "intake": asdict(run.workload.intake)},
+        "policy": canonical(run.policy.make()),
+        "policy_label": run.policy.label,
+        "policy_table": run.policy.written(),
+        "world": str(run.world),
+        "seed": run.seed,
+        "ties": run.ties,
+        "faults": [list(fault) for fault in run.faults],
+        **({"core_tiles": run.core_tiles} if run.core_tiles is not None else {}),
+        "window_us": list(run.window_us) if run.window_us else None,
+        "parameters": dict(run.parameters),
+        **({"models": [model._asdict() for model in run.models]} if run.models else {}),
+        **({"contention": {**run.contention.identity(), "note": contended(run, result)}} if run.contention else {}),
+        **({"slowdowns": str(run.slowdowns)} if run.slowdowns is not None else {}),
+        **({"notes": list(notes)} if (notes := notes_of_run(run, result)) else {}),
+        "metrics": result.metrics,
+        **({"bound": asdict(result.bound)} if result.bound is not None else {}),
+        "unrack": version("unrack"),
+    }
+
+
+def notes_of_run(run: Run, result: Result) -> tuple[str, ...]:
+    """How speeds combined, and what changed nothing in a finished run although it was asked for, a sentence each."""
+    idle = any(effect.key == "contention" and effect.why_not for effect in run.effects)
+    said = () if run.slowdowns is None or idle else (f"{WORDS[run.slowdowns]} (slowdowns = '{run.slowdowns}')",)
+    return (*said, *notes_of(run.effects), *too_late(run.faults[: run.listed], run.window_us, result.log.end_us))
+
+
+def contended(run: Run, result: Result) -> str:
+    """What the profiles did not cover; where no memory was borrowed, that nobody needed one."""
+    if next((effect.why_not for effect in run.effects if effect.key == "contention"), ""):
+        return "no profile was used: no job can use another node's memory"
+    return str(result.contention)
+
+
+def columns(cluster: Cluster) -> dict[str, list[int]]:
+    """The nodes, run by run of equal consecutive ones: how many, and their columns; -1: memory not counted."""
+    memory = np.where(cluster.memory_mb == UNCOUNTED_MB, -1, cluster.memory_mb)
+    names = ["cores", "memory_mb", "node_class", "rack"]
+    rows = [cluster.cores, memory, cluster.node_class, cluster.rack]
+    for name in GROUPS:
+        if getattr(cluster, name).any():
+            names.append(name)
+            rows.append(getattr(cluster, name))
+    if cluster.torus is not None:
+        names += TORUS
+        rows += list(cluster.torus.T)
+    table = np.stack(rows)
+    first = np.flatnonzero(np.append(True, (np.diff(table, axis=1) != 0).any(axis=0)))
+    kept = {name: table[row, first].tolist() for row, name in enumerate(names)}
+    return {"count": np.diff(np.append(first, len(cluster))).tolist(), **kept}
+
+
+def failure_domains(cluster: Cluster) -> dict[str, dict[str, list[str]]]:
+    """The levels of failure domains beside nodes and racks: level → domain → nodes, as a cluster file has them."""
+    return {level.name: level.written() for level in cluster.failure_levels}
+
+
+def pools(cluster: Cluster) -> dict[str, Any]:
+    """The pooled devices."""
+    devices = cluster.devices
+    return {
+        "kinds": list(devices.kinds),
+        "quantities": [list(names) for names in devices.quantities],
+        "pools": [
+            {
+                **asdict(pool),
+                "capacity": devices.capacity[:, pool.first].tolist(),
+                "nodes_reached": int(devices.reach[i].sum()),
+                "home": devices.home[pool.first : pool.first + pool.count].tolist(),
+                "reach": np.flatnonzero(devices.reach[i]).tolist(),
+            }
+            for i, pool in enumerate(devices.pools)
+        ],
+    }
+
+
+def summary(directory: Path, runs: Sequence[Run]) -> list[dict[str, Any]]:
+    """One row a run: what it was, and every metric."""
+    rows = []
+    worlds = len({run.world for run in runs}) > 1
+    for run in runs:
+        kept = read_record(directory / "runs" / run.id)
+        row: dict[str, Any] = {
+            "run": run.id,
+            "cluster": run.cluster.name,
+            "workload": run.workload.name,
+            "policy": run.policy.label,
+            **({"world": str(run.world)} if worlds else {}),
+            "seed": run.seed,
+        }
+        row.update(run.parameters)
+        row.update({name: kept["metrics"].get(name) for name in METRICS})
+        row.update(kept["metrics"])
+        rows.append(row)
+    names = dict.fromkeys(name for row in rows for name in row)
+    return [{name: row.get(name) for name in names} for row in rows]
+
+
+def kept_notes(directory: Path, runs: Sequence[Run]) -> list[str]:
+    """What finished runs have to tell, each once."""
+    return told(
+        (run.policy.label, words)
+        for run in runs
+        for words in json.loads((directory / "runs" / run.id / "run.json").read_text()).get("notes", ())
+    )
+
+
+def keep_study(directory: Path, study: Study) -> list[dict[str, Any]]:
+    """Write ``summary.csv`` and ``study.toml``; returns the rows of the summary."""
+    rows = summary(directory, study.runs)
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    workloads = {run.workload_digest: run.workload for run in study.runs}
+    lines = [
+        f"# Resolved by unrack {version('unrack')}: {len(study.runs)} runs. Workloads by content (SHA-256):",
+        *(f"#   {workload.name}: {len(workload)} jobs, {digest}" for digest, workload in workloads.items()),
+    ]
+    resolved = tomli_w.dumps(study.resolved, multiline_strings=True)
+    write_whole(directory / "study.toml", "\n".join(lines) + "\n\n" + resolved)
+    write_whole(directory / "summary.csv", text.getvalue())
+    (directory / "runs" / LISTED).unlink(missing_ok=True)
+    return rows

@@ -1,0 +1,246 @@
+"""What is in a workload: the account that ``unrack trace info`` prints and that reports quote."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from unrack.units import SECOND_US
+from unrack.workload.formats.rules import RULES
+from unrack.workload.generate.memory.demand import BAND_GB
+from unrack.workload.job import JobTable, Workload
+from unrack.workload.tier_asks import NO_CEILING
+
+WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+_QUANTILES = {"min": 0.0, "p25": 0.25, "median": 0.5, "p75": 0.75, "p95": 0.95, "max": 1.0}
+_EPOCH_S = 600_000_000
+"""Submissions later than this are taken for seconds since 1970: 1989, before any log."""
+
+
+def describe(workload: Workload, *, nodes: int | None = None, cores: int | None = None) -> dict[str, Any]:
+    """Everything worth knowing about a workload before it is run, ready for JSON.
+
+    Parameters
+    ----------
+    workload
+        The workload.
+    nodes, cores
+        A cluster to hold it against: number of nodes, and cores per node (default 1). Without it the load is measured
+        against the header's MaxProcs, where there is one.
+
+    Returns
+    -------
+    dict
+        ``name``, ``source``, ``format``, ``header``; ``jobs`` (read, kept); ``dropped`` and ``changed`` (lists of rule,
+        jobs, sentence); ``missing`` (field → jobs); ``span`` (first and last submission, in s, and dates where the log
+        gives them); ``users``, ``apps``; ``cores``, ``tasks``, ``memory_mb``, ``run_s``, ``request_s``,
+        ``accuracy`` (run over request): quantiles; ``memory_bands``: share of jobs and of task-hours by GB per task, or
+        None where no job asks for memory; ``asks``: what jobs ask beside cores and memory (:func:`other_asks`);
+        ``tiers``: what servers ask of tiers of memory, or None (:func:`asked`);
+        ``common_sizes`` (cores → jobs); ``core_hours``; ``load``;
+        ``arrivals`` by ``hour`` and ``weekday`` (counts, in ``clock``); ``too_big`` (jobs that the cluster
+        cannot hold).
+    """
+    jobs, intake = workload.jobs, workload.intake
+    total = jobs.tasks * jobs.cores
+    ran = jobs.request_us > 0
+    return {
+        "name": workload.name,
+        "source": intake.source,
+        "format": intake.format,
+        "header": dict(intake.header),
+        "jobs": {"read": intake.read, "kept": intake.kept},
+        "dropped": _rules(intake.dropped),
+        "changed": _rules(intake.changed),
+        "missing": dict(intake.missing),
+        "span": _span(jobs, intake.header),
+        "users": len(set(jobs.user[jobs.user >= 0].tolist())),
+        "apps": len(set(jobs.app[jobs.app >= 0].tolist())),
+        "cores": _spread(total),
+        "tasks": _spread(jobs.tasks),
+        "memory_mb": _spread(jobs.memory_mb),
+        "run_s": _spread(jobs.work_us / SECOND_US),
+        "request_s": _spread(jobs.request_us / SECOND_US),
+        "accuracy": _spread(jobs.work_us[ran] / jobs.request_us[ran]),
+        "memory_bands": _bands(jobs),
+        "asks": other_asks(jobs),
+        "tiers": asked(jobs),
+        "common_sizes": _common(total),
+        "core_hours": float((jobs.work_us / (3600 * SECOND_US) * total).sum()),
+        "load": _load(jobs, intake.header, nodes, cores),
+        "arrivals": _arrivals(jobs, intake.header),
+        "too_big": None if nodes is None else _too_big(jobs, nodes, cores or 1),
+    }
+
+
+def _rules(counts: Mapping[str, int]) -> list[dict[str, Any]]:
+    return [{"rule": rule, "jobs": jobs, "sentence": RULES.get(rule, "")} for rule, jobs in counts.items()]
+
+
+def _spread(values: NDArray[Any]) -> dict[str, float] | None:
+    """Quantiles (the smallest value that so large a part does not exceed) and the mean; ``None`` of nothing."""
+    if not len(values):
+        return None
+    ordered = np.sort(values)
+    places = {name: max(int(np.ceil(part * len(ordered))) - 1, 0) for name, part in _QUANTILES.items()}
+    return {name: float(ordered[place]) for name, place in places.items()} | {"mean": float(ordered.mean())}
+
+
+def _bands(jobs: JobTable) -> list[dict[str, float | None]] | None:
+    """The bands of Table 5.5 in the thesis on disaggregated memory, and one for all above."""
+    if not len(jobs) or jobs.memory_mb.max() == 0:
+        return None
+    edges_mb = np.array(BAND_GB[1:]) * 1024
+    band = np.searchsorted(edges_mb, jobs.memory_mb, side="right")
+    hours = jobs.tasks * (jobs.work_us / (3600 * SECOND_US))
+    count = np.bincount(band, minlength=len(BAND_GB)) / len(jobs)
+    held = np.bincount(band, hours, len(BAND_GB)) / (hours.sum() or 1.0)
+    tops: list[int | None] = [*BAND_GB[1:], None]
+    return [
+        {"from_gb": low, "to_gb": high, "jobs": float(count[place]), "task_hours": float(held[place])}
+        for place, (low, high) in enumerate(zip(BAND_GB, tops, strict=True))
+    ]
+
+
+def other_asks(jobs: JobTable) -> dict[str, Any]:
+    """What jobs ask beside cores and memory.
+
+    Returns
+    -------
+    dict
+        ``devices`` (``KIND.QUANTITY`` → ``jobs`` that ask for it, and ``each``: quantiles of what a task of theirs
+        asks); ``deadlines`` (``jobs`` that have one, and ``over_run``: quantiles of the time until it over the run
+        time), or None; ``priorities`` (priority → jobs, at most the eight commonest), or None where all are 0.
+    """
+    devices = {}
+    for (kind, name), amounts in sorted(jobs.devices.items()):
+        asking = amounts[amounts > 0]
+        devices[f"{kind}.{name}"] = {"jobs": len(asking), "each": _spread(asking)}
+    due = (jobs.deadline_us >= 0) & (jobs.work_us > 0)
+    over_run = (jobs.deadline_us - jobs.submit_us)[due] / jobs.work_us[due]
+    with_one = int((jobs.deadline_us >= 0).sum())
+    return {
+        "devices": devices,
+        "deadlines": {"jobs": with_one, "over_run": _spread(over_run)} if with_one else None,
+        "priorities": _common(jobs.priority) if bool((jobs.priority != 0).any()) else None,
+    }
+
+
+def asked(jobs: JobTable) -> dict[str, Any] | None:
+    """What servers ask of tiers of memory; ``None`` where nothing is.
+
+    Returns
+    -------
+    dict
+        ``local_mb``: quantiles of the floors; ``alpha``: quantiles of ceiling over memory that may be remote, of those
+        with both; ``no_ceiling``: jobs; ``groups`` of replicas and ``replicas`` in them; ``spread`` (level → replicas);
+        ``forbidden`` (tier → jobs).
+    """
+    slo = jobs.slo
+    if slo is None:
+        return None
+    remote_mb = jobs.memory_mb - slo.floor_mb
+    both = (slo.ceiling_mb < NO_CEILING) & (remote_mb > 0)
+    return {
+        "local_mb": _spread(slo.floor_mb),
+        "alpha": _spread(slo.ceiling_mb[both] / remote_mb[both]),
+        "no_ceiling": int((slo.ceiling_mb >= NO_CEILING).sum()),
+        "groups": len(np.unique(slo.group[slo.group >= 0])),
+        "replicas": int((slo.group >= 0).sum()),
+        "spread": {name: int((slo.spread == level).sum()) for level, name in enumerate(slo.spread_names)},
+        "forbidden": {name: int(slo.forbidden[:, tier].sum()) for tier, name in enumerate(slo.tier_names)},
+    }
+
+
+def _common(sizes: NDArray[np.int64]) -> dict[str, int]:
+    values, counts = np.unique(sizes, return_counts=True)
+    top = sorted(np.lexsort((values, -counts))[:8].tolist())
+    return {str(values[place]): int(counts[place]) for place in top}
+
+
+def _number(header: Mapping[str, str], key: str) -> int | None:
+    text = header.get(key, "").split("\n")[0].split(" ")[0]
+    return int(text) if text.lstrip("-").isdecimal() and len(text) < 12 else None
+
+
+def _load(
+    jobs: JobTable, header: Mapping[str, str], nodes: int | None, cores: int | None
+) -> dict[str, float | str] | None:
+    """Core-seconds of work over core-seconds between the first and the last submission."""
+    against, procs = "the cluster given", 0 if nodes is None else nodes * (cores or 1)
+    if nodes is None:
+        against, procs = "MaxProcs of the header", _number(header, "MaxProcs") or _number(header, "MaxNodes") or 0
+    lasts_us = int(jobs.submit_us[-1] - jobs.submit_us[0]) if len(jobs) else 0
+    if procs <= 0 or lasts_us == 0:
+        return None
+    area = float((jobs.work_us.astype(np.float64) * jobs.tasks * jobs.cores).sum())
+    return {"offered": area / (float(procs) * lasts_us), "cores": procs, "against": against}
+
+
+def local_clock(jobs: JobTable, header: Mapping[str, str]) -> tuple[pl.Series, str] | None:
+    """Local dates of the submissions and the name of their clock; ``None`` where the log gives no dates."""
+    start_s = _number(header, "UnixStartTime") or 0
+    if not len(jobs) or start_s + jobs.submit_us[0] / SECOND_US < _EPOCH_S:
+        return None
+    if jobs.submit_us[0] / SECOND_US > _EPOCH_S:
+        start_s = 0  # the submissions are dates themselves
+    if start_s + jobs.submit_us[-1] / SECOND_US > 2**33:  # year 2242: not a date
+        return None
+    dates = pl.Series(jobs.submit_us + start_s * SECOND_US).cast(pl.Datetime("us")).dt.replace_time_zone("UTC")
+    zone = header.get("TimeZoneString", "").split("\n")[0].strip()
+    if zone:
+        try:
+            return dates.dt.convert_time_zone(zone).dt.replace_time_zone(None), zone
+        except pl.exceptions.PolarsError:
+            pass  # an unknown zone: the offset below, or UTC
+    offset = _number(header, "TimeZone") or 0
+    if abs(offset) > 86_400:
+        offset = 0
+    return dates.dt.replace_time_zone(None).dt.offset_by(f"{offset}s"), f"UTC{offset / 3600:+g} h" if offset else "UTC"
+
+
+def _span(jobs: JobTable, header: Mapping[str, str]) -> dict[str, Any]:
+    if not len(jobs):
+        return {"first_s": None, "last_s": None, "days": 0.0, "first": None, "last": None}
+    span = {
+        "first_s": float(jobs.submit_us[0] / SECOND_US),
+        "last_s": float(jobs.submit_us[-1] / SECOND_US),
+        "days": float((jobs.submit_us[-1] - jobs.submit_us[0]) / (86_400 * SECOND_US)),
+        "first": None,
+        "last": None,
+    }
+    if clock := local_clock(jobs, header):
+        dates = clock[0].dt.strftime("%Y-%m-%d %H:%M")
+        span |= {"first": dates[0], "last": dates[-1]}
+    return span
+
+
+def _arrivals(jobs: JobTable, header: Mapping[str, str]) -> dict[str, Any]:
+    """Counts by hour of the day and, where there are dates, by weekday."""
+    if clock := local_clock(jobs, header):
+        hours, days = clock[0].dt.hour().to_numpy(), clock[0].dt.weekday().to_numpy() - 1
+        counts = np.bincount(days, minlength=7).tolist()
+        return {
+            "clock": clock[1],
+            "hour": np.bincount(hours, minlength=24).tolist(),
+            "weekday": dict(zip(WEEKDAYS, counts, strict=True)),
+        }
+    hours = jobs.submit_us // (3600 * SECOND_US) % 24
+    return {"clock": "hours since the log began", "hour": np.bincount(hours, minlength=24).tolist(), "weekday": None}
+
+
+def _too_big(jobs: JobTable, nodes: int, cores: int) -> dict[str, Any]:
+    """Jobs that an empty cluster of equal nodes cannot hold: a task beyond a node, or more tasks than fit."""
+    fit = cores // jobs.cores  # int64[jobs]: tasks on a node
+    too_big = fit * nodes < jobs.tasks
+    return {
+        "nodes": nodes,
+        "cores": cores,
+        "jobs": int(too_big.sum()),
+        "ids": [str(name) for name in jobs.ids.filter(pl.Series(too_big)).head(10).to_list()],
+        "largest": int((jobs.tasks * jobs.cores)[too_big].max()) if too_big.any() else 0,
+    }

@@ -1,0 +1,1 @@
+"""Files of workloads: readers, writers and the rules that they share."""

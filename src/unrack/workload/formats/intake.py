@@ -1,0 +1,198 @@
+"""From a frame of what a file says to a table of jobs: the rules that all formats share, each counted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from unrack.workload.formats.rules import RULES
+from unrack.workload.formats.source import Source
+from unrack.workload.job import Intake, JobTable, Workload, job_table
+from unrack.workload.tier_asks import NO_CEILING, TierAsks, tier_asks
+
+OVERRUN = ("truncate", "extend", "keep")
+"""What to do about a run longer than the requested time."""
+
+EXTRA = "extra:"
+"""Prefix, in a frame, of columns that are carried along."""
+
+DEVICE = "devices."
+"""Prefix, in a frame and in tables written by unrack, of device demands: ``devices.KIND.QUANTITY``."""
+
+ASK = "ask."
+"""Prefix, in a frame, of what is asked of the tiers of memory: ``ask.local``, ``.ceiling`` and so on."""
+
+FIELDS = {
+    "id": pl.Int64,
+    "submit_us": pl.Int64,
+    "work_us": pl.Int64,
+    "request_us": pl.Int64,
+    "tasks": pl.Int64,
+    "cores": pl.Int64,
+    "memory_mb": pl.Int64,
+    "priority": pl.Int64,
+    "deadline_us": pl.Int64,
+    "user": pl.Int64,
+    "app": pl.Int64,
+}
+"""The columns of a frame and their types; ``id``, ``user`` and ``app`` may also be text. Null = not said."""
+
+_REPORTED = ("request_us", "memory_mb", "priority", "deadline_us", "user", "app")
+
+
+@dataclass
+class Tally:
+    """What was dropped, changed and missing so far: rule or field → number of lines."""
+
+    dropped: dict[str, int] = field(default_factory=dict)
+    changed: dict[str, int] = field(default_factory=dict)
+    missing: dict[str, int] = field(default_factory=dict)
+
+    def drop(self, frame: pl.DataFrame, rule: str, where: pl.Expr) -> pl.DataFrame:
+        """The frame without the rows of ``where`` (null = stays), which are counted under ``rule``."""
+        kept = frame.filter(~where.fill_null(False))
+        self._count(self.dropped, rule, frame.height - kept.height)
+        return kept
+
+    def change(self, rule: str, lines: int) -> None:
+        """Count lines changed under a rule."""
+        self._count(self.changed, rule, lines)
+
+    def change_where(self, frame: pl.DataFrame, rule: str, where: pl.Expr) -> None:
+        """Count the rows of ``where`` as changed under a rule."""
+        self.change(rule, int(frame.select(where.fill_null(False).sum()).item() or 0))
+
+    def _count(self, counts: dict[str, int], rule: str, lines: int) -> None:
+        assert rule in RULES, rule
+        if lines:
+            counts[rule] = counts.get(rule, 0) + lines
+
+
+def tidy(counts: dict[str, int]) -> dict[str, int]:
+    """Counts by rule, in the order of ``RULES``."""
+    return {rule: counts[rule] for rule in RULES if rule in counts}
+
+
+def workload(
+    source: Source, reader: str, read: int, frame: pl.DataFrame, tally: Tally, overrun: str, header: dict[str, str]
+) -> Workload:
+    """Apply the shared rules and build the workload.
+
+    Parameters
+    ----------
+    source, reader
+        Where the frame came from, and the name of the reader.
+    read
+        How many job lines there were.
+    frame
+        Columns of :data:`FIELDS` (any may be absent), and columns prefixed by :data:`EXTRA`, :data:`DEVICE`
+        or :data:`ASK`.
+    tally
+        What the reader counted so far; more is added.
+    overrun
+        One of :data:`OVERRUN`.
+    header
+        What the input says about itself.
+    """
+    frame = frame.with_columns(pl.lit(None, kind).alias(name) for name, kind in FIELDS.items() if name not in frame)
+    frame = _drop(frame, tally)
+    for name in _REPORTED:
+        if nulls := frame[name].null_count():
+            tally.missing[name.removesuffix("_us").removesuffix("_mb")] = nulls
+    for name in frame.columns:
+        if name.startswith(EXTRA) and (nulls := frame[name].null_count()):
+            tally.missing[name.removeprefix(EXTRA)] = nulls
+            frame = frame.drop(name) if nulls == frame.height else frame
+    jobs = _table(_order(_times(frame, tally, overrun), tally))
+    return Workload(
+        source.name,
+        jobs,
+        Intake(
+            Path(source.path).name,
+            reader,
+            read,
+            len(jobs),
+            tidy(tally.dropped),
+            tidy(tally.changed),
+            tally.missing,
+            header,
+        ),
+    )
+
+
+def _drop(frame: pl.DataFrame, tally: Tally) -> pl.DataFrame:
+    row = pl.int_range(1, pl.len() + 1, dtype=pl.Int64)
+    no_id = pl.col("id").is_null() if frame["id"].dtype == pl.String else pl.col("id").is_null() | (pl.col("id") < 0)
+    tally.change_where(frame, "id missing", no_id)
+    frame = frame.with_columns(
+        id=pl.when(no_id).then(row.cast(frame["id"].dtype)).otherwise(pl.col("id")),
+    )
+    frame = tally.drop(frame, "submit missing", pl.col("submit_us").is_null() | (pl.col("submit_us") < 0))
+    frame = tally.drop(frame, "run missing", pl.col("work_us").is_null() | (pl.col("work_us") < 0))
+    sizes = (pl.col("tasks"), pl.col("cores").fill_null(1))
+    return tally.drop(frame, "size missing", pl.any_horizontal(size.is_null() | (size <= 0) for size in sizes))
+
+
+def _times(frame: pl.DataFrame, tally: Tally, overrun: str) -> pl.DataFrame:
+    work, request = pl.col("work_us"), pl.col("request_us")
+    unasked = request.is_null() | (request <= 0)
+    tally.change_where(frame, "request from run", unasked)
+    frame = frame.with_columns(request_us=pl.when(unasked).then(work).otherwise(request))
+    rule = {"truncate": "run cut at request", "extend": "request raised to run", "keep": "run beyond request"}[overrun]
+    tally.change_where(frame, rule, work > request)
+    if overrun == "truncate":
+        return frame.with_columns(work_us=pl.min_horizontal(work, request))
+    return frame.with_columns(request_us=pl.max_horizontal(work, request)) if overrun == "extend" else frame
+
+
+def _order(frame: pl.DataFrame, tally: Tally) -> pl.DataFrame:
+    tally.change("id repeated", frame.height - frame["id"].n_unique())
+    submit, job = pl.col("submit_us"), pl.col("id")
+    before, previous = submit.shift(1), job.shift(1)
+    tally.change_where(frame, "out of order", (submit < before) | ((submit == before) & (job < previous)))
+    return frame
+
+
+def _table(frame: pl.DataFrame) -> JobTable:
+    filled = frame.with_columns(
+        pl.col("cores").fill_null(1),
+        pl.col("memory_mb", "priority").fill_null(0),
+        pl.col("deadline_us").fill_null(-1).clip(lower_bound=-1),
+    )
+    extra = {name: name.removeprefix(EXTRA) for name in frame.columns if name.startswith(EXTRA)}
+    devices = {}
+    for name in frame.columns:
+        if name.startswith(DEVICE):
+            kind, quantity = name.removeprefix(DEVICE).split(".", 1)
+            devices[kind, quantity] = filled[name].fill_null(0).to_numpy()
+    columns = {
+        name: np.ascontiguousarray(filled[name].to_numpy(), np.int64)
+        for name, kind in FIELDS.items()
+        if name not in ("id", "user", "app")
+    }
+    return job_table(
+        **columns,
+        ids=filled["id"],
+        user=filled["user"],
+        app=filled["app"],
+        extra=filled.select(list(extra)).rename(extra) if extra else None,
+        devices=devices,
+        slo=_asks(frame),
+    )
+
+
+def _asks(frame: pl.DataFrame) -> TierAsks | None:
+    asks = {name.removeprefix(ASK): frame[name] for name in frame.columns if name.startswith(ASK)}
+    if not asks:
+        return None
+    none = pl.Series([None], dtype=pl.Int64).new_from_index(0, frame.height)
+    return tier_asks(
+        asks.get("local", none).fill_null(0).to_numpy(),
+        asks.get("ceiling", none).fill_null(NO_CEILING).to_numpy(),
+        group=asks.get("group"),
+        spread=asks.get("spread"),
+        forbidden=asks.get("forbidden"),
+    )

@@ -1,0 +1,116 @@
+"""All readers in a table, and the one function that picks among them."""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from unrack.errors import InputError
+from unrack.workload.formats.servers_json import read_servers
+from unrack.workload.formats.source import Source, load, sniff, text_bytes
+from unrack.workload.formats.swf import read_swf
+from unrack.workload.formats.table.published import ALIBABA, PERLMUTTER, read_alibaba, read_perlmutter
+from unrack.workload.formats.table.read import read_table
+from unrack.workload.formats.table.slurm_jobs import NEEDED, read_slurm_jobs
+from unrack.workload.job import Workload
+
+
+class Format(NamedTuple):
+    """One file format.
+
+    Attributes
+    ----------
+    reader
+        ``reader(path, **options) -> Workload``.
+    summary
+        One line for people.
+    offers
+        What files of this format can say: "memory", "request", "user", "app", "deadline", "priority", "devices",
+        "tiers" (what servers ask of tiers of memory).
+    options
+        Names of the reader's options, with their defaults.
+    """
+
+    reader: Callable[..., Workload]
+    summary: str
+    offers: frozenset[str]
+    options: dict[str, Any]
+
+
+def _format(reader: Callable[..., Workload], summary: str, offers: str, without: tuple[str, ...] = ()) -> Format:
+    parameters = list(inspect.signature(reader).parameters.values())[1:]
+    options = {parameter.name: parameter.default for parameter in parameters if parameter.name not in without}
+    return Format(reader, summary, frozenset(offers.split()), options)
+
+
+_ALL = "memory request user app deadline priority devices tiers"
+FORMATS: dict[str, Format] = {
+    "swf": _format(read_swf, "Standard Workload Format of the Parallel Workloads Archive", "memory request user app"),
+    "csv": _format(read_table, "comma-separated values with any columns, mapped by name", _ALL),
+    "parquet": _format(read_table, "Parquet with any columns, mapped by name", _ALL, ("has_header", "separator")),
+    "servers": _format(read_servers, "JSON of servers that ask for tiers of memory", _ALL),
+    "slurm": _format(read_slurm_jobs, "CSV of the Slurm simulator: jobs on whole nodes", "memory request app"),
+    "perlmutter": _format(read_perlmutter, "CSV of Perlmutter's jobs: whole nodes, memory used", "memory"),
+    "alibaba2018": _format(read_alibaba, "CSV of Alibaba's batch tasks, without a header", "memory"),
+}
+"""Format name → reader; all may be packed by gzip."""
+
+
+def read_trace(path: str | os.PathLike[str], format: str | None = None, **options: Any) -> Workload:  # noqa: A002 -- the public name
+    """Read a workload from a file.
+
+    Parameters
+    ----------
+    path
+        The file; ``~`` and environment variables are expanded, and a relative path is looked for in the working
+        folder, then in the folder ``$UNRACK_TRACES``.
+    format
+        A key of :data:`FORMATS`; by default found from the content.
+    options
+        The options of the format's reader: see :func:`unrack.workload.formats.swf.read_swf`,
+        :func:`unrack.workload.formats.table.read.read_table`,
+        :func:`unrack.workload.formats.servers_json.read_servers`,
+        :func:`unrack.workload.formats.table.slurm_jobs.read_slurm_jobs` and
+        :mod:`unrack.workload.formats.table.published`. A CSV in a layout of its own is read as any CSV where the
+        options are those of any CSV.
+
+    Raises
+    ------
+    TraceError
+        The file cannot be read as that format; the error names the line and the field.
+    InputError
+        There is no such format or option, or an option has a value it cannot have.
+    """
+    if format is not None and format not in FORMATS:
+        raise InputError("format", repr(format), f"one of {', '.join(FORMATS)}")
+    source = load(path)
+    name = format or (_layout(source, options) if (name := sniff(source)) == "csv" else name)
+    check_content(source, name)
+    for option in options:
+        if option not in FORMATS[name].options:
+            valid = ", ".join(FORMATS[name].options)
+            raise InputError(f"{source.path}: option {option}", f"no option of {name}", f"one of {valid}")
+    return FORMATS[name].reader(source, **options)
+
+
+def _layout(source: Source, options: Mapping[str, Any]) -> str:
+    """The format of a CSV: one of its own if the first line gives it away and the options are its, else ``"csv"``."""
+    first = text_bytes(source)[:10_000].lstrip(b"\n").split(b"\n", 1)[0].decode("utf-8", "replace").strip()
+    fields = [field.strip() for field in first.split(",")]
+    name = "csv"
+    if set(NEEDED) <= set(fields):
+        name = "slurm"
+    elif tuple(fields) == PERLMUTTER:
+        name = "perlmutter"
+    elif ALIBABA.fullmatch(first):
+        name = "alibaba2018"
+    return name if set(options) <= set(FORMATS[name].options) else "csv"
+
+
+def check_content(source: Source, name: str) -> None:
+    """Refuse content that cannot be the format named: Parquet as text, or text as Parquet."""
+    is_parquet = source.data.startswith(b"PAR1")
+    if is_parquet != (name == "parquet"):
+        raise source.fault(None, "", "Parquet data" if is_parquet else "no Parquet data", f"the format {name}")

@@ -1,0 +1,1 @@
+"""Workloads in tables: CSV and Parquet, and columns with other names."""

@@ -1,0 +1,248 @@
+"""The columns of a CSV or Parquet table as unrack's columns: units, factors, defaults and timestamps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+
+import polars as pl
+
+from unrack.cluster.pools.pool import WHOLE
+from unrack.workload.formats.intake import ASK, DEVICE, EXTRA
+from unrack.workload.formats.quantities import amounts, numbers, refuse, times_us, whole
+from unrack.workload.formats.source import Locator
+from unrack.workload.formats.table.tier_columns import LIMITS, WORDS, TierColumns
+
+TIMES = ("submit", "start", "end", "run", "request", "deadline")
+NAMES = ("id", "user", "app")
+TEXTS = (*NAMES, *WORDS)
+COLUMNS = ("id", *TIMES, "tasks", "cores", "memory", *LIMITS, *WORDS, "priority", "user", "app")
+"""What a column can be mapped to, besides ``KIND.QUANTITY`` for a device demand."""
+
+_MISSING = ("", "NA", "N/A", "na", "null", "NULL", "None", "NaN", "nan", "-")
+_TRUTHS = {
+    written: number
+    for word, number in (("true", "1"), ("yes", "1"), ("false", "0"), ("no", "0"))
+    for written in (word, word.capitalize(), word.upper())
+}
+_CLOCK = ("submit", "start", "end", "deadline")
+_ISO = "a time (a number, or a timestamp such as 2024-05-31 13:59:00)"
+
+
+def typed(values: pl.Series) -> pl.Series:
+    """A text column as Int64 where every entry is a plain whole number, else as it is; empty text is null."""
+    values = values.set((values == "").fill_null(False), None)
+    if values.str.contains(r"^(0|-?[1-9][0-9]{0,17})$").fill_null(True).all():
+        return values.cast(pl.Int64)
+    return values
+
+
+@dataclass(frozen=True)
+class TableColumns:
+    """A table and how to read it.
+
+    Attributes
+    ----------
+    frame, at
+        The table, and where its rows are.
+    columns
+        Our name → the table's column.
+    defaults
+        Our name → the value where the column or its entry is missing.
+    scale
+        Our name → factor on the numbers.
+    time_us, memory_mb
+        One unit of time in µs, one unit of memory in MB.
+    memory_per
+        ``"task"``, ``"core"`` or ``"job"``.
+    units
+        Our name → µs or MB in one unit of that column, where its own name states the unit.
+    relative
+        Deadlines are counted from the submission.
+    """
+
+    frame: pl.DataFrame
+    at: Locator
+    columns: Mapping[str, str]
+    defaults: Mapping[str, float | str]
+    scale: Mapping[str, Fraction]
+    time_us: Fraction
+    memory_mb: Fraction
+    memory_per: str
+    units: Mapping[str, Fraction]
+    relative: bool
+
+    def jobs(self) -> list[pl.Series]:
+        """The columns that :func:`unrack.workload.formats.intake.workload` takes.
+
+        Raises
+        ------
+        TraceError
+            A value is not of the kind its column is mapped to.
+        """
+        made = self._times()
+        tasks, cores = self._size("tasks"), self._size("cores")
+        made |= {"tasks": tasks, "cores": cores}
+        unclipped = None
+        if (memory := self._numbers("memory")) is not None:
+            if self.memory_per == "core":
+                memory = self._times_cores(memory, cores)
+            elif self.memory_per == "job":
+                memory = memory / tasks.clip(lower_bound=1)
+            unclipped = self._amount(memory, "memory")
+            made["memory_mb"] = unclipped.clip(lower_bound=0)
+        made |= {ASK + ours: values for ours, values in self._asks(tasks, unclipped).items()}
+        if (priority := self._numbers("priority", truths=True)) is not None:
+            made["priority"] = whole(priority, self._called("priority"), self.at, most=2**53)
+        for ours in sorted({*self.columns, *self.defaults}):
+            if "." in ours and (values := self._numbers(ours)) is not None:
+                counted = ours.endswith(f".{WHOLE}")
+                amount = self._whole(values, ours) if counted else self._amount(values, ours)
+                made[DEVICE + ours] = amount.clip(lower_bound=0)
+        for ours in NAMES:
+            if (names := self._names(ours)) is not None:
+                made[ours] = names
+        return [values.alias(name) for name, values in made.items()]
+
+    def _called(self, ours: str) -> str:
+        return self.columns.get(ours, f"default of {ours}")
+
+    def _constant(self, value: object) -> pl.Series:
+        return pl.Series([value]).new_from_index(0, self.frame.height)
+
+    def _numbers(self, ours: str, *, truths: bool = False) -> pl.Series | None:
+        """A column as numbers with defaults filled in, or ``None`` where there is neither.
+
+        With ``truths``, true and false (and yes and no) count as 1 and 0.
+        """
+        values = None
+        if ours in self.columns:
+            values = self.frame[self.columns[ours]]
+            if values.dtype == pl.String:
+                text = values.str.strip_chars()
+                values = text.set(text.is_in(_MISSING).fill_null(True), None)
+                if truths:
+                    values = values.replace(_TRUTHS)
+            elif truths and values.dtype == pl.Boolean:
+                values = values.cast(pl.Int64)
+            values = numbers(values, self.columns[ours], self.at, nan_is_missing=True)
+        if ours not in self.defaults:
+            return values
+        nowhere = Locator(self.at.source, lambda row: None)
+        default = numbers(pl.Series([self.defaults[ours]]), f"default of {ours}", nowhere)[0]
+        return self._constant(default) if values is None else values.fill_null(default)
+
+    def _times(self) -> dict[str, pl.Series]:
+        times = {ours: values for ours in TIMES if (values := self._time(ours)) is not None}
+        if "run" not in times:
+            times["run"] = times["end"] - times.get("start", times["submit"])
+        made = {"submit_us": times["submit"], "work_us": times["run"]}
+        if self.relative and "deadline" in times:
+            since = times["deadline"]
+            times["deadline"] = (since + times["submit"]).set((since < 0).fill_null(False), None)
+        made |= {f"{ours}_us": times[ours] for ours in ("request", "deadline") if ours in times}
+        if "start" in times:
+            wait_s = (times["start"] - times["submit"]) / 1e6
+            made[f"{EXTRA}log_wait_s"] = wait_s.set(wait_s < 0, None)
+        return made
+
+    def _time(self, ours: str) -> pl.Series | None:
+        """µs: a number of units, a timestamp (µs since 1970 UTC), or a native duration."""
+        if ours not in self.columns and ours not in self.defaults:
+            return None
+        values = self.frame[self.columns[ours]] if ours in self.columns else None
+        if values is not None and ours in _CLOCK and not (ours == "deadline" and self.relative):
+            stamps = self._stamps(values, ours)
+            if stamps is not None:
+                return stamps
+        if values is not None and values.dtype == pl.Duration:
+            return values.dt.total_microseconds()
+        amount = self._numbers(ours)
+        assert amount is not None
+        unit_us = self.units.get(ours, self.time_us)
+        return times_us(amount, self._called(ours), self.at, unit_us * self.scale.get(ours, 1))
+
+    def _stamps(self, values: pl.Series, ours: str) -> pl.Series | None:
+        if values.dtype == pl.String:
+            text = values.str.strip_chars()
+            text = text.set(text.is_in(_MISSING).fill_null(True), None)
+            shown = text.drop_nulls()
+            if not len(shown) or "-" not in shown[0][1:] or "e-" in shown[0].lower():
+                return None
+            parsed = text.str.replace("T", " ", literal=True).str.replace(r"Z$", "+00:00").str.replace(r"[.]0*$", "")
+            zoned = parsed.str.contains(r"[+-]\d\d:?\d\d$").fill_null(False)
+            whole_day = parsed.str.contains(r"^\S+$").fill_null(False)
+            values = pl.select(
+                pl.when(zoned)
+                .then(parsed.str.to_datetime("%Y-%m-%d %H:%M:%S%.f%#z", strict=False, time_unit="us", time_zone="UTC"))
+                .when(whole_day)
+                .then(parsed.str.to_datetime("%Y-%m-%d", strict=False, time_unit="us").dt.replace_time_zone("UTC"))
+                .otherwise(
+                    pl.coalesce(
+                        parsed.str.to_datetime(form, strict=False, time_unit="us")
+                        for form in ("%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%d %H:%M")
+                    ).dt.replace_time_zone("UTC")
+                )
+            ).to_series()
+            refuse(values.is_null() & text.is_not_null(), text, self.columns[ours], self.at, _ISO)
+        if isinstance(values.dtype, (pl.Datetime, pl.Date)):
+            return values.dt.epoch("us")
+        return None
+
+    def _size(self, ours: str) -> pl.Series:
+        values = self._numbers(ours)
+        return self._constant(1) if values is None else self._whole(values, ours)
+
+    def _whole(self, values: pl.Series, ours: str) -> pl.Series:
+        """A column that counts: whole numbers, or rounded up where they are scaled."""
+        if ours in self.scale:
+            return whole(amounts(values, self._called(ours), self.at, self.scale[ours]), self._called(ours), self.at)
+        return whole(values, self._called(ours), self.at)
+
+    def _times_cores(self, memory: pl.Series, cores: pl.Series) -> pl.Series:
+        refuse(memory.cast(pl.Float64) * cores >= 2.0**62, memory, self._called("memory"), self.at, "less than 4 EB")
+        return memory * cores
+
+    def _amount(self, values: pl.Series, ours: str) -> pl.Series:
+        return amounts(values, self._called(ours), self.at, self._factor(ours))
+
+    def _factor(self, ours: str) -> Fraction:
+        """How many of what is kept one unit of a column is."""
+        unit = self.memory_mb if ours in ("memory", *LIMITS) else Fraction(1)
+        return self.units.get(ours, unit) * self.scale.get(ours, 1)
+
+    def _asks(self, tasks: pl.Series, memory: pl.Series | None) -> dict[str, pl.Series]:
+        limits = {ours: values for ours in LIMITS if (values := self._numbers(ours)) is not None}
+        words = {}
+        for ours in WORDS:
+            default = None if ours == "spread" else self.defaults.get(ours)
+            if ours in self.columns:
+                text = self.frame[self.columns[ours]].cast(pl.String).str.strip_chars()
+                text = text.set(text.is_in(_MISSING).fill_null(True), None)
+                words[ours] = text if default is None else text.fill_null(str(default))
+            elif default is not None:
+                words[ours] = self._constant(str(default))
+        spread = self.defaults.get("spread")
+        return TierColumns(
+            self.at,
+            {ours: self._called(ours) for ours in ("tasks", "memory", *LIMITS, *WORDS)},
+            limits,
+            {ours: self._factor(ours) for ours in LIMITS},
+            words,
+            None if spread is None else str(spread),
+        ).asks(tasks, memory)
+
+    def _names(self, ours: str) -> pl.Series | None:
+        if ours not in self.columns:
+            return self._constant(str(self.defaults[ours])) if ours in self.defaults and ours != "id" else None
+        values = self.frame[self.columns[ours]]
+        if values.dtype == pl.String:
+            values = typed(values)
+        elif values.dtype.is_integer():
+            values = numbers(values, self.columns[ours], self.at)
+        else:
+            values = values.cast(pl.String)
+        if ours in self.defaults and ours != "id":
+            values = values.cast(pl.String).fill_null(str(self.defaults[ours]))
+        return values

@@ -1,0 +1,187 @@
+"""Workloads written to files: Standard Workload Format, CSV, Parquet; what is written can be read back."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from unrack.errors import InputError, TraceError
+from unrack.workload.formats.intake import DEVICE
+from unrack.workload.job import Ints, JobTable, Workload
+from unrack.workload.tier_asks import NO_CEILING
+
+_ENDINGS = (".swf", ".csv", ".parquet")
+_HEADER_KEYS = ("Computer", "Installation", "MaxNodes", "MaxProcs", "UnixStartTime", "TimeZone", "TimeZoneString")
+
+
+def write_trace(path: str | os.PathLike[str], workload: Workload) -> None:
+    """Write a workload in the format that the file's ending names: .swf, .csv (either also .gz) or .parquet.
+
+    Raises
+    ------
+    InputError
+        The ending is another.
+    TraceError
+        The file cannot be written.
+    """
+    name = Path(path).name.lower()
+    ending = next((ending for ending in _ENDINGS if name.removesuffix(".gz").endswith(ending)), None)
+    if ending is None or (ending == ".parquet" and name.endswith(".gz")):
+        raise InputError(os.fspath(path), "that ending", f"{', '.join(_ENDINGS)}, or .swf.gz, .csv.gz")
+    (write_swf if ending == ".swf" else write_table)(path, workload)
+
+
+def write_swf(path: str | os.PathLike[str], workload: Workload, *, wait_us: Ints | None = None) -> None:
+    """Write a workload in Standard Workload Format; packed if the path ends in ``.gz``.
+
+    A job asks for tasks × cores processors; memory is KB per processor. Users and applications with names are numbered
+    from 1 and named in the header; devices, priorities, deadlines and asks of tiers of memory are not in the format and
+    are left out.
+
+    Parameters
+    ----------
+    path
+        The file to write.
+    workload
+        The jobs.
+    wait_us : int64[jobs]
+        Waiting times, -1 = did not start; by default those of the log (``log_wait_s``), if it had any.
+
+    Raises
+    ------
+    TraceError
+        The file cannot be written.
+    """
+    jobs = workload.jobs
+    procs = jobs.tasks * jobs.cores
+    wait = _carried(jobs, "log_wait_s", pl.Float64) if wait_us is None else pl.Series(wait_us) / 1e6
+    waits = pl.Series(np.rint(wait.fill_null(-1).to_numpy() * 1e6), dtype=pl.Int64)
+    users, user_notes = _numbered(jobs.user, jobs.user_names, "User")
+    apps, app_notes = _numbered(jobs.app, jobs.app_names, "App")
+    memory_kb = np.where(jobs.memory_mb > 0, -(-jobs.memory_mb * 1024 // jobs.cores), -1)
+    ids = jobs.ids if jobs.ids.dtype == pl.Int64 else pl.Series(np.arange(1, len(jobs) + 1))
+    columns: list[pl.Series] = [
+        ids,
+        _seconds(pl.Series(jobs.submit_us)),
+        _seconds(pl.Series(np.where(waits.to_numpy() < 0, -1_000_000, waits.to_numpy()))),
+        _seconds(pl.Series(jobs.work_us)),
+        pl.Series(procs),
+        pl.Series([-1]).new_from_index(0, len(jobs)),
+        pl.Series([-1]).new_from_index(0, len(jobs)),
+        pl.Series(procs),
+        _seconds(pl.Series(jobs.request_us)),
+        pl.Series(memory_kb),
+        _carried(jobs, "status", pl.Int64),
+        users,
+        _carried(jobs, "group", pl.Int64),
+        apps,
+        _carried(jobs, "queue", pl.Int64),
+        _carried(jobs, "partition", pl.Int64),
+        pl.Series([-1]).new_from_index(0, len(jobs)),
+        pl.Series([-1]).new_from_index(0, len(jobs)),
+    ]
+    frame = pl.DataFrame([values.alias(f"field{k}") for k, values in enumerate(columns)])
+    notes = [
+        f"; {key}: {' '.join(workload.intake.header[key].split())}"
+        for key in _HEADER_KEYS
+        if key in workload.intake.header
+    ]
+    notes = [
+        f"; Workload: {' '.join(workload.name.split())}",
+        f"; MaxJobs: {len(jobs)}",
+        *notes,
+        *user_notes,
+        *app_notes,
+    ]
+    body = frame.write_csv(include_header=False, separator=" ", null_value="-1", quote_style="never")
+    _write(path, ("\n".join(notes) + "\n" + body).encode())
+
+
+def write_table(path: str | os.PathLike[str], workload: Workload) -> None:
+    """Write a workload as CSV (packed if the path ends in ``.gz``) or, if it ends in ``.parquet``, as Parquet.
+
+    The columns have the names that :func:`unrack.workload.formats.table.read.read_table` maps by itself: times in s,
+    memory in MB per task, ``devices.KIND.QUANTITY``; then what is asked of tiers of memory, in MB and names, and the
+    further columns of the trace.
+
+    Raises
+    ------
+    TraceError
+        The file cannot be written.
+    """
+    jobs = workload.jobs
+    parquet = str(path).lower().endswith(".parquet")
+
+    def time(values: Ints) -> pl.Series:
+        return pl.Series(values) / 1e6 if parquet else _seconds(pl.Series(values))
+
+    deadline = time(jobs.deadline_us)
+    columns = {
+        "id": jobs.ids,
+        "submit": time(jobs.submit_us),
+        "run": time(jobs.work_us),
+        "request": time(jobs.request_us),
+        "tasks": pl.Series(jobs.tasks),
+        "cores": pl.Series(jobs.cores),
+        "memory": pl.Series(jobs.memory_mb),
+        "priority": pl.Series(jobs.priority),
+        "deadline": deadline.set(pl.Series(jobs.deadline_us < 0), None),
+        "user": _named(jobs.user, jobs.user_names),
+        "app": _named(jobs.app, jobs.app_names),
+    }
+    columns |= {f"{DEVICE}{kind}.{what}": pl.Series(amounts) for (kind, what), amounts in sorted(jobs.devices.items())}
+    if jobs.slo is not None:
+        ceiling = pl.Series(jobs.slo.ceiling_mb)
+        columns |= {"local": pl.Series(jobs.slo.floor_mb), "ceiling": ceiling.set(ceiling >= NO_CEILING, None)}
+        columns |= jobs.slo.texts()
+    columns |= {name: jobs.extra[name] for name in jobs.extra.columns if name not in columns}
+    frame = pl.DataFrame([values.alias(name) for name, values in columns.items()])
+    if parquet:
+        buffer = io.BytesIO()
+        frame.write_parquet(buffer)
+        _write(path, buffer.getvalue())
+    else:
+        _write(path, frame.write_csv().encode())
+
+
+def _seconds(micro: pl.Series) -> pl.Series:
+    """Text of times in s, exact to the µs and without needless zeros."""
+    value = micro.alias("t")
+    whole, rest = pl.col("t") // 1_000_000, pl.col("t") % 1_000_000
+    digits = (rest.cast(pl.String).str.zfill(6)).str.strip_chars_end("0")
+    text = pl.when(rest == 0).then(whole.cast(pl.String)).otherwise(whole.cast(pl.String) + "." + digits)
+    return pl.DataFrame([value]).select(text.alias("t")).to_series()
+
+
+def _carried(jobs: JobTable, name: str, kind: type[pl.DataType]) -> pl.Series:
+    if name in jobs.extra.columns and jobs.extra[name].dtype.is_numeric():
+        return jobs.extra[name].cast(kind)
+    return pl.Series(name, [None] * len(jobs), dtype=kind)
+
+
+def _numbered(codes: np.typing.NDArray[np.int32], names: tuple[str, ...], what: str) -> tuple[pl.Series, list[str]]:
+    """SWF numbers for users or applications, and header lines that name them if they were not numbers."""
+    notes: list[str] = []
+    numbers = [int(name) if name.isascii() and name.isdigit() and len(name) < 10 else -1 for name in names]
+    if len(set(numbers)) < len(names) or -1 in numbers:
+        numbers = list(range(1, len(names) + 1))
+        notes = [f"; {what}: {number} {' '.join(name.split())}" for number, name in zip(numbers, names, strict=True)]
+    return pl.Series(np.array([*numbers, -1], np.int64)[codes]), notes
+
+
+def _named(codes: np.typing.NDArray[np.int32], names: tuple[str, ...]) -> pl.Series:
+    return pl.Series([*names, None], dtype=pl.String).gather(np.where(codes < 0, len(names), codes))
+
+
+def _write(path: str | os.PathLike[str], data: bytes) -> None:
+    given = os.fspath(path)
+    packed = gzip.compress(data, mtime=0) if given.endswith(".gz") else data
+    try:
+        Path(given).expanduser().write_bytes(packed)
+    except OSError as error:
+        raise TraceError(given, None, "", error.strerror or str(error), "a file that can be written") from None

@@ -1,0 +1,1 @@
+"""Models of batch workloads: their parameters, fitted or published, and what they draw."""

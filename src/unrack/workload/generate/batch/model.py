@@ -1,0 +1,230 @@
+"""A comprehensive model of a batch workload, in the shape of Cirne and Berman's.
+
+Arrivals follow the hour and the weekday; sizes are uniform-log piece by piece, with a share of powers of two; users ask
+for a time, and the run is the time asked for × the accuracy of the request. Jobs complete, fail or are cancelled, and
+those that do not complete end sooner: so poor accuracy goes with short runs. Requests depend on sizes, and accuracies
+on both (:mod:`unrack.workload.generate.batch.size_links`).
+
+The constants of the original are not published in what this was made from. Parameters are fitted to a log
+(:mod:`unrack.workload.generate.batch.fit`); those of three logs come with the package.
+
+References
+----------
+W. Cirne, F. Berman: A comprehensive model of the supercomputer workload. IEEE Workshop on Workload Characterization,
+2001. F. Zacarias: the thesis on disaggregated memory, sections 2.3.2 and 5.2.1. What differs: the original's families
+of distributions are replaced by quantile curves, and its links by normal scores that differ from class to class.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Annotated, NamedTuple
+
+import numpy as np
+from pydantic import Field, FiniteFloat, field_validator, model_validator
+
+from unrack.workload.formats.quantities import MOST
+from unrack.workload.generate.batch.curve import along
+from unrack.workload.generate.batch.size_links import Links, request_class, size_class
+from unrack.workload.generate.distributions import Floats, Positive, Strict
+from unrack.workload.generate.week_cycle import WeekCycle
+from unrack.workload.job import Ints
+
+COMPLETED, FAILED, CANCELLED = 1, 0, 5
+"""Status codes of the Standard Workload Format."""
+
+Share = Annotated[FiniteFloat, Field(ge=0, le=1)]
+Curve = Annotated[tuple[Positive, ...], Field(min_length=2)]
+
+
+def _ascending(value: Sequence[float]) -> Sequence[float]:
+    if any(after < before for before, after in pairwise(value)):
+        raise ValueError("values in ascending order")
+    return value
+
+
+class Sizes(Strict):
+    """How many nodes jobs take.
+
+    Attributes
+    ----------
+    nodes
+        Of the system that the curves are for; on another system they are stretched, as a uniform-log size would be.
+    serial_share
+        Jobs of one node.
+    power_share
+        Of the others, those whose size is a power of two.
+    power, other
+        Curves of the sizes that are powers of two and of those that are not. Two values, ``[2, 128]``, are the plain
+        uniform-log distribution.
+    """
+
+    nodes: Annotated[int, Field(ge=1, le=MOST)]
+    serial_share: Share
+    power_share: Share
+    power: Curve
+    other: Curve
+
+    @field_validator("power", "other")
+    @classmethod
+    def _in_order(cls, value: tuple[float, ...]) -> tuple[float, ...]:
+        _ascending(value)
+        if value[0] < 1:
+            raise ValueError("sizes of 1 or more")
+        return value
+
+    def draw(self, rng: np.random.Generator, part: Floats, nodes: int) -> Ints:
+        """``int64[jobs]``: sizes at the ranks ``part``, for a system of ``nodes``."""
+        serial = part < self.serial_share
+        beyond = np.clip((part - self.serial_share) / max(1.0 - self.serial_share, 1e-12), 0.0, 1.0)
+        power = rng.random(len(part)) < self.power_share
+        stretch = self.stretch(nodes)
+        powers = np.exp2(np.clip(np.rint(np.log2(along(self.power, beyond)) * stretch), 1.0, None))
+        powers = np.where(powers > nodes, powers / 2.0, powers)
+        others = np.rint(along(self.other, beyond) ** stretch).astype(np.int64)
+        others += (others & (others - 1)) == 0  # on a power of two by rounding: the next size is none, from 3 on
+        others += others == 2
+        size = np.where(serial, 1, np.where(power, powers.astype(np.int64), others))
+        return np.clip(size, 1, nodes)
+
+    def stretch(self, nodes: int) -> float:
+        """By what the logarithm of a size is multiplied on a system of ``nodes``."""
+        return math.log(nodes) / math.log(self.nodes) if self.nodes > 1 else 0.0
+
+
+class Ending(Strict):
+    """Jobs that end in one way.
+
+    Attributes
+    ----------
+    share
+        Of all jobs that were submitted and ran.
+    no_run
+        Of these, jobs that ended at once.
+    at_limit
+        Of these, jobs that ran as long as they had asked for.
+    accuracy
+        Curve of run / request of the others.
+    """
+
+    share: Share
+    no_run: Share = 0.0
+    at_limit: Share = 0.0
+    accuracy: Annotated[tuple[Annotated[FiniteFloat, Field(gt=0, le=1)], ...], Field(min_length=2)]
+
+    _in_order = field_validator("accuracy")(_ascending)
+
+    @model_validator(mode="after")
+    def _parts(self) -> Ending:
+        if self.no_run + self.at_limit > 1 + 1e-9:
+            raise ValueError("no_run and at_limit together at most 1")
+        return self
+
+    def draw(self, part: Floats) -> Floats:
+        """``float64[n]``: accuracies at the ranks ``part``."""
+        middle = max(1.0 - self.no_run - self.at_limit, 1e-12)
+        found = along(self.accuracy, np.clip((part - self.no_run) / middle, 0.0, 1.0))
+        found[part < self.no_run] = 0.0
+        found[part >= 1.0 - self.at_limit] = 1.0
+        return found
+
+
+class Draw(NamedTuple):
+    """What a batch model draws, a row a job: nodes, run and requested time in s, status of the log format."""
+
+    nodes: Ints
+    run_s: Floats
+    request_s: Floats
+    status: Ints
+
+
+class BatchModel(Strict):
+    """Parameters of the model; a TOML file has these as its keys.
+
+    Attributes
+    ----------
+    source
+        What they were fitted to.
+    arrivals
+        When jobs arrive.
+    sizes
+        How many nodes they take.
+    request_s
+        Curve of requested times, in s.
+    completed, failed, cancelled
+        How they end.
+    never_ran
+        Share of the jobs that are cancelled before they start; the shares above are of the rest.
+    links
+        How requested times depend on sizes, and accuracies on both; without it they do not.
+    """
+
+    source: str = ""
+    arrivals: WeekCycle
+    sizes: Sizes
+    request_s: Curve
+    completed: Ending
+    failed: Ending | None = None
+    cancelled: Ending | None = None
+    never_ran: Annotated[FiniteFloat, Field(ge=0, lt=1)] = 0.0
+    links: Links | None = None
+
+    _in_order = field_validator("request_s")(_ascending)
+
+    @model_validator(mode="after")
+    def _whole(self) -> BatchModel:
+        total = sum(ending.share for ending in self.endings.values())
+        if abs(total - 1) > 1e-3:
+            raise ValueError(f"shares of completed, failed and cancelled that sum to 1, not to {total:g}")
+        return self
+
+    @property
+    def endings(self) -> dict[int, Ending]:
+        """Status → how such jobs end; without those that there are none of."""
+        every = {COMPLETED: self.completed, FAILED: self.failed, CANCELLED: self.cancelled}
+        return {status: ending for status, ending in every.items() if ending is not None and ending.share > 0}
+
+    def draw(self, rng: np.random.Generator, count: int, nodes: int, never_ran: bool = False) -> Draw:
+        """Draw jobs without their arrivals.
+
+        Parameters
+        ----------
+        rng
+            Draws, in order: ranks of size, request and accuracy; kinds of sizes; normal scores; statuses.
+        count, nodes
+            How many; of which system.
+        never_ran
+            Whether jobs that are cancelled before they start are among them, as jobs without a run.
+
+        Returns
+        -------
+        Draw
+            Times are whole seconds, as in logs; requests are 1 s or more.
+        """
+        size_part, request_part, accuracy_part = rng.random((3, count))
+        sizes = self.sizes.draw(rng, size_part, nodes)
+        normal = rng.standard_normal((2, count))
+        stretch = self.sizes.stretch(nodes)
+        kind = size_class(sizes.astype(np.float64) ** (1.0 / stretch if stretch > 0 else 1.0))
+        if self.links is not None:
+            request_part = self.links.request_rank(normal[0], kind)
+        request_s = np.maximum(np.rint(along(self.request_s, request_part)), 1.0)
+        if self.links is not None:
+            accuracy_part = self.links.accuracy_rank(normal[1], kind, request_class(request_s))
+        codes = list(self.endings)
+        shares = np.array([self.endings[code].share for code in codes])
+        edges = np.cumsum(shares) / shares.sum()
+        edges[-1] = 1.0  # whatever the rounding
+        edges *= 1.0 - self.never_ran if never_ran else 1.0
+        which = np.searchsorted(edges, rng.random(count), side="right")
+        accuracy = np.zeros(count)
+        status = np.full(count, CANCELLED, np.int64)
+        for place, code in enumerate(codes):
+            rows = which == place
+            accuracy[rows] = self.endings[code].draw(accuracy_part[rows])
+            status[rows] = code
+        run_s = np.rint(accuracy * request_s)
+        short = (accuracy < 1.0) & (run_s == request_s)  # only by rounding
+        return Draw(sizes, run_s - short, request_s, status)

@@ -1,0 +1,171 @@
+"""Synthetic workloads: arrivals, and weighted classes of jobs, from a seed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+from pydantic import ValidationError
+
+from unrack.errors import InputError, first_fault, got_and_want
+from unrack.units import SECOND_US
+from unrack.workload.formats.quantities import MOST, MOST_MB
+from unrack.workload.generate.batch.generator import generate_batch
+from unrack.workload.generate.batch.spec import BatchSpec
+from unrack.workload.generate.calibration import gap_s
+from unrack.workload.generate.distributions import as_us, pick, upward
+from unrack.workload.generate.scenarios import scenario
+from unrack.workload.generate.server_generator import generate_servers
+from unrack.workload.generate.server_spec import ServerSpec
+from unrack.workload.generate.spec import GeneratorSpec
+from unrack.workload.job import Intake, Ints, Workload, job_table
+
+
+def generate(
+    spec: GeneratorSpec | BatchSpec | ServerSpec | Mapping[str, Any],
+    seed: int = 0,
+    name: str | None = None,
+    folder: Path | None = None,
+) -> Workload:
+    """Draw a workload.
+
+    Parameters
+    ----------
+    spec
+        What to draw; a mapping is validated. With the key ``scenario`` its other keys are the options of
+        :func:`unrack.workload.generate.scenarios.scenario`; with the key ``model`` it is a
+        :class:`unrack.workload.generate.batch.spec.BatchSpec`, drawn by
+        :func:`unrack.workload.generate.batch.generator.generate_batch`; with the key ``servers`` it is a
+        :class:`unrack.workload.generate.server_spec.ServerSpec`, drawn by
+        :func:`unrack.workload.generate.server_generator.generate_servers`.
+    seed
+        Of ``numpy.random.Generator(PCG64(seed))``, the only source of chance. The draws are, in order: gaps, classes,
+        users, then class by class run time, tasks, cores, memory, request factor, deadline factor, devices by name;
+        then which jobs are urgent, and their deadline factors. The states of ``mmpp`` arrivals come from the stream
+        that ``SeedSequence(seed)`` spawns first.
+    name
+        The workload's name; default: that of the scenario or model, "servers", or "synthetic".
+    folder
+        Where files that the specification names are looked for first, before the working folder.
+
+    Raises
+    ------
+    InputError
+        The mapping is not a valid specification, the jobs drawn are out of range, or the load cannot be reached.
+
+    Examples
+    --------
+    An M/M/1 queue at 80 % load:
+
+    >>> service = {"run_s": {"kind": "exponential", "mean": 10}}
+    >>> jobs = generate({"jobs": 3, "arrivals": {"load": 0.8, "cores": 1}, "classes": [service]}).jobs
+    >>> len(jobs), jobs.tasks.tolist()
+    (3, [1, 1, 1])
+
+    A scenario of a paper:
+
+    >>> generate({"scenario": "nvme-s1", "load": 0.7}).jobs.app_names
+    ('capacity', 'compute', 'smufin')
+    """
+    if isinstance(spec, BatchSpec) or (isinstance(spec, Mapping) and "model" in spec):
+        return generate_batch(spec, seed, name, folder)
+    if isinstance(spec, ServerSpec) or (isinstance(spec, Mapping) and "servers" in spec):
+        return generate_servers(spec, seed, name)
+    if name is None:
+        name = str(spec["scenario"]) if isinstance(spec, Mapping) and "scenario" in spec else "synthetic"
+    spec = parse_spec(spec)
+    if not 0 <= seed < 2**64:
+        raise InputError("seed", repr(seed), "a number from 0 to 2**64")
+    rng = np.random.Generator(np.random.PCG64(seed))
+    units = spec.arrivals.units(rng, spec.jobs)
+    which = pick(rng, np.array([kind.weight for kind in spec.classes]), spec.jobs)
+    user = rng.integers(1, spec.users + 1, spec.jobs) if spec.users else None
+    drawn = _draw(rng, spec, which)
+    priority = np.array([kind.priority for kind in spec.classes], np.int64)[which]
+    _hurry(rng, spec, drawn, priority)
+    run_us, tasks, request_us, lasts_us = (drawn.pop(column) for column in ("run", "tasks", "request", "lasts"))
+    mean_gap_s = gap_s(spec.arrivals, units, seed, run_us, tasks, drawn)
+    submit_us = as_us(spec.arrivals.times_s(units, mean_gap_s, seed), "arrivals")
+    names = pl.Series([kind.name for kind in spec.classes])
+    jobs = job_table(
+        submit_us=submit_us,
+        work_us=run_us,
+        request_us=request_us,
+        tasks=tasks,
+        cores=drawn.pop("cores"),
+        memory_mb=drawn.pop("memory_mb"),
+        priority=priority,
+        deadline_us=np.where(lasts_us < 0, -1, submit_us + lasts_us),
+        user=None if user is None else pl.Series(user),
+        app=names.gather(which),
+        devices={_device(column): amounts for column, amounts in drawn.items()},
+    )
+    return Workload(name, jobs, Intake(f"generated, seed {seed}", "generated", spec.jobs, spec.jobs))
+
+
+def parse_spec(spec: GeneratorSpec | Mapping[str, Any]) -> GeneratorSpec:
+    """The validated specification; of a mapping with the key ``scenario``, that of the scenario.
+
+    Raises
+    ------
+    InputError
+        It is not valid; the error names the first key at fault.
+    """
+    if isinstance(spec, GeneratorSpec):
+        return spec
+    if "scenario" in spec:
+        options = {str(key): value for key, value in spec.items() if key != "scenario"}
+        return scenario(spec["scenario"], **options)
+    try:
+        return GeneratorSpec.model_validate(spec)
+    except ValidationError as error:
+        fault = first_fault(error.errors())
+        key = ".".join(map(str, fault["loc"])) or "the whole"
+        raise InputError(f"generate, {key}", *got_and_want(fault)) from None
+
+
+_COLUMNS = ("run", "tasks", "cores", "memory_mb", "request", "lasts")
+
+
+def _draw(rng: np.random.Generator, spec: GeneratorSpec, which: NDArray[np.int64]) -> dict[str, Ints]:
+    """int64[jobs] of _COLUMNS and of every device quantity; ``lasts`` is the time to the deadline, -1 = none."""
+    columns = {column: np.zeros(spec.jobs, np.int64) for column in _COLUMNS}
+    columns |= {key: np.zeros(spec.jobs, np.int64) for kind in spec.classes for key in sorted(kind.devices)}
+    for place, kind in enumerate(spec.classes):
+        at = f"classes.{place}"
+        rows = np.flatnonzero(which == place)
+        count = len(rows)
+        run_s = kind.run_s.draw(rng, count)
+        columns["run"][rows] = run_us = as_us(run_s, f"{at}.run_s")
+        columns["tasks"][rows] = upward(kind.tasks.draw(rng, count), 1, MOST, f"{at}.tasks")
+        columns["cores"][rows] = upward(kind.cores.draw(rng, count), 1, MOST, f"{at}.cores")
+        columns["memory_mb"][rows] = upward(kind.memory_mb.draw(rng, count), 0, MOST_MB - 1, f"{at}.memory_mb")
+        factor = np.maximum(kind.request_factor.draw(rng, count), 1.0)
+        columns["request"][rows] = np.maximum(as_us(run_s * factor, f"{at}.request_factor"), run_us)
+        columns["lasts"][rows] = -1
+        if kind.deadline_factor is not None:
+            lasts_s = run_s * kind.deadline_factor.draw(rng, count)
+            columns["lasts"][rows] = as_us(lasts_s, f"{at}.deadline_factor")
+        for key in sorted(kind.devices):
+            amounts = kind.devices[key].draw(rng, count)
+            columns[key][rows] = upward(amounts, 0, MOST_MB - 1, f"{at}.devices.{key}")
+    return columns
+
+
+def _hurry(rng: np.random.Generator, spec: GeneratorSpec, columns: dict[str, Ints], priority: Ints) -> None:
+    """Give the urgent jobs their priority and deadline, in place."""
+    if spec.urgent is None:
+        return
+    rows = np.sort(rng.permutation(spec.jobs)[: round(spec.urgent.share * spec.jobs)])
+    priority[rows] = spec.urgent.priority
+    factor = spec.urgent.deadline_factor.draw(rng, len(rows))
+    columns["lasts"][rows] = as_us(columns["run"][rows] / SECOND_US * factor, "urgent.deadline_factor")
+
+
+def _device(key: str) -> tuple[str, str]:
+    kind, quantity = key.split(".", 1)
+    return kind, quantity

@@ -1,0 +1,1 @@
+"""Memory and applications for jobs of logs that do not say them."""

@@ -1,0 +1,190 @@
+"""Workloads of servers that ask for tiers of memory, drawn from histograms such as those of a public cloud.
+
+What is published of such servers (1 000 of them) has the shares of Table 2 exactly, in random order, and alpha in
+hundredths from 1 to 1.99; what is drawn here has them on average, and alpha anywhere between 1 and 2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from pydantic import ValidationError
+
+from unrack.errors import InputError, first_fault, got_and_want
+from unrack.units import SECOND_US
+from unrack.workload.formats.quantities import MOST, MOST_MB
+from unrack.workload.generate.calibration import gap_s
+from unrack.workload.generate.distributions import Floats, as_us, pick, upward
+from unrack.workload.generate.server_spec import Replicas, ServerSpec
+from unrack.workload.generate.week_cycle import WeekCycle
+from unrack.workload.job import Intake, Ints, Workload, job_table
+from unrack.workload.tier_asks import NO_CEILING, TierAsks
+
+
+def servers(count: int = 1000, *, seed: int = 0, name: str | None = None, **options: Any) -> Workload:
+    """Draw servers; by default as in the paper: the histograms of Table 2, all there at time 0, none ever leaves.
+
+    Parameters
+    ----------
+    count
+        How many.
+    seed, name
+        As for :func:`generate_servers`.
+    options
+        The other keys of :class:`unrack.workload.generate.server_spec.ServerSpec`.
+
+    Raises
+    ------
+    InputError
+        An option does not exist, or has a value it cannot have.
+
+    Examples
+    --------
+    >>> jobs = servers(3, seed=1, cores=4, memory_mb=8192, alpha=1.5).jobs
+    >>> jobs.slo.floor_mb.tolist(), jobs.slo.ceiling_mb.tolist()
+    ([819, 819, 819], [11059, 11059, 11059])
+    """
+    return generate_servers({"servers": count, **options}, seed, name)
+
+
+def generate_servers(spec: ServerSpec | Mapping[str, Any], seed: int = 0, name: str | None = None) -> Workload:
+    """Draw a workload of servers.
+
+    Parameters
+    ----------
+    spec
+        What to draw; a mapping is validated.
+    seed
+        Of ``numpy.random.Generator(PCG64(seed))``, the only source of chance. The draws are, in order: gaps, which
+        servers are replicas, lifetimes, cores, memory, local shares, alphas, those that are there at the beginning.
+        What belongs to replicas is drawn once a group.
+    name
+        The workload's name; default: "servers".
+
+    Returns
+    -------
+    Workload
+        A job of one task a server; its run time and requested time are its lifetime.
+
+    Raises
+    ------
+    InputError
+        The mapping is not a valid specification, or what is drawn is out of range.
+    """
+    spec = _parsed(spec)
+    if not 0 <= seed < 2**64:
+        raise InputError("seed", repr(seed), "a number from 0 to 2**64")
+    rng = np.random.Generator(np.random.PCG64(seed))
+    sizes = _sizes(spec)
+    gaps = spec.arrivals.units(rng, len(sizes)) * (spec.servers / len(sizes))
+    if spec.replicas is not None:
+        sizes = rng.permutation(sizes)
+    asked = _drawn(spec, rng, len(sizes))
+    lives_us = asked.pop("lives_us")
+    first = np.cumsum(sizes) - sizes  # int64[groups]: the first server of each group; a server by itself is one, too
+    mean_s = float((lives_us * sizes).sum(dtype=np.float64)) / SECOND_US / spec.servers
+    if spec.steady:
+        there = _there(spec, sizes)
+        lives_us[:there] = _rest_of_life(rng, lives_us, there)
+        gaps[:there] = 0.0
+    units = np.zeros(spec.servers)
+    units[first] = gaps
+    table = {column: np.repeat(values, sizes) for column, values in asked.items()}
+    lives_us = np.repeat(lives_us, sizes)
+    jobs = job_table(
+        submit_us=as_us(_times_s(spec, units, mean_s, seed, lives_us, table), "arrivals"),
+        work_us=lives_us,
+        tasks=np.ones(spec.servers, np.int64),
+        cores=table["cores"],
+        memory_mb=table["memory_mb"],
+        slo=_asks(spec.replicas, sizes, table),
+    )
+    header = {"Model": "servers after Farshin et al. 2021"}
+    intake = Intake(f"generated, seed {seed}", "generated", spec.servers, spec.servers, header=header)
+    return Workload(name or "servers", jobs, intake)
+
+
+def _parsed(spec: ServerSpec | Mapping[str, Any]) -> ServerSpec:
+    if isinstance(spec, ServerSpec):
+        return spec
+    try:
+        return ServerSpec.model_validate(spec)
+    except ValidationError as error:
+        fault = first_fault(error.errors())
+        key = ".".join(map(str, fault["loc"])) or "the whole"
+        raise InputError(f"generate, {key}", *got_and_want(fault, list(ServerSpec.model_fields))) from None
+
+
+def _sizes(spec: ServerSpec) -> Ints:
+    """int64[groups]: groups of replicas, then servers by themselves."""
+    if spec.replicas is None:
+        return np.ones(spec.servers, np.int64)
+    size = spec.replicas.size
+    groups = min(round(spec.replicas.share * spec.servers / size), spec.servers // size)
+    return np.repeat(np.array([size, 1], np.int64), [groups, spec.servers - groups * size])
+
+
+def _drawn(spec: ServerSpec, rng: np.random.Generator, count: int) -> dict[str, Ints]:
+    """int64[groups] of what each of their servers asks for, and how long they live."""
+    lives_us = as_us(spec.lifetime_s.draw(rng, count), "lifetime_s")
+    cores = upward(spec.cores.draw(rng, count), 1, MOST, "cores")
+    memory_mb = upward(spec.memory_mb.draw(rng, count), 0, MOST_MB - 1, "memory_mb")
+    share = spec.local_share.draw(rng, count)
+    if share.max() > 1:
+        raise InputError("generate, local_share", f"{share.max():g}", "a share of the memory, 0 to 1")
+    floor_mb = _downward(share * memory_mb)
+    ceiling_mb = np.full(count, NO_CEILING, np.int64)
+    if spec.alpha is not None:
+        ceiling_mb = _downward(np.minimum(spec.alpha.draw(rng, count) * (memory_mb - floor_mb), float(NO_CEILING)))
+    return {"lives_us": lives_us, "cores": cores, "memory_mb": memory_mb, "floor": floor_mb, "ceiling": ceiling_mb}
+
+
+def _downward(values: Floats) -> Ints:
+    return np.floor(np.round(values, 6)).astype(np.int64)
+
+
+def _there(spec: ServerSpec, sizes: Ints) -> int:
+    """How many groups are there at the beginning."""
+    assert spec.alive is not None
+    if round(spec.alive) >= spec.servers:
+        raise InputError("generate, servers", str(spec.servers), f"more than the {spec.alive:g} alive at the beginning")
+    return int(np.searchsorted(np.cumsum(sizes), round(spec.alive), side="right"))
+
+
+def _rest_of_life(rng: np.random.Generator, lives_us: Ints, count: int) -> Ints:
+    """What is left to those found alive in the long run: a life drawn by its length, cut anywhere."""
+    found = lives_us[pick(rng, lives_us.astype(np.float64), count)]
+    return np.rint(found * rng.random(count)).astype(np.int64)
+
+
+def _times_s(
+    spec: ServerSpec, units: Floats, mean_s: float, seed: int, lives_us: Ints, table: Mapping[str, Ints]
+) -> Floats:
+    """float64[servers]: arrivals."""
+    if spec.alive is not None:
+        mean_gap_s = mean_s / spec.alive
+    else:
+        resources = {"cores": table["cores"], "memory_mb": table["memory_mb"]}
+        mean_gap_s = gap_s(spec.arrivals, units, seed, lives_us, np.ones(len(units), np.int64), resources)
+    times_s = spec.arrivals.times_s(units, mean_gap_s, seed)
+    if spec.hours is None and spec.weekdays is None:
+        return times_s
+    cycle = WeekCycle(jobs_per_day=1, hour=spec.hours or (1.0,) * 24, weekday=spec.weekdays or (1.0,) * 7)
+    return cycle.clock_s(times_s)
+
+
+def _asks(replicas: Replicas | None, sizes: Ints, table: Mapping[str, Ints]) -> TierAsks:
+    count = len(table["floor"])
+    several = sizes > 1
+    group = np.repeat(np.where(several, np.cumsum(several) - 1, -1), sizes)
+    return TierAsks(
+        table["floor"],
+        table["ceiling"],
+        group,
+        np.where(group >= 0, 0, -1),
+        np.zeros((count, 0), np.bool_),
+        tuple(f"group{number}" for number in range(1, int(several.sum()) + 1)),
+        () if replicas is None else (replicas.spread,),
+    )
