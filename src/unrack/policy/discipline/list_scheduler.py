@@ -1,8 +1,8 @@
 """List schedulers: an order, a placement and a rule for who may pass the head of the queue.
 
-With a built-in placement on nodes, a pass over the queue runs compiled (``passing.py``); with a function of the user's
-own it runs in Python (``plain.py``); both make the same decisions, which the tests hold them to. While a job in the
-system asks for pooled devices, passes are those of ``backfill.py``, which carries out on drafts what it thinks of.
+With a built-in placement on nodes, a pass over the queue runs compiled (``queue_kernel.py``). With a function of the
+user's own it runs in Python (``python_pass.py``). Both make the same decisions, which the tests hold them to. While a
+job in the system asks for more than nodes, passes are those of ``list_pass.py``, which tries things on drafts.
 """
 
 from __future__ import annotations
@@ -240,7 +240,7 @@ def choose(
     view: View, jobs: Ints, room: Buffers, now: int, backfill: int, depth: int, whole: bool, fit: int,
     second: Ints = NO_SECOND,
 ) -> int:  # fmt: skip
-    """One compiled pass; the answers are in ``room``; returns how many. ``second``: as of ``passing.pass_over``."""
+    """One compiled pass; the answers are in ``room``; returns how many. ``second``: as of the kernel."""
     state = arrays_of(view)
     if not jobs.flags.writeable:
         jobs = jobs.copy()

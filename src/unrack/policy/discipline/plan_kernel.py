@@ -243,7 +243,7 @@ def plan_round(
         Whether a job whose booked end is now counts as ended, so that a reservation for now stays although its end has
         not been seen yet; what needs its room starts in a later round of this moment.
     started, out
-        Written: the jobs that start now, as in ``passing.pass_over``.
+        Written: the jobs that start now, as in ``queue_kernel.pass_over``.
     rows
         int64[room, 5]: written: the rows of all reservations.
 

@@ -1,6 +1,6 @@
 """A pass over the queue in plain Python, for placements of the user's own.
 
-The same rules as the compiled ``passing.py``, written for reading rather than speed: the tests hold the two together.
+The same rules as the compiled ``queue_kernel.py``, written for reading rather than speed: the tests hold the two together.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def _change(free: Ints, lease: Lease, sign: int) -> None:
 def plain_pass(
     view: View, order: Ints, place: Placement, backfill: int, depth: int, now: int, behind: Ints | None = None
 ) -> list[Decision]:
-    """Choose the jobs to start now; see ``passing.pass_over``.
+    """Choose the jobs to start now; see ``queue_kernel.pass_over``.
 
     ``behind`` has all jobs in the order in which those behind the head are tried; ``None``: as ``order``.
     """

@@ -1,7 +1,7 @@
 """Compiled: one backfill round of the Slurm-like scheduler with borrowed memory.
 
 Jobs are planned from scratch, in order, each at the earliest time at which numbers of nodes and memory suffice for as
-long as it is expected to run (``levels.py``). Who could start now gets a real lease, which must leave every
+long as it is expected to run (``counts_kernel.py``). Who could start now gets a real lease, which must leave every
 reservation what it has; else it is planned for later. The first job that cannot start is safe: its reservation is
 exact, and nobody who starts may take it.
 
@@ -114,11 +114,11 @@ def plan_round(
     class_of : int64[nodes]
         Nodes with as many cores and as much memory are a class; -1: no cores.
     kinds : int64[4, classes]
-        CLASS_CORES, CLASS_MB, RANK and BY_MEMORY of ``levels.py``.
+        CLASS_CORES, CLASS_MB, RANK and BY_MEMORY of ``counts_kernel.py``.
     begins : int64[jobs]
         Written: when planned jobs are to start; -1: never, or not planned.
     started, rows, loans
-        As in ``passing.pass_over``.
+        As in ``queue_kernel.pass_over``.
 
     Returns
     -------
