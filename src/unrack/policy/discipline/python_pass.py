@@ -1,6 +1,7 @@
 """A pass over the queue in plain Python, for placements of the user's own.
 
-The same rules as the compiled ``queue_kernel.py``, written for reading rather than speed: the tests hold the two together.
+The same rules as the compiled ``queue_kernel.py``, written for reading rather than speed. The tests hold the two
+together.
 """
 
 from __future__ import annotations
