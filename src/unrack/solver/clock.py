@@ -26,7 +26,7 @@ class Clock:
     """
 
     limit_s: float = inf
-    began: float = field(default_factory=perf_counter)
+    began: float = field(default_factory=lambda: perf_counter())
     cut: bool = False
     whole: Clock | None = None
 
