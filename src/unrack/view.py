@@ -12,7 +12,7 @@ from unrack.ledger.devices.view import DeviceView
 from unrack.ledger.draft import copied, move_on, next_end_us, settle, show
 from unrack.ledger.lease import Lease
 from unrack.ledger.past_runs import Runs
-from unrack.ledger.state import ClusterState, Seen
+from unrack.ledger.state import ClusterState
 from unrack.sealed import sealed
 from unrack.units import NEVER_US
 from unrack.workload.job import ESTIMATE, Job
@@ -37,11 +37,14 @@ class View:
         How running jobs slow each other down through memory, where a run says so: for policies that look at it.
     devices
         A :class:`unrack.ledger.devices.view.DeviceView` of the pooled devices; ``None`` on a cluster without pools.
+    columns
+        The ledger's columns whole, read-only, for kernels that take them so. Columns by job have room for more jobs
+        than :attr:`jobs`; what lies beyond is nobody's business.
     """
 
     def __init__(self, state: ClusterState, store: JobStore) -> None:
         self._state = state
-        self._seen = state.seen
+        self.columns = state.seen
         self._store = store
         self._slo: tuple[int, TierAsks] | None = None
         self.cluster: Cluster = state.cluster
@@ -58,12 +61,12 @@ class View:
     @property
     def asks(self) -> Ints:
         """int64[4, jobs]: per job: tasks, cores per task, MB per task, and the expected run time in µs."""
-        return self._seen.asks[:, : self._state.known]
+        return self.columns.asks[:, : self._state.known]
 
     @property
     def status(self) -> NDArray[np.int8]:
         """int8[jobs]: a :class:`unrack.ledger.state.Status` each."""
-        return self._seen.status[: self._state.known]
+        return self.columns.status[: self._state.known]
 
     @property
     def submit_us(self) -> Ints:
@@ -92,24 +95,24 @@ class View:
     @property
     def lease_at(self) -> Ints:
         """int64[2, jobs]: where the rows of each running job's lease are in ``pool``: first row, number of rows."""
-        return self._seen.lease_at[:, : self._state.known]
+        return self.columns.lease_at[:, : self._state.known]
 
     # --- the cluster --------------------------------------------------------------------------------------------
 
     @property
     def free(self) -> Ints:
         """int64[2, nodes]: free cores and MB; offline nodes have nothing free."""
-        return self._seen.free
+        return self.columns.free
 
     @property
     def total(self) -> Ints:
         """int64[2, nodes]: installed cores and MB."""
-        return self._seen.total
+        return self.columns.total
 
     @property
     def online(self) -> NDArray[np.bool_]:
         """bool[nodes]: which nodes are in service."""
-        return self._seen.online
+        return self.columns.online
 
     @property
     def free_cores(self) -> int:
@@ -119,7 +122,7 @@ class View:
     @property
     def lent(self) -> Ints:
         """int64[nodes]: MB of each node that tasks elsewhere use."""
-        memory = self._seen.memory
+        memory = self.columns.memory
         return sealed(np.zeros(len(self.cluster), np.int64)) if memory is None else memory.lent
 
     @property
@@ -142,7 +145,7 @@ class View:
     @property
     def running(self) -> Ints:
         """int64[2, room]: booked end (µs) and job, in that order; only the first ``running_count`` columns count."""
-        return self._seen.running
+        return self.columns.running
 
     @property
     def running_count(self) -> int:
@@ -157,7 +160,7 @@ class View:
     @property
     def pool(self) -> Ints:
         """int64[room, 5]: rows of running leases; those of job j are ``pool[lease_at[0, j]:][:lease_at[1, j]]``."""
-        return self._seen.pool
+        return self.columns.pool
 
     @property
     def ended(self) -> int:
@@ -167,7 +170,7 @@ class View:
     @property
     def runs(self) -> Runs | None:
         """When jobs started, and how long those ran that have ended; ``None`` unless the policy declares ``learns``."""
-        runs, known = self._seen.runs, self._state.known
+        runs, known = self.columns.runs, self._state.known
         if runs is None:
             return None
         return Runs(runs.started_us[:known], runs.ran_us[:known], runs.ended[: self._state.ended_count])
@@ -194,13 +197,13 @@ class View:
 
     def cores_asked(self, job: int) -> int:
         """How many cores a job asks for in all."""
-        asks = self._seen.asks
+        asks = self.columns.asks
         return int(asks[0, job] * asks[1, job])
 
     @property
     def queue(self) -> Ints:
         """int64[waiting]: the jobs that wait, in order of (submission, id)."""
-        return self._seen.queue[self._state.queue_start : self._state.queue_end]
+        return self.columns.queue[self._state.queue_start : self._state.queue_end]
 
     @property
     def slo(self) -> TierAsks | None:
@@ -244,14 +247,6 @@ class View:
             The trace has no such column.
         """
         return self._store.column(name, self._state.known)
-
-
-def arrays_of(view: View) -> Seen:
-    """The ledger's columns whole, read-only, for the compiled kernels of this package.
-
-    Columns by job have room for more jobs than ``view.jobs``: what lies beyond is nobody's business.
-    """
-    return view._seen
 
 
 class Expecting(View):

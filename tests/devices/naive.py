@@ -20,7 +20,7 @@ from unrack.ledger.devices.columns import LEFT, PACE, READY_US, SINCE_US
 from unrack.ledger.lease import Lease, Share
 from unrack.policy.contract import Decision, Estimates, Start
 from unrack.reasons import Code, Reason
-from unrack.view import View, arrays_of
+from unrack.view import View
 
 QUEUED, RUNNING = 1, 2
 FREE = -1
@@ -51,7 +51,7 @@ class Now:
     """The state of affairs at one moment, as dictionaries."""
 
     def __init__(self, view: View, models: Sequence[Mapping[str, Any]], now: int) -> None:
-        state = arrays_of(view)
+        state = view.columns
         assert state.devices is not None
         c = state.devices.columns
         self.view, self.now = view, now

@@ -21,7 +21,7 @@ from unrack.sim.kernel import Kernel, Ties
 from unrack.sim.log import RunLog
 from unrack.slowdown.model import make_models
 from unrack.slowdown.pools import PoolSpeeds
-from unrack.view import View, arrays_of
+from unrack.view import View
 
 ANEW = [name for name in PLACERS if name != "random-fit"]
 
@@ -148,7 +148,7 @@ GANG = World(
 def arrays(view: View) -> dict[str, np.ndarray]:
     """Every array that a policy can reach of the devices."""
     assert view.devices is not None
-    reader = arrays_of(view).devices
+    reader = view.columns.devices
     assert reader is not None
     draft = reader.draft(0)
     found = {}

@@ -524,7 +524,11 @@ class ClusterState:
         except RefusedError:
             devices.undo(lease.job, lease.shares)
             raise
-        self.extra.setdefault(lease.job, Extra()).shares = lease.shares
+        extra = self.extra.get(lease.job)
+        if extra is None:
+            self.extra[lease.job] = Extra(NO_LOANS, lease.shares, NO_CLAIMS)
+        else:
+            extra.shares = lease.shares
         devices.follow(lease.shares, lease.job, now, self.running, self.running_count)
 
     def exchange(self, lease: Lease, below: bool) -> None:
@@ -552,7 +556,7 @@ class ClusterState:
         if extra is not None:
             extra.borrowed, extra.claims = loans, lease.claims
         elif len(loans) or len(lease.claims):
-            self.extra[job] = Extra(loans, claims=lease.claims)
+            self.extra[job] = Extra(loans, (), lease.claims)
         if self.claimed is not None:
             self.claimed.give(before)
             self.claimed.take(lease.claims)
@@ -610,9 +614,9 @@ class ClusterState:
         self.free_cores -= verdict
         if self.claimed is not None and len(lease.claims):
             self.claimed.take(lease.claims)
-            self.extra[lease.job] = Extra(loans, claims=lease.claims)
+            self.extra[lease.job] = Extra(loans, (), lease.claims)
         elif len(loans):
-            self.extra[lease.job] = Extra(loans)
+            self.extra[lease.job] = Extra(loans, (), NO_CLAIMS)
         if self.memory is not None:
             self._note_uses(lease.job, rows, loans)
 

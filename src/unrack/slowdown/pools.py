@@ -12,7 +12,7 @@ from unrack.cluster.pools.pool import Devices
 from unrack.ledger.devices.columns import PACE
 from unrack.ledger.lease import Lease
 from unrack.slowdown.model import Model
-from unrack.view import View, arrays_of
+from unrack.view import View
 from unrack.workload.job import JobTable
 
 Ints = NDArray[np.int64]
@@ -63,7 +63,7 @@ class PoolSpeeds:
 
     def touched(self, view: View, lease: Lease) -> Ints:
         """int64[k]: the jobs on the groups that the lease names, its own job first if it runs."""
-        devices = arrays_of(view).devices
+        devices = view.columns.devices
         if devices is None or not lease.shares:
             return np.zeros(0, np.int64)
         if len(lease.shares) == 1:
@@ -78,7 +78,7 @@ class PoolSpeeds:
 
     def speeds(self, view: View, jobs: Ints) -> NDArray[np.float64]:
         """float64[jobs]: their speeds now."""
-        devices = arrays_of(view).devices
+        devices = view.columns.devices
         assert devices is not None
         speeds: NDArray[np.float64] = devices.columns.progress[PACE, jobs]
         return speeds

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import ceil
+from operator import ge
 from typing import NamedTuple
 
 import numpy as np
@@ -91,8 +92,15 @@ class DeviceState:
 
     def note(self, job: int, tasks: int) -> None:
         """A job of so many tasks came into the system, or left it (below 0): what is demanded in all changes."""
-        if self.asking[job]:
-            self.columns.asked.__iadd__(tasks * self.columns.wants[:, :, job])
+        if not self.asking[job]:
+            return
+        asked, wants = self.columns.asked, self.columns.wants[:, :, job]
+        if tasks == 1:
+            asked += wants
+        elif tasks == -1:
+            asked -= wants
+        else:
+            asked += tasks * wants
 
     def take(self, lease: Lease, now: int) -> None:
         """Take all shares of a lease, or none.
@@ -240,4 +248,4 @@ class DeviceState:
         if self._asks[lease.job] != 1 << kind or len(share.amounts) != self._names[kind]:
             return False
         wants = self.columns.wants[kind, :, lease.job].tolist()
-        return all(amount >= want for amount, want in zip(share.amounts, wants, strict=False))
+        return all(map(ge, share.amounts, wants))

@@ -26,7 +26,7 @@ from unrack.policy.placement.contract import MemoryRule
 from unrack.policy.placement.local_memory import FITS, LocalMemory
 from unrack.policy.placement.node_kernel import room_for
 from unrack.reasons import Code, Reason
-from unrack.view import View, arrays_of
+from unrack.view import View
 from unrack.workload.job import CORES, MEMORY, TASKS
 
 Ints = NDArray[np.int64]
@@ -241,7 +241,7 @@ def choose(
     second: Ints = NO_SECOND,
 ) -> int:  # fmt: skip
     """One compiled pass; the answers are in ``room``; returns how many. ``second``: as of the kernel."""
-    state = arrays_of(view)
+    state = view.columns
     if not jobs.flags.writeable:
         jobs = jobs.copy()
     while True:
@@ -257,7 +257,7 @@ def choose(
 def short_of(view: View, job: int, whole: bool) -> Reason | None:
     """What there is too little of now for a job to start; ``None`` if it fits."""
     tasks, cores, mb = (int(view.asks[row, job]) for row in (TASKS, CORES, MEMORY))
-    free, total = arrays_of(view).free, arrays_of(view).total
+    free, total = view.columns.free, view.columns.total
     if tasks * cores > view.free_cores:
         return Reason(Code.NO_ROOM, "cores", tasks * cores, view.free_cores)
     room = room_for(free, total, cores, mb, whole)

@@ -31,7 +31,7 @@ from unrack.policy.placement.contract import MemoryRule
 from unrack.policy.placement.local_memory import FITS, LocalMemory
 from unrack.reasons import Code, Reason
 from unrack.units import NEVER_US, SECOND_US
-from unrack.view import View, arrays_of
+from unrack.view import View
 
 Ints = NDArray[np.int64]
 MAINS = ("events", "interval")
@@ -77,7 +77,7 @@ class Plan:
     @classmethod
     def begin(cls, view: View, whole: bool, fit: str) -> Plan:
         """Group the nodes as coarsely as is exact for the jobs submitted so far."""
-        nodes, jobs = view.total.shape[1], arrays_of(view).asks.shape[1]
+        nodes, jobs = view.total.shape[1], view.columns.asks.shape[1]
         if whole:
             grain = Grain.WHOLE
             kinds, group_of = np.unique(view.total, axis=1, return_inverse=True)
@@ -122,13 +122,13 @@ class Plan:
 
     def make_room(self, view: View) -> None:
         """Make room for as many jobs as the ledger has."""
-        room = arrays_of(view).asks.shape[1]
+        room = view.columns.asks.shape[1]
         if len(self.start) < room:
             self.start, self.where = grown(self.start, room, -1), grown(self.where, room)
 
     def round(self, view: View, jobs: Ints, now: int, fit: str, compress: bool, trust: bool) -> list[Decision]:
         """Plan for ``jobs`` in order; start those whose reservation is now."""
-        state = arrays_of(view)
+        state = view.columns
         self.make_room(view)
         while True:
             count = plan_round(

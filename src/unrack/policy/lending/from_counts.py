@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrack.policy.discipline.planned import Plan
-from unrack.view import View, arrays_of
+from unrack.view import View
 from unrack.workload.job import CORES, ESTIMATE, MEMORY
 
 Ints = NDArray[np.int64]
@@ -26,7 +26,7 @@ def named_leases(plan: Plan, view: View, jobs: Ints, now: int) -> dict[int, Ints
     jobs
         Those that wait, in order.
     """
-    seen = arrays_of(view)
+    seen = view.columns
     busy_until = np.where(view.online, now, np.iinfo(np.int64).max)
     for end, job in seen.running[:, : seen.running_count].T.tolist():
         first, count = seen.lease_at[:, job].tolist()
@@ -48,7 +48,7 @@ def named_leases(plan: Plan, view: View, jobs: Ints, now: int) -> dict[int, Ints
 
 def _named(plan: Plan, counted: Ints, free: NDArray[np.bool_], view: View, job: int) -> Ints | None:
     """Rows of single nodes for rows that count nodes of each kind; ``None``: too few are free."""
-    cores, mb = (int(arrays_of(view).asks[row, job]) for row in (CORES, MEMORY))
+    cores, mb = (int(view.columns.asks[row, job]) for row in (CORES, MEMORY))
     rows: list[tuple[int, int, int, int, int]] = []
     for first, kinds, tasks, nodes, _ in counted.tolist():
         for kind in range(first, first + kinds):

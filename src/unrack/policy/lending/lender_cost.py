@@ -35,7 +35,7 @@ from unrack.slowdown.memory.board import (
     Board,
 )
 from unrack.slowdown.memory.speeds import MemorySpeeds
-from unrack.view import View, arrays_of
+from unrack.view import View
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -72,7 +72,7 @@ def aware_of(view: View, scratch: tuple[Ints, Floats]) -> Aware | None:
     scratch
         int64[jobs] and float64[3, jobs], for ``end_us`` and ``loss``.
     """
-    speeds, memory = view.contention, arrays_of(view).memory
+    speeds, memory = view.contention, view.columns.memory
     if not isinstance(speeds, MemorySpeeds):
         return None
     assert memory is not None

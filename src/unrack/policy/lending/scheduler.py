@@ -36,7 +36,7 @@ from unrack.policy.placement.lent_memory import LentMemory
 from unrack.reasons import Code, Reason
 from unrack.sealed import sealed
 from unrack.units import SECOND_US
-from unrack.view import View, arrays_of
+from unrack.view import View
 from unrack.workload.job import CORES, MEMORY, TASKS, JobTable
 
 Ints = NDArray[np.int64]
@@ -195,7 +195,7 @@ class Lending:
 
     def begin(self, view: View) -> Memory:
         """Nothing planned yet."""
-        cluster, jobs, nodes = view.cluster, arrays_of(view).asks.shape[1], len(view.cluster)
+        cluster, jobs, nodes = view.cluster, view.columns.asks.shape[1], len(view.cluster)
         computes = np.flatnonzero(cluster.cores > 0)
         kinds, of = np.unique(view.total[:, computes], axis=1, return_inverse=True)
         class_of = np.full(nodes, -1, np.int64)
@@ -241,7 +241,7 @@ class Lending:
         if memory.beyond is not None:
             decisions, memory.beyond = self._beyond.decide(view, memory.beyond, now)
             return decisions, memory
-        memory.make_room(arrays_of(view).asks.shape[1])
+        memory.make_room(view.columns.asks.shape[1])
         if memory.plain_memory is not None and not self.never_borrows(view, memory):
             memory.take_over(named_leases(memory.plain_memory, view, view.queue, now))
         if memory.plain is not None and memory.plain_memory is not None:
@@ -280,7 +280,7 @@ class Lending:
             if head == memory.blocked and view.releases == memory.releases:
                 return []
             memory.releases = view.releases
-        state, uses = arrays_of(view), _uses(view)
+        state, uses = view.columns, _uses(view)
         jobs = jobs if jobs.flags.writeable else jobs.copy()
         while True:
             count = pass_over(
@@ -304,7 +304,7 @@ class Lending:
             return self._pass(view, memory, jobs, now, BACKFILL["none"], 0)
         jobs = jobs[: self.depth or 100]
         memory.begins[jobs] = -1
-        state, uses = arrays_of(view), _uses(view)
+        state, uses = view.columns, _uses(view)
         while True:
             count = plan_round(
                 jobs, now, memory.terms, bool((memory.terms.threshold_mb >= view.cluster.memory_mb).all()), state.asks,
@@ -322,7 +322,7 @@ class Lending:
         """Reserve for new jobs, move reservations forward if jobs have ended, start whose turn it is."""
         jobs = in_order(self.order, view, now).copy()
         compress = view.running_count < memory.running or view.capacity_version != memory.capacity_version
-        state, uses = arrays_of(view), _uses(view)
+        state, uses = view.columns, _uses(view)
         while True:
             short = reserve_round(
                 jobs, now, memory.terms, state.asks, state.free, state.total, state.running, state.running_count,
@@ -376,7 +376,7 @@ class Lending:
         if memory.plain is not None and memory.plain_memory is not None:
             return memory.plain.why(view, memory.plain_memory, job, now)
         tasks, cores, mb = (int(view.asks[row, job]) for row in (TASKS, CORES, MEMORY))
-        state = arrays_of(view)
+        state = view.columns
         rows, _ = place_now(memory.terms, state.free, state.total, tasks, cores, mb, None, NOBODY)
         if not len(rows):
             if not len(place_now(memory.terms, state.free, state.total, tasks, cores, 0, None, NOBODY)[0]):
@@ -401,12 +401,12 @@ class Lending:
         if RULES[self.rule] != Rule.AWARE:
             return None
         if memory.scratch is None:
-            jobs = arrays_of(view).asks.shape[1]
+            jobs = view.columns.asks.shape[1]
             memory.scratch = (np.zeros(jobs, np.int64), np.zeros((3, jobs)))
         return aware_of(view, memory.scratch)
 
 
 def _uses(view: View) -> MemoryUse:
-    memory = arrays_of(view).memory
+    memory = view.columns.memory
     assert memory is not None
     return memory

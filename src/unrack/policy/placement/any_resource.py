@@ -13,7 +13,7 @@ from unrack.policy.placement.claiming import claims_asked
 from unrack.policy.placement.contract import MemoryRule
 from unrack.policy.placement.local_memory import FITS, LocalMemory
 from unrack.policy.placement.mixed import PLACES, Mixed
-from unrack.view import View, arrays_of
+from unrack.view import View
 from unrack.workload.job import JobTable
 
 
@@ -80,7 +80,7 @@ class AnyResource:
 
 def more_asked(view: View) -> bool:
     """Whether a job in the system asks for pooled devices, or for something of resources."""
-    state = arrays_of(view)
+    state = view.columns
     if state.devices is None and state.claimed is None:
         return False
     return (state.devices is not None and bool(state.devices.columns.asked.any())) or claims_asked(view)

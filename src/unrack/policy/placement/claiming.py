@@ -9,7 +9,7 @@ from unrack.ledger.claims import ClaimReader
 from unrack.ledger.lease import NODES, TASKS, Lease, nodes_of
 from unrack.reasons import Reason
 from unrack.sealed import sealed
-from unrack.view import View, arrays_of
+from unrack.view import View
 from unrack.workload.job import TASKS as ALL_TASKS
 
 Ints = NDArray[np.int64]
@@ -59,7 +59,7 @@ class Claiming:
 
 def claiming(view: View, job: int) -> Claiming | None:
     """A job as one that claims; ``None``: it asks for nothing of resources."""
-    seen = arrays_of(view).claimed
+    seen = view.columns.claimed
     if seen is None or not (asked := seen.asked(job)).any():
         return None
     return Claiming(seen, asked, int(view.asks[ALL_TASKS, job]))
@@ -67,5 +67,5 @@ def claiming(view: View, job: int) -> Claiming | None:
 
 def claims_asked(view: View) -> bool:
     """Whether a job in the system asks for anything of resources."""
-    seen = arrays_of(view).claimed
+    seen = view.columns.claimed
     return seen is not None and seen.asking

@@ -22,7 +22,7 @@ from unrack.policy.placement.contract import Room, Spot
 from unrack.policy.placement.local_memory import fill
 from unrack.reasons import Code, Reason
 from unrack.sealed import sealed
-from unrack.view import View, arrays_of
+from unrack.view import View
 from unrack.workload.job import CORES, ESTIMATE, MEMORY, TASKS, JobTable
 
 Ints = NDArray[np.int64]
@@ -72,7 +72,7 @@ class LentMemory:
     def open_nodes(self, view: View, notes: Lenders, lent: Ints | None = None) -> NDArray[np.bool_]:
         """bool[nodes]: which do not lend more than they may while they compute."""
         lent = view.lent if lent is None else lent
-        return np.asarray(lent <= arrays_of(view).total[1] - notes.terms.threshold_mb)
+        return np.asarray(lent <= view.columns.total[1] - notes.terms.threshold_mb)
 
     def offers(self, view: View, notes: Lenders, job: int, room: Room) -> Iterator[Ints]:
         """What is free there; and what is free within reach."""
@@ -126,7 +126,7 @@ class LentMemory:
         return RULES[self.rule] >= Rule.DISAGGREGATED
 
     def _lent(self, view: View, notes: Lenders, job: int, room: Room, tasks: int, now: int) -> list[Spot] | None:
-        state = arrays_of(view)
+        state = view.columns
         cores, mb, length = view.asks[[CORES, MEMORY, ESTIMATE], job].tolist()
         who = Who(job, now, max(1, length), state.running, state.running_count, ANY, ANY)
         nodes, taken, local, loans = spread_tasks(
@@ -146,7 +146,7 @@ class LentMemory:
     def _aware(self, view: View, notes: Lenders) -> Aware | None:
         if RULES[self.rule] != Rule.AWARE:
             return None
-        jobs = arrays_of(view).asks.shape[1]
+        jobs = view.columns.asks.shape[1]
         if notes.scratch is None or len(notes.scratch[0]) < jobs:
             notes.scratch = (np.zeros(jobs, np.int64), np.zeros((3, jobs)))
         return aware_of(view, notes.scratch)

@@ -15,7 +15,7 @@ from unrack.policy.placement.contract import Room, Spot
 from unrack.policy.placement.node_kernel import Fit, place_one, room_for
 from unrack.reasons import Code, Reason
 from unrack.sealed import sealed
-from unrack.view import View, arrays_of
+from unrack.view import View
 from unrack.workload.job import CORES, MEMORY, JobTable
 from unrack.workload.job import TASKS as ALL_TASKS
 
@@ -99,7 +99,7 @@ def fill(room: Room, tasks: int, cores: int, mb: int, place: str) -> list[Spot] 
 
 def room_on(view: View, whole: bool, open_nodes: NDArray[np.bool_]) -> Room:
     """What a job finds; ``whole``: only on nodes of which nobody holds a core."""
-    state = arrays_of(view)
+    state = view.columns
     usable = open_nodes & (state.total[0] > 0) & state.online
     if whole:
         usable &= state.free[0] == state.total[0]

@@ -28,7 +28,7 @@ from unrack.policy.pools.waiting_jobs import Queue
 from unrack.reasons import Code, Reason
 from unrack.sealed import sealed
 from unrack.units import NEVER_US
-from unrack.view import View, arrays_of
+from unrack.view import View
 from unrack.workload.job import CORES, ESTIMATE, TASKS
 
 Ints = NDArray[np.int64]
@@ -178,7 +178,7 @@ class Mixed:
         return room_on(view, self.whole, open_nodes if claims is None else open_nodes & claims.open_nodes())
 
     def _asks_devices(self, view: View, job: int) -> bool:
-        devices = arrays_of(view).devices
+        devices = view.columns.devices
         return devices is not None and devices.asks(job)
 
     def _find(self, view: View, notes: Notes, job: int, now: int) -> Lease | None:
@@ -202,7 +202,7 @@ class Mixed:
             if node < 0:
                 return None
             if draft is None and asks_devices:
-                devices = arrays_of(view).devices
+                devices = view.columns.devices
                 assert devices is not None
                 draft = devices.draft(job, tasks * len(devices.devices.kinds))
             for share in self.pooled.shares(view, notes.pools, job, node, columns):
@@ -242,7 +242,7 @@ class Mixed:
 
     def _lease(self, view: View, job: int, spots: list[Spot], shares: tuple[Share, ...]) -> Lease:
         """One row a node."""
-        cores, total = int(view.asks[CORES, job]), arrays_of(view).total[0]
+        cores, total = int(view.asks[CORES, job]), view.columns.total[0]
         held: dict[int, tuple[int, int, tuple[Loan, ...]]] = {}
         for node, tasks, mb, loans in spots:
             before = held.get(node, (0, 0, ()))

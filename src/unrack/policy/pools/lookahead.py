@@ -42,7 +42,7 @@ from unrack.policy.pools.place_kernel import LATE
 from unrack.policy.pools.pool_policy import Pooled
 from unrack.policy.pools.waiting_jobs import JOB_BITS, Queue
 from unrack.units import NEVER_US
-from unrack.view import View, arrays_of
+from unrack.view import View
 from unrack.workload.job import CORES, ESTIMATE
 
 Ints = NDArray[np.int64]
@@ -127,7 +127,7 @@ class Urgency(Queue):
         deadline = int(view.deadline_us[job])
         if deadline < 0:
             return NEVER_US
-        devices = arrays_of(view).devices
+        devices = view.columns.devices
         models = [] if devices is None else devices.columns.model[:, job].tolist()
         best = min((self.top[model] for model in models if model >= 0), default=1.0)
         return deadline - ceil(int(view.asks[ESTIMATE, job]) / (best if best > 0 else 1.0))
@@ -149,7 +149,7 @@ class Lookahead(Pooled):
 
     def begin(self, view: View) -> Urgency:
         """Notes on a cluster as it is now; sizes that were asked so far are read in the first round."""
-        devices = arrays_of(view).devices
+        devices = view.columns.devices
         installed = view.cluster.devices
         cores = [int(view.total[0, reach].sum()) for reach in installed.reach]
         worths = np.array([self.weight * n / pool.count for n, pool in zip(cores, installed.pools, strict=True)])
@@ -168,7 +168,7 @@ class Lookahead(Pooled):
     def node(self, view: View, memory: Queue, job: int, rule: int, now: int, columns: Columns, free: Ints) -> int:
         """The cheapest node for one task, with ``memory.answer`` filled; below 0: why there is none."""
         assert isinstance(memory, Urgency)
-        state = arrays_of(view)
+        state = view.columns
         late = memory.latest(view, job) < now
         for patient in (late, True):
             node = cheapest_place(
@@ -182,7 +182,7 @@ class Lookahead(Pooled):
     def opens_us(self, view: View, memory: Queue, jobs: Ints, rule: int, now: int, free: Ints | None = None) -> int:
         """The first moment after ``now`` at which one of the jobs, of one task each, has a place."""
         assert isinstance(memory, Urgency)
-        state = arrays_of(view)
+        state = view.columns
         latest = np.array([memory.latest(view, job) for job in jobs.tolist()], np.int64)
         return cheap_opening(
             self.columns(view, memory), state.asks, state.free if free is None else free, view.deadline_us, jobs,

@@ -46,7 +46,7 @@ from unrack.policy.pools.waiting_jobs import Queue
 from unrack.reasons import Code, Reason
 from unrack.sealed import sealed, sealed_columns
 from unrack.units import NEVER_US
-from unrack.view import View, arrays_of
+from unrack.view import View
 from unrack.workload.job import CORES, ESTIMATE, MEMORY, TASKS
 
 Ints = NDArray[np.int64]
@@ -153,7 +153,7 @@ class Pooled:
         if self.load_of == "running":
             memory.rule = self.rule_now(view, memory)  # every start changes it
         heads, failed, waiting = memory.heads, memory.failed, memory.waiting
-        most_free = int(arrays_of(view).free[0].max(initial=0)) if heads else 0
+        most_free = int(np.maximum.reduce(view.columns.free[0], initial=0)) if heads else 0
         while heads:
             rank, shape, i = heappop(heads)
             listed = waiting[shape]
@@ -169,7 +169,7 @@ class Pooled:
             if isinstance(found, int):
                 if found <= LATE:
                     memory.closed.add(shape)
-                failed[shape] = (found, int(view.asks[ESTIMATE, job]), int(memory.earliest[0]))
+                failed[shape] = (found, int(view.columns.asks[ESTIMATE, job]), int(memory.earliest[0]))
                 i = memory.after(view, shape, i + 1)
                 if i < len(listed):
                     heappush(heads, (listed[i][0], shape, i))
@@ -196,7 +196,7 @@ class Pooled:
     def load(self, view: View, memory: Queue, quantity: str) -> float:
         """Demand over what is installed, of the first kind that has both quantities; of which jobs ``load_of`` says."""
         where = memory.loads.get(quantity)
-        devices = arrays_of(view).devices
+        devices = view.columns.devices
         if where is None or devices is None:
             return 0.0
         kind, row, installed = where
@@ -222,15 +222,17 @@ class Pooled:
         A gang is placed task by task. One that has no place though nothing runs would wait for ever for one where it is
         not late: its deadline is given up.
         """
-        tasks = int(view.asks[TASKS, job])
+        state = view.columns
+        tasks, cores, mb, _ = state.asks[:, job].tolist()
         if tasks == 1:
             columns = self.columns(view, memory)
-            claims = claiming(view, job)
-            free = arrays_of(view).free if claims is None else claims.narrowed(arrays_of(view).free)
+            claims = None if state.claimed is None else claiming(view, job)
+            free = state.free if claims is None else claims.narrowed(state.free)
             node = self.node(view, memory, job, rule, now, columns, free)
             if node < 0:
                 return node
-            lease = Lease(job, self._row(view, job, node), NO_LOANS, self.shares(view, memory, job, node, columns))
+            row = np.array([[node, 1, 1, cores, mb]], np.int64)
+            lease = Lease(job, row, NO_LOANS, self.shares(view, memory, job, node, columns))
             return lease if claims is None else claims.with_claims(lease)
         found = self._gang(view, memory, job, rule, now)
         if isinstance(found, int) and view.running_count == 0 and view.deadline_us[job] >= 0:
@@ -245,7 +247,7 @@ class Pooled:
     def _gang(self, view: View, memory: Queue, job: int, rule: int, now: int) -> Lease | int:
         """A lease for a job of several tasks; below 0: why there is none."""
         tasks = int(view.asks[TASKS, job])
-        state = arrays_of(view)
+        state = view.columns
         cores, mb = int(view.asks[CORES, job]), int(view.asks[MEMORY, job])
         nodes: list[int] = []
         shares: list[Share] = []
@@ -280,7 +282,7 @@ class Pooled:
 
     def node(self, view: View, memory: Queue, job: int, rule: int, now: int, columns: Columns, free: Ints) -> int:
         """The node for one task, with ``memory.answer`` filled; below 0: why there is none."""
-        state = arrays_of(view)
+        state = view.columns
         draw, draw2 = memory.draws.random(2) if rule == RANDOM_FIT else (0.0, 0.0)
         deadline_us = view.deadline_us
         if job == memory.patient:
@@ -292,12 +294,9 @@ class Pooled:
             memory.ways,
         )  # fmt: skip
 
-    def _row(self, view: View, job: int, node: int) -> Ints:
-        return np.array([[node, 1, 1, view.asks[CORES, job], view.asks[MEMORY, job]]], np.int64)
-
     def shares(self, view: View, memory: Queue, job: int, node: int, c: Columns) -> tuple[Share, ...]:
         """What ``memory.answer`` says, as shares."""
-        devices = arrays_of(view).devices
+        devices = view.columns.devices
         if devices is None or not devices.asks(job):
             return ()
         shares = []
@@ -339,7 +338,7 @@ class Pooled:
 
         ``free`` : int64[2, nodes], cores and MB that a task may count on; default: what is free.
         """
-        state = arrays_of(view)
+        state = view.columns
         return opening(
             self.columns(view, memory), state.asks, state.free if free is None else free, state.total,
             view.deadline_us, jobs, rule, now, memory.at, memory.sizes, memory.ways,
@@ -351,7 +350,7 @@ class Pooled:
         others = [job for job in jobs if job not in claims]
         first = self.opens_us(view, memory, np.array(others, np.int64), rule, now) if others else NEVER_US
         for job, claim in claims.items():
-            free = claim.narrowed(arrays_of(view).free)
+            free = claim.narrowed(view.columns.free)
             first = min(first, self.opens_us(view, memory, np.array([job]), rule, now, free))
         return first
 
@@ -380,7 +379,7 @@ class Pooled:
 
     def why(self, view: View, memory: Queue, job: int, now: int, free: Ints | None = None) -> Reason:
         """No cores, no device, or only compositions on which a deadline would be missed; ``free`` as of opens_us."""
-        free = arrays_of(view).free if free is None else free
+        free = view.columns.free if free is None else free
         if (claims := claiming(view, job)) is not None:
             lacks = claims.lacks()
             if lacks is not None:
@@ -406,12 +405,12 @@ class Pooled:
 
     def _opens(self, view: View, memory: Queue, job: int) -> bool:
         """Whether starting a job makes a composition that others may join."""
-        devices = arrays_of(view).devices
+        devices = view.columns.devices
         return devices is not None and bool((memory.answer[devices.columns.needs[:, job], LEADER] < 0).any())
 
     def columns(self, view: View, memory: Queue) -> Columns:
         """Devices as kernels take them."""
-        devices = arrays_of(view).devices
+        devices = view.columns.devices
         return memory.plain if devices is None else devices.columns
 
 

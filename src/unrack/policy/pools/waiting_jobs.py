@@ -14,7 +14,7 @@ from unrack.ledger.devices.columns import Columns
 from unrack.policy.orders import in_order
 from unrack.policy.pools.place_kernel import LATE, NO_DEVICES, RANDOM_FIT
 from unrack.units import NEVER_US
-from unrack.view import View, arrays_of
+from unrack.view import View
 from unrack.workload.job import CORES, ESTIMATE, TASKS
 
 Ints = NDArray[np.int64]
@@ -148,7 +148,7 @@ class Queue:
         found = self.shape_of.get(job)
         if found is not None:
             return found
-        state = arrays_of(view)
+        state = view.columns
         asked = state.asks[:ESTIMATE, job].tobytes()
         if state.devices is not None:
             c = state.devices.columns

@@ -27,7 +27,7 @@ from unrack.policy.prediction.correction import Correction, expected_end_us
 from unrack.policy.prediction.forecast import Forecast, begun, update
 from unrack.reasons import Code, Reason
 from unrack.units import NEVER_US
-from unrack.view import Expecting, View, arrays_of
+from unrack.view import Expecting, View
 from unrack.workload.job import ESTIMATE
 
 CORRECTIONS = {rule.name.lower(): rule for rule in Correction}
@@ -134,7 +134,7 @@ class EasyPlusPlus:
 
     def _compiled_pass(self, view: View, memory: Notes, place: str, now: int) -> list[Decision]:
         """EASY's pass, on predictions."""
-        state, room, forecast = arrays_of(view), memory.buffers, memory.forecast
+        state, room, forecast = view.columns, memory.buffers, memory.forecast
         room.alike = self.nodes == "shared" and view.equal_cores()
         room.complete = room.alike and is_fixed(self.backfill_order)
         jobs = view.queue.copy()

@@ -20,7 +20,7 @@ from unrack.ledger.growing import grown, room_for
 from unrack.ledger.past_runs import Runs
 from unrack.policy.prediction.correction import expected_end
 from unrack.units import NEVER_US
-from unrack.view import View, arrays_of
+from unrack.view import View
 
 Ints = NDArray[np.int64]
 SECOND = 1_000_000
@@ -66,7 +66,7 @@ class Forecast:
 
     def make_room(self, view: View) -> None:
         """Make room for the ledger's jobs and running jobs, and for as many users."""
-        room = arrays_of(view).asks.shape[1]
+        room = view.columns.asks.shape[1]
         if len(self.noted_us) < room:
             self.asks, self.noted_us = grown(self.asks, room), grown(self.noted_us, room, -1)
             self.average_us, self.users = grown(self.average_us, room), grown(self.users, room)
@@ -99,7 +99,7 @@ def begun(view: View, once: bool) -> Forecast:
 def update(view: View, memory: Forecast, now: int, once: bool, rule: int) -> None:
     """Bring a forecast up to date at time ``now``."""
     memory.make_room(view)
-    seen = arrays_of(view)
+    seen = view.columns
     runs = seen.runs
     assert runs is not None
     memory.count, memory.next_us = follow(

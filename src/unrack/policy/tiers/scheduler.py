@@ -44,7 +44,7 @@ from unrack.policy.tiers.supply import in_numbers, supply_of
 from unrack.reasons import Code, Reason
 from unrack.solver.servers.one_by_one import OneByOne
 from unrack.solver.servers.problem import NOWHERE, Allocation, Supply
-from unrack.view import View, arrays_of
+from unrack.view import View
 from unrack.workload.job import CORES, MEMORY, JobTable
 from unrack.workload.tier_asks import NO_CEILING, scaled_ceiling
 
@@ -233,7 +233,7 @@ class TierPolicy:
         """Take out who has left, and pools that have failed; put back pools that are repaired."""
         allocator = memory.allocator
         gone = np.empty(memory.count, np.int64)
-        left = _leavers(arrays_of(view).status, int(RUNNING), memory.running, memory.count, gone)
+        left = _leavers(view.columns.status, int(RUNNING), memory.running, memory.count, gone)
         memory.count -= left
         for job in gone[:left].tolist():
             allocator.remove(job)
@@ -246,7 +246,7 @@ class TierPolicy:
 
 def take_in(allocator: OneByOne, view: View, job: int) -> None:
     """Tell the allocator of a server that has been submitted."""
-    asks, slo, tiers = arrays_of(view).asks, view.slo_of(job), view.cluster.tiers
+    asks, slo, tiers = view.columns.asks, view.slo_of(job), view.cluster.tiers
     assert tiers is not None
     cores, mb = int(asks[CORES, job]), int(asks[MEMORY, job])
     forbidden = np.zeros(len(tiers.names), np.bool_)

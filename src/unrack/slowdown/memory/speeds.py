@@ -17,7 +17,7 @@ from unrack.slowdown.memory.apps import applications_of
 from unrack.slowdown.memory.board import FOUND, SPEED, make_board
 from unrack.slowdown.memory.pressure import changed_by, speed_with
 from unrack.slowdown.memory.settings import MemoryContention
-from unrack.view import View, arrays_of
+from unrack.view import View
 from unrack.workload.job import JobTable
 
 Ints = NDArray[np.int64]
@@ -49,7 +49,7 @@ class MemorySpeeds:
 
     def touched(self, view: View, lease: Lease) -> Ints:
         """int64[k]: the running jobs whose speed is another now, by id; the lease's own always, if it runs."""
-        state = arrays_of(view)
+        state = view.columns
         if state.memory is None:
             return NOBODY
         self._make_room(state.memory.use.shape[1])
@@ -66,7 +66,7 @@ class MemorySpeeds:
 
     def predicted(self, view: View, lease: Lease) -> float:
         """The speed that the lease's job would start with; changes nothing."""
-        state = arrays_of(view)
+        state = view.columns
         if state.memory is None:
             return 1.0
         loans = loans_of(lease.borrowed)
