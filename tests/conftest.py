@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+os.environ.setdefault("NUMBA_OPT", "1")  # before numba is loaded: half of the time of the suite is compiling
+
 import pytest
 from hypothesis import settings
 

@@ -10,6 +10,7 @@ from typing import Any, ParamSpec, TypeVar, cast
 
 import numba
 import numba.core.dispatcher
+import numba.core.event
 import numba.core.types
 
 P = ParamSpec("P")
@@ -18,6 +19,7 @@ R = TypeVar("R")
 _njit: Any = numba.njit
 _unliteral: Any = numba.core.types.unliteral
 _Dispatcher: Any = numba.core.dispatcher.Dispatcher
+_event: Any = numba.core.event
 
 
 def compiled(function: Callable[P, R]) -> Callable[P, R]:
@@ -48,3 +50,25 @@ def melted(function: Callable[P, R]) -> Callable[P, R]:
     Each array that is handed on, alone or in a tuple, costs two atomic operations a call otherwise.
     """
     return cast("Callable[P, R]", _njit(inline="always", no_cpython_wrapper=True)(function))
+
+
+class _Compiling(_event.Listener):  # type: ignore[misc]
+    """Tells once that a kernel of this package is being compiled."""
+
+    def __init__(self, tell: Callable[[], None]) -> None:
+        self.tell: Callable[[], None] | None = tell
+
+    def on_start(self, event: Any) -> None:
+        """A function is compiled; nothing on disk did for it."""
+        function = event.data["dispatcher"].py_func
+        if self.tell is not None and function.__module__.startswith("unrack."):
+            tell, self.tell = self.tell, None
+            tell()
+
+    def on_end(self, event: Any) -> None:
+        """It has been compiled."""
+
+
+def on_first_compile(tell: Callable[[], None]) -> None:
+    """Call ``tell`` when this process first compiles a kernel of this package, as no machine code of it is kept yet."""
+    _event.register("numba:compile", _Compiling(tell))

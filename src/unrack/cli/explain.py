@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from unrack.cli.compiling import say_when_compiling
+
 if TYPE_CHECKING:
     from unrack.sim.explain import Story
     from unrack.workload.job import Demand
@@ -33,6 +35,7 @@ def explain(
     from unrack.slowdown.combined import WORDS
     from unrack.study.results.from_folder import finished_run
 
+    say_when_compiling()
     again = finished_run(directory, run)
     story = again.story(job, policy)
     if as_json:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from unrack.cli.compiling import say_when_compiling
+
 if TYPE_CHECKING:
     from unrack.cluster.spec import Cluster
     from unrack.policy.tiers.answer import Placed
@@ -92,6 +94,7 @@ def place(
     from unrack.policy.tiers.server_cores import read_cores, with_cores
     from unrack.workload.request import read_request
 
+    say_when_compiling()
     if len(files) > 2 or (len(files) == 2 and cluster is not None):
         raise InputError("unrack place", f"{len(files)} files", "a data centre and a request, or one file with both")
     limit_s = None if time_limit is None else limit(time_limit)

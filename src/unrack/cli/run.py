@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from unrack.cli.compiling import WORDS
+
 if TYPE_CHECKING:
     from unrack.study.grid import Study
     from unrack.study.runner import Progress
@@ -96,16 +98,22 @@ def run(
 
 
 class _bar:  # noqa: N801 -- reads as a function where it is used
-    """A progress bar on the error stream: runs, jobs a second, time left; nothing if quiet or no terminal."""
+    """A progress bar on the error stream: runs, jobs a second, time left; nothing if quiet or no terminal.
+
+    That kernels are compiled is said in any case, once, unless it is quiet.
+    """
 
     def __init__(self, quiet: bool) -> None:
         self.live: Any = None
         self.task: Any = None
-        self.quiet = quiet or not sys.stderr.isatty()
+        self.quiet = quiet
+        self.said = False
 
     def __enter__(self) -> Any:
         if self.quiet:
             return None
+        if not sys.stderr.isatty():
+            return self.say
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -115,8 +123,18 @@ class _bar:  # noqa: N801 -- reads as a function where it is used
         self.task = self.live.add_task("", total=None, runs="", rate="")
         return self.tell
 
+    def say(self, progress: Progress) -> None:
+        """Say that kernels are compiled, if they are and nobody has said so."""
+        if progress.compiling and not self.said:
+            self.said = True
+            if self.live is None:
+                typer.echo(WORDS, err=True)
+            else:
+                self.live.console.print(WORDS)
+
     def tell(self, progress: Progress) -> None:
         """Draw how far it is."""
+        self.say(progress)
         speed = self.live.tasks[0].speed
         kept = f" ({progress.kept} kept)" if progress.kept else ""
         self.live.update(

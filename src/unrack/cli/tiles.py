@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from unrack.cli.compiling import say_when_compiling
+
 if TYPE_CHECKING:
     from unrack.solver.torus.solve import TorusPlacement
 
@@ -27,6 +29,7 @@ def tiles(
     from unrack.errors import InputError
     from unrack.solver.torus.solve import best_tiles, first_fit_tiles, quick_tiles
 
+    say_when_compiling()
     rows, columns = sides(torus, "ROWSxCOLUMNS")
     busy = numbers(taken, "--taken")
     if rule == "best":

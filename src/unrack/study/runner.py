@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from unrack.errors import InputError, RunError
+from unrack.jit import on_first_compile
 from unrack.sim.guard import Interrupts, said
 from unrack.sim.simulate import Result, simulate
 from unrack.study.grid import Run, Study
@@ -28,13 +29,17 @@ Measure = Callable[[Run, Result, float], R]
 
 
 class Progress(NamedTuple):
-    """How far a study is: runs and jobs done, of how many; ``kept`` runs were finished before."""
+    """How far a study is: runs and jobs done, of how many; ``kept`` runs were finished before.
+
+    ``compiling``: kernels had to be compiled, as in a first use.
+    """
 
     runs_done: int
     runs: int
     jobs_done: int
     jobs: int
     kept: int
+    compiling: bool = False
 
 
 class Failure(NamedTuple):
@@ -127,16 +132,24 @@ class _Board:
         self.sizes = [len(run.workload) for run in left]
         self.done = [0] * len(left)
         self.finished = 0
+        self.compiling = False
+
+    def compiles(self) -> None:
+        """Kernels have to be compiled."""
+        self.compiling = True
+        self.tell()
 
     def tell(self) -> None:
         """Pass on where things are."""
         if self.told is not None:
-            total = len(self.sizes) + self.kept
-            self.told(Progress(self.finished + self.kept, total, sum(self.done), sum(self.sizes), self.kept))
+            finished, runs = self.finished + self.kept, len(self.sizes) + self.kept
+            jobs_done, jobs = sum(self.done), sum(self.sizes)
+            self.told(Progress(finished, runs, jobs_done, jobs, self.kept, self.compiling))
 
 
 def _run_here(left: Sequence[Run], directory: Path, board: _Board, audit: bool) -> list[Failure]:
     failures = []
+    on_first_compile(board.compiles)
     for i, run in enumerate(left):
 
         def progress(done: int, _: int, i: int = i) -> None:
@@ -237,6 +250,7 @@ def _run_in_processes(left: Sequence[Run], directory: Path, jobs: int, board: _B
     """Each workload goes to the workers once, through a file."""
     counters = CONTEXT.Array("q", len(left), lock=False)
     begun = CONTEXT.Array("b", len(left), lock=False)
+    compiling = CONTEXT.Value("b", 0, lock=False)
     folder = directory / ".workloads"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
@@ -246,7 +260,7 @@ def _run_in_processes(left: Sequence[Run], directory: Path, jobs: int, board: _B
             path = folder / run.workload_digest
             if not path.exists():
                 path.write_bytes(pickle.dumps(run.workload.jobs, protocol=5))
-        with processes(jobs, _given, str(folder), counters, begun) as pool:
+        with processes(jobs, _given, str(folder), counters, begun, compiling) as pool:
             futures: dict[Future[str | None], int] = {}
             for i, run in enumerate(left):
                 slim = replace(run, workload=replace(run.workload, jobs=None))  # type: ignore[arg-type]  # put back there
@@ -265,6 +279,7 @@ def _run_in_processes(left: Sequence[Run], directory: Path, jobs: int, board: _B
                     counters[i] = board.sizes[i]
                     board.finished += 1
                 board.done = list(counters)
+                board.compiling = bool(compiling.value)
                 board.tell()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -284,8 +299,9 @@ _worker: dict[str, Any] = {}
 """What a worker process was given when it began; empty in any other process."""
 
 
-def _given(folder: str, counters: Any, begun: Any) -> None:
+def _given(folder: str, counters: Any, begun: Any, compiling: Any) -> None:
     _worker.update(folder=folder, counters=counters, begun=begun, digest=None, table=None)
+    on_first_compile(partial(setattr, compiling, "value", 1))
 
 
 def _work(run: Run, directory: Path, index: int, audit: bool) -> str | None:
