@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "unrack"
 ROOMS = [
-    {"units", "errors", "reasons", "jit", "sealed"},
+    {"units", "errors", "reasons", "jit", "sealed", "ordering"},
     {"resources"},
     {"cluster"},
     {"ledger"},

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from unrack.cluster.distance import distance_of
 from unrack.jit import inlined
+from unrack.ordering import order_of
 from unrack.policy.lending.compute_nodes import is_idle
 
 Ints = NDArray[np.int64]
@@ -127,12 +128,12 @@ def lenders_by_class(
         keys = np.empty(count - start, np.int64)
         for i in range(count - start):
             keys[i] = free[1, out[start + i]] if wanted == 2 else -free[1, out[start + i]]
-        out[start:count] = out[start:count][np.argsort(keys, kind="mergesort")]
+        out[start:count] = out[start:count][order_of(keys)]
     if cost.shape[0] > 0:
         costs = np.empty(count, np.float64)
         for i in range(count):
             costs[i] = cost[out[i]]
-        out[:count] = out[:count][np.argsort(costs, kind="mergesort")]
+        out[:count] = out[:count][order_of(costs)]
     return count
 
 
@@ -140,7 +141,7 @@ def lenders_by_class(
 def leftovers(chosen: Ints, group: Ints, g: int, out: Ints) -> int:
     """The job's own compute nodes in group ``g`` by id, asked when nobody else has anything; how many."""
     count = 0
-    for node in np.sort(chosen):
+    for node in chosen[order_of(chosen)]:
         if group[node] == g:
             out[count] = node
             count += 1

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrack.jit import inlined, melted
+from unrack.ordering import order_of
 from unrack.policy.placement.node_kernel import tasks_on
 
 Ints = NDArray[np.int64]
@@ -84,7 +85,8 @@ def candidates(free: Ints, total: Ints, threshold_mb: Ints, most_first: bool) ->
     keys = np.empty(count, np.int64)
     for i in range(count):
         keys[i] = -free[1, found[i]]
-    return found[:count][np.argsort(keys, kind="mergesort")]
+    nodes: Ints = found[:count][order_of(keys)]
+    return nodes
 
 
 @inlined

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from unrack.jit import inlined
 from unrack.ledger.holding import add_lease, add_rows
 from unrack.ledger.memory_use import AT, FOR, MB, NEXT_OF
+from unrack.ordering import order_of
 from unrack.policy.lending.lease_kernel import Who, place_job
 from unrack.policy.lending.rules import Terms
 
@@ -40,7 +41,7 @@ def ends_in_order(now: int, running: Ints, count: int, started: Ints, n_started:
     for s in range(n_started):
         times[count + s] = max(now + asks[3, started[0, s]], now + 1)
         who[count + s] = -1 - s
-    order = np.argsort(times, kind="mergesort")
+    order = order_of(times)
     return times[order], who[order]
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrack.jit import compiled, inlined
+from unrack.ordering import order_of
 from unrack.policy.lending.borrowing import (
     leftovers,
     lenders_by_class,
@@ -53,7 +54,7 @@ class Who(NamedTuple):
 
 ANY: Ints = np.empty(0, np.int64)
 """No quotas."""
-NOBODY = Who(-1, 0, 1, np.empty((2, 0), np.int64), 0, ANY, ANY)
+NOBODY = Who(-1, 0, 1, sealed(np.empty((2, 0), np.int64)), 0, ANY, ANY)
 
 
 @inlined
@@ -87,7 +88,7 @@ def place_job(
         local[i] = lack[i]
     if lacking:
         loan_at = borrow(terms, free, total, chosen, lack, local, aware, who, loans, loan_at)
-    by_id = np.argsort(chosen)
+    by_id = order_of(chosen)
     start = row_at
     for i in by_id:
         row_at = add_node(rows, start, row_at, chosen[i], taken[i], total[0, chosen[i]], local[i])
@@ -169,7 +170,8 @@ def place_now(
     """Rows (int64[k, 5]) and loans (int64[k, 3]) for one job; no rows: no place now."""
     nodes = free.shape[1]
     rows, loans = np.empty((nodes, 5), np.int64), np.empty((2 * nodes, 3), np.int64)
-    row_end, loan_end = place_job(terms, free, total, tasks, cores, mb, aware, who, rows, 0, loans, 0)
+    draft = free.copy()  # a type with that of passes, which place on what they may change: one kernel for all
+    row_end, loan_end = place_job(terms, draft, total, tasks, cores, mb, aware, who, rows, 0, loans, 0)
     return rows[: max(row_end, 0)].copy(), loans[: max(loan_end, 0)].copy()
 
 
@@ -192,6 +194,7 @@ def spread_tasks(
         Nodes in ascending order, the tasks on each, and the MB that they have there; none: there is no place now.
     loans : int64[loans, 3]
     """
+    draft = free.copy()  # as in place_now
     nodes, count = free.shape[1], 0
     shown = np.empty((2, nodes), np.int64)
     order, keys = np.empty(nodes, np.int64), np.empty(nodes, np.int64)
@@ -201,17 +204,17 @@ def spread_tasks(
             order[count] = node
             keys[count] = -free[1, node] if terms.rule >= 4 else 0
             count += 1
-    order = order[:count][np.argsort(keys[:count], kind="mergesort")]
+    order = order[:count][order_of(keys[:count])]
     chosen, taken = np.empty(nodes, np.int64), np.empty(nodes, np.int64)
     count = select(
-        order, free, shown, terms.group, terms.groups, tasks, cores, mb, who.class_of, who.quota, chosen, taken
+        order, draft, shown, terms.group, terms.groups, tasks, cores, mb, who.class_of, who.quota, chosen, taken
     )  # fmt: skip
     count = max(count, 0)
     chosen, taken = chosen[:count], taken[:count]
     lack, local = taken * mb, taken * mb
     loans = np.empty((2 * nodes, 3), np.int64)
-    end = borrow(terms, free, total, chosen, lack, local, aware, who, loans, 0) if count > 0 else 0
-    by_id = np.argsort(chosen)
+    end = borrow(terms, draft, total, chosen, lack, local, aware, who, loans, 0) if count > 0 else 0
+    by_id = order_of(chosen)
     return chosen[by_id], taken[by_id], local[by_id], loans[:end].copy()
 
 

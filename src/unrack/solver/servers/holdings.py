@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrack.jit import compiled, inlined
+from unrack.ordering import order_of
 from unrack.solver.servers.problem import Bools
 from unrack.solver.servers.ranking import rank
 from unrack.solver.servers.split import least_weight
@@ -225,7 +226,7 @@ def refresh(pools: Pools, tree: Ints, who: Ints, at: Ints, used: Ints, span: Int
     if len(changed) == 1:
         _refresh(pools, tree, who, at, used, span, changed[0], rule)
         return
-    order = changed[np.argsort(at[changed], kind="mergesort")]
+    order = changed[order_of(at[changed])]
     for k in range(len(order)):  # who stands further up after the change: to the end of their runs, first comes first
         if _level(pools, order[k], rule) >= used[order[k]]:
             _refresh(pools, tree, who, at, used, span, order[k], rule)

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrack.jit import compiled, inlined
+from unrack.ordering import order_of
 from unrack.solver.torus.grid import Grid
 
 Ints = NDArray[np.int64]
@@ -132,7 +133,7 @@ def near_best(grid: Grid, free: Ints, tiles: int, descents: int, enough: int) ->
             sets[start] = again
         if sums[start] <= enough:
             return sums[start], sets[start]
-    order = np.argsort(sums, kind="mergesort")
+    order = order_of(sums)
     taken = np.zeros(rows * columns, np.int64)
     best, which = sums[order[0]], order[0]
     done, before = 0, -1
