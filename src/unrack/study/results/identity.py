@@ -26,8 +26,8 @@ def engine_digest() -> str:
     """SHA-256 over the source of all that can change a result: a run of another engine is another run."""
     total = hashlib.sha256(version("unrack").encode())
     root = Path(__file__).parents[2]
-    files = [path for room in ENGINE for path in sorted((root / room).rglob("*.py"))]
-    for path in [root / "core.py", root / "view.py", *files]:
+    rooms = [path for room in ENGINE for path in sorted((root / room).rglob("*.py"))]
+    for path in [*sorted(root.glob("*.py")), *rooms]:
         total.update(path.read_bytes())
     return total.hexdigest()
 

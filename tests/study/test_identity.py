@@ -1,0 +1,16 @@
+"""Code that can change a result is part of what a run is called."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import unrack
+from unrack.study.results.identity import ENGINE
+
+WITHOUT_A_SAY = {"cli", "data", "papers", "report", "study"}
+"""Rooms that take finished runs, or only say what is to be run; and figures that tables name."""
+
+
+def test_every_room_that_can_change_a_result_counts() -> None:
+    rooms = {path.parent.name for path in Path(unrack.__file__).parent.glob("*/__init__.py")}
+    assert rooms - WITHOUT_A_SAY == set(ENGINE)
