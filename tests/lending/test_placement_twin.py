@@ -10,9 +10,10 @@ from lending_worlds import State, asks, crowd, held_by_node, states
 from plain_lending import EVERYBODY, RULES, THRESHOLDS, Ask, place
 
 from unrack.policy.lending.lease_kernel import place_one
-from unrack.policy.lending.rules import Rule
+from unrack.policy.lending.rules import LendingRule
 
-CODES = dict(zip(RULES, [Rule.STRAWMAN, Rule.NAIVE, Rule.LOCAL, Rule.SPREAD, Rule.DISAGGREGATED], strict=True))
+R = LendingRule
+CODES = dict(zip(RULES, [R.STRAWMAN, R.NAIVE, R.LOCAL, R.SPREAD, R.DISAGGREGATED], strict=True))
 
 seeds = st.integers(0, 2**32)
 

@@ -35,7 +35,7 @@ class Backfill(IntEnum):
     EASY = 2  # whoever does not delay the head
 
 
-class Rule(NamedTuple):
+class PassRule(NamedTuple):
     """How a pass goes.
 
     Attributes
@@ -204,7 +204,7 @@ def those_behind(order: Ints, head: int, second: Ints) -> Ints:
 
 
 @inlined
-def place(rule: Rule, nodes: Nodes, tasks: int, cores: int, mb: int, out: Ints, at: int) -> int:
+def place(rule: PassRule, nodes: Nodes, tasks: int, cores: int, mb: int, out: Ints, at: int) -> int:
     """Rows for all tasks, written from ``out[at]``; the end of what was written, or -1 if they do not all fit now."""
     if rule.fit == 0:
         return first_fit(nodes.free, nodes.total, nodes.most, tasks, cores, mb, rule.whole, out, at)
@@ -213,7 +213,7 @@ def place(rule: Rule, nodes: Nodes, tasks: int, cores: int, mb: int, out: Ints, 
 
 @inlined
 def consider(
-    rule: Rule, order: Ints, second: Ints, asks: Ints, nodes: Nodes, free_cores: int, held: Held, count: int,
+    rule: PassRule, order: Ints, second: Ints, asks: Ints, nodes: Nodes, free_cores: int, held: Held, count: int,
     alike: bool, now: int, started: Ints, out: Ints,
 ) -> tuple[int, int]:  # fmt: skip
     """The pass itself: what it returns, and the end of the rows in ``out``, which it has taken from ``nodes``."""
@@ -320,7 +320,7 @@ def pass_over(
         return 0
     draft = free.copy()
     n, _ = consider(
-        Rule(backfill, depth, whole, fit), order, second, asks, Nodes(draft, total, most_free(draft)), free_cores,
+        PassRule(backfill, depth, whole, fit), order, second, asks, Nodes(draft, total, most_free(draft)), free_cores,
         Held(running, pool, lease_at), count, alike, now, started, out,
     )  # fmt: skip
     return n

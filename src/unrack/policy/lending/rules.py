@@ -19,7 +19,7 @@ from unrack.cluster.spec import Cluster
 Ints = NDArray[np.int64]
 
 
-class Rule(IntEnum):
+class LendingRule(IntEnum):
     """How compute nodes and their memory are chosen."""
 
     STRAWMAN = 0  # cores anywhere, then memory anywhere
@@ -30,9 +30,15 @@ class Rule(IntEnum):
     AWARE = 5  # the same, from the lenders that slow everyone down least
 
 
-RULES = {"strawman": Rule.STRAWMAN, "naive": Rule.NAIVE, "local": Rule.LOCAL, "local-spread": Rule.SPREAD,
-         "disaggregated": Rule.DISAGGREGATED, "contention-aware": Rule.AWARE}  # fmt: skip
-THRESHOLDS = {Rule.STRAWMAN: 0.0, Rule.NAIVE: 0.0, Rule.LOCAL: 0.5, Rule.SPREAD: 0.5}
+RULES = {
+    "strawman": LendingRule.STRAWMAN,
+    "naive": LendingRule.NAIVE,
+    "local": LendingRule.LOCAL,
+    "local-spread": LendingRule.SPREAD,
+    "disaggregated": LendingRule.DISAGGREGATED,
+    "contention-aware": LendingRule.AWARE,
+}
+THRESHOLDS = {LendingRule.STRAWMAN: 0.0, LendingRule.NAIVE: 0.0, LendingRule.LOCAL: 0.5, LendingRule.SPREAD: 0.5}
 """Share of a node's memory that must be free for it to compute, where nothing else is said; of the others 1."""
 
 
@@ -42,7 +48,7 @@ class Terms(NamedTuple):
     Attributes
     ----------
     rule
-        A :class:`Rule`.
+        A :class:`LendingRule`.
     groups
         How many lending groups there are.
     group : int64[nodes]
@@ -68,7 +74,7 @@ class Terms(NamedTuple):
     rack_group: Ints
 
 
-def make_terms(cluster: Cluster, rule: Rule, threshold: float, group: str | int, near: bool) -> Terms:
+def make_terms(cluster: Cluster, rule: LendingRule, threshold: float, group: str | int, near: bool) -> Terms:
     """The terms of a policy on a cluster.
 
     Parameters

@@ -29,7 +29,7 @@ from unrack.policy.lending.lease_kernel import NOBODY, place_now
 from unrack.policy.lending.lender_cost import Aware, aware_of
 from unrack.policy.lending.queue_kernel import pass_over
 from unrack.policy.lending.reservations_kernel import reserve_round, take_if_free
-from unrack.policy.lending.rules import RULES, THRESHOLDS, Rule, Terms, make_terms
+from unrack.policy.lending.rules import RULES, THRESHOLDS, LendingRule, Terms, make_terms
 from unrack.policy.orders import Order, in_order, is_fixed
 from unrack.policy.placement.any_resource import more_asked
 from unrack.policy.placement.lent_memory import LentMemory
@@ -44,7 +44,7 @@ SCHEDULERS = ("slurm", "fcfs", "easy", "conservative")
 
 
 @dataclass(slots=True)
-class Memory:
+class LendingNotes:
     """What a lending scheduler remembers: its terms, room for answers, reservations, and what the last pass had seen.
 
     Attributes
@@ -193,7 +193,7 @@ class Lending:
             )
         return found[inverse.ravel()]
 
-    def begin(self, view: View) -> Memory:
+    def begin(self, view: View) -> LendingNotes:
         """Nothing planned yet."""
         cluster, jobs, nodes = view.cluster, view.columns.asks.shape[1], len(view.cluster)
         computes = np.flatnonzero(cluster.cores > 0)
@@ -202,7 +202,7 @@ class Lending:
         class_of[computes] = of.ravel()
         first = np.array([int(np.flatnonzero(class_of == k)[0]) for k in range(kinds.shape[1])])
         rank = np.argsort(first).astype(np.int64)
-        memory = Memory(
+        memory = LendingNotes(
             terms=self.terms(cluster),
             class_of=class_of,
             kinds=np.stack([*kinds, rank, rank[np.argsort(-kinds[1][rank], kind="stable")]]),
@@ -218,9 +218,9 @@ class Lending:
             memory.plain_memory = memory.plain.begin(view)
         return memory
 
-    def never_borrows(self, view: View, memory: Memory) -> bool:
+    def never_borrows(self, view: View, memory: LendingNotes) -> bool:
         """Whether every job that came since has all its memory on whichever nodes it gets, and never has to borrow."""
-        if RULES[self.rule] < Rule.LOCAL:
+        if RULES[self.rule] < LendingRule.LOCAL:
             return False
         tasks, cores, mb = view.asks[[TASKS, CORES, MEMORY], memory.asked :]
         memory.asked = view.jobs
@@ -234,7 +234,7 @@ class Lending:
 
     # --- deciding -----------------------------------------------------------------------------------------------
 
-    def decide(self, view: View, memory: Memory, now: int) -> tuple[list[Decision], Memory]:
+    def decide(self, view: View, memory: LendingNotes, now: int) -> tuple[list[Decision], LendingNotes]:
         """Start what may start now."""
         if memory.beyond is None and more_asked(view):
             memory.beyond = self._beyond.begin(view)
@@ -273,7 +273,9 @@ class Lending:
         backfill = "easy" if self.scheduler == "easy" else "none"
         return ListScheduler(backfill=backfill, depth=self.depth or UNLIMITED, **both)
 
-    def _pass(self, view: View, memory: Memory, jobs: Ints, now: int, backfill: int, depth: int) -> list[Decision]:
+    def _pass(
+        self, view: View, memory: LendingNotes, jobs: Ints, now: int, backfill: int, depth: int
+    ) -> list[Decision]:
         """A pass in order; without backfill none if the head was blocked before and nothing was given back since."""
         head = int(jobs[0])
         if backfill == BACKFILL["none"]:
@@ -294,7 +296,7 @@ class Lending:
         memory.blocked = int(jobs[count]) if count < len(jobs) else -1
         return memory.leases(count)
 
-    def _slurm(self, view: View, memory: Memory, now: int) -> list[Decision]:
+    def _slurm(self, view: View, memory: LendingNotes, now: int) -> list[Decision]:
         """The main loop; at a multiple of the interval, plan and backfill as well."""
         off = now % self.interval_us != 0
         if off and self.main == "interval":
@@ -318,7 +320,7 @@ class Lending:
         memory.planned_at, memory.planned_version = now, -1 if count else view.version
         return memory.leases(count)
 
-    def _conservative(self, view: View, memory: Memory, now: int) -> list[Decision]:
+    def _conservative(self, view: View, memory: LendingNotes, now: int) -> list[Decision]:
         """Reserve for new jobs, move reservations forward if jobs have ended, start whose turn it is."""
         jobs = in_order(self.order, view, now).copy()
         compress = view.running_count < memory.running or view.capacity_version != memory.capacity_version
@@ -346,7 +348,7 @@ class Lending:
         memory.capacity_version = view.capacity_version
         return decisions
 
-    def next_round(self, view: View, memory: Memory, now: int) -> int | None:
+    def next_round(self, view: View, memory: LendingNotes, now: int) -> int | None:
         """Of slurm the next multiple of the interval, if jobs wait and something may come of it.
 
         Of conservative the next reservation that falls due, which need not be when something ends.
@@ -368,7 +370,7 @@ class Lending:
             return None
         return following
 
-    def why(self, view: View, memory: Memory, job: int, now: int) -> Reason:
+    def why(self, view: View, memory: LendingNotes, job: int, now: int) -> Reason:
         """Too few nodes or too little memory, a reservation for later, or behind the head."""
         if memory.beyond is not None:
             reason: Reason = self._beyond.why(view, memory.beyond, job, now)
@@ -396,9 +398,9 @@ class Lending:
             return Reason(code, f"job {view.job(int(jobs[0])).id}")
         return Reason(Code.NOT_YET)
 
-    def _aware(self, view: View, memory: Memory) -> Aware | None:
+    def _aware(self, view: View, memory: LendingNotes) -> Aware | None:
         """What ranks lenders under the rule that looks at contention, in runs with contention."""
-        if RULES[self.rule] != Rule.AWARE:
+        if RULES[self.rule] != LendingRule.AWARE:
             return None
         if memory.scratch is None:
             jobs = view.columns.asks.shape[1]

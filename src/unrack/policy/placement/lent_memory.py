@@ -17,7 +17,7 @@ from unrack.cluster.spec import Cluster
 from unrack.ledger.lease import Loan
 from unrack.policy.lending.lease_kernel import ANY, Who, spread_tasks
 from unrack.policy.lending.lender_cost import Aware, aware_of
-from unrack.policy.lending.rules import RULES, THRESHOLDS, Rule, Terms, make_terms
+from unrack.policy.lending.rules import RULES, THRESHOLDS, LendingRule, Terms, make_terms
 from unrack.policy.placement.contract import Room, Spot
 from unrack.policy.placement.local_memory import fill
 from unrack.reasons import Code, Reason
@@ -123,7 +123,7 @@ class LentMemory:
 
     @property
     def _local_first(self) -> bool:
-        return RULES[self.rule] >= Rule.DISAGGREGATED
+        return RULES[self.rule] >= LendingRule.DISAGGREGATED
 
     def _lent(self, view: View, notes: Lenders, job: int, room: Room, tasks: int, now: int) -> list[Spot] | None:
         state = view.columns
@@ -144,7 +144,7 @@ class LentMemory:
         ]
 
     def _aware(self, view: View, notes: Lenders) -> Aware | None:
-        if RULES[self.rule] != Rule.AWARE:
+        if RULES[self.rule] != LendingRule.AWARE:
             return None
         jobs = view.columns.asks.shape[1]
         if notes.scratch is None or len(notes.scratch[0]) < jobs:

@@ -39,7 +39,7 @@ from unrack.units import NEVER_US
 Ints = NDArray[np.int64]
 
 
-class Rule(IntEnum):
+class PoolRule(IntEnum):
     """How a job is placed."""
 
     FIRST_FIT = 0
@@ -52,7 +52,7 @@ class Rule(IntEnum):
 
 
 FIRST_FIT, BEST_FIT, WORST_FIT, RANDOM_FIT, MAX_COMPOSITION, MIN_FRAGMENTATION, RESOURCE_AWARE = (
-    int(rule) for rule in Rule
+    int(rule) for rule in PoolRule
 )
 
 LEADER, DEVICES, NEW_PARTS, FIRST_DEVICE = range(4)
@@ -497,7 +497,7 @@ def place(
     Parameters
     ----------
     rule
-        A :class:`Rule`.
+        A :class:`PoolRule`.
     hard
         Whether every quantity is a hard limit, as for rules that do not use the models.
     draw, draw2

@@ -39,7 +39,7 @@ from unrack.policy.pools.place_kernel import (
     NO_DEVICES,
     RANDOM_FIT,
     SHORTCUTS,
-    Rule,
+    PoolRule,
     place,
 )
 from unrack.policy.pools.waiting_jobs import Queue
@@ -50,7 +50,7 @@ from unrack.view import View
 from unrack.workload.job import CORES, ESTIMATE, MEMORY, TASKS
 
 Ints = NDArray[np.int64]
-RULES = {rule.name.lower().replace("_", "-"): int(rule) for rule in Rule}
+RULES = {rule.name.lower().replace("_", "-"): int(rule) for rule in PoolRule}
 """Names of the placement rules."""
 NO_PACE = Pace(np.zeros((0, 0), np.int64), np.ones((1, 2, 2)), np.zeros((1, 0), np.bool_), np.zeros(1, np.bool_))
 
@@ -191,7 +191,7 @@ class Pooled:
         bandwidth, capacity = self.load(view, memory, self.bandwidth), self.load(view, memory, self.capacity)
         relaxed = bandwidth <= self.low and capacity <= self.low
         fast = bandwidth >= self.high and capacity <= self.high
-        return int(Rule.MAX_COMPOSITION if relaxed or fast else Rule.MIN_FRAGMENTATION)
+        return int(PoolRule.MAX_COMPOSITION if relaxed or fast else PoolRule.MIN_FRAGMENTATION)
 
     def load(self, view: View, memory: Queue, quantity: str) -> float:
         """Demand over what is installed, of the first kind that has both quantities; of which jobs ``load_of`` says."""
@@ -387,7 +387,7 @@ class Pooled:
             free = claims.narrowed(free)
         rule = self.rule_now(view, memory)
         rule = (
-            int(Rule.FIRST_FIT) if rule == RANDOM_FIT else rule
+            int(PoolRule.FIRST_FIT) if rule == RANDOM_FIT else rule
         )  # asking must not draw: it has a place or it has none
         found = self.node(view, memory, job, rule, now, self.columns(view, memory), free)
         if found >= 0 and int(view.asks[TASKS, job]) > 1:

@@ -71,7 +71,7 @@ def _leavers(status: NDArray[np.int8], running: int, servers: Ints, count: int, 
 
 
 @dataclass(slots=True)
-class Memory:
+class TierNotes:
     """What the policy remembers: its allocator, who runs, and what the last round had seen.
 
     Attributes
@@ -150,7 +150,7 @@ class TierPolicy:
         """bool[jobs]: which servers have a place in the empty data centre; it has tiers."""
         return possible_servers(cluster, jobs, self.rule != "first-fit")
 
-    def begin(self, view: View) -> Memory:
+    def begin(self, view: View) -> TierNotes:
         """Who runs is where its lease says."""
         supply, tiers = supply_of(view.cluster), view.cluster.tiers
         assert tiers is not None
@@ -163,7 +163,7 @@ class TierPolicy:
         allocator = OneByOne(supply, asks, self.rule, now)
         for pool in np.flatnonzero(~view.online).tolist():
             allocator.set_pool(pool, False)
-        return Memory(
+        return TierNotes(
             allocator,
             Refusals(allocator, tiers.cost_scale),
             view.online.copy(),
@@ -173,7 +173,7 @@ class TierPolicy:
             view.capacity_version,
         )
 
-    def decide(self, view: View, memory: Memory, now: int) -> tuple[list[Decision], Memory]:
+    def decide(self, view: View, memory: TierNotes, now: int) -> tuple[list[Decision], TierNotes]:
         """Start everyone who waits and has a place."""
         if memory.beyond is None and more_asked(view):
             memory.beyond = self._beyond.begin(view)
@@ -211,17 +211,17 @@ class TierPolicy:
         rule = TieredMemory("slo" if self.rule == "slo" else f"slo-{self.rule}")
         return ListPass(Mixed(self.place, rule), "fcfs", Backfill.ANY, UNLIMITED)
 
-    def next_round(self, view: View, memory: Memory, now: int) -> int | None:
+    def next_round(self, view: View, memory: TierNotes, now: int) -> int | None:
         """Only on events, unless deadlines count."""
         return None if memory.beyond is None else self._beyond.next_round(view, memory.beyond, now)
 
-    def why(self, view: View, memory: Memory, job: int, now: int) -> Reason:
+    def why(self, view: View, memory: TierNotes, job: int, now: int) -> Reason:
         """What the clusters lack for it."""
         if memory.beyond is not None:
             return self._beyond.why(view, memory.beyond, job, now)
         return self._why(memory, job)
 
-    def _why(self, memory: Memory, job: int) -> Reason:
+    def _why(self, memory: TierNotes, job: int) -> Reason:
         clusters = np.arange(memory.allocator.supply.clusters)
         return Reason(Code.NO_ROOM, memory.refusals.of(job).among(clusters))
 
@@ -229,7 +229,7 @@ class TierPolicy:
         pools = allocator.supply.pools(int(allocator.cluster[job]))
         return lease_of(job, int(view.asks[CORES, job]), pools, allocator.mb[job, : len(pools)])
 
-    def _follow(self, view: View, memory: Memory) -> None:
+    def _follow(self, view: View, memory: TierNotes) -> None:
         """Take out who has left, and pools that have failed; put back pools that are repaired."""
         allocator = memory.allocator
         gone = np.empty(memory.count, np.int64)

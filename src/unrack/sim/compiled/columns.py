@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from unrack.policy.discipline.queue_kernel import Rule
+from unrack.policy.discipline.queue_kernel import PassRule
 
 Ints = NDArray[np.int64]
 
@@ -120,7 +120,7 @@ class Terms(NamedTuple):
         Whether those behind the head are tried in an order of their own.
     """
 
-    rule: Rule
+    rule: PassRule
     settles: bool
     together: bool
     submit_first: bool

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from unrack.core import Core
 from unrack.ledger.blocks import whole_summary
 from unrack.policy.discipline.list_scheduler import BACKFILL, Buffers, ListScheduler
-from unrack.policy.discipline.queue_kernel import Rule
+from unrack.policy.discipline.queue_kernel import PassRule
 from unrack.policy.orders import ORDERS, is_fixed
 from unrack.policy.placement.local_memory import FITS, LocalMemory
 from unrack.sim.compiled.columns import (
@@ -115,7 +115,7 @@ class Stretch:
         assert isinstance(policy, ListScheduler)
         self.kernel = kernel
         self.terms = Terms(
-            rule=Rule(BACKFILL[policy.backfill], policy.depth, policy.nodes == "whole", FITS[str(policy.place)]),
+            rule=PassRule(BACKFILL[policy.backfill], policy.depth, policy.nodes == "whole", FITS[str(policy.place)]),
             settles=policy.settles,
             together=str(kernel.ties) == "together",
             submit_first=str(kernel.ties) == "submit-first",
