@@ -5,10 +5,18 @@ Set ``NUMBA_DISABLE_JIT=1`` to run every kernel as plain Python (for coverage an
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, cast
 
+try:
+    import fcntl
+except ImportError:  # not a POSIX system: every process compiles for itself
+    fcntl = None  # type: ignore[assignment]
+
 import numba
+import numba.core.compiler_lock
 import numba.core.dispatcher
 import numba.core.event
 import numba.core.types
@@ -20,11 +28,41 @@ _njit: Any = numba.njit
 _unliteral: Any = numba.core.types.unliteral
 _Dispatcher: Any = numba.core.dispatcher.Dispatcher
 _event: Any = numba.core.event
+_compiler_lock: Any = numba.core.compiler_lock.global_compiler_lock
 
 
 def compiled(function: Callable[P, R]) -> Callable[P, R]:
-    """Compile a function on its first call; the machine code is kept on disk between processes."""
-    return cast("Callable[P, R]", _njit(cache=True)(function))
+    """Compile a function on its first call; the machine code is kept on disk between processes.
+
+    Of several processes that need it at once, one compiles it, and the others wait for what it keeps.
+    """
+    kernel = _njit(cache=True)(function)
+    if isinstance(kernel, _Dispatcher):  # not where compilation is off
+        compile_it = kernel.compile
+
+        def compile_alone(signature: Any) -> Any:
+            with _compiler_lock, _alone(kernel):
+                return compile_it(signature)  # looks on the disk first
+
+        kernel.compile = compile_alone
+    return cast("Callable[P, R]", kernel)
+
+
+@contextmanager
+def _alone(kernel: Any) -> Iterator[None]:
+    """Let no other process compile a kernel meanwhile, where files can be locked."""
+    try:
+        folder = Path(kernel.stats.cache_path)
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = (folder / f"{kernel.__module__}.{kernel.__qualname__}.lock").open("w") if fcntl else None
+    except (OSError, TypeError):  # nothing can be written there, or nothing is kept
+        lock = None
+    if lock is None:
+        yield
+        return
+    with lock:  # closing it gives it up
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def inlined(function: Callable[P, R]) -> Callable[P, R]:

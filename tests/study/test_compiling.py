@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -46,3 +49,37 @@ def test_the_command_says_it_once_where_there_is_no_terminal(capsys: pytest.Capt
     assert capsys.readouterr().err == WORDS + "\n"
     with _bar(quiet=True) as tell:
         assert tell is None
+
+
+KERNEL = """
+import sys, time
+from pathlib import Path
+
+from unrack.jit import compiled
+
+@compiled
+def total(x: int) -> int:
+    found = 0
+    for i in range(x):
+        found += i
+    return found
+
+if __name__ == "__main__":
+    here, name = Path(__file__).parent, sys.argv[1]
+    (here / name).touch()
+    while not all((here / other).exists() for other in "ab"):
+        time.sleep(0.001)
+    assert total(4) == 6
+    print(sum(total.stats.cache_misses.values()))
+"""
+
+
+def test_of_two_processes_one_compiles_and_the_other_takes_what_it_kept(tmp_path: Path) -> None:
+    (tmp_path / "kernels.py").write_text(KERNEL)
+    both = [
+        subprocess.Popen([sys.executable, str(tmp_path / "kernels.py"), name], stdout=subprocess.PIPE, text=True)
+        for name in "ab"
+    ]
+    compiled_by = [int(process.communicate(timeout=120)[0]) for process in both]
+    assert sorted(compiled_by) == [0, 1]
+    assert [process.returncode for process in both] == [0, 0]

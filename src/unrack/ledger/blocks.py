@@ -11,6 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrack.jit import compiled, inlined
+from unrack.ledger.lease import CORES, FIRST, LOCAL_MB, NODES
+from unrack.ledger.names import CPU, MEM
 
 Ints = NDArray[np.int64]
 
@@ -41,7 +43,7 @@ def refresh(free: Ints, most: Ints, first: int, last: int) -> None:
     for block in range(first, last + 1):
         top = 0
         for node in range(block * SIZE, min(block * SIZE + SIZE, nodes)):
-            top = max(top, free[0, node])
+            top = max(top, free[CPU, node])
         most[block] = top
     refresh_groups(most, count_blocks(nodes), first, last)
 
@@ -59,10 +61,10 @@ def most_free(free: Ints) -> Ints:
 def add_everywhere(free: Ints, first: int, end: int, cores: int, mb: int) -> None:
     """Add cores and MB on the nodes ``first`` to ``end - 1``; two loops, as they run many nodes at once."""
     for node in range(first, end):
-        free[0, node] += cores
+        free[CPU, node] += cores
     if mb != 0:
         for node in range(first, end):
-            free[1, node] += mb
+            free[MEM, node] += mb
 
 
 @inlined
@@ -71,9 +73,9 @@ def take_rows(free: Ints, most: Ints, rows: Ints, first: int, last: int) -> int:
     cores = 0
     low, high = 0, -1
     for r in range(first, last):
-        node, end = rows[r, 0], rows[r, 0] + rows[r, 1]
-        add_everywhere(free, node, end, -rows[r, 3], -rows[r, 4])
-        cores += rows[r, 1] * rows[r, 3]
+        node, end = rows[r, FIRST], rows[r, FIRST] + rows[r, NODES]
+        add_everywhere(free, node, end, -rows[r, CORES], -rows[r, LOCAL_MB])
+        cores += rows[r, NODES] * rows[r, CORES]
         a, b = node // SIZE, (end - 1) // SIZE
         if high < low:
             low, high = a, b
@@ -93,15 +95,15 @@ def give_rows(free: Ints, most: Ints, rows: Ints, first: int, last: int) -> int:
     cores = 0
     blocks = count_blocks(free.shape[1])
     for r in range(first, last):
-        low, end = rows[r, 0], rows[r, 0] + rows[r, 1]
-        add_everywhere(free, low, end, rows[r, 3], rows[r, 4])
-        cores += rows[r, 1] * rows[r, 3]
+        low, end = rows[r, FIRST], rows[r, FIRST] + rows[r, NODES]
+        add_everywhere(free, low, end, rows[r, CORES], rows[r, LOCAL_MB])
+        cores += rows[r, NODES] * rows[r, CORES]
         while low < end:
             block = low // SIZE
             high = min(block * SIZE + SIZE, end)
             top = most[block]
             for node in range(low, high):
-                top = max(top, free[0, node])
+                top = max(top, free[CPU, node])
             most[block] = top
             group = blocks + block // SIZE
             most[group] = max(top, most[group])

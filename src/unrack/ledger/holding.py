@@ -6,6 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrack.jit import compiled, inlined
+from unrack.ledger.lease import BORROWER, CORES, FIRST, LENDER, LOAN_MB, LOCAL_MB, NODES, TASKS
+from unrack.ledger.names import ASKED_CORES, ASKED_MB, ASKED_TASKS, CPU, ENDS_US, FIRST_ROW, MEM, ROW_COUNT, WHO
 
 Ints = NDArray[np.int64]
 
@@ -29,10 +31,10 @@ def add_rows(free: Ints, rows: Ints, first: int, last: int, sign: int) -> int:
     """Add (sign 1) or take (-1) the amounts of ``rows[first:last]``; returns the cores added or taken."""
     cores = 0
     for r in range(first, last):
-        for node in range(rows[r, 0], rows[r, 0] + rows[r, 1]):
-            free[0, node] += sign * rows[r, 3]
-            free[1, node] += sign * rows[r, 4]
-        cores += rows[r, 1] * rows[r, 3]
+        for node in range(rows[r, FIRST], rows[r, FIRST] + rows[r, NODES]):
+            free[CPU, node] += sign * rows[r, CORES]
+            free[MEM, node] += sign * rows[r, LOCAL_MB]
+        cores += rows[r, NODES] * rows[r, CORES]
     return cores
 
 
@@ -40,7 +42,7 @@ def add_rows(free: Ints, rows: Ints, first: int, last: int, sign: int) -> int:
 def add_loans(free: Ints, loans: Ints, first: int, last: int, sign: int) -> None:
     """Add (sign 1) or take (-1) the memory of ``loans[first:last]`` at its lenders."""
     for i in range(first, last):
-        free[1, loans[i, 1]] += sign * loans[i, 2]
+        free[MEM, loans[i, LENDER]] += sign * loans[i, LOAN_MB]
 
 
 @inlined
@@ -58,18 +60,18 @@ def check_loans(rows: Ints, loans: Ints, group: Ints, mb: int, nodes: int) -> in
     held = np.zeros(nodes, np.bool_)
     spare = np.zeros(nodes, np.int64)
     for r in range(rows.shape[0]):
-        for node in range(rows[r, 0], rows[r, 0] + rows[r, 1]):
+        for node in range(rows[r, FIRST], rows[r, FIRST] + rows[r, NODES]):
             held[node] = True
-            spare[node] += rows[r, 4] - rows[r, 2] * mb
+            spare[node] += rows[r, LOCAL_MB] - rows[r, TASKS] * mb
     for i in range(loans.shape[0]):
-        borrower, lender = loans[i, 0], loans[i, 1]
+        borrower, lender = loans[i, BORROWER], loans[i, LENDER]
         if min(borrower, lender) < 0 or max(borrower, lender) >= nodes or lender == borrower:
             return -6
-        if not held[borrower] or loans[i, 2] < 1:
+        if not held[borrower] or loans[i, LOAN_MB] < 1:
             return -6
         if group[lender] != group[borrower] and group[lender] != -1:
             return -8
-        spare[borrower] += loans[i, 2]
+        spare[borrower] += loans[i, LOAN_MB]
     for node in range(nodes):
         if spare[node] < 0:
             return -9
@@ -94,7 +96,7 @@ def place_of(running: Ints, count: int, end: int, job: int) -> int:
     low, high = 0, count
     while low < high:
         middle = (low + high) // 2
-        if running[0, middle] < end or (running[0, middle] == end and running[1, middle] < job):
+        if running[ENDS_US, middle] < end or (running[ENDS_US, middle] == end and running[WHO, middle] < job):
             low = middle + 1
         else:
             high = middle
@@ -106,20 +108,20 @@ def insert_running(running: Ints, count: int, end: int, job: int) -> None:
     """Note a job as running, booked to end at ``end``; there is room."""
     at = place_of(running, count, end, job)
     for i in range(count, at, -1):
-        running[0, i] = running[0, i - 1]
-        running[1, i] = running[1, i - 1]
-    running[0, at] = end
-    running[1, at] = job
+        running[ENDS_US, i] = running[ENDS_US, i - 1]
+        running[WHO, i] = running[WHO, i - 1]
+    running[ENDS_US, at] = end
+    running[WHO, at] = job
 
 
 @inlined
 def find_running(running: Ints, count: int, end: int, job: int) -> int:
     """Where a running job is; fast if it is booked to end at ``end``."""
     at = place_of(running, count, end, job)
-    if at < count and running[1, at] == job:
+    if at < count and running[WHO, at] == job:
         return at
     at = 0
-    while running[1, at] != job:
+    while running[WHO, at] != job:
         at += 1
     return at
 
@@ -128,8 +130,8 @@ def find_running(running: Ints, count: int, end: int, job: int) -> int:
 def remove_running(running: Ints, count: int, at: int) -> None:
     """Strike the running job at a place."""
     for i in range(at, count - 1):
-        running[0, i] = running[0, i + 1]
-        running[1, i] = running[1, i + 1]
+        running[ENDS_US, i] = running[ENDS_US, i + 1]
+        running[WHO, i] = running[WHO, i + 1]
 
 
 @inlined
@@ -138,29 +140,36 @@ def check_held(job: int, rows: Ints, loans: Ints, below: bool, group: Ints, asks
 
     ``below``: it may hold fewer cores and less memory than asked, but one core on every node where cores are asked.
     """
-    least_cores, least_mb = asks[1, job], asks[2, job]
+    least_cores, least_mb = asks[ASKED_CORES, job], asks[ASKED_MB, job]
     if below:
         least_mb = 0
     tasks, mb = 0, 0
     for r in range(rows.shape[0]):
-        first, length = rows[r, 0], rows[r, 1]
-        if first < 0 or length < 1 or first + length > nodes or rows[r, 2] < 1 or rows[r, 3] < 0 or rows[r, 4] < 0:
+        first, length = rows[r, FIRST], rows[r, NODES]
+        if (
+            first < 0
+            or length < 1
+            or first + length > nodes
+            or rows[r, TASKS] < 1
+            or rows[r, CORES] < 0
+            or rows[r, LOCAL_MB] < 0
+        ):
             return -1
-        if not below and rows[r, 3] < rows[r, 2] * least_cores:
+        if not below and rows[r, CORES] < rows[r, TASKS] * least_cores:
             return -4
-        if below and least_cores > 0 and rows[r, 3] < 1:
+        if below and least_cores > 0 and rows[r, CORES] < 1:
             return -10
-        tasks += length * rows[r, 2]
-        mb += length * rows[r, 4]
-    if tasks != asks[0, job]:
+        tasks += length * rows[r, TASKS]
+        mb += length * rows[r, LOCAL_MB]
+    if tasks != asks[ASKED_TASKS, job]:
         return -3
     for i in range(loans.shape[0]):
-        mb += loans[i, 2]
+        mb += loans[i, LOAN_MB]
     if mb < tasks * least_mb:
         return -5
     if loans.shape[0] == 0:
         for r in range(rows.shape[0]):
-            if rows[r, 4] < rows[r, 2] * least_mb:
+            if rows[r, LOCAL_MB] < rows[r, TASKS] * least_mb:
                 return -5
         return 0
     return check_loans(rows, loans, group, least_mb, nodes)
@@ -170,11 +179,11 @@ def check_held(job: int, rows: Ints, loans: Ints, below: bool, group: Ints, asks
 def check_free(free: Ints, rows: Ints, loans: Ints) -> int:
     """MEETS, or the key of the problem that a lease which has just been taken has with what was free."""
     for r in range(rows.shape[0]):
-        for node in range(rows[r, 0], rows[r, 0] + rows[r, 1]):
-            if free[0, node] < 0 or free[1, node] < 0:
+        for node in range(rows[r, FIRST], rows[r, FIRST] + rows[r, NODES]):
+            if free[CPU, node] < 0 or free[MEM, node] < 0:
                 return -2
     for i in range(loans.shape[0]):
-        if free[1, loans[i, 1]] < 0:
+        if free[MEM, loans[i, LENDER]] < 0:
             return -7
     return 0
 
@@ -205,8 +214,8 @@ def hold_job(
     for r in range(rows.shape[0]):
         for c in range(5):
             pool[used + r, c] = rows[r, c]
-    lease_at[0, job] = used
-    lease_at[1, job] = rows.shape[0]
+    lease_at[FIRST_ROW, job] = used
+    lease_at[ROW_COUNT, job] = rows.shape[0]
     return cores
 
 
@@ -237,11 +246,11 @@ def exchange_job(
 def release_job(job: int, loans: Ints, free: Ints, running: Ints, count: int, pool: Ints, lease_at: Ints) -> int:
     """Give back what a running job holds and strike it from the running ones; returns the cores given back."""
     at = 0
-    while running[1, at] != job:
+    while running[WHO, at] != job:
         at += 1
     remove_running(running, count, at)
-    first = lease_at[0, job]
-    return add_lease(free, pool, first, first + lease_at[1, job], loans, 0, loans.shape[0], 1)
+    first = lease_at[FIRST_ROW, job]
+    return add_lease(free, pool, first, first + lease_at[ROW_COUNT, job], loans, 0, loans.shape[0], 1)
 
 
 @compiled

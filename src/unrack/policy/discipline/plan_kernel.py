@@ -21,6 +21,22 @@ from numpy.typing import NDArray
 
 from unrack.jit import compiled, inlined
 from unrack.ledger.holding import add_rows, first_at_least
+from unrack.ledger.lease import CORES, FIRST, LOCAL_MB, NODES, TASKS
+from unrack.ledger.names import (
+    ASKED_CORES,
+    ASKED_MB,
+    ASKED_TASKS,
+    ASKED_US,
+    CPU,
+    ENDS_US,
+    FIRST_ROW,
+    JOB,
+    MEM,
+    ROW,
+    ROW_COUNT,
+    ROW_END,
+    WHO,
+)
 from unrack.policy.placement.node_kernel import add_node, place_job, tasks_on
 
 Ints = NDArray[np.int64]
@@ -38,13 +54,13 @@ class Grain(IntEnum):
 def room_in(level: Ints, total: Ints, grain: int, tasks: int, cores: int, mb: int) -> int:
     """How many tasks (counted up to ``tasks``) fit in the groups of one step; ``total`` is of a node of each group."""
     if grain == 2:
-        return int(level[0, 0])
+        return int(level[CPU, 0])
     room = 0
     for g in range(level.shape[1]):
         if grain == 1:
-            room += level[0, g] * tasks_on(total[0, g], total[1, g], total[0, g], cores, mb, False)
+            room += level[CPU, g] * tasks_on(total[CPU, g], total[MEM, g], total[CPU, g], cores, mb, False)
         else:
-            room += tasks_on(level[0, g], level[1, g], total[0, g], cores, mb, False)
+            room += tasks_on(level[CPU, g], level[MEM, g], total[CPU, g], cores, mb, False)
         if room >= tasks:
             return room
     return room
@@ -59,15 +75,15 @@ def earliest(
     i: int = 0
     while grain == 2 and i < steps:  # as below, in numbers
         k = i
-        while k < steps and level[k, 0, 0] >= tasks and (k == i or times[k] < times[i] + length):
+        while k < steps and level[k, CPU, 0] >= tasks and (k == i or times[k] < times[i] + length):
             k += 1
         if k > i and (k == steps or times[k] >= times[i] + length):
             return i
         i = k + 1
     while i < steps:
         for g in range(low.shape[1]):
-            low[0, g] = level[i, 0, g]
-            low[1, g] = level[i, 1, g]
+            low[CPU, g] = level[i, CPU, g]
+            low[MEM, g] = level[i, MEM, g]
         if room_in(low, total, grain, tasks, cores, mb) < tasks:
             i += 1
             continue
@@ -76,8 +92,8 @@ def earliest(
         following = -1
         while k < steps and times[k] < end:
             for g in range(low.shape[1]):
-                low[0, g] = min(low[0, g], level[k, 0, g])
-                low[1, g] = min(low[1, g], level[k, 1, g])
+                low[CPU, g] = min(low[CPU, g], level[k, CPU, g])
+                low[MEM, g] = min(low[MEM, g], level[k, MEM, g])
             if room_in(low, total, grain, tasks, cores, mb) < tasks:
                 alone = room_in(level[k], total, grain, tasks, cores, mb)
                 following = k + 1 if alone < tasks else i + 1
@@ -93,8 +109,8 @@ def earliest(
 def copy_step(level: NDArray[np.int64], source: int, target: int) -> None:
     """Make one step of the plan equal to another."""
     for g in range(level.shape[2]):
-        level[target, 0, g] = level[source, 0, g]
-        level[target, 1, g] = level[source, 1, g]
+        level[target, CPU, g] = level[source, CPU, g]
+        level[target, MEM, g] = level[source, MEM, g]
 
 
 @inlined
@@ -128,11 +144,11 @@ def book(
     a, steps = step_at(times, level, steps, start)
     b, steps = step_at(times, level, steps, start + length)
     for r in range(first, last):
-        cores, mb = sign * rows[r, 3], sign * rows[r, 4]
+        cores, mb = sign * rows[r, CORES], sign * rows[r, LOCAL_MB]
         for k in range(a, b):
-            for g in range(rows[r, 0], rows[r, 0] + rows[r, 1]):
-                level[k, 0, g] += cores
-                level[k, 1, g] += mb
+            for g in range(rows[r, FIRST], rows[r, FIRST] + rows[r, NODES]):
+                level[k, CPU, g] += cores
+                level[k, MEM, g] += mb
     return steps
 
 
@@ -145,8 +161,8 @@ def fits_at(
         if times[k] >= start + length and times[k] > start:
             break
         for r in range(first, last):
-            for g in range(rows[r, 0], rows[r, 0] + rows[r, 1]):
-                if level[k, 0, g] < rows[r, 3] or level[k, 1, g] < rows[r, 4]:
+            for g in range(rows[r, FIRST], rows[r, FIRST] + rows[r, NODES]):
+                if level[k, CPU, g] < rows[r, CORES] or level[k, MEM, g] < rows[r, LOCAL_MB]:
                     return False
     return True
 
@@ -163,10 +179,10 @@ def reserve(
         return add_node(out, start, at, 0, tasks, tasks, 0)
     for i in range(rank.shape[0]):
         g = rank[i]
-        each = tasks_on(total[0, g], total[1, g], total[0, g], cores, mb, False)
-        if each == 0 or low[0, g] == 0:
+        each = tasks_on(total[CPU, g], total[MEM, g], total[CPU, g], cores, mb, False)
+        if each == 0 or low[CPU, g] == 0:
             continue
-        here = min(left, each * low[0, g])
+        here = min(left, each * low[CPU, g])
         at = add_node(out, start, at, g, here, (here + each - 1) // each, 0)
         left -= here
         if left == 0:
@@ -182,10 +198,10 @@ def group_rows(rows: Ints, first: int, last: int, grain: int, group_of: Ints, le
         return
     for r in range(first, last):
         if grain == 2:
-            level[0, 0] += rows[r, 1] * rows[r, 3]
+            level[CPU, 0] += rows[r, NODES] * rows[r, CORES]
             continue
-        for node in range(rows[r, 0], rows[r, 0] + rows[r, 1]):
-            level[0, group_of[node]] += 1
+        for node in range(rows[r, FIRST], rows[r, FIRST] + rows[r, NODES]):
+            level[CPU, group_of[node]] += 1
 
 
 @inlined
@@ -199,19 +215,19 @@ def settle(
     start = at
     for r in range(first, last):
         if grain == 0:
-            for node in range(rows[r, 0], rows[r, 0] + rows[r, 1]):
-                if free[0, node] < rows[r, 3] or free[1, node] < rows[r, 4]:
+            for node in range(rows[r, FIRST], rows[r, FIRST] + rows[r, NODES]):
+                if free[CPU, node] < rows[r, CORES] or free[MEM, node] < rows[r, LOCAL_MB]:
                     return -1
-                at = add_node(out, start, at, node, rows[r, 2], rows[r, 3], rows[r, 4])
+                at = add_node(out, start, at, node, rows[r, TASKS], rows[r, CORES], rows[r, LOCAL_MB])
             continue
-        for g in range(rows[r, 0], rows[r, 0] + rows[r, 1]):
-            left = rows[r, 2]
+        for g in range(rows[r, FIRST], rows[r, FIRST] + rows[r, NODES]):
+            left = rows[r, TASKS]
             for node in range(free.shape[1]):
                 if group_of[node] != g:
                     continue
-                here = min(left, tasks_on(free[0, node], free[1, node], node_total[0, node], cores, mb, True))
+                here = min(left, tasks_on(free[CPU, node], free[MEM, node], node_total[CPU, node], cores, mb, True))
                 if here > 0:
-                    at = add_node(out, start, at, node, here, node_total[0, node], here * mb)
+                    at = add_node(out, start, at, node, here, node_total[CPU, node], here * mb)
                     left -= here
                     if left == 0:
                         break
@@ -260,28 +276,42 @@ def plan_round(
     steps = 1
     if grain == 0:
         for node in range(nodes):
-            level[0, 0, node] = free_now[0, node]
-            level[0, 1, node] = free_now[1, node]
+            level[0, CPU, node] = free_now[CPU, node]
+            level[0, MEM, node] = free_now[MEM, node]
     elif grain == 2:
         for node in range(nodes):
-            level[0, 0, 0] += free_now[0, node]
+            level[0, CPU, 0] += free_now[CPU, node]
     else:
         for node in range(nodes):
-            if free_now[0, node] > 0 and free_now[0, node] == node_total[0, node]:
-                level[0, 0, group_of[node]] += 1
+            if free_now[CPU, node] > 0 and free_now[CPU, node] == node_total[CPU, node]:
+                level[0, CPU, group_of[node]] += 1
     for i in range(count):
-        job = running[1, i]
-        if trust and running[0, i] == now:
-            group_rows(pool, lease_at[0, job], lease_at[0, job] + lease_at[1, job], grain, group_of, level[0])
+        job = running[WHO, i]
+        if trust and running[ENDS_US, i] == now:
+            group_rows(
+                pool,
+                lease_at[FIRST_ROW, job],
+                lease_at[FIRST_ROW, job] + lease_at[ROW_COUNT, job],
+                grain,
+                group_of,
+                level[0],
+            )
     for i in range(count):
-        end, job = max(running[0, i], now + 1), running[1, i]
-        if trust and running[0, i] == now:
+        end, job = max(running[ENDS_US, i], now + 1), running[WHO, i]
+        if trust and running[ENDS_US, i] == now:
             continue
         if end != times[steps - 1]:
             times[steps] = end
             copy_step(level, steps - 1, steps)
             steps += 1
-        group_rows(pool, lease_at[0, job], lease_at[0, job] + lease_at[1, job], grain, group_of, level[steps - 1])
+        group_rows(
+            pool,
+            lease_at[FIRST_ROW, job],
+            lease_at[FIRST_ROW, job] + lease_at[ROW_COUNT, job],
+            grain,
+            group_of,
+            level[steps - 1],
+        )
     # reservations that can stay
     start = np.full(jobs, -1, np.int64)
     first = np.zeros(jobs, np.int64)
@@ -292,8 +322,8 @@ def plan_round(
         job = order[q]
         if kept_start[job] < now:
             continue
-        a, b = kept_at[0, job], kept_at[0, job] + kept_at[1, job]
-        length = max(1, asks[3, job])
+        a, b = kept_at[FIRST_ROW, job], kept_at[FIRST_ROW, job] + kept_at[ROW_COUNT, job]
+        length = max(1, asks[ASKED_US, job])
         if used + b - a > rows.shape[0]:
             return -2 * int(used + b - a + jobs)
         if fits_at(times, level, steps, kept_start[job], length, kept_rows, a, b):
@@ -306,7 +336,12 @@ def plan_round(
         if start[q] >= 0 and (not compress or start[q] == now):
             continue
         job = order[q]
-        tasks, cores, mb, length = asks[0, job], asks[1, job], asks[2, job], max(1, asks[3, job])
+        tasks, cores, mb, length = (
+            asks[ASKED_TASKS, job],
+            asks[ASKED_CORES, job],
+            asks[ASKED_MB, job],
+            max(1, asks[ASKED_US, job]),
+        )
         if steps + 2 > times.shape[0]:
             times = np.concatenate((times, np.empty_like(times)))
             level = np.concatenate((level, np.zeros_like(level)))
@@ -333,7 +368,7 @@ def plan_round(
         if start[q] != now:
             continue
         job = order[q]
-        tasks, cores, mb = asks[0, job], asks[1, job], asks[2, job]
+        tasks, cores, mb = asks[ASKED_TASKS, job], asks[ASKED_CORES, job], asks[ASKED_MB, job]
         if at + min(nodes, tasks) > out.shape[0] or n == started.shape[1]:
             return -2 * int(at + min(nodes, tasks) + n)
         end = settle(
@@ -342,11 +377,11 @@ def plan_round(
         if end < 0:
             continue
         add_rows(free, out, at, end, -1)
-        started[0, n], started[1, n], started[2, n] = job, at, end
+        started[JOB, n], started[ROW, n], started[ROW_END, n] = job, at, end
         n, at = n + 1, end
         start[q] = -1
     for q in range(jobs):
         job = order[q]
         kept_start[job] = start[q]
-        kept_at[0, job], kept_at[1, job] = first[q], last[q] - first[q]
+        kept_at[FIRST_ROW, job], kept_at[ROW_COUNT, job] = first[q], last[q] - first[q]
     return n

@@ -22,6 +22,22 @@ from numpy.typing import NDArray
 from unrack.jit import compiled, inlined
 from unrack.ledger.blocks import most_free, take_rows
 from unrack.ledger.holding import add_rows
+from unrack.ledger.lease import CORES, FIRST, LOCAL_MB, NODES
+from unrack.ledger.names import (
+    ASKED_CORES,
+    ASKED_MB,
+    ASKED_TASKS,
+    ASKED_US,
+    CPU,
+    ENDS_US,
+    FIRST_ROW,
+    JOB,
+    MEM,
+    ROW,
+    ROW_COUNT,
+    ROW_END,
+    WHO,
+)
 from unrack.policy.placement.node_kernel import first_fit, place_job, tasks_on
 
 Ints = NDArray[np.int64]
@@ -117,11 +133,11 @@ def change_rows(
     """Add (sign 1) or take (-1) rows; returns how many more tasks of ``cores`` and ``mb`` fit."""
     gained = 0
     for r in range(first, last):
-        for node in range(rows[r, 0], rows[r, 0] + rows[r, 1]):
-            gained -= tasks_on(free[0, node], free[1, node], total[0, node], cores, mb, whole)
-            free[0, node] += sign * rows[r, 3]
-            free[1, node] += sign * rows[r, 4]
-            gained += tasks_on(free[0, node], free[1, node], total[0, node], cores, mb, whole)
+        for node in range(rows[r, FIRST], rows[r, FIRST] + rows[r, NODES]):
+            gained -= tasks_on(free[CPU, node], free[MEM, node], total[CPU, node], cores, mb, whole)
+            free[CPU, node] += sign * rows[r, CORES]
+            free[MEM, node] += sign * rows[r, LOCAL_MB]
+            gained += tasks_on(free[CPU, node], free[MEM, node], total[CPU, node], cores, mb, whole)
     return gained
 
 
@@ -137,11 +153,11 @@ def release_until(
     """
     room = free_cores if alike else 0
     for node in range(0 if alike else shadow_free.shape[1]):
-        room += tasks_on(shadow_free[0, node], shadow_free[1, node], total[0, node], cores, mb, whole)
+        room += tasks_on(shadow_free[CPU, node], shadow_free[MEM, node], total[CPU, node], cores, mb, whole)
     ends = np.empty(n_started, np.int64)
     by_end = np.empty(n_started, np.int64)
     for s in range(n_started):  # insertion sort: a pass starts few jobs
-        ends[s] = now + asks[3, started[0, s]]
+        ends[s] = now + asks[ASKED_US, started[JOB, s]]
         k = s
         while k > 0 and ends[by_end[k - 1]] > ends[s]:
             by_end[k] = by_end[k - 1]
@@ -149,27 +165,27 @@ def release_until(
         by_end[k] = s
     i, k, shadow = 0, 0, -1
     while i < count or k < n_started:
-        from_running = k == n_started or (i < count and running[0, i] <= ends[by_end[k]])
-        end = running[0, i] if from_running else ends[by_end[k]]
+        from_running = k == n_started or (i < count and running[ENDS_US, i] <= ends[by_end[k]])
+        end = running[ENDS_US, i] if from_running else ends[by_end[k]]
         if end <= now:
             end = now + 1
         if shadow >= 0 and end > shadow:
             break
         if from_running:
-            job = running[1, i]
-            first = lease_at[0, job]
+            job = running[WHO, i]
+            first = lease_at[FIRST_ROW, job]
             room += (
-                asks[0, job]
+                asks[ASKED_TASKS, job]
                 if alike
-                else change_rows(shadow_free, total, cores, mb, whole, pool, first, first + lease_at[1, job], 1)
+                else change_rows(shadow_free, total, cores, mb, whole, pool, first, first + lease_at[ROW_COUNT, job], 1)
             )
             i += 1
         else:
             s = by_end[k]
             room += (
-                asks[0, started[0, s]]
+                asks[ASKED_TASKS, started[JOB, s]]
                 if alike
-                else change_rows(shadow_free, total, cores, mb, whole, out, started[1, s], started[2, s], 1)
+                else change_rows(shadow_free, total, cores, mb, whole, out, started[ROW, s], started[ROW_END, s], 1)
             )
             k += 1
         if shadow < 0 and room >= tasks:
@@ -184,7 +200,7 @@ def any_may_fit(order: Ints, second: Ints, backfill: int, depth: int, asks: Ints
     if backfill > 0 and second.shape[0] > 0:
         last = order.shape[0]  # whom the depth leaves out is known only beside the head
     for i in range(last):
-        if asks[0, order[i]] * asks[1, order[i]] <= free_cores:
+        if asks[ASKED_TASKS, order[i]] * asks[ASKED_CORES, order[i]] <= free_cores:
             return True
     return False
 
@@ -222,7 +238,7 @@ def consider(
     # the head of the queue, as long as it fits
     while i < order.shape[0]:
         job = order[i]
-        tasks, cores, mb = asks[0, job], asks[1, job], asks[2, job]
+        tasks, cores, mb = asks[ASKED_TASKS, job], asks[ASKED_CORES, job], asks[ASKED_MB, job]
         if tasks * cores > free_cores:
             break
         most_rows = min(nodes.free.shape[1], tasks)
@@ -232,23 +248,23 @@ def consider(
         if end < 0:
             break
         free_cores -= take_rows(nodes.free, nodes.most, out, at, end)
-        started[0, n], started[1, n], started[2, n] = job, at, end
+        started[JOB, n], started[ROW, n], started[ROW_END, n] = job, at, end
         n, at, i = n + 1, end, i + 1
     if rule.backfill == 0 or i + 1 >= order.shape[0]:
         return n, at
     # the jobs behind it
     head = order[i]
-    h_tasks, h_cores, h_mb = asks[0, head], asks[1, head], asks[2, head]
+    h_tasks, h_cores, h_mb = asks[ASKED_TASKS, head], asks[ASKED_CORES, head], asks[ASKED_MB, head]
     shadow, room = -1, 0
     shadow_free = nodes.free
     known = False
     behind = those_behind(order, i, second)
     for k in range(min(behind.shape[0], rule.depth)):
         job = behind[k]
-        tasks, cores, mb = asks[0, job], asks[1, job], asks[2, job]
+        tasks, cores, mb = asks[ASKED_TASKS, job], asks[ASKED_CORES, job], asks[ASKED_MB, job]
         if tasks * cores > free_cores:
             continue
-        late = rule.backfill == 2 and alike and known and shadow >= 0 and now + asks[3, job] > shadow
+        late = rule.backfill == 2 and alike and known and shadow >= 0 and now + asks[ASKED_US, job] > shadow
         if late and room - tasks < h_tasks:
             continue  # wherever it went
         most_rows = min(nodes.free.shape[1], tasks)
@@ -266,7 +282,7 @@ def consider(
                     held.lease_at, out, started, n, asks, alike, free_cores,
                 )  # fmt: skip
                 known = True
-            if shadow >= 0 and now + asks[3, job] > shadow:
+            if shadow >= 0 and now + asks[ASKED_US, job] > shadow:
                 if alike:
                     left = room - tasks
                 else:
@@ -279,7 +295,7 @@ def consider(
                     continue
                 room = left
         free_cores -= take_rows(nodes.free, nodes.most, out, at, end)
-        started[0, n], started[1, n], started[2, n] = job, at, end
+        started[JOB, n], started[ROW, n], started[ROW_END, n] = job, at, end
         n, at = n + 1, end
     return n, at
 

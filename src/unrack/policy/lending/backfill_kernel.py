@@ -18,6 +18,19 @@ from numpy.typing import NDArray
 
 from unrack.jit import compiled, inlined
 from unrack.ledger.holding import add_lease
+from unrack.ledger.names import (
+    ASKED_CORES,
+    ASKED_MB,
+    ASKED_TASKS,
+    ASKED_US,
+    CPU,
+    JOB,
+    LOAN,
+    LOAN_END,
+    MEM,
+    ROW,
+    ROW_END,
+)
 from unrack.policy.lending.compute_nodes import may_compute, tasks_by_cores
 from unrack.policy.lending.counts_kernel import (
     BORROWING,
@@ -53,11 +66,13 @@ def settle(
         g = kinds[RANK, r]
         some = scratch[TAKES, 1 + g]
         for node in range(free.shape[1] if some > 0 else 0):
-            if class_of[node] != g or not may_compute(free[0, node], total[0, node], free[1, node], threshold_mb[node]):
+            if class_of[node] != g or not may_compute(
+                free[CPU, node], total[CPU, node], free[MEM, node], threshold_mb[node]
+            ):
                 continue
-            here = min(left, tasks_on(free[0, node], free[1, node], total[0, node], cores, mb, True))
+            here = min(left, tasks_on(free[CPU, node], free[MEM, node], total[CPU, node], cores, mb, True))
             if here > 0:
-                at = add_node(out, start, at, node, here, total[0, node], here * mb)
+                at = add_node(out, start, at, node, here, total[CPU, node], here * mb)
                 left -= here
                 some -= 1
                 if left == 0:
@@ -75,7 +90,7 @@ def last_that_may(order: Ints, asks: Ints, first: int, last: int, plan: Ints, st
     """
     classes = kinds.shape[1]
     for q in range(last - 1, first - 1, -1):
-        tasks, cores, mb = asks[0, order[q]], asks[1, order[q]], asks[2, order[q]]
+        tasks, cores, mb = asks[ASKED_TASKS, order[q]], asks[ASKED_CORES, order[q]], asks[ASKED_MB, order[q]]
         room = 0
         for g in range(classes):
             if plan[step, 1 + g] > 0:
@@ -92,8 +107,8 @@ def free_by_class(free: Ints, total: Ints, threshold_mb: Ints, class_of: Ints, s
     for column in range(last + 1):
         scratch[LOW, column] = 0
     for node in range(free.shape[1]):
-        scratch[LOW, last] += free[1, node]
-        if may_compute(free[0, node], total[0, node], free[1, node], threshold_mb[node]):
+        scratch[LOW, last] += free[MEM, node]
+        if may_compute(free[CPU, node], total[CPU, node], free[MEM, node], threshold_mb[node]):
             scratch[LOW, 1 + class_of[node]] += 1
 
 
@@ -146,7 +161,12 @@ def plan_round(
     while q + 1 < jobs:
         q += 1
         job = order[q]
-        tasks, cores, mb, length = asks[0, job], asks[1, job], asks[2, job], max(1, asks[3, job])
+        tasks, cores, mb, length = (
+            asks[ASKED_TASKS, job],
+            asks[ASKED_CORES, job],
+            asks[ASKED_MB, job],
+            max(1, asks[ASKED_US, job]),
+        )
         if at + 2 * nodes > rows.shape[0] or loan_at + 4 * nodes > loans.shape[0] or n == started.shape[1]:
             return -2 * int(at + loan_at + 4 * nodes + n)
         who = Who(job, now, length, running, count, class_of, none)
@@ -170,7 +190,17 @@ def plan_round(
             if end >= 0 and runs_then:
                 add_lease(then, rows, at, end, loans, loan_at, loan_end, -1)
                 if not fits(
-                    terms, then, total, asks[0, head], asks[1, head], asks[2, head], who, rows, end, loans, loan_end
+                    terms,
+                    then,
+                    total,
+                    asks[ASKED_TASKS, head],
+                    asks[ASKED_CORES, head],
+                    asks[ASKED_MB, head],
+                    who,
+                    rows,
+                    end,
+                    loans,
+                    loan_end,
                 ):
                     add_lease(then, rows, at, end, loans, loan_at, loan_end, 1)
                     end = -1
@@ -184,8 +214,8 @@ def plan_round(
                     add_lease(then, rows, at, end, loans, loan_at, loan_end, 1)
             if possible:
                 add_lease(free, rows, at, end, loans, loan_at, loan_end, -1)
-                started[0, n], started[1, n], started[2, n] = job, at, end
-                started[3, n], started[4, n] = loan_at, loan_end
+                started[JOB, n], started[ROW, n], started[ROW_END, n] = job, at, end
+                started[LOAN, n], started[LOAN_END, n] = loan_at, loan_end
                 n, at, loan_at = n + 1, end, loan_end
                 begins[job] = now
                 jobs = last_that_may(order, asks, q + 1, jobs, plan, 0, kinds)

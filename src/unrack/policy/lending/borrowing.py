@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 
 from unrack.cluster.distance import distance_of
 from unrack.jit import inlined
+from unrack.ledger.lease import FIRST, NODES, TASKS
+from unrack.ledger.names import CPU, MEM
 from unrack.ordering import order_of
 from unrack.policy.lending.compute_nodes import is_idle
 
@@ -25,9 +27,9 @@ def lend(free_mb: Ints, lack: Ints, i: int, borrower: int, lender: int, out: Int
     if mb > 0:
         free_mb[lender] -= mb
         lack[i] -= mb
-        out[at, 0] = borrower
-        out[at, 1] = lender
-        out[at, 2] = mb
+        out[at, FIRST] = borrower
+        out[at, NODES] = lender
+        out[at, TASKS] = mb
         at += 1
     return at
 
@@ -77,7 +79,7 @@ def nearest_each(
         for k in range(lenders.shape[0]):
             if used[k] or free_mb[lenders[k]] < lack[i]:
                 continue
-            away = distance_of(rack, rack_group, total[0], chosen[i], lenders[k])
+            away = distance_of(rack, rack_group, total[CPU], chosen[i], lenders[k])
             if away < best:
                 best, found = away, k
                 if away == 0:
@@ -114,20 +116,20 @@ def lenders_by_class(
         start = count
         for m in range(member_first[section], member_first[section + 1]):
             node = member[m]
-            if own[node] or free[1, node] <= 0:
+            if own[node] or free[MEM, node] <= 0:
                 continue
             kind = 0
-            if total[0, node] > 0:
-                if not is_idle(free[0, node], total[0, node]):
+            if total[CPU, node] > 0:
+                if not is_idle(free[CPU, node], total[CPU, node]):
                     kind = 1
-                elif free[1, node] == total[1, node]:
+                elif free[MEM, node] == total[MEM, node]:
                     kind = 2
             if kind == wanted:
                 out[count] = node
                 count += 1
         keys = np.empty(count - start, np.int64)
         for i in range(count - start):
-            keys[i] = free[1, out[start + i]] if wanted == 2 else -free[1, out[start + i]]
+            keys[i] = free[MEM, out[start + i]] if wanted == 2 else -free[MEM, out[start + i]]
         out[start:count] = out[start:count][order_of(keys)]
     if cost.shape[0] > 0:
         costs = np.empty(count, np.float64)

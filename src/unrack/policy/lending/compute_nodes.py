@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrack.jit import inlined, melted
+from unrack.ledger.names import CPU, MEM
 from unrack.ordering import order_of
 from unrack.policy.placement.node_kernel import tasks_on
 
@@ -42,9 +43,9 @@ def fits_somehow(free: Ints, total: Ints, threshold_mb: Ints, tasks: int, cores:
     """
     places, supply = 0, 0
     for node in range(free.shape[1]):
-        supply += free[1, node]
-        if places < tasks and may_compute(free[0, node], total[0, node], free[1, node], threshold_mb[node]):
-            places += min(tasks_by_cores(total[0, node], cores), tasks)
+        supply += free[MEM, node]
+        if places < tasks and may_compute(free[CPU, node], total[CPU, node], free[MEM, node], threshold_mb[node]):
+            places += min(tasks_by_cores(total[CPU, node], cores), tasks)
     return places >= tasks and supply >= tasks * mb
 
 
@@ -55,9 +56,9 @@ def place_locally(
     """The plain first fit on whole nodes that may compute; how many nodes, or -1: they do not hold all tasks."""
     count, left = 0, tasks
     for node in range(free.shape[1]):
-        if not may_compute(free[0, node], total[0, node], free[1, node], threshold_mb[node]):
+        if not may_compute(free[CPU, node], total[CPU, node], free[MEM, node], threshold_mb[node]):
             continue
-        here = min(left, tasks_on(free[0, node], free[1, node], total[0, node], cores, mb, True))
+        here = min(left, tasks_on(free[CPU, node], free[MEM, node], total[CPU, node], cores, mb, True))
         if here > 0:
             chosen[count] = node
             taken[count] = here
@@ -75,16 +76,16 @@ def candidates(free: Ints, total: Ints, threshold_mb: Ints, most_first: bool) ->
     count = 0
     ordered = True
     for node in range(free.shape[1]):
-        if may_compute(free[0, node], total[0, node], free[1, node], threshold_mb[node]):
+        if may_compute(free[CPU, node], total[CPU, node], free[MEM, node], threshold_mb[node]):
             found[count] = node
-            if count > 0 and free[1, node] > free[1, found[count - 1]]:
+            if count > 0 and free[MEM, node] > free[MEM, found[count - 1]]:
                 ordered = False
             count += 1
     if ordered or not most_first:
         return found[:count]
     keys = np.empty(count, np.int64)
     for i in range(count):
-        keys[i] = -free[1, found[i]]
+        keys[i] = -free[MEM, found[i]]
     nodes: Ints = found[:count][order_of(keys)]
     return nodes
 
@@ -102,13 +103,13 @@ def select(
     """
     supply = np.zeros(groups + 1, np.int64)  # the last: nodes that reach all
     for node in range(free.shape[1]):
-        supply[group[node]] += free[1, node]
+        supply[group[node]] += free[MEM, node]
     need = np.zeros(groups + 1, np.int64)
     lacking = 0
     count, left = 0, tasks
     for i in range(order.shape[0]):
         node = order[i]
-        here = min(left, tasks_by_cores(total[0, node], cores))
+        here = min(left, tasks_by_cores(total[CPU, node], cores))
         if here == 0 or (quota.shape[0] > 0 and quota[class_of[node]] == 0):
             continue
         g = group[node]

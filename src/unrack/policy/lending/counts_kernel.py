@@ -14,7 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrack.jit import inlined
+from unrack.ledger.lease import CORES, FIRST, LENDER, LOAN_MB, LOCAL_MB, NODES
 from unrack.ledger.memory_use import AT, FOR, MB, NEXT_OF
+from unrack.ledger.names import CPU, ENDS_US, FIRST_ROW, MEM, ROW_COUNT, WHO
 from unrack.policy.lending.compute_nodes import may_compute, tasks_by_cores
 from unrack.policy.placement.node_kernel import tasks_on
 from unrack.units import NEVER_US
@@ -44,12 +46,12 @@ def levels_of(
     steps = 1
     for node in range(free.shape[1]):
         from_us[node] = NEVER_US
-        plan[0, last] += free[1, node]
-        if may_compute(free[0, node], total[0, node], free[1, node], threshold_mb[node]):
+        plan[0, last] += free[MEM, node]
+        if may_compute(free[CPU, node], total[CPU, node], free[MEM, node], threshold_mb[node]):
             from_us[node] = now
             plan[0, 1 + class_of[node]] += 1
     for i in range(count):
-        end, job = max(running[0, i], now + 1), running[1, i]
+        end, job = max(running[ENDS_US, i], now + 1), running[WHO, i]
         step = steps - 1
         if end != plan[step, 0]:
             step = steps
@@ -57,13 +59,13 @@ def levels_of(
                 plan[step, column] = plan[step - 1, column]
             plan[step, 0] = end
             steps += 1
-        for r in range(lease_at[0, job], lease_at[0, job] + lease_at[1, job]):
-            for node in range(pool[r, 0], pool[r, 0] + pool[r, 1]):
-                free[0, node] += pool[r, 3]
-                free[1, node] += pool[r, 4]
-                plan[step, last] += pool[r, 4]
+        for r in range(lease_at[FIRST_ROW, job], lease_at[FIRST_ROW, job] + lease_at[ROW_COUNT, job]):
+            for node in range(pool[r, FIRST], pool[r, FIRST] + pool[r, NODES]):
+                free[CPU, node] += pool[r, CORES]
+                free[MEM, node] += pool[r, LOCAL_MB]
+                plan[step, last] += pool[r, LOCAL_MB]
                 if from_us[node] == NEVER_US and may_compute(
-                    free[0, node], total[0, node], free[1, node], threshold_mb[node]
+                    free[CPU, node], total[CPU, node], free[MEM, node], threshold_mb[node]
                 ):
                     from_us[node] = end
                     plan[step, 1 + class_of[node]] += 1
@@ -71,10 +73,10 @@ def levels_of(
         while entry >= 0:
             lender = use[AT, entry]
             if lender != use[FOR, entry]:
-                free[1, lender] += use[MB, entry]
+                free[MEM, lender] += use[MB, entry]
                 plan[step, last] += use[MB, entry]
                 if from_us[lender] == NEVER_US and may_compute(
-                    free[0, lender], total[0, lender], free[1, lender], threshold_mb[lender]
+                    free[CPU, lender], total[CPU, lender], free[MEM, lender], threshold_mb[lender]
                 ):
                     from_us[lender] = end
                     plan[step, 1 + class_of[lender]] += 1
@@ -232,11 +234,11 @@ def hold(
     safe_b, safe_steps = step_at(safe, safe_steps, end)
     takes = np.zeros(plan.shape[1], np.int64)
     for r in range(first, last):
-        for node in range(rows[r, 0], rows[r, 0] + rows[r, 1]):
+        for node in range(rows[r, FIRST], rows[r, FIRST] + rows[r, NODES]):
             takes[1 + class_of[node]] += 1
-            takes[-1] += rows[r, 4]
+            takes[-1] += rows[r, LOCAL_MB]
     for i in range(loan_first, loan_last):
-        takes[-1] += loans[i, 2]
+        takes[-1] += loans[i, LOAN_MB]
     for k in range(b):
         for column in range(1, plan.shape[1]):
             if takes[column] > 0 and plan[k, column] < takes[column]:
@@ -246,10 +248,10 @@ def hold(
     lent = np.zeros(from_us.shape[0] if loan_last > loan_first else 0, np.int64)
     before = np.empty(loan_last - loan_first, np.int64)
     for i in range(loan_first, loan_last):
-        lender = loans[i, 1]
-        lent[lender] += loans[i, 2]
+        lender = loans[i, LENDER]
+        lent[lender] += loans[i, LOAN_MB]
         before[i - loan_first] = from_us[lender]
-        if class_of[lender] >= 0 and from_us[lender] < end and free[1, lender] - lent[lender] < threshold_mb[lender]:
+        if class_of[lender] >= 0 and from_us[lender] < end and free[MEM, lender] - lent[lender] < threshold_mb[lender]:
             if not holds(rows, first, last, lender):
                 lend_level(plan, b, from_us[lender], class_of[lender], -1)
                 lend_level(safe, safe_b, from_us[lender], class_of[lender], -1)
@@ -260,11 +262,11 @@ def hold(
             possible = possible and safe[k, column] >= 0
     if possible:
         for r in range(first, last):
-            for node in range(rows[r, 0], rows[r, 0] + rows[r, 1]):
+            for node in range(rows[r, FIRST], rows[r, FIRST] + rows[r, NODES]):
                 from_us[node] = end
         return True, steps, safe_steps
     for i in range(loan_last - 1, loan_first - 1, -1):
-        lender = loans[i, 1]
+        lender = loans[i, LENDER]
         if from_us[lender] != before[i - loan_first]:
             from_us[lender] = before[i - loan_first]
             if not holds(rows, first, last, lender):
@@ -287,7 +289,7 @@ def add_everywhere(plan: Ints, last: int, takes: Ints, sign: int) -> None:
 def holds(rows: Ints, first: int, last: int, node: int) -> bool:
     """Whether a node is among the rows."""
     for r in range(first, last):
-        if rows[r, 0] <= node < rows[r, 0] + rows[r, 1]:
+        if rows[r, FIRST] <= node < rows[r, FIRST] + rows[r, NODES]:
             return True
     return False
 

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from unrack.jit import inlined
 from unrack.ledger.holding import add_lease, add_rows
 from unrack.ledger.memory_use import AT, FOR, MB, NEXT_OF
+from unrack.ledger.names import ASKED_US, ENDS_US, FIRST_ROW, JOB, LOAN, LOAN_END, MEM, ROW, ROW_COUNT, ROW_END, WHO
 from unrack.ordering import order_of
 from unrack.policy.lending.lease_kernel import Who, place_job
 from unrack.policy.lending.rules import Terms
@@ -18,12 +19,12 @@ Ints = NDArray[np.int64]
 @inlined
 def give_back(free: Ints, job: int, pool: Ints, lease_at: Ints, use: Ints, first_of: Ints) -> None:
     """Add all that a running job holds."""
-    first = lease_at[0, job]
-    add_rows(free, pool, first, first + lease_at[1, job], 1)
+    first = lease_at[FIRST_ROW, job]
+    add_rows(free, pool, first, first + lease_at[ROW_COUNT, job], 1)
     entry = first_of[job]
     while entry >= 0:
         if use[AT, entry] != use[FOR, entry]:
-            free[1, use[AT, entry]] += use[MB, entry]
+            free[MEM, use[AT, entry]] += use[MB, entry]
         entry = use[NEXT_OF, entry]
 
 
@@ -36,10 +37,10 @@ def ends_in_order(now: int, running: Ints, count: int, started: Ints, n_started:
     times = np.empty(count + n_started, np.int64)
     who = np.empty(count + n_started, np.int64)
     for i in range(count):
-        times[i] = max(running[0, i], now + 1)
-        who[i] = running[1, i]
+        times[i] = max(running[ENDS_US, i], now + 1)
+        who[i] = running[WHO, i]
     for s in range(n_started):
-        times[count + s] = max(now + asks[3, started[0, s]], now + 1)
+        times[count + s] = max(now + asks[ASKED_US, started[JOB, s]], now + 1)
         who[count + s] = -1 - s
     order = order_of(times)
     return times[order], who[order]
@@ -57,7 +58,7 @@ def free_after(
             give_back(out, who[i], pool, lease_at, use, first_of)
         else:
             s = -1 - who[i]
-            add_lease(out, rows, started[1, s], started[2, s], loans, started[3, s], started[4, s], 1)
+            add_lease(out, rows, started[ROW, s], started[ROW_END, s], loans, started[LOAN, s], started[LOAN_END, s], 1)
 
 
 @inlined

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrack.jit import compiled, inlined
+from unrack.ledger.names import CPU, MEM
 from unrack.ordering import order_of
 from unrack.policy.lending.borrowing import (
     leftovers,
@@ -91,7 +92,7 @@ def place_job(
     by_id = order_of(chosen)
     start = row_at
     for i in by_id:
-        row_at = add_node(rows, start, row_at, chosen[i], taken[i], total[0, chosen[i]], local[i])
+        row_at = add_node(rows, start, row_at, chosen[i], taken[i], total[CPU, chosen[i]], local[i])
     return row_at, loan_at
 
 
@@ -113,7 +114,7 @@ def borrow(
         terms.rule, terms.groups, terms.group, terms.member_first, terms.member,
     )  # fmt: skip
     nodes, count = free.shape[1], chosen.shape[0]
-    free_mb = free[1].copy()
+    free_mb = free[MEM].copy()
     own = np.zeros(nodes, np.bool_)
     for i in range(count):
         own[chosen[i]] = True
@@ -199,10 +200,10 @@ def spread_tasks(
     shown = np.empty((2, nodes), np.int64)
     order, keys = np.empty(nodes, np.int64), np.empty(nodes, np.int64)
     for node in range(nodes):
-        shown[0, node], shown[1, node] = max(cores_at[node], 0), total[1, node]
+        shown[0, node], shown[1, node] = max(cores_at[node], 0), total[MEM, node]
         if cores_at[node] >= cores:
             order[count] = node
-            keys[count] = -free[1, node] if terms.rule >= 4 else 0
+            keys[count] = -free[MEM, node] if terms.rule >= 4 else 0
             count += 1
     order = order[:count][order_of(keys[:count])]
     chosen, taken = np.empty(nodes, np.int64), np.empty(nodes, np.int64)
@@ -223,5 +224,5 @@ def place_one(
 ) -> tuple[Ints, Ints]:
     """:func:`place_now` on terms made of plain values: lending groups by node, and the threshold as a share."""
     nowhere = np.zeros(len(group), np.int64)
-    terms = grouped(rule, group, np.ceil(threshold * total[1]).astype(np.int64), False, nowhere, nowhere)
+    terms = grouped(rule, group, np.ceil(threshold * total[MEM]).astype(np.int64), False, nowhere, nowhere)
     return place_now(terms, sealed(free), sealed(total), tasks, cores, mb, None, NOBODY)

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from unrack.jit import inlined
 from unrack.ledger.memory_use import AT, FOR, JOB, NEXT_AT, MemoryUse
+from unrack.ledger.names import CPU, ENDS_US, MEM, WHO
 from unrack.slowdown.contention.columns import ContentionColumns, speed_of, traffic_of
 from unrack.slowdown.memory.board import (
     APP,
@@ -118,8 +119,8 @@ def costs_of(
         away *= remote
     alone = speed_of(c, app, on, remote, 0.0, 0, 100.0)
     for i in range(count):
-        other = running[1, i]
-        end_us[other] = max(running[0, i], now + 1)
+        other = running[WHO, i]
+        end_us[other] = max(running[ENDS_US, i], now + 1)
         loss[:, other] = 0.0
         its = jobs[APP, other]
         if jobs[ON, other] == 0 or its < 0:
@@ -138,7 +139,7 @@ def costs_of(
     nodes = free.shape[1]
     cost = np.zeros(nodes, np.float64)
     for node in range(nodes):
-        if free[1, node] <= 0:
+        if free[MEM, node] <= 0:
             continue
         since, others, own = now, 0.0, 0.0
         last = -1
@@ -151,6 +152,6 @@ def costs_of(
             own = max(own, loss[1 if use[AT, entry] == use[FOR, entry] else 2, other])
             last = other
             entry = use[NEXT_AT, entry]
-        idle = max(0.0, (now + length - since) / length) if total[0, node] > 0 else 0.0
+        idle = max(0.0, (now + length - since) / length) if total[CPU, node] > 0 else 0.0
         cost[node] = others + own + idle
     return cost

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from unrack.jit import compiled
 from unrack.ledger.holding import add_lease
+from unrack.ledger.names import ASKED_CORES, ASKED_MB, ASKED_TASKS, ASKED_US, JOB, LOAN, LOAN_END, ROW, ROW_END
 from unrack.policy.lending.future import fits, shadow_of
 from unrack.policy.lending.lease_kernel import Who, place_job
 from unrack.policy.lending.rules import Terms
@@ -52,33 +53,33 @@ def pass_over(
     n, at, loan_at, i = 0, 0, 0, 0
     while i < order.shape[0]:
         job = order[i]
-        tasks, cores, mb = asks[0, job], asks[1, job], asks[2, job]
+        tasks, cores, mb = asks[ASKED_TASKS, job], asks[ASKED_CORES, job], asks[ASKED_MB, job]
         if tasks * cores > free_cores:
             break
         if at + nodes > rows.shape[0] or loan_at + 2 * nodes > loans.shape[0] or n == started.shape[1]:
             return -2 * int(at + loan_at + 2 * nodes + n)
-        who = Who(job, now, max(1, asks[3, job]), running, count, none, none)
+        who = Who(job, now, max(1, asks[ASKED_US, job]), running, count, none, none)
         end, loan_end = place_job(terms, free, total, tasks, cores, mb, aware, who, rows, at, loans, loan_at)
         if end < 0:
             break
         free_cores -= add_lease(free, rows, at, end, loans, loan_at, loan_end, -1)
-        started[0, n], started[1, n], started[2, n] = job, at, end
-        started[3, n], started[4, n] = loan_at, loan_end
+        started[JOB, n], started[ROW, n], started[ROW_END, n] = job, at, end
+        started[LOAN, n], started[LOAN_END, n] = loan_at, loan_end
         n, at, loan_at, i = n + 1, end, loan_end, i + 1
     if backfill == 0 or i + 1 >= order.shape[0]:
         return n
     head = order[i]
-    h_tasks, h_cores, h_mb = asks[0, head], asks[1, head], asks[2, head]
+    h_tasks, h_cores, h_mb = asks[ASKED_TASKS, head], asks[ASKED_CORES, head], asks[ASKED_MB, head]
     shadow, known = -1, False
     then = np.empty_like(free)
     for k in range(i + 1, min(order.shape[0], i + 1 + depth)):
         job = order[k]
-        tasks, cores, mb = asks[0, job], asks[1, job], asks[2, job]
+        tasks, cores, mb = asks[ASKED_TASKS, job], asks[ASKED_CORES, job], asks[ASKED_MB, job]
         if tasks * cores > free_cores:
             continue
         if at + nodes > rows.shape[0] or loan_at + 4 * nodes > loans.shape[0] or n == started.shape[1]:
             return -2 * int(at + loan_at + 4 * nodes + n)
-        who = Who(job, now, max(1, asks[3, job]), running, count, none, none)
+        who = Who(job, now, max(1, asks[ASKED_US, job]), running, count, none, none)
         end, loan_end = place_job(terms, free, total, tasks, cores, mb, aware, who, rows, at, loans, loan_at)
         if end < 0:
             continue
@@ -91,13 +92,13 @@ def pass_over(
                     started, n, asks, who, rows, end, loans, loan_end, then,
                 )  # fmt: skip
                 known = True
-            if shadow >= 0 and now + asks[3, job] > shadow:
+            if shadow >= 0 and now + asks[ASKED_US, job] > shadow:
                 add_lease(then, rows, at, end, loans, loan_at, loan_end, -1)
                 if not fits(terms, then, total, h_tasks, h_cores, h_mb, who, rows, end, loans, loan_end):
                     add_lease(then, rows, at, end, loans, loan_at, loan_end, 1)
                     continue
         free_cores -= add_lease(free, rows, at, end, loans, loan_at, loan_end, -1)
-        started[0, n], started[1, n], started[2, n] = job, at, end
-        started[3, n], started[4, n] = loan_at, loan_end
+        started[JOB, n], started[ROW, n], started[ROW_END, n] = job, at, end
+        started[LOAN, n], started[LOAN_END, n] = loan_at, loan_end
         n, at, loan_at = n + 1, end, loan_end
     return n

@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 
 from unrack.jit import compiled, inlined
 from unrack.ledger.holding import add_lease, first_at_least
+from unrack.ledger.lease import FIRST, LENDER, NODES
+from unrack.ledger.names import ASKED_CORES, ASKED_MB, ASKED_TASKS, ASKED_US, CPU, ENDS_US, MEM, WHO
 from unrack.policy.discipline.plan_kernel import copy_step, step_at
 from unrack.policy.lending.future import give_back
 from unrack.policy.lending.lease_kernel import Who, place_job
@@ -41,10 +43,10 @@ def is_free(level: Ints, rows: Ints, first: int, last: int, loans: Ints, loan_fi
     add_lease(level, rows, first, last, loans, loan_first, loan_last, -1)
     free = True
     for r in range(first, last):
-        for node in range(rows[r, 0], rows[r, 0] + rows[r, 1]):
-            free = free and level[0, node] >= 0 and level[1, node] >= 0
+        for node in range(rows[r, FIRST], rows[r, FIRST] + rows[r, NODES]):
+            free = free and level[CPU, node] >= 0 and level[MEM, node] >= 0
     for i in range(loan_first, loan_last):
-        free = free and level[1, loans[i, 1]] >= 0
+        free = free and level[MEM, loans[i, LENDER]] >= 0
     add_lease(level, rows, first, last, loans, loan_first, loan_last, 1)
     return free
 
@@ -63,16 +65,16 @@ def keep_starts(low: Ints, q: int, begin: Ints, spans: Ints, start: int, length:
         if p == q or begin[p] < start or begin[p] >= start + length or (begin[p] == start and p < q):
             continue
         for r in range(spans[0, p], spans[1, p]):
-            for node in range(rows[r, 0], rows[r, 0] + rows[r, 1]):
-                low[1, node] = 0
+            for node in range(rows[r, FIRST], rows[r, FIRST] + rows[r, NODES]):
+                low[MEM, node] = 0
 
 
 @inlined
 def may_start(free: Ints, threshold_mb: Ints, rows: Ints, first: int, last: int) -> bool:
     """Whether the nodes of a lease have the memory free that they must have to compute."""
     for r in range(first, last):
-        for node in range(rows[r, 0], rows[r, 0] + rows[r, 1]):
-            if free[1, node] < threshold_mb[node]:
+        for node in range(rows[r, FIRST], rows[r, FIRST] + rows[r, NODES]):
+            if free[MEM, node] < threshold_mb[node]:
                 return False
     return True
 
@@ -90,8 +92,8 @@ def earliest(
         low[:] = level[first]
         for k in range(first + 1, last):
             for node in range(nodes):
-                low[0, node] = min(low[0, node], level[k, 0, node])
-                low[1, node] = min(low[1, node], level[k, 1, node])
+                low[CPU, node] = min(low[CPU, node], level[k, CPU, node])
+                low[MEM, node] = min(low[MEM, node], level[k, MEM, node])
         if guarded:
             keep_starts(low, q, begin, spans, times[i], length, rows)
         end, loan_end = place_job(terms, low, total, tasks, cores, mb, aware, who, rows, at, loans, loan_at)
@@ -147,17 +149,17 @@ def reserve_round(
     level[0] = free_now
     steps = 1
     for i in range(count):  # who should have ended by now has ended for the plan: their end may come in this moment
-        if running[0, i] == now:
-            give_back(level[0], running[1, i], pool, lease_at, use, first_of)
+        if running[ENDS_US, i] == now:
+            give_back(level[0], running[WHO, i], pool, lease_at, use, first_of)
     for i in range(count):
-        if running[0, i] == now:
+        if running[ENDS_US, i] == now:
             continue
-        end = max(running[0, i], now + 1)
+        end = max(running[ENDS_US, i], now + 1)
         if end != times[steps - 1]:
             times[steps] = end
             copy_step(level, steps - 1, steps)
             steps += 1
-        give_back(level[steps - 1], running[1, i], pool, lease_at, use, first_of)
+        give_back(level[steps - 1], running[WHO, i], pool, lease_at, use, first_of)
     begin = np.full(jobs, -1, np.int64)
     spans = np.zeros((4, jobs), np.int64)
     low = np.empty((2, nodes), np.int64)
@@ -170,7 +172,7 @@ def reserve_round(
         a, b, c, d = where[0, job], where[1, job], where[2, job], where[3, job]
         if at + b - a > rows.shape[0] or loan_at + d - c > loans.shape[0]:
             return -2 * int(at + b - a + loan_at + d - c)
-        length = max(1, asks[3, job])
+        length = max(1, asks[ASKED_US, job])
         first, last = window(times, steps, begins[job], length)
         free = may_start(level[first], terms.threshold_mb, kept, a, b)
         for k in range(first, last):
@@ -189,7 +191,12 @@ def reserve_round(
         if begin[q] >= 0 and (not compress or begin[q] == now):
             continue
         job = order[q]
-        tasks, cores, mb, length = asks[0, job], asks[1, job], asks[2, job], max(1, asks[3, job])
+        tasks, cores, mb, length = (
+            asks[ASKED_TASKS, job],
+            asks[ASKED_CORES, job],
+            asks[ASKED_MB, job],
+            max(1, asks[ASKED_US, job]),
+        )
         if at + nodes > rows.shape[0] or loan_at + 2 * nodes > loans.shape[0]:
             return -2 * int(at + loan_at + 3 * nodes)
         if steps + 4 > times.shape[0]:

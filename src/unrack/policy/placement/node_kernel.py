@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 
 from unrack.jit import compiled, inlined
 from unrack.ledger.blocks import SIZE, count_blocks
+from unrack.ledger.lease import CORES, FIRST, LOCAL_MB, NODES, TASKS
+from unrack.ledger.names import CPU, MEM
 
 Ints = NDArray[np.int64]
 
@@ -46,18 +48,18 @@ def add_node(out: Ints, start: int, at: int, node: int, tasks: int, cores: int, 
     if at > start:
         last = at - 1
         if (
-            out[last, 0] + out[last, 1] == node
-            and out[last, 2] == tasks
-            and out[last, 3] == cores
-            and out[last, 4] == mb
+            out[last, FIRST] + out[last, NODES] == node
+            and out[last, TASKS] == tasks
+            and out[last, CORES] == cores
+            and out[last, LOCAL_MB] == mb
         ):
-            out[last, 1] += 1
+            out[last, NODES] += 1
             return at
-    out[at, 0] = node
-    out[at, 1] = 1
-    out[at, 2] = tasks
-    out[at, 3] = cores
-    out[at, 4] = mb
+    out[at, FIRST] = node
+    out[at, NODES] = 1
+    out[at, TASKS] = tasks
+    out[at, CORES] = cores
+    out[at, LOCAL_MB] = mb
     return at + 1
 
 
@@ -101,13 +103,13 @@ def place_job(
     start, left = at, tasks
     if fit == 0:
         for node in range(nodes):
-            if free[0, node] < cores:
+            if free[CPU, node] < cores:
                 continue
-            here = tasks_on(free[0, node], free[1, node], total[0, node], cores, mb, whole)
+            here = tasks_on(free[CPU, node], free[MEM, node], total[CPU, node], cores, mb, whole)
             if here == 0:
                 continue
             here = min(here, left)
-            at = add_node(out, start, at, node, here, total[0, node] if whole else here * cores, here * mb)
+            at = add_node(out, start, at, node, here, total[CPU, node] if whole else here * cores, here * mb)
             left -= here
             if left == 0:
                 return at
@@ -117,10 +119,10 @@ def place_job(
     size, room = 0, 0
     sign = 1 if fit == 1 else -1
     for node in range(nodes):
-        here = tasks_on(free[0, node], free[1, node], total[0, node], cores, mb, whole)
+        here = tasks_on(free[CPU, node], free[MEM, node], total[CPU, node], cores, mb, whole)
         if here > 0:
-            keys[0, size] = sign * free[0, node]
-            keys[1, size] = sign * free[1, node]
+            keys[0, size] = sign * free[CPU, node]
+            keys[1, size] = sign * free[MEM, node]
             ids[size] = node
             size += 1
             room += min(here, tasks)
@@ -133,16 +135,16 @@ def place_job(
     while left > 0:
         last = ids[0]
         used[last] = True
-        left -= tasks_on(free[0, last], free[1, last], total[0, last], cores, mb, whole)
+        left -= tasks_on(free[CPU, last], free[MEM, last], total[CPU, last], cores, mb, whole)
         size -= 1
         keys[0, 0], keys[1, 0], ids[0] = keys[0, size], keys[1, size], ids[size]
         sift_down(keys, ids, 0, size)
     for node in range(nodes):
         if used[node]:
-            here = tasks_on(free[0, node], free[1, node], total[0, node], cores, mb, whole)
+            here = tasks_on(free[CPU, node], free[MEM, node], total[CPU, node], cores, mb, whole)
             if node == last:
                 here += left
-            at = add_node(out, start, at, node, here, total[0, node] if whole else here * cores, here * mb)
+            at = add_node(out, start, at, node, here, total[CPU, node] if whole else here * cores, here * mb)
     return at
 
 
@@ -150,16 +152,16 @@ def place_job(
 def add_run(out: Ints, start: int, at: int, node: int, length: int, tasks: int, cores: int, mb: int) -> int:
     """As :func:`add_node`, of so many nodes from ``node`` on."""
     at = add_node(out, start, at, node, tasks, cores, mb)
-    out[at - 1, 1] += length - 1
+    out[at - 1, NODES] += length - 1
     return at
 
 
 @inlined
 def end_of_run(free: Ints, total: Ints, node: int, end: int) -> int:
     """The first node behind ``node``, or ``end``, that has something else free or installed."""
-    cores, mb, installed = free[0, node], free[1, node], total[0, node]
+    cores, mb, installed = free[CPU, node], free[MEM, node], total[CPU, node]
     node += 1
-    while node < end and free[0, node] == cores and free[1, node] == mb and total[0, node] == installed:
+    while node < end and free[CPU, node] == cores and free[MEM, node] == mb and total[CPU, node] == installed:
         node += 1
     return node
 
@@ -187,10 +189,10 @@ def first_fit(
             continue
         stop = min((block + 1) * SIZE, nodes)
         while node < stop:
-            if free[0, node] < cores:
+            if free[CPU, node] < cores:
                 node += 1
                 continue
-            here = tasks_on(free[0, node], free[1, node], total[0, node], cores, mb, whole)
+            here = tasks_on(free[CPU, node], free[MEM, node], total[CPU, node], cores, mb, whole)
             if here == 0:
                 node += 1
                 continue
@@ -199,7 +201,7 @@ def first_fit(
                 length = end_of_run(free, total, node, min(nodes, node + length)) - node
             else:
                 length, here = 1, min(here, left)
-            at = add_run(out, start, at, node, length, here, total[0, node] if whole else here * cores, here * mb)
+            at = add_run(out, start, at, node, length, here, total[CPU, node] if whole else here * cores, here * mb)
             left -= length * here
             if left == 0:
                 return at
@@ -220,5 +222,5 @@ def room_for(free: Ints, total: Ints, cores: int, mb: int, whole: bool) -> int:
     """How many tasks of ``cores`` and ``mb`` fit now on all nodes together."""
     room = 0
     for node in range(free.shape[1]):
-        room += tasks_on(free[0, node], free[1, node], total[0, node], cores, mb, whole)
+        room += tasks_on(free[CPU, node], free[MEM, node], total[CPU, node], cores, mb, whole)
     return room

@@ -26,6 +26,7 @@ from unrack.ledger.devices.columns import (
     Columns,
 )  # fmt: skip
 from unrack.ledger.devices.sharing import left_at, slowed, speed_of
+from unrack.ledger.names import ASKED_CORES, ASKED_MB, ASKED_US, CPU, MEM
 from unrack.policy.pools.place_kernel import (
     HARMFUL,
     LATE,
@@ -73,7 +74,7 @@ def extra_us(c: Columns, asks: Ints, group: int, but: int, dear: Floats, now: in
         later = begins + left / (speed * slowed(c, group, node_of(c, job, group)))
         if deadline_us[job] >= 0 and ends <= deadline_us[job] < math.ceil(later):
             return math.inf
-        total += max(0.0, later - ends) * asks[1, job] * dear[node_of(c, job, group)]
+        total += max(0.0, later - ends) * asks[ASKED_CORES, job] * dear[node_of(c, job, group)]
     return total
 
 
@@ -130,7 +131,7 @@ def cheapest_place(
     int
         The node, or NO_CORES, NO_DEVICES, LATE, HARMFUL.
     """
-    cores, mb, expected_us = asks[1, job], asks[2, job], asks[3, job]
+    cores, mb, expected_us = asks[ASKED_CORES, job], asks[ASKED_MB, job], asks[ASKED_US, job]
     earliest[0] = NEVER_US
     nodes = free.shape[1]
     deadline = NEVER_US if patient or deadline_us[job] < 0 else deadline_us[job]
@@ -138,15 +139,15 @@ def cheapest_place(
     best, tight, chosen = math.inf, 0, -1
     if primary < 0:
         for node in range(nodes):
-            if free[0, node] < cores or free[1, node] < mb:
+            if free[CPU, node] < cores or free[MEM, node] < mb:
                 continue
-            cost = worth(free[0, node], cores, big) * dear[node]
-            if cost < best or (cost == best and free[0, node] < tight):
-                best, tight, chosen = cost, free[0, node], node
+            cost = worth(free[CPU, node], cores, big) * dear[node]
+            if cost < best or (cost == best and free[CPU, node] < tight):
+                best, tight, chosen = cost, free[CPU, node], node
         return chosen if chosen >= 0 else NO_CORES
     roomy = False
     for node in range(nodes):
-        roomy = roomy or (free[0, node] >= cores and free[1, node] >= mb)
+        roomy = roomy or (free[CPU, node] >= cores and free[MEM, node] >= mb)
     if not roomy:
         return NO_CORES
     late, harmful = False, False
@@ -160,7 +161,7 @@ def cheapest_place(
         slowing = -1.0
         for i in range(c.nodes_near[pool], c.nodes_near[pool + 1] if home < 0 else c.nodes_near[pool] + 1):
             node = c.nodes_near[i] if home < 0 else home
-            if free[0, node] < cores or free[1, node] < mb:
+            if free[CPU, node] < cores or free[MEM, node] < mb:
                 continue
             if not others_fit(c, job, primary, node, at, sizes):
                 continue
@@ -176,12 +177,12 @@ def cheapest_place(
                 continue
             longer = longer_us(c, d, job, ends, now) * c.group[SIZE, d]
             cost = (
-                worth(free[0, node], cores, big) * dear[node] * (ends - now)
+                worth(free[CPU, node], cores, big) * dear[node] * (ends - now)
                 + slowing
                 + worths[c.device[POOL, d]] * longer
             )
-            if cost < best or (cost == best and free[0, node] < tight):
-                best, tight, chosen, group = cost, free[0, node], node, d
+            if cost < best or (cost == best and free[CPU, node] < tight):
+                best, tight, chosen, group = cost, free[CPU, node], node, d
     for pool in range(c.pool.shape[1]):
         if c.pool[KIND_OF, pool] != primary or c.pool[FREE_COUNT, pool] == 0:
             continue
@@ -193,7 +194,7 @@ def cheapest_place(
         head, parts = first_free(c, pool), max(new_parts(c, job, primary, pool), 1)
         for i in range(c.nodes_near[pool], c.nodes_near[pool + 1]):
             node = c.nodes_near[i]
-            if free[0, node] < cores or free[1, node] < mb:
+            if free[CPU, node] < cores or free[MEM, node] < mb:
                 continue
             if not others_fit(c, job, primary, node, at, sizes):
                 continue
@@ -207,9 +208,9 @@ def cheapest_place(
                     late = True
                     earliest[0] = min(earliest[0], now + math.ceil(lasts))
                     continue
-                cost = worth(free[0, node], cores, big) * dear[node] * lasts + worths[pool] * lasts * size / parts
-                if cost < best or (cost == best and free[0, node] < tight):
-                    best, tight, chosen, group, pool_chosen, size_chosen = cost, free[0, node], node, -1, pool, size
+                cost = worth(free[CPU, node], cores, big) * dear[node] * lasts + worths[pool] * lasts * size / parts
+                if cost < best or (cost == best and free[CPU, node] < tight):
+                    best, tight, chosen, group, pool_chosen, size_chosen = cost, free[CPU, node], node, -1, pool, size
     if chosen < 0:
         if late:
             return LATE

@@ -30,6 +30,7 @@ from unrack.ledger.devices.columns import (
     Columns,
 )  # fmt: skip
 from unrack.ledger.devices.sharing import left_at, slowed, speed_of
+from unrack.ledger.names import ASKED_CORES, ASKED_MB, ASKED_US, CPU, MEM
 from unrack.policy.pools.lookahead_kernel import wasteful
 from unrack.policy.pools.place_kernel import (
     LATE_JOINS,
@@ -135,7 +136,7 @@ def opening(
     """
     first, shortcuts = NEVER_US, ways & SHORTCUTS != 0
     for job in jobs:
-        deadline, expected_us = deadline_us[job], asks[3, job]
+        deadline, expected_us = deadline_us[job], asks[ASKED_US, job]
         late_from = deadline - expected_us + 1 if deadline >= 0 and ways & LATE_JOINS else NEVER_US
         primary = primary_kind(c, job, at, sizes)
         if primary < 0:
@@ -143,7 +144,9 @@ def opening(
         for d in range(c.device.shape[1]):
             if c.device[GROUP, d] != d or not has_room(c, job, primary, d, False):
                 continue
-            node = node_on(c, free, total, job, primary, d, rule, asks[1, job], asks[2, job], at, sizes)
+            node = node_on(
+                c, free, total, job, primary, d, rule, asks[ASKED_CORES, job], asks[ASKED_MB, job], at, sizes
+            )
             if node < 0:
                 continue
             alone = rule == RESOURCE_AWARE and c.group[PARTS, d] > 0  # only its own deadline counts
@@ -177,7 +180,7 @@ def may_begin(c: Columns, free: Ints, job: int, primary: int, cores: int, mb: in
         for i in range(c.nodes_near[pool], c.nodes_near[pool + 1]):
             node = c.nodes_near[i]
             if (
-                free[0, node] >= cores and free[1, node] >= mb
+                free[CPU, node] >= cores and free[MEM, node] >= mb
                 and others_fit(c, job, primary, node, at, sizes)
             ):  # fmt: skip
                 return True
@@ -200,7 +203,7 @@ def cheap_opening(
     first = NEVER_US
     for k in range(len(jobs)):
         job, late_from = jobs[k], latest_us[k] + 1
-        cores, mb = asks[1, job], asks[2, job]
+        cores, mb = asks[ASKED_CORES, job], asks[ASKED_MB, job]
         primary = primary_kind(c, job, at, sizes)
         if primary < 0:
             continue
@@ -212,7 +215,7 @@ def cheap_opening(
             home, opens, pool = c.group[NODE, d], -1, c.device[POOL, d]
             for i in range(c.nodes_near[pool], c.nodes_near[pool + 1] if home < 0 else c.nodes_near[pool] + 1):
                 node = c.nodes_near[i] if home < 0 else home
-                if free[0, node] < cores or free[1, node] < mb:
+                if free[CPU, node] < cores or free[MEM, node] < mb:
                     continue
                 if not others_fit(c, job, primary, node, at, sizes):
                     continue
@@ -221,7 +224,7 @@ def cheap_opening(
                 if opens >= first:
                     break
                 when = opens
-                ends = finish_on(c, job, primary, d, node, asks[3, job], opens)
+                ends = finish_on(c, job, primary, d, node, asks[ASKED_US, job], opens)
                 if opens < late_from and ends > deadline_us[job] >= 0:
                     when = open_from(c, d, 1, job, late_from, deadline_us, True)
                 if now < when < first:

@@ -34,6 +34,7 @@ from unrack.ledger.devices.columns import (
     Columns,
 )  # fmt: skip
 from unrack.ledger.devices.sharing import left_at, slowed, speed_of
+from unrack.ledger.names import ASKED_CORES, ASKED_MB, ASKED_US, CPU, MEM
 from unrack.units import NEVER_US
 
 Ints = NDArray[np.int64]
@@ -317,7 +318,7 @@ def simple(
     best, found, seen, wanted = -1, NO_CORES, 0, -1
     for turn in range(2 if rule == RANDOM_FIT else 1):
         for node in range(nodes):
-            if free[0, node] < cores or free[1, node] < mb:
+            if free[CPU, node] < cores or free[MEM, node] < mb:
                 continue
             if found == NO_CORES:
                 found = NO_DEVICES
@@ -330,8 +331,8 @@ def simple(
             if rule == FIRST_FIT or seen == wanted:
                 best = node
                 break
-            if (rule == BEST_FIT and (best < 0 or free[0, node] < free[0, best])) or (
-                rule == WORST_FIT and (best < 0 or free[0, node] > free[0, best])
+            if (rule == BEST_FIT and (best < 0 or free[CPU, node] < free[CPU, best])) or (
+                rule == WORST_FIT and (best < 0 or free[CPU, node] > free[CPU, best])
             ):
                 best = node
             seen += 1
@@ -353,8 +354,8 @@ def better_node(free: Ints, total: Ints, node: int, than: int, rule: int) -> boo
     if than < 0:
         return True
     if rule == MIN_FRAGMENTATION:
-        return bool(free[0, node] * total[0, than] > free[0, than] * total[0, node])
-    return bool(rule == RESOURCE_AWARE and free[0, node] > free[0, than])
+        return bool(free[CPU, node] * total[CPU, than] > free[CPU, than] * total[CPU, node])
+    return bool(rule == RESOURCE_AWARE and free[CPU, node] > free[CPU, than])
 
 
 @melted
@@ -396,13 +397,13 @@ def node_on(
     """The node on which a job would join a group, deadlines apart; -1: none has all it asks."""
     node = c.group[NODE, group]
     if node >= 0:
-        fits = free[0, node] >= cores and free[1, node] >= mb and others_fit(c, job, primary, node, at, sizes)
+        fits = free[CPU, node] >= cores and free[MEM, node] >= mb and others_fit(c, job, primary, node, at, sizes)
         return int(node) if fits else -1
     pool = c.device[POOL, group]
     for i in range(c.nodes_near[pool], c.nodes_near[pool + 1]):
         n = c.nodes_near[i]
         if (
-            free[0, n] >= cores and free[1, n] >= mb
+            free[CPU, n] >= cores and free[MEM, n] >= mb
             and better_node(free, total, n, node, rule)
             and others_fit(c, job, primary, n, at, sizes)
         ):  # fmt: skip
@@ -421,7 +422,7 @@ def aware(
     if primary < 0:
         best = -1
         for node in range(nodes):
-            if free[0, node] >= cores and free[1, node] >= mb and better_node(free, total, node, best, rule):
+            if free[CPU, node] >= cores and free[MEM, node] >= mb and better_node(free, total, node, best, rule):
                 best = node
                 if rule == MAX_COMPOSITION:
                     break
@@ -450,7 +451,7 @@ def aware(
         if rule == MAX_COMPOSITION:
             one, two = float(ends - now - lives_us(c, d, job, now)), spare(c, job, primary, d)
         elif rule == MIN_FRAGMENTATION:
-            one = alpha(c, job, primary, d, cores, free[0, node])
+            one = alpha(c, job, primary, d, cores, free[CPU, node])
             if shortcuts:
                 one = whole_alpha(c, job, primary, d)
         if one < first or (one == first and two < second):
@@ -464,7 +465,7 @@ def aware(
         # where as many free devices as help are not to be had, as few as the demand needs
         offers(c, job, primary, False, wish == 1, sizes[primary])
         for node in range(nodes):
-            if free[0, node] < cores or free[1, node] < mb:
+            if free[CPU, node] < cores or free[MEM, node] < mb:
                 continue
             found = NO_DEVICES
             if pool_at(c, node, sizes[primary]) < 0 or not others_fit(c, job, primary, node, at, sizes):
@@ -518,10 +519,10 @@ def place(
     int
         The node, or NO_CORES, NO_DEVICES, LATE, HARMFUL.
     """
-    cores, mb = asks[1, job], asks[2, job]
+    cores, mb = asks[ASKED_CORES, job], asks[ASKED_MB, job]
     earliest[0] = NEVER_US
     if rule <= RANDOM_FIT:
         return simple(c, free, job, cores, mb, rule, hard, draw, draw2, at, sizes, answer)
     return aware(
-        c, free, total, job, cores, mb, rule, asks[3, job], deadline_us, now, at, sizes, answer, earliest, ways
+        c, free, total, job, cores, mb, rule, asks[ASKED_US, job], deadline_us, now, at, sizes, answer, earliest, ways
     )  # fmt: skip

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from unrack.jit import compiled, inlined
 from unrack.ledger.growing import grown, room_for
+from unrack.ledger.names import ASKED_US, ENDS_US, WHO
 from unrack.ledger.past_runs import Runs
 from unrack.policy.prediction.correction import expected_end
 from unrack.units import NEVER_US
@@ -80,7 +81,7 @@ def begun(view: View, once: bool) -> Forecast:
     memory, runs = Forecast.empty(), view.runs
     memory.make_room(view)
     assert runs is not None
-    running = view.running[1, : view.running_count]
+    running = view.running[WHO, : view.running_count]
     jobs = np.concatenate([running, view.queue]) if once else running
     when = view.submit_us[jobs] if once else runs.started_us[jobs]
     end_us = (runs.started_us + np.maximum(runs.ran_us, 0))[runs.ended]
@@ -131,19 +132,19 @@ def predict(queue: Ints, asks: Ints, user: Ints, users: Ints, since: int, averag
             average_us[job] = NEVER_US
             if of >= 0 and users[0, of] == 2:
                 average_us[job] = max(1, (users[1, of] + users[2, of]) // (2 * SECOND)) * SECOND
-        told[3, job] = min(asks[3, job], average_us[job])
+        told[3, job] = min(asks[ASKED_US, job], average_us[job])
 
 
 @inlined
 def sort_by_end(running: Ints, count: int) -> None:
     """Insertion sort: what was in order before is nearly so."""
     for i in range(1, count):
-        end, job = running[0, i], running[1, i]
+        end, job = running[ENDS_US, i], running[WHO, i]
         k = i
-        while k > 0 and running[0, k - 1] > end:
-            running[0, k], running[1, k] = running[0, k - 1], running[1, k - 1]
+        while k > 0 and running[ENDS_US, k - 1] > end:
+            running[ENDS_US, k], running[WHO, k] = running[ENDS_US, k - 1], running[WHO, k - 1]
             k -= 1
-        running[0, k], running[1, k] = end, job
+        running[ENDS_US, k], running[WHO, k] = end, job
 
 
 @compiled
@@ -181,26 +182,26 @@ def follow(
     predict(queue, asks, user, users, known if once else 0, average_us, told)
     kept = 0
     for i in range(count):
-        end, job = running[0, i], running[1, i]
+        end, job = running[ENDS_US, i], running[WHO, i]
         if status[job] != 2 or noted_us[job] != runs.started_us[job]:
             noted_us[job] = -1  # it has ended, or it was stopped
             continue
         if end <= now:
-            end = expected_end(noted_us[job], told[3, job], asks[3, job], now, rule)
-        running[0, kept], running[1, kept] = end, job
+            end = expected_end(noted_us[job], told[3, job], asks[ASKED_US, job], now, rule)
+        running[ENDS_US, kept], running[WHO, kept] = end, job
         kept += 1
     for i in range(booked_count):
         job = booked[1, i]
         if noted_us[job] < 0:
             noted_us[job] = runs.started_us[job]
-            running[0, kept] = expected_end(noted_us[job], told[3, job], asks[3, job], now, rule)
-            running[1, kept] = job
+            running[ENDS_US, kept] = expected_end(noted_us[job], told[3, job], asks[ASKED_US, job], now, rule)
+            running[WHO, kept] = job
             kept += 1
     sort_by_end(running, kept)
     following = NEVER_US
     for i in range(kept):
-        job = running[1, i]
-        if running[0, i] < noted_us[job] + asks[3, job]:
-            following = running[0, i]
+        job = running[WHO, i]
+        if running[ENDS_US, i] < noted_us[job] + asks[ASKED_US, job]:
+            following = running[ENDS_US, i]
             break
     return kept, following

@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 from unrack.jit import compiled, inlined
 from unrack.ledger.blocks import give_rows
 from unrack.ledger.holding import find_running, insert_running, remove_running, strike
+from unrack.ledger.lease import CORES, NODES
+from unrack.ledger.names import ASKED_CORES, ASKED_TASKS, ASKED_US, ENDS_US, FIRST_ROW, ROW, ROW_COUNT, ROW_END
 from unrack.ledger.state import FINISHED, QUEUED, REJECTED, RUNNING
 from unrack.policy.discipline.queue_kernel import Held, Nodes, any_may_fit, consider, nothing_new
 from unrack.sim.compiled.columns import (
@@ -111,7 +113,7 @@ def places_in(order: Ints, behind: Ints, rank: Ints) -> Ints:
 def end_job(w: World, job: int) -> bool:
     """A job ends: it gives back what it held, and the log has its attempt; False: the log has no room."""
     ledger, at = w.ledger, w.mark
-    first, count = ledger.lease_at[0, job], ledger.lease_at[1, job]
+    first, count = ledger.lease_at[FIRST_ROW, job], ledger.lease_at[ROW_COUNT, job]
     ended, row = at[ENDED], at[ENDED_ROWS]
     if ended == w.ended.shape[1] or row + count > w.ended_rows.shape[0]:
         at[NEEDED] = row + count
@@ -122,7 +124,7 @@ def end_job(w: World, job: int) -> bool:
         for c in range(5):
             w.ended_rows[row + r, c] = ledger.pool[first + r, c]
     at[ENDED], at[ENDED_ROWS] = ended + 1, row + count
-    place = find_running(ledger.running, at[RUNNING_COUNT], w.started_us[job] + ledger.asks[3, job], job)
+    place = find_running(ledger.running, at[RUNNING_COUNT], w.started_us[job] + ledger.asks[ASKED_US, job], job)
     remove_running(ledger.running, at[RUNNING_COUNT], place)
     at[FREE_CORES] += give_rows(ledger.free, ledger.most, ledger.pool, first, first + count)
     at[RUNNING_COUNT] -= 1
@@ -196,9 +198,9 @@ def spared(w: World, terms: Terms) -> bool:
     released, last_job = at[SEEN_RELEASES] != at[RELEASES], at[LAST_JOB]
     at[SEEN_RELEASES] = at[RELEASES]
     at[LAST_JOB] = max(last_job, newest)
-    fits = ledger.asks[0, newest] * ledger.asks[1, newest] <= at[FREE_CORES]
+    fits = ledger.asks[ASKED_TASKS, newest] * ledger.asks[ASKED_CORES, newest] <= at[FREE_CORES]
     unlike = at[ALIKE] == 1 and at[KNOWN] > terms.first_unequal
-    overdue = at[RUNNING_COUNT] > 0 and ledger.running[0, 0] <= at[NOW]
+    overdue = at[RUNNING_COUNT] > 0 and ledger.running[ENDS_US, 0] <= at[NOW]
     return nothing_new_here(
         terms.rule.backfill == 2, at[COMPLETE] == 1, released, newest, last_job, fits, unlike, overdue
     )
@@ -208,15 +210,15 @@ def spared(w: World, terms: Terms) -> bool:
 def start_job(w: World, terms: Terms, s: int) -> None:
     """Carry out answer ``s`` of a pass that has taken its rows already."""
     ledger, at, now = w.ledger, w.mark, w.mark[NOW]
-    job, first, end = w.started[0, s], w.started[1, s], w.started[2, s]
-    insert_running(ledger.running, at[RUNNING_COUNT], now + ledger.asks[3, job], job)
+    job, first, end = w.started[0, s], w.started[ROW, s], w.started[ROW_END, s]
+    insert_running(ledger.running, at[RUNNING_COUNT], now + ledger.asks[ASKED_US, job], job)
     at[RUNNING_COUNT] += 1
     used = at[POOL_USED]
     for r in range(end - first):
         for c in range(5):
             ledger.pool[used + r, c] = w.rows[first + r, c]
-        at[FREE_CORES] -= w.rows[first + r, 1] * w.rows[first + r, 3]
-    ledger.lease_at[0, job], ledger.lease_at[1, job] = used, end - first
+        at[FREE_CORES] -= w.rows[first + r, NODES] * w.rows[first + r, CORES]
+    ledger.lease_at[FIRST_ROW, job], ledger.lease_at[ROW_COUNT, job] = used, end - first
     at[POOL_USED] = used + end - first
     ledger.status[job] = RUNNING
     start = at[QUEUE_START]
@@ -231,7 +233,7 @@ def start_job(w: World, terms: Terms, s: int) -> None:
     w.started_us[job] = now
     rank, time = FINISH, now + w.work_us[job]
     if terms.submit_first:
-        rank = BOOKED if w.work_us[job] == ledger.asks[3, job] and time > now else LATE_FINISH
+        rank = BOOKED if w.work_us[job] == ledger.asks[ASKED_US, job] and time > now else LATE_FINISH
     at[SEQUENCE] += 1
     push(w.ends, at[ENDS], time, (rank << RANK_SHIFT) + at[SEQUENCE], job, VALID)
     at[ENDS] += 1
