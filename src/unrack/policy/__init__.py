@@ -4,8 +4,9 @@ from unrack.ledger.devices.view import Composition, DeviceView
 from unrack.ledger.lease import Lease, Loan, Share
 from unrack.ledger.shrinking import smaller
 from unrack.policy.contract import Decision, Estimates, Need, Policy, Reject, Requeue, Resize, Start
+from unrack.policy.discipline.conservative import Conservative
 from unrack.policy.discipline.list_scheduler import ListScheduler
-from unrack.policy.discipline.planned import Conservative, SlurmLike
+from unrack.policy.discipline.slurm_like import SlurmLike
 from unrack.policy.orders import by_key
 from unrack.policy.pools.own import Placed
 from unrack.policy.pools.pool_policy import Pooled

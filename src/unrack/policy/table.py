@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 from unrack.errors import PolicyError
 from unrack.policy.complete import BY_THE_WORLD
 from unrack.policy.contract import Estimates, Policy
+from unrack.policy.discipline.conservative import Conservative
 from unrack.policy.discipline.list_scheduler import BACKFILL, UNLIMITED, ListScheduler
-from unrack.policy.discipline.planned import MAINS, Conservative, SlurmLike
+from unrack.policy.discipline.slurm_like import MAINS, SlurmLike
 from unrack.policy.lending.rules import RULES as LENT_RULES
 from unrack.policy.lending.scheduler import SCHEDULERS, Lending
 from unrack.policy.orders import ORDERS

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from unrack.policy.discipline.planned import Plan
+from unrack.policy.discipline.node_plan import Plan
 from unrack.view import View
 from unrack.workload.job import CORES, ESTIMATE, MEMORY
 

@@ -1,7 +1,7 @@
 """List schedulers on whole nodes whose jobs may borrow memory of other nodes.
 
 ``fcfs``, ``easy`` and ``slurm`` decide as :mod:`unrack.policy.discipline.list_scheduler` and
-:mod:`unrack.policy.discipline.planned` do, with a placement of :mod:`unrack.policy.lending` and borrowed memory in
+:mod:`unrack.policy.discipline.node_plan` do, with a placement of :mod:`unrack.policy.lending` and borrowed memory in
 every reservation: where nothing is borrowed, their schedules are the same. ``conservative`` is the plain one until a
 job comes that may have to borrow; from then on its reservations name their nodes, and none is later than it was.
 """
@@ -21,8 +21,10 @@ from unrack.ledger.growing import grown
 from unrack.ledger.lease import Lease
 from unrack.ledger.memory_use import MemoryUse
 from unrack.policy.contract import Decision, Estimates, Need, Start
+from unrack.policy.discipline.conservative import Conservative
 from unrack.policy.discipline.list_scheduler import BACKFILL, UNLIMITED, ListScheduler
-from unrack.policy.discipline.planned import Conservative, Plan, SlurmLike
+from unrack.policy.discipline.node_plan import Plan
+from unrack.policy.discipline.slurm_like import SlurmLike
 from unrack.policy.lending.backfill_kernel import plan_round
 from unrack.policy.lending.from_counts import named_leases
 from unrack.policy.lending.lease_kernel import NOBODY, place_now

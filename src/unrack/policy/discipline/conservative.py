@@ -1,0 +1,97 @@
+"""Conservative backfill (Mu'alem and Feitelson 2001).
+
+Every job gets a reservation when it arrives, the earliest that disturbs no other, and never a later one. When a job
+ends early, reservations move forward one by one, in order. O(waiting x steps of the plan) a round.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import ClassVar
+
+from unrack.policy.contract import Decision, Estimates, Need
+from unrack.policy.discipline.list_scheduler import short_of
+from unrack.policy.discipline.node_plan import Plan
+from unrack.policy.discipline.reservations import Reservations
+from unrack.policy.orders import Order, in_order
+from unrack.policy.placement.any_resource import AnyResource
+from unrack.policy.placement.contract import MemoryRule
+from unrack.policy.placement.local_memory import LocalMemory
+from unrack.reasons import Code, Reason
+from unrack.units import SECOND_US
+from unrack.view import View
+
+
+@dataclass(frozen=True)
+class Conservative(AnyResource):
+    """Backfill in which every job holds a reservation that only ever moves forward.
+
+    Parameters
+    ----------
+    order
+        In which order new jobs get reservations and later move forward: a name in ``ORDERS`` or a function.
+    place, nodes, estimates, label
+        As for :class:`unrack.policy.discipline.list_scheduler.ListScheduler`; ``place`` is a name here.
+    memory
+        As there.
+    """
+
+    order: str | Order = "fcfs"
+    place: str = "first-fit"
+    nodes: str = "shared"
+    estimates: Estimates = Estimates.REQUESTED
+    label: str = "conservative"
+    memory: MemoryRule = field(default_factory=LocalMemory)
+
+    needs: ClassVar[frozenset[Need]] = frozenset()
+
+    @property
+    def name(self) -> str:
+        """The label."""
+        return self.label
+
+    def begin(self, view: View) -> Plan:
+        """No reservations yet."""
+        return Plan.begin(view, self.nodes == "whole", self.place)
+
+    def decide(self, view: View, memory: Plan, now: int) -> tuple[list[Decision], Plan]:
+        """Reserve for new jobs, move reservations forward if jobs have ended, start whose turn it is."""
+        if not view.waiting:
+            memory.running = view.running_count
+            return [], memory
+        jobs = in_order(self.order, view, now).copy()
+        if memory.book is None and self.beyond_nodes(view):
+            memory.make_room(view)
+            jobs, memory.book = memory.by_start(jobs), self._reservations.begin(view)
+        if memory.book is not None:
+            return self._reservations.keep(view, memory.book, jobs.tolist(), now), memory
+        if memory.too_coarse(view):
+            memory.make_room(view)
+            jobs = memory.by_start(jobs)
+            memory = self.begin(view)
+        compress = view.running_count < memory.running or view.capacity_version != memory.capacity_version
+        decisions = memory.round(view, jobs, now, self.place, compress, trust=True)
+        memory.running = view.running_count + len(decisions)
+        memory.capacity_version = view.capacity_version
+        return decisions, memory
+
+    def next_round(self, view: View, memory: Plan, now: int) -> int | None:
+        """Reservations start when jobs end, which is an event; or when they were told that devices are free."""
+        return None if memory.book is None or not view.waiting else self._reservations.due_us(view, memory.book, now)
+
+    @cached_property
+    def _reservations(self) -> Reservations:
+        """Reservations of jobs that ask for more than nodes."""
+        return Reservations(self.mixed)
+
+    def why(self, view: View, memory: Plan, job: int, now: int) -> Reason:
+        """It holds a reservation for later, or there is no room even then."""
+        if memory.book is not None:
+            return self._reservations.why(view, memory.book, job, now)
+        missing = short_of(view, job, self.nodes == "whole")
+        if missing is not None:
+            return missing
+        if memory.reserved(job) >= 0:
+            return Reason(Code.RESERVED, f"from {memory.start[job] / SECOND_US:.0f} s")
+        return Reason(Code.NOT_YET)

@@ -1,0 +1,132 @@
+"""Reservations of jobs that ask for nodes alone: the notes of schedulers that plan ahead, around a compiled round.
+
+On shared nodes reservations count cores as long as every task so far asks one core and no memory; with the first that
+asks otherwise they are laid onto nodes, none later than it was.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unrack.ledger.growing import grown
+from unrack.policy.contract import Decision
+from unrack.policy.discipline.list_pass import Pass
+from unrack.policy.discipline.list_scheduler import Buffers
+from unrack.policy.discipline.plan_kernel import Grain, plan_round
+from unrack.policy.discipline.reservations import Book
+from unrack.policy.placement.local_memory import FITS
+from unrack.units import NEVER_US
+from unrack.view import View
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(slots=True)
+class Plan:
+    """Reservations, and how the cluster is grouped for planning.
+
+    Attributes
+    ----------
+    start : int64[jobs]
+        Reserved start, µs; -1: none.
+    where, rows
+        Per job (first row, number of rows) of its reservation in ``rows``.
+    running
+        How many jobs ran after the last round: fewer now means that some ended.
+    head, releases
+        The first of the queue and ``view.releases`` when the main loop of a Slurm-like scheduler ran last.
+    book, main
+        Once a job has asked for more than nodes: the reservations, and the main loop of a Slurm-like scheduler.
+    """
+
+    grain: Grain
+    group_of: Ints
+    total: Ints
+    rank: Ints
+    start: Ints
+    where: Ints
+    rows: Ints
+    spare: Ints
+    buffers: Buffers = field(default_factory=Buffers)
+    running: int = 0
+    head: int = -1
+    releases: int = -1
+    capacity_version: int = -1
+    planned_version: int = -1
+    planned_at: int = -1
+    book: Book | None = None
+    main: Pass | None = None
+
+    @classmethod
+    def begin(cls, view: View, whole: bool, fit: str) -> Plan:
+        """Group the nodes as coarsely as is exact for the jobs submitted so far."""
+        nodes, jobs = view.total.shape[1], view.columns.asks.shape[1]
+        if whole:
+            grain = Grain.WHOLE
+            kinds, group_of = np.unique(view.total, axis=1, return_inverse=True)
+            first_node = np.array([int(np.flatnonzero(group_of == g)[0]) for g in range(kinds.shape[1])])
+            by_size = np.lexsort((np.arange(kinds.shape[1]), kinds[1], kinds[0]))
+            rank = {"first-fit": np.argsort(first_node), "best-fit": by_size, "worst-fit": by_size[::-1]}[fit]
+            total = kinds
+        elif view.equal_cores():
+            grain, group_of, rank = Grain.CORES, np.zeros(nodes, np.int64), np.zeros(1, np.int64)
+            total = view.total.sum(axis=1, keepdims=True)
+        else:
+            grain, group_of, rank = Grain.NODES, np.arange(nodes), np.arange(nodes)
+            total = view.total
+        empty = np.empty((256, 5), np.int64)
+        return cls(
+            grain=grain,
+            group_of=np.ascontiguousarray(group_of.ravel(), np.int64),
+            total=np.ascontiguousarray(total, np.int64).copy(),
+            rank=np.ascontiguousarray(rank, np.int64),
+            start=np.full(jobs, -1, np.int64),
+            where=np.zeros((2, jobs), np.int64),
+            rows=empty,
+            spare=empty.copy(),
+        )
+
+    def too_coarse(self, view: View) -> bool:
+        """Whether a job has come for which counting cores is not exact any more."""
+        return self.grain == Grain.CORES and not view.equal_cores()
+
+    def by_start(self, jobs: Ints) -> Ints:
+        """The jobs in order of reserved start, those without a reservation last.
+
+        Who is given the earliest place in this order, on whatever groups, never starts later than reserved: at the
+        reserved start of a job those before it have begun, so that what is free then stays free.
+        """
+        start = self.start[jobs]
+        return jobs[np.argsort(np.where(start < 0, NEVER_US, start), kind="stable")]
+
+    def reserved(self, job: int) -> int:
+        """When a job is to start, µs; -1: nobody has said."""
+        return int(self.start[job]) if job < len(self.start) else -1
+
+    def make_room(self, view: View) -> None:
+        """Make room for as many jobs as the ledger has."""
+        room = view.columns.asks.shape[1]
+        if len(self.start) < room:
+            self.start, self.where = grown(self.start, room, -1), grown(self.where, room)
+
+    def round(self, view: View, jobs: Ints, now: int, fit: str, compress: bool, trust: bool) -> list[Decision]:
+        """Plan for ``jobs`` in order; start those whose reservation is now."""
+        state = view.columns
+        self.make_room(view)
+        while True:
+            count = plan_round(
+                jobs, now, state.asks, state.free, state.total, state.running, state.running_count, state.pool,
+                state.lease_at, int(self.grain), FITS[fit], self.group_of, self.total, self.rank, self.start,
+                self.where, self.rows, compress, trust, self.buffers.started, self.buffers.rows, self.spare,
+            )  # fmt: skip
+            if count >= 0:
+                break
+            self.buffers.grow(-count)
+            self.spare = np.empty((-2 * count, 5), np.int64)
+        self.rows, self.spare = self.spare, self.rows
+        if self.spare.shape[0] < self.rows.shape[0]:
+            self.spare = np.empty_like(self.rows)
+        return self.buffers.leases(count)

@@ -1,0 +1,154 @@
+"""A Slurm-like scheduler: a main loop, and backfill at intervals.
+
+The main loop runs at every event and starts jobs in order until one does not fit. Every ``interval`` seconds, backfill
+plans from scratch for the first ``depth`` jobs, in order, and starts those whose turn is now.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unrack.policy.contract import Decision, Estimates, Need
+from unrack.policy.discipline.list_pass import ListPass
+from unrack.policy.discipline.list_scheduler import UNLIMITED, choose, short_of
+from unrack.policy.discipline.node_plan import Plan
+from unrack.policy.discipline.queue_kernel import Backfill
+from unrack.policy.discipline.reservations import Book, Reservations
+from unrack.policy.orders import Order, in_order, is_fixed
+from unrack.policy.placement.any_resource import AnyResource
+from unrack.policy.placement.contract import MemoryRule
+from unrack.policy.placement.local_memory import FITS, LocalMemory
+from unrack.reasons import Code, Reason
+from unrack.units import SECOND_US
+from unrack.view import View
+
+Ints = NDArray[np.int64]
+MAINS = ("events", "interval")
+"""When the main loop of a Slurm-like scheduler runs."""
+
+
+@dataclass(frozen=True)
+class SlurmLike(AnyResource):
+    """A main loop at every event, and backfill that plans for part of the queue at intervals.
+
+    Parameters
+    ----------
+    interval_us
+        Time between two backfills. They happen at whole multiples of it, while jobs wait.
+    depth
+        How many jobs, from the first, a backfill plans for.
+    queue
+        How many jobs, from the first, are looked at by either loop.
+    main
+        ``"events"``: the main loop runs at every event; ``"interval"``: it too runs only at multiples of the interval.
+    order, place, nodes, estimates, label, memory
+        As for :class:`Conservative`.
+    """
+
+    interval_us: int = 30 * SECOND_US
+    depth: int = 100
+    queue: int = 100
+    main: str = "events"
+    order: str | Order = "fcfs"
+    place: str = "first-fit"
+    nodes: str = "shared"
+    estimates: Estimates = Estimates.REQUESTED
+    label: str = "slurm"
+    memory: MemoryRule = field(default_factory=LocalMemory)
+
+    needs: ClassVar[frozenset[Need]] = frozenset()
+
+    @property
+    def name(self) -> str:
+        """The label."""
+        return self.label
+
+    def begin(self, view: View) -> Plan:
+        """Nothing planned yet."""
+        return Plan.begin(view, self.nodes == "whole", self.place)
+
+    def _jobs(self, view: View, now: int) -> Ints:
+        return in_order(self.order, view, now)[: self.queue].copy()
+
+    def decide(self, view: View, memory: Plan, now: int) -> tuple[list[Decision], Plan]:
+        """Run the main loop; at a multiple of the interval, plan and backfill as well."""
+        if not view.waiting:
+            return [], memory
+        if self.main == "interval" and now % self.interval_us:
+            return [], memory
+        if memory.book is None and self.beyond_nodes(view):
+            memory.book, memory.main = self._reservations.begin(view), self._main_loop.begin(view)
+        if memory.book is not None:
+            return self._decide_beyond(view, memory, memory.book, now), memory
+        jobs = self._jobs(view, now)
+        if now % self.interval_us or (memory.planned_at == now and memory.planned_version == view.version):
+            head, releases = int(jobs[0]), view.releases
+            if head == memory.head and releases == memory.releases:  # it did not fit then
+                return [], memory
+            memory.releases = releases
+            count = choose(
+                view, jobs, memory.buffers, now, int(Backfill.NONE), 0, self.nodes == "whole", FITS[self.place]
+            )  # fmt: skip
+            memory.head = int(jobs[count]) if count < len(jobs) else -1
+            return memory.buffers.leases(count), memory
+        jobs = jobs[: self.depth]
+        if memory.too_coarse(view):
+            memory = self.begin(view)
+        memory.make_room(view)
+        memory.start[jobs] = -1
+        decisions = memory.round(view, jobs, now, self.place, compress=False, trust=False)
+        memory.planned_at, memory.planned_version = now, -1 if decisions else view.version
+        return decisions, memory
+
+    def _decide_beyond(self, view: View, memory: Plan, book: Book, now: int) -> list[Decision]:
+        """The same where a job has asked for more than nodes."""
+        if now % self.interval_us or (memory.planned_at == now and memory.planned_version == view.version):
+            assert memory.main is not None
+            return self._main_loop.decide(view, memory.main, now, self.queue)
+        jobs = self._jobs(view, now)[: self.depth].tolist()
+        decisions = self._reservations.anew(view, book, jobs, now)
+        memory.planned_at, memory.planned_version = now, -1 if decisions else view.version
+        return decisions
+
+    @cached_property
+    def _reservations(self) -> Reservations:
+        """The plan of jobs that ask for more than nodes."""
+        return Reservations(self.mixed)
+
+    @cached_property
+    def _main_loop(self) -> ListPass:
+        """The main loop over such jobs."""
+        return ListPass(self.mixed, self.order, Backfill.NONE, UNLIMITED)
+
+    def next_round(self, view: View, memory: Plan, now: int) -> int | None:
+        """The next multiple of the interval, if jobs wait and a plan then may differ from the last.
+
+        It may where something has changed, where the order ages, or where a running job will be past its booked end.
+        """
+        if not view.waiting:
+            return None
+        following = (now // self.interval_us + 1) * self.interval_us
+        if memory.planned_version == view.version and is_fixed(self.order) and view.first_end_us > following:
+            return None
+        return following
+
+    def why(self, view: View, memory: Plan, job: int, now: int) -> Reason:
+        """No room, too deep in the queue, a reservation for later, or waiting for the next backfill."""
+        if memory.book is not None:
+            missing = self.mixed.why(view, memory.book.notes, job, now)
+            reserved = memory.book.booked[job].start_us if job in memory.book.booked else -1
+        else:
+            missing, reserved = short_of(view, job, self.nodes == "whole"), memory.reserved(job)
+        if missing is not None:
+            return missing
+        place = np.flatnonzero(self._jobs(view, now) == job)
+        if len(place) == 0 or place[0] >= self.depth:
+            return Reason(Code.TOO_DEEP, "jobs looked at", len(view.queue), min(self.queue, self.depth))
+        if reserved > now:
+            return Reason(Code.RESERVED, f"from {reserved / SECOND_US:.0f} s")
+        return Reason(Code.NOT_YET)
