@@ -6,7 +6,7 @@ Set ``NUMBA_DISABLE_JIT=1`` to run every kernel as plain Python (for coverage an
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, cast
 
@@ -110,3 +110,9 @@ class _Compiling(_event.Listener):  # type: ignore[misc]
 def on_first_compile(tell: Callable[[], None]) -> None:
     """Call ``tell`` when this process first compiles a kernel of this package, as no machine code of it is kept yet."""
     _event.register("numba:compile", _Compiling(tell))
+
+
+def telling_of_compiling(tell: Callable[[], None]) -> AbstractContextManager[None]:
+    """As :func:`on_first_compile`, for as long as the context is entered."""
+    found: AbstractContextManager[None] = _event.install_listener("numba:compile", _Compiling(tell))
+    return found

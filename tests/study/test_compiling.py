@@ -11,7 +11,7 @@ import pytest
 
 from unrack.cli.compiling import WORDS
 from unrack.cli.run import _bar
-from unrack.jit import on_first_compile
+from unrack.jit import on_first_compile, telling_of_compiling
 from unrack.study.runner import Progress, _Board
 
 
@@ -32,6 +32,19 @@ def test_the_first_kernel_of_this_package_is_told_of_and_no_other() -> None:
     for _ in range(2):
         numba.njit(fresh("unrack.made_up").twice)(3)
     assert told == [1]
+
+
+def test_nobody_is_told_after_the_end_of_what_was_to_be_told_of() -> None:
+    import numba
+
+    told: list[int] = []
+    with telling_of_compiling(lambda: told.append(1)):
+        pass
+    numba.njit(fresh("unrack.made_up").twice)(3)
+    assert told == []
+    with telling_of_compiling(lambda: told.append(2)):
+        numba.njit(fresh("unrack.made_up").twice)(3)
+    assert told == [2]
 
 
 def test_a_board_that_compiles_passes_it_on() -> None:

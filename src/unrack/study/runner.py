@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from unrack.errors import InputError, RunError
-from unrack.jit import on_first_compile
+from unrack.jit import on_first_compile, telling_of_compiling
 from unrack.sim.guard import Interrupts, said
 from unrack.sim.simulate import Result, simulate
 from unrack.study.grid import Run, Study
@@ -95,7 +95,8 @@ def run_study(
     board = _Board(study.runs, left, told)
     board.tell()
     if jobs <= 1 or len(left) <= 1:
-        failures = _run_here(left, directory, board, audit)
+        with telling_of_compiling(board.compiles):
+            failures = _run_here(left, directory, board, audit)
     else:
         with _kept_is_said(directory):
             failures = _run_in_processes(left, directory, min(jobs, len(left)), board, audit)
@@ -149,7 +150,6 @@ class _Board:
 
 def _run_here(left: Sequence[Run], directory: Path, board: _Board, audit: bool) -> list[Failure]:
     failures = []
-    on_first_compile(board.compiles)
     for i, run in enumerate(left):
 
         def progress(done: int, _: int, i: int = i) -> None:

@@ -12,11 +12,12 @@ import polars as pl
 from numpy.typing import NDArray
 
 from unrack.errors import InputError
+from unrack.ledger.names import ASKED_CORES, ASKED_MB, ASKED_TASKS, ASKED_US
 from unrack.workload.tier_asks import NO_CEILING, TierAsks, first_fault
 
 Ints = NDArray[np.int64]
 
-TASKS, CORES, MEMORY, ESTIMATE = range(4)
+TASKS, CORES, MEMORY, ESTIMATE = ASKED_TASKS, ASKED_CORES, ASKED_MB, ASKED_US
 """Rows of :attr:`JobTable.asks`: tasks, and per task cores and MB; and the run time the job asked for, in µs."""
 
 

@@ -92,15 +92,9 @@ class DeviceState:
 
     def note(self, job: int, tasks: int) -> None:
         """A job of so many tasks came into the system, or left it (below 0): what is demanded in all changes."""
-        if not self.asking[job]:
-            return
-        asked, wants = self.columns.asked, self.columns.wants[:, :, job]
-        if tasks == 1:
-            asked += wants
-        elif tasks == -1:
-            asked -= wants
-        else:
-            asked += tasks * wants
+        if self.asking[job]:
+            asked = self.columns.asked
+            asked += tasks * self.columns.wants[:, :, job]
 
     def take(self, lease: Lease, now: int) -> None:
         """Take all shares of a lease, or none.

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from unrack.ledger.growing import grown
 from unrack.policy.contract import Decision
+from unrack.policy.discipline.blocked import Blocked
 from unrack.policy.discipline.list_pass import Pass
 from unrack.policy.discipline.list_scheduler import Buffers
 from unrack.policy.discipline.plan_kernel import Grain, plan_round
@@ -36,8 +37,8 @@ class Plan:
         Per job (first row, number of rows) of its reservation in ``rows``.
     running
         How many jobs ran after the last round: fewer now means that some ended.
-    head, releases
-        The first of the queue and ``view.releases`` when the main loop of a Slurm-like scheduler ran last.
+    blocked
+        Of the main loop of a Slurm-like scheduler.
     book, main
         Once a job has asked for more than nodes: the reservations, and the main loop of a Slurm-like scheduler.
     """
@@ -52,8 +53,7 @@ class Plan:
     spare: Ints
     buffers: Buffers = field(default_factory=Buffers)
     running: int = 0
-    head: int = -1
-    releases: int = -1
+    blocked: Blocked = field(default_factory=Blocked)
     capacity_version: int = -1
     planned_version: int = -1
     planned_at: int = -1

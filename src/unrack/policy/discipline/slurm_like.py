@@ -87,14 +87,12 @@ class SlurmLike(AnyResource):
             return self._decide_beyond(view, memory, memory.book, now), memory
         jobs = self._jobs(view, now)
         if now % self.interval_us or (memory.planned_at == now and memory.planned_version == view.version):
-            head, releases = int(jobs[0]), view.releases
-            if head == memory.head and releases == memory.releases:  # it did not fit then
+            if memory.blocked.still(view, jobs):
                 return [], memory
-            memory.releases = releases
             count = choose(
                 view, jobs, memory.buffers, now, int(Backfill.NONE), 0, self.nodes == "whole", FITS[self.place]
             )  # fmt: skip
-            memory.head = int(jobs[count]) if count < len(jobs) else -1
+            memory.blocked.note(view, jobs, count)
             return memory.buffers.leases(count), memory
         jobs = jobs[: self.depth]
         if memory.too_coarse(view):

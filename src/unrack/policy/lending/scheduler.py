@@ -21,6 +21,7 @@ from unrack.ledger.growing import grown
 from unrack.ledger.lease import Lease
 from unrack.ledger.memory_use import MemoryUse
 from unrack.policy.contract import Decision, Estimates, Need, Start
+from unrack.policy.discipline.blocked import Blocked
 from unrack.policy.discipline.conservative import Conservative
 from unrack.policy.discipline.list_scheduler import BACKFILL, UNLIMITED, ListScheduler
 from unrack.policy.discipline.node_plan import Plan
@@ -82,10 +83,9 @@ class LendingNotes:
     capacity_version: int = -1
     planned_version: int = -1
     planned_at: int = -1
-    blocked: int = -1
+    blocked: Blocked = field(default_factory=Blocked)
     beyond: Any = None
     scratch: tuple[Ints, NDArray[np.float64]] | None = None
-    releases: int = -1
 
     def grow(self, needed: int) -> None:
         """Make room for ``needed`` jobs, rows and loans."""
@@ -279,11 +279,8 @@ class Lending:
         self, view: View, memory: LendingNotes, jobs: Ints, now: int, backfill: int, depth: int
     ) -> list[Decision]:
         """A pass in order; without backfill none if the head was blocked before and nothing was given back since."""
-        head = int(jobs[0])
-        if backfill == BACKFILL["none"]:
-            if head == memory.blocked and view.releases == memory.releases:
-                return []
-            memory.releases = view.releases
+        if backfill == BACKFILL["none"] and memory.blocked.still(view, jobs):
+            return []
         state, uses = view.columns, _uses(view)
         jobs = jobs if jobs.flags.writeable else jobs.copy()
         while True:
@@ -295,7 +292,7 @@ class Lending:
             if count >= 0:
                 break
             memory.grow(-count)
-        memory.blocked = int(jobs[count]) if count < len(jobs) else -1
+        memory.blocked.note(view, jobs, count)
         return memory.leases(count)
 
     def _slurm(self, view: View, memory: LendingNotes, now: int) -> list[Decision]:

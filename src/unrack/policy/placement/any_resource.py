@@ -80,7 +80,5 @@ class AnyResource:
 
 def more_asked(view: View) -> bool:
     """Whether a job in the system asks for pooled devices, or for something of resources."""
-    state = view.columns
-    if state.devices is None and state.claimed is None:
-        return False
-    return (state.devices is not None and bool(state.devices.columns.asked.any())) or claims_asked(view)
+    devices = view.columns.devices
+    return (devices is not None and bool(devices.columns.asked.any())) or claims_asked(view)

@@ -226,7 +226,7 @@ class Pooled:
         tasks, cores, mb, _ = state.asks[:, job].tolist()
         if tasks == 1:
             columns = self.columns(view, memory)
-            claims = None if state.claimed is None else claiming(view, job)
+            claims = claiming(view, job)
             free = state.free if claims is None else claims.narrowed(state.free)
             node = self.node(view, memory, job, rule, now, columns, free)
             if node < 0:

@@ -116,8 +116,6 @@ class Terms(NamedTuple):
         The first job whose tasks ask for more or less than one core, or for memory.
     by_arrival
         Whether the queue is considered in the order of arrival.
-    own_behind
-        Whether those behind the head are tried in an order of their own.
     """
 
     rule: PassRule
@@ -126,4 +124,3 @@ class Terms(NamedTuple):
     submit_first: bool
     first_unequal: int
     by_arrival: bool
-    own_behind: bool

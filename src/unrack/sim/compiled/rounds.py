@@ -69,15 +69,11 @@ nothing_new_here = inlined(nothing_new)
 
 @inlined
 def place_of(rank: Ints, ranked: Ints, count: int, job: int) -> int:
-    """Where a job is, or would be, among ``count`` jobs by rank; jobs that have no rank are in ascending order."""
+    """Where a job is, or would be, among ``count`` jobs by rank."""
     low, high = 0, count
     while low < high:
         middle = (low + high) // 2
-        if rank.shape[0] > 0:
-            before = rank[ranked[middle]] < rank[job]
-        else:
-            before = ranked[middle] < job
-        if before:
+        if rank[ranked[middle]] < rank[job]:
             low = middle + 1
         else:
             high = middle
@@ -251,8 +247,8 @@ def start_jobs(w: World, terms: Terms) -> bool:
     at[ALIKE] = not rule.whole and at[KNOWN] <= terms.first_unequal
     at[COMPLETE] = terms.settles and (rule.backfill != 2 or (terms.by_arrival and at[ALIKE] == 1))
     waiting = at[QUEUE_END] - at[QUEUE_START]
-    order = ledger.queue[at[QUEUE_START] : at[QUEUE_END]] if terms.by_arrival else w.ranked[0][:waiting]
-    behind = w.ranked[1][: waiting if terms.own_behind else 0]
+    order = w.ranked[0][:waiting] if w.rank[0].shape[0] else ledger.queue[at[QUEUE_START] : at[QUEUE_END]]
+    behind = w.ranked[1][:waiting]
     if not any_may_fit(order, behind, rule.backfill, rule.depth, ledger.asks, at[FREE_CORES]):
         return True
     nodes = Nodes(ledger.free, ledger.total, ledger.most)

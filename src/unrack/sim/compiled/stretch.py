@@ -13,7 +13,7 @@ from unrack.core import Core
 from unrack.ledger.blocks import whole_summary
 from unrack.policy.discipline.list_scheduler import BACKFILL, Buffers, ListScheduler
 from unrack.policy.discipline.queue_kernel import PassRule
-from unrack.policy.orders import ORDERS, is_fixed
+from unrack.policy.orders import ORDERS, Order, is_fixed
 from unrack.policy.placement.local_memory import FITS, LocalMemory
 from unrack.sim.compiled.columns import (
     ABOUT,
@@ -89,9 +89,9 @@ class AllJobs(NamedTuple):
     deadline_us: Ints
 
 
-def ranks(order: str, kernel: Kernel) -> Ints:
+def ranks(order: str | Order | None, kernel: Kernel) -> Ints:
     """int64[jobs]: where each job stands among all in a fixed order; no jobs without an order."""
-    if not order:
+    if not isinstance(order, str):
         return np.empty(0, np.int64)
     jobs, count = kernel.jobs, len(kernel.jobs)
     view = AllJobs(kernel.core.state.asks, jobs.submit_us, jobs.priority, jobs.deadline_us)
@@ -121,10 +121,9 @@ class Stretch:
             submit_first=str(kernel.ties) == "submit-first",
             first_unequal=core.state.first_unequal,
             by_arrival=policy.order == "fcfs",
-            own_behind=policy.backfill_order is not None,
         )
-        orders = "" if policy.order == "fcfs" else policy.order, policy.backfill_order or ""
-        self.rank = ranks(str(orders[0]), kernel), ranks(str(orders[1]), kernel)
+        by_queue = self.terms.by_arrival and policy.backfill_order is None
+        self.rank = ranks(None if by_queue else policy.order, kernel), ranks(policy.backfill_order, kernel)
         self.ranked = np.empty_like(self.rank[0]), np.empty_like(self.rank[1])
         self.submit_us, self.work_us = jobs.submit_us, jobs.work_us
         self.refused = core.refused()
@@ -150,7 +149,6 @@ class Stretch:
             and policy.place in FITS
             and isinstance(policy.memory, LocalMemory)
             and state.claimed is None
-            and not core.learns
             and state.devices is None
             and state.memory is None
             and kernel.slowdown is None
