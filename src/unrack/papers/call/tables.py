@@ -81,9 +81,10 @@ def _table(number: str, group: str, values: str, claims: tuple[Claim, ...]) -> R
         paper=PAPER,
         summary=f"first fit against the disaggregation-aware policy, pooled and attached: {group}, {words}",
         setup=f"Scenario {group} ({words}) at five target loads, on 5 nodes of 25 cores with 10 NVMe of 2 GB/s and "
-        "600 GB: pooled, and physically attached (PA: six to node 0, four to node 2). All policies take the job with "
-        "the earliest deadline first. Measured from when the CPU load of the ideal fat node first reaches 0.7 to the "
-        "last arrival. The bound is the share of deadlines that no policy could meet on that layout.",
+        "600 GB: pooled, and physically attached (PA: to nodes 0 and 2; six and four, unless the first line says "
+        "otherwise). All policies take the job with the earliest deadline first. Measured from when the CPU load of "
+        "the ideal fat node first reaches 0.7 to the last arrival. The bound is the share of deadlines that no policy "
+        "could meet on that layout.",
         points=tuple(
             Point(group, load, workload(f"nvme-{group.lower()}", load), TABLE_ROWS, "nvme-pool")
             for load in printed.LOADS
