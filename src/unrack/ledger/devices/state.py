@@ -23,6 +23,7 @@ from unrack.ledger.devices.columns import (
     LEAVING,
     LEAVING_OFFLINE,
     LEFT,
+    MODEL,
     OFFLINE,
     PACE,
     POOL,
@@ -93,8 +94,8 @@ class DeviceState:
     def note(self, job: int, tasks: int) -> None:
         """A job of so many tasks came into the system, or left it (below 0): what is demanded in all changes."""
         if self.asking[job]:
-            asked = self.columns.asked
-            asked += tasks * self.columns.wants[:, :, job]
+            asked, wants = self.columns.asked, self.columns.wants[:, :, job]
+            asked += wants if tasks == 1 else tasks * wants
 
     def take(self, lease: Lease, now: int) -> None:
         """Take all shares of a lease, or none.
@@ -134,8 +135,11 @@ class DeviceState:
 
     def follow(self, shares: tuple[Share, ...], but: int, now: int, running: Ints, count: int) -> None:
         """Bring the speeds of all who share with these up to date."""
+        groups = self.columns.group
         for share in shares:
-            follow(self.columns, min(share.devices), but, now, running, count)
+            leader = min(share.devices)
+            if groups[MODEL, leader] >= 0 and groups[JOBS, leader] > (but >= 0):
+                follow(self.columns, leader, but, now, running, count)
 
     def give(self, job: int, shares: tuple[Share, ...], now: int) -> None:
         """Give back all shares of a job."""

@@ -52,6 +52,8 @@ class LendingNotes:
 
     Attributes
     ----------
+    strict
+        Whether a node that lends does not compute.
     class_of, kinds
         The classes of nodes, as :func:`unrack.policy.lending.backfill_kernel.plan_round` takes them.
     begins : int64[jobs]
@@ -67,6 +69,7 @@ class LendingNotes:
     """
 
     terms: Terms
+    strict: bool
     class_of: Ints
     kinds: Ints
     begins: Ints
@@ -204,8 +207,10 @@ class Lending:
         class_of[computes] = of.ravel()
         first = np.array([int(np.flatnonzero(class_of == k)[0]) for k in range(kinds.shape[1])])
         rank = np.argsort(first).astype(np.int64)
+        terms = self.terms(cluster)
         memory = LendingNotes(
-            terms=self.terms(cluster),
+            terms=terms,
+            strict=bool((terms.threshold_mb >= cluster.memory_mb).all()),
             class_of=class_of,
             kinds=np.stack([*kinds, rank, rank[np.argsort(-kinds[1][rank], kind="stable")]]),
             begins=np.full(jobs, -1, np.int64),
@@ -300,18 +305,17 @@ class Lending:
         off = now % self.interval_us != 0
         if off and self.main == "interval":
             return []
-        jobs = in_order(self.order, view, now)[: self.queue].copy()
+        jobs = in_order(self.order, view, now)[: self.queue]
         if off or (memory.planned_at == now and memory.planned_version == view.version):
             return self._pass(view, memory, jobs, now, BACKFILL["none"], 0)
-        jobs = jobs[: self.depth or 100]
+        jobs = jobs[: self.depth or 100].copy()
         memory.begins[jobs] = -1
         state, uses = view.columns, _uses(view)
         while True:
             count = plan_round(
-                jobs, now, memory.terms, bool((memory.terms.threshold_mb >= view.cluster.memory_mb).all()), state.asks,
-                state.free, state.total, state.running, state.running_count, state.pool,
-                state.lease_at, uses.use, uses.first_of, self._aware(view, memory), memory.class_of,
-                memory.kinds, memory.begins, memory.started, memory.rows, memory.loans,
+                jobs, now, memory.terms, memory.strict, state.asks, state.free, state.total, state.running,
+                state.running_count, state.pool, state.lease_at, uses.use, uses.first_of, self._aware(view, memory),
+                memory.class_of, memory.kinds, memory.begins, memory.started, memory.rows, memory.loans,
             )  # fmt: skip
             if count >= 0:
                 break

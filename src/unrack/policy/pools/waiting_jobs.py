@@ -126,7 +126,7 @@ class Queue:
         if fixed and waiting == self.known and last <= self.last_job:
             return
         queue = view.queue
-        new = int(queue.size - np.searchsorted(queue, self.last_job, side="right")) if last > self.last_job else 0
+        new = int(queue.size - queue.searchsorted(self.last_job, "right")) if last > self.last_job else 0
         if not fixed or self.known + new != queue.size:
             for listed in self.waiting:
                 listed.clear()

@@ -182,17 +182,19 @@ class TierPolicy:
         allocator = memory.allocator
         for job in range(allocator.count, view.jobs):
             take_in(allocator, view, job)
-        waiting = view.queue
         if view.releases != memory.releases or view.capacity_version != memory.capacity_version:
             self._follow(view, memory)
             memory.tried = -1
-        waiting = waiting[waiting > memory.tried]
+        waiting = view.queue
+        waiting = waiting[waiting.searchsorted(memory.tried, "right") :].copy()
         if not len(waiting):
             return [], memory
         memory.tried = int(waiting[-1])
-        assert view.cluster.tiers is not None
-        waiting = in_order(waiting.copy(), allocator.servers, self.order, view.cluster.tiers.cost_scale)
-        allocator.place(waiting)
+        if self.order != REQUEST:
+            assert view.cluster.tiers is not None
+            waiting = in_order(waiting, allocator.servers, self.order, view.cluster.tiers.cost_scale)
+        if not allocator.place(waiting) and self.full == WAIT:
+            return [], memory
         placed = allocator.cluster[waiting] >= 0
         starting = waiting[placed]
         decisions: list[Decision] = [Start(self._lease(view, allocator, job)) for job in starting.tolist()]

@@ -303,14 +303,26 @@ def join_group(servers: Servers, server: int) -> None:
 
 
 @compiled
-def remove(pools: Pools, servers: Servers, server: int, cluster: int) -> None:
-    """Take a placed server out of its cluster; the ranking and ``servers.cluster`` are left to the caller."""
-    give(pools, servers, server, cluster, -1)
+def take_out(
+    pools: Pools, servers: Servers, tree: Ints, who: Ints, at: Ints, used: Ints, span: Ints,
+    seen: Ints, stamp: int, server: int, rule: int,
+) -> None:  # fmt: skip
+    """Take a placed server out of its cluster, and bring the ranking up to date.
+
+    Parameters
+    ----------
+    seen, stamp
+        As for :func:`touched`.
+    """
+    changed = touched(pools, servers, server, seen, stamp)
+    give(pools, servers, server, servers.cluster[server], -1)
     servers.parts[server] = 0
+    servers.cluster[server] = -1
     group = servers.group[server]
     if group >= 0:
-        at = len(servers.cores) + group
-        while servers.before[at] != server:
-            at = servers.before[at]
-        servers.before[at] = servers.before[server]
+        last = len(servers.cores) + group
+        while servers.before[last] != server:
+            last = servers.before[last]
+        servers.before[last] = servers.before[server]
         servers.before[server] = -1
+    refresh(pools, tree, who, at, used, span, changed, rule)

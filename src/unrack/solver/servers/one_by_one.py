@@ -42,7 +42,7 @@ from unrack.solver.servers.holdings import (
     mark_domains,
     note_need,
     refresh,
-    remove,
+    take_out,
     takes,
     touched,
 )
@@ -332,12 +332,8 @@ class OneByOne:
 
     def remove(self, server: int) -> None:
         """Take a placed server out again."""
-        cluster = int(self.servers.cluster[server])
         self._stamp -= 1  # below 0: a placement is stamped with its server
-        changed = touched(self.pools, self.servers, server, self._seen, self._stamp)
-        remove(self.pools, self.servers, server, cluster)
-        self.servers.cluster[server] = NOWHERE
-        self._refresh(changed)
+        take_out(self.pools, self.servers, *self.ranking, self._seen, self._stamp, server, self.rule)
 
     def set_pool(self, pool: int, there: bool) -> None:
         """Take a pool of which nobody holds anything out of service, or bring it back."""
