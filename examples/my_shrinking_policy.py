@@ -5,14 +5,14 @@ unrack run examples/my_shrinking_policy.toml
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from unrack import Cluster
-from unrack.policy import ESTIMATE, MEMORY, Decision, Estimates, Need, Policy, Reason, Resize, View, smaller
+from unrack.policy import ESTIMATE, MEMORY, Decision, Policy, Reason, Resize, Traits, View, smaller
 from unrack.policy.table import parse_policy
 from unrack.workload.job import JobTable
 
@@ -35,24 +35,15 @@ class GivesBack:
     after: float = 0.5
     keep: float = 0.6
 
-    stepwise: ClassVar[bool] = True  # asked again after it has taken memory back: then others may start on it
-    lends: ClassVar[bool] = True
-    nodes: ClassVar[str] = "whole"
-
     @property
     def name(self) -> str:
         """What reports call it."""
         return f"{self.inner.name}, gives back"
 
     @property
-    def needs(self) -> frozenset[Need]:
-        """What the other policy needs."""
-        return self.inner.needs
-
-    @property
-    def estimates(self) -> Estimates:
-        """As the other policy."""
-        return self.inner.estimates
+    def traits(self) -> Traits:
+        """As the other policy; but it is asked again after it has taken memory back: then others may start on it."""
+        return replace(self.inner.traits, stepwise=True)
 
     def possible(self, cluster: Cluster, jobs: JobTable) -> np.ndarray:
         """What the other policy could start on the empty cluster."""

@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "unrack"
 ROOMS = [
-    {"units", "errors", "reasons", "jit", "sealed", "ordering"},
+    {"units", "errors", "reasons", "jit", "sealed", "ordering", "vocabulary"},
     {"resources"},
     {"cluster"},
     {"ledger"},
@@ -19,6 +19,7 @@ ROOMS = [
     {"slowdown"},
     {"solver"},
     {"policy"},
+    {"admission"},
     {"core"},
     {"metric"},  # functions of result tables: see docs/decisions/0003-metrics-before-sim.md
     {"sim", "live"},

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from unrack.cluster.pools.pace import Pace
+from unrack.admission import Admission, check, check_asks
 from unrack.cluster.spec import Cluster
 from unrack.errors import InputError, PolicyError, RefusedError
 from unrack.ledger.affected import struck
@@ -19,14 +19,13 @@ from unrack.ledger.devices.columns import SERIAL, SINCE_US
 from unrack.ledger.lease import Lease
 from unrack.ledger.state import QUEUED, REJECTED, RUNNING, UNKNOWN, ClusterState
 from unrack.ledger.undo import Undo
-from unrack.policy.contract import Decision, Estimates, Need, Policy, Reject, Requeue, Resize, Start
+from unrack.policy.contract import Decision, Estimates, Policy, Reject, Requeue, Resize, Start
+from unrack.policy.members import traits_of
 from unrack.reasons import Code, Reason
-from unrack.resources.contract import Gangs
-from unrack.resources.places import is_resource
 from unrack.slowdown.model import Model
 from unrack.slowdown.pools import pace_of, sets_speeds, wants_of
 from unrack.view import View
-from unrack.workload.job import CORES, ESTIMATE, MEMORY, TASKS, Job, JobTable, job_table, plain
+from unrack.workload.job import ESTIMATE, Job, JobTable, job_table, plain
 from unrack.workload.store import JobStore, one_row
 
 Ints = NDArray[np.int64]
@@ -146,24 +145,20 @@ class Core:
         memory: bool = False,
     ) -> None:
         jobs = NO_JOBS if jobs is None else jobs
-        if len(jobs):
-            check_needs(policy, jobs)
-        check_memory(policy, cluster, jobs)
-        self._tiered = bool(getattr(policy, "tiers", False))
-        self._exact = policy.estimates == Estimates.EXACT
+        check(policy, cluster, jobs)
+        self.traits = traits = traits_of(policy)
+        self._exact = traits.estimates == Estimates.EXACT
         self.jobs = jobs
         self.store = JobStore(jobs)
         self.policy = policy
         self.models = tuple(models)
-        self._stepwise = bool(getattr(policy, "stepwise", False))
+        self._stepwise = traits.stepwise
         wants = wants_of(cluster.devices, jobs)
         pace = pace_of(self.models, cluster.devices, jobs)
-        self.lends = bool(getattr(policy, "lends", False))
-        self._elsewhere = self.lends or self._tiered
-        self.learns = bool(getattr(policy, "learns", False))
+        self.learns = traits.learns
         self._vacated: set[int] = set()
         claims = cluster.places.asked(jobs.devices, len(jobs))
-        told, memory = self._told(jobs), self.lends or memory
+        told, memory = self._told(jobs), traits.lends or memory
         self.state = ClusterState(cluster, told, wants, pace, memory, claims, self.learns)
         self.view = View(self.state, self.store)
         self._expected_us: MutableSequence[int] = plain(self.state.asks[ESTIMATE])
@@ -173,8 +168,7 @@ class Core:
         self.reasons: dict[int, Reason] = {}
         self.pace = pace if len(cluster.devices) else None
         self.paced = sets_speeds(cluster.devices, self.models)
-        self._unmet: MutableSequence[int] = plain(unmet(cluster, jobs, pace, self._elsewhere))
-        self._impossible = bytearray(self._too_big(jobs))
+        self._admission = Admission(cluster, policy, self.models, jobs)
 
     def _told(self, jobs: JobTable) -> Ints:
         """int64[4, jobs]: what the policy is told that jobs ask."""
@@ -182,13 +176,6 @@ class Core:
         if self._exact:
             asks[ESTIMATE] = jobs.work_us
         return np.ascontiguousarray(asks)
-
-    def _too_big(self, jobs: JobTable) -> bytes:
-        """Which jobs the whole cluster, empty, could not hold, beside those with a device that nobody has."""
-        possible = getattr(self.policy, "possible", None)
-        cluster = self.state.cluster
-        found = impossible(cluster, jobs, self.lends) if possible is None else ~np.asarray(possible(cluster, jobs))
-        return np.asarray(found, np.bool_).tobytes()
 
     def handle(self, event: Event, now: int) -> list[Decision]:
         """Take note of an event at time ``now`` (µs); returns what was decided and done.
@@ -248,7 +235,7 @@ class Core:
         if job > state.known:
             state.condition(job)
             raise RefusedError(f"submit job {job}: the next one is job {state.known}; jobs come in order")
-        if state.condition(job) == UNKNOWN and (self._impossible[job] or self._unmet[job] >= 0):
+        if state.condition(job) == UNKNOWN and self._admission.never(job):
             reason = self.too_big(job)
             state.reject(job)
             self.reasons[job] = reason
@@ -274,8 +261,7 @@ class Core:
             )
         row = one_row(job, work_us)
         try:
-            check_devices(self.policy, row)
-            check_memory(self.policy, cluster, row)
+            check_asks(self.policy, cluster, row)
         except (PolicyError, InputError) as error:
             raise RefusedError(f"submit job {job.id}: {error}") from None
         self.store.add(job, row)
@@ -283,8 +269,7 @@ class Core:
         asks = self._told(row)[:, 0]
         number = state.add_job(asks, wants[:, :, 0], pace.model[:, 0], cluster.places.asked(row.devices, 1)[:, 0])
         self._expected_us.append(int(asks[ESTIMATE]))
-        self._unmet.append(int(unmet(cluster, row, pace, self._elsewhere)[0]))
-        self._impossible += self._too_big(row)
+        self._admission.add(row)
         return number
 
     def _decide(self, now: int) -> list[Decision]:
@@ -350,7 +335,7 @@ class Core:
 
     def refused(self) -> NDArray[np.bool_]:
         """bool[jobs]: of the rows of its table, which are rejected when they are submitted."""
-        return np.frombuffer(self._impossible, np.bool_) | (np.asarray(self._unmet, np.int64) >= 0)
+        return self._admission.all_never()
 
     def booked_us(self, job: int) -> int:
         """How long a job is expected to run when nothing slows it down, as the policy was told, µs."""
@@ -403,32 +388,7 @@ class Core:
 
     def too_big(self, job: int) -> Reason:
         """In what a job is bigger than the whole cluster."""
-        cluster = self.state.cluster
-        if self._unmet[job] >= 0:
-            row = one_row(self.store.job(job), None)
-            pace = pace_of(self.models, cluster.devices, row)
-            return lacking(cluster, row, 0, self._unmet[job], pace, self._elsewhere)
-        tasks, cores, mb = (int(self.state.asks[row, job]) for row in (TASKS, CORES, MEMORY))
-        if tasks * cores > cluster.total_cores:
-            return Reason(Code.TOO_BIG, "cores", tasks * cores, cluster.total_cores)
-        if cores > int(cluster.cores.max()):
-            return Reason(Code.TOO_BIG, "cores on one node", cores, int(cluster.cores.max()))
-        if self._tiered:
-            return Reason(Code.TOO_BIG, f"an empty cluster for {cores} cores and {mb} MB, within the server's SLOs")
-        room = int(places(cluster, np.array([cores]), np.array([0 if self.lends else mb]))[0])
-        if self.lends:
-            most = int(cluster.memory_mb.sum())
-            if room < tasks:
-                return Reason(Code.TOO_BIG, f"places for tasks of {cores} cores", tasks, room)
-            if tasks * mb > most:
-                return Reason(Code.TOO_BIG, "MB, local and borrowed", tasks * mb, most)
-            return Reason(Code.TOO_BIG, f"nodes for {tasks} tasks of {mb} MB, with lenders for them")
-        most = int(cluster.memory_mb[cluster.cores > 0].max())
-        if mb > most:
-            return Reason(Code.TOO_BIG, "MB on one node", mb, most)
-        if room >= tasks:
-            return Reason(Code.TOO_BIG, f"{self.policy.name} has no place for it")
-        return Reason(Code.TOO_BIG, f"places for tasks of {cores} cores and {mb} MB", tasks, room)
+        return self._admission.reason(job, one_row(self.store.job(job), None))
 
     def _apply(self, decision: Decision, now: int) -> None:
         state = self.state
@@ -478,136 +438,3 @@ class Core:
                 decisions.append(decision)
             self.state.set_online(node, False)
         return decisions
-
-
-def check_needs(policy: Policy[Any], jobs: JobTable) -> None:
-    """Refuse a policy whose needs the jobs do not meet.
-
-    Raises
-    ------
-    PolicyError
-        It names the first need that is not met.
-    """
-    met = {
-        Need.REQUESTS: True,
-        Need.DEADLINES: bool((jobs.deadline_us >= 0).any()),
-        Need.PRIORITIES: bool((jobs.priority != 0).any()),
-        Need.USERS: bool((jobs.user >= 0).any()),
-    }
-    for need in sorted(policy.needs):
-        if not met[need]:
-            raise PolicyError(f"policy {policy.name}", f"a workload without {need}", f"a workload with {need}")
-    check_devices(policy, jobs)
-
-
-def check_devices(policy: Policy[Any], jobs: JobTable) -> None:
-    """Refuse a policy that does not place the devices, or what is of resources, that jobs ask for.
-
-    Raises
-    ------
-    PolicyError
-        As said.
-    """
-    kinds = sorted({kind for (kind, _), amounts in jobs.devices.items() if bool((amounts > 0).any())})
-    claimed = [kind for kind in kinds if is_resource(kind)]
-    if claimed and not getattr(policy, "claims", False):
-        want = "a policy that claims them for jobs, as the built-in ones do by every rule with a name"
-        raise PolicyError(f"policy {policy.name}", f"a workload that asks for {', '.join(claimed)}", want)
-    kinds = [kind for kind in kinds if not is_resource(kind)]
-    if kinds and not getattr(policy, "devices", False):
-        want = "a policy that places devices: a built-in one (slo: without parameters), or your own with devices = True"
-        raise PolicyError(f"policy {policy.name}", f"a workload that asks for devices ({', '.join(kinds)})", want)
-
-
-def check_memory(policy: Policy[Any], cluster: Cluster, jobs: JobTable) -> None:
-    """Refuse a policy for tiers of memory that the cluster does not have, and one that lends where there are tiers.
-
-    Raises
-    ------
-    PolicyError
-        The policy does not go with the cluster's memory, or with the jobs.
-    InputError
-        A job names a tier or a level that the cluster does not have.
-    """
-    if getattr(policy, "tiers", False):
-        from unrack.policy.tiers.own_policy import refuse_others
-
-        refuse_others(policy.name, cluster, jobs)
-    elif cluster.tiers is not None and getattr(policy, "lends", False):
-        want = f"slo, slo-first-fit, slo-best-fit or an OnTiers: cluster {cluster.name!r} has tiers of memory"
-        raise PolicyError(f"policy {policy.name}", "one that lends among all nodes", want)
-
-
-def places(cluster: Cluster, cores: NDArray[np.int64], mb: NDArray[np.int64]) -> NDArray[np.int64]:
-    """int64[asks]: how many tasks of so many cores and MB the whole cluster, empty, can hold."""
-    kinds, counts = np.unique(np.stack([cluster.cores, cluster.memory_mb]), axis=1, return_counts=True)
-    room = np.zeros(len(cores), np.int64)
-    for (node_cores, node_mb), count in zip(kinds.T.tolist(), counts.tolist(), strict=True):
-        if node_cores == 0:
-            continue  # memory alone: nothing runs there
-        fit = np.where(cores > 0, node_cores // np.maximum(cores, 1), 2**31)
-        room += count * np.where(mb > 0, np.minimum(fit, node_mb // np.maximum(mb, 1)), fit)
-    return room
-
-
-def unmet(cluster: Cluster, jobs: JobTable, pace: Pace, elsewhere: bool = False) -> Ints:
-    """int64[jobs]: which demand (its place in ``jobs.devices``) no node could ever meet; -1: all can be met.
-
-    A demand can be met by the largest composition of some pool that reaches a node with the cores and memory asked;
-    quantities that a model governs do not count, but a part of a split device must hold them. ``elsewhere``: memory may
-    be that of other nodes, so that a node needs the cores only. Whether all demands can be met at one node is not
-    looked at.
-    """
-    found = np.full(len(jobs), -1, np.int64)
-    for place, ((kind, name), amounts) in enumerate(jobs.devices.items()):
-        if not (amounts > 0).any():
-            continue
-        if is_resource(kind):
-            never = cluster.places.never((kind, name), amounts, gangs_of(jobs, elsewhere))
-            found = np.where((found < 0) & never, place, found)
-            continue
-        met = np.zeros(len(jobs), np.bool_)
-        for pool in cluster.suppliers.get((kind, name), ()):
-            fits = np.zeros(len(jobs), np.bool_)
-            for cores, mb in pool.sizes:
-                fits |= (jobs.cores <= cores) & (elsewhere | (jobs.memory_mb <= mb))
-            met |= fits & (pool.governed(pace) | (amounts <= pool.most))
-        found = np.where((found < 0) & (amounts > 0) & ~met, place, found)
-    return found
-
-
-def lacking(cluster: Cluster, jobs: JobTable, job: int, place: int, pace: Pace | None, elsewhere: bool) -> Reason:
-    """What it is that no node has for a demand that :func:`unmet` found: devices, or cores or memory beside them."""
-    kind, name = list(jobs.devices)[place]
-    asked, what = int(jobs.devices[kind, name][job]), f"{kind}.{name}"
-    if is_resource(kind):
-        return cluster.places.too_big((kind, name), asked, gangs_of(jobs.take(np.array([job])), elsewhere))
-    pools = cluster.suppliers.get((kind, name), ())
-    serve = [pool for pool in pools if asked <= pool.most or (pace is not None and pool.governed(pace)[job])]
-    if not serve:
-        most = max((pool.most for pool in pools), default=0)
-        return Reason(Code.TOO_BIG, f"{what} on devices that one node can attach", asked, most)
-    nodes = np.any([pool.reached for pool in serve], axis=0)
-    cores, mb = int(jobs.cores[job]), int(jobs.memory_mb[job])
-    most = int(cluster.cores[nodes].max())
-    if elsewhere or cores > most:
-        return Reason(Code.TOO_BIG, f"cores on one node that can attach {what}", cores, most)
-    most = int(cluster.memory_mb[nodes & (cluster.cores >= cores)].max())
-    return Reason(Code.TOO_BIG, f"MB on one node that can attach {what}", mb, most)
-
-
-def gangs_of(jobs: JobTable, elsewhere: bool) -> Gangs:
-    """Jobs as resources see them."""
-    return Gangs(jobs.tasks, jobs.cores, jobs.memory_mb, elsewhere)
-
-
-def impossible(cluster: Cluster, jobs: JobTable, lends: bool = False) -> NDArray[np.bool_]:
-    """bool[jobs]: which jobs the whole cluster, empty, could not hold, on shared or on whole nodes.
-
-    Where nodes lend memory, only the sum of it counts.
-    """
-    if lends:
-        cores = places(cluster, jobs.cores, np.zeros(len(jobs), np.int64))
-        return np.asarray((cores < jobs.tasks) | (jobs.tasks * jobs.memory_mb > cluster.memory_mb.sum()))
-    asks, inverse = np.unique(jobs.asks[[CORES, MEMORY]], axis=1, return_inverse=True)
-    return np.asarray(places(cluster, asks[0], asks[1])[inverse.ravel()] < jobs.tasks)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import pickle
 import re
+from dataclasses import fields
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,12 +18,13 @@ import unrack
 from unrack.cluster.spec import Cluster
 from unrack.errors import PolicyError
 from unrack.policy.complete import complete
-from unrack.policy.contract import Policy, Start
+from unrack.policy.contract import Estimates, Policy, Start, Traits
 from unrack.policy.discipline.python_pass import first_fit
 from unrack.sim.simulate import simulate
+from unrack.vocabulary import Need
 
 ROOT = Path(__file__).parents[2]
-HAS_A_DEFAULT = {"name", "needs", "estimates", "begin", "next_round", "why"}
+HAS_A_DEFAULT = {"name", "traits", "begin", "next_round", "why"}
 """Members that the adapter fills in; they are checked one by one."""
 
 
@@ -50,8 +52,8 @@ def promised_in_the_docs() -> set[str]:
 
 
 def test_the_two_lists_of_optional_members_are_read_at_all() -> None:
-    assert {"lends", "tiers", "possible", "seeded", "stepwise", "devices"} <= read_in_the_code()
-    assert {"lends", "tiers", "possible", "seeded", "stepwise", "devices", "begin"} <= promised_in_the_docs()
+    assert {"possible", "seeded", "expected_end_us"} <= read_in_the_code()
+    assert {"possible", "seeded", "expected_end_us", "begin", "traits"} <= promised_in_the_docs()
 
 
 def test_every_member_that_the_code_reads_is_promised_in_the_docs() -> None:
@@ -72,6 +74,43 @@ def test_no_member_of_the_contract_is_lost_or_made_up(member: str) -> None:
     inner = SimpleNamespace(decide=decide, **{member: (lambda *_: mark) if member == "seeded" else mark})
     found = getattr(complete(inner, "test"), member)
     assert (found(3).inner if member == "seeded" else found) is mark
+
+
+SAID = {
+    "needs": (frozenset({Need.DEADLINES}), Traits(needs=frozenset({Need.DEADLINES}))),
+    "estimates": (Estimates.EXACT, Traits(estimates=Estimates.EXACT)),
+    "nodes": ("whole", Traits(whole_nodes=True)),
+    "stepwise": (True, Traits(stepwise=True)),
+    "learns": (True, Traits(learns=True)),
+    "devices": (True, Traits(places=frozenset({Need.DEVICES}))),
+    "claims": (True, Traits(places=frozenset({Need.COUNTED}))),
+    "lends": (True, Traits(places=frozenset({Need.LOANS}))),
+    "tiers": (True, Traits(places=frozenset({Need.TIERS}))),
+    "near": (True, Traits(reads=frozenset({Need.RACKS}))),
+    "order": ("priority-edf", Traits(reads=frozenset({Need.PRIORITIES}))),
+    "backfill_order": ("priority", Traits(reads=frozenset({Need.PRIORITIES}))),
+}
+"""Member → a value of it, and what a policy that follows ``fcfs`` says with it."""
+
+
+@pytest.mark.parametrize("member", SAID)
+def test_members_of_a_policy_without_traits_say_what_traits_would(member: str) -> None:
+    value, expected = SAID[member]
+    inner = SimpleNamespace(decide=lambda *_: ([], None), **{"order": "fcfs", member: value})
+    assert complete(inner, "test").traits == expected
+    inner.traits = Traits(learns=True)
+    assert complete(inner, "test").traits == Traits(learns=True)
+
+
+def test_the_docs_say_which_members_stand_for_which_traits() -> None:
+    table = (ROOT / "docs" / "writing-a-policy.md").read_text().partition("| trait | also")[2].partition("\n\n")[0]
+    second = "".join(row.split("|")[2] for row in table.splitlines()[2:])
+    assert set(re.findall(r"`(\w+)", second)) == set(SAID)
+    assert set(re.findall(r"^\| `(\w+)", table, re.MULTILINE)) == {field.name for field in fields(Traits)}
+
+
+def test_a_policy_that_names_no_order_may_look_at_priorities() -> None:
+    assert complete(SimpleNamespace(decide=lambda *_: ([], None)), "test").traits.reads == {Need.PRIORITIES}
 
 
 class Drawn:

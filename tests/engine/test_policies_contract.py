@@ -148,7 +148,7 @@ def test_a_policy_is_called_what_the_user_wrote_and_told_apart_by_what_it_does(t
     policy = parse_policy(text)
     assert isinstance(policy, Policy)
     assert policy.name == text
-    assert isinstance(policy.estimates, Estimates)
+    assert isinstance(policy.traits.estimates, Estimates)
     assert canonical(parse_policy(text, label="other")) == canonical(policy)
     assert canonical(parse_policy(policy.name)) == canonical(policy)
 

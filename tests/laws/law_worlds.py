@@ -157,7 +157,7 @@ def cases() -> Iterator[tuple[str, Callable[[int], World]]]:
     """Every policy, with variants, and every kind of world that it declares."""
     for name, entry in POLICIES.items():
         policy = parse_policy(name)
-        if getattr(policy, "tiers", False):
+        if policy.traits.tiers:
             yield name, tiered
             yield f"{name}(full=reject)", tiered
             continue

@@ -197,7 +197,7 @@ def test_a_core_that_lets_a_policy_switch_models_off_is_caught(monkeypatch: pyte
 def test_contention_that_only_policies_which_lend_feel_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     class Lenient(Core):
         def __init__(self, cluster: Any, jobs: Any, policy: Any, models: Any = (), memory: bool = False) -> None:
-            super().__init__(cluster, jobs, policy, models, memory and getattr(policy, "lends", False))
+            super().__init__(cluster, jobs, policy, models, memory and policy.traits.lends)
 
     monkeypatch.setattr(simulating, "Core", Lenient)
     with pytest.raises(AssertionError, match="another"):

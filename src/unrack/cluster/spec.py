@@ -26,6 +26,7 @@ from unrack.errors import ClusterError, first_fault, got_and_want
 from unrack.resources.contract import Nodes
 from unrack.resources.places import Places, built, is_resource, no_places
 from unrack.sealed import Sealed
+from unrack.vocabulary import Need
 
 Ints = NDArray[np.int64]
 UNCOUNTED_MB = 2**42
@@ -169,6 +170,18 @@ class Cluster(Sealed):
 
     def __len__(self) -> int:
         return len(self.cores)
+
+    @property
+    def offers(self) -> frozenset[Need]:
+        """What there is to be had besides cores."""
+        found = {
+            Need.MEMORY: bool((self.memory_mb != UNCOUNTED_MB).any()),
+            Need.DEVICES: len(self.devices) > 0,
+            Need.TIERS: self.tiers is not None,
+            Need.COUNTED: len(self.places) > 0,
+            Need.RACKS: len(self.rack_names) > 1,
+        }
+        return frozenset(need for need, there in found.items() if there)
 
     @property
     def total_cores(self) -> int:

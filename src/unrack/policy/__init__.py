@@ -3,7 +3,7 @@
 from unrack.ledger.devices.view import Composition, DeviceView
 from unrack.ledger.lease import Lease, Loan, Share
 from unrack.ledger.shrinking import smaller
-from unrack.policy.contract import Decision, Estimates, Need, Policy, Reject, Requeue, Resize, Start
+from unrack.policy.contract import Decision, Estimates, Need, Policy, Reject, Requeue, Resize, Start, Traits
 from unrack.policy.discipline.conservative import Conservative
 from unrack.policy.discipline.list_scheduler import ListScheduler
 from unrack.policy.discipline.slurm_like import SlurmLike
@@ -44,6 +44,7 @@ __all__ = [
     "Share",
     "SlurmLike",
     "Start",
+    "Traits",
     "View",
     "by_key",
     "offer",

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from unrack.errors import PolicyError
-from unrack.policy.contract import Decision, Estimates, Need, Policy
+from unrack.policy.contract import Decision, Policy, Traits
 from unrack.policy.discipline.list_scheduler import short_of
+from unrack.policy.members import traits_of
 from unrack.reasons import Code, Reason
 from unrack.view import View
 
@@ -23,9 +25,9 @@ BY_THE_WORLD = (
 class Completed:
     """A policy around an object that has ``decide`` and lacks other parts of the contract.
 
-    Defaults: named after its class; needs nothing; told requested run times; no memory (``None``); asked on events;
-    a job waits for lack of room, or because the policy has passed it over. All else that the object has, such as
-    ``lends`` or ``possible``, is found on the adapter too; what the object lacks, the adapter lacks.
+    Defaults: named after its class; traits as its own members say (:func:`traits_of`); no memory (``None``); asked on
+    events; a job waits for lack of room, or because the policy has passed it over. All else that the object has, such
+    as ``possible``, is found on the adapter too; what the object lacks, the adapter lacks.
     """
 
     inner: Any
@@ -35,15 +37,10 @@ class Completed:
         """Its own name, or that of its class."""
         return str(getattr(self.inner, "name", type(self.inner).__name__))
 
-    @property
-    def needs(self) -> frozenset[Need]:
-        """Its own needs, or none."""
-        return frozenset(getattr(self.inner, "needs", ()))
-
-    @property
-    def estimates(self) -> Estimates:
-        """Its own wish, or requested run times."""
-        return Estimates(getattr(self.inner, "estimates", Estimates.REQUESTED))
+    @cached_property
+    def traits(self) -> Traits:
+        """Its own traits, or what its members say."""
+        return traits_of(self.inner)
 
     def __getattr__(self, member: str) -> Any:
         """What else the object has: the optional members of the contract."""
@@ -85,9 +82,7 @@ class Completed:
         if hasattr(self.inner, "why"):
             own: Reason = self.inner.why(view, memory, job, now)
             return own
-        return short_of(view, job, getattr(self.inner, "nodes", "shared") == "whole") or Reason(
-            Code.BEHIND, "passed over by the policy"
-        )
+        return short_of(view, job, self.traits.whole_nodes) or Reason(Code.BEHIND, "passed over by the policy")
 
 
 def complete(found: object, where: str) -> Policy[Any]:

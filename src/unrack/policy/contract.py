@@ -6,12 +6,14 @@ the core checks and applies in order.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from unrack.ledger.lease import Lease
 from unrack.reasons import Reason
 from unrack.view import View
+from unrack.vocabulary import Need as Need
 
 
 class Start(NamedTuple):
@@ -67,21 +69,62 @@ class Reject(NamedTuple):
 Decision = Start | Resize | Requeue | Reject
 
 
-class Need(StrEnum):
-    """What a policy may need of the workload or the cluster."""
-
-    REQUESTS = "requested run times"
-    DEADLINES = "deadlines"
-    PRIORITIES = "priorities"
-    USERS = "users"
-
-
 class Estimates(StrEnum):
     """Which run time a policy is told to expect."""
 
     REQUESTED = "requested"  # what the job asked for
     EXACT = "exact"  # how long it really runs when nothing slows it down
 
+
+@dataclass(frozen=True)
+class Traits:
+    """What a policy needs, looks at and places, and how it wants to be asked: its one declaration.
+
+    Attributes
+    ----------
+    needs
+        What the jobs must say: a workload without it is refused before anything runs.
+    places
+        What it gives to jobs besides cores and memory of their own nodes, of ``Need.LOANS``, ``DEVICES``, ``TIERS`` and
+        ``COUNTED``. Jobs that ask for devices, or for what is counted, are refused where it does not place them.
+    reads
+        What else it looks at, of ``Need.PRIORITIES`` and ``RACKS``: where nobody does, that is said of a study's keys.
+    estimates
+        Which run times it is told to expect.
+    whole_nodes
+        Whether a node serves one job at a time; for reasons given to people, what it does is in its leases.
+    stepwise
+        Whether it is asked again in the same round after what it decided was done, until it decides nothing.
+    learns
+        Whether it looks at ``view.runs``, which is kept only then.
+    """
+
+    needs: frozenset[Need] = frozenset()
+    places: frozenset[Need] = frozenset()
+    reads: frozenset[Need] = frozenset()
+    estimates: Estimates = Estimates.REQUESTED
+    whole_nodes: bool = False
+    stepwise: bool = False
+    learns: bool = False
+
+    @property
+    def lends(self) -> bool:
+        """Whether leases may have memory of other nodes."""
+        return Need.LOANS in self.places
+
+    @property
+    def tiers(self) -> bool:
+        """Whether it is for clusters with tiers of memory, and no others."""
+        return Need.TIERS in self.places
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether memory may be that of other nodes or of pools."""
+        return self.lends or self.tiers
+
+
+EVERYTHING = frozenset({Need.DEVICES, Need.COUNTED})
+"""What every built-in rule places beside nodes and memory."""
 
 Memory = TypeVar("Memory")
 
@@ -94,16 +137,11 @@ class Policy(Protocol[Memory]):
     ----------
     name
         What reports call it, with its parameters.
-    needs
-        What it needs of the input; an input that lacks it is refused.
-    estimates
-        Which run times it is told to expect.
+    traits
+        What it needs and places; they do not change while it runs.
 
-    Four more members are read where they are there: ``stepwise`` (default False), whether it is asked again in the
-    same round after what it decided was done, until it decides nothing; ``devices`` (default False), whether it places
-    pooled devices, and ``claims`` (default False), whether its leases claim what jobs ask of resources such as
-    licences: without them jobs that ask for that are refused; and ``learns`` (default False), whether it looks at
-    ``view.runs``, which is kept only then. A policy that learns run times may have
+    Three more methods are called where they are there: ``seeded(seed)``, a copy that draws random numbers from a seed;
+    ``possible(cluster, jobs)``, bool[jobs]: which jobs have a place on the empty cluster; and of a policy that learns
     ``expected_end_us(view, memory, job, now)``: when it expects a running job to end, ``now`` or later (µs); default:
     when that is booked. How fast jobs run is no policy's business: performance models and contention are the world's.
     """
@@ -114,13 +152,8 @@ class Policy(Protocol[Memory]):
         ...
 
     @property
-    def needs(self) -> frozenset[Need]:
-        """What it needs of the input."""
-        ...
-
-    @property
-    def estimates(self) -> Estimates:
-        """Which run times it is told to expect."""
+    def traits(self) -> Traits:
+        """What it needs and places."""
         ...
 
     def begin(self, view: View) -> Memory:

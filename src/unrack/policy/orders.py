@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from unrack.units import NEVER_US
 from unrack.view import View
+from unrack.vocabulary import Need
 from unrack.workload.job import CORES, ESTIMATE, TASKS
 
 Ints = NDArray[np.int64]
@@ -105,6 +106,12 @@ def in_order(order: str | Order, view: View, now: int) -> Ints:
 def is_fixed(order: str | Order) -> bool:
     """Whether time alone cannot change the order; of a function that is not known, so False."""
     return isinstance(order, str) and not ORDERS[order].ages
+
+
+def reads_of(*orders: str | Order | None) -> frozenset[Need]:
+    """What these orders look at, of ``Need.PRIORITIES``; a function may look at anything."""
+    looks = any(order is not None and (callable(order) or order.startswith("priority")) for order in orders)
+    return frozenset({Need.PRIORITIES} if looks else ())
 
 
 ORDERS: dict[str, NamedOrder] = {

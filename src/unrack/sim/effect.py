@@ -9,15 +9,16 @@ import numpy as np
 
 from unrack.cluster.distance import NAMES
 from unrack.cluster.spec import UNCOUNTED_MB, Cluster
-from unrack.policy.contract import Need, Policy
+from unrack.policy.contract import Policy
+from unrack.policy.members import traits_of
 from unrack.policy.pools.pool_policy import Pooled
 from unrack.sim.faults.fault import Fault
 from unrack.slowdown.memory.settings import MemoryContention
 from unrack.slowdown.model import Model
 from unrack.slowdown.pools import sets_speeds
 from unrack.units import SECOND_US
+from unrack.vocabulary import Need
 from unrack.workload.job import JobTable
-from unrack.workload.tier_asks import NO_CEILING
 
 
 class Effect(NamedTuple):
@@ -91,13 +92,8 @@ def _memory(cluster: Cluster, jobs: JobTable, policy: Policy[Any]) -> Iterator[E
     if bool((jobs.memory_mb > 0).any()):
         counted = bool((cluster.memory_mb != UNCOUNTED_MB).any())
         yield Effect("memory", cluster.name, "" if counted else f"memory is not counted on {cluster.name}")
-    tiered = bool(getattr(policy, "tiers", False))
-    slo = jobs.slo
-    asked = slo is not None and bool(
-        (slo.floor_mb > 0).any() or (slo.ceiling_mb < NO_CEILING).any() or (slo.spread >= 0).any()
-        or slo.forbidden.any()
-    )  # fmt: skip
-    if asked:
+    tiered = traits_of(policy).tiers
+    if Need.TIERS in jobs.says:
         why = f"memory has no tiers on {cluster.name}"
         if cluster.tiers is not None:
             why = "" if tiered else f"{policy.name} does not look at them, and what it breaks is counted"
@@ -115,10 +111,8 @@ def _lending(
     if cluster.tiers is None and (bool(cluster.lending_group[computing].any()) or not bool(computing.all())):
         yield Effect("lending", cluster.name, why)  # to let nobody lend is an effect
     why = why or _alone(cluster)
-    if contention is None:
-        near = getattr(policy, "near", False)
-    else:
-        near = True
+    near = Need.RACKS in traits_of(policy).reads
+    if contention is not None:
         yield Effect("contention", "", why)
         there = _distances(cluster)
         for name, factor in contention.distance._asdict().items():
@@ -126,15 +120,16 @@ def _lending(
                 far = f"no two nodes of {cluster.name} are at that distance"
                 yield Effect("distance", name, why or ("" if name in there else far))
     if bool(cluster.rack_group.any()):
-        yield Effect("racks", cluster.name, why or ("" if near else "nobody asks how far borrowed memory is"))
-    if getattr(policy, "near", False) is True:
+        asked = near or contention is not None
+        yield Effect("racks", cluster.name, why or ("" if asked else "nobody asks how far borrowed memory is"))
+    if near:
         one = f"all nodes of {cluster.name} are in one rack"
         yield Effect("near", policy.name, why or ("" if len(cluster.rack_names) > 1 else one))
 
 
 def _lends_not(cluster: Cluster, jobs: JobTable, policy: Policy[Any]) -> str:
     """Why a policy and its jobs never use memory of another node; ``""``: they may."""
-    if not getattr(policy, "lends", False):
+    if not traits_of(policy).lends:
         return f"{policy.name} never lets a job use another node's memory"
     if not bool((jobs.memory_mb > 0).any()):
         return "no job asks for memory"
@@ -165,10 +160,8 @@ def _distances(cluster: Cluster) -> set[str]:
 
 def _jobs(cluster: Cluster, jobs: JobTable, policy: Policy[Any]) -> Iterator[Effect]:
     if bool((jobs.priority != 0).any()):
-        order = getattr(policy, "order", None)
-        orders = (order, getattr(policy, "backfill_order", None) or order)
-        looks = any(not isinstance(each, str) or each.startswith("priority") for each in orders)
-        seen = looks or Need.PRIORITIES in policy.needs
+        traits = traits_of(policy)
+        seen = Need.PRIORITIES in traits.reads | traits.needs
         counted = bool((jobs.deadline_us >= 0).any())  # metrics tell deadlines of high priority apart
         yield Effect("priority", "", "" if seen or counted else f"{policy.name} does not look at priorities")
 

@@ -25,6 +25,7 @@ from unrack.sim.simulate import prepared
 from unrack.slowdown.combined import Together
 from unrack.slowdown.memory.settings import MemoryContention
 from unrack.slowdown.model import Model
+from unrack.vocabulary import Need
 from unrack.workload.job import Job, JobTable
 
 MOST_LENDERS = 4
@@ -177,8 +178,8 @@ def explain(
     """
     with PolicyAtWork(policy.name):
         kernel = prepared(cluster, jobs, policy, seed, ties, faults, models, contention, how=how)
-        whole = getattr(policy, "nodes", "shared") == "whole"
-        watch = Watch(kernel.core, job, whole, bool(getattr(policy, "devices", False)))
+        traits = kernel.core.traits
+        watch = Watch(kernel.core, job, traits.whole_nodes, Need.DEVICES in traits.places)
         log = kernel.run(after_round=watch)
     mine = np.flatnonzero(log.attempt_job == job)
     attempts = tuple(_attempt(log, int(i)) for i in mine)

@@ -269,7 +269,7 @@ def simulate(
     notes = (*notes, *too_late(late[:1], window_us, log.end_us))
     parts = kernel.slowdown.parts if isinstance(kernel.slowdown, CombinedSpeeds) else (kernel.slowdown,)
     note = next((part.note for part in parts if isinstance(part, MemorySpeeds)), None)
-    lends = bool(getattr(chosen, "lends", False)) or len(log.loans) > 0
+    lends = core.traits.lends or len(log.loans) > 0
     result = Result(log, window_us, core.pace, lends, note, bool(faults), core_tiles, notes)
     if audit:
         audit_tables(result)

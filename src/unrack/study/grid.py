@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from unrack.admission import check
 from unrack.cluster.spec import Cluster
-from unrack.core import check_memory, check_needs
 from unrack.errors import InputError, PolicyError
 from unrack.policy.contract import Policy
 from unrack.sim.effect import Effect, draws, effects
@@ -190,8 +190,7 @@ def _runs(
                         windows[key] = _window(table, cluster, workload, document)
                     window = windows[key]
                     try:
-                        check_needs(policy, workload.jobs)
-                        check_memory(policy, cluster, workload.jobs)
+                        check(policy, cluster, workload.jobs)
                     except PolicyError as error:
                         raise document.within(("policies", p), error) from None
                     except InputError as error:

@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 
 from unrack.errors import InputError
 from unrack.ledger.names import ASKED_CORES, ASKED_MB, ASKED_TASKS, ASKED_US
+from unrack.resources.places import is_resource
+from unrack.vocabulary import Need
 from unrack.workload.tier_asks import NO_CEILING, TierAsks, first_fault
 
 Ints = NDArray[np.int64]
@@ -133,6 +135,23 @@ class JobTable:
 
     def __len__(self) -> int:
         return len(self.submit_us)
+
+    @property
+    def says(self) -> frozenset[Need]:
+        """What is said of at least one job; requested run times always are."""
+        asked = {kind for (kind, _), amounts in self.devices.items() if bool((amounts > 0).any())}
+        found = {
+            Need.REQUESTS: True,
+            Need.DEADLINES: bool((self.deadline_us >= 0).any()),
+            Need.PRIORITIES: bool((self.priority != 0).any()),
+            Need.USERS: bool((self.user >= 0).any()),
+            Need.APPS: bool((self.app >= 0).any()),
+            Need.MEMORY: bool((self.memory_mb > 0).any()),
+            Need.DEVICES: not all(map(is_resource, asked)),
+            Need.COUNTED: any(map(is_resource, asked)),
+            Need.TIERS: self.slo is not None and self.slo.any,
+        }
+        return frozenset(need for need, said in found.items() if said)
 
     @property
     def tasks(self) -> Ints:

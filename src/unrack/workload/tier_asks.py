@@ -83,6 +83,12 @@ class TierAsks:
     def __len__(self) -> int:
         return len(self.floor_mb)
 
+    @property
+    def any(self) -> bool:
+        """Whether some job asks for anything."""
+        limits = bool((self.floor_mb > 0).any() or (self.ceiling_mb < NO_CEILING).any())
+        return limits or bool((self.spread >= 0).any() or self.forbidden.any())
+
     def of(self, job: int) -> TierAsk:
         """What one job asks."""
         spread = int(self.spread[job])

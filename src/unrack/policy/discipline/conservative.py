@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import ClassVar
 
-from unrack.policy.contract import Decision, Estimates, Need
+from unrack.policy.contract import Decision, Estimates
 from unrack.policy.discipline.list_scheduler import short_of
 from unrack.policy.discipline.node_plan import Plan
 from unrack.policy.discipline.reservations import Reservations
@@ -43,8 +42,6 @@ class Conservative(AnyResource):
     estimates: Estimates = Estimates.REQUESTED
     label: str = "conservative"
     memory: MemoryRule = field(default_factory=LocalMemory)
-
-    needs: ClassVar[frozenset[Need]] = frozenset()
 
     @property
     def name(self) -> str:

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from unrack.errors import PolicyError
 from unrack.ledger.lease import Lease
-from unrack.policy.contract import Decision, Estimates, Need, Start
+from unrack.policy.contract import Decision, Estimates, Start
 from unrack.policy.discipline.list_pass import ListPass, Pass
 from unrack.policy.discipline.python_pass import Placement, plain_pass
 from unrack.policy.discipline.queue_kernel import Backfill, nothing_new, pass_over
@@ -117,8 +116,6 @@ class ListScheduler(AnyResource):
     label: str = "list"
     backfill_order: str | Order | None = None
     memory: MemoryRule = field(default_factory=LocalMemory)
-
-    needs: ClassVar[frozenset[Need]] = frozenset()
 
     def __post_init__(self) -> None:
         if self.backfill_order is not None and self.backfill == "none":

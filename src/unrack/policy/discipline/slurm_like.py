@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from unrack.policy.contract import Decision, Estimates, Need
+from unrack.policy.contract import Decision, Estimates
 from unrack.policy.discipline.list_pass import ListPass
 from unrack.policy.discipline.list_scheduler import UNLIMITED, choose, short_of
 from unrack.policy.discipline.node_plan import Plan
@@ -60,8 +59,6 @@ class SlurmLike(AnyResource):
     estimates: Estimates = Estimates.REQUESTED
     label: str = "slurm"
     memory: MemoryRule = field(default_factory=LocalMemory)
-
-    needs: ClassVar[frozenset[Need]] = frozenset()
 
     @property
     def name(self) -> str:

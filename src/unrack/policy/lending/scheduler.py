@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,7 @@ from unrack.cluster.spec import Cluster
 from unrack.ledger.growing import grown
 from unrack.ledger.lease import Lease
 from unrack.ledger.memory_use import MemoryUse
-from unrack.policy.contract import Decision, Estimates, Need, Start
+from unrack.policy.contract import EVERYTHING, Decision, Estimates, Need, Start, Traits
 from unrack.policy.discipline.blocked import Blocked
 from unrack.policy.discipline.conservative import Conservative
 from unrack.policy.discipline.list_scheduler import BACKFILL, UNLIMITED, ListScheduler
@@ -33,7 +33,7 @@ from unrack.policy.lending.lender_cost import Aware, aware_of
 from unrack.policy.lending.queue_kernel import pass_over
 from unrack.policy.lending.reservations_kernel import reserve_round, take_if_free
 from unrack.policy.lending.rules import RULES, THRESHOLDS, LendingRule, Terms, make_terms
-from unrack.policy.orders import Order, in_order, is_fixed
+from unrack.policy.orders import Order, in_order, is_fixed, reads_of
 from unrack.policy.placement.any_resource import more_asked
 from unrack.policy.placement.lent_memory import LentMemory
 from unrack.reasons import Code, Reason
@@ -168,11 +168,11 @@ class Lending:
     label: str = "lending"
     place: str = "first-fit"
 
-    needs: ClassVar[frozenset[Need]] = frozenset()
-    lends: ClassVar[bool] = True
-    nodes: ClassVar[str] = "whole"
-    devices: ClassVar[bool] = True
-    claims: ClassVar[bool] = True
+    @cached_property
+    def traits(self) -> Traits:
+        """It lends memory among nodes that are one job's at a time."""
+        reads = reads_of(self.order) | ({Need.RACKS} if self.near else frozenset())
+        return Traits(places=EVERYTHING | {Need.LOANS}, reads=reads, estimates=self.estimates, whole_nodes=True)
 
     @property
     def name(self) -> str:

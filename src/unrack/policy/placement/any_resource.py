@@ -9,11 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrack.cluster.spec import Cluster
+from unrack.policy.contract import EVERYTHING, Estimates, Traits
+from unrack.policy.orders import Order, reads_of
 from unrack.policy.placement.claiming import claims_asked
 from unrack.policy.placement.contract import MemoryRule
 from unrack.policy.placement.local_memory import FITS, LocalMemory
 from unrack.policy.placement.mixed import PLACES, Mixed
 from unrack.view import View
+from unrack.vocabulary import Need
 from unrack.workload.job import JobTable
 
 
@@ -33,26 +36,19 @@ class AnyResource:
     place: Any
     nodes: str
     memory: MemoryRule
+    order: str | Order
+    estimates: Estimates
 
-    @property
-    def devices(self) -> bool:
-        """Whether it places pooled devices."""
-        return self.place in PLACES
-
-    @property
-    def claims(self) -> bool:
-        """Whether it claims what jobs ask of resources."""
-        return self.place in PLACES
-
-    @property
-    def lends(self) -> bool:
-        """Whether jobs may have memory of other nodes."""
-        return self.memory.lends
-
-    @property
-    def tiers(self) -> bool:
-        """Whether it is for clusters with tiers of memory."""
-        return self.memory.tiers
+    @cached_property
+    def traits(self) -> Traits:
+        """By every rule with a name it places all that jobs ask for; a function of the user's places nodes."""
+        reads = reads_of(self.order, getattr(self, "backfill_order", None))
+        return Traits(
+            places=self.memory.places | (EVERYTHING if self.place in PLACES else frozenset()),
+            reads=reads | ({Need.RACKS} if self.memory.near else frozenset()),
+            estimates=self.estimates,
+            whole_nodes=self.nodes == "whole",
+        )
 
     @property
     def possible(self) -> Any:
@@ -70,7 +66,7 @@ class AnyResource:
 
     def beyond_nodes(self, view: View) -> bool:
         """Whether counting nodes does not do: a job in the system asks for devices, or a rule is for more."""
-        return more_asked(view) if self._counts_nodes else self.devices
+        return more_asked(view) if self._counts_nodes else self.place in PLACES
 
     @cached_property
     def _counts_nodes(self) -> bool:

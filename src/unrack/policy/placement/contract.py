@@ -12,6 +12,7 @@ from unrack.cluster.spec import Cluster
 from unrack.ledger.lease import Lease, Loan
 from unrack.reasons import Reason
 from unrack.view import View
+from unrack.vocabulary import Need
 from unrack.workload.job import JobTable
 
 Ints = NDArray[np.int64]
@@ -92,18 +93,20 @@ class MemoryRule(Protocol):
 
     Attributes
     ----------
-    lends, tiers
-        Whether it takes memory of other nodes; and whether of pools in tiers.
+    places
+        ``Need.LOANS`` if it takes memory of other nodes, ``Need.TIERS`` if it is for clusters with tiers.
+    near
+        Whether it looks at how far lenders are.
     """
 
     @property
-    def lends(self) -> bool:
-        """Whether it takes memory of other nodes."""
+    def places(self) -> frozenset[Need]:
+        """What it gives besides memory of the node where a task runs."""
         ...
 
     @property
-    def tiers(self) -> bool:
-        """Whether it is for clusters with tiers."""
+    def near(self) -> bool:
+        """Whether it looks at how far lenders are."""
         ...
 
     def begin(self, view: View) -> Any:

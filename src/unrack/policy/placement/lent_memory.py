@@ -23,6 +23,7 @@ from unrack.policy.placement.local_memory import fill
 from unrack.reasons import Code, Reason
 from unrack.sealed import sealed
 from unrack.view import View
+from unrack.vocabulary import Need
 from unrack.workload.job import CORES, ESTIMATE, MEMORY, TASKS, JobTable
 
 Ints = NDArray[np.int64]
@@ -57,8 +58,7 @@ class LentMemory:
     group: str | int = "all"
     near: bool = False
 
-    lends: ClassVar[bool] = True
-    tiers: ClassVar[bool] = False
+    places: ClassVar[frozenset[Need]] = frozenset({Need.LOANS})
 
     def terms(self, cluster: Cluster) -> Terms:
         """The terms on a cluster."""

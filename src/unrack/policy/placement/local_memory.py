@@ -16,6 +16,7 @@ from unrack.policy.placement.node_kernel import Fit, place_one, room_for
 from unrack.reasons import Code, Reason
 from unrack.sealed import sealed
 from unrack.view import View
+from unrack.vocabulary import Need
 from unrack.workload.job import CORES, MEMORY, JobTable
 from unrack.workload.job import TASKS as ALL_TASKS
 
@@ -36,8 +37,8 @@ class LocalMemory:
 
     place: str = "first-fit"
 
-    lends: ClassVar[bool] = False
-    tiers: ClassVar[bool] = False
+    places: ClassVar[frozenset[Need]] = frozenset()
+    near: ClassVar[bool] = False
 
     def begin(self, view: View) -> None:
         """Nothing."""

@@ -29,6 +29,7 @@ from unrack.reasons import Code, Reason
 from unrack.sealed import sealed
 from unrack.units import NEVER_US
 from unrack.view import View
+from unrack.vocabulary import Need
 from unrack.workload.job import CORES, ESTIMATE, TASKS
 
 Ints = NDArray[np.int64]
@@ -96,7 +97,7 @@ class Mixed:
 
     def allows(self, view: View, notes: Notes, lease: Lease, lent: Ints) -> bool:
         """Whether its nodes may run tasks."""
-        if not self.memory.lends or not lent.any():
+        if Need.LOANS not in self.memory.places or not lent.any():
             return True
         return bool(self.memory.open_nodes(view, notes.memory, lent)[lease.nodes].all())
 

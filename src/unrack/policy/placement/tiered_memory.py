@@ -20,6 +20,7 @@ from unrack.policy.tiers.own_policy import barred, near_replicas, possible_serve
 from unrack.reasons import Code, Reason
 from unrack.solver.servers.holdings import MILLIONTHS
 from unrack.view import View
+from unrack.vocabulary import Need
 from unrack.workload.job import CORES, MEMORY, JobTable
 
 Ints = NDArray[np.int64]
@@ -39,8 +40,8 @@ class TieredMemory:
 
     rule: str = "slo"
 
-    lends: ClassVar[bool] = True
-    tiers: ClassVar[bool] = True
+    places: ClassVar[frozenset[Need]] = frozenset({Need.LOANS, Need.TIERS})
+    near: ClassVar[bool] = False
 
     def begin(self, view: View) -> None:
         """Nothing."""

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from unrack.ledger.lease import Lease
-from unrack.policy.contract import Decision, Estimates, Need, Start
+from unrack.policy.contract import Decision, Estimates, Start, Traits
+from unrack.policy.members import said_by_members
 from unrack.policy.orders import Order, in_order
 from unrack.reasons import Code, Reason
 from unrack.view import View
@@ -42,9 +43,13 @@ class Placed:
     label: str = "placed"
     estimates: Estimates = Estimates.REQUESTED
 
-    needs: ClassVar[frozenset[Need]] = frozenset()
     devices: ClassVar[bool] = True
     stepwise: ClassVar[bool] = True
+
+    @property
+    def traits(self) -> Traits:
+        """What the members say, also those of subclasses."""
+        return said_by_members(self)
 
     @property
     def name(self) -> str:

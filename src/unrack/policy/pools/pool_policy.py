@@ -15,8 +15,9 @@ one whose predicted end is at most its deadline.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from heapq import heapify, heappop, heappush
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +28,8 @@ from unrack.ledger.devices.columns import GROUP, KIND, Columns, make_columns
 from unrack.ledger.devices.reader import members
 from unrack.ledger.devices.sharing import TAKEN
 from unrack.ledger.lease import NO_LOANS, Lease, Share
-from unrack.policy.contract import Decision, Estimates, Need, Start
+from unrack.policy.contract import EVERYTHING, Decision, Estimates, Start, Traits
+from unrack.policy.orders import reads_of
 from unrack.policy.placement.claiming import claiming
 from unrack.policy.pools.opening_kernel import closed_until, opening
 from unrack.policy.pools.place_kernel import (
@@ -101,10 +103,10 @@ class Pooled:
     load_of: str = "all"
     shortcuts: bool = False
 
-    needs: ClassVar[frozenset[Need]] = frozenset()
-    devices: ClassVar[bool] = True
-    claims: ClassVar[bool] = True
-    stepwise: ClassVar[bool] = True
+    @cached_property
+    def traits(self) -> Traits:
+        """It places devices, one job a step."""
+        return Traits(places=EVERYTHING, reads=reads_of(self.order), estimates=self.estimates, stepwise=True)
 
     @property
     def name(self) -> str:

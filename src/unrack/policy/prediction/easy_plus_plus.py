@@ -17,11 +17,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import ClassVar
 
-from unrack.policy.contract import Decision, Estimates, Need, Start
+from unrack.policy.contract import Decision, Need, Start, Traits
 from unrack.policy.discipline.list_scheduler import NO_SECOND, UNLIMITED, Buffers, places_in, short_of
 from unrack.policy.discipline.python_pass import Placement, plain_pass
 from unrack.policy.discipline.queue_kernel import Backfill, pass_over
-from unrack.policy.orders import Order, in_order, is_fixed
+from unrack.policy.orders import Order, in_order, is_fixed, reads_of
 from unrack.policy.placement.local_memory import FITS
 from unrack.policy.prediction.correction import Correction, expected_end_us
 from unrack.policy.prediction.forecast import Forecast, begun, update
@@ -87,10 +87,13 @@ class EasyPlusPlus:
     nodes: str = "shared"
     label: str = "easy++"
 
-    needs: ClassVar[frozenset[Need]] = frozenset({Need.USERS})
     order: ClassVar[str] = "fcfs"
-    estimates: ClassVar[Estimates] = Estimates.REQUESTED
-    learns: ClassVar[bool] = True
+
+    @cached_property
+    def traits(self) -> Traits:
+        """It looks at who submitted a job, and at how long that user's last two ran."""
+        whole = self.nodes == "whole"
+        return Traits(frozenset({Need.USERS}), reads=reads_of(self.backfill_order), whole_nodes=whole, learns=True)
 
     @property
     def name(self) -> str:

@@ -138,7 +138,6 @@ class OnTiers(Placed):
 
     lends: ClassVar[bool] = True
     tiers: ClassVar[bool] = True
-    nodes: ClassVar[str] = "shared"
 
     def possible(self, cluster: Cluster, jobs: JobTable) -> NDArray[np.bool_]:
         """bool[jobs]: which servers have a place within their SLOs in the empty data centre; it has tiers."""

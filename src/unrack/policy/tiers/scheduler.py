@@ -20,7 +20,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +29,7 @@ from unrack.jit import compiled
 from unrack.ledger.growing import grown, room_for
 from unrack.ledger.lease import FIRST, LENDER, LOAN_MB, LOCAL_MB, Lease
 from unrack.ledger.state import RUNNING
-from unrack.policy.contract import Decision, Estimates, Need, Reject, Start
+from unrack.policy.contract import EVERYTHING, Decision, Need, Reject, Start, Traits
 from unrack.policy.discipline.list_pass import ListPass, Pass
 from unrack.policy.discipline.list_scheduler import UNLIMITED
 from unrack.policy.discipline.queue_kernel import Backfill
@@ -125,26 +124,16 @@ class TierPolicy:
     label: str = "slo"
     place: str = "first-fit"
 
-    needs: ClassVar[frozenset[Need]] = frozenset()
-    estimates: ClassVar[Estimates] = Estimates.REQUESTED
-    lends: ClassVar[bool] = True
-    tiers: ClassVar[bool] = True
-    nodes: ClassVar[str] = "shared"
-
     @property
     def name(self) -> str:
         """The label."""
         return self.label
 
-    @property
-    def devices(self) -> bool:
-        """Whether it places pooled devices: not if it rejects servers, counts clusters or has an order of its own."""
-        return self.full == WAIT and self.clusters is None and self.order == REQUEST
-
-    @property
-    def claims(self) -> bool:
-        """Whether it claims what servers ask of resources."""
-        return self.devices
+    @cached_property
+    def traits(self) -> Traits:
+        """It places devices and what is counted unless it rejects servers, counts clusters or has its own order."""
+        more = EVERYTHING if self.full == WAIT and self.clusters is None and self.order == REQUEST else frozenset()
+        return Traits(places=more | {Need.LOANS, Need.TIERS})
 
     def possible(self, cluster: Cluster, jobs: JobTable) -> NDArray[np.bool_]:
         """bool[jobs]: which servers have a place in the empty data centre; it has tiers."""

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from unrack.errors import InputError
+from unrack.vocabulary import Need
 from unrack.workload.formats.servers_json import read_servers
 from unrack.workload.formats.source import Source, load, sniff, text_bytes
 from unrack.workload.formats.swf import read_swf
@@ -27,25 +28,24 @@ class Format(NamedTuple):
     summary
         One line for people.
     offers
-        What files of this format can say: "memory", "request", "user", "app", "deadline", "priority", "devices",
-        "tiers" (what servers ask of tiers of memory).
+        What files of this format can say of jobs.
     options
         Names of the reader's options, with their defaults.
     """
 
     reader: Callable[..., Workload]
     summary: str
-    offers: frozenset[str]
+    offers: frozenset[Need]
     options: dict[str, Any]
 
 
 def _format(reader: Callable[..., Workload], summary: str, offers: str, without: tuple[str, ...] = ()) -> Format:
     parameters = list(inspect.signature(reader).parameters.values())[1:]
     options = {parameter.name: parameter.default for parameter in parameters if parameter.name not in without}
-    return Format(reader, summary, frozenset(offers.split()), options)
+    return Format(reader, summary, frozenset(map(Need, offers.split())), options)
 
 
-_ALL = "memory request user app deadline priority devices tiers"
+_ALL = "memory request user app deadline priority devices tiers counted"
 FORMATS: dict[str, Format] = {
     "swf": _format(read_swf, "Standard Workload Format of the Parallel Workloads Archive", "memory request user app"),
     "csv": _format(read_table, "comma-separated values with any columns, mapped by name", _ALL),

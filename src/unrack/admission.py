@@ -1,0 +1,205 @@
+"""Who may come in: what a policy needs of jobs and cluster, and which jobs the empty cluster could never hold."""
+
+from __future__ import annotations
+
+from collections.abc import MutableSequence, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unrack.cluster.pools.pace import Pace
+from unrack.cluster.spec import Cluster
+from unrack.errors import PolicyError
+from unrack.policy.contract import Policy
+from unrack.policy.members import traits_of
+from unrack.reasons import Code, Reason
+from unrack.resources.contract import Gangs
+from unrack.resources.places import is_resource
+from unrack.slowdown.model import Model
+from unrack.slowdown.pools import pace_of
+from unrack.vocabulary import Need
+from unrack.workload.job import CORES, MEMORY, JobTable, plain
+
+Ints = NDArray[np.int64]
+
+
+def check(policy: Policy[Any], cluster: Cluster, jobs: JobTable) -> None:
+    """Refuse a policy that needs what the jobs do not say, or does not go with what they ask and the cluster has.
+
+    Raises
+    ------
+    PolicyError
+        It names the first thing that is missing.
+    InputError
+        A job names a tier or a level that the cluster does not have.
+    """
+    for need in sorted(traits_of(policy).needs - jobs.says) if len(jobs) else ():
+        raise PolicyError(f"policy {policy.name}", f"a workload without {need.words}", f"a workload with {need.words}")
+    check_asks(policy, cluster, jobs)
+
+
+def check_asks(policy: Policy[Any], cluster: Cluster, jobs: JobTable) -> None:
+    """As :func:`check`, of what the jobs ask alone."""
+    traits, name = traits_of(policy), f"policy {policy.name}"
+    kinds = sorted({kind for (kind, _), amounts in jobs.devices.items() if bool((amounts > 0).any())})
+    claimed = [kind for kind in kinds if is_resource(kind)]
+    if claimed and Need.COUNTED not in traits.places:
+        want = "a policy that claims them for jobs, as the built-in ones do by every rule with a name"
+        raise PolicyError(name, f"a workload that asks for {', '.join(claimed)}", want)
+    kinds = [kind for kind in kinds if not is_resource(kind)]
+    if kinds and Need.DEVICES not in traits.places:
+        want = "a policy that places devices: a built-in one (slo: without parameters), or your own with devices = True"
+        raise PolicyError(name, f"a workload that asks for devices ({', '.join(kinds)})", want)
+    if traits.tiers:
+        from unrack.policy.tiers.own_policy import refuse_others
+
+        refuse_others(policy.name, cluster, jobs)
+    elif traits.lends and Need.TIERS in cluster.offers:
+        want = f"slo, slo-first-fit, slo-best-fit or an OnTiers: cluster {cluster.name!r} has tiers of memory"
+        raise PolicyError(name, "one that lends among all nodes", want)
+
+
+class Admission:
+    """Which jobs the empty cluster could never hold under a policy, and why; jobs may be added.
+
+    Parameters
+    ----------
+    models
+        How jobs run on devices: what a model governs, a device need not have.
+    """
+
+    def __init__(self, cluster: Cluster, policy: Policy[Any], models: Sequence[Model], jobs: JobTable) -> None:
+        self.cluster, self.policy, self.models = cluster, policy, tuple(models)
+        self.traits = traits_of(policy)
+        self._unmet: MutableSequence[int] = plain(self._demands(jobs))
+        self._impossible = bytearray(self._too_big(jobs))
+
+    def _demands(self, jobs: JobTable) -> Ints:
+        pace = pace_of(self.models, self.cluster.devices, jobs)
+        return unmet(self.cluster, jobs, pace, self.traits.elsewhere)
+
+    def _too_big(self, jobs: JobTable) -> bytes:
+        """Which jobs are too big, beside those with a device that nobody has."""
+        possible = getattr(self.policy, "possible", None)
+        if possible is None:
+            found = impossible(self.cluster, jobs, self.traits.lends)
+        else:
+            found = ~np.asarray(possible(self.cluster, jobs))
+        return np.asarray(found, np.bool_).tobytes()
+
+    def add(self, row: JobTable) -> None:
+        """Look at one more job."""
+        self._unmet.append(int(self._demands(row)[0]))
+        self._impossible += self._too_big(row)
+
+    def never(self, job: int) -> bool:
+        """Whether a job can never start."""
+        return bool(self._impossible[job]) or self._unmet[job] >= 0
+
+    def all_never(self) -> NDArray[np.bool_]:
+        """bool[jobs]: which jobs can never start."""
+        return np.frombuffer(self._impossible, np.bool_) | (np.asarray(self._unmet, np.int64) >= 0)
+
+    def reason(self, job: int, row: JobTable) -> Reason:
+        """In what a job (the only row of ``row``) is bigger than the whole cluster."""
+        cluster, traits = self.cluster, self.traits
+        if self._unmet[job] >= 0:
+            pace = pace_of(self.models, cluster.devices, row)
+            return lacking(cluster, row, 0, self._unmet[job], pace, traits.elsewhere)
+        tasks, cores, mb = int(row.tasks[0]), int(row.cores[0]), int(row.memory_mb[0])
+        if tasks * cores > cluster.total_cores:
+            return Reason(Code.TOO_BIG, "cores", tasks * cores, cluster.total_cores)
+        if cores > int(cluster.cores.max()):
+            return Reason(Code.TOO_BIG, "cores on one node", cores, int(cluster.cores.max()))
+        if traits.tiers:
+            return Reason(Code.TOO_BIG, f"an empty cluster for {cores} cores and {mb} MB, within the server's SLOs")
+        room = int(places(cluster, np.array([cores]), np.array([0 if traits.lends else mb]))[0])
+        if traits.lends:
+            most = int(cluster.memory_mb.sum())
+            if room < tasks:
+                return Reason(Code.TOO_BIG, f"places for tasks of {cores} cores", tasks, room)
+            if tasks * mb > most:
+                return Reason(Code.TOO_BIG, "MB, local and borrowed", tasks * mb, most)
+            return Reason(Code.TOO_BIG, f"nodes for {tasks} tasks of {mb} MB, with lenders for them")
+        most = int(cluster.memory_mb[cluster.cores > 0].max())
+        if mb > most:
+            return Reason(Code.TOO_BIG, "MB on one node", mb, most)
+        if room >= tasks:
+            return Reason(Code.TOO_BIG, f"{self.policy.name} has no place for it")
+        return Reason(Code.TOO_BIG, f"places for tasks of {cores} cores and {mb} MB", tasks, room)
+
+
+def places(cluster: Cluster, cores: NDArray[np.int64], mb: NDArray[np.int64]) -> NDArray[np.int64]:
+    """int64[asks]: how many tasks of so many cores and MB the whole cluster, empty, can hold."""
+    kinds, counts = np.unique(np.stack([cluster.cores, cluster.memory_mb]), axis=1, return_counts=True)
+    room = np.zeros(len(cores), np.int64)
+    for (node_cores, node_mb), count in zip(kinds.T.tolist(), counts.tolist(), strict=True):
+        if node_cores == 0:
+            continue  # memory alone: nothing runs there
+        fit = np.where(cores > 0, node_cores // np.maximum(cores, 1), 2**31)
+        room += count * np.where(mb > 0, np.minimum(fit, node_mb // np.maximum(mb, 1)), fit)
+    return room
+
+
+def unmet(cluster: Cluster, jobs: JobTable, pace: Pace, elsewhere: bool = False) -> Ints:
+    """int64[jobs]: which demand (its place in ``jobs.devices``) no node could ever meet; -1: all can be met.
+
+    A demand can be met by the largest composition of some pool that reaches a node with the cores and memory asked;
+    quantities that a model governs do not count, but a part of a split device must hold them. ``elsewhere``: memory may
+    be that of other nodes, so that a node needs the cores only. Whether all demands can be met at one node is not
+    looked at.
+    """
+    found = np.full(len(jobs), -1, np.int64)
+    for place, ((kind, name), amounts) in enumerate(jobs.devices.items()):
+        if not (amounts > 0).any():
+            continue
+        if is_resource(kind):
+            never = cluster.places.never((kind, name), amounts, gangs_of(jobs, elsewhere))
+            found = np.where((found < 0) & never, place, found)
+            continue
+        met = np.zeros(len(jobs), np.bool_)
+        for pool in cluster.suppliers.get((kind, name), ()):
+            fits = np.zeros(len(jobs), np.bool_)
+            for cores, mb in pool.sizes:
+                fits |= (jobs.cores <= cores) & (elsewhere | (jobs.memory_mb <= mb))
+            met |= fits & (pool.governed(pace) | (amounts <= pool.most))
+        found = np.where((found < 0) & (amounts > 0) & ~met, place, found)
+    return found
+
+
+def lacking(cluster: Cluster, jobs: JobTable, job: int, place: int, pace: Pace | None, elsewhere: bool) -> Reason:
+    """What it is that no node has for a demand that :func:`unmet` found: devices, or cores or memory beside them."""
+    kind, name = list(jobs.devices)[place]
+    asked, what = int(jobs.devices[kind, name][job]), f"{kind}.{name}"
+    if is_resource(kind):
+        return cluster.places.too_big((kind, name), asked, gangs_of(jobs.take(np.array([job])), elsewhere))
+    pools = cluster.suppliers.get((kind, name), ())
+    serve = [pool for pool in pools if asked <= pool.most or (pace is not None and pool.governed(pace)[job])]
+    if not serve:
+        most = max((pool.most for pool in pools), default=0)
+        return Reason(Code.TOO_BIG, f"{what} on devices that one node can attach", asked, most)
+    nodes = np.any([pool.reached for pool in serve], axis=0)
+    cores, mb = int(jobs.cores[job]), int(jobs.memory_mb[job])
+    most = int(cluster.cores[nodes].max())
+    if elsewhere or cores > most:
+        return Reason(Code.TOO_BIG, f"cores on one node that can attach {what}", cores, most)
+    most = int(cluster.memory_mb[nodes & (cluster.cores >= cores)].max())
+    return Reason(Code.TOO_BIG, f"MB on one node that can attach {what}", mb, most)
+
+
+def gangs_of(jobs: JobTable, elsewhere: bool) -> Gangs:
+    """Jobs as resources see them."""
+    return Gangs(jobs.tasks, jobs.cores, jobs.memory_mb, elsewhere)
+
+
+def impossible(cluster: Cluster, jobs: JobTable, lends: bool = False) -> NDArray[np.bool_]:
+    """bool[jobs]: which jobs the whole cluster, empty, could not hold, on shared or on whole nodes.
+
+    Where nodes lend memory, only the sum of it counts.
+    """
+    if lends:
+        cores = places(cluster, jobs.cores, np.zeros(len(jobs), np.int64))
+        return np.asarray((cores < jobs.tasks) | (jobs.tasks * jobs.memory_mb > cluster.memory_mb.sum()))
+    asks, inverse = np.unique(jobs.asks[[CORES, MEMORY]], axis=1, return_inverse=True)
+    return np.asarray(places(cluster, asks[0], asks[1])[inverse.ravel()] < jobs.tasks)

@@ -1,0 +1,31 @@
+"""Policies without traits, whose own members say the same: ``needs``, ``devices = True`` and so on."""
+
+from __future__ import annotations
+
+from unrack.policy.contract import Estimates, Traits
+from unrack.policy.orders import reads_of
+from unrack.vocabulary import Need
+
+PLACED = {"lends": Need.LOANS, "tiers": Need.TIERS, "devices": Need.DEVICES, "claims": Need.COUNTED}
+"""Members of a policy → what it places if they are true."""
+
+
+def traits_of(found: object) -> Traits:
+    """The traits of a policy, or what its members say."""
+    own = getattr(found, "traits", None)
+    return own if isinstance(own, Traits) else said_by_members(found)
+
+
+def said_by_members(found: object) -> Traits:
+    """What the members of a policy say; one that names no order is taken to look at priorities."""
+    order = getattr(found, "order", None)
+    reads = frozenset({Need.PRIORITIES}) if order is None else reads_of(order, getattr(found, "backfill_order", None))
+    return Traits(
+        needs=frozenset(getattr(found, "needs", ())),
+        places=frozenset(need for member, need in PLACED.items() if getattr(found, member, False)),
+        reads=reads | ({Need.RACKS} if getattr(found, "near", False) is True else frozenset()),
+        estimates=Estimates(getattr(found, "estimates", Estimates.REQUESTED)),
+        whole_nodes=getattr(found, "nodes", "shared") == "whole",
+        stepwise=bool(getattr(found, "stepwise", False)),
+        learns=bool(getattr(found, "learns", False)),
+    )
