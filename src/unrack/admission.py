@@ -130,6 +130,10 @@ class Admission:
         return Reason(Code.TOO_BIG, f"places for tasks of {cores} cores and {mb} MB", tasks, room)
 
 
+FEW_KINDS = 8
+"""Kinds of nodes up to which every job is looked at by itself: finding those that ask alike would take longer."""
+
+
 def places(cluster: Cluster, cores: NDArray[np.int64], mb: NDArray[np.int64]) -> NDArray[np.int64]:
     """int64[asks]: how many tasks of so many cores and MB the whole cluster, empty, can hold."""
     kinds, counts = np.unique(np.stack([cluster.cores, cluster.memory_mb]), axis=1, return_counts=True)
@@ -201,5 +205,7 @@ def impossible(cluster: Cluster, jobs: JobTable, lends: bool = False) -> NDArray
     if lends:
         cores = places(cluster, jobs.cores, np.zeros(len(jobs), np.int64))
         return np.asarray((cores < jobs.tasks) | (jobs.tasks * jobs.memory_mb > cluster.memory_mb.sum()))
+    if len(np.unique(cluster.cores)) * len(np.unique(cluster.memory_mb)) <= FEW_KINDS:
+        return places(cluster, jobs.cores, jobs.memory_mb) < jobs.tasks
     asks, inverse = np.unique(jobs.asks[[CORES, MEMORY]], axis=1, return_inverse=True)
     return np.asarray(places(cluster, asks[0], asks[1])[inverse.ravel()] < jobs.tasks)

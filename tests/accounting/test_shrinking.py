@@ -192,7 +192,7 @@ def test_the_example_gives_memory_back_half_way_and_speeds_follow(contended: boo
     assert log.changed
     result = simulate(cluster, unrack.generate(keys, seed=3), policy, contention=contention)  # audited
     assert result.placements["span"].max() == 2
-    held = log.amounts()[2]
+    held = log.amounts[2]
     for attempt in range(len(log.attempt_job)):
         first, *later = range(log.attempt_spans[attempt], log.attempt_spans[attempt + 1])
         for span in later:

@@ -168,7 +168,7 @@ def expected(log: RunLog, faults: Sequence[Fault]) -> list[tuple[str, int, int, 
                 taken.add(a)
                 hit.append(int(log.attempt_job[a]) + 1)
                 away += not on & falling
-                lost += int(log.amounts()[1][a] * (at - log.attempt_start_us[a]))
+                lost += int(log.amounts[1][a] * (at - log.attempt_start_us[a]))
         found.append((faults[i].domain, at, len(falling), sorted(hit), away, lost))
     assert taken == set(np.flatnonzero(log.attempt_outcome == Outcome.NODE_FAILED).tolist()), "stopped without a cause"
     return found

@@ -51,7 +51,7 @@ def test_the_jobs_say_what_they_asked_of_tiers_and_what_their_last_attempt_got()
                 continue
             assert row["slo"] == status_of(log, int(ran[-1]))
             assert row["price_per_h"] == pytest.approx(price_of(log, int(ran[-1])))
-            assert row["mb_local"] + row["mb_rack"] + row["mb_far"] == log.amounts()[2][ran[-1]]
+            assert row["mb_local"] + row["mb_rack"] + row["mb_far"] == log.amounts[2][ran[-1]]
             assert row["weighted_mb"] == row["mb_rack"] + 2.5 * row["mb_far"]
             kinds.add(row["slo"])
     assert kinds == {"met", "local", "remote", "both"}

@@ -209,7 +209,7 @@ def _attempt(log: RunLog, i: int) -> Attempt:
     held = tuple(_share(log, int(s)) for s in np.flatnonzero(log.share_span == first))
     held += tuple(_claim(log, int(c)) for c in np.flatnonzero(log.claim_span == first))
     times = int(log.attempt_start_us[i]), int(log.attempt_end_us[i])
-    cores = log.amounts()[1]
+    cores = log.amounts[1]
     changes = tuple(
         Change(int(log.span_start_us[span]), int(cores[span]), _nodes(log, span), _memory(log, span)) for span in later
     )

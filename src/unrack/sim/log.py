@@ -169,6 +169,7 @@ class RunLog:
         mb: Ints = total[self.span_loans[1:]] - total[self.span_loans[:-1]]
         return mb
 
+    @cached_property
     def amounts(self) -> tuple[Ints, Ints, Ints]:
         """int64[spans] each: nodes, cores and MB held, borrowed ones included."""
         if len(self.span_attempt) == 0:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,9 +44,9 @@ class Held(NamedTuple):
     mb: Ints
 
 
-def narrow(placed: Ints, lent: Ints) -> NDArray[np.int32]:
+def narrow(placed: NDArray[Any], lent: Ints) -> NDArray[np.int32]:
     """int32[rows]: a column of the placements, which have it so narrow, and behind it that of the loans."""
-    return np.concatenate([placed.astype(np.int32), lent.astype(np.int32)])
+    return np.concatenate([placed.astype(np.int32, copy=False), lent.astype(np.int32)])
 
 
 def timeline(start: Ints, end: Ints, down: Ints) -> Ints:
@@ -62,11 +62,11 @@ def timeline(start: Ints, end: Ints, down: Ints) -> Ints:
 def node_violation(t: Tables) -> Violation | None:
     """The first moment at which a node holds more cores or memory than it has, or something while it is down."""
     p, loans, nodes = t.placements, t.loans, len(t.cluster)
-    first, count = whole(p["first_node"]), whole(p["nodes"])
+    first, count, cores = (p[name].to_numpy() for name in ("first_node", "nodes", "cores_per_node"))
     wrong = np.flatnonzero((first < 0) | (count < 1) | (first + count > nodes))
     if len(wrong):
         return Violation(f"{t.name(t.held.job[wrong[0]])} is on nodes that do not exist", int(t.held.start[wrong[0]]))
-    cores, mb = whole(p["cores_per_node"]), whole(p["memory_mb_per_node"])
+    mb = whole(p["memory_mb_per_node"])
     lender, lent = (np.zeros(0, np.int64),) * 2 if loans is None else (whole(loans["lender"]), whole(loans["mb"]))
     wrong = np.flatnonzero((lender < 0) | (lender >= nodes))
     if len(wrong):

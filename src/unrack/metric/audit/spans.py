@@ -2,60 +2,31 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
-from unrack.metric.audit.tables import Tables, Violation, micro, whole
+from unrack.metric.audit.tables import Sums, Tables, Violation, micro, whole
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 
-class Sums(NamedTuple):
-    """The spans of a run, in order of job, attempt and span; int64[spans] each."""
-
-    key: Ints
-    job: Ints
-    attempt: Ints
-    span: Ints
-    start: Ints
-    end: Ints
-    nodes: Ints
-    tasks: Ints
-    cores: Ints
-    finished: Ints
-
-
 def span_violation(t: Tables) -> Violation | None:
     """The first span that is out of order, overlaps another of its job, or does not hold the whole gang."""
-    p, own = t.placements, t.held
-    known = own.job >= 0
+    known = t.held.job >= 0
     if not known.all() and (~known & ~_repeated(t)).any():
         return Violation("the placements name a job that the jobs table does not have")
-    rows = np.flatnonzero(known)  # jobs that share an id cannot be told apart: only their places are looked at
-    rows = rows[np.argsort(own.key[rows], kind="stable")]
-    if len(rows) == 0:
-        return _jobs(t, None)
-    key = own.key[rows]
-    first = np.flatnonzero(np.diff(key, prepend=key[0] - 1))
-    count = whole(p["nodes"])[rows]
-    done = (p["outcome"] == "finished").to_numpy().astype(np.int64)[rows]
-    add = np.add.reduceat
-    start, end = own.start[rows], own.end[rows]
-    s = Sums(
-        key[first], own.job[rows][first], own.attempt[rows][first], own.span[rows][first], start[first], end[first],
-        add(count, first), add(count * whole(p["tasks_per_node"])[rows], first),
-        add(count * whole(p["cores_per_node"])[rows], first), done[first],
-    )  # fmt: skip
-    of = np.repeat(np.arange(len(first)), np.diff(np.append(first, len(rows))))
+    s = t.sums  # without jobs that share an id: of those only the places are looked at
+    done = t.finished[s.row].astype(np.int64)
+    if len(s.job) == 0:
+        return _jobs(t, s, done)
     new_job = np.diff(s.job, prepend=-1) != 0
     new_attempt = new_job | (np.diff(s.attempt, prepend=0) != 0)
     before = np.append(0, s.end[:-1])
     rules: list[tuple[str, Bools]] = [
         ("has a span that ends before it starts", s.end < s.start),
-        ("has rows of one span with different times or outcomes", _differs(of, start, end, done, s)),
+        ("has rows of one span with different times or outcomes", s.odd),
         ("starts before it was submitted", s.start < t.submit[s.job]),
         (
             "has attempts that are not numbered 1, 2, 3 …",
@@ -64,7 +35,7 @@ def span_violation(t: Tables) -> Violation | None:
         ("has spans that are not numbered 1, 2, 3 …", np.where(new_attempt, s.span != 1, _jumps(s.span, ~new_attempt))),
         ("has spans of one attempt that overlap or leave a gap", ~new_attempt & (s.start != before)),
         ("has attempts that overlap", new_attempt & ~new_job & (s.start < before)),
-        ("runs again after it has finished", new_attempt & ~new_job & (np.append(0, s.finished[:-1]) > 0)),
+        ("runs again after it has finished", new_attempt & ~new_job & (np.append(0, done[:-1]) > 0)),
         ("holds another number of tasks than it has", s.tasks != whole(t.jobs["tasks"])[s.job]),
     ]
     for what, wrong in rules:
@@ -72,13 +43,12 @@ def span_violation(t: Tables) -> Violation | None:
         if len(found):
             i = int(found[np.argmin(s.start[found])])
             return Violation(f"{t.name(s.job[i])}, attempt {s.attempt[i]}, {what}", int(s.start[i]))
-    return _jobs(t, s)
+    return _jobs(t, s, done)
 
 
 def _repeated(t: Tables) -> Bools:
     """bool[rows]: placements of ids that several jobs have."""
-    ids = t.jobs["job"]
-    return t.placements["job"].is_in(ids.filter(ids.is_duplicated()).implode()).to_numpy()
+    return t.placements["job"].is_in(t.jobs["job"].filter(pl.Series(t.repeated)).implode()).to_numpy()
 
 
 def _jumps(number: Ints, follows: Bools) -> Bools:
@@ -87,32 +57,23 @@ def _jumps(number: Ints, follows: Bools) -> Bools:
     return np.asarray(np.where(follows, step != 1, step != 0))
 
 
-def _differs(of: Ints, start: Ints, end: Ints, done: Ints, s: Sums) -> Bools:
-    """bool[spans]: spans whose rows do not all say the same."""
-    wrong = np.zeros(len(s.key), np.bool_)
-    wrong[of[(start != s.start[of]) | (end != s.end[of]) | (done != s.finished[of])]] = True
-    return wrong
-
-
-def _jobs(t: Tables, s: Sums | None) -> Violation | None:
+def _jobs(t: Tables, s: Sums, done: Ints) -> Violation | None:
     """The first job whose row in the jobs table is not what its spans say."""
     jobs, count = t.jobs, t.jobs.height
     start, end, restarts = micro(jobs["start_s"]), micro(jobs["end_s"]), whole(jobs["restarts"])
     finished = (jobs["state"] == "finished").to_numpy()
-    unique = ~jobs["job"].is_duplicated().to_numpy()
     ran, began, ended = np.zeros(count, np.int64), np.full(count, -1, np.int64), np.full(count, -1, np.int64)
     attempts, nodes, cores = (np.zeros(count, np.int64) for _ in range(3))
     core_us = np.zeros(count)
-    if s is not None:
-        np.maximum.at(attempts, s.job, s.attempt)
-        np.maximum.at(ran, s.job, s.finished)
-        last = s.finished > 0
-        which, own = s.job[last], s.span[last] == 1
-        began[which[own]] = s.start[last][own]
-        np.maximum.at(ended, which, s.end[last])
-        np.maximum.at(nodes, which, s.nodes[last])
-        np.maximum.at(cores, which, s.cores[last])
-        np.add.at(core_us, which, s.cores[last] * (s.end - s.start)[last].astype(np.float64))
+    np.maximum.at(attempts, s.job, s.attempt)
+    np.maximum.at(ran, s.job, done)
+    last = done > 0
+    which, own = s.job[last], s.span[last] == 1
+    began[which[own]] = s.start[last][own]
+    np.maximum.at(ended, which, s.end[last])
+    np.maximum.at(nodes, which, s.nodes[last])
+    np.maximum.at(cores, which, s.cores[last])
+    np.add.at(core_us, which, s.cores[last] * (s.end - s.start)[last].astype(np.float64))
     rules = [
         ("is finished, or not, against what its attempts say", (ran > 0) != finished),
         ("started at another time than its attempt that finished", start != began),
@@ -126,7 +87,7 @@ def _jobs(t: Tables, s: Sums | None) -> Violation | None:
          finished & (np.abs(jobs["wait_s"].fill_null(0).to_numpy() * 1e6 - (start - t.submit)) > 1)),
     ]  # fmt: skip
     for what, wrong in rules:
-        found = np.flatnonzero(wrong & unique)
+        found = np.flatnonzero(wrong & ~t.repeated)
         if len(found):
             return Violation(f"{t.name(int(found[0]))} {what}, by the table of jobs", int(start[found[0]]))
     return None

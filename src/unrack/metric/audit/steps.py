@@ -5,17 +5,19 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from unrack.metric.audit.tables import Spans, Tables, Violation, micro, whole
+from unrack.metric.audit.tables import Spans, Sums, Tables, Violation, micro, whole
 
 Ints = NDArray[np.int64]
 
 
 def usage_violation(t: Tables) -> Violation | None:
     """The first time at which the table of usage says something else than placements, loans and failures."""
-    usage, p, own, lent = t.usage, t.placements, t.held, t.lent
+    usage, lent = t.usage, t.lent
     times = micro(usage["time_s"])
     if len(times) and (np.diff(times) <= 0).any():
         return Violation("the times of the table of usage do not rise")
+    told_apart = bool((t.held.job >= 0).all())  # else jobs share ids, and rows are looked at in place of spans
+    own: Spans | Sums = t.sums if told_apart else t.held
     held_at, lent_at = _places(times, own), _places(times, lent)
     for spans, at in ((own, held_at), (lent, lent_at)):
         for moments, found in zip((spans.start, spans.end), at, strict=True):
@@ -23,16 +25,15 @@ def usage_violation(t: Tables) -> Violation | None:
             if not known.all():
                 what = "the table of usage has no row for a time at which something changed"
                 return Violation(what, int(moments[~known].min()))
-    count = whole(p["nodes"])
     loaned = np.zeros(0, np.int64) if t.loans is None else whole(t.loans["mb"])
-    cores, lent_mb = _level(times, held_at, count * whole(p["cores_per_node"])), _level(times, lent_at, loaned)
-    local_mb = _level(times, held_at, count * whole(p["memory_mb_per_node"]))
-    one = np.zeros(len(count), np.int64)
-    one[np.unique(own.key, return_index=True)[1]] = 1
+    held_cores, held_mb = (own.cores, own.mb) if isinstance(own, Sums) else _of_rows(t)
+    cores, lent_mb = _level(times, held_at, held_cores), _level(times, lent_at, loaned)
+    local_mb = _level(times, held_at, held_mb)
+    one = np.ones(len(own.start), np.int64)
     wanted = {
         "cores_held": cores,
         "memory_mb_held": local_mb + lent_mb,
-        "running_jobs": _level(times, held_at, one) if (own.job >= 0).all() else whole(usage["running_jobs"]),
+        "running_jobs": _level(times, held_at, one) if told_apart else whole(usage["running_jobs"]),
         "memory_mb_lent": lent_mb,
         "cores_online": t.cluster.total_cores - _down_cores(t, times),
     }
@@ -49,6 +50,12 @@ def usage_violation(t: Tables) -> Violation | None:
             f"{cores[over[0]]} cores are held, and {wanted['cores_online'][over[0]]} online", int(times[over[0]])
         )
     return _tiers(t)
+
+
+def _of_rows(t: Tables) -> tuple[Ints, Ints]:
+    """int64[rows], twice: cores and MB that each placement holds on all its nodes."""
+    count = whole(t.placements["nodes"])
+    return count * whole(t.placements["cores_per_node"]), count * whole(t.placements["memory_mb_per_node"])
 
 
 def _tiers(t: Tables) -> Violation | None:
@@ -72,7 +79,7 @@ def _tiers(t: Tables) -> Violation | None:
     return None
 
 
-def _places(times: Ints, spans: Spans) -> tuple[Ints, Ints]:
+def _places(times: Ints, spans: Spans | Sums) -> tuple[Ints, Ints]:
     """int64[spans], twice: the places of starts and of ends among the times."""
     return np.searchsorted(times, spans.start), np.searchsorted(times, spans.end)
 

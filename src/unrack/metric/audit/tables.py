@@ -64,6 +64,30 @@ class Spans(NamedTuple):
         return key
 
 
+class Sums(NamedTuple):
+    """The spans of a run, in order of job, attempt and span, int64[spans] each; amounts are of all their rows.
+
+    Attributes
+    ----------
+    row
+        A row of the placements that is of the span.
+    odd
+        bool: whether its rows have different times, or some are of an attempt that finished and some are not.
+    """
+
+    job: Ints
+    attempt: Ints
+    span: Ints
+    start: Ints
+    end: Ints
+    nodes: Ints
+    tasks: Ints
+    cores: Ints
+    mb: Ints
+    row: Ints
+    odd: Bools
+
+
 @dataclass(frozen=True, eq=False)
 class Tables:
     """The tables of a run, and what the cluster is.
@@ -98,6 +122,48 @@ class Tables:
     def held(self) -> Spans:
         """Whose and when the placements are."""
         return self.spans(self.placements)
+
+    @cached_property
+    def repeated(self) -> Bools:
+        """bool[jobs]: whose id another job has, too."""
+        ids = self.jobs["job"]
+        if ids.dtype.is_integer() and ids.null_count() == 0 and bool((np.diff(ids.to_numpy()) > 0).all()):
+            return np.zeros(len(ids), np.bool_)
+        return ids.is_duplicated().to_numpy()
+
+    @cached_property
+    def finished(self) -> Bools:
+        """bool[rows]: which placements are of an attempt that finished."""
+        return (self.placements["outcome"] == "finished").to_numpy()
+
+    @cached_property
+    def sums(self) -> Sums:
+        """The spans of the placements; jobs that share an id cannot be told apart and are left out."""
+        own = self.held
+        rows = None if (own.job >= 0).all() else np.flatnonzero(own.job >= 0)
+        key = own.key if rows is None else own.key[rows]
+        order = np.argsort(key, kind="stable")
+        key, order = key[order], order if rows is None else rows[order]
+        follows = np.zeros(len(key), np.bool_)
+        np.equal(key[1:], key[:-1], out=follows[1:])
+        del key
+        first = np.flatnonzero(~follows)
+        odd = np.zeros(len(order), np.bool_)
+        for column in (own.start, own.end, self.finished):
+            values = column[order]
+            odd[1:] |= follows[1:] & (values[1:] != values[:-1])
+
+        def total(name: str = "") -> Ints:
+            count = self.placements["nodes"].to_numpy()[order].astype(np.int64)
+            each = count * self.placements[name].to_numpy()[order] if name else count
+            return np.add.reduceat(each, first) if len(first) else each
+
+        row = order[first]
+        return Sums(
+            own.job[row], own.attempt[row].astype(np.int64), own.span[row].astype(np.int64), own.start[row],
+            own.end[row], total(), total("tasks_per_node"), total("cores_per_node"), total("memory_mb_per_node"), row,
+            np.logical_or.reduceat(odd, first) if len(first) else odd,
+        )  # fmt: skip
 
     @cached_property
     def lent(self) -> Spans:

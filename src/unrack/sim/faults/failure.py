@@ -71,7 +71,7 @@ def failures_frame(log: RunLog) -> pl.DataFrame:
     count = len(log.failures)
     struck = np.flatnonzero(log.attempt_failure >= 0)
     of = log.attempt_failure[struck]
-    _, cores, _ = log.amounts()
+    _, cores, _ = log.amounts
     lost_us = np.zeros(count)
     np.add.at(lost_us, of, log.over_time(cores)[struck])
     away = np.array([held_elsewhere(log, attempt) for attempt in struck.tolist()], np.bool_)

@@ -51,7 +51,7 @@ def jobs_frame(
     """
     jobs = log.jobs
     count = len(jobs)
-    nodes, cores, _ = log.amounts()
+    nodes, cores, _ = log.amounts
     start, end = np.full(count, -1, np.int64), np.full(count, -1, np.int64)
     held_nodes, held_cores, attempts = (np.zeros(count, np.int64) for _ in range(3))
     core_us = np.zeros(count)
@@ -137,7 +137,7 @@ def usage_frame(log: RunLog, lends: bool = False) -> pl.DataFrame:
         Whether to say what was lent: memory_mb_lent (part of memory_mb_held), nodes_lending, nodes_only_lending.
     """
     jobs = log.jobs
-    _, cores, mb = log.amounts()
+    _, cores, mb = log.amounts
     span_of = log.span_job
     asked = jobs.tasks * jobs.asks[1]
     runs = log.attempt_job

@@ -30,7 +30,7 @@ def loan_columns(log: RunLog) -> list[pl.Series]:
     part, held = np.zeros(len(jobs)), np.zeros(len(jobs))
     finished = np.zeros(len(jobs), np.bool_)
     finished[which] = True
-    borrowed, mb = log.borrowed(), log.amounts()[2]
+    borrowed, mb = log.borrowed(), log.amounts[2]
     remote[which] = log.most(borrowed)[done]
     own = log.over_time if log.changed else np.asarray
     part[which], held[which] = own(borrowed)[done], own(mb)[done]

@@ -15,11 +15,12 @@ def loans_frame(log: RunLog) -> pl.DataFrame:
 
     Columns: job, attempt, span, start_s, end_s, node (whose tasks use the memory), lender (the node that it is in), mb.
     """
-    at, span = rows_of(log.span_loans, span_order(log))
+    spans = span_order(log)
+    at, count = rows_of(log.span_loans, spans)
     loans = log.loans[at]
     return pl.DataFrame(
         {
-            **span_columns(log, span),
+            **span_columns(log, spans, count),
             "node": loans[:, BORROWER].astype(np.int32),
             "lender": loans[:, LENDER].astype(np.int32),
             "mb": loans[:, LOAN_MB],

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
@@ -32,7 +34,7 @@ def span_order(log: RunLog) -> Ints:
 
 
 def rows_of(first: Ints, spans: Ints) -> tuple[Ints, Ints]:
-    """int64[rows], twice: the rows of these spans, one span after the other, and of which span each is.
+    """int64[rows], int64[spans]: the rows of these spans, one span after the other, and how many each has.
 
     Parameters
     ----------
@@ -42,20 +44,32 @@ def rows_of(first: Ints, spans: Ints) -> tuple[Ints, Ints]:
         Which spans.
     """
     count = np.diff(first)[spans]
-    of = np.repeat(spans, count)
-    within = np.arange(len(of)) - np.repeat(np.cumsum(count) - count, count)
-    return first[of] + within, of
+    at = np.arange(count.sum(), dtype=np.int64)
+    at += np.repeat(first[:-1][spans] - np.cumsum(count) + count, count)
+    return at, count
 
 
-def span_columns(log: RunLog, spans: Ints) -> dict[str, object]:
-    """The columns that every table of spans begins with: job, attempt and span (both from 1), start_s, end_s."""
+def span_columns(log: RunLog, spans: Ints, count: Ints | None = None) -> dict[str, pl.Series]:
+    """The columns that every table of spans begins with: job, attempt and span (both from 1), start_s, end_s.
+
+    Parameters
+    ----------
+    spans : int64[k]
+        Which spans.
+    count : int64[k]
+        How many rows each has; default: one.
+    """
     attempt = log.span_attempt[spans]
+
+    def column(values: NDArray[Any]) -> pl.Series:
+        return pl.Series(values if count is None else np.repeat(values, count))
+
     return {
-        "job": log.jobs.ids.gather(log.attempt_job[attempt]),
-        "attempt": attempt_numbers(log)[attempt],
-        "span": (spans - log.attempt_spans[attempt] + 1).astype(np.int32),
-        "start_s": log.span_start_us[spans] / SECOND_US,
-        "end_s": log.span_end_us[spans] / SECOND_US,
+        "job": log.jobs.ids.gather(column(log.attempt_job[attempt])),
+        "attempt": column(attempt_numbers(log)[attempt]),
+        "span": column((spans - log.attempt_spans[attempt] + 1).astype(np.int32)),
+        "start_s": column(log.span_start_us[spans] / SECOND_US),
+        "end_s": column(log.span_end_us[spans] / SECOND_US),
     }
 
 
@@ -65,17 +79,28 @@ def placements_frame(log: RunLog) -> pl.DataFrame:
     Columns: job, attempt, span, start_s, end_s, first_node, nodes; on each of these nodes tasks_per_node,
     cores_per_node and memory_mb_per_node (of its own memory); and outcome (of the attempt).
     """
-    at, span = rows_of(log.span_rows, span_order(log))
-    rows = log.rows[at]
-    outcomes = pl.Series(OUTCOME_NAMES, dtype=pl.String)
+    spans = span_order(log)
+    at, count = rows_of(log.span_rows, spans)
+
+    rows = log.rows.take(at, axis=0)
+    del at
+
+    def column(which: int, number: type[np.integer[Any]] = np.int32) -> pl.Series:
+        return pl.Series(rows[:, which].astype(number))
+
+    outcome, names = log.attempt_outcome[log.span_attempt[spans]], pl.Series(OUTCOME_NAMES, dtype=pl.String)
+    if outcome.any():
+        outcomes = names.gather(pl.Series(np.repeat(outcome, count)))
+    else:
+        outcomes = names.new_from_index(0, len(rows))
     return pl.DataFrame(
         {
-            **span_columns(log, span),
-            "first_node": rows[:, FIRST].astype(np.int32),
-            "nodes": rows[:, NODES].astype(np.int32),
-            "tasks_per_node": rows[:, TASKS].astype(np.int32),
-            "cores_per_node": rows[:, CORES].astype(np.int32),
-            "memory_mb_per_node": rows[:, LOCAL_MB].astype(np.int64),
-            "outcome": outcomes.gather(log.attempt_outcome[log.span_attempt[span]]),
+            **span_columns(log, spans, count),
+            "first_node": column(FIRST),
+            "nodes": column(NODES),
+            "tasks_per_node": column(TASKS),
+            "cores_per_node": column(CORES),
+            "memory_mb_per_node": column(LOCAL_MB, np.int64),
+            "outcome": outcomes,
         }
     )
