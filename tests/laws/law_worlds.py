@@ -50,11 +50,11 @@ def times(random: np.random.Generator, count: int, span: int) -> dict[str, Any]:
     }
 
 
-def faults(random: np.random.Generator, nodes: int) -> tuple[Fault, ...]:
-    """Up to two nodes that go down for a while."""
+def faults(random: np.random.Generator, nodes: int, span: int = 80, most: int = 3) -> tuple[Fault, ...]:
+    """Fewer than ``most`` nodes that go down for a while, in the first ``span`` seconds."""
     return tuple(
-        Fault(f"node{random.integers(nodes)}", int(at) * S, int(random.integers(1, 30)) * S)
-        for at in random.integers(0, 80, int(random.integers(0, 3)))
+        Fault(f"node{random.integers(nodes)}", int(at) * S, int(random.integers(1, 3 * span // 8)) * S)
+        for at in random.integers(0, span, int(random.integers(0, most)))
     )
 
 

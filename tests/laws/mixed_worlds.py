@@ -30,7 +30,8 @@ def everything(seed: int, count: int = 24) -> tuple[Cluster, JobTable, tuple[str
     """Nodes that lend, a pool of drives that are composed and shared, deadlines; in two of three worlds models."""
     random = np.random.default_rng(seed)
     cluster = Cluster.from_dict({
-        "nodes": [{"count": 3, "cores": 4, "memory": 8}, {"count": 2, "cores": 4, "memory": 16}],
+        "nodes": [{"count": 3, "cores": 4, "memory": 8, "torus": [2, 2]},
+                  {"count": 2, "cores": 4, "memory": 16, "torus": [2, 2]}],
         "nodes_per_rack": 3, "lending": "all" if seed % 2 else "rack", "pools": [DRIVES],
     })  # fmt: skip
     asks = random.random(count) < 0.6
@@ -53,7 +54,8 @@ def tiers_and_pools(seed: int, count: int = 24) -> tuple[Cluster, JobTable, tupl
     random = np.random.default_rng(seed)
     pools = [{"name": f"p{i}", "count": 1, "memory": f"{random.integers(3, 9)} MB", "tier": tier}
              for i, tier in enumerate(("rack", "far"))]  # fmt: skip
-    nodes = [{"count": 1, "name": f"c{i}", "cores": 4, "memory": f"{random.integers(4, 7)} MB"} for i in range(3)]
+    nodes = [{"count": 1, "name": f"c{i}", "cores": 4, "memory": f"{random.integers(4, 7)} MB", "torus": [2, 2]}
+             for i in range(3)]  # fmt: skip
     cluster = Cluster.from_dict({
         "nodes": nodes, "memory_pools": pools, "pools": [{**DRIVES, "reach": ["0-1"]}],
         "tiers": [{"name": "local", "price": 4}, {"name": "rack", "cost": 1, "price": 2}, {"name": "far", "cost": 2}],

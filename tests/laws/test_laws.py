@@ -251,7 +251,7 @@ def check_accounting(make: Make, world: World) -> None:
     try:
         simulate(
             world.cluster, workload, make(), seed=5, faults=world.faults, models=world.models,
-            contention=world.contention,
+            contention=world.contention, core_tiles=None if world.cluster.torus is None else "quick",
         )  # fmt: skip
     except RunError as error:
         raise AssertionError(str(error)) from None

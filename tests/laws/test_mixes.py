@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from law_worlds import World, attempts, begun
+from law_worlds import World, attempts, begun, faults
 from mixed_worlds import DISCIPLINES, MIXES, everything, honest, mixed_cases, tiers_and_pools, with_rules
 from test_laws import LAWS, Make
 
@@ -26,8 +26,13 @@ S = 1_000_000
 
 
 def world_of(mix: str, seed: int) -> World:
-    """A world of a mix."""
-    return World(*MIXES[mix][0](seed))
+    """A world of a mix with faults; memory that is lent is contended in every second."""
+    make, rules = MIXES[mix]
+    cluster, jobs, models = make(seed)
+    lent = rules.get("memory", "slo") != "slo"
+    computing, span = int((cluster.cores > 0).sum()), int(jobs.submit_us[-1]) // S
+    struck = faults(np.random.default_rng(seed), computing, span, most=5)
+    return World(cluster, jobs, models, "synthetic" if lent and seed % 2 else None, struck)
 
 
 def every_cell() -> Iterator[Any]:
