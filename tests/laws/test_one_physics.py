@@ -19,6 +19,7 @@ from unrack.errors import PolicyError, RefusedError
 from unrack.ledger.lease import Lease
 from unrack.policy.complete import complete
 from unrack.policy.contract import Decision, Estimates, Need, Start
+from unrack.policy.members import traits_of
 from unrack.policy.table import POLICIES, make_policy, parse_policy
 from unrack.reasons import Code, Reason
 from unrack.sim import simulate as simulating
@@ -197,7 +198,7 @@ def test_a_core_that_lets_a_policy_switch_models_off_is_caught(monkeypatch: pyte
 def test_contention_that_only_policies_which_lend_feel_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     class Lenient(Core):
         def __init__(self, cluster: Any, jobs: Any, policy: Any, models: Any = (), memory: bool = False) -> None:
-            super().__init__(cluster, jobs, policy, models, memory and policy.traits.lends)
+            super().__init__(cluster, jobs, policy, models, memory and traits_of(policy).lends)
 
     monkeypatch.setattr(simulating, "Core", Lenient)
     with pytest.raises(AssertionError, match="another"):
