@@ -113,7 +113,7 @@ def main() -> None:
     )
     parser.add_argument("--trace")
     chosen = parser.parse_args()
-    small = generated(3000, 100, 0.9, 5)
+    small = generated(12_000, 100, 0.7, 5)  # enough for the compiled loop
     for policy in ("fcfs", "easy", "conservative"):
         unrack.simulate(unrack.Cluster.homogeneous(nodes=100, cores=1), small, policy)  # load the compiled kernels
     for case in chosen.cases:

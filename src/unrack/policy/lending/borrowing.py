@@ -102,6 +102,16 @@ def lenders_by_id(member_first: Ints, member: Ints, section: int, own: NDArray[n
 
 
 @inlined
+def in_this_order(out: Ints, start: int, order: Ints) -> None:
+    """Put the entries from ``start`` on into an order; assigned to a slice, it would compile for two seconds."""
+    before = np.empty(order.shape[0], np.int64)
+    for i in range(order.shape[0]):
+        before[i] = out[start + i]
+    for i in range(order.shape[0]):
+        out[start + i] = before[order[i]]
+
+
+@inlined
 def lenders_by_class(
     member_first: Ints, member: Ints, section: int, own: NDArray[np.bool_], free: Ints, total: Ints, cost: Floats,
     out: Ints,
@@ -130,12 +140,12 @@ def lenders_by_class(
         keys = np.empty(count - start, np.int64)
         for i in range(count - start):
             keys[i] = free[MEM, out[start + i]] if wanted == 2 else -free[MEM, out[start + i]]
-        out[start:count] = out[start:count][order_of(keys)]
+        in_this_order(out, start, order_of(keys))
     if cost.shape[0] > 0:
         costs = np.empty(count, np.float64)
         for i in range(count):
             costs[i] = cost[out[i]]
-        out[:count] = out[:count][order_of(costs)]
+        in_this_order(out, 0, order_of(costs))
     return count
 
 

@@ -47,12 +47,20 @@ def ends_in_order(now: int, running: Ints, count: int, started: Ints, n_started:
 
 
 @inlined
+def copy_table(table: Ints, out: Ints) -> None:
+    """Write one table over another; ``out[:] = table`` would compile for two seconds."""
+    for row in range(table.shape[0]):
+        for column in range(table.shape[1]):
+            out[row, column] = table[row, column]
+
+
+@inlined
 def free_after(
     ended: int, who: Ints, free: Ints, out: Ints, pool: Ints, lease_at: Ints, use: Ints, first_of: Ints,
     started: Ints, rows: Ints, loans: Ints,
 ) -> None:  # fmt: skip
     """Write to ``out`` what is free when the first ``ended`` of ``who`` have ended."""
-    out[:] = free
+    copy_table(free, out)
     for i in range(ended):
         if who[i] >= 0:
             give_back(out, who[i], pool, lease_at, use, first_of)
@@ -84,7 +92,7 @@ def shadow_of(
     times, who = ends_in_order(now, running, count, started, n_started, asks)
     n = times.shape[0]
     if terms.groups > 1:
-        then[:] = free
+        copy_table(free, then)
         for i in range(n):
             free_after(1, who[i:], then, then, pool, lease_at, use, first_of, started, rows, loans)
             if (i + 1 == n or times[i + 1] > times[i]) and fits(

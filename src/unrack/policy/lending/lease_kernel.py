@@ -125,7 +125,7 @@ def borrow(
             lack[i] -= local[i]
     lenders = np.empty(nodes, np.int64)
     cost = np.empty(0, np.float64)
-    if aware is not None:
+    if aware is not None and aware.ranks:
         wanted, lacking = 0, 0
         for i in range(count):
             wanted += local[i] + lack[i]

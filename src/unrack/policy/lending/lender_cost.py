@@ -47,6 +47,9 @@ class Aware(NamedTuple):
 
     Attributes
     ----------
+    ranks
+        Whether lenders are ranked by it at all. Where memory is contended, every rule is given what there is, so that
+        all share one compiled kernel.
     columns, board
         The contention model, and what is known of running jobs.
     memory
@@ -58,6 +61,7 @@ class Aware(NamedTuple):
         where it is away.
     """
 
+    ranks: bool
     columns: ContentionColumns
     board: Board
     memory: MemoryUse
@@ -65,19 +69,22 @@ class Aware(NamedTuple):
     loss: Floats
 
 
-def aware_of(view: View, scratch: tuple[Ints, Floats]) -> Aware | None:
-    """What the costs are worked out from in a run with contention; ``None`` in others.
+class Scratch:
+    """Room for what the costs of a job are worked out in."""
 
-    Parameters
-    ----------
-    scratch
-        int64[jobs] and float64[3, jobs], for ``end_us`` and ``loss``.
-    """
-    speeds, memory = view.contention, view.columns.memory
-    if not isinstance(speeds, MemorySpeeds):
-        return None
-    assert memory is not None
-    return Aware(speeds.columns, speeds.board, memory, *scratch)
+    def __init__(self) -> None:
+        self.end_us: Ints = np.zeros(0, np.int64)
+        self.loss: Floats = np.zeros((3, 0))
+
+    def aware(self, view: View, ranks: bool) -> Aware | None:
+        """What the costs are worked out from in a run with contention; ``None`` in others."""
+        speeds, memory, jobs = view.contention, view.columns.memory, view.columns.asks.shape[1]
+        if not isinstance(speeds, MemorySpeeds):
+            return None
+        assert memory is not None
+        if len(self.end_us) < jobs:
+            self.end_us, self.loss = np.zeros(jobs, np.int64), np.zeros((3, jobs))
+        return Aware(ranks, speeds.columns, speeds.board, memory, self.end_us, self.loss)
 
 
 @inlined

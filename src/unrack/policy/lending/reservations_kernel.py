@@ -17,7 +17,7 @@ from unrack.ledger.holding import add_lease, first_at_least
 from unrack.ledger.lease import FIRST, LENDER, NODES
 from unrack.ledger.names import ASKED_CORES, ASKED_MB, ASKED_TASKS, ASKED_US, CPU, ENDS_US, MEM, WHO
 from unrack.policy.discipline.plan_kernel import copy_step, step_at
-from unrack.policy.lending.future import give_back
+from unrack.policy.lending.future import copy_table, give_back
 from unrack.policy.lending.lease_kernel import Who, place_job
 from unrack.policy.lending.rules import Terms
 
@@ -89,7 +89,7 @@ def earliest(
     nodes = low.shape[1]
     for i in range(steps):
         first, last = window(times, steps, times[i], length)
-        low[:] = level[first]
+        copy_table(level[first], low)
         for k in range(first + 1, last):
             for node in range(nodes):
                 low[CPU, node] = min(low[CPU, node], level[k, CPU, node])
@@ -178,8 +178,8 @@ def reserve_round(
         for k in range(first, last):
             free = free and is_free(level[k], kept, a, b, kept_loans, c, d)
         if free:
-            rows[at : at + b - a] = kept[a:b]
-            loans[loan_at : loan_at + d - c] = kept_loans[c:d]
+            copy_table(kept[a:b], rows[at : at + b - a])
+            copy_table(kept_loans[c:d], loans[loan_at : loan_at + d - c])
             begin[q], spans[0, q], spans[1, q] = begins[job], at, at + b - a
             spans[2, q], spans[3, q] = loan_at, loan_at + d - c
             at, loan_at = at + b - a, loan_at + d - c

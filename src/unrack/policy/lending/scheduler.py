@@ -29,7 +29,7 @@ from unrack.policy.discipline.slurm_like import SlurmLike
 from unrack.policy.lending.backfill_kernel import plan_round
 from unrack.policy.lending.from_counts import named_leases
 from unrack.policy.lending.lease_kernel import NOBODY, place_now
-from unrack.policy.lending.lender_cost import Aware, aware_of
+from unrack.policy.lending.lender_cost import Aware, Scratch
 from unrack.policy.lending.queue_kernel import pass_over
 from unrack.policy.lending.reservations_kernel import reserve_round, take_if_free
 from unrack.policy.lending.rules import RULES, THRESHOLDS, LendingRule, Terms, make_terms
@@ -88,7 +88,7 @@ class LendingNotes:
     planned_at: int = -1
     blocked: Blocked = field(default_factory=Blocked)
     beyond: Any = None
-    scratch: tuple[Ints, NDArray[np.float64]] | None = None
+    scratch: Scratch = field(default_factory=Scratch)
 
     def grow(self, needed: int) -> None:
         """Make room for ``needed`` jobs, rows and loans."""
@@ -100,7 +100,6 @@ class LendingNotes:
         """Make room for so many jobs."""
         if len(self.begins) < jobs:
             self.begins, self.where = grown(self.begins, jobs, -1), grown(self.where, jobs)
-            self.scratch = None
 
     def take_over(self, leases: Mapping[int, Ints]) -> None:
         """Go on without the plain scheduler, whose reservations are now these."""
@@ -402,13 +401,8 @@ class Lending:
         return Reason(Code.NOT_YET)
 
     def _aware(self, view: View, memory: LendingNotes) -> Aware | None:
-        """What ranks lenders under the rule that looks at contention, in runs with contention."""
-        if RULES[self.rule] != LendingRule.AWARE:
-            return None
-        if memory.scratch is None:
-            jobs = view.columns.asks.shape[1]
-            memory.scratch = (np.zeros(jobs, np.int64), np.zeros((3, jobs)))
-        return aware_of(view, memory.scratch)
+        """What ranks lenders, in runs with contention: under the rule that looks at it."""
+        return memory.scratch.aware(view, RULES[self.rule] == LendingRule.AWARE)
 
 
 def _uses(view: View) -> MemoryUse:

@@ -7,7 +7,7 @@ that lends starts no tasks while it lends more than its threshold leaves it, who
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from unrack.cluster.spec import Cluster
 from unrack.ledger.lease import Loan
 from unrack.policy.lending.lease_kernel import ANY, Who, spread_tasks
-from unrack.policy.lending.lender_cost import Aware, aware_of
+from unrack.policy.lending.lender_cost import Aware, Scratch
 from unrack.policy.lending.rules import RULES, THRESHOLDS, LendingRule, Terms, make_terms
 from unrack.policy.placement.contract import Room, Spot
 from unrack.policy.placement.local_memory import fill
@@ -35,7 +35,7 @@ class Lenders:
     """What does not change in a run, and scratch for the choice by contention."""
 
     terms: Terms
-    scratch: tuple[Ints, NDArray[np.float64]] | None = None
+    scratch: Scratch = field(default_factory=Scratch)
 
 
 @dataclass(frozen=True)
@@ -144,9 +144,4 @@ class LentMemory:
         ]
 
     def _aware(self, view: View, notes: Lenders) -> Aware | None:
-        if RULES[self.rule] != LendingRule.AWARE:
-            return None
-        jobs = view.columns.asks.shape[1]
-        if notes.scratch is None or len(notes.scratch[0]) < jobs:
-            notes.scratch = (np.zeros(jobs, np.int64), np.zeros((3, jobs)))
-        return aware_of(view, notes.scratch)
+        return notes.scratch.aware(view, RULES[self.rule] == LendingRule.AWARE)

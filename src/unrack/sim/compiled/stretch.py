@@ -65,8 +65,8 @@ Ints = NDArray[np.int64]
 
 ROUNDS = 1024
 """Rounds between two looks at whether the user wants to stop."""
-LEAST_JOBS = 2048
-"""With fewer jobs a run is done before the loop would be compiled."""
+LEAST_JOBS = 10_000
+"""With fewer jobs, at some 25 µs each, a run is done long before the loop would be compiled."""
 TOLD = 4096
 """Submissions between two calls of ``progress``."""
 LOG = 16_384
