@@ -130,6 +130,7 @@ def mixed_cases() -> Iterator[tuple[str, str]]:
     for scheduler in ("slurm", "easy", "conservative"):
         yield f"local-spread(scheduler={scheduler})", "everything"
     yield "max-composition(memory=naive)", "everything"
+    yield "lookahead(memory=local)", "everything"
     yield "easy(place=lookahead, memory=strawman)", "everything"
     for policy in ("first-fit", "disaggregation-aware", "lookahead", "random-fit", "local(scheduler=easy)", "baseline"):
         yield policy, "counted"

@@ -91,6 +91,19 @@ def wfp3(view: View, queue: Ints, now: int) -> Ints:
     return by_key(queue, -((wait / np.maximum(view.asks[ESTIMATE][queue], 1)) ** 3) * _cores(view, queue))
 
 
+def urgency(view: View, queue: Ints, now: int) -> Ints:
+    """By the latest moment to start at the best speed that there is and be on time; late jobs last."""
+    deadline, estimate = view.deadline_us[queue], view.asks[ESTIMATE][queue]
+    best, devices = np.ones(len(queue)), view.columns.devices
+    if devices is not None and devices.columns.speeds.size:
+        model = devices.columns.model[:, queue]
+        top = devices.columns.speeds.max(axis=(1, 2))
+        best = np.where(model >= 0, top[model], np.inf).min(axis=0, initial=np.inf)
+        best = np.where(np.isfinite(best) & (best > 0), best, 1.0)
+    latest = np.where(deadline < 0, NEVER_US, deadline - np.ceil(estimate / best).astype(np.int64))
+    return by_key(queue, np.where(latest < now, NEVER_US + 1, latest))
+
+
 def in_order(order: str | Order, view: View, now: int) -> Ints:
     """The queue in the order in which it is considered now: int64[waiting].
 
@@ -124,5 +137,6 @@ ORDERS: dict[str, NamedOrder] = {
     "priority": NamedOrder(priority, "highest priority first"),
     "edf": NamedOrder(edf, "earliest deadline first"),
     "priority-edf": NamedOrder(priority_edf, "highest priority first, then earliest deadline"),
+    "urgency": NamedOrder(urgency, "who can be on time first, the most urgent leading; late jobs last", ages=True),
     "wfp3": NamedOrder(wfp3, "largest (wait / expected run time)^3 x cores first", ages=True),
 }

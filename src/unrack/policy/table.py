@@ -231,6 +231,17 @@ def _pooled(rule: str, summary: str, /, **parameters: Parameter) -> Entry:
     return Entry(summary, make, {"order": EDF, "memory": MEMORY, **_TERMS, "estimates": ESTIMATES, **parameters}, {})
 
 
+def _lookahead(label: str, memory: str = OWN, **values: Any) -> Any:
+    terms: dict[str, Any] = {key: values.pop(key) for key in _TERMS if key in values}
+    if isinstance(memory_rule(f"policy {label}", memory, terms), LocalMemory):
+        return Lookahead(label=label, **values)
+    if "weight" in values:
+        raise PolicyError(f"policy {label}, memory", f"{memory} beside weight", "one of the two")
+    return _any(ListScheduler)(
+        label, memory, order="urgency", place="lookahead", backfill="any", **terms, **values
+    )  # fmt: skip
+
+
 _LATE = {
     "late_joins": Parameter(
         "late_joins", lambda value: _yes(value), "no",
@@ -375,8 +386,10 @@ POLICIES: dict[str, Entry] = {
     ),
     "lookahead": Entry(
         "pools: who can still be on time first, late jobs last, each where it costs least (unrack's own)",
-        Lookahead,
+        _lookahead,
         {
+            "memory": MEMORY,
+            **_TERMS,
             "estimates": ESTIMATES,
             "weight": Parameter("weight", _share, "0.5", "what all devices are worth beside all cores"),
         },
