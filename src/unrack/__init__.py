@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from unrack.metric.bound import Bound
     from unrack.metric.table import Metric
     from unrack.policy.table import Entry
-    from unrack.policy.tiers.answer import Placed
+    from unrack.policy.tiers.answer import PlacedServers
     from unrack.policy.tiers.place import place
     from unrack.sim.audited import audit
     from unrack.sim.faults.fault import Fault, random_faults
@@ -46,7 +46,7 @@ _HOMES = {
     "memory_system": "cluster.systems",
     "Bound": "metric.bound",
     "audit": "sim.audited",
-    "Placed": "policy.tiers.answer",
+    "PlacedServers": "policy.tiers.answer",
     "best_tiles": "solver.torus.solve",
     "first_fit_tiles": "solver.torus.solve",
     "make_models": "slowdown.model",
@@ -85,7 +85,7 @@ __all__ = [
     "Fault",
     "InputError",
     "Job",
-    "Placed",
+    "PlacedServers",
     "PolicyError",
     "Result",
     "RunError",

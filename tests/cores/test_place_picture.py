@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from unrack.cli.main import app
 from unrack.cluster.spec import Cluster
 from unrack.errors import InputError
-from unrack.policy.tiers.answer import Placed
+from unrack.policy.tiers.answer import PlacedServers
 from unrack.policy.tiers.one_shot import place_request
 from unrack.report.tiers.place_picture import TALL, picture
 from unrack.workload.request import read_request
@@ -26,12 +26,12 @@ def centre(nodes: int, shared: int, **more: object) -> Cluster:
     return Cluster.from_dict({"nodes": [kind], "memory_pools": [far], "tiers": TIERS, **more})
 
 
-def placed(cluster: Cluster, servers: int) -> Placed:
+def placed(cluster: Cluster, servers: int) -> PlacedServers:
     asks = [{"id": f"<{i}>", "cores": 2, "mem": 500 + 10 * i, "local": 100} for i in range(servers)]
     return place_request(cluster, read_request({"servers": asks}, "mine"))
 
 
-def drawn(answer: Placed) -> tuple[list[dict[str, str]], dict[str, float]]:
+def drawn(answer: PlacedServers) -> tuple[list[dict[str, str]], dict[str, float]]:
     """The attributes of the bars of pools, and the height of all slices by the words of their titles."""
     root = ET.fromstring(picture(answer))
     bars, slices = [], {}

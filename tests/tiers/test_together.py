@@ -11,7 +11,7 @@ import pytest
 import unrack
 from unrack.cluster.spec import Cluster
 from unrack.errors import InputError, PolicyError
-from unrack.policy.tiers.answer import Placed
+from unrack.policy.tiers.answer import PlacedServers
 
 TIERS = [{"name": "near", "price": 3}, {"name": "far", "cost": 1, "price": 1}]
 
@@ -26,7 +26,7 @@ def centre(nodes: int = 4, **more: Any) -> Cluster:
     return Cluster.from_dict(content)
 
 
-def books(placed: Placed) -> None:
+def books(placed: PlacedServers) -> None:
     """Nobody holds what is not there, or is outside the SLOs."""
     cores, mb = placed.supply.all_cores.copy(), placed.supply.all_mb.copy()
     for server in np.flatnonzero(placed.allocation.cluster >= 0).tolist():

@@ -12,7 +12,7 @@ from unrack.cli.compiling import say_when_compiling
 
 if TYPE_CHECKING:
     from unrack.cluster.spec import Cluster
-    from unrack.policy.tiers.answer import Placed
+    from unrack.policy.tiers.answer import PlacedServers
 
 NOT_ALL = 3
 """Exit status: the answer is there, and some servers have no place in it."""
@@ -200,7 +200,7 @@ def _text(answer: dict[str, Any]) -> str:
     return head.removesuffix("[]\n}") + f"[\n  {lines}\n ]\n}}"
 
 
-def _draw(placed: Placed, path: Path) -> None:
+def _draw(placed: PlacedServers, path: Path) -> None:
     from unrack.errors import InputError
     from unrack.report.tiers.place_picture import picture
 
@@ -221,7 +221,7 @@ def _on_torus(centre: Cluster, text: str, cores: str | None) -> Cluster:
     return with_torus(centre, *sides(text, "--torus"), "--torus")
 
 
-def _show(placed: Placed, most: int | None) -> None:
+def _show(placed: PlacedServers, most: int | None) -> None:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from unrack.cluster.tiers.tier import names_of_clusters
 from unrack.errors import InputError
-from unrack.policy.tiers.answer import Placed
+from unrack.policy.tiers.answer import PlacedServers
 from unrack.policy.tiers.least_cost import least_price, least_prices
 from unrack.policy.tiers.refusal import MOST_LOOKS, Refusals
 from unrack.policy.tiers.supply import could_hold
@@ -45,7 +45,9 @@ class Repack:
     resplit: bool
 
 
-def place_together(placed: Placed, repack: Repack, limit_s: float | None, seed: int, explain: bool) -> Placed:
+def place_together(
+    placed: PlacedServers, repack: Repack, limit_s: float | None, seed: int, explain: bool
+) -> PlacedServers:
     """As many servers as can be, in the fewest clusters, at the lowest price.
 
     Parameters
@@ -90,7 +92,7 @@ def place_together(placed: Placed, repack: Repack, limit_s: float | None, seed: 
     return replace(answer, reasons=_reasons(answer, explain))
 
 
-def _repacked(placed: Placed, how: Repack, part: Part, seed: int) -> tuple[Solution, Placed]:
+def _repacked(placed: PlacedServers, how: Repack, part: Part, seed: int) -> tuple[Solution, PlacedServers]:
     from unrack.solver.batch.running.repack import repack
 
     assert how.now is not None
@@ -115,7 +117,7 @@ def _comers(allocation: Allocation, which: NDArray[np.bool_]) -> list[Step]:
     ]
 
 
-def _after_moves(placed: Placed, plan: Solution, part: Part, seed: int) -> Solution:
+def _after_moves(placed: PlacedServers, plan: Solution, part: Part, seed: int) -> Solution:
     """Newcomers that had no place, where moves made room for them; other moves might have made more."""
     found = _beside(placed.supply, placed.asked, plan.allocation, part, seed)
     cut = found.cut or plan.cut
@@ -155,7 +157,7 @@ def _beside(supply: Supply, asks: Asked, now: Allocation, part: Part, seed: int)
     )  # fmt: skip
 
 
-def _reasons(placed: Placed, explain: bool) -> dict[int, str]:
+def _reasons(placed: PlacedServers, explain: bool) -> dict[int, str]:
     """Why servers have no place, and with ``explain`` where the others are."""
     tiers = placed.cluster.tiers
     assert tiers is not None

@@ -20,7 +20,7 @@ Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
-class Placed:
+class PlacedServers:
     """Where the servers of a request are, and what that is worth.
 
     Attributes

@@ -9,7 +9,7 @@ from unrack.cluster.spec import Cluster
 from unrack.cluster.tiers.tier import names_of_clusters
 from unrack.errors import PolicyError
 from unrack.policy.tiers.all_at_once import Repack, place_together
-from unrack.policy.tiers.answer import Placed
+from unrack.policy.tiers.answer import PlacedServers
 from unrack.policy.tiers.least_cost import least_price
 from unrack.policy.tiers.order import REQUEST, check_order, in_order
 from unrack.policy.tiers.present import check_now
@@ -39,7 +39,7 @@ def place_request(
     resplit: bool = False,
     order: str = REQUEST,
     explain: bool = False,
-) -> Placed:
+) -> PlacedServers:
     """Place servers on the pools of a data centre.
 
     Parameters
@@ -84,7 +84,7 @@ def place_request(
     if policy == OPTIMAL:
         if order != REQUEST:
             raise PolicyError("order", f"{order!r} beside the policy optimal", "servers that come one after the other")
-        placed = Placed(policy, cluster, request, asks, supply, nowhere(supply, asks), {}, 0)
+        placed = PlacedServers(policy, cluster, request, asks, supply, nowhere(supply, asks), {}, 0)
         return place_together(placed, Repack(now, moves, resplit), limit_s, seed, explain)
     if moves is not None or resplit:
         got = "a limit on moves" if moves is not None else "new splits for servers that are there"
@@ -105,7 +105,7 @@ def place_request(
             reasons = _reasons(OneByOne(supply, asks, policy, now), todo, out, tiers.cost_scale)
     found = allocator.allocation
     bound = least_price(supply, asks, found)
-    return Placed(policy, cluster, request, asks, supply, found, reasons, bound)
+    return PlacedServers(policy, cluster, request, asks, supply, found, reasons, bound)
 
 
 def _step(allocator: OneByOne, refusals: Refusals, server: int, names: tuple[str, ...]) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from unrack.cluster.spec import Cluster
-from unrack.policy.tiers.answer import Placed
+from unrack.policy.tiers.answer import PlacedServers
 from unrack.policy.tiers.one_shot import place_request
 from unrack.policy.tiers.order import REQUEST
 from unrack.policy.tiers.present import read_now
@@ -28,7 +28,7 @@ def place(
     cores: str | None = None,
     order: str = REQUEST,
     explain: bool = False,
-) -> Placed:
+) -> PlacedServers:
     """Place servers with SLOs on the pools of a data centre with tiers of memory.
 
     Parameters

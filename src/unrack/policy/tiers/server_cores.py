@@ -10,11 +10,13 @@ from unrack.cluster.spec import Cluster
 from unrack.cluster.tiers.tier import names_of_clusters
 from unrack.errors import InputError, RefusedError
 from unrack.policy.placement.core_tiles import CoreSet, CoreTiles
-from unrack.policy.tiers.answer import Placed
+from unrack.policy.tiers.answer import PlacedServers
 from unrack.workload.request import Request
 
 
-def with_cores(placed: Placed, rule: str, before: Mapping[int, tuple[int, list[int]]] | None = None) -> Placed:
+def with_cores(
+    placed: PlacedServers, rule: str, before: Mapping[int, tuple[int, list[int]]] | None = None
+) -> PlacedServers:
     """The same answer, with the cores that each server has.
 
     Servers that have cores keep them, unless they are somewhere else now; then the others choose, in the order of the

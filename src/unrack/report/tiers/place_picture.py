@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrack.cluster.tiers.tier import names_of_clusters
-from unrack.policy.tiers.answer import Placed
+from unrack.policy.tiers.answer import PlacedServers
 
 Ints = NDArray[np.int64]
 
@@ -47,7 +47,7 @@ class Bar:
     parts: tuple[tuple[int, int], ...]
 
 
-def picture(placed: Placed) -> str:
+def picture(placed: PlacedServers) -> str:
     """The clusters side by side: cores on top, then a row for each tier; a pool of several clusters spans them.
 
     The height of a bar is what its pool has, on the scale of its row. Where clusters that share a pool are not
@@ -89,12 +89,12 @@ def picture(placed: Placed) -> str:
     return "\n".join([*lines, "</svg>", ""])
 
 
-def _title(placed: Placed) -> str:
+def _title(placed: PlacedServers) -> str:
     on, servers = placed.clusters_used, len(placed.request) - len(placed.unplaced)
     return f"{placed.policy}: {servers} of {len(placed.request)} servers in {on} clusters"
 
 
-def _shown(placed: Placed) -> list[int]:
+def _shown(placed: PlacedServers) -> list[int]:
     """The clusters that have a column."""
     every = placed.supply.clusters
     if every <= FEW:
@@ -103,7 +103,7 @@ def _shown(placed: Placed) -> list[int]:
     return used
 
 
-def _bars(placed: Placed, shown: Sequence[int], tier: int) -> list[Bar]:
+def _bars(placed: PlacedServers, shown: Sequence[int], tier: int) -> list[Bar]:
     """The pools of a tier; -1: the cores of the compute pools."""
     supply, at = placed.supply, placed.allocation.cluster
     columns: dict[int, list[int]] = {}
@@ -124,7 +124,7 @@ def _bars(placed: Placed, shown: Sequence[int], tier: int) -> list[Bar]:
     ]
 
 
-def _drawn(placed: Placed, bar: Bar, base: int, width: int, most: int, unit: tuple[int, str]) -> Iterator[str]:
+def _drawn(placed: PlacedServers, bar: Bar, base: int, width: int, most: int, unit: tuple[int, str]) -> Iterator[str]:
     """The bar of a pool, and the slices of its servers from the bottom up."""
     inset = 4 if width > 20 else 1
     x, wide = LEFT + bar.left * width + inset, (bar.right - bar.left + 1) * width - 2 * inset
