@@ -1,11 +1,11 @@
 """How fast the engine is: each case against a plain-Python reference of the same algorithm, in one run.
 
-    python benchmarks/engine.py [CASE ...] [--trace KTH.swf.gz] [--memory]
+    python benchmarks/engine.py [CASE ...] [--trace KTH.swf.gz]
 
 Cases: kth-easy, kth-conservative, blue-easy, million-fcfs, large-easy, thousand-fcfs, first-use; the large and the
 thousand have one node a processor. Without ``--trace``, the KTH cases use the log in $UNRACK_DATA/swf or a generated
 one of its size. Reading and generating are not timed. Times are CPU seconds of this process; on a busy machine look at
-the ratio.
+the ratio. The peak of memory is of the process so far: name a case alone.
 """
 
 from __future__ import annotations
@@ -53,6 +53,7 @@ def timed(name: str, workload: Workload, cluster: unrack.Cluster, policy: str, g
     started = time.process_time()
     result = unrack.simulate(cluster, workload, policy)
     seconds = time.process_time() - started
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     jobs = workload.jobs
     some = len(jobs) if compare is None else compare
     plain = list(
@@ -71,7 +72,6 @@ def timed(name: str, workload: Workload, cluster: unrack.Cluster, policy: str, g
     same = sum(a == b for a, b in zip(ours, starts, strict=False)) if some == len(jobs) else None
     rate, plain_rate = len(jobs) / seconds, some / plain_seconds
     agreement = f"{same}/{some} equal starts" if same is not None else f"reference on the first {some}"
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     print(
         f"{name:18} {len(jobs):>9} jobs {seconds:7.2f} s {rate:>9,.0f} jobs/s | reference {plain_rate:>9,.0f} jobs/s | "
         f"ratio {rate / plain_rate:5.2f} | {agreement} | peak {peak:.2f} GiB | goal {goal}",

@@ -271,6 +271,7 @@ def simulate(
     note = next((part.note for part in parts if isinstance(part, MemorySpeeds)), None)
     lends = core.traits.lends or len(log.loans) > 0
     result = Result(log, window_us, core.pace, lends, note, bool(faults), core_tiles, notes)
+    del core, kernel, parts  # the tables are made and looked at without the ledger
     if audit:
         audit_tables(result)
     return result

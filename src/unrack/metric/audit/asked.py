@@ -17,7 +17,7 @@ def asked_violation(t: Tables) -> Violation | None:
     """
     p, own = t.placements, t.held
     known = own.job >= 0
-    tasks, cores = whole(p["tasks_per_node"]), whole(p["cores_per_node"])
+    tasks, cores = p["tasks_per_node"].to_numpy(), p["cores_per_node"].to_numpy()
     asked_cores, asked_mb = whole(t.jobs["cores_per_task"]), whole(t.jobs["memory_mb_per_task"])
     begins = known & (own.span == 1)
     wrong = begins & (cores < tasks * asked_cores[own.job])

@@ -26,7 +26,7 @@ class Held(NamedTuple):
     ----------
     start, end : int64[rows]
         When, µs.
-    by_start, by_end : int64[rows]
+    by_start, by_end : int32[rows]
         The rows in these orders.
     first, nodes, cores : int32[rows]
         The first node, how many nodes, cores on each.
@@ -36,8 +36,8 @@ class Held(NamedTuple):
 
     start: Ints
     end: Ints
-    by_start: Ints
-    by_end: Ints
+    by_start: NDArray[np.int32]
+    by_end: NDArray[np.int32]
     first: NDArray[np.int32]
     nodes: NDArray[np.int32]
     cores: NDArray[np.int32]
@@ -47,6 +47,11 @@ class Held(NamedTuple):
 def narrow(placed: NDArray[Any], lent: Ints) -> NDArray[np.int32]:
     """int32[rows]: a column of the placements, which have it so narrow, and behind it that of the loans."""
     return np.concatenate([placed.astype(np.int32, copy=False), lent.astype(np.int32)])
+
+
+def narrow_order(values: Ints) -> NDArray[np.int32]:
+    """int32[rows]: the rows in ascending order of a column."""
+    return np.argsort(values, kind="stable").astype(np.int32)
 
 
 def timeline(start: Ints, end: Ints, down: Ints) -> Ints:
@@ -85,8 +90,8 @@ def node_violation(t: Tables) -> Violation | None:
     held = Held(
         start=start,
         end=end,
-        by_start=np.argsort(start, kind="stable"),
-        by_end=np.argsort(end, kind="stable"),
+        by_start=narrow_order(start),
+        by_end=narrow_order(end),
         first=narrow(first, lender),
         nodes=narrow(count, np.ones_like(lender)),
         cores=narrow(np.minimum(cores, MANY), np.zeros_like(lender)),

@@ -143,7 +143,8 @@ class Tables:
         rows = None if (own.job >= 0).all() else np.flatnonzero(own.job >= 0)
         key = own.key if rows is None else own.key[rows]
         order = np.argsort(key, kind="stable")
-        key, order = key[order], order if rows is None else rows[order]
+        key = key[order]
+        order = (order if rows is None else rows[order]).astype(np.int32)
         follows = np.zeros(len(key), np.bool_)
         np.equal(key[1:], key[:-1], out=follows[1:])
         del key
