@@ -17,6 +17,9 @@ from unrack.ledger.lease import LENDER
 from unrack.ledger.state import FINISHED, REJECTED
 from unrack.policy.contract import Start
 from unrack.policy.discipline.future import Future
+from unrack.policy.discipline.list_scheduler import UNLIMITED, ListScheduler
+from unrack.policy.lending.scheduler import Lending
+from unrack.policy.placement.lent_memory import LentMemory
 from unrack.policy.table import parse_policy
 from unrack.reasons import Code
 from unrack.workload.job import JobTable, job_table
@@ -134,10 +137,13 @@ def test_on_whole_nodes_alone_a_rule_for_memory_leases_what_the_memory_policy_do
     for seed in range(4):
         cluster, jobs, _ = everything(seed, count=40)
         world = World(cluster, without_devices(jobs))
-        for scheduler in ("fcfs", "easy"):
-            ours = begun(world, f"{scheduler}(memory={rule}, nodes=whole)").run()
-            theirs = begun(world, f"{rule}(scheduler={scheduler})").run()
-            assert attempts(ours, 2**60) == attempts(theirs, 2**60), (rule, scheduler, seed)
+        for backfill, depth, order in (("none", UNLIMITED, "fcfs"), ("easy", UNLIMITED, "wfp3"), ("easy", 3, "sjf")):
+            text = f"list(backfill={backfill}, depth={depth}, order={order}, memory={rule}, nodes=whole)"
+            compiled = parse_policy(text)
+            assert isinstance(compiled, Lending)
+            general = ListScheduler(order, "first-fit", backfill, "whole", depth=depth, memory=LentMemory(rule))
+            ours, theirs = (begun(world, policy).run() for policy in (compiled, general))
+            assert attempts(ours, 2**60) == attempts(theirs, 2**60), (text, seed)
 
 
 @pytest.mark.parametrize("rule", ["slo", "slo-first-fit", "slo-best-fit"])

@@ -191,9 +191,24 @@ def _any(kind: Callable[..., Any]) -> Callable[..., Any]:
         rule = memory_rule(f"policy {label}", memory, terms)
         if isinstance(rule, LentMemory):
             rule = replace(rule, place=values.get("place", "first-fit"))
+            if kind is ListScheduler and (compiled := _on_whole_nodes(rule, label, values)) is not None:
+                return compiled
         return kind(memory=rule, label=label, **values)
 
     return make
+
+
+def _on_whole_nodes(rule: LentMemory, label: str, values: dict[str, Any]) -> Lending | None:
+    """The compiled scheduler that decides as a list or EASY on whole nodes that lend does; ``None``: there is none."""
+    own = {"backfill": "none", "backfill_order": None, "nodes": "shared", **values}
+    scheduler = {"none": "fcfs", "easy": "easy"}.get(own.pop("backfill"))
+    if own.pop("nodes") != "whole" or own.pop("backfill_order") is not None or rule.place != "first-fit":
+        return None
+    depth = own.pop("depth", UNLIMITED)
+    if scheduler is None or (scheduler == "fcfs" and depth != UNLIMITED):
+        return None
+    terms: dict[str, Any] = {"rule": rule.rule, "threshold": rule.threshold, "group": rule.group, "near": rule.near}
+    return Lending(**terms, scheduler=scheduler, depth=None if depth == UNLIMITED else depth, label=label, **own)
 
 
 def _list(summary: str, first: str, rule: str, /, **parameters: Parameter) -> Entry:
