@@ -34,7 +34,8 @@ def check(policy: Policy[Any], cluster: Cluster, jobs: JobTable) -> None:
     InputError
         A job names a tier or a level that the cluster does not have.
     """
-    for need in sorted(traits_of(policy).needs - jobs.says) if len(jobs) else ():
+    needs = traits_of(policy).needs
+    for need in sorted(needs - jobs.says) if needs and len(jobs) else ():
         raise PolicyError(f"policy {policy.name}", f"a workload without {need.words}", f"a workload with {need.words}")
     check_asks(policy, cluster, jobs)
 
@@ -67,17 +68,17 @@ class Admission:
     ----------
     models
         How jobs run on devices: what a model governs, a device need not have.
+    pace
+        What the models say of these jobs.
     """
 
-    def __init__(self, cluster: Cluster, policy: Policy[Any], models: Sequence[Model], jobs: JobTable) -> None:
+    def __init__(
+        self, cluster: Cluster, policy: Policy[Any], models: Sequence[Model], jobs: JobTable, pace: Pace
+    ) -> None:
         self.cluster, self.policy, self.models = cluster, policy, tuple(models)
         self.traits = traits_of(policy)
-        self._unmet: MutableSequence[int] = plain(self._demands(jobs))
+        self._unmet: MutableSequence[int] = plain(unmet(cluster, jobs, pace, self.traits.elsewhere))
         self._impossible = bytearray(self._too_big(jobs))
-
-    def _demands(self, jobs: JobTable) -> Ints:
-        pace = pace_of(self.models, self.cluster.devices, jobs)
-        return unmet(self.cluster, jobs, pace, self.traits.elsewhere)
 
     def _too_big(self, jobs: JobTable) -> bytes:
         """Which jobs are too big, beside those with a device that nobody has."""
@@ -88,9 +89,9 @@ class Admission:
             found = ~np.asarray(possible(self.cluster, jobs))
         return np.asarray(found, np.bool_).tobytes()
 
-    def add(self, row: JobTable) -> None:
-        """Look at one more job."""
-        self._unmet.append(int(self._demands(row)[0]))
+    def add(self, row: JobTable, pace: Pace) -> None:
+        """Look at one more job, the only row, and how it runs on devices."""
+        self._unmet.append(int(unmet(self.cluster, row, pace, self.traits.elsewhere)[0]))
         self._impossible += self._too_big(row)
 
     def never(self, job: int) -> bool:

@@ -168,7 +168,7 @@ class Core:
         self.reasons: dict[int, Reason] = {}
         self.pace = pace if len(cluster.devices) else None
         self.paced = sets_speeds(cluster.devices, self.models)
-        self._admission = Admission(cluster, policy, self.models, jobs)
+        self._admission = Admission(cluster, policy, self.models, jobs, pace)
 
     def _told(self, jobs: JobTable) -> Ints:
         """int64[4, jobs]: what the policy is told that jobs ask."""
@@ -269,7 +269,7 @@ class Core:
         asks = self._told(row)[:, 0]
         number = state.add_job(asks, wants[:, :, 0], pace.model[:, 0], cluster.places.asked(row.devices, 1)[:, 0])
         self._expected_us.append(int(asks[ESTIMATE]))
-        self._admission.add(row)
+        self._admission.add(row, pace)
         return number
 
     def _decide(self, now: int) -> list[Decision]:

@@ -148,6 +148,7 @@ WRONGS: list[tuple[Any, str]] = [
     (put("placements", "memory_mb_per_node", 1, 70), "MB of node 1"),  # with what is lent there
     (put("loans", "mb", 0, 95), "MB of node 1"),
     (put("placements", "first_node", 1, 7), "nodes that do not exist"),
+    (put("placements", "first_node", 1, 2**31 - 1), "nodes that do not exist"),
     (put("placements", "first_node", 4, 2), "node 2, which is down"),
     (put("loans", "lender", 0, 9), "a node that does not exist"),
     (put("loans", "lender", 0, 0), "the node itself"),

@@ -6,6 +6,7 @@ import difflib
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 from unrack.errors import PolicyError
@@ -229,32 +230,31 @@ def _share(value: object) -> object:
     return number
 
 
+def _beside(
+    memory: str, alone: Callable[..., Any], place: str, order: str, label: str, values: dict[str, Any]
+) -> Any:  # fmt: skip
+    """A pool policy where jobs have the memory of their own nodes, else a list that places devices as it does."""
+    terms: dict[str, Any] = {key: values.pop(key) for key in _TERMS if key in values}
+    if isinstance(memory_rule(f"policy {label}", memory, terms), LocalMemory):
+        return alone(label=label, **values)
+    other = sorted(set(values) - {"order", "estimates"})
+    if other or place not in PLACES:
+        where = f"policy {label}, memory"
+        got = f"{memory} beside {other[0]}" if other else memory
+        raise PolicyError(where, got, OWN if place not in PLACES else "one of the two")
+    more = {"order": order, "place": place, "backfill": "any", **terms, **values}
+    return _any(ListScheduler)(label, memory, **more)
+
+
 def _pooled(rule: str, summary: str, /, **parameters: Parameter) -> Entry:
     def make(label: str, memory: str = OWN, **values: Any) -> Any:
-        terms: dict[str, Any] = {key: values.pop(key) for key in _TERMS if key in values}
-        found = memory_rule(f"policy {label}", memory, terms)
-        if isinstance(found, LocalMemory):
-            return Pooled(label=label, rule=rule, **values)
-        other = sorted(set(values) - {"order", "estimates"})
-        if other or rule not in PLACES:
-            where = f"policy {label}, memory"
-            got = f"{memory} beside {other[0]}" if other else memory
-            raise PolicyError(where, got, OWN if rule not in PLACES else "one of the two")
-        order = values.pop("order", "edf")
-        return _any(ListScheduler)(label, memory, order=order, place=rule, backfill="any", **terms, **values)
+        return _beside(memory, partial(Pooled, rule=rule), rule, "edf", label, values)
 
     return Entry(summary, make, {"order": EDF, "memory": MEMORY, **_TERMS, "estimates": ESTIMATES, **parameters}, {})
 
 
 def _lookahead(label: str, memory: str = OWN, **values: Any) -> Any:
-    terms: dict[str, Any] = {key: values.pop(key) for key in _TERMS if key in values}
-    if isinstance(memory_rule(f"policy {label}", memory, terms), LocalMemory):
-        return Lookahead(label=label, **values)
-    if "weight" in values:
-        raise PolicyError(f"policy {label}, memory", f"{memory} beside weight", "one of the two")
-    return _any(ListScheduler)(
-        label, memory, order="urgency", place="lookahead", backfill="any", **terms, **values
-    )  # fmt: skip
+    return _beside(memory, Lookahead, "lookahead", "urgency", label, values)
 
 
 _LATE = {

@@ -93,7 +93,7 @@ def _memory(cluster: Cluster, jobs: JobTable, policy: Policy[Any]) -> Iterator[E
         counted = bool((cluster.memory_mb != UNCOUNTED_MB).any())
         yield Effect("memory", cluster.name, "" if counted else f"memory is not counted on {cluster.name}")
     tiered = traits_of(policy).tiers
-    if Need.TIERS in jobs.says:
+    if jobs.slo is not None and jobs.slo.any:
         why = f"memory has no tiers on {cluster.name}"
         if cluster.tiers is not None:
             why = "" if tiered else f"{policy.name} does not look at them, and what it breaks is counted"

@@ -68,7 +68,7 @@ def node_violation(t: Tables) -> Violation | None:
     """The first moment at which a node holds more cores or memory than it has, or something while it is down."""
     p, loans, nodes = t.placements, t.loans, len(t.cluster)
     first, count, cores = (p[name].to_numpy() for name in ("first_node", "nodes", "cores_per_node"))
-    wrong = np.flatnonzero((first < 0) | (count < 1) | (first + count > nodes))
+    wrong = np.flatnonzero((first < 0) | (count < 1) | (first > nodes - count))
     if len(wrong):
         return Violation(f"{t.name(t.held.job[wrong[0]])} is on nodes that do not exist", int(t.held.start[wrong[0]]))
     mb = whole(p["memory_mb_per_node"])

@@ -283,7 +283,8 @@ class Lending:
         self, view: View, memory: LendingNotes, jobs: Ints, now: int, backfill: int, depth: int
     ) -> list[Decision]:
         """A pass in order; without backfill none if the head was blocked before and nothing was given back since."""
-        if backfill == BACKFILL["none"] and memory.blocked.still(view, jobs):
+        nobody_passes = backfill == BACKFILL["none"]
+        if nobody_passes and memory.blocked.still(view, jobs):
             return []
         state, uses = view.columns, _uses(view)
         jobs = jobs if jobs.flags.writeable else jobs.copy()
@@ -296,7 +297,8 @@ class Lending:
             if count >= 0:
                 break
             memory.grow(-count)
-        memory.blocked.note(view, jobs, count)
+        if nobody_passes:
+            memory.blocked.note(view, jobs, count)
         return memory.leases(count)
 
     def _slurm(self, view: View, memory: LendingNotes, now: int) -> list[Decision]:
