@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from unrack.cli import explain, listing, place, report, reproduce, run, tiles
+from unrack.cli import explain, holdings, listing, place, report, reproduce, run, tiles
 from unrack.cli import trace as trace_commands
 from unrack.errors import UnrackError
 
@@ -48,6 +48,7 @@ app.command("run")(run.run)
 app.command("report")(report.report)
 app.command("reproduce")(reproduce.reproduce)
 app.command("explain")(explain.explain)
+app.command("holdings")(holdings.holdings)
 app.command("place")(place.place)
 app.command("tiles")(tiles.tiles)
 app.add_typer(trace_commands.app, name="trace")

@@ -16,6 +16,7 @@ from unrack.cluster.spec import Cluster
 from unrack.core import Core
 from unrack.errors import InputError
 from unrack.metric.bound import Bound, bound
+from unrack.metric.holdings import holdings
 from unrack.metric.table import measure
 from unrack.policy.complete import complete
 from unrack.policy.contract import Policy
@@ -142,6 +143,15 @@ class Result:
     def claims(self) -> pl.DataFrame:
         """What each attempt claimed of the places of resources, span by span."""
         return claims_frame(self.log)
+
+    @cached_property
+    def holdings(self) -> pl.DataFrame:
+        """All that each attempt held, span by span, whatever it is; see :func:`unrack.metric.holdings.holdings`."""
+        log = self.log
+        return holdings(
+            log.cluster, self.placements, self.loans if len(log.loans) else None, self.shares if log.shares else None,
+            self.claims if len(log.claims) else None,
+        )  # fmt: skip
 
     @cached_property
     def failures(self) -> pl.DataFrame:

@@ -15,6 +15,7 @@ from unrack.cluster.pools.pool import Devices, Pool, no_devices
 from unrack.cluster.spec import UNCOUNTED_MB, Cluster
 from unrack.cluster.tiers.record import tiers_again
 from unrack.errors import InputError, PolicyError
+from unrack.metric.holdings import holdings
 from unrack.policy.contract import Policy
 from unrack.policy.file import load_policy
 from unrack.policy.table import make_policy
@@ -85,6 +86,21 @@ class Again:
                 ties=self.record["ties"], faults=faults, models=models,
                 contention=self.contention(), how=self.slowdowns or Together.ADD,
             )  # fmt: skip
+
+    def holdings(self) -> pl.DataFrame:
+        """All that jobs held, of the tables that were kept; see :func:`unrack.metric.holdings.holdings`.
+
+        Raises
+        ------
+        InputError
+            A table is gone, or cannot be read.
+        """
+        tables = {}
+        for name in ("placements", "loans", "shares", "claims"):
+            path = self.folder / f"{name}.parquet"
+            if name == "placements" or path.is_file():
+                tables[name] = read_table(path)
+        return holdings(self.cluster(), **tables)
 
     def jobs(self) -> JobTable:
         """The jobs as they were given to the simulator."""
@@ -264,11 +280,21 @@ def finished_run(directory: Path, chosen: str | None) -> Again:
         got = "no choice" if chosen is None else f"{chosen!r}, which is {'none' if not matching else 'several'} of them"
         raise InputError("--run", got, f"one of: {listed}")
     folder = matching[0]
+    return Again(folder, records[folder], read_table(folder / "jobs.parquet"))
+
+
+def read_table(path: Path) -> pl.DataFrame:
+    """A table of a run.
+
+    Raises
+    ------
+    InputError
+        It is gone, or cannot be read.
+    """
     try:
-        frame = pl.read_parquet(folder / "jobs.parquet")
+        return pl.read_parquet(path)
     except (OSError, pl.exceptions.PolarsError) as error:
-        raise InputError(str(folder / "jobs.parquet"), f"a file that cannot be read ({error})", WRITTEN) from None
-    return Again(folder, records[folder], frame)
+        raise InputError(str(path), f"a file that cannot be read ({error})", WRITTEN) from None
 
 
 def _records(directory: Path) -> list[Path]:

@@ -1,0 +1,75 @@
+"""``unrack holdings DIR``: who held how much of what, where and when."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    import polars as pl
+
+MOST = 20
+"""Rows of a job that are printed without --all."""
+
+
+def holdings(
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="The directory that `unrack run` wrote.")],
+    run: Annotated[
+        str | None, typer.Option("--run", help="Which run: its policy, or its id or the start of it.")
+    ] = None,
+    job: Annotated[str | None, typer.Option("--job", help="Only what this job held, row by row.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE", help="Write every row to a .csv or .parquet file.")
+    ] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Print long lists whole.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Say what jobs held of every resource: in all, or row by row."""
+    import polars as pl
+
+    from unrack.errors import InputError
+    from unrack.metric.holdings import totals
+    from unrack.study.results.from_folder import finished_run
+
+    if out is not None and out.suffix not in (".csv", ".parquet"):
+        raise InputError("--out", repr(str(out)), "a file that ends in .csv or .parquet")
+    again = finished_run(directory, run)
+    held = again.holdings()
+    if job is not None:
+        again.index(job)
+        held = held.filter(pl.col("job").cast(pl.String) == job)
+    if out is not None:
+        held.write_csv(out) if out.suffix == ".csv" else held.write_parquet(out)
+    shown = totals(held, again.cluster()) if job is None else held
+    if as_json:
+        typer.echo(json.dumps(shown.to_dicts(), indent=1, default=str))
+        return
+    for line in lines(shown, None if everything else MOST):
+        typer.echo(line)
+    if out is not None:
+        typer.echo(f"{held.height:,} rows written to {out}")
+
+
+def lines(frame: pl.DataFrame, most: int | None) -> list[str]:
+    """A table as text, numbers to the right; columns in which nothing stands are left out."""
+    frame = frame.select(name for name in frame.columns if frame[name].null_count() < frame.height)
+    shown = frame if most is None else frame.head(most)
+    columns = []
+    for name in shown.columns:
+        values = shown[name]
+        number = values.dtype.is_numeric() and name not in ("job", "place", "node", "bundle")
+        cells = [name, *("" if value is None else _text(value, number) for value in values.to_list())]
+        width = max(map(len, cells))
+        columns.append([cell.rjust(width) if values.dtype.is_numeric() else cell.ljust(width) for cell in cells])
+    found = ["  ".join(row).rstrip() for row in zip(*columns, strict=True)]
+    rest = frame.height - shown.height
+    return [*found, f"… {rest:,} more (--all)"] if rest else found
+
+
+def _text(value: object, number: bool) -> str:
+    if isinstance(value, float):
+        return f"{value:,.2f}"
+    return f"{value:,}" if number else str(value)

@@ -1,0 +1,136 @@
+"""Who held how much of what, where and when: one table of all that jobs held, whatever it is.
+
+The tables of placements, loans, shares and claims say the same, each in the words of its resource.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from unrack.cluster.spec import UNCOUNTED_MB, Cluster
+
+SPAN = ("job", "attempt", "span", "start_s", "end_s")
+HOUR_S = 3600
+
+
+def holdings(
+    cluster: Cluster,
+    placements: pl.DataFrame,
+    loans: pl.DataFrame | None = None,
+    shares: pl.DataFrame | None = None,
+    claims: pl.DataFrame | None = None,
+) -> pl.DataFrame:
+    """One row for every amount that was held in every span, in order of (start, job, attempt, span).
+
+    Parameters
+    ----------
+    cluster
+        What was installed.
+    placements, loans, shares, claims
+        The tables of a run, as ``docs/file-formats.md`` has them; ``None``: the run has none.
+
+    Returns
+    -------
+    DataFrame
+        Columns: job, attempt, span, start_s, end_s; resource, quantity, place (a node's number, the numbers of the
+        devices of a composition as ``3+4``, or a counter's name), places (from ``place`` on, so many consecutive ones
+        hold this each), amount (on each), node (whose tasks use it, where that is another than the place; else empty)
+        and bundle (the number of the composition or split device; else empty).
+    """
+    parts = [_nodes(placements, "cores"), _nodes(placements, "memory_mb")]
+    if loans is not None and loans.height:
+        parts.append(_loans(cluster, loans))
+    if shares is not None and shares.height:
+        parts += _shares(cluster, shares)
+    if claims is not None and claims.height:
+        parts.append(_part(claims, pl.col("resource"), pl.col("quantity"), pl.col("place")))
+    return pl.concat(parts).filter(pl.col("amount") > 0).sort("start_s", "job", "attempt", "span", maintain_order=True)
+
+
+def _part(frame: pl.DataFrame, resource: Any, quantity: Any, place: Any, **others: Any) -> pl.DataFrame:
+    """The rows of one resource."""
+    return frame.select(
+        *SPAN,
+        resource.alias("resource"),
+        quantity.alias("quantity"),
+        place.cast(pl.String).alias("place"),
+        others.get("places", pl.lit(1)).cast(pl.Int32).alias("places"),
+        others.get("amount", pl.col("amount")).cast(pl.Int64).alias("amount"),
+        others.get("node", pl.lit(None)).cast(pl.Int32).alias("node"),
+        others.get("bundle", pl.lit(None)).cast(pl.Int32).alias("bundle"),
+    )
+
+
+def _nodes(placements: pl.DataFrame, quantity: str) -> pl.DataFrame:
+    each = pl.col(f"{quantity}_per_node")
+    return _part(
+        placements, pl.lit("nodes"), pl.lit(quantity), pl.col("first_node"), places=pl.col("nodes"), amount=each
+    )
+
+
+def _loans(cluster: Cluster, loans: pl.DataFrame) -> pl.DataFrame:
+    """Memory of other nodes; of pools, where there are tiers."""
+    of_pool = np.zeros(len(cluster), np.bool_) if cluster.tiers is None else cluster.tiers.tier > 0
+    resource = pl.lit(pl.Series(np.where(of_pool[loans["lender"].to_numpy()], "tiers", "lending")))
+    return _part(loans, resource, pl.lit("memory_mb"), pl.col("lender"), amount=pl.col("mb"), node=pl.col("node"))
+
+
+def _shares(cluster: Cluster, shares: pl.DataFrame) -> list[pl.DataFrame]:
+    """What is held of each quantity of a composition, as one amount."""
+    parts = []
+    for kind, names in zip(cluster.devices.kinds, cluster.devices.quantities, strict=True):
+        own = shares.filter(pl.col("kind") == kind)
+        place = pl.col("devices").cast(pl.List(pl.String)).list.join("+")
+        for at, name in enumerate(names):
+            amount = pl.col("amounts").list.get(at)
+            parts.append(
+                _part(own, pl.lit("pools"), pl.lit(f"{kind}.{name}"), place, amount=amount, node=pl.col("node"),
+                      bundle=pl.col("composition"))
+            )  # fmt: skip
+    return parts
+
+
+def totals(held: pl.DataFrame, cluster: Cluster) -> pl.DataFrame:
+    """What was held of every quantity in all: one row a resource and quantity, in order of these.
+
+    Columns: resource, quantity, installed (empty: memory that is lent is that of nodes, or is not counted), jobs (that
+    held some), most (held at one time), mean (over the time in which any was held) and hours (amount x hours, summed).
+    """
+    rows = held.filter(pl.col("end_s") > pl.col("start_s")).with_columns(all=pl.col("amount") * pl.col("places"))
+    of = ["resource", "quantity"]
+    time = (pl.col("end_s") - pl.col("start_s")) / HOUR_S
+    sums = rows.group_by(of).agg(jobs=pl.col("job").n_unique(), hours=(pl.col("all") * time).sum())
+    began = rows.select(*of, pl.col("start_s").alias("at"), pl.col("all").alias("step"))
+    ended = rows.select(*of, pl.col("end_s").alias("at"), (-pl.col("all")).alias("step"))
+    steps = pl.concat([began, ended]).group_by([*of, "at"]).agg(pl.col("step").sum()).sort([*of, "at"])
+    steps = steps.with_columns(level=pl.col("step").cum_sum().over(of), until=pl.col("at").shift(-1).over(of))
+    busy = pl.when(pl.col("level") > 0).then((pl.col("until") - pl.col("at")) / HOUR_S).otherwise(0.0)
+    most = steps.with_columns(busy=busy).group_by(of).agg(most=pl.col("level").max(), busy=pl.col("busy").sum())
+    found = sums.join(most, on=of).with_columns(mean=pl.col("hours") / pl.col("busy"))
+    return (
+        found.join(installed(cluster), on=of, how="left")
+        .sort(of)
+        .select(*of, "installed", "jobs", "most", "mean", "hours")
+    )
+
+
+def installed(cluster: Cluster) -> pl.DataFrame:
+    """What there is of every quantity that has an amount of its own. Columns: resource, quantity, installed."""
+    near = np.ones(len(cluster), np.bool_) if cluster.tiers is None else cluster.tiers.tier == 0
+    found = {("nodes", "cores"): cluster.total_cores}
+    memory, counted = cluster.memory_mb, bool((cluster.memory_mb < UNCOUNTED_MB).all())
+    if counted:
+        found["nodes", "memory_mb"] = int(memory[near].sum())
+        found["tiers", "memory_mb"] = int(memory[~near].sum())
+    devices = cluster.devices
+    for number, (kind, names) in enumerate(zip(devices.kinds, devices.quantities, strict=True)):
+        for at, name in enumerate(names):
+            found["pools", f"{kind}.{name}"] = int(devices.capacity[at, devices.kind == number].sum())
+    for resource, place in cluster.places.every:
+        key = resource, place.quantity
+        found[key] = found.get(key, 0) + place.amount
+    rows = [(*key, amount) for key, amount in found.items()]
+    return pl.DataFrame(rows, {"resource": pl.String, "quantity": pl.String, "installed": pl.Int64}, orient="row")
