@@ -16,6 +16,7 @@ from unrack.ledger.names import ASKED_CORES, ASKED_MB, ASKED_TASKS, ASKED_US
 from unrack.resources.places import is_resource
 from unrack.vocabulary import Need
 from unrack.workload.tier_asks import NO_CEILING, TierAsks, first_fault
+from unrack.workload.usage.curves import UsageCurves, check_curves
 
 Ints = NDArray[np.int64]
 
@@ -117,6 +118,8 @@ class JobTable:
         Per task: (kind, quantity) → int64[jobs].
     slo
         What the jobs ask of the tiers of memory; all are then servers of one task. ``None`` = nothing.
+    usage
+        What tasks use of the memory that they ask for; ``None`` = all of it. Policies are not shown it.
     """
 
     ids: pl.Series
@@ -132,6 +135,7 @@ class JobTable:
     extra: pl.DataFrame = field(default_factory=pl.DataFrame)
     devices: Mapping[tuple[str, str], Ints] = field(default_factory=dict)
     slo: TierAsks | None = None
+    usage: UsageCurves | None = None
 
     def __len__(self) -> int:
         return len(self.submit_us)
@@ -229,6 +233,7 @@ class JobTable:
             extra=self.extra[index] if self.extra.width else self.extra,
             devices={key: amounts[index] for key, amounts in self.devices.items()},
             slo=None if self.slo is None else self.slo.take(index),
+            usage=None if self.usage is None else self.usage.take(index),
         )
 
     def digest(self) -> str:
@@ -244,6 +249,8 @@ class JobTable:
         total.update(self.extra.write_csv().encode())
         if self.slo is not None:
             self.slo.add_to(total)
+        if self.usage is not None:
+            self.usage.add_to(total)
         return total.hexdigest()
 
 
@@ -263,6 +270,7 @@ def job_table(
     extra: pl.DataFrame | None = None,
     devices: Mapping[tuple[str, str], Ints] | None = None,
     slo: TierAsks | None = None,
+    usage: UsageCurves | None = None,
 ) -> JobTable:
     """Build a table from columns in any order of rows: sorts by (submission, id) and fills in what is not given.
 
@@ -310,13 +318,35 @@ def job_table(
         extra=pl.DataFrame() if extra is None else extra,
         devices={} if devices is None else dict(devices),
         slo=slo,
+        usage=usage,
     )
+    if usage is not None:
+        check_usage(usage, table.tasks)
     if slo is not None and (fault := first_fault(slo, table.tasks, table.memory_mb)) is not None:
         raise InputError(f"job {ids[fault.row]}, {fault.field}", fault.got, fault.want)
     keys = pl.DataFrame({"submit": table.submit_us, "id": ids})
     return table.take(
         keys.select(pl.arg_sort_by("submit", "id", maintain_order=True)).to_series().cast(pl.Int64).to_numpy()
     )
+
+
+def check_usage(usage: UsageCurves, tasks: Ints) -> None:
+    """Refuse curves that are not one, or one a task, of each job that has any.
+
+    Raises
+    ------
+    InputError
+        As said, or as of :func:`unrack.workload.usage.curves.check_curves`.
+    """
+    if len(usage) != len(tasks):
+        raise InputError("usage", f"curves of {len(usage)} jobs", f"of all {len(tasks)} jobs")
+    wrong = np.flatnonzero((usage.curves > 1) & (usage.curves != tasks))
+    if len(wrong):
+        row = int(wrong[0])
+        raise InputError(
+            f"usage of job {row}", f"{usage.curves[row]} curves", f"none, one, or one a task ({tasks[row]})"
+        )
+    check_curves(usage)
 
 
 def plain(column: Ints) -> MutableSequence[int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -168,7 +169,7 @@ def _table(frame: pl.DataFrame) -> JobTable:
         if name.startswith(DEVICE):
             kind, quantity = name.removeprefix(DEVICE).split(".", 1)
             devices[kind, quantity] = filled[name].fill_null(0).to_numpy()
-    columns = {
+    columns: dict[str, Any] = {
         name: np.ascontiguousarray(filled[name].to_numpy(), np.int64)
         for name, kind in FIELDS.items()
         if name not in ("id", "user", "app")

@@ -1,0 +1,162 @@
+"""Memory that tasks use over the progress of their jobs, in columns.
+
+Progress, not time: a job that is slowed down uses its memory later. It counts in parts per billion of the job's work.
+
+References
+----------
+Vieira Zacarias 2023, sections 5.2.2 and 8.2: the largest usage of each period, by the job's progress at its start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unrack.errors import InputError
+from unrack.sealed import Sealed
+
+if TYPE_CHECKING:
+    from hashlib import _Hash
+
+Ints = NDArray[np.int64]
+
+WHOLE = 10**9
+"""The progress of a job that has done all its work."""
+
+
+@dataclass(frozen=True, eq=False)
+class UsageCurves(Sealed):
+    """What the tasks of every job use, as step functions of the job's progress.
+
+    Attributes
+    ----------
+    first : int64[jobs + 1]
+        The curves of job i are ``first[i]`` to ``first[i + 1] - 1``: none (its tasks use what they ask), one (all its
+        tasks alike), or one a task.
+    point : int64[curves + 1]
+        The points of curve c are ``point[c]`` to ``point[c + 1] - 1``: one or more.
+    at : int64[points]
+        The progress at which each step begins, 0 to ``WHOLE`` - 1: of every curve the first is 0, and they ascend.
+    mb : int64[points]
+        What a task uses from there to the next step: the largest of that stretch, 0 MB or more.
+    """
+
+    first: Ints
+    point: Ints
+    at: Ints
+    mb: Ints
+
+    def __len__(self) -> int:
+        return len(self.first) - 1
+
+    @property
+    def curves(self) -> Ints:
+        """int64[jobs]: how many curves each job has."""
+        return np.diff(self.first)
+
+    def peaks(self) -> Ints:
+        """int64[curves]: the most that each curve reaches."""
+        most: Ints = np.maximum.reduceat(self.mb, self.point[:-1]) if len(self.mb) else np.zeros(0, np.int64)
+        return most
+
+    def job_peaks(self, asked_mb: Ints) -> Ints:
+        """int64[jobs]: the most that any task of a job uses; of jobs without curves what they ask (``asked_mb``)."""
+        found = asked_mb.copy()
+        own = np.flatnonzero(self.curves)
+        if len(own):
+            found[own] = np.maximum.reduceat(self.peaks(), self.first[own])
+        return found
+
+    def points_of(self, curve: int) -> tuple[Ints, Ints]:
+        """Progress and MB of the points of a curve."""
+        here = slice(int(self.point[curve]), int(self.point[curve + 1]))
+        return self.at[here], self.mb[here]
+
+    def take(self, index: Ints) -> UsageCurves:
+        """The curves of some jobs, in the order given."""
+        curves = ranges(self.first, index)
+        points = ranges(self.point, curves)
+        return UsageCurves(
+            starts(self.curves[index]), starts(np.diff(self.point)[curves]), self.at[points], self.mb[points]
+        )
+
+    def scaled(self, to_mb: Ints) -> UsageCurves:
+        """The same shapes, with the peak of each job at ``to_mb`` (int64[jobs]); jobs that use nothing stay so."""
+        peak = self.job_peaks(np.zeros(len(self), np.int64))
+        of_point = np.repeat(np.repeat(np.arange(len(self)), self.curves), np.diff(self.point))
+        whole, part = np.divmod(self.mb * to_mb[of_point], np.maximum(peak, 1)[of_point])
+        return UsageCurves(self.first, self.point, self.at, whole + (part > 0))
+
+    def add_to(self, total: _Hash) -> None:
+        """Feed everything into a hash."""
+        for column in (self.first, self.point, self.at, self.mb):
+            total.update(np.ascontiguousarray(column).astype("<i8").tobytes())
+
+
+def starts(counts: Ints) -> Ints:
+    """int64[n + 1]: where each of n stretches begins, and where the last one ends."""
+    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+
+
+def ranges(first: Ints, index: Ints) -> Ints:
+    """int64[k]: the members of some stretches of ``first`` (int64[n + 1]), one stretch after the other."""
+    count = np.diff(first)[index]
+    return np.arange(count.sum(), dtype=np.int64) + np.repeat(first[:-1][index] - np.cumsum(count) + count, count)
+
+
+def usage_curves(jobs: Sequence[Sequence[Sequence[tuple[float, float]]]]) -> UsageCurves:
+    """Curves from points (progress from 0 to 1, MB) for each curve of each job; MB are rounded up.
+
+    Raises
+    ------
+    InputError
+        A curve has no point, does not begin at 0, does not ascend, or uses less than nothing.
+
+    Examples
+    --------
+    >>> curves = usage_curves([[[(0, 10), (0.5, 20)]], [], [[(0, 1)], [(0, 3)]]])
+    >>> curves.job_peaks(np.array([9, 9, 9])).tolist(), curves.at.tolist()
+    ([20, 9, 3], [0, 500000000, 0, 0])
+    """
+    points = [points for job in jobs for points in job]
+    found = UsageCurves(
+        starts(np.array([len(job) for job in jobs], np.int64)),
+        starts(np.array([len(one) for one in points], np.int64)),
+        np.array([round(at * WHOLE) for one in points for at, _ in one], np.int64),
+        np.array([-int(-mb // 1) for one in points for _, mb in one], np.int64),
+    )
+    check_curves(found)
+    return found
+
+
+def check_curves(curves: UsageCurves) -> None:
+    """Refuse columns that are no step functions of progress.
+
+    Raises
+    ------
+    InputError
+        As said; it names the job (from 0), and what is wrong with its curve.
+    """
+    of_curve = np.repeat(np.arange(len(curves)), curves.curves)
+
+    def refuse(curve: int, got: str, want: str) -> None:
+        raise InputError(f"usage of job {of_curve[curve]}", got, want)
+
+    size = np.diff(curves.point)
+    if len(short := np.flatnonzero(size < 1)):
+        refuse(int(short[0]), "a curve without points", "one or more")
+    begins = curves.at[curves.point[:-1]]
+    if len(late := np.flatnonzero(begins != 0)):
+        refuse(int(late[0]), f"a curve that begins at {begins[late[0]] / WHOLE:g}", "a first point at progress 0")
+    owner = np.repeat(np.arange(len(size)), size)
+    falls = (np.diff(curves.at) <= 0) & (np.diff(owner) == 0)
+    if len(back := np.flatnonzero(falls | (curves.at[1:] >= WHOLE))):
+        refuse(
+            int(owner[back[0] + 1]), f"a point at {curves.at[back[0] + 1] / WHOLE:g}", "progress that rises, below 1"
+        )
+    if len(low := np.flatnonzero(curves.mb < 0)):
+        refuse(int(owner[low[0]]), f"{curves.mb[low[0]]} MB", "0 MB or more")
