@@ -105,7 +105,8 @@ def starts(counts: Ints) -> Ints:
 def ranges(first: Ints, index: Ints) -> Ints:
     """int64[k]: the members of some stretches of ``first`` (int64[n + 1]), one stretch after the other."""
     count = np.diff(first)[index]
-    return np.arange(count.sum(), dtype=np.int64) + np.repeat(first[:-1][index] - np.cumsum(count) + count, count)
+    members: Ints = np.arange(count.sum()) + np.repeat(first[:-1][index] - np.cumsum(count) + count, count)
+    return members
 
 
 def usage_curves(jobs: Sequence[Sequence[Sequence[tuple[float, float]]]]) -> UsageCurves:
