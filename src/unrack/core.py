@@ -16,16 +16,18 @@ from unrack.cluster.spec import Cluster
 from unrack.errors import InputError, PolicyError, RefusedError
 from unrack.ledger.affected import struck
 from unrack.ledger.devices.columns import SERIAL, SINCE_US
+from unrack.ledger.exchange import exchange_all, is_plain
+from unrack.ledger.lacking import lacks
 from unrack.ledger.lease import Lease
 from unrack.ledger.state import QUEUED, REJECTED, RUNNING, UNKNOWN, ClusterState
 from unrack.ledger.undo import Undo
-from unrack.policy.contract import Decision, Estimates, Policy, Reject, Requeue, Resize, Start
+from unrack.policy.contract import Decision, Estimates, Policy, Reject, Requeue, Resize, Start, Used
 from unrack.policy.members import traits_of
 from unrack.reasons import Code, Reason
 from unrack.slowdown.model import Model
 from unrack.slowdown.pools import pace_of, sets_speeds, wants_of
 from unrack.view import View
-from unrack.workload.job import ESTIMATE, Job, JobTable, job_table, plain
+from unrack.workload.job import ESTIMATE, MEMORY, Job, JobTable, job_table, plain
 from unrack.workload.store import JobStore, one_row
 
 Ints = NDArray[np.int64]
@@ -73,14 +75,6 @@ class Kept(NamedTuple):
     done_us: int
 
 
-class UsageChanged(NamedTuple):
-    """A task of a running job now uses ``mb`` of memory; what it holds is the policy's business."""
-
-    job: int
-    task: int
-    mb: int
-
-
 class Failed(NamedTuple):
     """Nodes have gone down together; the jobs that used them are stopped and queued again.
 
@@ -107,7 +101,7 @@ class Round(NamedTuple):
     """Time for the policy to decide."""
 
 
-Event = Submitted | Finished | Vacated | Kept | UsageChanged | Failed | Repaired | Detached | Round
+Event = Submitted | Finished | Vacated | Kept | Used | Failed | Repaired | Detached | Round
 
 NOTHING: list[Decision] = []
 NO_JOBS = job_table(submit_us=np.zeros(0, np.int64), work_us=np.zeros(0, np.int64), tasks=np.zeros(0, np.int64))
@@ -169,6 +163,7 @@ class Core:
         self.pace = pace if len(cluster.devices) else None
         self.paced = sets_speeds(cluster.devices, self.models)
         self._admission = Admission(cluster, policy, self.models, jobs, pace)
+        self._adjusts, self._reserves = (getattr(policy, member, None) for member in ("adjust", "reserves_mb"))
 
     def _told(self, jobs: JobTable) -> Ints:
         """int64[4, jobs]: what the policy is told that jobs ask."""
@@ -216,9 +211,8 @@ class Core:
             if event.job in self._before_us and state.condition(event.job) == QUEUED:
                 self._expect(event.job, max(0, self._before_us[event.job] - event.done_us))
             return NOTHING
-        if isinstance(event, UsageChanged):
-            state.use(event.job, event.task, event.mb)
-            return NOTHING
+        if isinstance(event, Used):
+            return self._provision(event, now)
         if isinstance(event, Failed):
             return self._fail(event, now)
         if isinstance(event, Detached):
@@ -241,6 +235,8 @@ class Core:
             self.reasons[job] = reason
             return [Reject(job, reason)]
         state.submit(job)
+        if self._reserves is not None:
+            self._reserve(job)
         return NOTHING
 
     def _receive(self, job: Job, work_us: int | None) -> int:
@@ -283,6 +279,9 @@ class Core:
 
     def _commit(self, decisions: list[Decision], now: int) -> None:
         """Do all that a plan says, in order; if one decision is refused, nothing was done."""
+        if (leases := self._exchanges(decisions)) is not None:
+            exchange_all(self.state, leases, below=True)
+            return
         undo = Undo(self.state, self.state.devices is not None)
         told = {d.job: self._told_of(d.job) for d in decisions if isinstance(d, Requeue)}
         done = 0
@@ -306,6 +305,62 @@ class Core:
                     del self.reasons[decision.job]
             undo.finish()
             raise
+
+    def _exchanges(self, decisions: list[Decision]) -> list[Lease] | None:
+        """The leases of a plan that only exchanges leases of nodes and loans; ``None``: it does something else."""
+        leases = []
+        for decision in decisions:
+            if type(decision) is not Resize or not decision.below or not is_plain(self.state, decision.lease):
+                return None
+            leases.append(decision.lease)
+        return leases if self.state.memory is not None else None
+
+    # --- memory that changes --------------------------------------------------------------------------------------
+
+    def _provision(self, used: Used, now: int) -> list[Decision]:
+        """Ask the policy what to change, as long as jobs lack memory and it decides something; stop those that do."""
+        done: list[Decision] = []
+        while self._adjusts is not None:
+            step, self.memory = self._adjusts(self.view, self.memory, used, now)
+            if step:
+                self._commit(step, now)
+                done += self._reserved(step)
+            if not used.lacking:
+                return done
+            used = self._lacking(used)
+            if not len(used.jobs):
+                return done
+            if not any(isinstance(decision, Requeue) for decision in step):
+                break
+        for job in self._lacking(used).jobs.tolist() if used.lacking else ():
+            reason = Reason(Code.OUT_OF_MEMORY, "MB" if self._adjusts else "MB: more than it asked for")
+            stopped: list[Decision] = [Requeue(job, reason)]
+            if self._adjusts is None:
+                stopped.append(Reject(job, reason))  # it would need as much again
+            for decision in stopped:
+                self._do(decision, now)
+            done += self._reserved(stopped)
+        return done
+
+    def _lacking(self, used: Used) -> Used:
+        """Of these jobs those that run and lack memory."""
+        state, found = self.state, []
+        for i, job in enumerate(used.jobs.tolist()):
+            if state.condition(job) == RUNNING and lacks(state.lease(job), used.mb[used.first[i] : used.first[i + 1]]):
+                found.append(i)
+        return used if len(found) == len(used.jobs) else used.of(found)
+
+    def _reserved(self, decisions: list[Decision]) -> list[Decision]:
+        """The same; who was stopped and waits again is to be given as much as the policy now says."""
+        for decision in decisions if self._reserves is not None else ():
+            if isinstance(decision, Requeue) and self.state.condition(decision.job) == QUEUED:
+                self._reserve(decision.job)
+        return decisions
+
+    def _reserve(self, job: int) -> None:
+        """A waiting job is to be given as much memory as the policy says."""
+        asked = self.jobs.memory_mb[job] if job < len(self.jobs) else self.store.job(job).demand.memory_mb
+        self.state.asks[MEMORY, job] = self._reserves(self.view, self.memory, job, int(asked))  # type: ignore[misc]
 
     def _told_of(self, job: int) -> tuple[int | None, ...]:
         """What is kept of a job's expected run time."""

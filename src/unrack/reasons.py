@@ -18,6 +18,7 @@ class Code(StrEnum):
     NOT_YET = "not-yet"  # the scheduler has not looked since it arrived
     NODE_FAILED = "node-failed"  # killed: a node under it failed
     PREEMPTED = "preempted"  # stopped by the policy
+    OUT_OF_MEMORY = "out-of-memory"  # stopped: it, or another, needed memory that was not there
     NEVER_STARTED = "never-started"  # the run ended and it was still queued
 
 

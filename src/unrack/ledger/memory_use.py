@@ -14,7 +14,7 @@ from unrack.jit import compiled, inlined
 
 Ints = NDArray[np.int64]
 
-JOB, AT, FOR, MB, NEXT_AT, PREVIOUS_AT, NEXT_OF = range(7)
+JOB, AT, FOR, MB, NEXT_AT, PREVIOUS_AT, NEXT_OF, IN_USE = range(8)
 """Rows of :attr:`MemoryUse.use`."""
 UNUSED, COUNT = range(2)
 """Entries of :attr:`MemoryUse.counter`: the first unused entry (-1: none), how many entries are in use."""
@@ -25,9 +25,10 @@ class MemoryUse(NamedTuple):
 
     Attributes
     ----------
-    use : int64[7, room]
+    use : int64[8, room]
         An entry for each job, node whose memory it uses (AT) and node whose tasks use it (FOR): JOB, AT, FOR, MB; the
         next and the previous entry AT the same node, and the next of the same job; -1 = no more. AT == FOR: local.
+        IN_USE: how many of these MB the tasks ever use; they fill what is local first, then loans in their order.
         Replaced by a larger one when it is full: take it from the state anew each time.
     first_at : int64[nodes]
         The entry on each node's memory that came last.
@@ -49,7 +50,7 @@ class MemoryUse(NamedTuple):
 
 def make_memory_use(nodes: int, jobs: int, room: int = 1024) -> MemoryUse:
     """Nobody uses anything."""
-    use = np.full((7, room), -1, np.int64)
+    use = np.full((8, room), -1, np.int64)
     use[NEXT_OF] = np.append(np.arange(1, room), -1)
     return MemoryUse(
         use,
@@ -70,7 +71,7 @@ def with_room(memory: MemoryUse, more: int) -> MemoryUse:
     size = room
     while size < 2 * (count + more):
         size *= 2
-    use = np.full((7, size), -1, np.int64)
+    use = np.full((8, size), -1, np.int64)
     use[:, :room] = memory.use
     use[NEXT_OF, room:] = np.append(np.arange(room + 1, size), memory.counter[UNUSED])
     memory.counter[UNUSED] = room
@@ -78,7 +79,7 @@ def with_room(memory: MemoryUse, more: int) -> MemoryUse:
 
 
 @inlined
-def add_use(m: MemoryUse, job: int, at: int, user: int, mb: int) -> None:
+def add_use(m: MemoryUse, job: int, at: int, user: int, mb: int, in_use: int) -> None:
     """Note one use."""
     entry = m.counter[UNUSED]
     m.counter[UNUSED] = m.use[NEXT_OF, entry]
@@ -87,6 +88,7 @@ def add_use(m: MemoryUse, job: int, at: int, user: int, mb: int) -> None:
     m.use[AT, entry] = at
     m.use[FOR, entry] = user
     m.use[MB, entry] = mb
+    m.use[IN_USE, entry] = in_use
     following = m.first_at[at]
     m.use[NEXT_AT, entry] = following
     m.use[PREVIOUS_AT, entry] = -1
@@ -101,14 +103,41 @@ def add_use(m: MemoryUse, job: int, at: int, user: int, mb: int) -> None:
 
 
 @compiled
-def note_uses(m: MemoryUse, job: int, rows: Ints, loans: Ints) -> None:
-    """Note all that a lease uses; there must be room for an entry for each of its nodes and loans."""
+def note_uses(m: MemoryUse, job: int, rows: Ints, loans: Ints, peaks: Ints) -> None:
+    """Note all that a lease uses; there must be room for an entry for each of its nodes and loans.
+
+    ``peaks``: the most that the job's tasks ever use, one for all or one a task, in MB; none: all that they hold.
+    """
+    task = 0
     for r in range(rows.shape[0]):
-        if rows[r, 4] > 0:
-            for node in range(rows[r, 0], rows[r, 0] + rows[r, 1]):
-                add_use(m, job, node, node, rows[r, 4])
-    for i in range(loans.shape[0]):
-        add_use(m, job, loans[i, 1], loans[i, 0], loans[i, 2])
+        for node in range(rows[r, 0], rows[r, 0] + rows[r, 1]):
+            left = rows[r, 4]
+            if peaks.shape[0] > 0:
+                left = peak_on(peaks, task, rows[r, 2])
+                task += rows[r, 2]
+            if rows[r, 4] > 0:
+                add_use(m, job, node, node, rows[r, 4], min(left, rows[r, 4]))
+            if peaks.shape[0] > 0:
+                left = max(0, left - rows[r, 4])
+                for i in range(loans.shape[0]):
+                    if loans[i, 0] == node:
+                        taken = min(left, loans[i, 2])
+                        add_use(m, job, loans[i, 1], node, loans[i, 2], taken)
+                        left -= taken
+    if peaks.shape[0] == 0:
+        for i in range(loans.shape[0]):
+            add_use(m, job, loans[i, 1], loans[i, 0], loans[i, 2], loans[i, 2])
+
+
+@inlined
+def peak_on(peaks: Ints, task: int, tasks: int) -> int:
+    """The most that tasks ``task`` to ``task + tasks - 1`` use together."""
+    if peaks.shape[0] == 1:
+        return int(tasks * peaks[0])
+    total = 0
+    for t in range(task, task + tasks):
+        total += peaks[t]
+    return total
 
 
 @compiled

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import IntEnum
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,14 +45,35 @@ UNKNOWN, QUEUED, RUNNING, FINISHED, REJECTED = (int(status) for status in Status
 INT64 = np.dtype(np.int64)
 
 
+class Peaks(NamedTuple):
+    """The most that tasks ever use.
+
+    Attributes
+    ----------
+    first : int64[jobs + 1]
+        The entries of job i are ``mb[first[i]:first[i + 1]]``: none (all that it holds), one for all its tasks, or one
+        a task.
+    mb : int64[entries]
+    """
+
+    first: Ints
+    mb: Ints
+
+    def of(self, job: int) -> Ints:
+        """int64[k]: the entries of a job."""
+        return self.mb[self.first[job] : self.first[job + 1]] if job + 1 < len(self.first) else NO_PEAKS
+
+
+NO_PEAKS: Ints = np.empty(0, np.int64)
+
+
 @dataclass(slots=True)
 class Extra:
-    """What a running job holds beyond its rows, and what it was last seen to use."""
+    """What a running job holds beyond its rows."""
 
     borrowed: Ints = field(default_factory=lambda: NO_LOANS)
     shares: tuple[Share, ...] = ()
     claims: Ints = field(default_factory=lambda: NO_CLAIMS)
-    used_mb: dict[int, int] | None = None
 
 
 class Seen:
@@ -133,6 +155,8 @@ class ClusterState:
         Within which memory may be lent, as :attr:`Cluster.lending_group`.
     memory
         Who uses whose memory; ``None`` where that does not matter.
+    peaks
+        The most memory that tasks ever use, as the world knows it, for its slowdowns; ``None``: what they hold.
     runs, ended_count
         When jobs started and how long they ran, and how many have ended by themselves; ``None`` where nobody looks.
     devices
@@ -183,6 +207,7 @@ class ClusterState:
         self.free_cores = int(self.free[0].sum())
         self.group = cluster.lending_group
         self.memory = make_memory_use(nodes, jobs) if lends else None
+        self.peaks: Peaks | None = None
         self.runs = no_runs(jobs) if learns else None
         self.ended_count = 0
         self.extra: dict[int, Extra] = {}
@@ -425,21 +450,6 @@ class ClusterState:
         self.version += 1
         self.releases += 1
 
-    def use(self, job: int, task: int, mb: int) -> None:
-        """Record what a task of a running job was seen to use; what it holds does not change.
-
-        Raises
-        ------
-        RefusedError
-            The job is not running, or has no such task.
-        """
-        if self.condition(job) != RUNNING:
-            raise RefusedError(f"usage of job {job}: it is not running")
-        if not 0 <= task < self.asks[0, job] or mb < 0:
-            raise RefusedError(f"usage of job {job}: task {task} of {self.asks[0, job]} uses {mb} MB")
-        extra = self.extra.setdefault(job, Extra())
-        extra.used_mb = {**(extra.used_mb or {}), task: mb}
-
     # --- reading ------------------------------------------------------------------------------------------------
 
     def condition(self, job: int) -> int:
@@ -532,7 +542,7 @@ class ClusterState:
         devices.follow(lease.shares, lease.job, now, self.running, self.running_count)
 
     def exchange(self, lease: Lease, below: bool) -> None:
-        """Give a running job another lease; its booked end, its devices and what it was seen to use stay."""
+        """Give a running job another lease; its booked end and its devices stay."""
         job, rows, what = lease.job, lease.rows, f"resize job {lease.job}"
         extra = self.extra.get(job)
         if lease.shares != (() if extra is None else extra.shares):
@@ -590,7 +600,7 @@ class ClusterState:
         memory = with_room(self.memory, int(rows[:, NODES].sum()) + len(loans))
         if memory is not self.memory:
             self.memory, self.seen.memory = memory, sealed_columns(memory)
-        note_uses(self.memory, job, rows, loans)
+        note_uses(self.memory, job, rows, loans, NO_PEAKS if self.peaks is None else self.peaks.of(job))
 
     def take_rows(self, lease: Lease, booked_end_us: int, below: bool = False) -> None:
         """Give a job its rows and borrowed memory, and nothing else: shares of devices are taken by the caller."""

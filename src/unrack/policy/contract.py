@@ -6,9 +6,13 @@ the core checks and applies in order.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple, Protocol, TypeVar, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
 
 from unrack.ledger.lease import Lease
 from unrack.reasons import Reason
@@ -42,6 +46,36 @@ class Resize(NamedTuple):
 
     lease: Lease
     below: bool = False
+
+
+class Used(NamedTuple):
+    """What the tasks of running jobs are seen to use of memory: told to :meth:`Provisioning.adjust`.
+
+    Attributes
+    ----------
+    jobs : int64[k]
+        Which jobs, in ascending order.
+    first : int64[k + 1]
+        The entries of ``mb`` of job ``jobs[i]`` are ``mb[first[i]:first[i + 1]]``: one for all its tasks, or one a
+        task, in the order of the nodes of its lease.
+    mb : int64[entries]
+        What a task uses now.
+    lacking
+        True: each of these jobs needs more on some node than it holds there, and cannot go on without it: what is not
+        given is an end of the job for lack of memory. False: they were looked at, at a time that the policy asked for.
+    """
+
+    jobs: NDArray[np.int64]
+    first: NDArray[np.int64]
+    mb: NDArray[np.int64]
+    lacking: bool = False
+
+    def of(self, which: Sequence[int]) -> Used:
+        """The same of some of the jobs, by their places in ``jobs``."""
+        own = [self.mb[self.first[i] : self.first[i + 1]] for i in which]
+        counts = np.array([len(one) for one in own], np.int64)
+        mb = np.concatenate(own) if own else self.mb[:0]
+        return Used(self.jobs[list(which)], np.append(0, np.cumsum(counts)), mb, self.lacking)
 
 
 class Requeue(NamedTuple):
@@ -97,6 +131,8 @@ class Traits:
         Whether it is asked again in the same round after what it decided was done, until it decides nothing.
     learns
         Whether it looks at ``view.runs``, which is kept only then.
+    monitor_us
+        How often it is told what running jobs use of their memory, µs; 0: never. See :class:`Provisioning`.
     """
 
     needs: frozenset[Need] = frozenset()
@@ -106,6 +142,7 @@ class Traits:
     whole_nodes: bool = False
     stepwise: bool = False
     learns: bool = False
+    monitor_us: int = 0
 
     @property
     def lends(self) -> bool:
@@ -170,4 +207,23 @@ class Policy(Protocol[Memory]):
 
     def why(self, view: View, memory: Memory, job: int, now: int) -> Reason:
         """Why a queued job was not started by the ``decide`` just made."""
+        ...
+
+
+@runtime_checkable
+class Provisioning(Protocol[Memory]):
+    """What a policy has beside :class:`Policy` if it changes the memory of jobs as these use more and less of it."""
+
+    def adjust(self, view: View, memory: Memory, used: Used, now: int) -> tuple[list[Decision], Memory]:
+        """What to change now that so much is seen to be used: ``Resize``, or ``Requeue`` of whom it stops for that.
+
+        Asked again while jobs still lack memory and something was decided; then they are stopped.
+        """
+        ...
+
+    def reserves_mb(self, view: View, memory: Memory, job: int, asked_mb: int) -> int:
+        """What each task of a job that has come into the queue is to be given when it starts, MB.
+
+        ``asked_mb``: what the job asks for. From then on ``view.asks`` says what was answered.
+        """
         ...

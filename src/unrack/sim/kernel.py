@@ -17,19 +17,23 @@ from math import ceil
 
 from unrack.core import ROUND, Core, Detached, Failed, Finished, Kept, Repaired, Submitted, Vacated
 from unrack.errors import RunError
-from unrack.ledger.lease import Lease, loans_of
+from unrack.ledger.lease import LOCAL_MB, Lease, loans_of
+from unrack.ledger.state import Peaks
 from unrack.policy.contract import Decision, Requeue, Resize, Start
 from unrack.reasons import Code, Reason
 from unrack.resources.places import NO_CLAIMS
 from unrack.sim.compiled.columns import ROUND_ONLY
 from unrack.sim.compiled.stretch import Stretch
-from unrack.sim.event_order import BOOKED, DETACH, FAIL, FINISH, LATE_FINISH, REPAIR, SUBMIT
+from unrack.sim.event_order import BOOKED, DETACH, FAIL, FINISH, LACK, LATE_FINISH, MONITOR, REPAIR, SUBMIT
 from unrack.sim.faults.failure import failure_of
 from unrack.sim.faults.fault import Fault
 from unrack.sim.log import RunLog
 from unrack.sim.recorder import Outcome, Recorder, Span
+from unrack.sim.usage.memory_in_use import MemoryInUse, whole_ticks
 from unrack.sim.work import Work
 from unrack.slowdown.contract import Slowdown
+from unrack.slowdown.memory.speeds import MemorySpeeds
+from unrack.slowdown.undisturbed import Undisturbed
 from unrack.units import NEVER_US
 from unrack.workload.job import JobTable, plain
 
@@ -43,6 +47,8 @@ class Ties(StrEnum):
 
 
 FINISHED_OUTCOME = Outcome.FINISHED
+OUTCOMES = {Code.NODE_FAILED: Outcome.NODE_FAILED, Code.OUT_OF_MEMORY: Outcome.OUT_OF_MEMORY}
+"""Reason of a stop → how the attempt ended; others: preempted."""
 Entry = tuple[int, int, int, int, int]
 """Time, rank, sequence; then a job and the version of its plan (ROUND_ONLY: it has given back what it held already), or
 the number of a fault."""
@@ -74,6 +80,7 @@ class Kernel:
         self.jobs = core.jobs if jobs is None else jobs
         self.shown = jobs is None
         self.slowdown = slowdown
+        self.use: MemoryInUse | None = None
         self.submit = plain(self.jobs.submit_us)
         self.work = plain(self.jobs.work_us)
         self.version = [0] * len(self.submit)
@@ -89,6 +96,12 @@ class Kernel:
         self.sequence = 0
         self.capacity: list[tuple[int, int]] = []
         self.down = [0] * len(core.state.cluster)
+        if (usage := self.jobs.usage) is not None and core.state.memory is not None:
+            self.slowdown = slowdown or Undisturbed()
+            core.state.peaks = Peaks(usage.first, usage.peaks())
+            whole = dict(enumerate(map(float, self.work)))
+            self.use = MemoryInUse(usage, core.state, self.works, whole, self.jobs.memory_mb, core.traits.monitor_us)
+        self.looks_at = NEVER_US
         self.faults = faults
         self.domains = {name: core.state.cluster.domain(name) for name in {fault.domain for fault in faults}}
         for i, fault in enumerate(faults):
@@ -117,7 +130,7 @@ class Kernel:
         heap, submit, state = self.heap, self.submit, self.core.state
         together = self.ties == Ties.TOGETHER
         count, i, now, wake = len(submit), 0, 0, NEVER_US
-        stretch = Stretch.of(self) if after_round is None and type(self) is Kernel else None
+        stretch = Stretch.of(self) if after_round is None and type(self) is Kernel and self.use is None else None
         while i < count or self.running or state.queue_start != state.queue_end:
             next_submit = submit[i] if i < count else NEVER_US
             time = min(heap[0][0] if heap else NEVER_US, next_submit, wake)
@@ -163,6 +176,10 @@ class Kernel:
         if rank == DETACH:
             self.core.handle(Detached(self.leaving[what]), now)
             return True
+        if rank == LACK:
+            return self.lack(what, version, now)
+        if rank == MONITOR:
+            return self.look(now)
         if rank == REPAIR:
             return self.repair(self.domains[self.faults[what].domain], now)
         if version == ROUND_ONLY:
@@ -206,10 +223,47 @@ class Kernel:
                 else:
                     self.works.start(job, work, self.core.begins_us(job, now))
                     self.update_speeds(lease, now, job)
+                    if self.use is not None:
+                        self.uses_memory(job, now)
             elif isinstance(decision, Requeue):
                 self.stop(decision, now)
             elif isinstance(decision, Resize):
                 self.exchange(decision.lease, now)
+
+    # --- memory in use ------------------------------------------------------------------------------------------
+
+    def uses_memory(self, job: int, now: int) -> None:
+        """Plan when a job next needs more memory than it holds, and when use is looked at next."""
+        assert self.use is not None
+        if self.use.known(job) and (planned := self.use.plan(job, now)) is not None:
+            self.push(planned[0], LACK, job, planned[1])
+        if self.looks_at == NEVER_US:
+            self.looks_at = whole_ticks(now, self.use.look_us)
+            self.push(self.looks_at, MONITOR, 0, 0)
+
+    def lack(self, job: int, version: int, now: int) -> bool:
+        """A job needs more memory than it holds: somebody gives, or somebody is stopped."""
+        assert self.use is not None
+        used = self.use.lacking(job, version)
+        if used is None:
+            return False
+        decisions = self.core.handle(used, now)
+        self.carry_out(decisions, now)
+        return any(not isinstance(decision, Resize) for decision in decisions)
+
+    def look(self, now: int) -> bool:
+        """What the running jobs use is looked at; the policy is told, where it wants to know."""
+        assert self.use is not None
+        self.looks_at = NEVER_US
+        used = self.use.look(self.running, now)
+        if self.running:
+            self.looks_at = now + self.use.look_us
+            self.push(self.looks_at, MONITOR, 0, 0)
+        if used is None or not self.core.traits.monitor_us:
+            return False
+        decisions = self.core.handle(used, now)
+        self.carry_out(decisions, now)
+        return bool(decisions)
 
     def exchange(self, lease: Lease, now: int) -> None:
         """A running job holds another lease from now on."""
@@ -219,8 +273,17 @@ class Kernel:
         if since < now:  # what lasted no time was not held
             spans.append(Span(since, now, before))
         self.running[lease.job] = (start, lease)
-        self.update_speeds(before, now)
-        self.update_speeds(lease, now)
+        if self.use is None or not self.unfelt(before, lease):
+            self.update_speeds(before, now)
+            self.update_speeds(lease, now)
+        if self.use is not None:
+            self.uses_memory(lease.job, now)
+
+    def unfelt(self, before: Lease, after: Lease) -> bool:
+        """Whether nobody's speed can change with an exchange of leases on the same nodes."""
+        if isinstance(self.slowdown, MemorySpeeds) and not len(before.borrowed) and not len(after.borrowed):
+            return bool((before.rows[:, LOCAL_MB] > 0).all() and (after.rows[:, LOCAL_MB] > 0).all())
+        return isinstance(self.slowdown, Undisturbed)
 
     def plan_end(self, job: int, time: int, now: int) -> None:
         """Plan the end of a running job."""
@@ -236,6 +299,8 @@ class Kernel:
         self.version[job] += 1
         if self.slowdown is not None:
             self.works.stop(job)
+        if self.use is not None:
+            self.use.forget(job)
         if self.earlier and (spans := self.earlier.pop(job, [])):
             if spans[-1].end_us < now:
                 spans.append(Span(spans[-1].end_us, now, lease))
@@ -271,8 +336,7 @@ class Kernel:
                 self.core.handle(Kept(job, int(at_start - left)), now)
         else:
             self.kept_work.pop(job, None)
-        failed = decision.reason.code == Code.NODE_FAILED
-        lease = self.end(job, now, Outcome.NODE_FAILED if failed else Outcome.PREEMPTED)
+        lease = self.end(job, now, OUTCOMES.get(decision.reason.code, Outcome.PREEMPTED))
         self.update_speeds(lease, now)
         self.detach()
 
@@ -296,6 +360,8 @@ class Kernel:
             if self.works.change_speed(job, speed, now) and job != started:
                 self.version[job] += 1
                 self.plan_end(job, max(now, self.works.end_us(job)), now)
+                if self.use is not None:
+                    self.uses_memory(job, now)
         if started >= 0:
             self.plan_end(started, max(now, self.works.end_us(started)), now)
 

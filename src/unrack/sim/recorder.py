@@ -28,9 +28,10 @@ class Outcome(IntEnum):
     NODE_FAILED = 1
     PREEMPTED = 2
     CUT = 3  # the run ended first
+    OUT_OF_MEMORY = 4
 
 
-OUTCOME_NAMES = ("finished", "node-failed", "preempted", "cut")
+OUTCOME_NAMES = ("finished", "node-failed", "preempted", "cut", "out-of-memory")
 
 
 class Span(NamedTuple):

@@ -311,7 +311,8 @@ def prepared(
     """
     if hasattr(policy, "seeded"):
         policy = policy.seeded(seed)
-    core = Core(cluster, None if arrivals else jobs, policy, models, memory=contention is not None)
+    keeps = contention is not None or jobs.usage is not None
+    core = Core(cluster, None if arrivals else jobs, policy, models, memory=keeps)
     if slowdown is None:
         parts: list[Slowdown] = [PoolSpeeds()] if core.paced else []
         if contention is not None:

@@ -43,3 +43,12 @@ class Work:
     def stop(self, job: int) -> None:
         """Forget a job."""
         del self._left[job], self._speed[job], self._since[job]
+
+    def after(self, job: int, work: float, now: int) -> int:
+        """When it will have done ``work`` µs more than at ``now`` if its speed does not change, µs."""
+        return max(now, self._since[job]) + ceil(work / self._speed[job])
+
+    def stall(self, job: int, time_us: int, now: int) -> None:
+        """Let nothing be done for so long from now on."""
+        self._left[job] = self.left(job, now)
+        self._since[job] = max(now, self._since[job]) + time_us

@@ -11,7 +11,7 @@ from unrack.cluster.distance import NAMES, distance_of
 from unrack.cluster.spec import Cluster
 from unrack.jit import inlined
 from unrack.ledger.lease import BORROWER, LENDER, LOAN_MB, LOCAL_MB, NODES
-from unrack.ledger.memory_use import AT, FOR, MB, NEXT_OF, MemoryUse
+from unrack.ledger.memory_use import AT, FOR, IN_USE, NEXT_OF, MemoryUse
 from unrack.slowdown.contention.columns import ContentionColumns, speed_of, traffic_of
 from unrack.slowdown.memory.settings import MemoryContention
 
@@ -131,8 +131,8 @@ def work_out(c: ContentionColumns, b: Board, m: MemoryUse, pool: Ints, lease_at:
         b.load[FAR + distance, job] = 0.0
     entry = m.first_of[job]
     while entry >= 0:
-        total_mb += m.use[MB, entry]
-        remote_mb += add_far(b, job, m.use[AT, entry], m.use[FOR, entry], m.use[MB, entry])
+        total_mb += m.use[IN_USE, entry]
+        remote_mb += add_far(b, job, m.use[AT, entry], m.use[FOR, entry], m.use[IN_USE, entry])
         entry = m.use[NEXT_OF, entry]
     settle(c, b, job, b.jobs[APP, job], on, remote_mb, total_mb)
 

@@ -1,9 +1,10 @@
 """Compiled: who presses how hard on the memory that a job uses, and the speeds that follow.
 
 A use is *away* if the tasks that use a node's memory are on another node. Two uses of a node's memory by different jobs
-interfere if either of them is away. What the uses on a node come to is worked out once (:func:`rank_uses`) and kept
-until a lease that uses that node's memory comes, goes or changes; a job reads it for each of its nodes. So a change
-costs the uses on the nodes that it touches, and the uses of the jobs that it touches.
+interfere if either of them is away; memory that is held and never used does not count. What the uses on a node come to
+is worked out once (:func:`rank_uses`) and kept until a lease that uses that node's memory comes, goes or changes; a job
+reads it for each of its nodes. So a change costs the uses on the nodes that it touches, and those of the jobs that it
+touches.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 
 from unrack.jit import compiled, inlined
 from unrack.ledger.lease import FIRST, LENDER, LOCAL_MB, NODES
-from unrack.ledger.memory_use import AT, FOR, JOB, NEXT_AT, NEXT_OF, MemoryUse
+from unrack.ledger.memory_use import AT, FOR, IN_USE, JOB, NEXT_AT, NEXT_OF, MemoryUse
 from unrack.ledger.state import RUNNING
 from unrack.slowdown.contention.columns import ContentionColumns
 from unrack.slowdown.memory.board import (
@@ -56,10 +57,11 @@ def list_job(use: Ints, first_of: Ints, uses: Ints, nodes: Ints, job: int) -> tu
     entry = first_of[job]
     while entry >= 0:
         node = use[AT, entry]
-        uses[NODE, count] = node
-        uses[AWAY, count] = 1 if use[FOR, entry] != node else 0
-        fresh = fresh and nodes[FRESH, node] == 1
-        count += 1
+        if use[IN_USE, entry] > 0:
+            uses[NODE, count] = node
+            uses[AWAY, count] = 1 if use[FOR, entry] != node else 0
+            fresh = fresh and nodes[FRESH, node] == 1
+            count += 1
         entry = use[NEXT_OF, entry]
     return count, fresh
 
@@ -138,7 +140,7 @@ def rank_uses(
         while entry >= 0:
             job, away = use[JOB, entry], use[FOR, entry] != node
             drawn, reads = load[AWAY_MB_S if away else LOCAL_MB_S, job], load[READS, job]
-            for side in range((2 if away else 1) if drawn > 0.0 else 0):
+            for side in range((2 if away else 1) if drawn > 0.0 and use[IN_USE, entry] > 0 else 0):
                 worst, lowest = 4 * side + WORST, 4 * side + LOWEST
                 if who[node, 2 * side] == job:
                     top[node, worst] = max(top[node, worst], drawn)

@@ -1,0 +1,42 @@
+"""Which running jobs use more memory on a node than they hold there."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unrack.ledger.lease import BORROWER, LOAN_MB, LOCAL_MB, NODES, TASKS, Lease, nodes_of
+
+Ints = NDArray[np.int64]
+
+
+def needs_of(lease: Lease, task_mb: Ints) -> Ints:
+    """int64[nodes]: what the tasks on each node of a lease use together, in the order of its rows.
+
+    Parameters
+    ----------
+    task_mb : int64[k]
+        What a task uses: one for all, or one a task.
+    """
+    tasks = np.repeat(lease.rows[:, TASKS], lease.rows[:, NODES])
+    if len(task_mb) == 1:
+        each: Ints = tasks * task_mb[0]
+        return each
+    found: Ints = np.add.reduceat(task_mb, np.cumsum(tasks) - tasks)
+    return found
+
+
+def held_of(lease: Lease) -> Ints:
+    """int64[nodes]: the memory of a lease by node, local and borrowed, in the order of its rows."""
+    held = np.repeat(lease.rows[:, LOCAL_MB], lease.rows[:, NODES])
+    if len(lease.borrowed):
+        nodes = nodes_of(lease.rows)
+        order = np.argsort(nodes, kind="stable")
+        at = order[np.searchsorted(nodes[order], lease.borrowed[:, BORROWER])]
+        np.add.at(held, at, lease.borrowed[:, LOAN_MB])
+    return held
+
+
+def lacks(lease: Lease, task_mb: Ints) -> bool:
+    """Whether the tasks on any node use more than the lease has there."""
+    return bool((needs_of(lease, task_mb) > held_of(lease)).any())

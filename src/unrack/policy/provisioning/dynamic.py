@@ -1,0 +1,251 @@
+"""Any policy that lends, with memory that follows use: the Monitor, Decider and Actuator of dynamic provisioning.
+
+A job starts with what it asks (or less). From then on it gives back what it is not seen to use, and gets more when it
+needs more: local memory before that of others, by the lender rule in force. If there is none, somebody is stopped and
+queued again; who was stopped a few times runs with the most that it was ever seen to need, and keeps it.
+
+References
+----------
+Vieira Zacarias 2023, chapter 8. The guard band, ``keep``, ``pull``, predicted use and who is stopped are not there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unrack.cluster.spec import Cluster
+from unrack.ledger.growing import grown
+from unrack.ledger.lacking import held_of, needs_of
+from unrack.ledger.lease import Lease
+from unrack.policy.contract import Decision, Policy, Requeue, Resize, Traits, Used
+from unrack.policy.lending.lender_cost import Aware, Scratch
+from unrack.policy.lending.rules import Terms
+from unrack.policy.members import traits_of
+from unrack.policy.provisioning.past_use import PastUse
+from unrack.policy.provisioning.resize_kernel import LACKS, Held, resize
+from unrack.reasons import Code, Reason
+from unrack.units import SECOND_US
+from unrack.view import View
+from unrack.workload.job import TASKS, JobTable
+
+Ints = NDArray[np.int64]
+
+STOPS = ("grower", "youngest", "least-lost")
+RESTARTS = ("fail", "checkpoint")
+
+
+@dataclass(slots=True)
+class Notes:
+    """What is remembered.
+
+    Attributes
+    ----------
+    inner
+        Of the policy that starts jobs.
+    terms
+        On what terms memory is lent.
+    most_mb : int64[jobs]
+        The most that a task of each job was ever seen to use.
+    stops : int64[jobs]
+        How often each was stopped for memory.
+    past
+        What jobs that have ended used.
+    """
+
+    inner: Any
+    terms: Terms
+    most_mb: Ints
+    stops: Ints
+    past: PastUse
+    scratch: Scratch = field(default_factory=Scratch)
+
+    def make_room(self, jobs: int) -> None:
+        """Make room for so many jobs."""
+        if len(self.stops) < jobs:
+            self.most_mb, self.stops = grown(self.most_mb, jobs), grown(self.stops, jobs)
+
+
+@dataclass(frozen=True)
+class Dynamic:
+    """Dynamic provisioning around a policy that lends.
+
+    Parameters
+    ----------
+    inner
+        Who starts jobs.
+    terms
+        Gives the terms on which memory is lent, of a cluster.
+    ranks
+        Whether its rule chooses lenders by contention.
+    monitor_us
+        How often use is looked at, µs.
+    band
+        A job keeps so much more than it is seen to use, as a share of that.
+    keep
+        The share of its request that a job never gives back: requests exceed memory ``1 / keep`` times at most.
+    initial
+        The share of its request that a job starts with.
+    admit
+        Start with the use predicted from the user's past jobs in place of the request: this quantile of them, 0 to 1;
+        ``None``: with the request.
+    pull
+        Whether remote memory moves back where it is used when there is room.
+    stop
+        Who is stopped when memory ends: the one that grows, the youngest attempt, or the one that loses least work.
+    restart
+        ``"fail"``: from the beginning; ``"checkpoint"``: from the last of the study's ``checkpoints``.
+    reserve_after
+        After so many stops a job keeps the most that it was ever seen to need.
+    """
+
+    inner: Policy[Any]
+    terms: Any
+    ranks: bool = False
+    monitor_us: int = 300 * SECOND_US
+    band: float = 0.0
+    keep: float = 0.0
+    initial: float = 1.0
+    admit: float | None = None
+    pull: bool = False
+    stop: str = "grower"
+    restart: str = "fail"
+    reserve_after: int = 3
+    label: str = "dynamic"
+
+    @property
+    def name(self) -> str:
+        """The label."""
+        return self.label
+
+    @cached_property
+    def traits(self) -> Traits:
+        """Those of the inner policy; and it wants to know what is used."""
+        own = traits_of(self.inner)
+        return replace(own, monitor_us=self.monitor_us)
+
+    def seeded(self, seed: int) -> Dynamic:
+        """A copy whose inner policy draws from a seed, if it draws."""
+        give = getattr(self.inner, "seeded", None)
+        return self if give is None else replace(self, inner=give(seed))
+
+    def possible(self, cluster: Cluster, jobs: JobTable) -> NDArray[np.bool_]:
+        """What the inner policy could start on the empty cluster."""
+        found: NDArray[np.bool_] = self.inner.possible(cluster, jobs)  # type: ignore[attr-defined]  # of who lends
+        return found
+
+    def begin(self, view: View) -> Notes:
+        """Nothing was seen yet."""
+        room = view.columns.asks.shape[1]
+        none, zero = np.zeros(room, np.int64), np.zeros(room, np.int64)
+        return Notes(self.inner.begin(view), self.terms(view.cluster), none, zero, PastUse())
+
+    def decide(self, view: View, memory: Notes, now: int) -> tuple[list[Decision], Notes]:
+        """As the inner policy decides."""
+        decisions, memory.inner = self.inner.decide(view, memory.inner, now)
+        return decisions, memory
+
+    def next_round(self, view: View, memory: Notes, now: int) -> int | None:
+        """When the inner policy wants it."""
+        return self.inner.next_round(view, memory.inner, now)
+
+    def why(self, view: View, memory: Notes, job: int, now: int) -> Reason:
+        """As the inner policy says."""
+        return self.inner.why(view, memory.inner, job, now)
+
+    # --- memory ---------------------------------------------------------------------------------------------------
+
+    def reserves_mb(self, view: View, memory: Notes, job: int, asked_mb: int) -> int:
+        """What a job starts with: its request or a share of it, what is predicted, or the most that it ever needed."""
+        memory.make_room(view.columns.asks.shape[1])
+        most = int(memory.most_mb[job])
+        if memory.stops[job] >= self.reserve_after:
+            return max(asked_mb, most)
+        start = -int(-asked_mb * self.initial // 1)
+        if self.admit is not None:
+            predicted = memory.past.quantile(view, job, self.admit)
+            start = start if predicted is None else min(start, -int(-predicted * asked_mb // 1))
+        return max(start, -int(-asked_mb * self.keep // 1), most)
+
+    def adjust(self, view: View, memory: Notes, used: Used, now: int) -> tuple[list[Decision], Notes]:
+        """Resize whom that changes; if memory ends, stop somebody."""
+        if not len(used.jobs):
+            return [], memory
+        memory.make_room(view.columns.asks.shape[1])
+        peaks = np.maximum.reduceat(used.mb, used.first[:-1])
+        memory.most_mb[used.jobs] = np.maximum(memory.most_mb[used.jobs], peaks)
+        if self.admit is not None:
+            memory.past.see(view, used.jobs, memory.most_mb)
+        decisions, lacking = self._resized(view, memory, used, now, self.band)
+        if lacking and used.lacking and self.band:  # what is used, without the band
+            decisions, lacking = self._resized(view, memory, used, now, 0.0)
+        if lacking and used.lacking:
+            decisions.append(self._stopped(view, memory, lacking[0], now))  # then it is asked again
+        return decisions, memory
+
+    def _resized(
+        self, view: View, memory: Notes, used: Used, now: int, band: float
+    ) -> tuple[list[Decision], list[int]]:  # fmt: skip
+        """The leases that change, and the jobs for which there is too little."""
+        leases = [view.lease(job) for job in used.jobs.tolist()]
+        need = [self._needed(view, memory, lease, used.mb[a:b], band) for lease, a, b in _cut(leases, used.first)]
+        first = np.append(0, np.cumsum([len(one) for one in need])).astype(np.int64)
+        state = view.columns
+        uses = state.memory
+        assert uses is not None
+        held = Held(state.pool, state.lease_at, uses.use, uses.first_of, state.asks, state.running, state.running_count)
+        new = resize(
+            memory.terms, state.free.copy(), state.total, held, used.jobs, np.concatenate(need), first, now, self.pull,
+            self._aware(view, memory),
+        )  # fmt: skip
+        decisions: list[Decision] = []
+        row, loan = new.row_first.tolist(), new.loan_first.tolist()
+        for i in np.flatnonzero(new.verdict % LACKS).tolist():
+            rows, loans = new.rows[row[i] : row[i + 1]], new.loans[loan[i] : loan[i + 1]]
+            decisions.append(Resize(leases[i]._replace(rows=rows, borrowed=loans), below=True))
+        return decisions, used.jobs[new.verdict >= LACKS].tolist()
+
+    def _needed(self, view: View, memory: Notes, lease: Lease, task_mb: Ints, band: float) -> Ints:
+        """int64[nodes]: what a job is to hold on each node."""
+        use = needs_of(lease, task_mb)
+        if memory.stops[lease.job] >= self.reserve_after:  # it gives nothing back
+            kept: Ints = np.maximum(held_of(lease), use)
+            return kept
+        if not band and not self.keep:
+            return use
+        asked = needs_of(lease, np.array([self._asked(view, lease.job)], np.int64))
+        wanted = np.maximum(np.ceil(use * (1.0 + band)), np.ceil(asked * self.keep)).astype(np.int64)
+        least: Ints = np.maximum(use, np.minimum(wanted, asked))
+        return least
+
+    def _asked(self, view: View, job: int) -> int:
+        return view.job(job).demand.memory_mb
+
+    def _stopped(self, view: View, memory: Notes, grower: int, now: int) -> Requeue:
+        """Who is stopped for the one that grows."""
+        victim = grower
+        if self.stop != "grower":
+            running = view.running[1, : view.running_count].tolist()
+            fair = [job for job in running if memory.stops[job] < self.reserve_after or job == grower]
+            victim = min(fair, key=lambda job: (self._loses(view, job, now), -job))
+        memory.stops[victim] += 1
+        words = "MB for it" if victim == grower else f"MB for job {view.job(grower).id}"
+        return Requeue(victim, Reason(Code.OUT_OF_MEMORY, words), keep_work=self.restart == "checkpoint")
+
+    def _loses(self, view: View, job: int, now: int) -> int:
+        """How long it has run (for the youngest), or node-time that is lost; by what is booked."""
+        ends, jobs = view.running[:, : view.running_count]
+        ran = now - (int(ends[np.flatnonzero(jobs == job)[0]]) - int(view.estimate_us[job]))
+        return ran if self.stop == "youngest" else ran * int(view.asks[TASKS, job])
+
+    def _aware(self, view: View, memory: Notes) -> Aware | None:
+        return memory.scratch.aware(view, self.ranks)
+
+
+def _cut(leases: list[Lease], first: Ints) -> list[tuple[Lease, int, int]]:
+    ends = first.tolist()
+    return list(zip(leases, ends[:-1], ends[1:], strict=True))

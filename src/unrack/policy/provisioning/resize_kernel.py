@@ -1,0 +1,239 @@
+"""Compiled: leases that follow what is needed. Memory goes back remote first; it grows local first, then remote.
+
+References
+----------
+Vieira Zacarias 2023, section 8.1 (the Actuator).
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unrack.jit import compiled, inlined
+from unrack.ledger.lease import BORROWER, CORES, FIRST, LENDER, LOAN_MB, LOCAL_MB, NODES, TASKS
+from unrack.ledger.memory_use import AT, FOR, MB, NEXT_OF
+from unrack.ledger.names import ASKED_US, FIRST_ROW, MEM, ROW_COUNT
+from unrack.policy.lending.lease_kernel import ANY, Who, borrow
+from unrack.policy.lending.rules import Terms
+from unrack.policy.placement.node_kernel import add_node
+
+Ints = NDArray[np.int64]
+
+AS_IT_WAS, CHANGED, LACKS = 0, 1, 2
+"""What becomes of a job: CHANGED + LACKS: it gave something back on one node, and lacks something on another."""
+
+
+class Held(NamedTuple):
+    """What running jobs hold, as kernels see it.
+
+    Attributes
+    ----------
+    pool, lease_at, use, first_of, asks, running
+        Columns of the ledger.
+    running_count
+        How many jobs run.
+    """
+
+    pool: Ints
+    lease_at: Ints
+    use: Ints
+    first_of: Ints
+    asks: Ints
+    running: Ints
+    running_count: int
+
+
+class Resized(NamedTuple):
+    """New leases.
+
+    Attributes
+    ----------
+    verdict : int64[jobs]
+    rows, row_first : int64[k, 5], int64[jobs + 1]
+        The rows of job i are ``rows[row_first[i]:row_first[i + 1]]``; loans likewise.
+    loans, loan_first : int64[k, 3], int64[jobs + 1]
+    """
+
+    verdict: Ints
+    rows: Ints
+    row_first: Ints
+    loans: Ints
+    loan_first: Ints
+
+
+@inlined
+def loan_count(h: Held, job: int) -> int:
+    """How many loans a running job has."""
+    count, entry = 0, h.first_of[job]
+    while entry >= 0:
+        if h.use[AT, entry] != h.use[FOR, entry]:
+            count += 1
+        entry = h.use[NEXT_OF, entry]
+    return count
+
+
+@inlined
+def with_loans(loans: Ints, end: int, more: int) -> Ints:
+    """The same loans, with room for more behind ``end``."""
+    if end + more <= loans.shape[0]:
+        return loans
+    wider = np.empty((2 * (end + more), 3), np.int64)
+    for i in range(end):
+        for c in range(3):
+            wider[i, c] = loans[i, c]
+    return wider
+
+
+@inlined
+def give_back(
+    free: Ints, at: Ints, local: Ints, need: Ints, first: int, last: int, loans: Ints, loan: int, end: int
+) -> bool:
+    """Let nodes ``first`` to ``last`` - 1 give back what they do not need, the last loan first; whether any did."""
+    some = False
+    for n in range(first, last):
+        have = local[n]
+        for i in range(loan, end):
+            if loans[i, BORROWER] == at[n]:
+                have += loans[i, LOAN_MB]
+        back = have - need[n]
+        if back <= 0:
+            continue
+        some = True
+        for i in range(end - 1, loan - 1, -1):
+            if loans[i, BORROWER] == at[n] and back > 0:
+                mb = min(back, loans[i, LOAN_MB])
+                loans[i, LOAN_MB] -= mb
+                free[MEM, loans[i, LENDER]] += mb
+                back -= mb
+        local[n] -= back
+        free[MEM, at[n]] += back
+    return some
+
+
+@inlined
+def pull_back(
+    free: Ints, at: Ints, local: Ints, first: int, last: int, loans: Ints, loan: int, end: int
+) -> bool:  # fmt: skip
+    """Put what is remote where it is used, as far as there is room, the last loan first; whether any moved."""
+    some = False
+    for n in range(first, last):
+        for i in range(end - 1, loan - 1, -1):
+            mb = min(free[MEM, at[n]], loans[i, LOAN_MB]) if loans[i, BORROWER] == at[n] else 0
+            if mb > 0:
+                some = True
+                loans[i, LOAN_MB] -= mb
+                free[MEM, loans[i, LENDER]] += mb
+                local[n] += mb
+                free[MEM, at[n]] -= mb
+    return some
+
+
+@compiled
+def resize(
+    terms: Terms, free: Ints, total: Ints, h: Held, jobs: Ints, need: Ints, need_first: Ints, now: int, pull: bool,
+    aware: Any,
+) -> Resized:  # fmt: skip
+    """Leases for running jobs that have what they need on each node, and no more.
+
+    First all give back what they do not need, then those that need more get it, in the order of the jobs. A job that
+    cannot have all that it needs gets nothing more. O(nodes of the jobs + their loans), and for each job that must
+    borrow as for a lease.
+
+    Parameters
+    ----------
+    free : int64[2, nodes]
+        Changed: what is free then.
+    need, need_first : int64[k], int64[jobs + 1]
+        What is to be held on each node of job i, in the order of its rows: ``need[need_first[i]:need_first[i + 1]]``.
+    pull
+        Whether remote memory moves to the nodes that use it, where these have room.
+    """
+    count, nodes = jobs.shape[0], free.shape[1]
+    verdict = np.zeros(count, np.int64)
+    at, local = np.empty(need.shape[0], np.int64), np.empty(need.shape[0], np.int64)
+    tasks, cores = np.empty(need.shape[0], np.int64), np.empty(need.shape[0], np.int64)
+    begin = np.zeros(count + 1, np.int64)
+    for k in range(count):
+        begin[k + 1] = begin[k] + loan_count(h, jobs[k])
+    old = np.empty((begin[count], 3), np.int64)
+    for k in range(count):
+        n = need_first[k]
+        for r in range(h.lease_at[FIRST_ROW, jobs[k]], h.lease_at[FIRST_ROW, jobs[k]] + h.lease_at[ROW_COUNT, jobs[k]]):
+            for node in range(h.pool[r, FIRST], h.pool[r, FIRST] + h.pool[r, NODES]):
+                at[n], local[n] = node, h.pool[r, LOCAL_MB]
+                tasks[n], cores[n] = h.pool[r, TASKS], h.pool[r, CORES]
+                n += 1
+        i, entry = begin[k + 1], h.first_of[jobs[k]]
+        while entry >= 0:  # the entry that came last is met first
+            if h.use[AT, entry] != h.use[FOR, entry]:
+                i -= 1
+                old[i, BORROWER], old[i, LENDER] = h.use[FOR, entry], h.use[AT, entry]
+                old[i, LOAN_MB] = h.use[MB, entry]
+            entry = h.use[NEXT_OF, entry]
+        if give_back(free, at, local, need, need_first[k], need_first[k + 1], old, begin[k], begin[k + 1]):
+            verdict[k] = CHANGED
+    if pull:
+        for k in range(count):
+            if pull_back(free, at, local, need_first[k], need_first[k + 1], old, begin[k], begin[k + 1]):
+                verdict[k] = CHANGED
+    rows, row_first, row = np.empty((need.shape[0], 5), np.int64), np.zeros(count + 1, np.int64), 0
+    loans, loan_first, end = np.empty((begin[count] + 16, 3), np.int64), np.zeros(count + 1, np.int64), 0
+    more = np.empty((2 * nodes, 3), np.int64)
+    for k in range(count):
+        first, last = need_first[k], need_first[k + 1]
+        lack, got = np.zeros(last - first, np.int64), np.zeros(last - first, np.int64)
+        lacking, remote = 0, 0
+        for n in range(first, last):
+            have = local[n]
+            for i in range(begin[k], begin[k + 1]):
+                if old[i, BORROWER] == at[n]:
+                    have += old[i, LOAN_MB]
+            lack[n - first] = max(0, need[n] - have)
+            lacking += lack[n - first]
+            got[n - first] = min(lack[n - first], free[MEM, at[n]])
+            remote += lack[n - first] - got[n - first]
+        new = 0
+        if remote > 0:
+            for i in range(last - first):
+                got[i] = 0
+            who = Who(jobs[k], now, max(1, h.asks[ASKED_US, jobs[k]]), h.running, h.running_count, ANY, ANY)
+            new = borrow(terms, free, total, at[first:last], lack, got, aware, who, more, 0)
+            remote = 0
+            for i in range(last - first):
+                remote += lack[i]
+        if remote > 0:
+            verdict[k] += LACKS
+            new = 0
+        elif lacking > 0:
+            verdict[k] = CHANGED
+            for n in range(first, last):
+                local[n] += got[n - first]
+                free[MEM, at[n]] -= got[n - first]
+        begins = row
+        for n in range(first, last):
+            row = add_node(rows, begins, row, at[n], tasks[n], cores[n], local[n])
+        row_first[k + 1] = row
+        loans = with_loans(loans, end, begin[k + 1] - begin[k] + new)
+        own = end
+        for i in range(begin[k], begin[k + 1]):
+            if old[i, LOAN_MB] > 0:
+                for c in range(3):
+                    loans[end, c] = old[i, c]
+                end += 1
+        for i in range(new):
+            free[MEM, more[i, LENDER]] -= more[i, LOAN_MB]
+            same = -1
+            for j in range(own, end):
+                if loans[j, BORROWER] == more[i, BORROWER] and loans[j, LENDER] == more[i, LENDER]:
+                    same = j
+            if same < 0:
+                for c in range(3):
+                    loans[end, c] = more[i, c]
+                end += 1
+            else:
+                loans[same, LOAN_MB] += more[i, LOAN_MB]
+        loan_first[k + 1] = end
+    return Resized(verdict, rows, row_first, loans, loan_first)

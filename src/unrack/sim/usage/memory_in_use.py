@@ -1,0 +1,146 @@
+"""The memory that running jobs use in the simulated world: looked at now and then, and missed as soon as it lacks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from math import ceil
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unrack.ledger.state import ClusterState
+from unrack.policy.contract import Used
+from unrack.sim.usage.use_kernel import Curves, next_lack, uses_at
+from unrack.units import SECOND_US
+from unrack.workload.usage.curves import WHOLE, UsageCurves, starts
+
+if TYPE_CHECKING:
+    from unrack.sim.work import Work
+
+Ints = NDArray[np.int64]
+
+LOOK_US = 300 * SECOND_US
+"""How often use is looked at where the policy does not say."""
+
+
+class Sample(NamedTuple):
+    """Memory of the running jobs at a moment: µs, MB."""
+
+    at_us: int
+    used_mb: int
+    held_mb: int
+    asked_mb: int
+
+
+class MemoryInUse:
+    """What running jobs use, by their progress.
+
+    Parameters
+    ----------
+    curves
+        What their tasks use.
+    state
+        What they hold.
+    works
+        How far they are.
+    whole
+        Work of each job, µs; it may grow.
+    asked_mb : int64[jobs]
+        What each job asked for, per task.
+    look_us
+        How often use is looked at.
+    """
+
+    def __init__(
+        self, curves: UsageCurves, state: ClusterState, works: Work, whole: Mapping[int, float], asked_mb: Ints,
+        look_us: int,
+    ) -> None:  # fmt: skip
+        self.look_us = look_us or LOOK_US
+        self.samples: list[Sample] = []
+        self.reached: dict[int, int] = {}
+        self._curves = Curves(curves.first, curves.point, curves.at, curves.mb)
+        self._count = curves.curves
+        self._state, self._works, self._whole, self._asked = state, works, whole, asked_mb
+        self._version: dict[int, int] = {}
+        self._lacks_at: dict[int, int] = {}
+        self._zeros = np.zeros(len(state.cluster), np.int64)
+
+    def known(self, job: int) -> bool:
+        """Whether a job uses something else than what it asks."""
+        return bool(self._count[job])
+
+    def progress(self, job: int, now: int) -> int:
+        """How far a running job is, in parts of ``WHOLE``; it never goes back."""
+        whole = self._whole[job]
+        done = int((whole - self._works.left(job, now)) * WHOLE / whole) if whole > 0 else 0
+        return max(self.reached.get(job, 0), min(done, WHOLE - 1))
+
+    def plan(self, job: int, now: int) -> tuple[int, int] | None:
+        """When a job next needs more than it holds (µs) and a number for that plan; ``None``: never at its speed."""
+        version = self._version[job] = self._version.get(job, 0) + 1
+        memory = self._state.memory
+        assert memory is not None
+        progress = self.progress(job, now)
+        at = next_lack(
+            self._curves, job, progress, self._state.pool, self._state.lease_at, memory.use, memory.first_of,
+            self._zeros,
+        )  # fmt: skip
+        if at >= WHOLE:
+            return None
+        self._lacks_at[job] = at
+        whole = self._whole[job]
+        before = max(0.0, at / WHOLE * whole - (whole - self._works.left(job, now)))
+        return self._works.after(job, before, now), version
+
+    def lacking(self, job: int, version: int) -> Used | None:
+        """A job that now lacks memory, and what it uses; ``None``: the plan is out of date."""
+        if self._version.get(job) != version:
+            return None
+        self.reached[job] = self._lacks_at[job]
+        return self._used([job], [self._lacks_at[job]], lacking=True)
+
+    def look(self, jobs: Iterable[int], now: int) -> Used | None:
+        """What running jobs use now; ``None``: none of them has a curve."""
+        every = sorted(jobs)
+        known = [job for job in every if self._count[job]]
+        used = self._used(known, [self.progress(job, now) for job in known], lacking=False) if known else None
+        self._sample(every, used, now)
+        return used
+
+    def forget(self, job: int) -> None:
+        """A job does not run any more."""
+        self._version[job] = self._version.get(job, 0) + 1
+        self.reached.pop(job, None)
+
+    def _used(self, jobs: list[int], progress: list[int], lacking: bool) -> Used:
+        which = np.array(jobs, np.int64)
+        first = starts(self._count[which])
+        return Used(which, first, uses_at(self._curves, which, np.array(progress, np.int64), first), lacking)
+
+    def _sample(self, jobs: list[int], used: Used | None, now: int) -> None:
+        """Note what is used, held and asked."""
+        state = self._state
+        which = np.array(jobs, np.int64)
+        tasks = self._tasks(which)
+        asked = int(tasks @ self._asked[which]) if len(jobs) else 0
+        total = 0 if used is None else self._total(used)
+        plain = which[self._count[which] == 0]
+        total += int(self._tasks(plain) @ self._asked[plain]) if len(plain) else 0
+        online = state.online
+        held = int((state.total[1, online] - state.free[1, online]).sum())
+        self.samples.append(Sample(now, total, held, asked))
+
+    def _tasks(self, jobs: Ints) -> Ints:
+        tasks: Ints = self._state.asks[0, jobs]
+        return tasks
+
+    def _total(self, used: Used) -> int:
+        """MB of all tasks of the jobs: where one curve stands for all tasks, times these."""
+        per = np.add.reduceat(used.mb, used.first[:-1])
+        return int(np.where(np.diff(used.first) == 1, self._tasks(used.jobs) * per, per).sum())
+
+
+def whole_ticks(now: int, every: int) -> int:
+    """The next multiple of ``every`` after ``now``, µs."""
+    return ceil((now + 1) / every) * every
