@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 from unrack.errors import InputError
 from unrack.units import LONGEST_US, SECOND_US, seconds_text, time_us
 from unrack.workload.job import JobTable, Workload
+from unrack.workload.recorded import recorded
+from unrack.workload.usage.settings import ask_for_more, use
 
 _JITTER = 0x6A74  # beside the seed, so that these draws are no generator's
 
@@ -154,7 +156,7 @@ def _part(workload: Workload, keep: NDArray[np.bool_], rule: str, words: str) ->
     dropped = dict(workload.intake.dropped)
     if left_out:
         dropped[rule] = dropped.get(rule, 0) + left_out
-    return _recorded(workload, jobs, f"{words}: {len(jobs)} of {len(workload)} jobs kept", dropped=dropped)
+    return recorded(workload, jobs, f"{words}: {len(jobs)} of {len(workload)} jobs kept", dropped=dropped)
 
 
 def _moved(workload: Workload, submit_us: NDArray[np.int64], rule: str, words: str) -> Workload:
@@ -168,27 +170,7 @@ def _moved(workload: Workload, submit_us: NDArray[np.int64], rule: str, words: s
     changed = dict(workload.intake.changed)
     if moved:
         changed[rule] = changed.get(rule, 0) + moved
-    return _recorded(workload, jobs, words, changed=changed)
-
-
-def _recorded(
-    workload: Workload,
-    jobs: JobTable,
-    words: str,
-    *,
-    dropped: Mapping[str, int] | None = None,
-    changed: Mapping[str, int] | None = None,
-) -> Workload:
-    header = dict(workload.intake.header)
-    header["Filters"] = f"{header['Filters']}\n{words}" if "Filters" in header else words
-    intake = replace(
-        workload.intake,
-        kept=len(jobs),
-        header=header,
-        dropped=workload.intake.dropped if dropped is None else dropped,
-        changed=workload.intake.changed if changed is None else changed,
-    )
-    return replace(workload, jobs=jobs, intake=intake)
+    return recorded(workload, jobs, words, changed=changed)
 
 
 def _pair(name: str, value: Any) -> tuple[Any, Any]:
@@ -230,10 +212,13 @@ FILTERS: dict[str, Callable[[Workload, Any, int], Workload]] = {
     "scale_load": lambda workload, value, _: scale_load(workload, value),
     "jitter": lambda workload, value, seed: jitter(workload, _time("jitter", value), seed),
     "rebase": lambda workload, value, _: rebase(workload, _time("rebase", value)),
+    "usage": use,
+    "overestimate": ask_for_more,
 }
 """Filter name → function of a workload, a value as study files give it, and a seed: ``window = ["0 s", "7 d"]``,
-``users = [3, 4]``, ``sizes = [1, 64]``, ``first = 1000``, ``scale_load = 1.2``, ``jitter = "30 s"``, ``rebase = 0``."""
-SEEDED = frozenset({"jitter"})
+``users = [3, 4]``, ``sizes = [1, 64]``, ``first = 1000``, ``scale_load = 1.2``, ``jitter = "30 s"``, ``rebase = 0``,
+``usage = "series.csv.gz"``, ``overestimate = 0.6``."""
+SEEDED = frozenset({"jitter", "usage", "overestimate"})
 """Filters that draw, so that every seed has a workload of its own."""
 
 
@@ -247,7 +232,7 @@ def filtered(workload: Workload, filters: Mapping[str, Any], seed: int = 0) -> W
     filters
         Name → value.
     seed
-        Of filters that draw (``jitter``).
+        Of filters that draw (``jitter``, ``usage``, ``overestimate``).
 
     Raises
     ------

@@ -46,6 +46,8 @@ class WorkloadTable(Strict):
     scale_load: Any = None
     jitter: Any = None
     rebase: Any = None
+    usage: Any = None
+    overestimate: Any = None
 
     @model_validator(mode="after")
     def _one_source(self) -> WorkloadTable:

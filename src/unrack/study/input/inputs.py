@@ -189,12 +189,24 @@ def make_workload(table: WorkloadTable, document: Document, index: int, seed: in
             trace = str(table.trace)
             workload = read_trace(_beside(trace, document), table.format, **table.options)
         wanted = {name: getattr(table, name) for name in FILTERS if getattr(table, name) is not None}
+        if "usage" in wanted:
+            wanted["usage"] = _usage_beside(wanted["usage"], document)
         workload = filtered(workload, wanted, seed)
     except InputError as error:
         raise document.within(at, error) from None
     if len(workload) == 0:
         raise document.fault(at, "no job left after reading and filtering", "at least one job")
     return Workload(table.name, workload.jobs, workload.intake) if table.name else workload
+
+
+def _usage_beside(value: Any, document: Document) -> Any:
+    """The value of the filter ``usage`` with its files beside the study file, if they are there."""
+    if isinstance(value, str):
+        return _beside(value, document)
+    if not isinstance(value, Mapping):
+        return value
+    files = {key: value[key] for key in ("file", "shapes") if isinstance(value.get(key), str)}
+    return {**value, **{key: _beside(path, document) for key, path in files.items()}}
 
 
 def _beside(path: str, document: Document) -> str:

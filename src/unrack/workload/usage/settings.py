@@ -1,0 +1,220 @@
+"""The filters ``usage`` and ``overestimate`` as study files write them: checked values, and what they do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Annotated, Any, Literal, TypeVar
+
+import numpy as np
+from pydantic import BaseModel, BeforeValidator, Field, FiniteFloat, ValidationError, model_validator
+
+from unrack.errors import InputError, first_fault, got_and_want
+from unrack.units import SECOND_US, memory_mb
+from unrack.workload.generate.distributions import Strict
+from unrack.workload.job import JobTable, Workload
+from unrack.workload.recorded import recorded
+from unrack.workload.usage import overestimate as over
+from unrack.workload.usage.attach import Scale, fitted, given
+from unrack.workload.usage.curves import UsageCurves
+from unrack.workload.usage.match import Match, Part, matched, part_of
+from unrack.workload.usage.read import read_usage
+from unrack.workload.usage.requested import is_swf, used_column, used_of_swf
+from unrack.workload.usage.series import UsageSeries
+from unrack.workload.usage.shapes.draw import drawn
+from unrack.workload.usage.shapes.parameters import SHAPES, shapes_of
+from unrack.workload.usage.thin import RISE, SHARE_UNIT, TOLERANCE, thinned
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+def _memory(value: object) -> object:
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        raise ValueError("an amount of memory, such as '128 GB'")
+    return memory_mb(value, rounding="down")
+
+
+Cap = Annotated[int, BeforeValidator(_memory), Field(ge=1)]
+Share = Annotated[FiniteFloat, Field(ge=0, le=1)]
+Seed = Annotated[int, Field(ge=0, lt=2**63)]
+_OF_FILE = ("match", "part", "thin", "rise", "columns", "time_unit", "options")
+
+
+class UsageTable(Strict):
+    """The value of ``usage``: one of ``file``, ``shapes`` and ``column``, and how.
+
+    Attributes
+    ----------
+    file, shapes, column
+        Measured series; a name or file of shapes to draw; or a column of the trace with what a task used.
+    match, part
+        Which series of the file a job gets, of which part of the file. By default the nearest; of an SWF log by id.
+    scale
+        As of :func:`unrack.workload.usage.attach.fitted`; default: ``"request"``, of columns and SWF logs ``"cut"``.
+    thin, rise
+        As of :func:`unrack.workload.usage.thin.thinned`.
+    cap
+        The largest node.
+    seed
+        Of what is drawn; default: the study's.
+    columns, time_unit, memory_unit
+        As of :func:`unrack.workload.usage.read.read_usage`.
+    options
+        Of the reader of SWF.
+    """
+
+    file: str | None = None
+    shapes: str | None = None
+    column: str | None = None
+    match: Match | None = None
+    part: Part = "all"
+    scale: Scale | None = None
+    thin: Share = TOLERANCE
+    rise: Share = RISE
+    cap: Cap | None = None
+    seed: Seed | None = None
+    columns: dict[str, str | int] = Field(default_factory=dict)
+    time_unit: str | None = None
+    memory_unit: str | None = None
+    options: dict[str, Any] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _one_source(self) -> UsageTable:
+        if [self.file, self.shapes, self.column].count(None) != 2:
+            raise ValueError("exactly one of file, shapes and column")
+        if self.file is None and (wrong := [key for key in _OF_FILE if key in self.model_fields_set]):
+            raise ValueError(f"{wrong[0]} only beside file")
+        if self.shapes is not None and self.scale not in (None, "request"):
+            raise ValueError("scale = 'request' beside shapes: they have no MB of their own")
+        if self.options and not is_swf(self.file or ""):
+            raise ValueError("options only beside a file in SWF")
+        return self
+
+
+class OverestimateTable(Strict):
+    """The value of ``overestimate``: one of ``share``, ``uniform``, ``users``, ``careless``, and what goes with it."""
+
+    share: Any = None
+    uniform: tuple[float, float] | None = None
+    users: dict[str, float] | None = None
+    others: float = 0.0
+    careless: float | None = None
+    by: float = 1.0
+    of: Literal["users", "jobs"] = "users"
+    cap: Cap | None = None
+    seed: Seed | None = None
+
+    @model_validator(mode="after")
+    def _one_way(self) -> OverestimateTable:
+        if [self.share, self.uniform, self.users, self.careless].count(None) != 3:
+            raise ValueError("exactly one of share, uniform, users and careless")
+        for key, beside in (("others", "users"), ("by", "careless"), ("of", "careless")):
+            if key in self.model_fields_set and getattr(self, beside) is None:
+                raise ValueError(f"{key} only beside {beside}")
+        return self
+
+
+def use(workload: Workload, value: Any, seed: int = 0) -> Workload:
+    """The workload with usage as the value of the filter ``usage`` says.
+
+    Parameters
+    ----------
+    workload
+        Whose jobs get curves; those that they had are gone.
+    value
+        A file of series, a name or ``.toml`` file of shapes, or a table: :class:`UsageTable`.
+    seed
+        Where the value gives none.
+
+    Raises
+    ------
+    InputError
+        The value is wrong, or the source cannot be read or does not fit the jobs.
+    """
+    if isinstance(value, str):
+        value = {"shapes" if value in SHAPES or value.endswith(".toml") else "file": value}
+    table = _checked(UsageTable, value, "usage")
+    number = seed if table.seed is None else table.seed
+    jobs = workload.jobs
+    if table.column is not None:
+        source, how, cost = table.column, "column", ""
+        usage = used_column(jobs, table.column, table.memory_unit or "MB")
+    elif table.shapes is not None:
+        shapes = shapes_of(table.shapes)
+        source, how, cost = table.shapes, f"drawn, seed {number}", ""
+        usage = drawn(shapes, jobs.tasks, jobs.work_us / SECOND_US, np.full(len(jobs), SHARE_UNIT), number)
+    else:
+        series = _series(table)
+        source, usage, how, cost = _from_series(table, series, jobs, number)
+    scale: Scale = table.scale or ("cut" if table.column or is_swf(table.file or "") else "request")
+    made, words = fitted(replace(jobs, usage=None), usage, scale, table.cap)
+    have = int((usage.curves > 0).sum())
+    line = f"usage from {source} ({how}): {have} of {len(jobs)} jobs have curves, {len(usage.mb)} points{cost}; {words}"
+    return recorded(workload, made, line)
+
+
+def _series(table: UsageTable) -> UsageSeries:
+    assert table.file is not None
+    if is_swf(table.file):
+        return used_of_swf(table.file, **table.options)
+    return read_usage(table.file, columns=table.columns, time_unit=table.time_unit, memory_unit=table.memory_unit)
+
+
+def _from_series(
+    table: UsageTable, series: UsageSeries, jobs: JobTable, seed: int
+) -> tuple[str, UsageCurves, str, str]:
+    scale = table.scale or ("cut" if is_swf(series.source) else "request")
+    if series.shares and scale != "request":
+        raise InputError(f"usage, scale = {scale!r}", f"{series.source}, whose amounts are shares", "scale = 'request'")
+    part = part_of(series, table.part)
+    how: Match = table.match or ("id" if is_swf(series.source) else "nearest")
+    rows, words = matched(jobs, part, how, seed)
+    if scale == "request":  # the peak as a million: small amounts keep their shape
+        part = part.over_peak()
+    made = thinned(part, table.thin, table.rise)
+    odd = [f"{count} rows: {rule}" for rule, count in {**series.dropped, **series.changed}.items()]
+    name = series.source.replace("\\", "/").rpartition("/")[2]
+    told = f"{name}, {len(part)} jobs" + (f" of its {table.part}" if table.part != "all" else "")
+    where = f"; {', '.join(odd)}" if odd else ""
+    cost = f" ({made.samples} samples of the source are {made.points} points{where})"
+    return told, given(jobs, made.curves, rows), words, cost
+
+
+def ask_for_more(workload: Workload, value: Any, seed: int = 0) -> Workload:
+    """The workload with requests above use as the value of the filter ``overestimate`` says.
+
+    Parameters
+    ----------
+    workload
+        Whose jobs ask for more.
+    value
+        A share for all, or a table: :class:`OverestimateTable`.
+    seed
+        Where the value gives none.
+
+    Raises
+    ------
+    InputError
+        The value is wrong.
+    """
+    if not isinstance(value, Mapping):
+        value = {"share": value}
+    table = _checked(OverestimateTable, value, "overestimate")
+    number = seed if table.seed is None else table.seed
+    if table.uniform is not None:
+        return over.uniform(workload, *table.uniform, number, table.cap)
+    if table.users is not None:
+        return over.by_user(workload, table.users, table.others, table.cap)
+    if table.careless is not None:
+        return over.careless(workload, table.careless, table.by, table.of, number, table.cap)
+    return over.by_share(workload, table.share, table.cap)
+
+
+def _checked(model: type[Model], value: Any, name: str) -> Model:
+    try:
+        return model.model_validate(value)
+    except ValidationError as error:
+        fault = first_fault(error.errors())
+        key = ".".join(map(str, fault["loc"]))
+        where = f"filter {name}{', ' if key else ''}{key}"
+        raise InputError(where, *got_and_want(fault, list(model.model_fields))) from None

@@ -1,0 +1,183 @@
+"""What drawn curves of memory use look like: kinds of shapes, each with distributions of a few properties."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from importlib import resources
+from itertools import pairwise
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import numpy as np
+import tomli_w
+from pydantic import AfterValidator, Field, FiniteFloat, ValidationError, field_validator
+
+from unrack.errors import InputError, first_fault, got_and_want
+from unrack.workload.formats.source import find
+from unrack.workload.generate.distributions import Floats, Positive, Strict
+
+KINDS = ("flat", "ramp", "phases", "spikes")
+"""The kinds of shapes: nearly always at the peak; rising to it; at levels that last; mostly low, with short peaks."""
+
+NEAR = 0.9
+"""The share of the peak from which on a curve counts as near its peak."""
+
+SHAPES = {
+    "google": "one curve for all tasks of a job, of 5-minute maxima, in the manner of the Google trace of 2019",
+    "grizzly": "one curve a task, related but with peaks of their own, in the manner of LANL's Grizzly",
+}
+"""Name → what comes with the package. No measured data is behind them; docs/usage.md says what was chosen."""
+
+
+def _rising(values: tuple[float, ...]) -> tuple[float, ...]:
+    if any(after < before for before, after in pairwise(values)):
+        raise ValueError("values in ascending order")
+    return values
+
+
+def _shares(values: tuple[float, ...]) -> tuple[float, ...]:
+    if values[-1] > 1:
+        raise ValueError("shares up to 1")
+    return _rising(values)
+
+
+def _counts(values: tuple[float, ...]) -> tuple[float, ...]:
+    if values[0] < 1 or values[-1] > 1_000_000:
+        raise ValueError("numbers of steps from 1 to a million")
+    return _rising(values)
+
+
+ShareCurve = Annotated[tuple[Positive, ...], Field(min_length=2), AfterValidator(_shares)]
+StepCurve = Annotated[tuple[Positive, ...], Field(min_length=2), AfterValidator(_counts)]
+
+
+class Kind(Strict):
+    """One kind of shape. Curves are quantile curves: values from the smallest to the largest, at equal steps of chance.
+
+    Attributes
+    ----------
+    weight
+        How many curves are of this kind, against the weights of the others.
+    mean_over_peak
+        Quantile curve of the average use over the largest.
+    near_peak
+        Quantile curve of the share of the progress at 90 % of the peak or above.
+    together
+        How these two go together: the correlation of their normal scores.
+    steps
+        Quantile curve of the number of steps.
+    persistence
+        How much a step is like the one before it: the correlation of neighbours, 0 to below 1.
+    """
+
+    weight: Annotated[FiniteFloat, Field(ge=0, le=1e9)]
+    mean_over_peak: ShareCurve
+    near_peak: ShareCurve
+    together: Annotated[FiniteFloat, Field(ge=-1, le=1)] = 0.0
+    steps: StepCurve
+    persistence: Annotated[FiniteFloat, Field(ge=0, lt=1)] = 0.0
+
+
+class Nodes(Strict):
+    """How the nodes of one job differ.
+
+    Attributes
+    ----------
+    spread
+        Standard deviation of the logarithm of the nodes' peaks; the highest of them is the job's.
+    alike
+        Correlation of the levels of two nodes at the same progress, 0 to 1.
+    """
+
+    spread: Annotated[FiniteFloat, Field(ge=0, le=10)]
+    alike: Annotated[FiniteFloat, Field(ge=0, le=1)]
+
+
+class Shapes(Strict):
+    """The parameters of drawn curves.
+
+    Attributes
+    ----------
+    source
+        What they were fitted to, or where they are from.
+    interval_s
+        The length of a sample, s: steps begin at its multiples, and a job that is shorter has one step.
+    kinds
+        Kind → its parameters; a kind that is not there is not drawn.
+    nodes
+        How nodes differ; ``None``: one curve for all tasks of a job.
+    """
+
+    source: str = ""
+    interval_s: Positive = 300.0
+    kinds: dict[Literal["flat", "ramp", "phases", "spikes"], Kind] = Field(min_length=1)
+    nodes: Nodes | None = None
+
+    @field_validator("kinds")
+    @classmethod
+    def _some_weight(cls, value: dict[str, Kind]) -> dict[str, Kind]:
+        if not sum(kind.weight for kind in value.values()) > 0:
+            raise ValueError("weights of which one is above 0")
+        return value
+
+    def weights(self) -> Floats:
+        """float64[kinds]: the chance of each kind of :data:`KINDS`."""
+        found = np.array([self.kinds[name].weight if name in self.kinds else 0.0 for name in KINDS])
+        shares: Floats = found / found.sum()
+        return shares
+
+
+def shapes_of(which: str | os.PathLike[str]) -> Shapes:
+    """The parameters of that name, or of that TOML file.
+
+    Parameters
+    ----------
+    which
+        A key of :data:`SHAPES`, or a path that ends in ``.toml``, such as ``unrack usage fit`` writes.
+
+    Raises
+    ------
+    InputError
+        There is no such file, or it does not hold parameters.
+
+    Examples
+    --------
+    >>> shapes_of("google").nodes is None, shapes_of("grizzly").nodes is None
+    (True, False)
+    """
+    name = os.fspath(which)
+    try:
+        if name in SHAPES:
+            text = resources.files("unrack.workload.usage").joinpath("shapes", f"{name}.toml").read_text("utf-8")
+        elif name.endswith(".toml"):
+            text = Path(find(name)).read_text(encoding="utf-8")
+        else:
+            raise InputError("shapes", repr(name), f"a file that ends in .toml, or one of {', '.join(SHAPES)}")
+        return checked(tomllib.loads(text), name)
+    except OSError as error:
+        raise InputError(name, error.strerror or str(error), "a file that can be read") from None
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise InputError(name, str(error), "a TOML file") from None
+
+
+def checked(content: dict[str, Any], where: str) -> Shapes:
+    """The parameters in a table.
+
+    Raises
+    ------
+    InputError
+        A key is unknown, missing, or has a value that cannot be; it names the first.
+    """
+    try:
+        return Shapes.model_validate(content)
+    except ValidationError as error:
+        fault = first_fault(error.errors())
+        key = ".".join(str(part) for part in fault["loc"] if part != "[key]") or "the whole"
+        raise InputError(f"{where}, {key}", *got_and_want(fault, list(Kind.model_fields))) from None
+
+
+def written(shapes: Shapes, made_by: str = "") -> str:
+    """The text of a TOML file with the parameters; ``made_by`` is a comment for its first line."""
+    comment = f"# {made_by}\n" if made_by else ""
+    return comment + tomli_w.dumps(shapes.model_dump(mode="json", exclude_none=True))
