@@ -322,17 +322,18 @@ class Core:
         done: list[Decision] = []
         while self._adjusts is not None:
             step, self.memory = self._adjusts(self.view, self.memory, used, now)
-            if step:
+            if len(step) == 1:
+                self._do(step[0], now)
+            elif step:
                 self._commit(step, now)
-                done += self._reserved(step)
-            if not used.lacking:
+            done += self._reserved(step)
+            left = self._lacking(used) if used.lacking else []
+            if not left:
                 return done
-            used = self._lacking(used)
-            if not len(used.jobs):
-                return done
+            used = used if len(left) == len(used.jobs) else used.of(left)
             if not any(isinstance(decision, Requeue) for decision in step):
                 break
-        for job in self._lacking(used).jobs.tolist() if used.lacking else ():
+        for job in used.jobs[self._lacking(used)].tolist() if used.lacking else ():
             reason = Reason(Code.OUT_OF_MEMORY, "MB" if self._adjusts else "MB: more than it asked for")
             stopped: list[Decision] = [Requeue(job, reason)]
             if self._adjusts is None:
@@ -342,13 +343,13 @@ class Core:
             done += self._reserved(stopped)
         return done
 
-    def _lacking(self, used: Used) -> Used:
-        """Of these jobs those that run and lack memory."""
+    def _lacking(self, used: Used) -> list[int]:
+        """Which of these jobs run and lack memory, by their places."""
         state, found = self.state, []
         for i, job in enumerate(used.jobs.tolist()):
             if state.condition(job) == RUNNING and lacks(state.lease(job), used.mb[used.first[i] : used.first[i + 1]]):
                 found.append(i)
-        return used if len(found) == len(used.jobs) else used.of(found)
+        return found
 
     def _reserved(self, decisions: list[Decision]) -> list[Decision]:
         """The same; who was stopped and waits again is to be given as much as the policy now says."""

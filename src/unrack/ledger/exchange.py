@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from unrack.errors import RefusedError
 from unrack.jit import compiled
 from unrack.ledger.holding import MEETS, PROBLEMS, add_loans, add_rows, check_free, check_held
-from unrack.ledger.lease import CORES, NODES, Lease, loans_of
+from unrack.ledger.lease import NODES, Lease, loans_of
 from unrack.ledger.memory_use import AT, FOR, MB, NEXT_OF, MemoryUse, drop_uses, note_uses, with_room
 from unrack.ledger.names import FIRST_ROW, MEM, ROW_COUNT
 from unrack.ledger.state import NO_PEAKS, RUNNING, ClusterState, Extra
@@ -45,9 +45,10 @@ def exchange_all(state: ClusterState, leases: Sequence[Lease], below: bool) -> N
     for lease in leases:
         if state.condition(lease.job) != RUNNING:
             raise RefusedError(f"resize job {lease.job}: it is not running")
-    jobs = np.array([lease.job for lease in leases], np.int64)
-    if len(np.unique(jobs)) < len(jobs):
-        raise RefusedError(f"resize jobs {jobs.tolist()}: one of them twice")
+    which_jobs = [lease.job for lease in leases]
+    if len(set(which_jobs)) < len(which_jobs):
+        raise RefusedError(f"resize jobs {which_jobs}: one of them twice")
+    jobs = np.array(which_jobs, np.int64)
     borrowed = [loans_of(lease.borrowed) for lease in leases]
     rows = np.concatenate([lease.rows for lease in leases])
     loans = np.concatenate(borrowed)
@@ -58,8 +59,7 @@ def exchange_all(state: ClusterState, leases: Sequence[Lease], below: bool) -> N
     room = with_room(state.memory, int(rows[:, NODES].sum()) + len(loans))
     if room is not state.memory:
         state.memory, state.seen.memory = room, sealed_columns(room)
-    cores = _cores(state.pool, state.lease_at, jobs)
-    verdict, which = _exchange(
+    verdict, which, cores = _exchange(
         jobs, rows, row_first, loans, loan_first, below, state.group, state.asks, state.free, state.pool,
         state.pool_used, state.lease_at, state.memory,
     )  # fmt: skip
@@ -67,7 +67,7 @@ def exchange_all(state: ClusterState, leases: Sequence[Lease], below: bool) -> N
         raise RefusedError(f"resize job {jobs[which]}: {PROBLEMS[verdict]}")
     state.pool_used += len(rows)
     state.pool_dead += gone
-    state.free_cores += cores - int(rows[:, NODES] @ rows[:, CORES])
+    state.free_cores += cores
     state.releases += 1
     state.version += 1
     peaks = state.peaks
@@ -85,37 +85,28 @@ def _starts(counts: list[int]) -> Ints:
     return np.concatenate([[0], np.cumsum(np.array(counts, np.int64))])
 
 
-def _cores(pool: Ints, lease_at: Ints, jobs: Ints) -> int:
-    """The cores that jobs hold."""
-    total = 0
-    for first, count in lease_at[:, jobs].T.tolist():
-        rows = pool[first : first + count]
-        total += int(rows[:, NODES] @ rows[:, CORES])
-    return total
-
-
 @compiled
 def _exchange(
     jobs: Ints, rows: Ints, row_first: Ints, loans: Ints, loan_first: Ints, below: bool, group: Ints, asks: Ints,
     free: Ints, pool: Ints, used: int, lease_at: Ints, m: MemoryUse,
-) -> tuple[int, int]:  # fmt: skip
-    """Take the new leases in place of the old ones; MEETS, or the key of a problem and which job has it."""
-    problem, which = 0, 0
+) -> tuple[int, int, int]:  # fmt: skip
+    """Take the new leases in place of the old ones; MEETS, or the key of a problem; which job has it; cores freed."""
+    problem, which, freed = 0, 0, 0
     for i in range(jobs.shape[0]):
         own, lent = rows[row_first[i] : row_first[i + 1]], loans[loan_first[i] : loan_first[i + 1]]
         problem = check_held(jobs[i], own, lent, below, group, asks, free.shape[1])
         if problem < 0:
-            return problem, i
+            return problem, i, 0
     for i in range(jobs.shape[0]):
         job = jobs[i]
         first = lease_at[FIRST_ROW, job]
-        add_rows(free, pool, first, first + lease_at[ROW_COUNT, job], 1)
+        freed += add_rows(free, pool, first, first + lease_at[ROW_COUNT, job], 1)
         entry = m.first_of[job]
         while entry >= 0:
             if m.use[AT, entry] != m.use[FOR, entry]:
                 free[MEM, m.use[AT, entry]] += m.use[MB, entry]
             entry = m.use[NEXT_OF, entry]
-        add_rows(free, rows, row_first[i], row_first[i + 1], -1)
+        freed -= add_rows(free, rows, row_first[i], row_first[i + 1], -1)
         add_loans(free, loans, loan_first[i], loan_first[i + 1], -1)
     for i in range(jobs.shape[0]):
         own, lent = rows[row_first[i] : row_first[i + 1]], loans[loan_first[i] : loan_first[i + 1]]
@@ -135,11 +126,11 @@ def _exchange(
                 entry = m.use[NEXT_OF, entry]
             add_rows(free, rows, row_first[i], row_first[i + 1], 1)
             add_loans(free, loans, loan_first[i], loan_first[i + 1], 1)
-        return problem, which
+        return problem, which, 0
     for i in range(jobs.shape[0]):
         lease_at[FIRST_ROW, jobs[i]] = used + row_first[i]
         lease_at[ROW_COUNT, jobs[i]] = row_first[i + 1] - row_first[i]
     for r in range(rows.shape[0]):
         for c in range(5):
             pool[used + r, c] = rows[r, c]
-    return 0, 0
+    return 0, 0, freed

@@ -18,17 +18,21 @@ def needs_of(lease: Lease, task_mb: Ints) -> Ints:
     task_mb : int64[k]
         What a task uses: one for all, or one a task.
     """
-    tasks = np.repeat(lease.rows[:, TASKS], lease.rows[:, NODES])
+    tasks = lease.rows[:, TASKS]
+    if len(lease.rows) > 1 or lease.rows[0, NODES] > 1:
+        tasks = tasks.repeat(lease.rows[:, NODES])
     if len(task_mb) == 1:
         each: Ints = tasks * task_mb[0]
         return each
+    if len(tasks) == len(task_mb):  # one on each node
+        return task_mb
     found: Ints = np.add.reduceat(task_mb, np.cumsum(tasks) - tasks)
     return found
 
 
 def held_of(lease: Lease) -> Ints:
     """int64[nodes]: the memory of a lease by node, local and borrowed, in the order of its rows."""
-    held = np.repeat(lease.rows[:, LOCAL_MB], lease.rows[:, NODES])
+    held: Ints = lease.rows[:, LOCAL_MB].repeat(lease.rows[:, NODES])
     if len(lease.borrowed):
         nodes = nodes_of(lease.rows)
         order = np.argsort(nodes, kind="stable")

@@ -515,7 +515,7 @@ class ClusterState:
 
     def _check_rows(self, lease: Lease) -> None:
         rows = lease.rows
-        if rows.dtype is not INT64 or rows.ndim != 2 or rows.shape[1] != 5:
+        if rows.dtype != INT64 or rows.ndim != 2 or rows.shape[1] != 5:
             raise RefusedError(f"start job {lease.job}: the rows of its lease are no int64[rows, 5]")
 
     def _start(self, lease: Lease, expected_us: int, now: int) -> None:
@@ -585,7 +585,7 @@ class ClusterState:
     def _loans(self, lease: Lease, what: str) -> Ints:
         """What a lease borrows, if that has the right form and is within reach."""
         loans = loans_of(lease.borrowed)
-        if loans.dtype is not INT64 or loans.ndim != 2 or loans.shape[1] != 3:
+        if loans.dtype != INT64 or loans.ndim != 2 or loans.shape[1] != 3:
             raise RefusedError(f"{what}: what its lease borrows is no int64[loans, 3]")
         tiers = self.cluster.tiers
         if tiers is not None and not tiers.pairs.issuperset(

@@ -18,6 +18,7 @@ from unrack.policy.discipline.slurm_like import MAINS, SlurmLike
 from unrack.policy.lending.rules import RULES as LENT_RULES
 from unrack.policy.lending.scheduler import SCHEDULERS, Lending
 from unrack.policy.orders import ORDERS
+from unrack.policy.parameters import Parameter, count, duration, lending_group, load, node_share, one_of, yes
 from unrack.policy.placement.contract import MemoryRule
 from unrack.policy.placement.lent_memory import LentMemory
 from unrack.policy.placement.local_memory import FITS, LocalMemory
@@ -27,28 +28,9 @@ from unrack.policy.placement.tiered_memory import TieredMemory
 from unrack.policy.pools.lookahead import Lookahead
 from unrack.policy.pools.pool_policy import Pooled
 from unrack.policy.prediction.easy_plus_plus import CORRECTIONS, ROUNDS, TIMES, EasyPlusPlus
+from unrack.policy.provisioning.parameters import PREFIX, PROVISIONING, provisioned
 from unrack.policy.tiers.order import ORDERS as TIER_ORDERS
 from unrack.policy.tiers.scheduler import FULL, TierPolicy
-from unrack.units import time_us
-
-
-class Parameter(NamedTuple):
-    """A parameter of a policy, as the user writes it.
-
-    Attributes
-    ----------
-    field
-        The field of the policy that it sets.
-    read
-        Turns what the user wrote into the field's value; raises ValueError.
-    default, words
-        For lists and documentation.
-    """
-
-    field: str
-    read: Callable[[object], object]
-    default: str
-    words: str
 
 
 class Entry(NamedTuple):
@@ -60,40 +42,11 @@ class Entry(NamedTuple):
     fixed: Mapping[str, Any]
 
 
-def _one_of(names: Mapping[str, object] | tuple[str, ...]) -> Callable[[object], object]:
-    def read(value: object) -> object:
-        if not isinstance(value, str) or value not in names:
-            raise ValueError(f"one of {', '.join(names)}")
-        return value
-
-    return read
-
-
-def _count(value: object) -> object:
-    try:
-        number = int(str(value))
-    except ValueError:
-        number = 0
-    if number < 1:
-        raise ValueError("a whole number of 1 or more")
-    return min(number, UNLIMITED)
-
-
-def _time(value: object) -> object:
-    try:
-        time = time_us(value if isinstance(value, int | float) and not isinstance(value, bool) else str(value))
-    except ValueError:
-        time = 0
-    if time < 1:
-        raise ValueError("a time above 0 such as '30 s'")
-    return time
-
-
-ORDER = Parameter("order", _one_of(ORDERS), "fcfs", "in which order jobs are considered: " + ", ".join(ORDERS))
+ORDER = Parameter("order", one_of(ORDERS), "fcfs", "in which order jobs are considered: " + ", ".join(ORDERS))
 FOR_POOLS = tuple(name for name in PLACES if name not in FITS)
 PLACE = Parameter(
     "place",
-    _one_of(PLACES),
+    one_of(PLACES),
     "first-fit",
     f"which nodes are filled first: {', '.join(FITS)}; where jobs ask for devices also {', '.join(FOR_POOLS)}",
 )
@@ -101,64 +54,36 @@ OWN = "own"
 MEMORY_RULES = (OWN, *LENT_RULES, *TIER_RULES)
 MEMORY = Parameter(
     "memory",
-    _one_of(MEMORY_RULES),
+    one_of(MEMORY_RULES),
     OWN,
     f"where a task's memory is: {OWN} (the node that it runs on); as the memory policies: {', '.join(LENT_RULES)}; "
     f"on clusters with tiers: {', '.join(TIER_RULES)}",
 )
-NODES = Parameter("nodes", _one_of(("shared", "whole")), "shared", "shared: jobs may share a node; whole: they may not")
+NODES = Parameter("nodes", one_of(("shared", "whole")), "shared", "shared: jobs may share a node; whole: they may not")
 ESTIMATES = Parameter(
     "estimates",
-    lambda value: Estimates(str(_one_of(tuple(Estimates))(value))),
+    lambda value: Estimates(str(one_of(tuple(Estimates))(value))),
     "requested",
     "run times the policy is told: requested or exact",
 )
-BACKFILLS = Parameter("backfill", _one_of(BACKFILL), "none", "who may pass the head: none, any (that fits) or easy")
+BACKFILLS = Parameter("backfill", one_of(BACKFILL), "none", "who may pass the head: none, any (that fits) or easy")
 BACKFILL_ORDER = Parameter(
-    "backfill_order", _one_of(ORDERS), "as order", "in which order those behind the head are tried: a name as of order"
+    "backfill_order", one_of(ORDERS), "as order", "in which order those behind the head are tried: a name as of order"
 )
-DEPTH = Parameter("depth", _count, "unlimited", "how many jobs behind the head are considered")
-COMMON = {"place": PLACE, "nodes": NODES, "memory": MEMORY, "estimates": ESTIMATES}
-
-
-def _threshold(value: object) -> object:
-    try:
-        number = float(str(value))
-    except ValueError:
-        number = -1.0
-    if not 0 <= number <= 1:
-        raise ValueError("a share of a node's memory, from 0 to 1")
-    return number
-
-
-def _group(value: object) -> object:
-    if value in ("all", "rack"):
-        return value
-    try:
-        number = int(str(value))
-    except ValueError:
-        number = 0
-    if number < 1:
-        raise ValueError("all, rack, or how many nodes lend each other: 1 or more")
-    return number
-
-
-def _yes(value: object) -> object:
-    if value not in ("yes", "no", True, False):
-        raise ValueError("yes or no")
-    return value in ("yes", True)
+DEPTH = Parameter("depth", count, "unlimited", "how many jobs behind the head are considered")
+COMMON = {"place": PLACE, "nodes": NODES, "memory": MEMORY, "estimates": ESTIMATES, **PROVISIONING}
 
 
 _LENDING = {
     "threshold": Parameter(
-        "threshold", _threshold, "0.5 of local and local-spread, else 1",
+        "threshold", node_share, "0.5 of local and local-spread, else 1",
         "share of a node's memory that must be free for it to compute; 1: a node that lends does not compute",
     ),
     "lenders_compute": Parameter(
-        "lenders_compute", _yes, "no", "yes: nodes that lend may compute, whatever they have left (threshold 0)"
+        "lenders_compute", yes, "no", "yes: nodes that lend may compute, whatever they have left (threshold 0)"
     ),
-    "group": Parameter("group", _group, "all", "who lends whom: all, rack, or so many nodes in order of id"),
-    "near": Parameter("near", _yes, "no", "yes: the nearest lenders first"),
+    "group": Parameter("group", lending_group, "all", "who lends whom: all, rack, or so many nodes in order of id"),
+    "near": Parameter("near", yes, "no", "yes: the nearest lenders first"),
 }  # fmt: skip
 
 
@@ -220,16 +145,6 @@ def _list(summary: str, first: str, rule: str, /, **parameters: Parameter) -> En
 EDF = ORDER._replace(default="edf")
 
 
-def _share(value: object) -> object:
-    try:
-        number = float(str(value))
-    except ValueError:
-        number = -1.0
-    if not 0 <= number <= 1000:
-        raise ValueError("a load such as 0.7")
-    return number
-
-
 def _beside(
     memory: str, alone: Callable[..., Any], place: str, order: str, label: str, values: dict[str, Any]
 ) -> Any:  # fmt: skip
@@ -259,11 +174,11 @@ def _lookahead(label: str, memory: str = OWN, **values: Any) -> Any:
 
 _LATE = {
     "late_joins": Parameter(
-        "late_joins", lambda value: _yes(value), "no",
+        "late_joins", lambda value: yes(value), "no",
         "yes: a job that is late whatever happens may join others, as in the authors' simulator",
     ),
     "shortcuts": Parameter(
-        "shortcuts", lambda value: _yes(value), "no",
+        "shortcuts", lambda value: yes(value), "no",
         "yes: estimates, eq. 2 and the devices of late jobs are simplified as in the authors' simulator",
     ),
 }  # fmt: skip
@@ -271,14 +186,15 @@ _FREE = {"backfill": BACKFILLS, "backfill_order": BACKFILL_ORDER, "depth": DEPTH
 
 
 SCHEDULING = {
-    "scheduler": Parameter("scheduler", _one_of(SCHEDULERS), "slurm", "who may pass whom: " + ", ".join(SCHEDULERS)),
-    "depth": Parameter("depth", _count, "100 of slurm, else unlimited", "how many jobs backfill looks at"),
-    "queue": Parameter("queue", _count, "100", "of slurm: how many jobs either loop looks at"),
-    "interval": Parameter("interval_us", _time, "30 s", "of slurm: time between two backfills"),
-    "main": Parameter("main", _one_of(MAINS), "events", "of slurm: when its main loop runs: events or interval"),
+    "scheduler": Parameter("scheduler", one_of(SCHEDULERS), "slurm", "who may pass whom: " + ", ".join(SCHEDULERS)),
+    "depth": Parameter("depth", count, "100 of slurm, else unlimited", "how many jobs backfill looks at"),
+    "queue": Parameter("queue", count, "100", "of slurm: how many jobs either loop looks at"),
+    "interval": Parameter("interval_us", duration, "30 s", "of slurm: time between two backfills"),
+    "main": Parameter("main", one_of(MAINS), "events", "of slurm: when its main loop runs: events or interval"),
     "order": ORDER,
     "place": PLACE,
     "estimates": ESTIMATES,
+    **PROVISIONING,
 }
 
 
@@ -332,24 +248,24 @@ POLICIES: dict[str, Entry] = {
         {
             "correction": Parameter(
                 "correction",
-                _one_of(CORRECTIONS),
+                one_of(CORRECTIONS),
                 "steps",
                 "what becomes of a prediction that is outlived: steps (1 min, 5 min … 100 h more), request or double",
             ),
             "predict_at": Parameter(
                 "predict_at",
-                _one_of(TIMES),
+                one_of(TIMES),
                 "pass",
                 "pass: a waiting job's prediction follows its user's history; submission: it is made once",
             ),
             "rounds": Parameter(
                 "rounds",
-                _one_of(ROUNDS),
+                one_of(ROUNDS),
                 "corrections",
                 "corrections: a corrected prediction gives the queue a pass of its own; events: the next event does",
             ),
             "backfill_order": BACKFILL_ORDER._replace(default="sjf"),
-            "place": Parameter("place", _one_of(FITS), "first-fit", f"which nodes are filled first: {', '.join(FITS)}"),
+            "place": Parameter("place", one_of(FITS), "first-fit", f"which nodes are filled first: {', '.join(FITS)}"),
             "nodes": NODES,
         },
         {},
@@ -364,10 +280,10 @@ POLICIES: dict[str, Entry] = {
         "Slurm-like: a main loop at every event, and backfill of part of the queue at intervals",
         _any(SlurmLike),
         {
-            "interval": Parameter("interval_us", _time, "30 s", "time between two backfills"),
-            "depth": Parameter("depth", _count, "100", "how many jobs a backfill plans for"),
-            "queue": Parameter("queue", _count, "100", "how many jobs either loop looks at"),
-            "main": Parameter("main", _one_of(MAINS), "events", "when the main loop runs: events or interval"),
+            "interval": Parameter("interval_us", duration, "30 s", "time between two backfills"),
+            "depth": Parameter("depth", count, "100", "how many jobs a backfill plans for"),
+            "queue": Parameter("queue", count, "100", "how many jobs either loop looks at"),
+            "main": Parameter("main", one_of(MAINS), "events", "when the main loop runs: events or interval"),
             "order": ORDER,
             **COMMON,
             **_TERMS,
@@ -389,11 +305,11 @@ POLICIES: dict[str, Entry] = {
     "disaggregation-aware": _pooled(
         "disaggregation-aware",
         "pools: max-composition or min-fragmentation, by the loads of bandwidth and capacity (eq. 4)",
-        low=Parameter("low", _share, "0.5", "max-composition where both loads are at most this"),
-        high=Parameter("high", _share, "0.7", "or bandwidth at least this and capacity at most this"),
+        low=Parameter("low", load, "0.5", "max-composition where both loads are at most this"),
+        high=Parameter("high", load, "0.7", "or bandwidth at least this and capacity at most this"),
         load=Parameter(
             "load_of",
-            _one_of(("all", "running")),
+            one_of(("all", "running")),
             "all",
             "whose demand: all jobs' in the system, or running ones' only",
         ),
@@ -406,7 +322,7 @@ POLICIES: dict[str, Entry] = {
             "memory": MEMORY,
             **_TERMS,
             "estimates": ESTIMATES,
-            "weight": Parameter("weight", _share, "0.5", "what all devices are worth beside all cores"),
+            "weight": Parameter("weight", load, "0.5", "what all devices are worth beside all cores"),
         },
         {},
     ),
@@ -435,10 +351,10 @@ POLICIES: dict[str, Entry] = {
 
 TIERED = {
     "place": PLACE,
-    "full": Parameter("full", _one_of(FULL), "wait", "a server without a place: wait, or reject it for good"),
-    "clusters": Parameter("clusters", _count, "any", "at most so many clusters are in use at a time"),
+    "full": Parameter("full", one_of(FULL), "wait", "a server without a place: wait, or reject it for good"),
+    "clusters": Parameter("clusters", count, "any", "at most so many clusters are in use at a time"),
     "order": Parameter(
-        "order", _one_of(TIER_ORDERS), "request", "who waits is tried in order of arrival (request) or by slo-ratio"
+        "order", one_of(TIER_ORDERS), "request", "who waits is tried in order of arrival (request) or by slo-ratio"
     ),
 }
 POLICIES |= {
@@ -484,8 +400,9 @@ def make_policy(name: str, parameters: Mapping[str, object], label: str | None =
         except ValueError as error:
             raise PolicyError(f"policy {name}, {key}", repr(value), str(error)) from None
     written = ", ".join(f"{key}={value}" for key, value in parameters.items())
-    policy: Policy[Any] = entry.make(**values, label=label or (f"{name}({written})" if written else name))
-    return policy
+    label = label or (f"{name}({written})" if written else name)
+    of_memory = {field: values.pop(field) for field in list(values) if field.startswith(PREFIX)}
+    return provisioned(entry.make(**values, label=label), of_memory, f"policy {name}", label)
 
 
 def split_policy(text: str) -> tuple[str, dict[str, object]]:

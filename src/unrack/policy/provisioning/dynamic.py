@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -24,14 +25,14 @@ from unrack.ledger.lacking import held_of, needs_of
 from unrack.ledger.lease import Lease
 from unrack.policy.contract import Decision, Policy, Requeue, Resize, Traits, Used
 from unrack.policy.lending.lender_cost import Aware, Scratch
-from unrack.policy.lending.rules import Terms
+from unrack.policy.lending.rules import LendingRule, Terms, grouped, make_terms
 from unrack.policy.members import traits_of
 from unrack.policy.provisioning.past_use import PastUse
 from unrack.policy.provisioning.resize_kernel import LACKS, Held, resize
 from unrack.reasons import Code, Reason
 from unrack.units import SECOND_US
 from unrack.view import View
-from unrack.workload.job import TASKS, JobTable
+from unrack.workload.job import TASKS
 
 Ints = NDArray[np.int64]
 
@@ -78,10 +79,6 @@ class Dynamic:
     ----------
     inner
         Who starts jobs.
-    terms
-        Gives the terms on which memory is lent, of a cluster.
-    ranks
-        Whether its rule chooses lenders by contention.
     monitor_us
         How often use is looked at, µs.
     band
@@ -104,8 +101,6 @@ class Dynamic:
     """
 
     inner: Policy[Any]
-    terms: Any
-    ranks: bool = False
     monitor_us: int = 300 * SECOND_US
     band: float = 0.0
     keep: float = 0.0
@@ -133,16 +128,16 @@ class Dynamic:
         give = getattr(self.inner, "seeded", None)
         return self if give is None else replace(self, inner=give(seed))
 
-    def possible(self, cluster: Cluster, jobs: JobTable) -> NDArray[np.bool_]:
-        """What the inner policy could start on the empty cluster."""
-        found: NDArray[np.bool_] = self.inner.possible(cluster, jobs)  # type: ignore[attr-defined]  # of who lends
-        return found
+    @property
+    def possible(self) -> Any:
+        """What the inner policy could start on the empty cluster, where it says so."""
+        return getattr(self.inner, "possible", None)
 
     def begin(self, view: View) -> Notes:
         """Nothing was seen yet."""
         room = view.columns.asks.shape[1]
         none, zero = np.zeros(room, np.int64), np.zeros(room, np.int64)
-        return Notes(self.inner.begin(view), self.terms(view.cluster), none, zero, PastUse())
+        return Notes(self.inner.begin(view), terms_of(self.inner, view.cluster), none, zero, PastUse())
 
     def decide(self, view: View, memory: Notes, now: int) -> tuple[list[Decision], Notes]:
         """As the inner policy decides."""
@@ -176,7 +171,7 @@ class Dynamic:
         if not len(used.jobs):
             return [], memory
         memory.make_room(view.columns.asks.shape[1])
-        peaks = np.maximum.reduceat(used.mb, used.first[:-1])
+        peaks = used.mb.max() if len(used.jobs) == 1 else np.maximum.reduceat(used.mb, used.first[:-1])
         memory.most_mb[used.jobs] = np.maximum(memory.most_mb[used.jobs], peaks)
         if self.admit is not None:
             memory.past.see(view, used.jobs, memory.most_mb)
@@ -193,7 +188,8 @@ class Dynamic:
         """The leases that change, and the jobs for which there is too little."""
         leases = [view.lease(job) for job in used.jobs.tolist()]
         need = [self._needed(view, memory, lease, used.mb[a:b], band) for lease, a, b in _cut(leases, used.first)]
-        first = np.append(0, np.cumsum([len(one) for one in need])).astype(np.int64)
+        first = np.zeros(len(need) + 1, np.int64)
+        first[1:] = np.fromiter(accumulate(map(len, need)), np.int64, len(need))
         state = view.columns
         uses = state.memory
         assert uses is not None
@@ -243,9 +239,22 @@ class Dynamic:
         return ran if self.stop == "youngest" else ran * int(view.asks[TASKS, job])
 
     def _aware(self, view: View, memory: Notes) -> Aware | None:
-        return memory.scratch.aware(view, self.ranks)
+        return memory.scratch.aware(view, memory.terms.rule == LendingRule.AWARE)
 
 
 def _cut(leases: list[Lease], first: Ints) -> list[tuple[Lease, int, int]]:
     ends = first.tolist()
     return list(zip(leases, ends[:-1], ends[1:], strict=True))
+
+
+def terms_of(policy: object, cluster: Cluster) -> Terms:
+    """The terms on which a policy lends: its own, or its rule's for memory; of one that does not lend, to nobody."""
+    rule = getattr(policy, "memory", None)
+    for one in (policy, rule):
+        if (own := getattr(one, "terms", None)) is not None:
+            terms: Terms = own(cluster)
+            return terms
+    alone, zeros = np.arange(len(cluster)), np.zeros(len(cluster), np.int64)
+    if isinstance(policy, Policy) and traits_of(policy).lends:
+        return make_terms(cluster, LendingRule.DISAGGREGATED, 1.0, "all", False)
+    return grouped(LendingRule.DISAGGREGATED, alone, zeros, False, zeros, zeros)
