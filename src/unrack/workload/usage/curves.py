@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from unrack.errors import InputError
@@ -161,3 +162,21 @@ def check_curves(curves: UsageCurves) -> None:
         )
     if len(low := np.flatnonzero(curves.mb < 0)):
         refuse(int(owner[low[0]]), f"{curves.mb[low[0]]} MB", "0 MB or more")
+
+
+def curves_frame(curves: UsageCurves) -> pl.DataFrame:
+    """Every point as a row: job (its number), curve (of the job), at (parts per billion of its work), mb."""
+    size = np.diff(curves.point)
+    job = np.repeat(np.arange(len(curves)), curves.curves)
+    number = np.arange(len(job)) - curves.first[:-1][job]
+    return pl.DataFrame(
+        {"job": np.repeat(job, size), "curve": np.repeat(number, size), "at": curves.at.copy(), "mb": curves.mb.copy()}
+    )
+
+
+def curves_again(frame: pl.DataFrame, jobs: int) -> UsageCurves:
+    """The curves that :func:`curves_frame` has made a table of."""
+    job, curve, at, mb = (frame[name].to_numpy() for name in ("job", "curve", "at", "mb"))
+    begins = np.flatnonzero((np.diff(job, prepend=-1) != 0) | (np.diff(curve, prepend=-1) != 0))
+    per_job = np.bincount(job[begins], minlength=jobs).astype(np.int64)
+    return UsageCurves(starts(per_job), np.append(begins, len(job)).astype(np.int64), at, mb)

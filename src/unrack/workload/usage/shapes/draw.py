@@ -21,6 +21,7 @@ from unrack.workload.usage.shapes.levels import Steps, heights
 from unrack.workload.usage.shapes.parameters import KINDS, Shapes
 
 _DRAW = 0x7368  # beside the seed, so that these draws are no other generator's
+_CONSTANT = 0.98
 _MOST_POINTS = 100_000_000
 
 
@@ -32,6 +33,7 @@ class _Wanted(NamedTuple):
     near: Floats
     steps: Ints
     persistence: Floats
+    spread: Floats
 
 
 def drawn(shapes: Shapes, tasks: Ints, run_s: Floats, peak_mb: Ints, seed: int = 0) -> UsageCurves:
@@ -69,7 +71,7 @@ def drawn(shapes: Shapes, tasks: Ints, run_s: Floats, peak_mb: Ints, seed: int =
         levels = np.where(np.repeat(several[job], size), mixed, score[members])
     else:
         levels = score[members]
-    steps = Steps(starts(size), length[members], levels, wanted.ratio[job], wanted.near[job])
+    steps = Steps(starts(size), length[members], levels, wanted.ratio[job], wanted.near[job], wanted.spread[job])
     span, height = heights(steps)
     slots = np.maximum(np.ceil(run_s / shapes.interval_s), 1.0)
     factor = _factors(shapes, job, several, rng)
@@ -82,7 +84,7 @@ def _wanted(shapes: Shapes, run_s: Floats, rng: np.random.Generator) -> _Wanted:
     kind = np.searchsorted(np.cumsum(shapes.weights())[:-1], rng.random(jobs), side="right").astype(np.int64)
     scores = rng.standard_normal((2, jobs))
     chance = rng.random(jobs)
-    ratio, near, persistence = np.ones(jobs), np.ones(jobs), np.zeros(jobs)
+    ratio, near, persistence, spread = np.ones(jobs), np.ones(jobs), np.zeros(jobs), np.ones(jobs)
     steps = np.ones(jobs, np.int64)
     for code, name in enumerate(KINDS):
         if name not in shapes.kinds:
@@ -93,8 +95,10 @@ def _wanted(shapes: Shapes, run_s: Floats, rng: np.random.Generator) -> _Wanted:
         near[rows] = along(one.near_peak, ndtr(other))
         steps[rows] = np.rint(along(one.steps, chance[rows])).astype(np.int64)
         persistence[rows] = one.persistence
+        spread[rows] = one.spread
     slots = np.maximum(np.ceil(run_s / shapes.interval_s), 1.0)
-    return _Wanted(kind, ratio, near, np.minimum(steps, slots.astype(np.int64)), persistence)
+    steps = np.where((steps == 1) & (ratio < _CONSTANT), 2, steps)  # one step is at its peak throughout
+    return _Wanted(kind, ratio, near, np.minimum(steps, slots.astype(np.int64)), persistence, spread)
 
 
 def _scores(wanted: _Wanted, of_job: Ints, rng: np.random.Generator) -> Floats:

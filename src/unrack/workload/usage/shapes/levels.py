@@ -28,6 +28,8 @@ class Steps(NamedTuple):
         How high they are, in order.
     ratio, near : float64[curves]
         Mean over peak, and the share of the progress near the peak, that are wanted.
+    spread : float64[curves]
+        How far the steps that are not near the peak differ: 0 = not at all, 1 = as far as their mean lets them.
     """
 
     point: Ints
@@ -35,13 +37,15 @@ class Steps(NamedTuple):
     score: Floats
     ratio: Floats
     near: Floats
+    spread: Floats
 
 
 def heights(steps: Steps) -> tuple[Floats, Floats]:
     """``float64[steps]`` twice: how much of the progress each step takes, and its height over the curve's peak.
 
     The highest steps are near the peak, from 0.9 to 1, for the share of the progress that is wanted; the others are
-    below 0.9, by a power of their rank that gives the mean. A mean that cannot be had with that share is approached.
+    below 0.9, by a power of their rank that gives the mean, and closer to that mean where they spread less. A mean that
+    cannot be had with that share is approached.
     """
     size = np.diff(steps.point)
     curve = np.repeat(np.arange(len(size)), size)
@@ -99,4 +103,5 @@ def _low(
         high = mean > wanted
         least, most = np.where(high, power, least), np.where(high, most, power)
     found: Floats = NEAR * np.exp(np.exp((least + most) / 2)[curve] * log)
-    return found
+    spread = steps.spread[curve]
+    return spread * found + (1 - spread) * NEAR * wanted[curve]

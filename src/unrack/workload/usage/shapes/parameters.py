@@ -69,6 +69,8 @@ class Kind(Strict):
         Quantile curve of the number of steps.
     persistence
         How much a step is like the one before it: the correlation of neighbours, 0 to below 1.
+    spread
+        How far the steps that are not near the peak differ: 0 = not at all, 1 = as far as their mean lets them.
     """
 
     weight: Annotated[FiniteFloat, Field(ge=0, le=1e9)]
@@ -77,6 +79,7 @@ class Kind(Strict):
     together: Annotated[FiniteFloat, Field(ge=-1, le=1)] = 0.0
     steps: StepCurve
     persistence: Annotated[FiniteFloat, Field(ge=0, lt=1)] = 0.0
+    spread: Annotated[FiniteFloat, Field(ge=0, le=1)] = 1.0
 
 
 class Nodes(Strict):

@@ -1,0 +1,173 @@
+"""Parameters of shapes from measured series, and how well what they draw agrees with them."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+
+from unrack.errors import InputError
+from unrack.workload.generate.batch.agreement import Bools, Marginal
+from unrack.workload.generate.batch.curve import correlation_of, curve_of
+from unrack.workload.generate.distributions import Floats
+from unrack.workload.usage.curves import Ints
+from unrack.workload.usage.series import UsageSeries, series_of
+from unrack.workload.usage.shapes.levels import Steps, heights
+from unrack.workload.usage.shapes.nodes import nodes_of
+from unrack.workload.usage.shapes.parameters import KINDS, NEAR, Kind, Shapes
+from unrack.workload.usage.shapes.properties import Properties, properties
+from unrack.workload.usage.shapes.step_counts import KNOTS, highest, in_use, like, long_enough, with_steps
+
+FEWEST = 5
+"""Jobs needed for a fit."""
+
+_LONG_ENOUGH = 5
+
+
+@dataclass(frozen=True)
+class Fit:
+    """Parameters with what they were fitted to.
+
+    Attributes
+    ----------
+    shapes
+        The parameters.
+    jobs, series
+        How many they were fitted to.
+    counts
+        Kind → how many jobs; of a job with several series the one with the highest peak says.
+    marginals
+        Mean over peak, steps, share of the progress near the peak, and where jobs have several series the peak of each
+        over its job's: as given and as drawn.
+    """
+
+    shapes: Shapes
+    jobs: int
+    series: int
+    counts: dict[str, int]
+    marginals: tuple[Marginal, ...]
+
+
+def fit(series: UsageSeries, seed: int = 0) -> Fit:
+    """Fit the parameters of shapes to measured series.
+
+    Parameters
+    ----------
+    series
+        Jobs that never use anything are left out.
+    seed
+        Of the curves drawn for comparison, for jobs of the same run times and sizes: 2 000 or more.
+
+    Raises
+    ------
+    InputError
+        There are fewer than five jobs that use memory.
+    """
+    usable = np.flatnonzero(series.job_peaks() > 0)
+    if len(usable) < FEWEST:
+        raise InputError(series.source, f"{len(usable)} jobs that use memory", f"{FEWEST} or more")
+    given = in_use(series.take(usable).over_peak())
+    found = properties(given)
+    top = highest(given)
+    job_kind = found.kind[top]
+    kind = job_kind[given.job_of_series()]
+    counts = np.bincount(job_kind, minlength=len(KINDS))
+    interval_s = _interval_s(given)
+    long = long_enough(given, interval_s)
+    kinds = {
+        name: _kind(found, kind == code, long, int(counts[code])) for code, name in enumerate(KINDS) if counts[code]
+    }
+    source = f"{os.path.basename(series.source)}, {len(given)} jobs"
+    first = Shapes(source=source, interval_s=interval_s, kinds=cast("Any", kinds), nodes=nodes_of(given, kind))
+    shapes = with_steps(first, given, seed)
+    return Fit(
+        shapes, len(given), len(given.point) - 1,
+        {name: int(count) for name, count in zip(KINDS, counts, strict=True)},
+        _marginals(given, found, shapes, seed),
+    )  # fmt: skip
+
+
+def _interval_s(series: UsageSeries) -> float:
+    """The length of a sample: as the file shows it, or from the shortest steps."""
+    interval = series.interval_s
+    if np.isnan(interval) and not np.isnan(series.run_s).all():
+        run = np.repeat(series.run_s[series.job_of_series()], np.diff(series.point))
+        parts = (series.spans() * run)[(np.repeat(np.diff(series.point), np.diff(series.point)) > 1) & (run > 0)]
+        interval = float(np.quantile(parts, 0.02)) if len(parts) else float("nan")
+    return float(f"{interval:.4g}") if interval > 0 else 300.0
+
+
+def _kind(found: Properties, rows: Bools, long: Bools, jobs: int) -> Kind:
+    ratio, near = found.ratio[rows], np.maximum(found.near[rows], 1e-6)
+    steps = found.steps[rows & long] if (rows & long).any() else found.steps[rows]
+    return Kind(
+        weight=float(jobs),
+        mean_over_peak=curve_of(np.clip(ratio, 1e-6, 1.0), KNOTS),
+        near_peak=curve_of(near, KNOTS),
+        together=round(correlation_of(ratio, near), 3),
+        steps=curve_of(steps.astype(np.float64), KNOTS),
+        persistence=0.0 if KINDS[found.kind[rows][0]] == "ramp" else _persistence(found, rows),
+        spread=_spread(found, rows),
+    )
+
+
+def _levels(found: Properties, rows: Bools) -> tuple[Ints, Floats, Floats]:
+    """The steps of some series: where each series begins, spans, and levels over the series's peak."""
+    curves = found.thin.curves
+    taken = series_of(curves)
+    members = np.flatnonzero(rows[np.repeat(np.arange(len(rows)), np.diff(curves.point))])
+    point = np.concatenate([[0], np.cumsum(found.steps[rows])])
+    peak = curves.peaks()[rows]
+    return point, taken.spans()[members], taken.amount[members] / np.repeat(np.maximum(peak, 1), found.steps[rows])
+
+
+def _persistence(found: Properties, rows: Bools) -> float:
+    """The correlation of neighbouring steps in curves of five steps or more, corrected for their short length."""
+    point, _, level = _levels(found, rows)
+    size = np.diff(point)
+    owner = np.repeat(np.arange(len(size)), size)
+    enough = (size >= _LONG_ENOUGH)[owner]
+    rank = np.empty(len(level))
+    rank[np.lexsort((level, owner))] = np.arange(len(level)) - np.repeat(point[:-1], size)
+    apart = np.where(enough, rank - (size[owner] - 1) / 2, 0.0) / np.maximum(size[owner], 1)
+    neighbours = (np.diff(owner) == 0) & enough[1:]
+    total = float((apart**2).sum())
+    if total <= 0:
+        return 0.0
+    long = size[size >= _LONG_ENOUGH]
+    many = float(long.mean())
+    raw = float((apart[1:] * apart[:-1])[neighbours].sum()) / total * many / (many - 1)
+    return round(float(np.clip((raw * many + 1) / max(many - 3, 1.0), 0.0, 0.98)), 3)
+
+
+def _spread(found: Properties, rows: Bools) -> float:
+    """How far steps that are not near the peak differ, against drawn ones that differ as much as they may."""
+    point, span, level = _levels(found, rows)
+    drawn_span, most = heights(Steps(point, span, level, found.ratio[rows], found.near[rows], np.ones(len(point) - 1)))
+    owner = np.repeat(np.arange(len(point) - 1), np.diff(point))
+
+    def deviation(values: Floats, weight: Floats) -> float:
+        low = values < NEAR
+        weight = np.where(low, weight, 0.0)
+        total = np.maximum(np.add.reduceat(weight, point[:-1]), 1e-300)
+        mean = np.add.reduceat(weight * values, point[:-1]) / total
+        return float(np.sqrt(np.add.reduceat(weight * (values - mean[owner]) ** 2, point[:-1]) / total).sum())
+
+    widest = deviation(most, drawn_span)
+    return round(float(np.clip(deviation(level, span) / widest, 0.0, 1.0)), 3) if widest > 1e-9 else 1.0
+
+
+def _marginals(given: UsageSeries, found: Properties, shapes: Shapes, seed: int) -> tuple[Marginal, ...]:
+    made = like(shapes, given, seed)
+    ours = properties(made)
+    pairs = [
+        ("mean over peak", found.ratio, ours.ratio),
+        ("steps", found.steps.astype(np.float64), ours.steps.astype(np.float64)),
+        (f"progress above {NEAR:.0%} of the peak", found.near, ours.near),
+    ]
+    if given.sized:
+        parts = [one.peaks() / one.job_peaks()[one.job_of_series()] for one in (given, made)]
+        pairs.append(("peak over the job's", parts[0], parts[1]))
+    return tuple(Marginal(name, "", np.round(one, 6), np.round(other, 6)) for name, one, other in pairs)
