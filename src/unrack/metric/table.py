@@ -13,6 +13,7 @@ from unrack.metric.kinds.pool import pool_metrics
 from unrack.metric.kinds.resources import RESOURCE_METRICS, resource_metrics
 from unrack.metric.kinds.served import served
 from unrack.metric.kinds.tiers import TIER_METRICS, tier_metrics
+from unrack.metric.kinds.use import USE_METRICS, use_metrics
 from unrack.metric.metric import STATISTICS, Metric
 from unrack.units import SECOND_US
 
@@ -27,6 +28,7 @@ __all__ = [
     "RESOURCE_METRICS",
     "STATISTICS",
     "TIER_METRICS",
+    "USE_METRICS",
     "Metric",
     "integrals",
     "measure",
@@ -131,6 +133,7 @@ EVERY_METRIC: dict[str, Metric] = {
     **CORE_METRICS,
     **KIND_METRICS,
     **RESOURCE_METRICS,
+    **USE_METRICS,
 }
 """All of them, those that only some runs have included."""
 
@@ -145,6 +148,7 @@ def measure(
     failures: pl.DataFrame | None = None,
     tiers: pl.DataFrame | None = None,
     claims: pl.DataFrame | None = None,
+    memory: pl.DataFrame | None = None,
 ) -> dict[str, float | None]:
     """Every metric of ``METRICS``, in its order; ``None`` where one is not defined.
 
@@ -165,6 +169,8 @@ def measure(
         Of the same run; without it there are no metrics of tiers of memory.
     claims
         Of the same run; without it nothing is claimed of resources.
+    memory
+        Of the same run; without it nothing is known of what jobs use of their memory.
     window_us
         Metrics of jobs are over the jobs submitted in this window (both ends included), metrics of time over the
         window. ``None``: all jobs, and from the first submission to the last end.
@@ -222,6 +228,8 @@ def measure(
         values |= failure_metrics(failures, start, end)
     if shares is not None and placements is not None:
         values |= pool_metrics(every, shares, placements, cluster, start, end)
+    if memory is not None:
+        values |= use_metrics(jobs, memory, cluster, start, end)
     if len(cluster.places):
         values |= resource_metrics(claims, cluster, start, end)
     return values

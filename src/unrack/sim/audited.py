@@ -44,6 +44,7 @@ def audit(result: Result) -> None:
             tiers=None if log.cluster.tiers is None else result.tiers,
             claims=result.claims if len(log.cluster.places) else None,
             pace=result.pace,
+            provisions=result.provisions,
         )
     )
     if found:

@@ -12,6 +12,7 @@ from unrack.cluster.spec import UNCOUNTED_MB, Cluster
 from unrack.policy.contract import Policy
 from unrack.policy.members import traits_of
 from unrack.policy.pools.pool_policy import Pooled
+from unrack.policy.provisioning.dynamic import Dynamic
 from unrack.sim.faults.fault import Fault
 from unrack.slowdown.memory.settings import MemoryContention
 from unrack.slowdown.model import Model
@@ -29,7 +30,7 @@ class Effect(NamedTuple):
     key
         Which part: ``"models"``, ``"contention"``, ``"distance"``, ``"slo"``, ``"tiers"``, ``"lending"``, ``"racks"``,
         ``"memory"``, ``"priority"``, ``"near"``,
-        ``"slowdowns"`` or ``"resources"``.
+        ``"slowdowns"``, ``"resources"``, ``"provisioning"`` or ``"memory_changes"``.
     of
         Which of several; ``""``: there is one.
     why_not
@@ -51,6 +52,7 @@ def effects(
     models: Sequence[Model] = (),
     contention: MemoryContention | None = None,
     slowdowns: str | None = None,
+    memory_changes: object = None,
 ) -> tuple[Effect, ...]:
     """What was asked for, and whether it can change anything in a run with these inputs.
 
@@ -63,6 +65,7 @@ def effects(
         *_jobs(cluster, jobs, policy),
         *([] if slowdowns is None else [_slowdowns(cluster, models, contention)]),
         *_resources(cluster, jobs),
+        *_use(jobs, policy, memory_changes),
     )
     return tuple(parts)
 
@@ -173,8 +176,18 @@ def _resources(cluster: Cluster, jobs: JobTable) -> Iterator[Effect]:
         yield Effect("resources", f"{resource} {quantity}", why)
 
 
+def _use(jobs: JobTable, policy: Policy[Any], memory_changes: object) -> Iterator[Effect]:
+    monitors = traits_of(policy).monitor_us > 0
+    unknown = "" if jobs.usage is not None else "nobody says what jobs use: they are taken to use what they ask"
+    if monitors:
+        yield Effect("provisioning", policy.name, unknown)
+    if memory_changes is not None:
+        yield Effect("memory_changes", "", unknown or ("" if monitors else f"{policy.name} changes nobody's memory"))
+
+
 def draws(policy: Policy[Any]) -> bool:
     """Whether a policy draws random numbers, as far as is known."""
+    policy = policy.inner if isinstance(policy, Dynamic) else policy
     return hasattr(policy, "seeded") and (not isinstance(policy, Pooled) or policy.rule == "random-fit")
 
 
@@ -185,6 +198,7 @@ WORDS = {
     "memory": "the memory that jobs ask for", "priority": "the priorities of jobs", "near": "near=yes",
     "slowdowns": "how slowdowns combine",
     "resources": "the {of} of the cluster",
+    "provisioning": "provisioning=dynamic", "memory_changes": "what it costs that memory changes",
     "world": "world=base", "seeds": "the seeds", "faults": "the failure of {of}", "window": "the window of the metrics",
 }  # fmt: skip
 """Key → what it is, for people."""

@@ -22,6 +22,7 @@ from unrack.sim.guard import PolicyAtWork
 from unrack.sim.log import RunLog
 from unrack.sim.recorder import OUTCOME_NAMES
 from unrack.sim.simulate import prepared
+from unrack.sim.usage.memory_changes import MemoryChanges
 from unrack.slowdown.combined import Together
 from unrack.slowdown.memory.settings import MemoryContention
 from unrack.slowdown.model import Model
@@ -168,6 +169,7 @@ def explain(
     models: Sequence[Model] = (),
     contention: MemoryContention | None = None,
     how: Together = Together.ADD,
+    changes: MemoryChanges | None = None,
 ) -> Story:
     """The life of job ``job`` (an index into ``jobs``) in the run with these inputs.
 
@@ -177,7 +179,7 @@ def explain(
         As :func:`unrack.simulate`.
     """
     with PolicyAtWork(policy.name):
-        kernel = prepared(cluster, jobs, policy, seed, ties, faults, models, contention, how=how)
+        kernel = prepared(cluster, jobs, policy, seed, ties, faults, models, contention, how=how, changes=changes)
         traits = kernel.core.traits
         watch = Watch(kernel.core, job, traits.whole_nodes, Need.DEVICES in traits.places)
         log = kernel.run(after_round=watch)

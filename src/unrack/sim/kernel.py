@@ -15,9 +15,11 @@ from enum import StrEnum
 from heapq import heappop, heappush
 from math import ceil
 
+import numpy as np
+
 from unrack.core import ROUND, Core, Detached, Failed, Finished, Kept, Repaired, Submitted, Vacated
 from unrack.errors import RunError
-from unrack.ledger.lease import LOCAL_MB, Lease, loans_of
+from unrack.ledger.lease import LOAN_MB, LOCAL_MB, NODES, Lease, loans_of
 from unrack.ledger.state import Peaks
 from unrack.policy.contract import Decision, Requeue, Resize, Start
 from unrack.reasons import Code, Reason
@@ -29,6 +31,7 @@ from unrack.sim.faults.failure import failure_of
 from unrack.sim.faults.fault import Fault
 from unrack.sim.log import RunLog
 from unrack.sim.recorder import Outcome, Recorder, Span
+from unrack.sim.usage.memory_changes import MemoryChanges
 from unrack.sim.usage.memory_in_use import MemoryInUse, whole_ticks
 from unrack.sim.work import Work
 from unrack.slowdown.contract import Slowdown
@@ -65,6 +68,8 @@ class Kernel:
         Of the world, as in :func:`unrack.sim.simulate.simulate`.
     jobs
         What arrives, at a core that was made without jobs; ``None``: the rows of the core's own table.
+    changes
+        What it costs that memory changes while jobs run; ``None``: nothing.
     """
 
     def __init__(
@@ -74,6 +79,7 @@ class Kernel:
         faults: Sequence[Fault],
         slowdown: Slowdown | None,
         jobs: JobTable | None = None,
+        changes: MemoryChanges | None = None,
     ) -> None:
         self.core = core
         self.ties = ties
@@ -82,7 +88,10 @@ class Kernel:
         self.slowdown = slowdown
         self.use: MemoryInUse | None = None
         self.submit = plain(self.jobs.submit_us)
+        self.changes = changes or MemoryChanges()
         self.work = plain(self.jobs.work_us)
+        if self.changes.checkpoint_cost:
+            self.work = [ceil(self.changes.whole_us(work)) for work in self.work]
         self.version = [0] * len(self.submit)
         self.running: dict[int, tuple[int, Lease]] = {}
         self.earlier: dict[int, list[Span]] = {}
@@ -99,8 +108,8 @@ class Kernel:
         if (usage := self.jobs.usage) is not None and core.state.memory is not None:
             self.slowdown = slowdown or Undisturbed()
             core.state.peaks = Peaks(usage.first, usage.peaks())
-            whole = dict(enumerate(map(float, self.work)))
-            self.use = MemoryInUse(usage, core.state, self.works, whole, self.jobs.memory_mb, core.traits.monitor_us)
+            asked_mb, look_us = self.jobs.memory_mb, core.traits.monitor_us
+            self.use = MemoryInUse(usage, core.state, self.works, self.work, asked_mb, look_us)
         self.looks_at = NEVER_US
         self.faults = faults
         self.domains = {name: core.state.cluster.domain(name) for name in {fault.domain for fault in faults}}
@@ -277,7 +286,18 @@ class Kernel:
             self.update_speeds(before, now)
             self.update_speeds(lease, now)
         if self.use is not None:
+            self.stall(before, lease, now)
             self.uses_memory(lease.job, now)
+
+    def stall(self, before: Lease, lease: Lease, now: int) -> None:
+        """A job whose lease changes stands still for as long as that takes."""
+        job, near = lease.job, [int(one.rows[:, NODES] @ one.rows[:, LOCAL_MB]) for one in (before, lease)]
+        far = [int(one.borrowed[:, LOAN_MB].sum()) for one in (before, lease)]
+        delay_us = self.changes.delay_us(max(0, min(near[1] - near[0], far[0] - far[1])))
+        if delay_us:
+            self.works.stall(job, delay_us, now)
+            self.version[job] += 1
+            self.plan_end(job, self.works.end_us(job), now)
 
     def unfelt(self, before: Lease, after: Lease) -> bool:
         """Whether nobody's speed can change with an exchange of leases on the same nodes."""
@@ -327,15 +347,21 @@ class Kernel:
     def stop(self, decision: Requeue, now: int) -> None:
         """A job was stopped; the core has queued it again already."""
         job = decision.job
+        at_start = self.kept_work.get(job, float(self.work[job]))
+        left = stopped_at = self.works.left(job, now) if self.slowdown else at_start - (now - self.running[job][0])
         if decision.keep_work:
-            start = self.running[job][0]
-            at_start = self.kept_work.get(job, float(self.work[job]))
-            left = self.works.left(job, now) if self.slowdown else at_start - (now - start)
+            if decision.reason.code == Code.OUT_OF_MEMORY:  # only what a checkpoint has kept
+                before = self.work[job] - at_start + (self.changes.restart_cost if job in self.kept_work else 0)
+                kept = self.changes.kept_us(max(before, self.work[job] - left))
+                left = self.work[job] - kept + (self.changes.restart_cost if kept else 0)
             self.kept_work[job] = left
             if self.slowdown:
                 self.core.handle(Kept(job, int(at_start - left)), now)
         else:
             self.kept_work.pop(job, None)
+        if decision.reason.code == Code.OUT_OF_MEMORY:
+            again = self.kept_work.get(job, float(self.work[job]))
+            self.recorder.lost_us[len(self.recorder.job)] = max(0, int(again - stopped_at))
         lease = self.end(job, now, OUTCOMES.get(decision.reason.code, Outcome.PREEMPTED))
         self.update_speeds(lease, now)
         self.detach()
@@ -401,5 +427,6 @@ class Kernel:
             last = self.core.why(job, now)
             reasons[job] = Reason(Code.NEVER_STARTED, str(last))
         return RunLog.of(
-            self.recorder, state.cluster, self.jobs, state.status[: len(self.jobs)], reasons, self.capacity, now
-        )
+            self.recorder, state.cluster, self.jobs, state.status[: len(self.jobs)], reasons, self.capacity, now,
+            None if self.use is None else np.array(self.use.samples, np.int64).reshape(-1, 4),
+        )  # fmt: skip

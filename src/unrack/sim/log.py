@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -60,6 +60,10 @@ class RunLog:
         The failures that happened, in order.
     attempt_failure : int64[attempts]
         Which of them stopped each attempt; -1: none.
+    memory : int64[samples, 4]
+        When use of memory was looked at (µs), and the MB that running jobs used, held and asked then.
+    lost_us
+        Attempt that ended for lack of memory → the work that was lost with it, µs at speed 1.
     """
 
     cluster: Cluster
@@ -87,6 +91,8 @@ class RunLog:
     rules: dict[int, str]
     failures: tuple[Failure, ...]
     attempt_failure: Ints
+    memory: Ints = field(default_factory=lambda: np.zeros((0, 4), np.int64))
+    lost_us: dict[int, int] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -98,6 +104,7 @@ class RunLog:
         reasons: dict[int, Reason],
         capacity: list[tuple[int, int]],
         end_us: int,
+        memory: Ints | None = None,
     ) -> RunLog:
         """Freeze what was recorded."""
         span_attempt, span_start_us, span_end_us = recorder.spans()
@@ -127,6 +134,8 @@ class RunLog:
             rules=recorder.rules,
             failures=tuple(recorder.failures),
             attempt_failure=recorder.attempt_failures(),
+            memory=np.zeros((0, 4), np.int64) if memory is None else memory,
+            lost_us=recorder.lost_us,
         )
 
     @cached_property

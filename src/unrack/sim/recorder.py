@@ -68,6 +68,7 @@ class Recorder:
         self.rules: dict[int, str] = {}
         self.failures: list[Failure] = []
         self.stopped: list[tuple[int, int]] = []
+        self.lost_us: dict[int, int] = {}
 
     def attempt(
         self, job: int, start_us: int, end_us: int, outcome: Outcome, rows: Ints, loans: Ints = NO_LOANS

@@ -30,6 +30,7 @@ from unrack.sim.frames.claims import claims_frame
 from unrack.sim.frames.cores import core_columns, cores_frame
 from unrack.sim.frames.jobs import jobs_frame, usage_frame
 from unrack.sim.frames.loans import loans_frame
+from unrack.sim.frames.memory_use import memory_frame, use_columns
 from unrack.sim.frames.shares import shares_frame
 from unrack.sim.frames.spans import placements_frame
 from unrack.sim.frames.tier_holding import TierHolding, tier_holding
@@ -37,6 +38,7 @@ from unrack.sim.frames.tiers import tier_columns, tiers_frame
 from unrack.sim.guard import PolicyAtWork
 from unrack.sim.kernel import Kernel, Ties
 from unrack.sim.log import RunLog
+from unrack.sim.usage.memory_changes import MemoryChanges, make_memory_changes
 from unrack.slowdown.combined import CombinedSpeeds, Together, make_together, together
 from unrack.slowdown.contract import Slowdown
 from unrack.slowdown.memory.apps import ContentionNote
@@ -69,6 +71,8 @@ class Result:
         How the cores of a node are chosen; ``None``: nobody asked.
     notes
         What was asked for and could not change anything in this run, a sentence each.
+    provisions
+        Whether the memory of jobs followed what they used: they may begin with less than they ask.
     """
 
     log: RunLog
@@ -79,11 +83,14 @@ class Result:
     failing: bool = False
     core_tiles: str | None = None
     notes: tuple[str, ...] = ()
+    provisions: bool = False
 
     @cached_property
     def jobs(self) -> pl.DataFrame:
         """One row a job, in order of (submission, id); see ``docs/file-formats.md``."""
         more = [] if self.log.cluster.tiers is None else tier_columns(self.log, self.held)
+        if self.log.jobs.usage is not None:
+            more = [*more, *use_columns(self.log)]
         if self.core_tiles is not None:
             more = [*more, *core_columns(self.log, self.cores)]
         return jobs_frame(self.log, self.fastest, self.lends, more)
@@ -154,6 +161,11 @@ class Result:
         )  # fmt: skip
 
     @cached_property
+    def memory(self) -> pl.DataFrame:
+        """What running jobs used, held and asked of memory whenever it was looked at; in runs that know use."""
+        return memory_frame(self.log)
+
+    @cached_property
     def failures(self) -> pl.DataFrame:
         """What failed before the run ended, and which jobs each failure stopped."""
         return failures_frame(self.log)
@@ -165,8 +177,9 @@ class Result:
         shares, placements = (self.shares, self.placements) if len(self.log.cluster.devices) else (None, None)
         tiers = None if self.log.cluster.tiers is None else self.tiers
         claims = self.claims if len(self.log.cluster.places) else None
+        memory = None if self.log.jobs.usage is None else self.memory
         return measure(
-            self.jobs, self.usage, self.log.cluster, self.window_us, shares, placements, failures, tiers, claims
+            self.jobs, self.usage, self.log.cluster, self.window_us, shares, placements, failures, tiers, claims, memory
         )
 
     @cached_property
@@ -197,6 +210,7 @@ def simulate(
     contention: str | Sequence[str] | Mapping[str, Any] | MemoryContention | None = None,
     slowdowns: str | None = None,
     slowdown: Slowdown | None = None,
+    memory_changes: Mapping[str, Any] | MemoryChanges | None = None,
     core_tiles: str | None = None,
     window_us: tuple[int, int] | None = None,
     progress: Callable[[int, int], None] | None = None,
@@ -229,6 +243,10 @@ def simulate(
         ``"product"``; see :func:`unrack.slowdown.combined.combined`.
     slowdown
         How jobs slow each other down, in place of the models and of contention; ``None``: as these say, or not at all.
+    memory_changes
+        What it costs that memory changes while jobs run, and their checkpoints: a table with ``bandwidth``, ``pause``,
+        ``checkpoint_every``, ``checkpoint_cost`` and ``restart_cost``; see
+        :class:`unrack.sim.usage.memory_changes.MemoryChanges`. ``None``: nothing, and there are none.
     core_tiles
         Also choose which cores of a node a job has, where the nodes' ``torus`` is known: ``"best"``, ``"quick"`` or
         ``"first-fit"``; see :mod:`unrack.policy.placement.core_tiles`. This changes no schedule.
@@ -269,18 +287,22 @@ def simulate(
         CoreTiles(cluster, core_tiles)  # an error now, not when all is done
     chosen = parse_policy(policy) if isinstance(policy, str) else complete(policy, "policy")
     settings = make_contention(contention)
-    known, how = make_models(models), make_together(slowdowns)
+    known, how, changes = make_models(models), make_together(slowdowns), make_memory_changes(memory_changes)
     with PolicyAtWork(chosen.name):
-        kernel = prepared(cluster, workload.jobs, chosen, seed, ties, faults, known, settings, slowdown, how=how)
+        kernel = prepared(
+            cluster, workload.jobs, chosen, seed, ties, faults, known, settings, slowdown, how=how, changes=changes
+        )
         core = kernel.core
         log = kernel.run(progress)
     late = faults if all(fault.at_us > log.end_us for fault in faults) else ()
-    notes = notes_of(effects(cluster, workload.jobs, chosen, known, settings, slowdowns))
+    notes = notes_of(effects(cluster, workload.jobs, chosen, known, settings, slowdowns, memory_changes))
     notes = (*notes, *too_late(late[:1], window_us, log.end_us))
     parts = kernel.slowdown.parts if isinstance(kernel.slowdown, CombinedSpeeds) else (kernel.slowdown,)
     note = next((part.note for part in parts if isinstance(part, MemorySpeeds)), None)
     lends = core.traits.lends or len(log.loans) > 0
-    result = Result(log, window_us, core.pace, lends, note, bool(faults), core_tiles, notes)
+    result = Result(
+        log, window_us, core.pace, lends, note, bool(faults), core_tiles, notes, bool(core.traits.monitor_us)
+    )
     del core, kernel, parts  # the tables are made and looked at without the ledger
     if audit:
         audit_tables(result)
@@ -299,6 +321,7 @@ def prepared(
     slowdown: Slowdown | None = None,
     arrivals: bool = False,
     how: Together = Together.ADD,
+    changes: MemoryChanges | None = None,
 ) -> Kernel:
     """A run that is about to begin; parameters as in :func:`simulate`.
 
@@ -308,6 +331,8 @@ def prepared(
         Whether the core is made without jobs and is brought them one by one, as in the live world. The run is the same.
     how
         How the speeds by devices and by memory combine.
+    changes
+        What it costs that memory changes while jobs run.
     """
     if hasattr(policy, "seeded"):
         policy = policy.seeded(seed)
@@ -319,4 +344,4 @@ def prepared(
             core.view.contention = memory = MemorySpeeds(contention, cluster, jobs)
             parts.append(memory)
         slowdown = together(parts, how)
-    return Kernel(core, Ties(ties), faults, slowdown, jobs if arrivals else None)
+    return Kernel(core, Ties(ties), faults, slowdown, jobs if arrivals else None, changes)

@@ -14,6 +14,7 @@ from unrack.errors import InputError, PolicyError
 from unrack.policy.contract import Policy
 from unrack.sim.effect import Effect, draws, effects
 from unrack.sim.faults.fault import Fault
+from unrack.sim.usage.memory_changes import MemoryChanges, make_memory_changes
 from unrack.slowdown.combined import Together, make_together
 from unrack.slowdown.memory.settings import MemoryContention, make_contention
 from unrack.slowdown.model import Model, make_models
@@ -61,6 +62,8 @@ class Run:
         How many of the faults the study lists; the others were drawn.
     slowdowns
         How the speeds by devices and by memory combine; ``None``: not both set speeds.
+    memory_changes
+        What it costs that memory changes while jobs run; ``None``: nothing.
     """
 
     id: str
@@ -81,6 +84,7 @@ class Run:
     effects: tuple[Effect, ...] = ()
     listed: int = 0
     slowdowns: Together | None = None
+    memory_changes: MemoryChanges | None = None
 
     @property
     def world(self) -> World:
@@ -169,6 +173,10 @@ def _runs(
     except InputError as error:
         raise document.within(("models",), error) from None
     contention = _contention(table, document, read)
+    try:
+        changes = None if table.memory_changes is None else make_memory_changes(table.memory_changes)
+    except InputError as error:
+        raise document.within(("memory_changes",), error) from None
     fixed, levels = fixed_faults(table, document, clusters), random_levels(table, document, clusters)
     made = [(spec, spec.make(), spec.identity()) for spec in specs]
     by_seed = {seed: [_workload(entry, document, i, seed, loaded) for i, entry in enumerate(table.workloads)]
@@ -202,6 +210,7 @@ def _runs(
                     decisive += [contention.identity()] if here and contention is not None else []
                     both = here and contention is not None and sets_speeds(cluster.devices, models)
                     decisive += [str(make_together(table.slowdowns))] if both else []
+                    decisive += [str(changes)] if here and changes is not None else []
                     decisive += [] if table.core_tiles is None else [table.core_tiles]
                     named = [cluster.name, workload.name, spec.label, dict(parameters)]
                     run_id = id_of_run(named[:3], seed, [*decisive, *named, engine_digest()])
@@ -231,11 +240,13 @@ def _runs(
                                     models if here else (),
                                     contention if here else None,
                                     table.slowdowns,
+                                    changes if here else None,
                                 ),
                                 *_of_study(spec, models, contention, seeds, _draws(source) or bool(levels), policy),
                             ),
                             len(fixed),
                             make_together(table.slowdowns) if both else None,
+                            changes if here else None,
                         )
                     )
     return runs
@@ -324,7 +335,7 @@ def _resolved(
         policies = [*written["policies"], *(spec.written() for spec in added)]
     else:
         policies = list({run.policy.label: run.policy.written() for run in runs}.values())
-    given = ("models", "contention", "slowdowns", "measure", "faults", "random_faults", "sweep")
+    given = ("models", "contention", "slowdowns", "memory_changes", "measure", "faults", "random_faults", "sweep")
     return {
         "name": name,
         "question": table.question,

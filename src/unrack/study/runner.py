@@ -235,6 +235,7 @@ def simulated(run: Run, progress: Callable[[int, int], None] | None = None, audi
         models=run.models,
         contention=run.contention,
         slowdowns=run.slowdowns,
+        memory_changes=run.memory_changes,
         core_tiles=run.core_tiles,
         window_us=run.window_us,
         progress=progress,

@@ -24,7 +24,7 @@ def asked_violation(t: Tables) -> Violation | None:
     wrong |= known & (tasks < 1)
     if wrong.any():
         return _first(t, own, wrong, "holds fewer cores than its tasks ask")
-    lacks = np.where(begins, tasks * asked_mb[own.job] - whole(p["memory_mb_per_node"]), 0)
+    lacks = np.where(begins & (not t.provisions), tasks * asked_mb[own.job] - whole(p["memory_mb_per_node"]), 0)
     return _memory(t, lacks) or _devices(t)
 
 

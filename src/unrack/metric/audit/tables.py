@@ -100,6 +100,8 @@ class Tables:
         As ``docs/file-formats.md`` has them; ``None``: the run has none.
     pace
         The models in force: quantities that one governs may be asked for beyond what is installed.
+    provisions
+        Whether jobs may begin with less memory than they ask, as it follows what they use.
     """
 
     cluster: Cluster
@@ -112,6 +114,7 @@ class Tables:
     tiers: pl.DataFrame | None = None
     claims: pl.DataFrame | None = None
     pace: Pace | None = None
+    provisions: bool = False
 
     @cached_property
     def submit(self) -> Ints:

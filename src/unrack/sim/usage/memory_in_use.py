@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
 from math import ceil
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -45,15 +45,20 @@ class MemoryInUse:
     works
         How far they are.
     whole
-        Work of each job, µs; it may grow.
+        Work of each job, µs.
     asked_mb : int64[jobs]
         What each job asked for, per task.
     look_us
         How often use is looked at.
+
+    Attributes
+    ----------
+    samples
+        What was used, whenever it was looked at.
     """
 
     def __init__(
-        self, curves: UsageCurves, state: ClusterState, works: Work, whole: Mapping[int, float], asked_mb: Ints,
+        self, curves: UsageCurves, state: ClusterState, works: Work, whole: Sequence[float], asked_mb: Ints,
         look_us: int,
     ) -> None:  # fmt: skip
         self.look_us = look_us or LOOK_US

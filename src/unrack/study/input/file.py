@@ -120,6 +120,7 @@ class StudyTable(Strict):
     models: list[str | dict[str, Any]] = Field(default_factory=list)
     contention: str | list[str] | dict[str, Any] | None = None
     slowdowns: Together | None = None
+    memory_changes: dict[str, Any] | None = None
     ties: Ties = Ties.TOGETHER
     core_tiles: Literal["best", "quick", "first-fit"] | None = None
     measure: MeasureTable | None = None

@@ -23,14 +23,16 @@ from unrack.resources.contract import Nodes
 from unrack.resources.places import built, is_resource
 from unrack.sim.explain import Story, explain
 from unrack.sim.faults.fault import Fault
+from unrack.sim.usage.memory_changes import make_memory_changes
 from unrack.slowdown.combined import Together, make_together
 from unrack.slowdown.memory.settings import MemoryContention, make_contention
 from unrack.slowdown.model import Model
-from unrack.study.results.keep import LISTED, PROFILES, TORUS
+from unrack.study.results.keep import CURVES, LISTED, PROFILES, TORUS
 from unrack.study.results.record import RECORD, WRITTEN, believed, read_record
 from unrack.units import SECOND_US
 from unrack.workload.job import JobTable, job_table
 from unrack.workload.tier_asks import NO_CEILING, TierAsks, tier_asks
+from unrack.workload.usage.curves import curves_again
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,6 +87,7 @@ class Again:
                 self.cluster(), self.jobs(), self.policy(policy_file), index, seed=self.record["seed"],
                 ties=self.record["ties"], faults=faults, models=models,
                 contention=self.contention(), how=self.slowdowns or Together.ADD,
+                changes=make_memory_changes(self.record.get("memory_changes")),
             )  # fmt: skip
 
     def holdings(self) -> pl.DataFrame:
@@ -129,6 +132,7 @@ class Again:
                 if f"{kind}.{name}" in frame.columns
             },
             slo=_asks(frame),
+            usage=curves_again(read_table(path), len(frame)) if (path := self.folder / CURVES).is_file() else None,
         )
 
     def _quantities(self) -> dict[str, list[str]]:

@@ -27,7 +27,10 @@ from unrack.slowdown.contention.profile_file import write_profiles
 from unrack.study.grid import Run, Study
 from unrack.study.notes import told
 from unrack.study.results.record import RECORD, is_intact, read_record, sealed, write_whole
+from unrack.workload.usage.curves import curves_frame
 
+CURVES = "curves.parquet"
+"""What jobs use of their memory over their progress."""
 FRAMES = ("jobs", "usage", "placements")
 POOL_FRAMES = (*FRAMES, "shares")
 TORUS = ("torus_rows", "torus_columns")
@@ -70,8 +73,11 @@ def _fill(building: Path, run: Run, result: Result) -> None:
     names += ["cores"] if run.core_tiles is not None else []
     names += ["tiers"] if run.cluster.tiers is not None else []
     names += ["claims"] if len(run.cluster.places) else []
+    names += ["memory"] if run.workload.jobs.usage is not None else []
     for name in names:
         getattr(result, name).write_parquet(building / f"{name}.parquet", compression="zstd")
+    if (usage := run.workload.jobs.usage) is not None:
+        curves_frame(usage).write_parquet(building / CURVES, compression="zstd")
     if run.contention is not None:
         write_profiles(run.contention.profiles, building / PROFILES)
     record = sealed(description(run, result), building)
@@ -122,6 +128,7 @@ def description(run: Run, result: Result) -> dict[str, Any]:
         **({"models": [model._asdict() for model in run.models]} if run.models else {}),
         **({"contention": {**run.contention.identity(), "note": contended(run, result)}} if run.contention else {}),
         **({"slowdowns": str(run.slowdowns)} if run.slowdowns is not None else {}),
+        **({"memory_changes": run.memory_changes.model_dump()} if run.memory_changes is not None else {}),
         **({"notes": list(notes)} if (notes := notes_of_run(run, result)) else {}),
         "metrics": result.metrics,
         **({"bound": asdict(result.bound)} if result.bound is not None else {}),

@@ -1,0 +1,73 @@
+"""Metrics of what jobs use of the memory that they ask for and hold, in runs that know it."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from unrack.cluster.spec import Cluster
+from unrack.metric.integral import areas_of
+from unrack.metric.metric import Metric
+
+USE_METRICS: dict[str, Metric] = {
+    metric.name: metric
+    for metric in [
+        Metric(
+            "memory_used", "", "high", "share of the installed memory that running jobs used",
+            "∫ MB used dt / (installed MB x window)",
+        ),
+        Metric(
+            "memory_held_unused", "", "low", "part of the memory held by jobs that they did not use",
+            "1 - ∫ MB used dt / ∫ MB held dt",
+        ),
+        Metric(
+            "memory_overcommit_max", "", "", "memory asked by running jobs over what is installed, at most",
+            "max MB asked / installed MB",
+        ),
+        Metric(
+            "memory_stops", "", "low", "attempts that were stopped for lack of memory", "count",
+        ),
+        Metric(
+            "jobs_out_of_memory", "", "low", "share of the jobs that were ever stopped for lack of memory",
+            "count / jobs submitted in the window",
+        ),
+        Metric(
+            "node_h_lost_memory", "node-h", "low", "node-hours of work that were lost with these attempts",
+            "Σ nodes x work that no checkpoint has kept",
+        ),
+        Metric(
+            "memory_moved_tb", "TB", "", "memory that leases grew by and shrank by while jobs ran",
+            "Σ |change of a lease| over all changes",
+        ),
+    ]
+}  # fmt: skip
+"""Metrics of use, in runs whose workload says what jobs use."""
+MB_PER_TB = 1_000_000
+
+
+def use_metrics(
+    jobs: pl.DataFrame, memory: pl.DataFrame, cluster: Cluster, start_s: float, end_s: float
+) -> dict[str, float | None]:
+    """The metrics of ``USE_METRICS``, in its order.
+
+    Parameters
+    ----------
+    jobs
+        The jobs of the window, as ``jobs.parquet`` has them.
+    memory
+        What was used, held and asked, whenever it was looked at.
+    start_s, end_s
+        The window.
+    """
+    areas = areas_of(memory, ["used_mb", "held_mb"], start_s, end_s)
+    length, installed = end_s - start_s, cluster.total_mb
+    inside = memory.filter(pl.col("time_s").is_between(start_s, end_s))
+    most = inside["asked_mb"].max()
+    return {
+        "memory_used": areas["used_mb"] / (installed * length) if installed and length > 0 else None,
+        "memory_held_unused": 1 - areas["used_mb"] / areas["held_mb"] if areas["held_mb"] else None,
+        "memory_overcommit_max": float(most) / installed if installed and isinstance(most, int) else None,
+        "memory_stops": float(jobs["memory_stops"].sum()),
+        "jobs_out_of_memory": float((jobs["memory_stops"] > 0).sum()) / jobs.height if jobs.height else None,
+        "node_h_lost_memory": float(jobs["node_s_lost"].sum()) / 3600,
+        "memory_moved_tb": float((jobs["memory_grown_mb"] + jobs["memory_shrunk_mb"]).sum()) / MB_PER_TB,
+    }

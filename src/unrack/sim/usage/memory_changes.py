@@ -1,0 +1,90 @@
+"""What it costs that memory changes while jobs run: moved data, pauses, checkpoints, restarts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from unrack.errors import InputError, first_fault, got_and_want
+from unrack.units import bandwidth_mb_s, time_us
+
+
+def _time(value: object) -> object:
+    try:
+        if not isinstance(value, bool) and isinstance(value, int | float | str):
+            return time_us(value)
+    except ValueError:
+        pass
+    raise ValueError("a time: seconds, or text such as '2 min'")
+
+
+def _rate(value: object) -> object:
+    try:
+        if not isinstance(value, bool) and isinstance(value, int | float | str):
+            return bandwidth_mb_s(value)
+    except ValueError:
+        pass
+    raise ValueError("a rate: MB/s, or text such as '10 GB/s'")
+
+
+Time = Annotated[int, BeforeValidator(_time), Field(ge=0)]
+
+
+class MemoryChanges(BaseModel):
+    """Costs of the executor, and checkpoints.
+
+    Attributes
+    ----------
+    bandwidth
+        MB/s at which memory that moves from another node to the job's own is copied; the job waits. ``None``: at once.
+    pause
+        How long a job stands still whenever its lease changes, µs.
+    checkpoint_every
+        Work between two checkpoints, µs at speed 1; ``None``: there are none.
+    checkpoint_cost, restart_cost
+        What a checkpoint takes, and going on from one, µs of work.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    bandwidth: Annotated[int, BeforeValidator(_rate), Field(ge=1)] | None = None
+    pause: Time = 0
+    checkpoint_every: Annotated[int, BeforeValidator(_time), Field(ge=1)] | None = None
+    checkpoint_cost: Time = 0
+    restart_cost: Time = 0
+
+    def whole_us(self, work_us: float) -> float:
+        """The work of a job with its checkpoints, µs; none is made at its end."""
+        if self.checkpoint_every is None or work_us <= 0:
+            return work_us
+        return work_us + (int(work_us) - 1) // self.checkpoint_every * self.checkpoint_cost
+
+    def kept_us(self, done_us: float) -> float:
+        """Of work done, what the last checkpoint has kept, its own cost included."""
+        if self.checkpoint_every is None:
+            return 0.0
+        step = self.checkpoint_every + self.checkpoint_cost
+        return float(done_us // step * step)
+
+    def delay_us(self, moved_mb: int) -> int:
+        """How long a job stands still when its lease changes and so much data moves."""
+        return self.pause + (0 if self.bandwidth is None else -(-moved_mb * 1_000_000 // self.bandwidth))
+
+
+def make_memory_changes(value: Mapping[str, Any] | MemoryChanges | None) -> MemoryChanges:
+    """Costs from a table; ``None``: changes cost nothing, and there are no checkpoints.
+
+    Raises
+    ------
+    InputError
+        A key is unknown, or a value cannot be.
+    """
+    if isinstance(value, MemoryChanges):
+        return value
+    try:
+        return MemoryChanges.model_validate(dict(value or {}))
+    except ValidationError as error:
+        fault = first_fault(error.errors())
+        raise InputError(f"memory_changes, {fault['loc'][0]}", *got_and_want(fault)) from None
