@@ -11,6 +11,7 @@ import typer
 
 from unrack.cli import explain, holdings, listing, place, report, reproduce, run, tiles
 from unrack.cli import trace as trace_commands
+from unrack.cli import usage as usage_commands
 from unrack.errors import UnrackError
 
 OF_THE_SYSTEM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO, errno.EFBIG)
@@ -52,6 +53,7 @@ app.command("holdings")(holdings.holdings)
 app.command("place")(place.place)
 app.command("tiles")(tiles.tiles)
 app.add_typer(trace_commands.app, name="trace")
+app.add_typer(usage_commands.app, name="usage")
 app.command("policies")(listing.policies)
 app.command("metrics")(listing.metrics)
 app.command("presets")(listing.presets)

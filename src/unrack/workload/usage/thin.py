@@ -2,7 +2,8 @@
 
 The points that the algorithm keeps cut the series into stretches. A step is the largest sample of its stretch, so that
 it is nowhere below the series. A ramp is two points for the algorithm, and one step at its top would be far above its
-foot: a stretch whose samples lie further apart than ``rise`` is therefore cut in the middle as well.
+foot: a stretch whose samples lie further apart than ``rise`` is therefore cut in the middle as well. Neighbouring
+stretches whose samples all lie within the tolerance are one step.
 
 References
 ----------
@@ -89,7 +90,10 @@ def thinned(series: UsageSeries, tolerance: float = TOLERANCE, rise: float | Non
             raise InputError(f"thin, {name}", repr(share), "a share of the peak from 0 to 1")
     peaks = series.peaks()
     limits = np.full(len(peaks), np.inf) if rise is None else rise * peaks
-    return stepped(series, kept(series.point, series.at, series.amount, tolerance * peaks, limits))
+    keep = kept(series.point, series.at, series.amount, tolerance * peaks, limits)
+    return stepped(
+        series, _joined(series.point.copy(), series.amount.copy(), keep, np.minimum(tolerance * peaks, limits))
+    )
 
 
 def kept(point: Ints, at: Floats, amount: Floats, tolerance: Floats, rise: Floats) -> Bools:
@@ -156,6 +160,28 @@ def _longer(values: Ints, room: int) -> Ints:
     found = np.empty(room, np.int64)
     for place in range(len(values)):
         found[place] = values[place]
+    return found
+
+
+@compiled
+def _joined(point: Ints, amount: Floats, keep: Bools, width: Floats) -> Bools:
+    """Without the beginnings of stretches that lie, with the step before them, within ``width``."""
+    found = np.zeros(len(keep), np.bool_)
+    for series in range(len(point) - 1):
+        least, most = 0.0, 0.0
+        begin = point[series]
+        while begin < point[series + 1]:
+            end = begin + 1
+            low, high = amount[begin], amount[begin]
+            while end < point[series + 1] and not keep[end]:
+                low, high = min(low, amount[end]), max(high, amount[end])
+                end += 1
+            if begin > point[series] and max(most, high) - min(least, low) <= width[series]:
+                least, most = min(least, low), max(most, high)
+            else:
+                least, most = low, high
+                found[begin] = True
+            begin = end
     return found
 
 

@@ -165,9 +165,9 @@ def _marginals(given: UsageSeries, found: Properties, shapes: Shapes, seed: int)
     pairs = [
         ("mean over peak", found.ratio, ours.ratio),
         ("steps", found.steps.astype(np.float64), ours.steps.astype(np.float64)),
-        (f"progress above {NEAR:.0%} of the peak", found.near, ours.near),
+        ("progress near peak", found.near, ours.near),
     ]
     if given.sized:
         parts = [one.peaks() / one.job_peaks()[one.job_of_series()] for one in (given, made)]
-        pairs.append(("peak over the job's", parts[0], parts[1]))
+        pairs.append(("peak over job's", parts[0], parts[1]))
     return tuple(Marginal(name, "", np.round(one, 6), np.round(other, 6)) for name, one, other in pairs)

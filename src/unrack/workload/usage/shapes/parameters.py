@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import tomllib
 from importlib import resources
@@ -10,7 +11,6 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import numpy as np
-import tomli_w
 from pydantic import AfterValidator, Field, FiniteFloat, ValidationError, field_validator
 
 from unrack.errors import InputError, first_fault, got_and_want
@@ -182,5 +182,12 @@ def checked(content: dict[str, Any], where: str) -> Shapes:
 
 def written(shapes: Shapes, made_by: str = "") -> str:
     """The text of a TOML file with the parameters; ``made_by`` is a comment for its first line."""
-    comment = f"# {made_by}\n" if made_by else ""
-    return comment + tomli_w.dumps(shapes.model_dump(mode="json", exclude_none=True))
+    content = shapes.model_dump(mode="json", exclude_none=True)
+    tables = {f"kinds.{name}": kind for name, kind in content.pop("kinds").items()}
+    if "nodes" in content:
+        tables["nodes"] = content.pop("nodes")
+    lines = [f"# {made_by}"] if made_by else []
+    lines += [f"{key} = {json.dumps(value)}" for key, value in content.items()]
+    for name, table in tables.items():
+        lines += ["", f"[{name}]", *(f"{key} = {json.dumps(value)}" for key, value in table.items())]
+    return "\n".join(lines) + "\n"
