@@ -319,6 +319,9 @@ class Core:
 
     def _provision(self, used: Used, now: int) -> list[Decision]:
         """Ask the policy what to change, as long as jobs lack memory and it decides something; stop those that do."""
+        for job in used.jobs.tolist():
+            if self.state.condition(job) != RUNNING:
+                raise RefusedError(f"use of job {job}: it is not running")
         done: list[Decision] = []
         while self._adjusts is not None:
             step, self.memory = self._adjusts(self.view, self.memory, used, now)

@@ -67,7 +67,7 @@ def seen(state: ClusterState) -> tuple[object, ...]:
     return (
         state.free.tobytes(), state.running[:, :count].tobytes(), state.pool[: state.pool_used].tobytes(),
         state.lease_at.tobytes(), state.free_cores, state.version, state.releases, state.pool_dead, chains(state),
-        list(state.extra), [(e.borrowed.tobytes(), e.shares, e.used_mb) for e in state.extra.values()],
+        list(state.extra), [(e.borrowed.tobytes(), e.shares) for e in state.extra.values()],
     )  # fmt: skip
 
 

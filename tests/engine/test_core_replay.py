@@ -9,11 +9,11 @@ import pytest
 from small_worlds import J, S, lease_on, start_on, table, work
 
 from unrack.cluster.spec import Cluster
-from unrack.core import Core, Event, Failed, Finished, Repaired, Round, Submitted, UsageChanged
+from unrack.core import Core, Event, Failed, Finished, Repaired, Round, Submitted
 from unrack.errors import PolicyError, RefusedError, RunError
 from unrack.ledger.lease import Lease
 from unrack.policy.complete import complete
-from unrack.policy.contract import Decision, Need, Reject, Requeue, Resize, Start
+from unrack.policy.contract import Decision, Need, Reject, Requeue, Resize, Start, Used
 from unrack.policy.discipline.list_scheduler import ListScheduler
 from unrack.policy.table import parse_policy
 from unrack.reasons import Code, Reason
@@ -162,7 +162,7 @@ def test_starting_a_job_twice_in_one_round_is_refused_and_nothing_was_started() 
         Submitted(9),
         Finished(1),
         Finished(9),
-        UsageChanged(1, 0, 5),
+        Used(np.array([1]), np.array([0, 1]), np.array([5])),
         Repaired((0,)),
         Failed((7,)),
         Repaired((-1,)),
@@ -186,13 +186,11 @@ def test_a_round_asked_for_in_the_past_is_an_error() -> None:
         simulate(PAIR, work(J(0, 3)), complete(Past({}), "test"))
 
 
-def test_a_failure_answers_with_the_requeues_it_caused_and_usage_is_noted() -> None:
+def test_a_failure_answers_with_the_requeues_it_caused() -> None:
     core = Core(PAIR, table([J(0, 3, tasks=2, cores=2), J(0, 3)]), parse_policy("fcfs"))
     core.handle(Submitted(0), 0)
     core.handle(Submitted(1), 0)
     core.handle(Round(), 0)
-    core.handle(UsageChanged(0, 1, 7), 1)
-    assert core.state.extra[0].used_mb == {1: 7}
     assert [plain(d)[:2] for d in core.handle(Failed((1,)), 2)] == [("Requeue", 0)]
     assert core.view.queue.tolist() == [0, 1]
     assert core.view.free.tolist() == [[2, 0], [10, 0]]

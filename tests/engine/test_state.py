@@ -33,7 +33,7 @@ def snapshot(state: ClusterState) -> tuple[object, ...]:
         state.free.tobytes(), state.total.tobytes(), state.online.tobytes(), bytes(state.conditions), running.tobytes(),
         state.queue[state.queue_start : state.queue_end].tobytes(), state.free_cores,
         [(lease.job, lease.rows.tobytes(), lease.borrowed.tobytes(), lease.shares) for lease in leases],
-        [(job, extra.borrowed.tobytes(), extra.shares, extra.used_mb) for job, extra in sorted(state.extra.items())],
+        [(job, extra.borrowed.tobytes(), extra.shares) for job, extra in sorted(state.extra.items())],
         state.version, state.releases, state.capacity_version,
     )  # fmt: skip
 
@@ -45,7 +45,6 @@ def busy_state() -> ClusterState:
         state.submit(job)
     state.apply(lease_on(0, 0), 9, 0)
     state.apply(Lease(3, np.array([[1, 1, 1, 2, 8]]), loans_of([Loan(1, 2, 4)])), 5, 0)
-    state.use(3, 0, 11)
     state.set_online(3, False)
     return state
 
@@ -117,8 +116,6 @@ REFUSALS: dict[str, tuple[Callable[[ClusterState], None], str]] = {
     "bringing a node up that is up": (lambda s: s.set_online(0, True), "node 0"),
     "taking down a node that does not exist": (lambda s: s.set_online(4, False), "node 4"),
     "taking down a negative node": (lambda s: s.set_online(-1, True), "node -1"),
-    "seeing a waiting job use memory": (lambda s: s.use(1, 0, 5), "job 1"),
-    "seeing a task that does not exist use memory": (lambda s: s.use(0, 1, 5), "job 0"),
     "asking for the lease of a waiting job": (lambda s: s.lease(1) and None, "job 1"),
 }
 
@@ -133,10 +130,9 @@ def test_a_refusal_names_the_culprit_and_leaves_the_state_as_it_was(what: str) -
     assert snapshot(state) == before
 
 
-def test_what_a_job_was_seen_to_use_survives_a_resize_and_not_its_end() -> None:
+def test_the_booked_end_of_a_job_survives_a_resize_and_its_loans_do_not_survive_its_end() -> None:
     state = busy_state()
     state.apply(lease_on(3, 2, 1, 2, 12), 7, 0)
-    assert state.extra[3].used_mb == {0: 11}
     assert state.free[1].tolist() == [8, 8, 8, 0]
     assert state.booked_end(3) == 5
     state.release(3, 0, UNKNOWN)

@@ -18,12 +18,13 @@ from unrack.errors import RefusedError, RunError
 from unrack.ledger.lease import Lease
 from unrack.ledger.state import RUNNING
 from unrack.policy.complete import complete
-from unrack.policy.contract import Decision, Policy, Start
+from unrack.policy.contract import Decision, Policy, Resize, Start
 from unrack.policy.table import parse_policy
 from unrack.sim.kernel import Kernel
 from unrack.sim.log import RunLog
 from unrack.sim.simulate import simulate
 from unrack.workload.job import Intake, JobTable, Workload, job_table
+from unrack.workload.usage.curves import UsageCurves
 
 SEEDS = (0, 1)
 Make = Callable[[], str | Policy[Any]]
@@ -61,8 +62,15 @@ def with_strangers(jobs: JobTable, at_us: int) -> JobTable:
         priority=both(early.priority, late.priority + 9), deadline_us=both(early.deadline_us, late.submit_us + 5 * S),
         user=both(early.user, late.user), app=both(early.app, late.app[::-1]), user_names=jobs.user_names,
         app_names=jobs.app_names, slo=jobs.slo,
+        usage=None if early.usage is None else and_none(early.usage, len(late)),
         devices={key: both(early.devices[key], late.devices[key][::-1]) for key in jobs.devices},
     )  # fmt: skip
+
+
+def and_none(usage: UsageCurves, more: int) -> UsageCurves:
+    """The same curves, and further jobs that have none."""
+    first = np.append(usage.first, np.full(more, usage.first[-1]))
+    return UsageCurves(first, usage.point, usage.at, usage.mb)
 
 
 def check_arrival(make: Make, world: World) -> None:
@@ -131,6 +139,9 @@ def told(kernel: Kernel, event: Any, now: int) -> list[Decision]:
     decisions = core.handle(event, now)
     if follows and speeds is not None:
         gone = [lease for job, lease in before.items() if core.state.conditions[job] != RUNNING]
+        for decision in decisions:
+            if isinstance(decision, Resize):
+                gone += [before[decision.lease.job], decision.lease]
         for lease in (*gone, *(decision.lease for decision in decisions if isinstance(decision, Start))):
             speeds.touched(core.view, lease)
     return decisions

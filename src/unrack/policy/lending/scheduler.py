@@ -151,6 +151,8 @@ class Lending:
     place
         Which nodes and devices are taken where jobs ask for devices: a name in
         :data:`unrack.policy.placement.mixed.PLACES`.
+    counts
+        Whether conservative may count nodes while nobody can have to borrow; not where leases grow.
     """
 
     rule: str = "disaggregated"
@@ -166,6 +168,7 @@ class Lending:
     near: bool = False
     label: str = "lending"
     place: str = "first-fit"
+    counts: bool = True
 
     @cached_property
     def traits(self) -> Traits:
@@ -219,7 +222,7 @@ class Lending:
             rows=np.empty((4 * nodes, 5), np.int64),
             loans=np.empty((8 * nodes, 3), np.int64),
         )
-        if self.scheduler == "conservative" and self.never_borrows(view, memory):
+        if self.scheduler == "conservative" and self.counts and self.never_borrows(view, memory):
             memory.plain = Conservative(order=self.order, nodes="whole", estimates=self.estimates)
             memory.plain_memory = memory.plain.begin(view)
         return memory

@@ -1,0 +1,155 @@
+"""Leases that follow use, worked out by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from used_worlds import job, nodes, run, spans
+
+from unrack.errors import PolicyError
+from unrack.policy.table import parse_policy
+from unrack.slowdown.undisturbed import Undisturbed
+
+DYNAMIC = "disaggregated(scheduler=easy, provisioning=dynamic)"
+
+
+def test_remote_memory_goes_back_before_local_and_comes_after_it() -> None:
+    """It asks 150 on a node of 100. Looked at every 300 s: 120 is in use from 200 s on, 60 from 500 s; 140 at 900 s."""
+    result = run(nodes(100, 100, 100), DYNAMIC, job(0, 1000, 150, [(0, 150), (0.2, 120), (0.5, 60), (0.9, 140)]))
+    assert spans(result, 1) == [
+        (0, 300, {0: 100}, {(0, 1): 50}),
+        (300, 600, {0: 100}, {(0, 1): 20}),
+        (600, 900, {0: 60}, {}),
+        (900, 1000, {0: 100}, {(0, 1): 40}),
+    ]
+    row = result.jobs.row(0, named=True)
+    assert (row["memory_grown_mb"], row["memory_shrunk_mb"], row["peak_mb_per_task"]) == (80, 90, 150)
+
+
+def test_each_node_of_a_job_follows_its_own_tasks() -> None:
+    result = run(
+        nodes(100, 100), DYNAMIC, job(0, 1000, 80, [(0, 80), (0.1, 10)], [(0, 20), (0.5, 70)], tasks=2)
+    )  # fmt: skip
+    assert spans(result, 1) == [
+        (0, 300, {0: 80, 1: 80}, {}),
+        (300, 500, {0: 10, 1: 20}, {}),
+        (500, 1000, {0: 10, 1: 70}, {}),
+    ]
+
+
+class HalfSpeed(Undisturbed):
+    """Every job runs half as fast as alone."""
+
+    def speeds(self, view: Any, jobs: np.ndarray) -> np.ndarray:
+        return np.full(len(jobs), 0.5)
+
+
+def test_use_counts_by_progress_so_a_slowed_job_needs_its_memory_later() -> None:
+    """The step at half of the work of 1000 s comes when that is done: at 1000 s, not at 500 s."""
+    result = run(nodes(100), DYNAMIC, job(0, 1000, 100, [(0, 10), (0.5, 100)]), slowdown=HalfSpeed())
+    assert spans(result, 1) == [(0, 300, {0: 100}, {}), (300, 1000, {0: 10}, {}), (1000, 2000, {0: 100}, {})]
+
+
+def test_the_moment_at_which_memory_is_missing_ends_the_job_that_grows() -> None:
+    """The first gives 90 back at 300 s, on which the third starts; at 500 s it needs them, and 20 are left."""
+    result = run(
+        nodes(100, 100, 20), "disaggregated(scheduler=easy, provisioning=dynamic, lenders_compute=yes)",
+        job(0, 1000, 100, [(0, 10), (0.5, 100)]), job(0, 3000, 100, [(0, 100)]), job(10, 2000, 80, [(0, 80)]),
+    )  # fmt: skip
+    ended = result.placements.filter(pl.col("outcome") == "out-of-memory")
+    assert ended["job"].unique().to_list() == [1]
+    assert ended["end_s"].max() == 500.0
+    first = result.jobs.row(0, named=True)
+    assert (first["memory_stops"], first["restarts"], first["node_s_lost"]) == (1, 1, 500.0)
+    assert result.metrics["jobs_out_of_memory"] == pytest.approx(1 / 3)
+    assert result.metrics["node_h_lost_memory"] == pytest.approx(500 / 3600)
+
+
+def two_that_fight(**more: object) -> list[tuple[int, str, float, float]]:
+    """Both grow to 100 on nodes that have 150 together: who gets the last MB, and what becomes of the other."""
+    keys = "".join(f", {key}={value}" for key, value in more.items() if key != "memory_changes")
+    how = {key: value for key, value in more.items() if key == "memory_changes"}
+    result = run(
+        nodes(75, 75), f"disaggregated(scheduler=fcfs, provisioning=dynamic, lenders_compute=yes, initial=0.5{keys})",
+        job(0, 1000, 100, [(0, 50), (0.6, 100)]), job(0, 2000, 100, [(0, 50), (0.4, 100)]), **how,
+    )  # fmt: skip
+    rows = result.placements.group_by("job", "attempt").agg(
+        pl.col("outcome").first(), pl.col("start_s").min(), pl.col("end_s").max()
+    )
+    return sorted(rows.select("job", "outcome", "start_s", "end_s").rows())
+
+
+def test_of_two_that_fight_for_the_last_memory_the_one_that_asks_later_is_stopped() -> None:
+    """The first grows at 600 s: 75 + 25 of the other node; the second at 800 s finds nothing, and runs again."""
+    assert two_that_fight() == [
+        (1, "finished", 0.0, 1000.0), (2, "finished", 1000.0, 3000.0), (2, "out-of-memory", 0.0, 800.0),
+    ]  # fmt: skip
+
+
+def test_the_youngest_is_stopped_where_the_policy_says_so() -> None:
+    """Both are equally old; of these the one with the larger number."""
+    assert two_that_fight(stop="youngest") == [
+        (1, "finished", 0.0, 1000.0), (2, "finished", 1000.0, 3000.0), (2, "out-of-memory", 0.0, 800.0),
+    ]  # fmt: skip
+
+
+def test_a_restart_from_a_checkpoint_does_what_is_left_of_the_work() -> None:
+    """Every 300 s of work, for 10 s each: 2000 s have 6 of them. At its need, 40 % of 2060 s, two are kept: 620 s."""
+    found = two_that_fight(restart="checkpoint", memory_changes={
+        "checkpoint_every": "300 s", "checkpoint_cost": "10 s", "restart_cost": "5 s"})  # fmt: skip
+    assert found == [
+        (1, "finished", 0.0, 1030.0), (2, "finished", 1030.0, 1030.0 + 2060 - 620 + 5),
+        (2, "out-of-memory", 0.0, 824.0),
+    ]  # fmt: skip
+
+
+def test_moving_memory_back_takes_time() -> None:
+    """100 MB are remote until the neighbour ends at 100 s; at 300 s they move at 1 MB/s, and a change takes 7 s."""
+    jobs = [job(0, 100, 60), job(0, 1000, 160, [(0, 160)])]
+    policy = "naive(scheduler=fcfs, provisioning=dynamic, pull=yes)"
+    free = run(nodes(100, 200), policy, *jobs)
+    paid = run(nodes(100, 200), policy, *jobs, memory_changes={"bandwidth": 1, "pause": "7 s"})
+    moved = [loans for _, _, _, loans in spans(free, 2)]
+    back = sum(moved[0].values()) - sum(moved[-1].values())
+    assert paid.jobs["run_s"][1] - free.jobs["run_s"][1] == (back + 7 if back else 0)
+
+
+def test_who_uses_more_than_it_holds_is_ended_where_memory_does_not_follow_use() -> None:
+    result = run(nodes(100), "disaggregated(scheduler=easy)", job(0, 1000, 50, [(0, 20), (0.3, 60)]), job(1, 10, 50))
+    assert result.jobs["state"].to_list() == ["rejected", "finished"]
+    assert "out-of-memory" in result.jobs["reason"][0]
+    assert result.placements["end_s"][0] == 300.0
+    assert result.jobs["start_s"][1] == 300.0
+
+
+def test_a_guard_band_is_kept_above_use_and_never_above_the_request() -> None:
+    policy = "disaggregated(scheduler=easy, provisioning=dynamic, band=0.5)"
+    result = run(nodes(100), policy, job(0, 1000, 90, [(0, 40), (0.5, 80)]))
+    assert spans(result, 1) == [(0, 300, {0: 90}, {}), (300, 500, {0: 60}, {}), (500, 1000, {0: 90}, {})]
+
+
+def test_a_job_never_gives_back_the_share_that_it_keeps() -> None:
+    policy = "disaggregated(scheduler=easy, provisioning=dynamic, keep=0.5)"
+    result = run(nodes(100), policy, job(0, 1000, 90, [(0, 10)]))
+    assert spans(result, 1) == [(0, 300, {0: 90}, {}), (300, 1000, {0: 45}, {})]
+
+
+def test_after_so_many_stops_a_job_keeps_the_most_that_it_was_seen_to_need() -> None:
+    """As above; when it runs again it holds 100 from its start to its end, though it uses 10 of them at first."""
+    jobs = job(0, 1000, 100, [(0, 10), (0.5, 100)]), job(0, 3000, 100, [(0, 100)]), job(10, 2000, 80, [(0, 80)])
+    policy = "disaggregated(scheduler=easy, provisioning=dynamic, lenders_compute=yes, reserve_after=1)"
+    start, end, local, loans = spans(run(nodes(100, 100, 20), policy, *jobs), 1)[-1]
+    assert end - start == 1000.0
+    assert sum(local.values()) + sum(loans.values()) == 100
+
+
+def test_a_parameter_of_dynamic_provisioning_beside_static_is_refused() -> None:
+    with pytest.raises(PolicyError, match="band"):
+        parse_policy("easy(band=0.2)")
+    with pytest.raises(PolicyError, match="provisioning"):
+        parse_policy("easy(provisioning=sometimes)")
+    with pytest.raises(PolicyError, match="tiers"):
+        parse_policy("easy(memory=slo, provisioning=dynamic)")
