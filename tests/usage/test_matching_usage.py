@@ -45,6 +45,12 @@ def test_sources_that_are_equally_near_are_taken_in_turns() -> None:
     assert rows.tolist() == [0, 1, 0, 1, 0]
 
 
+def test_a_property_that_all_sources_share_does_not_count() -> None:
+    sources = source([82_137.0] * 3, [10, 100, 1000])
+    rows, _ = matched(jobs([60, 60, 60], memory_mb=[900, 90, 9]), sources, "nearest")
+    assert rows.tolist() == [2, 1, 0]
+
+
 def test_sizes_count_where_the_source_names_nodes() -> None:
     sources = series_of(usage_curves([[[(0, 5)]], [[(0, 5)]] * 8]))
     rows, words = matched(jobs([10, 10], tasks=[7, 1]), sources, "nearest")

@@ -26,6 +26,7 @@ from unrack.workload.usage.series import UsageSeries
 Match = Literal["id", "nearest", "random"]
 Part = Literal["all", "first half", "second half"]
 
+_ALIKE = 1e-9
 _MATCH = 0x6D74  # beside the seed, so that these draws are no generator's
 
 
@@ -115,7 +116,7 @@ def nearest(jobs: list[Floats], sources: list[Floats]) -> Ints:
     >>> nearest([np.array([0.0, 0.1, 9.0, 0.2])], [np.array([0.0, 5.0, 0.0])]).tolist()
     [0, 2, 1, 0]
     """
-    spread = [float(column.std()) or 1.0 for column in sources]
+    spread = [by if (by := float(column.std())) > _ALIKE else 1.0 for column in sources]
     mine, theirs = (
         np.stack([column / by for column, by in zip(columns, spread, strict=True)], axis=1)
         for columns in (jobs, sources)
