@@ -21,7 +21,7 @@ from unrack.ledger.lacking import lacks
 from unrack.ledger.lease import Lease
 from unrack.ledger.state import QUEUED, REJECTED, RUNNING, UNKNOWN, ClusterState
 from unrack.ledger.undo import Undo
-from unrack.policy.contract import Decision, Estimates, Policy, Reject, Requeue, Resize, Start, Used
+from unrack.policy.contract import Decision, Estimates, Hold, Policy, Reject, Requeue, Resize, Start, Used
 from unrack.policy.members import traits_of
 from unrack.reasons import Code, Reason
 from unrack.slowdown.model import Model
@@ -91,6 +91,12 @@ class Repaired(NamedTuple):
     nodes: tuple[int, ...]
 
 
+class Stuck(NamedTuple):
+    """Jobs stand still for lack of memory, and no job goes on: the first of them is stopped."""
+
+    jobs: tuple[int, ...]
+
+
 class Detached(NamedTuple):
     """Devices whose detaching is over: they are free again."""
 
@@ -101,7 +107,7 @@ class Round(NamedTuple):
     """Time for the policy to decide."""
 
 
-Event = Submitted | Finished | Vacated | Kept | Used | Failed | Repaired | Detached | Round
+Event = Submitted | Finished | Vacated | Kept | Used | Failed | Repaired | Detached | Stuck | Round
 
 NOTHING: list[Decision] = []
 NO_JOBS = job_table(submit_us=np.zeros(0, np.int64), work_us=np.zeros(0, np.int64), tasks=np.zeros(0, np.int64))
@@ -215,6 +221,11 @@ class Core:
             return self._provision(event, now)
         if isinstance(event, Failed):
             return self._fail(event, now)
+        if isinstance(event, Stuck):
+            why = Reason(Code.OUT_OF_MEMORY, "MB: all that run wait for each other")
+            stopped: list[Decision] = [Requeue(event.jobs[0], why)]
+            self._do(stopped[0], now)
+            return self._reserved(stopped)
         if isinstance(event, Detached):
             state.detached(event.devices)
             return NOTHING
@@ -300,7 +311,7 @@ class Core:
                 elif isinstance(decision, Requeue):
                     undo.requeue(decision.job)
                     self._tell_again(decision.job, told[decision.job])
-                else:
+                elif isinstance(decision, Reject):
                     undo.reject(decision.job)
                     del self.reasons[decision.job]
             undo.finish()
@@ -330,11 +341,12 @@ class Core:
             elif step:
                 self._commit(step, now)
             done += self._reserved(step)
-            left = self._lacking(used) if used.lacking else []
+            held = {decision.job for decision in step if isinstance(decision, Hold)}
+            left = [i for i in self._lacking(used) if int(used.jobs[i]) not in held] if used.lacking else []
             if not left:
                 return done
             used = used if len(left) == len(used.jobs) else used.of(left)
-            if not any(isinstance(decision, Requeue) for decision in step):
+            if not any(isinstance(decision, Requeue | Hold) for decision in step):
                 break
         for job in used.jobs[self._lacking(used)].tolist() if used.lacking else ():
             reason = Reason(Code.OUT_OF_MEMORY, "MB" if self._adjusts else "MB: more than it asked for")
@@ -463,6 +475,9 @@ class Core:
                 raise RefusedError(f"reject job {decision.job}: it is not queued")
             state.reject(decision.job)
             self.reasons[decision.job] = decision.reason
+        elif isinstance(decision, Hold):
+            if state.condition(decision.job) != RUNNING:
+                raise RefusedError(f"hold job {decision.job}: it is not running")
         else:
             raise RefusedError(f"policy {self.policy.name} decided {decision!r}, which is not a decision")
 

@@ -96,6 +96,27 @@ def test_the_youngest_is_stopped_where_the_policy_says_so() -> None:
     ]  # fmt: skip
 
 
+def test_two_that_wait_for_each_other_are_found_and_the_younger_is_stopped() -> None:
+    """Both stand still: the second from 800 s on, the first from 900 s on, as each needs what the other holds of 150."""
+    jobs = job(0, 1000, 140, [(0, 50), (0.6, 75), (0.9, 140)]), job(0, 2000, 100, [(0, 50), (0.4, 100)])
+    policy = "disaggregated(scheduler=fcfs, provisioning=dynamic, lenders_compute=yes, initial=0.5, stop=block)"
+    result = run(nodes(75, 75), policy, *jobs)
+    assert result.log.deadlocks == (900_000_000,)
+    assert result.jobs["end_s"].to_list() == [1000.0, 3000.0]
+    assert result.jobs["node_s_blocked"].to_list() == [0.0, 100.0]
+    assert result.jobs["memory_stops"].to_list() == [0, 1]
+
+
+def test_who_stands_still_goes_on_when_memory_comes_back() -> None:
+    """The second needs 100 at 800 s, 75 + 0: the first ends at 1000 s. It has lost 200 s, and no work."""
+    jobs = job(0, 1000, 100, [(0, 50), (0.6, 75)]), job(0, 2000, 100, [(0, 50), (0.4, 100)])
+    policy = "disaggregated(scheduler=fcfs, provisioning=dynamic, lenders_compute=yes, initial=0.75, stop=block)"
+    result = run(nodes(75, 75), policy, *jobs)
+    assert result.log.deadlocks == ()
+    assert result.jobs["end_s"].to_list() == [1000.0, 2200.0]
+    assert result.jobs["node_s_blocked"].to_list() == [0.0, 200.0]
+
+
 def test_a_restart_from_a_checkpoint_does_what_is_left_of_the_work() -> None:
     """Every 300 s of work, for 10 s each: 2000 s have 6 of them. At its need, 40 % of 2060 s, two are kept: 620 s."""
     found = two_that_fight(restart="checkpoint", memory_changes={

@@ -36,6 +36,7 @@ POLICIES = (
     f"conservative(memory=local, {DYNAMIC}, initial=0.5)",
     f"slurm(memory=disaggregated, nodes=whole, {DYNAMIC})",
     f"fcfs({DYNAMIC})",
+    f"disaggregated(scheduler=easy, {DYNAMIC}, stop=block, lenders_compute=yes, initial=0.2)",
     f"conservative({DYNAMIC}, initial=0.5)",
     f"slurm({DYNAMIC}, interval=60 s)",
     f"baseline(scheduler=conservative, {DYNAMIC}, keep=0.1)",
@@ -96,7 +97,7 @@ def test_nobody_is_stopped_for_ever() -> None:
     stopped = 0
     for seed in range(12):
         cluster, jobs = some(seed, over=0.0, level=0.2)
-        for policy in (POLICIES[1], POLICIES[2], POLICIES[5], POLICIES[8]):
+        for policy in (POLICIES[1], POLICIES[2], POLICIES[5], POLICIES[8], POLICIES[11]):
             result = simulate(cluster, work(jobs), policy)
             assert set(result.jobs["state"].unique()) <= {"finished", "rejected"}
             rejected = result.jobs.filter(pl.col("state") == "rejected")

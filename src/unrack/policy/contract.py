@@ -100,7 +100,18 @@ class Reject(NamedTuple):
     reason: Reason
 
 
-Decision = Start | Resize | Requeue | Reject
+class Hold(NamedTuple):
+    """Let a running job that lacks memory stand still, with all that it holds, until there is enough for it.
+
+    It is asked for it again whenever memory comes back. Jobs that stand still may wait for each other: once nobody goes
+    on, the youngest of them is stopped.
+    """
+
+    job: int
+    reason: Reason
+
+
+Decision = Start | Resize | Requeue | Reject | Hold
 
 
 class Estimates(StrEnum):

@@ -17,11 +17,11 @@ from math import ceil
 
 import numpy as np
 
-from unrack.core import ROUND, Core, Detached, Failed, Finished, Kept, Repaired, Submitted, Vacated
+from unrack.core import ROUND, Core, Detached, Failed, Finished, Kept, Repaired, Stuck, Submitted, Vacated
 from unrack.errors import RunError
 from unrack.ledger.lease import LOAN_MB, LOCAL_MB, NODES, Lease, loans_of
 from unrack.ledger.state import Peaks
-from unrack.policy.contract import Decision, Requeue, Resize, Start
+from unrack.policy.contract import Decision, Hold, Requeue, Resize, Start, Used
 from unrack.reasons import Code, Reason
 from unrack.resources.places import NO_CLAIMS
 from unrack.sim.compiled.columns import ROUND_ONLY
@@ -111,6 +111,8 @@ class Kernel:
             asked_mb, look_us = self.jobs.memory_mb, core.traits.monitor_us
             self.use = MemoryInUse(usage, core.state, self.works, self.work, asked_mb, look_us)
         self.looks_at = NEVER_US
+        self.held: dict[int, Used] = {}
+        self.freed = False
         self.faults = faults
         self.domains = {name: core.state.cluster.domain(name) for name in {fault.domain for fault in faults}}
         for i, fault in enumerate(faults):
@@ -161,6 +163,8 @@ class Kernel:
                 next_submit = submit[i] if i < count else NEVER_US
                 if progress is not None and i % 4096 == 0:
                     progress(i, count)
+            if self.held:
+                something = self.ask_again(now) or something
             if something or wake <= now:
                 wake = self.round(now)
                 if after_round is not None:
@@ -238,13 +242,15 @@ class Kernel:
                 self.stop(decision, now)
             elif isinstance(decision, Resize):
                 self.exchange(decision.lease, now)
+            elif isinstance(decision, Hold):
+                self.hold(decision.job, now)
 
     # --- memory in use ------------------------------------------------------------------------------------------
 
     def uses_memory(self, job: int, now: int) -> None:
         """Plan when a job next needs more memory than it holds, and when use is looked at next."""
         assert self.use is not None
-        if self.use.known(job) and (planned := self.use.plan(job, now)) is not None:
+        if self.use.known(job) and job not in self.held and (planned := self.use.plan(job, now)) is not None:
             self.push(planned[0], LACK, job, planned[1])
         if self.looks_at == NEVER_US:
             self.looks_at = whole_ticks(now, self.use.look_us)
@@ -259,6 +265,41 @@ class Kernel:
         decisions = self.core.handle(used, now)
         self.carry_out(decisions, now)
         return any(not isinstance(decision, Resize) for decision in decisions)
+
+    def hold(self, job: int, now: int) -> None:
+        """A job stands still from now on."""
+        if job not in self.held:
+            assert self.use is not None
+            self.works.hold(job, now)
+            self.version[job] += 1
+            self.held[job] = self.use.needed(job)
+            self.recorder.held_since[job] = now
+
+    def ask_again(self, now: int) -> bool:
+        """Jobs that stand still get the memory that has come back; if no job goes on, one of them is stopped."""
+        changed = False
+        while self.held and (self.freed or len(self.held) == len(self.running)):
+            if not self.freed:
+                youngest = sorted(self.held, key=lambda job: (-self.running[job][0], -job))
+                self.recorder.deadlocks.append(now)
+                self.carry_out(self.core.handle(Stuck(tuple(youngest)), now), now)
+            self.freed = False
+            changed = True
+            for job in list(self.held):
+                decisions = self.core.handle(self.held[job], now)
+                if not any(isinstance(decision, Hold) for decision in decisions):
+                    self.release(job, now)
+                self.carry_out(decisions, now)
+        return changed
+
+    def release(self, job: int, now: int) -> None:
+        """A job that stood still goes on."""
+        del self.held[job]
+        self.recorder.stood_still(job, now, self.running[job][1])
+        self.works.go_on(job, now)
+        self.version[job] += 1
+        self.plan_end(job, self.works.end_us(job), now)
+        self.uses_memory(job, now)
 
     def look(self, now: int) -> bool:
         """What the running jobs use is looked at; the policy is told, where it wants to know."""
@@ -282,6 +323,7 @@ class Kernel:
         if since < now:  # what lasted no time was not held
             spans.append(Span(since, now, before))
         self.running[lease.job] = (start, lease)
+        self.freed = True
         if self.use is None or not self.unfelt(before, lease):
             self.update_speeds(before, now)
             self.update_speeds(lease, now)
@@ -317,6 +359,9 @@ class Kernel:
         """Note that an attempt has ended; returns what it held."""
         start, lease = self.running.pop(job)
         self.version[job] += 1
+        self.freed = True
+        if self.held and self.held.pop(job, None) is not None:
+            self.recorder.stood_still(job, now, lease)
         if self.slowdown is not None:
             self.works.stop(job)
         if self.use is not None:
@@ -383,7 +428,7 @@ class Kernel:
                 continue
             if not speed > 0:
                 raise RunError(f"the slowdown model gives job {job} the speed {speed}, wanted a number above 0")
-            if self.works.change_speed(job, speed, now) and job != started:
+            if self.works.change_speed(job, speed, now) and job != started and job not in self.held:
                 self.version[job] += 1
                 self.plan_end(job, max(now, self.works.end_us(job)), now)
                 if self.use is not None:

@@ -64,6 +64,10 @@ class RunLog:
         When use of memory was looked at (µs), and the MB that running jobs used, held and asked then.
     lost_us
         Attempt that ended for lack of memory → the work that was lost with it, µs at speed 1.
+    held_node_us
+        Job that stood still for lack of memory → nodes x time, µs.
+    deadlocks
+        When jobs that stood still waited for each other and one was stopped, µs.
     """
 
     cluster: Cluster
@@ -93,6 +97,8 @@ class RunLog:
     attempt_failure: Ints
     memory: Ints = field(default_factory=lambda: np.zeros((0, 4), np.int64))
     lost_us: dict[int, int] = field(default_factory=dict)
+    held_node_us: dict[int, int] = field(default_factory=dict)
+    deadlocks: tuple[int, ...] = ()
 
     @classmethod
     def of(
@@ -136,6 +142,8 @@ class RunLog:
             attempt_failure=recorder.attempt_failures(),
             memory=np.zeros((0, 4), np.int64) if memory is None else memory,
             lost_us=recorder.lost_us,
+            held_node_us=recorder.held_node_us,
+            deadlocks=tuple(recorder.deadlocks),
         )
 
     @cached_property

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from unrack.ledger.lease import NO_LOANS, Lease, Share, loans_of
+from unrack.ledger.lease import NO_LOANS, NODES, Lease, Share, loans_of
 from unrack.sim.faults.failure import Failure
 
 Ints = NDArray[np.int64]
@@ -69,6 +69,9 @@ class Recorder:
         self.failures: list[Failure] = []
         self.stopped: list[tuple[int, int]] = []
         self.lost_us: dict[int, int] = {}
+        self.held_since: dict[int, int] = {}
+        self.held_node_us: dict[int, int] = {}
+        self.deadlocks: list[int] = []
 
     def attempt(
         self, job: int, start_us: int, end_us: int, outcome: Outcome, rows: Ints, loans: Ints = NO_LOANS
@@ -137,6 +140,11 @@ class Recorder:
         if len(claims):
             self.claim_span.extend([len(self.row_count) - 1] * len(claims))
             self.claims.append(claims)
+
+    def stood_still(self, job: int, now: int, lease: Lease) -> None:
+        """Note that a job has stood still until now, for lack of memory, with a lease."""
+        nodes = int(lease.rows[:, NODES].sum())
+        self.held_node_us[job] = self.held_node_us.get(job, 0) + nodes * (now - self.held_since.pop(job))
 
     def placed(self, job: int, rule: str) -> None:
         """Note by which rule a job was placed."""

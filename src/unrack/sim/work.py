@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from math import ceil
 
+from unrack.units import NEVER_US
+
 
 class Work:
     """What is left to do, by job.
@@ -39,6 +41,15 @@ class Work:
     def end_us(self, job: int) -> int:
         """When it ends if its speed does not change again, µs."""
         return self._since[job] + ceil(self._left[job] / self._speed[job])
+
+    def hold(self, job: int, now: int) -> None:
+        """Let nothing be done until :meth:`go_on`."""
+        self._left[job] = self.left(job, now)
+        self._since[job] = NEVER_US
+
+    def go_on(self, job: int, now: int) -> None:
+        """Let a job that was held go on."""
+        self._since[job] = now
 
     def stop(self, job: int) -> None:
         """Forget a job."""

@@ -35,6 +35,10 @@ USE_METRICS: dict[str, Metric] = {
             "Σ nodes x work that no checkpoint has kept",
         ),
         Metric(
+            "node_h_blocked", "node-h", "low", "node-hours in which jobs stood still for lack of memory",
+            "Σ nodes x time",
+        ),
+        Metric(
             "memory_moved_tb", "TB", "", "memory that leases grew by and shrank by while jobs ran",
             "Σ |change of a lease| over all changes",
         ),
@@ -69,5 +73,6 @@ def use_metrics(
         "memory_stops": float(jobs["memory_stops"].sum()),
         "jobs_out_of_memory": float((jobs["memory_stops"] > 0).sum()) / jobs.height if jobs.height else None,
         "node_h_lost_memory": float(jobs["node_s_lost"].sum()) / 3600,
+        "node_h_blocked": float(jobs["node_s_blocked"].sum()) / 3600,
         "memory_moved_tb": float((jobs["memory_grown_mb"] + jobs["memory_shrunk_mb"]).sum()) / MB_PER_TB,
     }

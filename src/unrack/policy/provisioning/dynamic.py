@@ -23,7 +23,7 @@ from unrack.cluster.spec import Cluster
 from unrack.ledger.growing import grown
 from unrack.ledger.lacking import held_of, needs_of
 from unrack.ledger.lease import Lease
-from unrack.policy.contract import Decision, Policy, Requeue, Resize, Traits, Used
+from unrack.policy.contract import Decision, Hold, Policy, Requeue, Resize, Traits, Used
 from unrack.policy.lending.lender_cost import Aware, Scratch
 from unrack.policy.lending.rules import LendingRule, Terms, grouped, make_terms
 from unrack.policy.members import traits_of
@@ -36,7 +36,7 @@ from unrack.workload.job import TASKS
 
 Ints = NDArray[np.int64]
 
-STOPS = ("grower", "youngest", "least-lost")
+STOPS = ("grower", "youngest", "least-lost", "block")
 RESTARTS = ("fail", "checkpoint")
 
 
@@ -93,7 +93,8 @@ class Dynamic:
     pull
         Whether remote memory moves back where it is used when there is room.
     stop
-        Who is stopped when memory ends: the one that grows, the youngest attempt, or the one that loses least work.
+        Who is stopped when memory ends: the one that grows, the youngest attempt, or the one that loses least work;
+        ``"block"``: nobody, the one that grows stands still until there is memory, and may so wait for ever.
     restart
         ``"fail"``: from the beginning; ``"checkpoint"``: from the last of the study's ``checkpoints``.
     reserve_after
@@ -221,8 +222,10 @@ class Dynamic:
     def _asked(self, view: View, job: int) -> int:
         return view.job(job).demand.memory_mb
 
-    def _stopped(self, view: View, memory: Notes, grower: int, now: int) -> Requeue:
+    def _stopped(self, view: View, memory: Notes, grower: int, now: int) -> Requeue | Hold:
         """Who is stopped for the one that grows."""
+        if self.stop == "block":
+            return Hold(grower, Reason(Code.OUT_OF_MEMORY, "MB for it"))
         victim = grower
         if self.stop != "grower":
             running = view.running[1, : view.running_count].tolist()

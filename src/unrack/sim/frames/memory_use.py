@@ -26,7 +26,7 @@ def use_columns(log: RunLog) -> list[pl.Series]:
 
     Columns: peak_mb_per_task (of the task that uses most), memory_grown_mb and memory_shrunk_mb (summed over the
     changes of its leases), memory_stops (attempts that ended for lack of memory), and node_s_lost (node-seconds that
-    these held, in the part that no checkpoint has kept).
+    these held, in the part that no checkpoint has kept), node_s_blocked (in which it stood still for lack of memory).
     """
     jobs, count = log.jobs, len(log.jobs)
     usage = jobs.usage
@@ -50,4 +50,5 @@ def use_columns(log: RunLog) -> list[pl.Series]:
         pl.Series("memory_shrunk_mb", shrunk),
         pl.Series("memory_stops", stops),
         pl.Series("node_s_lost", lost),
+        pl.Series("node_s_blocked", [log.held_node_us.get(job, 0) / SECOND_US for job in range(count)]),
     ]

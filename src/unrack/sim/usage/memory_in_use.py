@@ -105,6 +105,10 @@ class MemoryInUse:
         self.reached[job] = self._lacks_at[job]
         return self._used([job], [self._lacks_at[job]], lacking=True)
 
+    def needed(self, job: int) -> Used:
+        """What a job uses that lacks memory, as it was told last."""
+        return self._used([job], [self._lacks_at[job]], lacking=True)
+
     def look(self, jobs: Iterable[int], now: int) -> Used | None:
         """What running jobs use now; ``None``: none of them has a curve."""
         every = sorted(jobs)
