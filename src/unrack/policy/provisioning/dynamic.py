@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 from unrack.cluster.spec import Cluster
 from unrack.ledger.growing import grown
 from unrack.ledger.lacking import held_of, needs_of
-from unrack.ledger.lease import Lease
-from unrack.policy.contract import Decision, Hold, Policy, Requeue, Resize, Traits, Used
+from unrack.ledger.lease import LOAN_MB, LOCAL_MB, NODES, Lease
+from unrack.policy.contract import Decision, Hold, Policy, Requeue, Resize, Start, Traits, Used
 from unrack.policy.lending.lender_cost import Aware, Scratch
 from unrack.policy.lending.rules import LendingRule, Terms, grouped, make_terms
 from unrack.policy.members import traits_of
@@ -92,6 +92,9 @@ class Dynamic:
         ``None``: with the request.
     pull
         Whether remote memory moves back where it is used when there is room.
+    headroom
+        The share of the memory of all nodes that is left free for growth: jobs that would take of it do not start while
+        others run.
     stop
         Who is stopped when memory ends: the one that grows, the youngest attempt, or the one that loses least work;
         ``"block"``: nobody, the one that grows stands still until there is memory, and may so wait for ever.
@@ -108,6 +111,7 @@ class Dynamic:
     initial: float = 1.0
     admit: float | None = None
     pull: bool = False
+    headroom: float = 0.0
     stop: str = "grower"
     restart: str = "fail"
     reserve_after: int = 3
@@ -143,7 +147,18 @@ class Dynamic:
     def decide(self, view: View, memory: Notes, now: int) -> tuple[list[Decision], Notes]:
         """As the inner policy decides."""
         decisions, memory.inner = self.inner.decide(view, memory.inner, now)
-        return decisions, memory
+        return (self._within(view, decisions) if self.headroom else decisions), memory
+
+    def _within(self, view: View, decisions: list[Decision]) -> list[Decision]:
+        """The decisions up to the first start that would take of the headroom."""
+        left = int(view.free[1].sum()) - self.headroom * int(view.total[1, view.online].sum())
+        for i, decision in enumerate(decisions):
+            if isinstance(decision, Start):
+                rows, loans = decision.lease.rows, decision.lease.borrowed
+                left -= int(rows[:, NODES] @ rows[:, LOCAL_MB]) + int(loans[:, LOAN_MB].sum())
+                if left < 0 and (i or view.running_count):
+                    return decisions[:i]
+        return decisions
 
     def next_round(self, view: View, memory: Notes, now: int) -> int | None:
         """When the inner policy wants it."""

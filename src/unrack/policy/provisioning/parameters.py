@@ -61,6 +61,9 @@ PROVISIONING = {
         "of dynamic: start with this quantile of what the user's past jobs used of their requests, such as 0.9",
     ),
     "pull": _own("pull", yes, "no", "of dynamic: remote memory moves back where it is used as soon as there is room"),
+    "headroom": _own(
+        "headroom", part, "0", "of dynamic: the share of all memory that starts leave free, for jobs that grow"
+    ),
     "stop": _own("stop", one_of(STOPS), "grower", "of dynamic: who is stopped when memory ends: " + ", ".join(STOPS)),
     "restart": _own(
         "restart", one_of(RESTARTS), "fail",
