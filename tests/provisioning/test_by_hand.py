@@ -97,7 +97,7 @@ def test_the_youngest_is_stopped_where_the_policy_says_so() -> None:
 
 
 def test_two_that_wait_for_each_other_are_found_and_the_younger_is_stopped() -> None:
-    """Both stand still: the second from 800 s on, the first from 900 s on, as each needs what the other holds of 150."""
+    """Both stand still, the second from 800 s on, the first from 900 s on: each needs what the other holds of 150."""
     jobs = job(0, 1000, 140, [(0, 50), (0.6, 75), (0.9, 140)]), job(0, 2000, 100, [(0, 50), (0.4, 100)])
     policy = "disaggregated(scheduler=fcfs, provisioning=dynamic, lenders_compute=yes, initial=0.5, stop=block)"
     result = run(nodes(75, 75), policy, *jobs)

@@ -184,40 +184,41 @@ def resize(
     more = np.empty((2 * nodes, 3), np.int64)
     for k in range(count):
         first, last = need_first[k], need_first[k + 1]
-        lack, got = np.zeros(last - first, np.int64), np.zeros(last - first, np.int64)
-        lacking, remote = 0, 0
+        lack, own = np.zeros(last - first, np.int64), np.zeros(last - first, np.int64)
+        lacking, remote, new = 0, 0, 0
         for n in range(first, last):
             have = local[n]
             for i in range(begin[k], begin[k + 1]):
                 if old[i, BORROWER] == at[n]:
                     have += old[i, LOAN_MB]
-            lack[n - first] = max(0, need[n] - have)
-            lacking += lack[n - first]
-            got[n - first] = min(lack[n - first], free[MEM, at[n]])
-            remote += lack[n - first] - got[n - first]
-        new = 0
+            short = max(0, need[n] - have)
+            own[n - first] = min(short, free[MEM, at[n]])
+            lack[n - first] = short - own[n - first]
+            free[MEM, at[n]] -= own[n - first]
+            lacking += short
+            remote += lack[n - first]
         if remote > 0:
-            for i in range(last - first):
-                got[i] = 0
             who = Who(jobs[k], now, max(1, h.asks[ASKED_US, jobs[k]]), h.running, h.running_count, ANY, ANY)
-            new = borrow(terms, free, total, at[first:last], lack, got, aware, who, more, 0)
+            beside = np.zeros(last - first, np.int64)
+            new = borrow(terms, free, total, at[first:last], lack, beside, aware, who, more, 0)
             remote = 0
             for i in range(last - first):
                 remote += lack[i]
         if remote > 0:
             verdict[k] += LACKS
             new = 0
+            for n in range(first, last):
+                free[MEM, at[n]] += own[n - first]
         elif lacking > 0:
             verdict[k] = CHANGED
             for n in range(first, last):
-                local[n] += got[n - first]
-                free[MEM, at[n]] -= got[n - first]
+                local[n] += own[n - first]
         begins = row
         for n in range(first, last):
             row = add_node(rows, begins, row, at[n], tasks[n], cores[n], local[n])
         row_first[k + 1] = row
         loans = with_loans(loans, end, begin[k + 1] - begin[k] + new)
-        own = end
+        since = end
         for i in range(begin[k], begin[k + 1]):
             if old[i, LOAN_MB] > 0:
                 for c in range(3):
@@ -226,7 +227,7 @@ def resize(
         for i in range(new):
             free[MEM, more[i, LENDER]] -= more[i, LOAN_MB]
             same = -1
-            for j in range(own, end):
+            for j in range(since, end):
                 if loans[j, BORROWER] == more[i, BORROWER] and loans[j, LENDER] == more[i, LENDER]:
                     same = j
             if same < 0:
