@@ -83,7 +83,7 @@ class Point:
     x
         The place on the axis.
     workload
-        Keys of a generator (see ``docs/study-files.md``), without the number of jobs.
+        Keys of a generator (see ``docs/study-files.md``), without the number of jobs; and filters of its jobs, by name.
     rows
         What is compared.
     ideal
@@ -204,7 +204,7 @@ class Reproduction:
     measure
         What is kept of a run, a function of a module.
     solve
-        What finds the numbers of a task without the simulator, a function of a module; ``None``: it is simulated.
+        What finds the numbers of a task in a way of its own, a function of a module; ``None``: each row is one run.
     notes
         Where our setup is known or suspected to differ from the paper's.
     defaults, takes

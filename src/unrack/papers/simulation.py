@@ -21,7 +21,7 @@ from unrack.study.input.inputs import PolicySpec
 from unrack.study.runner import measure_runs
 from unrack.study.world import World
 from unrack.units import SECOND_US
-from unrack.workload.filters import jitter
+from unrack.workload.filters import FILTERS, filtered, jitter
 from unrack.workload.formats.readers import read_trace
 from unrack.workload.generate.generator import generate
 from unrack.workload.ideal import window_us
@@ -31,6 +31,8 @@ OPENS_AT = 0.7
 """CPU load of the fat node at which measuring starts."""
 JITTER_US = 30 * SECOND_US
 """How far the arrivals of a trace are moved at most, either way: the interval of the scheduler's rounds."""
+APPLIED = frozenset(FILTERS) - {"users"}
+"""Keys of a task's workload that are filters; ``users`` is a generator's own, how many there are."""
 
 
 def simulated(tasks: Sequence[Task], measure: Measurement, jobs: int = 1) -> Generator[tuple[int, int, Numbers]]:
@@ -79,10 +81,17 @@ def runs_of(task: Task, index: int = 0) -> list[Run]:
 
 
 def workload_of(task: Task) -> Workload:
-    """The jobs of a task: drawn, or those of a trace; with seed 0 as they are, else with arrivals moved by the seed."""
+    """The jobs of a task: drawn, or those of a trace; with seed 0 as they are, else with arrivals moved by the seed.
+
+    Keys that are names of filters, such as ``usage``, are applied to the jobs; all others are the generator's.
+    """
+    filters = {key: value for key, value in task.workload.items() if key in APPLIED}
     if "trace" in task.workload:
-        return jitter(read_trace(task.workload["trace"]), JITTER_US if task.seed else 0, task.seed)
-    return generate(dict(task.workload), task.seed)
+        workload = jitter(read_trace(task.workload["trace"]), JITTER_US if task.seed else 0, task.seed)
+    else:
+        keys = {key: value for key, value in task.workload.items() if key not in APPLIED}
+        workload = generate(keys, task.seed)
+    return filtered(workload, filters, task.seed)
 
 
 def contentions(task: Task) -> dict[Contended, MemoryContention | None]:

@@ -5,7 +5,17 @@ References
 Vieira Zacarias, F. (2023). Job Scheduling for Disaggregated Memory in High Performance Computing Systems. Thesis.
 """
 
-from unrack.papers.zacarias import designs, overhead, prediction, published, response, throughput, utilisation
+from unrack.papers.zacarias import (
+    designs,
+    dynamic,
+    overestimation,
+    overhead,
+    prediction,
+    published,
+    response,
+    throughput,
+    utilisation,
+)
 
 REPRODUCTIONS = (
     throughput.REPRODUCTION,
@@ -15,4 +25,6 @@ REPRODUCTIONS = (
     overhead.REPRODUCTION,
     prediction.REPRODUCTION,
     published.REPRODUCTION,
+    *overestimation.REPRODUCTIONS,
+    *dynamic.REPRODUCTIONS,
 )

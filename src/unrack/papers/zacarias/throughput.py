@@ -62,7 +62,7 @@ def points() -> tuple[Point, ...]:
     )  # fmt: skip
 
 
-def least_share(throughput: Mapping[int, float | None]) -> tuple[float | None, float | None]:
+def least_share(throughput: Mapping[float, float | None]) -> tuple[float | None, float | None]:
     """The least share of large nodes that is enough, going down from the system of the greatest.
 
     Parameters
@@ -84,7 +84,7 @@ def least_share(throughput: Mapping[int, float | None]) -> tuple[float | None, f
     >>> least_share({0: None, 50: 0.75, 100: 1.15})
     (1.0, 0.75)
     """
-    least: int | None = None
+    least: float | None = None
     for share in sorted(throughput, reverse=True):
         here = throughput[share]
         if here is None or here < ENOUGH:
@@ -111,7 +111,7 @@ def with_savings(values: Values) -> Values:
 def _savings(values: Values, group: str, seed: int) -> Numbers:
     least = {}
     for name in (BASELINE, DISAGGREGATED):
-        throughput = {
+        throughput: dict[float, float | None] = {
             nodes: values[group, nodes, name][seed].get(THROUGHPUT.metric) if (group, nodes, name) in values else None
             for nodes in SHARES
         }
