@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,6 +14,7 @@ from unrack.policy.members import traits_of
 from unrack.policy.pools.pool_policy import Pooled
 from unrack.policy.provisioning.dynamic import Dynamic
 from unrack.sim.faults.fault import Fault
+from unrack.sim.usage.memory_changes import MemoryChanges, make_memory_changes
 from unrack.slowdown.memory.settings import MemoryContention
 from unrack.slowdown.model import Model
 from unrack.slowdown.pools import sets_speeds
@@ -52,7 +53,7 @@ def effects(
     models: Sequence[Model] = (),
     contention: MemoryContention | None = None,
     slowdowns: str | None = None,
-    memory_changes: object = None,
+    memory_changes: Mapping[str, Any] | MemoryChanges | None = None,
 ) -> tuple[Effect, ...]:
     """What was asked for, and whether it can change anything in a run with these inputs.
 
@@ -176,13 +177,18 @@ def _resources(cluster: Cluster, jobs: JobTable) -> Iterator[Effect]:
         yield Effect("resources", f"{resource} {quantity}", why)
 
 
-def _use(jobs: JobTable, policy: Policy[Any], memory_changes: object) -> Iterator[Effect]:
+def _use(
+    jobs: JobTable, policy: Policy[Any], memory_changes: Mapping[str, Any] | MemoryChanges | None
+) -> Iterator[Effect]:
     monitors = traits_of(policy).monitor_us > 0
     unknown = "" if jobs.usage is not None else "nobody says what jobs use: they are taken to use what they ask"
     if monitors:
         yield Effect("provisioning", policy.name, unknown)
     if memory_changes is not None:
-        yield Effect("memory_changes", "", unknown or ("" if monitors else f"{policy.name} changes nobody's memory"))
+        idle = unknown or ("" if monitors else f"{policy.name} changes nobody's memory")
+        costs = make_memory_changes(memory_changes)
+        checkpoints = costs.checkpoint_every is not None and costs.checkpoint_cost > 0  # all jobs pay for these
+        yield Effect("memory_changes", "", "" if checkpoints else idle)
 
 
 def draws(policy: Policy[Any]) -> bool:

@@ -1,0 +1,112 @@
+"""Studies in which memory follows use: what is kept, told again, refused, and said to have no effect."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from used_worlds import job, nodes, run, table, work
+
+from unrack.errors import InputError, StudyError
+from unrack.sim.simulate import simulate
+from unrack.study.grid import load_study
+from unrack.study.results.from_folder import finished_run
+from unrack.study.runner import run_study
+from unrack.workload.usage.curves import curves_again, curves_frame, usage_curves
+
+STUDY = """
+name = "use"
+policies = [{ name = "disaggregated", scheduler = "easy", provisioning = "dynamic", label = "dynamic" },
+            { name = "disaggregated", scheduler = "easy", label = "static" }]
+%s
+[[clusters]]
+name = "four"
+nodes = [{ count = 4, cores = 4, memory = "1 GB" }]
+lending = "all"
+[[workloads]]
+generate = { jobs = 12, arrivals = { gap_s = 60 }, classes = [{ run_s = 2000, cores = 4, memory_mb = 800, tasks = 1 }] }
+usage = { shapes = "google" }
+overestimate = 0.5
+"""
+
+
+def study(folder: Path, more: str = "") -> Path:
+    path = folder / "use.toml"
+    path.write_text(STUDY % more)
+    return path
+
+
+def test_a_run_can_be_told_again_from_what_it_left(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    run_study(load_study(str(study(tmp_path))), out)
+    again = finished_run(out, "dynamic")
+    story = again.story("3")
+    held = again.holdings().filter(pl.col("job") == 3)
+    assert story.attempts[0].start_us == round(held["start_s"].min() * 1e6)  # type: ignore[operator]
+    assert len(story.attempts[0].changes) == held["span"].n_unique() - 1
+    assert story.attempts[0].changes
+    record = json.loads((again.folder / "run.json").read_text())
+    assert record["metrics"]["memory_used"] > 0
+    memory = pl.read_parquet(again.folder / "memory.parquet")
+    assert (memory["used_mb"] <= memory["held_mb"]).all()
+    assert (memory["held_mb"] <= 4096).all()
+
+
+def test_the_same_study_twice_leaves_the_same_bytes(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        run_study(load_study(str(study(tmp_path))), tmp_path / name)
+    for path in sorted((tmp_path / "a" / "runs").glob("*/*.parquet")):
+        other = tmp_path / "b" / path.relative_to(tmp_path / "a")
+        assert path.read_bytes() == other.read_bytes(), path.name
+
+
+def test_curves_survive_being_a_table() -> None:
+    curves = usage_curves([[], [[(0, 3), (0.5, 7)]], [[(0, 1)], [(0, 2), (0.25, 4)]], []])
+    again = curves_again(curves_frame(curves), 4)
+    for name in ("first", "point", "at", "mb"):
+        assert getattr(again, name).tolist() == getattr(curves, name).tolist()
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ("[memory_changes]\nbandwith = 3\n", "bandwith"),
+        ('[memory_changes]\nbandwidth = "fast"\n', "rate"),
+        ('[memory_changes]\ncheckpoint_every = "0 s"\n', "checkpoint_every"),
+    ],
+)
+def test_costs_that_cannot_be_are_refused_with_their_place(tmp_path: Path, more: str, words: str) -> None:
+    with pytest.raises(StudyError, match=words):
+        load_study(str(study(tmp_path, more)))
+
+
+def test_curves_that_cannot_be_are_refused() -> None:
+    for curves, words in (
+        ([[[(0.1, 3)]]], "progress 0"),
+        ([[[(0, 3), (0, 4)]]], "rises"),
+        ([[[(0, 3), (1.0, 4)]]], "below 1"),
+        ([[[(0, -3)]]], "0 MB or more"),
+    ):
+        with pytest.raises(InputError, match=words):
+            usage_curves(curves)
+    with pytest.raises(InputError, match="one a task"):
+        table(job(0, 10, 5, [(0, 1)], [(0, 2)], tasks=3))
+
+
+def notes(policy: str, **how: Any) -> tuple[str, ...]:
+    return run(nodes(100, 100), policy, job(0, 10, 5, [(0, 1)]), **how).notes
+
+
+def test_what_has_no_effect_is_said() -> None:
+    dynamic = "disaggregated(scheduler=easy, provisioning=dynamic)"
+    assert not any("provisioning" in note for note in notes(dynamic))
+    assert not any("changes" in note for note in notes(dynamic, memory_changes={"pause": 1}))
+    static = "disaggregated(scheduler=easy)"
+    assert any("changes nobody's memory" in note for note in notes(static, memory_changes={"pause": 1}))
+    checkpoints = {"checkpoint_every": 5, "checkpoint_cost": 1}
+    assert not any("changes nobody" in note for note in notes(static, memory_changes=checkpoints))
+    plain = work(table(job(0, 10, 5)).__class__(**{**vars(table(job(0, 10, 5))), "usage": None}))
+    assert any("nobody says what jobs use" in note for note in simulate(nodes(100), plain, dynamic).notes)
