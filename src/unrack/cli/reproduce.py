@@ -94,12 +94,16 @@ def reproduce(
         str | None,
         typer.Option("--servers", metavar="FILE", help="slo-*: JSON of servers, in place of drawn ones."),
     ] = None,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Run everything, also what an earlier call has kept in DIR/runs.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else.")] = False,
 ) -> None:
     """Run a paper's table or figure again, and compare: the paper's values and claims beside ours.
 
     Writes NAME.md, NAME.csv, NAME.svg and NAME.png into DIR; options are in the names. Options that do not apply to
-    NAME are refused.
+    NAME are refused. The numbers of simulated runs are kept in DIR/runs: what was interrupted goes on, and what several
+    figures share is run once.
     """
     from unrack.errors import InputError
     from unrack.papers.table import REPRODUCTIONS, find
@@ -128,15 +132,17 @@ def reproduce(
     if options.seeds < chosen.defaults.seeds and not as_json:
         wanted = f"too few seeds ({options.seeds}, wanted {chosen.defaults.seeds} or more)"
         typer.echo(f"warning: {wanted}: intervals are wide", err=True)
+    folder = out or Path("out") / "reproduce"
+    keep = None if fresh else folder / "runs"
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends as cleanly as Ctrl-C
     try:
         with _bar(quiet=as_json) as told:
-            measured = execute(chosen, options, jobs=jobs or os.cpu_count() or 1, told=told)
+            measured = execute(chosen, options, jobs=jobs or os.cpu_count() or 1, told=told, keep=keep)
     except KeyboardInterrupt:
-        typer.echo("interrupted: nothing was written", err=True)
+        typer.echo("interrupted: the same command goes on from here", err=True)
         raise typer.Exit(130) from None
     findings = judged(measured)
-    paths = write(measured, findings, out or Path("out") / "reproduce")
+    paths = write(measured, findings, folder)
     if as_json:
         typer.echo(json.dumps({**as_table(measured, findings), "files": [str(path) for path in paths]}))
         return

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 from unrack.errors import InputError
+from unrack.papers.kept_runs import resumed
 from unrack.papers.measured import Measured
 from unrack.papers.options import Options, flag_of
 from unrack.papers.reproduction import Numbers, Reproduction, Solve, Task, Values
@@ -125,6 +128,7 @@ def execute(
     jobs: int = 1,
     told: Told | None = None,
     solve: Solve | None = None,
+    keep: Path | None = None,
 ) -> Measured:
     """Run a reproduction; the outcome does not depend on the number of processes.
 
@@ -140,6 +144,9 @@ def execute(
         Told how many runs are done, of how many.
     solve
         What finds the numbers of a task, a function of a module; ``None``: the reproduction's own, or the simulator.
+    keep
+        A folder in which the numbers of simulated runs are kept: those that are there are not run again. ``None``: all
+        are run, and none is kept.
 
     Raises
     ------
@@ -156,7 +163,9 @@ def execute(
     if solve is None:
         from unrack.papers.simulation import simulated
 
-        answers = simulated(tasks, reproduction.measure, jobs)
+        run = partial(simulated, jobs=jobs)
+        measure = reproduction.measure
+        answers = run(tasks, measure) if keep is None else resumed(tasks, measure, keep, run)
     else:
         answers = _solved(tasks, solve, jobs if len(tasks) > 1 else 1)
     numbers: list[list[Numbers]] = [[{} for _ in task.rows] for task in tasks]
