@@ -27,7 +27,7 @@ from unrack.papers.zacarias.systems import THROUGHPUT
 from unrack.papers.zacarias.throughput import least_share
 
 LARGE = 50
-OVER = (0, 25, 50, 75, 100)
+OVER = (0, 30, 60, 100)
 LEAST = "least"
 """In place of a place on the axis: of all systems."""
 NEEDED = Quantity("memory needed", "least", 100, 1, "%")
