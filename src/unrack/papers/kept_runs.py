@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sys
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -26,7 +27,7 @@ def key_of(task: Task, row: Row, measure: Measurement) -> str:
     files = [digest_of(Path(str(path))) for path in (task.workload.get("trace"), task.profiles) if path]
     decisive = [
         dict(task.workload), task.seed, task.ideal, task.models, task.profiles is None, files, row.policy, row.cluster,
-        str(row.world), row.contention, what, engine_digest(), code_digest(),
+        str(row.world), row.contention, what, engine_digest(), code_digest(module_of(measure)),
     ]  # fmt: skip
     return hashlib.sha256(json.dumps(decisive, sort_keys=True, default=str).encode()).hexdigest()[:32]
 
@@ -36,6 +37,11 @@ def partial_of(measure: Measurement) -> str:
     if isinstance(measure, partial):
         return f"{partial_of(measure.func)}{measure.args}{sorted(measure.keywords.items())}"
     return f"{measure.__module__}.{measure.__qualname__}"
+
+
+def module_of(measure: Measurement) -> str:
+    """The module of what is measured."""
+    return module_of(measure.func) if isinstance(measure, partial) else measure.__module__
 
 
 def digest_of(path: Path) -> str:
@@ -49,12 +55,11 @@ def digest_of(path: Path) -> str:
 
 
 @cache
-def code_digest() -> str:
-    """SHA-256 of the code of the papers: what is measured is said there."""
-    total = hashlib.sha256()
-    for path in sorted(Path(__file__).parent.rglob("*.py")):
-        total.update(path.read_bytes())
-    return total.hexdigest()
+def code_digest(module: str) -> str:
+    """SHA-256 of the code that says how runs are made of tasks, and what is measured (a module)."""
+    found = [sys.modules[name].__file__ for name in (module, "unrack.papers.reproduction")]
+    paths = [Path(__file__).parent / "simulation.py", *(Path(path) for path in found if path)]
+    return hashlib.sha256(b"".join(path.read_bytes() for path in paths)).hexdigest()
 
 
 def resumed(
