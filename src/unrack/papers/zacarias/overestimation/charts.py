@@ -52,15 +52,17 @@ def users(normalised: bool) -> Draw:
             if several
             else names("user", [*COLOURS], [*COLOURS.values()], legend=LINES)
         )
-        stroke = {"symbolStrokeColor": COLOURS[EQUAL]} if several else {}
+        dash = names("user", [*COLOURS], [[1, 0], [1, 0], [5, 3]], legend=LINES)
         y_title = "response over that" if normalised else "response, h"
         unit: Spec = {
-            "mark": {"type": "line", "strokeWidth": 1.6, "point": {"size": 16}},
+            "layer": [
+                {"mark": {"type": "line", "strokeWidth": 1.6}, "encoding": {"strokeDash": dash}},
+                {"mark": {"type": "point", "filled": True, "size": 16, "opacity": 1}},
+            ],
             "encoding": {
                 "x": numbers("x", "response when no request is too high, h", scale={"zero": True}),
                 "y": numbers("y", y_title, scale={"zero": True}),
                 "color": colour,
-                "strokeDash": names("user", [*COLOURS], [[1, 0], [1, 0], [5, 3]], legend=LINES | stroke),
                 "detail": [{"field": "row"}, {"field": "user"}],
             },
         }
