@@ -1,4 +1,4 @@
-"""Draw the pictures of the documentation again: screenshots of the reports of two examples.
+"""Draw the pictures of the documentation again: screenshots of the reports of three examples.
 
     python docs/images/pictures.py
 
@@ -67,6 +67,13 @@ def of_nvme(page: Page) -> None:
     page.locator("#pool-deadlines").screenshot(path=HERE / "deadlines.png")
 
 
+def of_provisioning(page: Page) -> None:
+    """Memory asked, held and used over time."""
+    page.locator("#use-run").select_option(label="dynamic")
+    page.wait_for_timeout(1000)
+    page.locator("figure[data-chart='use over time']").screenshot(path=HERE / "memory_in_use.png")
+
+
 def main() -> None:
     """Run, look, keep."""
     chromium = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -75,7 +82,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         flags = ["--headless", "--no-sandbox", "--disable-gpu"]
         browser = playwright.chromium.launch(executable_path=chromium, args=flags)
-        for example, draw in (("demo", of_demo), ("nvme", of_nvme)):
+        for example, draw in (("demo", of_demo), ("nvme", of_nvme), ("provisioning", of_provisioning)):
             page = browser.new_page(viewport={"width": 1100, "height": 850})
             page.goto(run(example, Path(folder)))
             page.wait_for_selector("#figures svg, #figures canvas")

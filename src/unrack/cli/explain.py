@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from unrack.cli.compiling import say_when_compiling
+from unrack.cli.explain_attempt import attempt_lines, node_hours
 
 if TYPE_CHECKING:
     from unrack.sim.explain import Story
@@ -103,30 +104,10 @@ def _lines(story: Story, policy: str, most: int | None) -> list[str]:
             )
         if most is not None and len(story.passed) > most:
             lines.append(f"    … {len(story.passed) - most} more (--all)")
-    for attempt in story.attempts:
-        nodes = ", ".join(f"{first}" if first == last else f"{first}-{last}" for first, last in attempt.nodes)
-        lines.append(f"  started     {clock(attempt.start_us)} ({after(attempt.start_us)}) on node(s) {nodes}")
-        lines += [f"  with        {held}" for held in (*attempt.devices, *filter(None, [attempt.memory]))]
-        for change in attempt.changes:
-            now_on = ", ".join(f"{first}" if first == last else f"{first}-{last}" for first, last in change.nodes)
-            what = f"{change.cores} core(s) on node(s) {now_on}" + (f", {change.memory}" if change.memory else "")
-            lines.append(f"  changed     {clock(change.at_us)} ({after(change.at_us)}) to {what}")
-        ran = seconds_text((attempt.end_us - attempt.start_us) / SECOND_US)
-        verdict = _verdict(story, attempt.end_us, attempt.outcome)
-        lines.append(f"  ended       {clock(attempt.end_us)} after {ran}: {attempt.outcome}{verdict}")
-        lines += [f"  because     {attempt.failure}"] if attempt.failure else []
+    lines += [line for attempt in story.attempts for line in attempt_lines(story, attempt, clock, after, most)]
+    if story.blocked_node_us:
+        lines.append(f"  stood still {node_hours(story.blocked_node_us)}, as memory that it needed was not to be had")
     return lines
-
-
-def _verdict(story: Story, end_us: int, outcome: str) -> str:
-    """Whether the deadline was met, where there is one."""
-    from unrack.units import SECOND_US, seconds_text
-
-    deadline = story.job.deadline_us
-    if deadline is None or outcome != "finished":
-        return ""
-    late = seconds_text((end_us - deadline) / SECOND_US)
-    return ", in time" if end_us <= deadline else f", {late} late"
 
 
 def _of_tiers(demand: Demand) -> list[str]:

@@ -39,6 +39,10 @@ _PERCENT = (
     "nodes_lending",
     "memory_only_nodes",
     "jobs_remote",
+    "memory_used",
+    "memory_held_unused",
+    "memory_overcommit_max",
+    "jobs_out_of_memory",
     "slo_broken_",
     "servers_rejected",
     "served",
@@ -48,6 +52,13 @@ _DEVICE_LABELS = {
     "sharing": "jobs a {} composition", "stranded": "{} stranded", "fragmentation": "{} fragmentation",
 }  # fmt: skip
 """Stem of a metric of devices → its label, given kind and quantity."""
+
+_USE_LABELS = {
+    "memory_used": "memory used", "memory_held_unused": "held but not used", "memory_stops": "stops",
+    "memory_overcommit_max": "asked at most, of all memory", "jobs_out_of_memory": "jobs stopped",
+    "node_h_lost_memory": "lost to stops", "node_h_blocked": "stood still", "memory_moved_tb": "leases changed by",
+}  # fmt: skip
+"""Metric of memory in use → its label."""
 
 _TIER_LABELS = {
     "used_memory_": "{} used", "stranded_memory_": "{} stranded", "stranded_memory": "stranded",
@@ -127,7 +138,10 @@ def column_of(name: str, values: Iterable[float | None]) -> Column:
             str(getattr(known, key, "")) for key in ("unit", "better", "summary", "formula")
         )
     label = (
-        _tier_label(name) or _device_label(name) or " ".join([plain.replace("_", " "), *([last] if statistic else [])])
+        _USE_LABELS.get(name)
+        or _tier_label(name)
+        or _device_label(name)
+        or " ".join([plain.replace("_", " "), *([last] if statistic else [])])
     )
     meaning = ". ".join(
         part.rstrip(".") for part in (summary or f"{plain.replace('_', ' ')} {statistic}", formula) if part

@@ -82,7 +82,7 @@ class RunFiles:
         return self.frame(name, ("job",)).height
 
     def frame(self, name: str, columns: Sequence[str] | None = None) -> pl.DataFrame:
-        """One of the run's tables: jobs, usage, placements; shares, loans, claims and failures where there were any.
+        """One of the run's tables: jobs, usage, placements; shares, loans, memory and others where there are any.
 
         Parameters
         ----------

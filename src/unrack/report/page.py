@@ -23,6 +23,7 @@ from unrack.report.resource_section import resource_sections
 from unrack.report.setting import Setting, policies_of, settings_of
 from unrack.report.table import comparison
 from unrack.report.tiers.section import tier_section
+from unrack.report.use.section import use_section
 from unrack.study.notes import told
 from unrack.study.results.record import believed, write_whole
 
@@ -70,6 +71,7 @@ def render(study: FinishedStudy) -> str:
     gantts = _gantts(shown)
     pools = pool_section(shown, policies)
     memory, tiers = memory_section(settings, shown, policies), tier_section(shown, policies)
+    use = use_section(settings, shown)
     environment = jinja2.Environment(
         autoescape=True,
         undefined=jinja2.StrictUndefined,
@@ -86,6 +88,7 @@ def render(study: FinishedStudy) -> str:
         "pools": [{"title": own.title, "charts": own.charts} for own in pools.settings],
         **({} if memory is None else {"memory": memory.charts()}),
         **({} if tiers is None else {"tiers": tiers.charts()}),
+        **({} if use is None else {"use": use.charts()}),
     }
     return environment.get_template("page.html.j2").render(
         name=str(study.table.get("name") or "A study"),
@@ -111,6 +114,7 @@ def render(study: FinishedStudy) -> str:
         pools=pools,
         memory=memory,
         tiers=tiers,
+        use=use,
         failures=failure_section(shown),
         resources=resource_sections(shown),
         inputs=inputs(study.runs),

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from unrack.metric.comparison import Mark
+from unrack.metric.kinds.use import USE_METRICS
 from unrack.report.column import SHORT, Column, column_of, number_text
 from unrack.report.directory import RunFiles
 from unrack.report.setting import Setting
@@ -15,7 +16,16 @@ from unrack.report.setting import Setting
 MOST_ROWS_IN_FULL = 400
 """Above so many rows a table shows its short columns only; ``summary.csv`` has them all."""
 
-GROUPS = ("Deadlines", "Tiers of memory", "Times of jobs", "Cores and memory", "Failures", "Jobs", "Other")
+GROUPS = (
+    "Deadlines",
+    "Tiers of memory",
+    "Times of jobs",
+    "Cores and memory",
+    "Memory in use",
+    "Failures",
+    "Jobs",
+    "Other",
+)
 """Groups of columns, in order; those of devices come before the last three."""
 
 _STEMS = {
@@ -30,6 +40,7 @@ _STEMS = {
     ),
     "Times of jobs": ("wait_", "response_", "slowdown_", "bounded_slowdown_", "stretch_"),
     "Cores and memory": ("utilisation", "remote_share", "nodes_lending", "memory_only_nodes", "jobs_remote"),
+    "Memory in use": tuple(USE_METRICS),
     "Failures": ("failures", "jobs_hit_", "core_h_lost"),
     "Jobs": ("jobs_", "served", "queue_", "throughput_", "makespan_", "restarts"),
 }
@@ -123,7 +134,7 @@ def comparison(settings: Sequence[Setting]) -> Comparison:
     short = [name for name in (*SHORT, *extra) if name in names and (name in known or "deadlines" not in name)]
     names = [*short, *(name for name in names if name not in short)]
     groups_of = {name: group_of(name, kinds) for name in names}
-    order = list(dict.fromkeys((*GROUPS[:4], *(f"{kind} devices" for kind in kinds), *GROUPS[4:])))
+    order = list(dict.fromkeys((*GROUPS[:5], *(f"{kind} devices" for kind in kinds), *GROUPS[5:])))
     names.sort(key=lambda name: order.index(groups_of[name]))
     short = [name for name in names if name in short]
     kept = names if sum(len(setting.runs) for setting in settings) <= MOST_ROWS_IN_FULL else short or names[:8]

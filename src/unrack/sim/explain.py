@@ -9,18 +9,14 @@ from typing import Any
 import numpy as np
 
 from unrack.cluster.spec import Cluster
-from unrack.cluster.tiers.tier import LOCAL
 from unrack.core import Core
-from unrack.ledger.lease import LENDER, LOAN_MB
 from unrack.ledger.state import QUEUED
 from unrack.policy.contract import Policy
 from unrack.policy.discipline.list_scheduler import short_of
 from unrack.reasons import Reason
-from unrack.sim.faults.failure import held_elsewhere
+from unrack.sim.attempt_story import Attempt, Stops, attempt_of
 from unrack.sim.faults.fault import Fault
 from unrack.sim.guard import PolicyAtWork
-from unrack.sim.log import RunLog
-from unrack.sim.recorder import OUTCOME_NAMES
 from unrack.sim.simulate import prepared
 from unrack.sim.usage.memory_changes import MemoryChanges
 from unrack.slowdown.combined import Together
@@ -28,9 +24,6 @@ from unrack.slowdown.memory.settings import MemoryContention
 from unrack.slowdown.model import Model
 from unrack.vocabulary import Need
 from unrack.workload.job import Job, JobTable
-
-MOST_LENDERS = 4
-"""Nodes whose memory is named."""
 
 
 @dataclass(frozen=True)
@@ -40,35 +33,6 @@ class Spell:
     from_us: int
     to_us: int
     reason: Reason
-
-
-@dataclass(frozen=True)
-class Change:
-    """A moment, µs, at which the job's lease was exchanged: what it held from then on, as in :class:`Attempt`."""
-
-    at_us: int
-    cores: int
-    nodes: tuple[tuple[int, int], ...]
-    memory: str = ""
-
-
-@dataclass(frozen=True)
-class Attempt:
-    """One time that the job ran, µs; ``nodes`` as ranges (first, last), ``devices`` in words, one entry a share.
-
-    ``memory`` says in words what it had of other nodes, by tier where there are any; empty: nothing. ``failure`` says
-    in words what failed, where that ended the attempt. ``nodes`` and ``memory`` are what it started with; ``changes``
-    say what it held later.
-    """
-
-    start_us: int
-    end_us: int
-    nodes: tuple[tuple[int, int], ...]
-    outcome: str
-    devices: tuple[str, ...] = ()
-    memory: str = ""
-    failure: str = ""
-    changes: tuple[Change, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -102,6 +66,8 @@ class Story:
         Jobs submitted later that started while it waited, in order of start.
     attempts
         When and where it ran.
+    blocked_node_us
+        For how long it stood still for lack of memory, times its nodes, µs.
     reason
         Why it never ran, or ``None``.
     """
@@ -115,6 +81,7 @@ class Story:
     passed: tuple[Passed, ...]
     attempts: tuple[Attempt, ...]
     reason: Reason | None
+    blocked_node_us: int = 0
 
 
 @dataclass
@@ -182,9 +149,10 @@ def explain(
         kernel = prepared(cluster, jobs, policy, seed, ties, faults, models, contention, how=how, changes=changes)
         traits = kernel.core.traits
         watch = Watch(kernel.core, job, traits.whole_nodes, Need.DEVICES in traits.places)
+        stops = Stops(kernel, job)
         log = kernel.run(after_round=watch)
     mine = np.flatnonzero(log.attempt_job == job)
-    attempts = tuple(_attempt(log, int(i)) for i in mine)
+    attempts = tuple(attempt_of(log, int(i), stops.found.get(int(i))) for i in mine)
     last_start = attempts[-1].start_us if attempts else log.end_us
     submit = int(jobs.submit_us[job])
     meanwhile = (log.attempt_start_us >= submit) & (log.attempt_start_us <= last_start) & (log.attempt_job != job)
@@ -202,83 +170,5 @@ def explain(
         passed=tuple(Passed(jobs.job(other), start) for start, other in later),
         attempts=attempts,
         reason=log.reasons.get(job),
+        blocked_node_us=log.held_node_us.get(job, 0),
     )
-
-
-def _attempt(log: RunLog, i: int) -> Attempt:
-    first, *later = range(int(log.attempt_spans[i]), int(log.attempt_spans[i + 1]))
-    outcome = OUTCOME_NAMES[int(log.attempt_outcome[i])]
-    held = tuple(_share(log, int(s)) for s in np.flatnonzero(log.share_span == first))
-    held += tuple(_claim(log, int(c)) for c in np.flatnonzero(log.claim_span == first))
-    times = int(log.attempt_start_us[i]), int(log.attempt_end_us[i])
-    cores = log.amounts[1]
-    changes = tuple(
-        Change(int(log.span_start_us[span]), int(cores[span]), _nodes(log, span), _memory(log, span)) for span in later
-    )
-    return Attempt(*times, _nodes(log, first), outcome, held, _memory(log, first), _failure(log, i), changes)
-
-
-def _nodes(log: RunLog, span: int) -> tuple[tuple[int, int], ...]:
-    """The nodes held in a span, as ranges."""
-    rows = log.rows[log.span_rows[span] : log.span_rows[span + 1]]
-    ranges: list[tuple[int, int]] = []
-    for first, count in sorted((int(row[0]), int(row[1])) for row in rows):
-        if ranges and ranges[-1][1] + 1 == first:
-            ranges[-1] = (ranges[-1][0], first + count - 1)
-        else:
-            ranges.append((first, first + count - 1))
-    return tuple(ranges)
-
-
-def _memory(log: RunLog, span: int) -> str:
-    """What was held in a span of other nodes' memory, lender by lender; on a cluster with tiers local memory too."""
-    loans = log.loans[log.span_loans[span] : log.span_loans[span + 1]]
-    tiers, lent = log.cluster.tiers, dict.fromkeys(sorted(loans[:, LENDER].tolist()), 0)
-    for lender, mb in loans[:, [LENDER, LOAN_MB]].tolist():
-        lent[lender] += mb
-    if tiers is None:
-        parts = [f"{mb:,} MB of node {lender}" for lender, mb in lent.items()]
-        return f"borrowed {_some(parts)}" if parts else ""
-    rows = log.rows[log.span_rows[span] : log.span_rows[span + 1]]
-    local = int((rows[:, 1] * rows[:, 4]).sum())
-    remote = [f"{mb:,} MB {tiers.names[tiers.tier[lender]]} on node {lender}" for lender, mb in lent.items()]
-    return _some([f"{local:,} MB {tiers.names[LOCAL]}", *remote])
-
-
-def _some(parts: list[str]) -> str:
-    more = f" and {len(parts) - MOST_LENDERS} more" if len(parts) > MOST_LENDERS else ""
-    return ", ".join(parts[:MOST_LENDERS]) + more
-
-
-def _failure(log: RunLog, i: int) -> str:
-    """What failed and ended an attempt, in words."""
-    if log.attempt_failure[i] < 0:
-        return ""
-    failure = log.failures[int(log.attempt_failure[i])]
-    which = failure.domain if failure.domain.startswith(failure.level) else f"{failure.level} {failure.domain}"
-    with_it = "" if failure.nodes == 1 else f" with its {failure.nodes} nodes"
-    use = ": the job ran elsewhere, and used memory or a device there" if held_elsewhere(log, i) else ""
-    return f"{which} failed{with_it}{use}"
-
-
-def _claim(log: RunLog, c: int) -> str:
-    """One claim in words."""
-    place, amount = log.claims[c].tolist()
-    _, at = log.cluster.places.every[place]
-    return f"{amount:,} of the {at.amount:,} of {at.name}"
-
-
-def _share(log: RunLog, s: int) -> str:
-    """One share in words: which devices, how they are seen, and who else was on them meanwhile."""
-    share, devices = log.shares[s], log.cluster.devices
-    pool = devices.pools[int(devices.pool[share.devices[0]])]
-    ids = "+".join(str(device - pool.first) for device in share.devices)
-    how = f", one of {share.parts} parts" if share.parts else ", composed" if len(share.devices) > 1 else ""
-    of = log.share_attempt
-    own = of[s]
-    begin, end = log.attempt_start_us[own], log.attempt_end_us[own]
-    mates = of[(log.share_group == log.share_group[s]) & (of != own)]
-    beside = log.attempt_job[mates[(log.attempt_start_us[mates] < end) & (log.attempt_end_us[mates] > begin)]]
-    others = len(np.unique(beside))
-    with_whom = f", shared with {others} other job(s)" if others else ""
-    return f"{pool.name} {ids}{how} on node {share.node}{with_whom}"

@@ -134,6 +134,15 @@
     if (memoryRun) await draw(byId("memory-runs"), data.memory.runs[Number(memoryRun.value) || 0].charts);
   }
 
+  // The section on memory in use: charts of the chosen setting, and of the chosen run, with its tables.
+  const useChooser = byId("use-setting"), useRun = byId("use-run");
+  async function drawUse() {
+    if (useChooser) await draw(byId("use-settings"), data.use.settings[Number(useChooser.value) || 0].charts);
+    if (!useRun) return;
+    for (const part of document.querySelectorAll("#use [data-run]")) part.hidden = part.dataset.run !== useRun.value;
+    await draw(byId("use-runs"), data.use.runs[Number(useRun.value) || 0].charts);
+  }
+
   // The section on tiers of memory: charts of the chosen setting, and of the chosen run.
   const tierChooser = byId("tier-setting"), tierRun = byId("tier-run");
   async function drawTiers() {
@@ -162,7 +171,7 @@
 
   let turn = Promise.resolve();
   function drawAll() {
-    turn = turn.then(() => draw(byId("sweeps"), sweepCharts())).then(() => draw(byId("figures"), data.settings[Number(chooser.value) || 0].charts)).then(drawPools).then(drawTiers).then(drawMemory);
+    turn = turn.then(() => draw(byId("sweeps"), sweepCharts())).then(() => draw(byId("figures"), data.settings[Number(chooser.value) || 0].charts)).then(drawPools).then(drawTiers).then(drawMemory).then(drawUse);
     return turn;
   }
   chooser.addEventListener("change", drawAll);
@@ -184,5 +193,7 @@
     byId("tier-setting-label").hidden = data.tiers.settings.length < 2;
     for (const choice of [tierChooser, tierRun]) choice.addEventListener("change", () => { turn = turn.then(drawTiers); });
   }
+  if (useChooser) byId("use-setting-label").hidden = data.use.settings.length < 2;
+  for (const choice of [useChooser, useRun]) choice?.addEventListener("change", () => { turn = turn.then(drawUse); });
   drawAll().then(() => { document.documentElement.dataset.charts = "drawn"; });
 })();

@@ -1,0 +1,127 @@
+"""The lines of ``unrack explain`` on one attempt of a job: where it ran, how its memory changed, and how it ended."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from unrack.sim.attempt_story import Attempt, Change, Stopped
+    from unrack.sim.explain import Story
+
+Clock = Callable[[int], str]
+"""A time, µs, in words."""
+
+OUT_OF_MEMORY, DEADLOCK = "more than it asked for", "wait for each other"
+"""What the scheduler says of jobs that use more than they may, and of those that cannot go on."""
+
+
+def attempt_lines(story: Story, attempt: Attempt, clock: Clock, after: Clock, most: int | None) -> list[str]:
+    """All lines on an attempt.
+
+    Parameters
+    ----------
+    story, attempt
+        Of a job, one of its attempts.
+    clock, after
+        Words for a time: on the trace's clock, and since the job was submitted.
+    most
+        Changes that are told, the first and the last; ``None``: all.
+    """
+    from unrack.units import SECOND_US, seconds_text
+
+    lines = [f"  started     {clock(attempt.start_us)} ({after(attempt.start_us)}) on node(s) {_ranges(attempt.nodes)}"]
+    lines += [f"  with        {held}" for held in (*attempt.devices, *filter(None, [attempt.memory]))]
+    if any(change.change_mb for change in attempt.changes) or attempt.stopped is not None:
+        lines.append(f"  holds       {_amount(attempt, attempt.local_mb + attempt.borrowed_mb, False)}")
+    told = [
+        f"  {word:<11} {clock(change.at_us)} ({after(change.at_us)}) {what}"
+        for word, change, what in _changes(attempt, most is None)
+    ]
+    lines += told if most is None or len(told) <= most else _shortened(told, attempt, most)
+    ran = seconds_text((attempt.end_us - attempt.start_us) / SECOND_US)
+    verdict = _verdict(story, attempt.end_us, attempt.outcome)
+    lines.append(f"  ended       {clock(attempt.end_us)} after {ran}: {attempt.outcome}{verdict}")
+    lines += [f"  because     {attempt.failure}"] if attempt.failure else []
+    if attempt.stopped is not None:
+        nodes = sum(last - first + 1 for first, last in (attempt.changes or (attempt,))[-1].nodes)
+        lines += _why(story, attempt.stopped, nodes)
+    return lines
+
+
+def node_hours(node_us: int) -> str:
+    """Words for nodes times time (µs)."""
+    return f"{node_us / 3.6e9:,.4g} node-hours"
+
+
+def _changes(attempt: Attempt, whole: bool) -> list[tuple[str, Change, str]]:
+    """What happened at each change: a verb, the change, and the rest of the sentence; ``whole``: with all lenders."""
+    found = []
+    held: list[Attempt | Change] = [attempt, *attempt.changes]
+    for before, now in zip(held, attempt.changes, strict=False):
+        total, by = now.local_mb + now.borrowed_mb, abs(now.change_mb)
+        grew = "grew" if now.change_mb > 0 else "shrank"
+        if (before.cores, before.nodes) != (now.cores, now.nodes):
+            what = f"to {now.cores} core(s) on node(s) {_ranges(now.nodes)}" + (f", {now.memory}" if now.memory else "")
+            what += f"; memory {grew} by {by:,} MB to {_amount(now, total, False)}" if by else ""
+            found.append(("changed", now, what))
+        elif by:
+            found.append((grew, now, f"by {by:,} MB to {_amount(now, total, whole)}"))
+        elif before.local_mb != now.local_mb:
+            way = "back to its nodes" if now.local_mb > before.local_mb else "to other nodes"
+            moved = abs(now.local_mb - before.local_mb)
+            found.append(("moved", now, f"{moved:,} MB {way}, of {_amount(now, total, whole)}"))
+        else:
+            found.append(("changed", now, f"lenders, of {_amount(now, total, True)}"))
+    return found
+
+
+def _amount(held: Attempt | Change, total: int, whole: bool) -> str:
+    """Words for what is held, and where."""
+    if not held.borrowed_mb:
+        return f"{total:,} MB, all on its nodes"
+    words = f"{total:,} MB: {held.local_mb:,} MB on its nodes, {held.borrowed_mb:,} MB borrowed"
+    return f"{words} ({held.memory.removeprefix('borrowed ')})" if whole else words
+
+
+def _shortened(told: list[str], attempt: Attempt, most: int) -> list[str]:
+    """The first and the last lines, and between them how many are left out, and what these came to."""
+    first, last = most // 2, most - most // 2
+    left = [change.change_mb for change in attempt.changes[first : len(told) - last]]
+    grown, shrunk = sum(mb for mb in left if mb > 0), -sum(mb for mb in left if mb < 0)
+    words = f"    … {len(left)} more, in which it grew by {grown:,} MB and shrank by {shrunk:,} MB (--all)"
+    return [*told[:first], words, *told[-last:]]
+
+
+def _why(story: Story, stopped: Stopped, nodes: int) -> list[str]:
+    """Whose growth ended an attempt, and what was lost with it."""
+    from unrack.units import SECOND_US, seconds_text
+
+    lacked, said = f"{stopped.lacks_mb:,} MB more than it held", stopped.reason.what
+    if OUT_OF_MEMORY in said:
+        words = f"it needed {lacked}, and had asked for no more: it is not run again"
+    elif DEADLOCK in said:
+        words = f"every job that ran stood still for lack of memory: this one, the last to start, needed {lacked}"
+    elif stopped.grower == str(story.job.id):
+        words = f"it needed {lacked}, and could not get that"
+    else:
+        words = f"job {stopped.grower} needed {lacked}, and this one had to make room"
+    lost = "nothing: all of its work had been kept"
+    if stopped.lost_us:
+        lost = f"{seconds_text(stopped.lost_us / SECOND_US)} of work: {node_hours(nodes * stopped.lost_us)}"
+    return [f"  because     {words}", f"  lost        {lost}"]
+
+
+def _ranges(nodes: tuple[tuple[int, int], ...]) -> str:
+    return ", ".join(f"{first}" if first == last else f"{first}-{last}" for first, last in nodes)
+
+
+def _verdict(story: Story, end_us: int, outcome: str) -> str:
+    """Whether the deadline was met, where there is one."""
+    from unrack.units import SECOND_US, seconds_text
+
+    deadline = story.job.deadline_us
+    if deadline is None or outcome != "finished":
+        return ""
+    late = seconds_text((end_us - deadline) / SECOND_US)
+    return ", in time" if end_us <= deadline else f", {late} late"

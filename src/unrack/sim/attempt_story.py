@@ -1,0 +1,223 @@
+"""What ``unrack explain`` knows of a job's attempts: what each held, how that changed, and what ended it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from unrack.cluster.tiers.tier import LOCAL
+from unrack.ledger.lacking import held_of, needs_of
+from unrack.ledger.lease import LENDER, LOAN_MB, LOCAL_MB, NODES
+from unrack.policy.contract import Requeue
+from unrack.reasons import Code, Reason
+from unrack.sim.faults.failure import held_elsewhere
+from unrack.sim.kernel import Kernel
+from unrack.sim.log import RunLog
+from unrack.sim.recorder import OUTCOME_NAMES
+
+MOST_LENDERS = 4
+"""Nodes whose memory is named."""
+
+FOR_ANOTHER = "MB for job "
+"""What a policy says, with an id after it, that stops a job for want of memory for another one."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """A moment, µs, at which the job's lease was exchanged: what it held from then on, as in :class:`Attempt`.
+
+    ``change_mb`` is by how much its memory grew; below 0: shrank.
+    """
+
+    at_us: int
+    cores: int
+    nodes: tuple[tuple[int, int], ...]
+    memory: str = ""
+    local_mb: int = 0
+    borrowed_mb: int = 0
+    change_mb: int = 0
+
+
+@dataclass(frozen=True)
+class Stopped:
+    """Why memory ended an attempt.
+
+    Attributes
+    ----------
+    reason
+        What the scheduler said.
+    grower
+        The id of the job that needed more memory than it held.
+    lacks_mb
+        How much more, on all its nodes together.
+    lost_us
+        Work of this job, at speed 1, that no checkpoint has kept.
+    """
+
+    reason: Reason
+    grower: str
+    lacks_mb: int
+    lost_us: int = 0
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One time that the job ran, µs; ``nodes`` as ranges (first, last), ``devices`` in words, one entry a share.
+
+    ``memory`` says in words what it had of other nodes, by tier where there are any; empty: nothing. ``failure`` says
+    in words what failed, where that ended the attempt, and ``stopped`` why memory did. ``nodes``, ``cores``, ``memory``
+    and the amounts in MB are what it started with; ``changes`` say what it held later.
+    """
+
+    start_us: int
+    end_us: int
+    nodes: tuple[tuple[int, int], ...]
+    outcome: str
+    devices: tuple[str, ...] = ()
+    memory: str = ""
+    failure: str = ""
+    changes: tuple[Change, ...] = ()
+    cores: int = 0
+    local_mb: int = 0
+    borrowed_mb: int = 0
+    stopped: Stopped | None = None
+
+
+class Stops:
+    """Listens to a run that is about to begin: why a job of it is stopped for lack of memory.
+
+    The log says that it was, and not for whom, so this hears the decisions as they are carried out.
+
+    Attributes
+    ----------
+    found
+        Attempt (its number in the log) → why.
+    """
+
+    def __init__(self, kernel: Kernel, job: int) -> None:
+        self.found: dict[int, Stopped] = {}
+        self._kernel, self._job, self._stop = kernel, job, kernel.stop
+        kernel.stop = self._heard  # type: ignore[method-assign]
+
+    def _heard(self, decision: Requeue, now: int) -> None:
+        """Note what is said of the job, and go on as without it."""
+        if decision.job == self._job and decision.reason.code == Code.OUT_OF_MEMORY:
+            grower = self._grower(decision)
+            id_ = str(self._kernel.jobs.ids[grower])
+            self.found[len(self._kernel.recorder.job)] = Stopped(decision.reason, id_, self._lacks(grower))
+        self._stop(decision, now)
+
+    def _grower(self, decision: Requeue) -> int:
+        """The number of the job that needed memory."""
+        of = decision.reason.what.partition(FOR_ANOTHER)[2]
+        running = (job for job in self._kernel.running if str(self._kernel.jobs.ids[job]) == of)
+        return next(running, decision.job) if of else decision.job
+
+    def _lacks(self, job: int) -> int:
+        """MB that a job needs on its nodes and does not hold; 0 where nobody looked."""
+        use = self._kernel.use
+        if use is None or not use.known(job):
+            return 0
+        _, lease = self._kernel.running[job]
+        return int(np.maximum(needs_of(lease, use.needed(job).mb) - held_of(lease), 0).sum())
+
+
+def attempt_of(log: RunLog, i: int, stopped: Stopped | None = None) -> Attempt:
+    """Attempt ``i`` of a log; ``stopped``: why memory ended it, if it did."""
+    first, *later = range(int(log.attempt_spans[i]), int(log.attempt_spans[i + 1]))
+    outcome = OUTCOME_NAMES[int(log.attempt_outcome[i])]
+    held = tuple(_share(log, int(s)) for s in np.flatnonzero(log.share_span == first))
+    held += tuple(_claim(log, int(c)) for c in np.flatnonzero(log.claim_span == first))
+    times = int(log.attempt_start_us[i]), int(log.attempt_end_us[i])
+    cores, amounts = log.amounts[1].tolist(), [_amounts(log, span) for span in (first, *later)]
+    changes = tuple(
+        Change(
+            int(log.span_start_us[span]),
+            cores[span],
+            _nodes(log, span),
+            _memory(log, span),
+            *now,
+            sum(now) - sum(before),
+        )
+        for span, before, now in zip(later, amounts, amounts[1:], strict=False)
+    )
+    if stopped is not None:
+        stopped = replace(stopped, lost_us=log.lost_us.get(i, 0))
+    return Attempt(
+        *times, _nodes(log, first), outcome, held, _memory(log, first), _failure(log, i), changes, cores[first],
+        *amounts[0], stopped,
+    )  # fmt: skip
+
+
+def _amounts(log: RunLog, span: int) -> tuple[int, int]:
+    """MB held in a span: of its own nodes, and of others."""
+    rows = log.rows[log.span_rows[span] : log.span_rows[span + 1]].astype(np.int64)
+    loans = log.loans[log.span_loans[span] : log.span_loans[span + 1]]
+    return int(rows[:, NODES] @ rows[:, LOCAL_MB]), int(loans[:, LOAN_MB].sum())
+
+
+def _nodes(log: RunLog, span: int) -> tuple[tuple[int, int], ...]:
+    """The nodes held in a span, as ranges."""
+    rows = log.rows[log.span_rows[span] : log.span_rows[span + 1]]
+    ranges: list[tuple[int, int]] = []
+    for first, count in sorted((int(row[0]), int(row[1])) for row in rows):
+        if ranges and ranges[-1][1] + 1 == first:
+            ranges[-1] = (ranges[-1][0], first + count - 1)
+        else:
+            ranges.append((first, first + count - 1))
+    return tuple(ranges)
+
+
+def _memory(log: RunLog, span: int) -> str:
+    """What was held in a span of other nodes' memory, lender by lender; on a cluster with tiers local memory too."""
+    loans = log.loans[log.span_loans[span] : log.span_loans[span + 1]]
+    tiers, lent = log.cluster.tiers, dict.fromkeys(sorted(loans[:, LENDER].tolist()), 0)
+    for lender, mb in loans[:, [LENDER, LOAN_MB]].tolist():
+        lent[lender] += mb
+    if tiers is None:
+        parts = [f"{mb:,} MB of node {lender}" for lender, mb in lent.items()]
+        return f"borrowed {_some(parts)}" if parts else ""
+    rows = log.rows[log.span_rows[span] : log.span_rows[span + 1]]
+    local = int((rows[:, 1] * rows[:, 4]).sum())
+    remote = [f"{mb:,} MB {tiers.names[tiers.tier[lender]]} on node {lender}" for lender, mb in lent.items()]
+    return _some([f"{local:,} MB {tiers.names[LOCAL]}", *remote])
+
+
+def _some(parts: list[str]) -> str:
+    more = f" and {len(parts) - MOST_LENDERS} more" if len(parts) > MOST_LENDERS else ""
+    return ", ".join(parts[:MOST_LENDERS]) + more
+
+
+def _failure(log: RunLog, i: int) -> str:
+    """What failed and ended an attempt, in words."""
+    if log.attempt_failure[i] < 0:
+        return ""
+    failure = log.failures[int(log.attempt_failure[i])]
+    which = failure.domain if failure.domain.startswith(failure.level) else f"{failure.level} {failure.domain}"
+    with_it = "" if failure.nodes == 1 else f" with its {failure.nodes} nodes"
+    use = ": the job ran elsewhere, and used memory or a device there" if held_elsewhere(log, i) else ""
+    return f"{which} failed{with_it}{use}"
+
+
+def _claim(log: RunLog, c: int) -> str:
+    """One claim in words."""
+    place, amount = log.claims[c].tolist()
+    _, at = log.cluster.places.every[place]
+    return f"{amount:,} of the {at.amount:,} of {at.name}"
+
+
+def _share(log: RunLog, s: int) -> str:
+    """One share in words: which devices, how they are seen, and who else was on them meanwhile."""
+    share, devices = log.shares[s], log.cluster.devices
+    pool = devices.pools[int(devices.pool[share.devices[0]])]
+    ids = "+".join(str(device - pool.first) for device in share.devices)
+    how = f", one of {share.parts} parts" if share.parts else ", composed" if len(share.devices) > 1 else ""
+    of = log.share_attempt
+    own = of[s]
+    begin, end = log.attempt_start_us[own], log.attempt_end_us[own]
+    mates = of[(log.share_group == log.share_group[s]) & (of != own)]
+    beside = log.attempt_job[mates[(log.attempt_start_us[mates] < end) & (log.attempt_end_us[mates] > begin)]]
+    others = len(np.unique(beside))
+    with_whom = f", shared with {others} other job(s)" if others else ""
+    return f"{pool.name} {ids}{how} on node {share.node}{with_whom}"
