@@ -11,9 +11,12 @@ POOL_PAGES := nvme-s1 nvme-s2 nvme-s3 nvme-nodes nvme-policies nvme-deadlines nv
 MEMORY_PAGES := memory-throughput memory-response memory-response,--workload-jobs,16000,--seeds,1 \
 	memory-utilisation memory-threshold memory-policies memory-groups memory-overhead memory-prediction \
 	memory-published-jobs
+PROVISIONING_PAGES := overestimation-throughput overestimation-response overestimation-users dynamic-throughput \
+	dynamic-response dynamic-cost dynamic-memory dynamic-utilisation dynamic-users dynamic-overestimation \
+	dynamic-initial dynamic-sharing
 TIER_PAGES := slo-violations slo-price slo-utilisation torus-placement torus-scaling
 SERVERS ?=
-PAGES ?= $(POOL_PAGES) $(MEMORY_PAGES) $(TIER_PAGES) \
+PAGES ?= $(POOL_PAGES) $(MEMORY_PAGES) $(PROVISIONING_PAGES) $(TIER_PAGES) \
 	$(if $(SERVERS),$(foreach name,slo-violations slo-price slo-utilisation,$(name),--servers,$(SERVERS)))
 
 .PHONY: help demo test check lint types tests slow-tests coverage bench reproductions pictures env clean

@@ -169,7 +169,7 @@ class Core:
         self.pace = pace if len(cluster.devices) else None
         self.paced = sets_speeds(cluster.devices, self.models)
         self._admission = Admission(cluster, policy, self.models, jobs, pace)
-        self._adjusts, self._reserves = (getattr(policy, member, None) for member in ("adjust", "reserves_mb"))
+        self._adjusts, self._reserves = getattr(policy, "adjust", None), getattr(policy, "reserves_mb", None)
 
     def _told(self, jobs: JobTable) -> Ints:
         """int64[4, jobs]: what the policy is told that jobs ask."""

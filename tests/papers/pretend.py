@@ -41,7 +41,7 @@ def engine(task: Task) -> list[Numbers]:
 def in_place_of_runs(engine: Solve) -> Callable[..., Iterator[tuple[int, int, Numbers]]]:
     """What stands in for :func:`unrack.papers.simulation.simulated`."""
 
-    def simulated(tasks: Sequence[Task], *_: object) -> Iterator[tuple[int, int, Numbers]]:
+    def simulated(tasks: Sequence[Task], *_: object, **__: object) -> Iterator[tuple[int, int, Numbers]]:
         yield from ((i, row, own) for i, task in enumerate(tasks) for row, own in enumerate(engine(task)))
 
     return simulated

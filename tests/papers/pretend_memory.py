@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import cache
 
 import pretend
+import zacarias_pretend
 
 from unrack.papers.execution import execute
 from unrack.papers.measured import Measured
@@ -38,6 +39,8 @@ def pretended(name: str, seeds: int) -> Measured:
     one = REPRODUCTIONS[name]
     if one.exact:
         return _exact(name)
+    if name in zacarias_pretend.NAMES:
+        return zacarias_pretend.pretended(name, seeds)
     options = replace(one.defaults, seeds=seeds)
     if one.solve is not None:
         return execute(pretend.without_batches(one), options)

@@ -28,6 +28,9 @@ NAMES = [
     *("vgpu-split", "vgpu-nodes", "vgpu-heterogeneous", "vgpu-overhead"),
     *("memory-throughput", "memory-response", "memory-utilisation", "memory-threshold", "memory-policies"),
     *("memory-groups", "memory-overhead", "memory-prediction", "memory-published-jobs"),
+    *("overestimation-throughput", "overestimation-response", "overestimation-users"),
+    *("dynamic-throughput", "dynamic-response", "dynamic-cost", "dynamic-memory", "dynamic-utilisation"),
+    *("dynamic-users", "dynamic-overestimation", "dynamic-initial", "dynamic-sharing"),
     *("slo-violations", "slo-price", "slo-utilisation", "torus-placement", "torus-scaling"),
 ]
 WORDS = ("yes", "not comparable", *Verdict)
@@ -107,7 +110,10 @@ def test_the_command_prints_tables_of_at_most_120_columns_and_writes_files(
         "Of 13 claims",
     ):
         assert words in done.stdout
-    assert {path.name for path in tmp_path.iterdir()} == {f"nvme-s1.{end}" for end in ("md", "csv", "svg", "png")}
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "runs",
+        *(f"nvme-s1.{end}" for end in ("md", "csv", "svg", "png")),
+    }
 
 
 def test_enough_seeds_give_no_warning(pretending: CliRunner, tmp_path: Path) -> None:

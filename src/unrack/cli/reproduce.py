@@ -30,7 +30,12 @@ def reproduce(
     listed: Annotated[bool, typer.Option("--list", "-l", help="List the names, a line each, and stop.")] = False,
     seeds: Annotated[
         int | None,
-        typer.Option("--seeds", min=1, help="How many seeds: 0, 1, 2 … (default: 20; memory-*: 3 or 10; slo-*: 10)."),
+        typer.Option(
+            "--seeds",
+            min=1,
+            help="How many seeds: 0, 1, 2 … "
+            "(default: 20; memory-*: 3 or 10; overestimation-*, dynamic-*: 3; slo-*: 10).",
+        ),
     ] = None,
     jobs: Annotated[int, typer.Option("--jobs", "-j", min=0, help="Processes; 0: one a core.")] = 0,
     out: Annotated[
@@ -73,18 +78,27 @@ def reproduce(
     ] = None,
     workload_jobs: Annotated[
         int | None,
-        typer.Option("--workload-jobs", min=1, help="Jobs of each workload (default: 1500; memory-*: 2000)."),
+        typer.Option(
+            "--workload-jobs",
+            min=1,
+            help="Jobs of each workload (default: 1500; memory-*, overestimation-*, dynamic-*: 2000).",
+        ),
     ] = None,
     load: Annotated[
-        float | None, typer.Option("--load", min=0.01, help="memory-*: the load that is offered (default: 1.1).")
+        float | None,
+        typer.Option(
+            "--load", min=0.01, help="memory-*, overestimation-*, dynamic-*: the load that is offered (default: 1.1)."
+        ),
     ] = None,
     profiles: Annotated[
         str | None,
-        typer.Option("--profiles", metavar="PATH", help="memory-*: measured profiles in place of the synthetic ones."),
+        typer.Option(
+            "--profiles", metavar="PATH", help="As of --load: measured profiles in place of the synthetic ones."
+        ),
     ] = None,
     profile_cores: Annotated[
         int | None,
-        typer.Option("--profile-cores", min=1, help="memory-*: cores of the nodes they are of (default: 4)."),
+        typer.Option("--profile-cores", min=1, help="As of --load: cores of the nodes they are of (default: 4)."),
     ] = None,
     trace: Annotated[
         str | None,

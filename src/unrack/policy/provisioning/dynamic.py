@@ -27,6 +27,7 @@ from unrack.policy.contract import Decision, Hold, Policy, Requeue, Resize, Star
 from unrack.policy.lending.lender_cost import Aware, Scratch
 from unrack.policy.lending.rules import LendingRule, Terms, grouped, make_terms
 from unrack.policy.members import traits_of
+from unrack.policy.placement.any_resource import AnyResource
 from unrack.policy.provisioning.past_use import PastUse
 from unrack.policy.provisioning.resize_kernel import LACKS, Held, resize
 from unrack.reasons import Code, Reason
@@ -267,8 +268,7 @@ def _cut(leases: list[Lease], first: Ints) -> list[tuple[Lease, int, int]]:
 
 def terms_of(policy: object, cluster: Cluster) -> Terms:
     """The terms on which a policy lends: its own, or its rule's for memory; of one that does not lend, to nobody."""
-    rule = getattr(policy, "memory", None)
-    for one in (policy, rule):
+    for one in (policy, policy.memory if isinstance(policy, AnyResource) else None):
         if (own := getattr(one, "terms", None)) is not None:
             terms: Terms = own(cluster)
             return terms
