@@ -305,14 +305,13 @@ class Kernel:
         """What the running jobs use is looked at; the policy is told, where it wants to know."""
         assert self.use is not None
         self.looks_at = NEVER_US
-        used = self.use.look(self.running, now)
+        used = self.use.look(self.running, self.held, now)
         if self.running:
             self.looks_at = now + self.use.look_us
             self.push(self.looks_at, MONITOR, 0, 0)
-        if used is None or not self.core.traits.monitor_us:
-            return False
-        decisions = self.core.handle(used, now)
+        decisions = [] if used is None or not self.core.traits.monitor_us else self.core.handle(used, now)
         self.carry_out(decisions, now)
+        self.use.sample(self.running, used, now)
         return bool(decisions)
 
     def exchange(self, lease: Lease, now: int) -> None:

@@ -45,7 +45,7 @@ USE_METRICS: dict[str, Metric] = {
     ]
 }  # fmt: skip
 """Metrics of use, in runs whose workload says what jobs use."""
-MB_PER_TB = 1_000_000
+MB_PER_TB = 1024 * 1024
 
 
 def use_metrics(

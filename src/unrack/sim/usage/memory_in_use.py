@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from math import ceil
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -109,13 +109,14 @@ class MemoryInUse:
         """What a job uses that lacks memory, as it was told last."""
         return self._used([job], [self._lacks_at[job]], lacking=True)
 
-    def look(self, jobs: Iterable[int], now: int) -> Used | None:
-        """What running jobs use now; ``None``: none of them has a curve."""
-        every = sorted(jobs)
-        known = [job for job in every if self._count[job]]
-        used = self._used(known, [self.progress(job, now) for job in known], lacking=False) if known else None
-        self._sample(every, used, now)
-        return used
+    def look(self, jobs: Iterable[int], still: Collection[int], now: int) -> Used | None:
+        """What running jobs use now; ``None``: none of them has a curve.
+
+        Jobs that stand ``still`` for lack of memory use what they did before they needed more.
+        """
+        known = sorted(job for job in jobs if self._count[job])
+        done = [self._lacks_at[job] - 1 if job in still else self.progress(job, now) for job in known]
+        return self._used(known, [max(0, one) for one in done], lacking=False) if known else None
 
     def forget(self, job: int) -> None:
         """A job does not run any more."""
@@ -127,18 +128,18 @@ class MemoryInUse:
         first = starts(self._count[which])
         return Used(which, first, uses_at(self._curves, which, np.array(progress, np.int64), first), lacking)
 
-    def _sample(self, jobs: list[int], used: Used | None, now: int) -> None:
-        """Note what is used, held and asked."""
+    def sample(self, jobs: Iterable[int], used: Used | None, now: int) -> None:
+        """Note what is used, held and asked by running jobs; ``used``: by those whose use is known."""
         state = self._state
-        which = np.array(jobs, np.int64)
+        which = np.array(sorted(jobs), np.int64)
         tasks = self._tasks(which)
-        asked = int(tasks @ self._asked[which]) if len(jobs) else 0
+        asked = int(tasks @ self._asked[which]) if len(which) else 0
         total = 0 if used is None else self._total(used)
         plain = which[self._count[which] == 0]
         total += int(self._tasks(plain) @ self._asked[plain]) if len(plain) else 0
         online = state.online
         held = int((state.total[1, online] - state.free[1, online]).sum())
-        self.samples.append(Sample(now, total, held, asked))
+        self.samples.append(Sample(now, min(total, held), held, asked))  # what is not held is not used
 
     def _tasks(self, jobs: Ints) -> Ints:
         tasks: Ints = self._state.asks[0, jobs]
