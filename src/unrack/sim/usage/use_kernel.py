@@ -26,8 +26,8 @@ class Curves(NamedTuple):
 
 
 @inlined
-def use_of(c: Curves, curve: int, progress: int) -> int:
-    """What a curve says at a progress."""
+def step_at(c: Curves, curve: int, progress: int) -> int:
+    """The point of a curve whose step a progress is in."""
     low, high = c.point[curve], c.point[curve + 1]
     while high - low > 1:
         middle = (low + high) // 2
@@ -35,7 +35,13 @@ def use_of(c: Curves, curve: int, progress: int) -> int:
             low = middle
         else:
             high = middle
-    return int(c.mb[low])
+    return int(low)
+
+
+@inlined
+def use_of(c: Curves, curve: int, progress: int) -> int:
+    """What a curve says at a progress."""
+    return int(c.mb[step_at(c, curve, progress)])
 
 
 @compiled
@@ -80,13 +86,7 @@ def next_lack(
 @inlined
 def crosses(c: Curves, curve: int, progress: int, held: int, before: int) -> int:
     """The first progress below ``before`` at which a curve is above what is held; WHOLE: none."""
-    low, high = c.point[curve], c.point[curve + 1]
-    while high - low > 1:
-        middle = (low + high) // 2
-        if c.at[middle] <= progress:
-            low = middle
-        else:
-            high = middle
+    low = step_at(c, curve, progress)
     for p in range(low, c.point[curve + 1]):
         if c.at[p] >= before:
             break
