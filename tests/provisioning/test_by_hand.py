@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from used_worlds import job, nodes, run, spans
+from used_worlds import S, job, nodes, run, spans
 
 from unrack.errors import PolicyError
 from unrack.policy.table import parse_policy
+from unrack.sim.faults.fault import Fault
 from unrack.slowdown.undisturbed import Undisturbed
 
 DYNAMIC = "disaggregated(scheduler=easy, provisioning=dynamic)"
@@ -185,3 +186,11 @@ def test_the_table_of_memory_says_what_was_held_after_it_was_looked_at() -> None
     policy = "disaggregated(scheduler=fcfs, provisioning=dynamic, lenders_compute=yes, initial=0.75, stop=block)"
     still = run(nodes(75, 75), policy, *jobs).memory
     assert still.filter(pl.col("time_s") == 900.0).rows() == [(900.0, 125, 125, 200)]
+
+
+def test_a_job_that_a_failed_node_stopped_gives_back_again_what_it_does_not_use() -> None:
+    """It uses 20 of 90 all the time: after its restart at 400 s it gives 70 back at the next look, as before."""
+    result = run(nodes(100, 100), DYNAMIC, job(0, 1000, 90, [(0, 20)]), faults=[Fault("node0", 400 * S, 10 * S)])
+    assert [(start, end, sum(local.values())) for start, end, local, _ in spans(result, 1)] == [
+        (0, 300, 90), (300, 400, 20), (400, 600, 90), (600, 1400, 20),
+    ]  # fmt: skip

@@ -57,6 +57,8 @@ class Notes:
         How often each was stopped for memory.
     past
         What jobs that have ended used.
+    settled
+        Running job → the use that it holds what it needs for: nothing changes for it while it uses the same.
     """
 
     inner: Any
@@ -64,6 +66,7 @@ class Notes:
     most_mb: Ints
     stops: Ints
     past: PastUse
+    settled: dict[int, bytes] = field(default_factory=dict)
     scratch: Scratch = field(default_factory=Scratch)
 
     def make_room(self, jobs: int) -> None:
@@ -148,6 +151,9 @@ class Dynamic:
     def decide(self, view: View, memory: Notes, now: int) -> tuple[list[Decision], Notes]:
         """As the inner policy decides."""
         decisions, memory.inner = self.inner.decide(view, memory.inner, now)
+        for decision in decisions:
+            if isinstance(decision, Start):
+                memory.settled.pop(decision.lease.job, None)
         return (self._within(view, decisions) if self.headroom else decisions), memory
 
     def _within(self, view: View, decisions: list[Decision]) -> list[Decision]:
@@ -192,6 +198,10 @@ class Dynamic:
         memory.most_mb[used.jobs] = np.maximum(memory.most_mb[used.jobs], peaks)
         if self.admit is not None:
             memory.past.see(view, used.jobs, memory.most_mb)
+        if not used.lacking and not self.pull:
+            used = _changed(memory.settled, used)
+            if not len(used.jobs):
+                return [], memory
         decisions, lacking = self._resized(view, memory, used, now, self.band)
         if lacking and used.lacking and self.band:  # what is used, without the band
             decisions, lacking = self._resized(view, memory, used, now, 0.0)
@@ -215,6 +225,10 @@ class Dynamic:
             memory.terms, state.free.copy(), state.total, held, used.jobs, np.concatenate(need), first, now, self.pull,
             self._aware(view, memory),
         )  # fmt: skip
+        if band == self.band:
+            for i, verdict in enumerate(new.verdict.tolist()):
+                if verdict < LACKS:
+                    memory.settled[leases[i].job] = used.mb[used.first[i] : used.first[i + 1]].tobytes()
         decisions: list[Decision] = []
         row, loan = new.row_first.tolist(), new.loan_first.tolist()
         for i in np.flatnonzero(new.verdict % LACKS).tolist():
@@ -259,6 +273,15 @@ class Dynamic:
 
     def _aware(self, view: View, memory: Notes) -> Aware | None:
         return memory.scratch.aware(view, memory.terms.rule == LendingRule.AWARE)
+
+
+def _changed(settled: dict[int, bytes], used: Used) -> Used:
+    """Of the jobs those that do not hold what they need for what they use."""
+    jobs, first = used.jobs.tolist(), used.first.tolist()
+    mb = used.mb.tobytes()
+    size = used.mb.itemsize
+    left = [i for i, job in enumerate(jobs) if settled.get(job) != mb[first[i] * size : first[i + 1] * size]]
+    return used if len(left) == len(jobs) else used.of(left)
 
 
 def _cut(leases: list[Lease], first: Ints) -> list[tuple[Lease, int, int]]:
