@@ -71,10 +71,10 @@ def section_of(done: FinishedStudy) -> UseSection:
 
 
 def test_shares_of_memory_are_those_of_the_looks_every_five_minutes(two: FinishedStudy) -> None:
-    """Used from 300 s on: 100, then 50 from 1200 s until 2100 s, and 100 until 3000 s; once 50 are found idle."""
+    """Used from 300 s on: 100, then 50 from 1200 s until 2100 s, and 100 until 3000 s; what is idle is given back."""
     used, idle, free = shares_of([run_of(two, "grower")]) or (0, 0, 0)
     assert used == pytest.approx((900 * 100 + 900 * 50 + 900 * 100) / (150 * 3000))
-    assert idle == pytest.approx(300 * 50 / (150 * 3000))
+    assert idle == pytest.approx(0)
     assert free == pytest.approx(1 - used - idle)
 
 
@@ -107,7 +107,7 @@ def test_the_picture_has_the_amounts_of_the_table_and_a_mark_where_the_job_was_s
         tuple(round(value * 1024) for value in at[time]) for time in (0.0, 290.0, 300.0, 900.0, 1200.0, 1500.0, 2100.0)
     ]
     assert gb == [
-        (0, 0, 0), (0, 0, 0), (200, 100, 100), (100, 100, 100), (100, 100, 50), (100, 50, 50), (100, 100, 100),
+        (0, 0, 0), (0, 0, 0), (200, 100, 100), (100, 100, 100), (100, 50, 50), (100, 50, 50), (100, 100, 100),
     ]  # fmt: skip
     assert own.stops.rows() == [(840.0, 2)]
     (marks,) = [layer["data"]["values"] for layer in chart["spec"]["layer"] if "stops" in str(layer.get("data"))]
