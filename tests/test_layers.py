@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "unrack"
 ROOMS = [
-    {"units", "errors", "reasons", "jit", "kernel_parts", "sealed", "ordering", "vocabulary"},
+    {"units", "errors", "reasons", "jit", "kernel_parts", "kernel_stamp", "sealed", "ordering", "vocabulary"},
     {"resources"},
     {"cluster"},
     {"ledger"},

@@ -22,6 +22,7 @@ import numba.core.event
 import numba.core.types
 
 from unrack.kernel_parts import PartCompiler
+from unrack.kernel_stamp import stamp
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -36,13 +37,18 @@ _compiler_lock: Any = numba.core.compiler_lock.global_compiler_lock
 def compiled(function: Callable[P, R]) -> Callable[P, R]:
     """Compile a function on its first call; the machine code is kept on disk between processes.
 
-    Of several processes that need it at once, one compiles it, and the others wait for what it keeps.
+    It is kept for as long as the code is the same, that of all functions that it calls too
+    (:mod:`unrack.kernel_stamp`). Of several processes that need it at once, one compiles it, and the others wait for
+    what it keeps.
     """
     kernel = _njit(cache=True, no_cfunc_wrapper=True)(function)
     if isinstance(kernel, _Dispatcher):  # not where compilation is off
         compile_it = kernel.compile
 
         def compile_alone(signature: Any) -> Any:
+            kept = getattr(kernel._cache, "_cache_file", None)
+            if kept is not None:
+                kept._source_stamp = stamp(kernel.py_func)
             with _compiler_lock, _alone(kernel):
                 return compile_it(signature)  # looks on the disk first
 
