@@ -14,8 +14,10 @@ import pytest
 from used_worlds import S, some, work
 
 from unrack.policy.table import parse_policy
+from unrack.sim.kernel import Kernel
 from unrack.sim.simulate import Result, prepared, simulate
 from unrack.slowdown.memory.settings import make_contention
+from unrack.units import NEVER_US
 from unrack.workload.job import JobTable
 from unrack.workload.usage.curves import usage_curves
 
@@ -139,3 +141,24 @@ def test_no_task_ever_uses_more_than_its_job_holds_where_it_is(policy: str) -> N
 
         kernel.run(after_round=look)
         assert any(seen)
+
+
+def test_no_end_is_planned_for_a_job_that_stands_still(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not even if its lease changes meanwhile, and that takes time."""
+    push = Kernel.push
+
+    def watched(kernel: Kernel, time: int, rank: int, what: int, version: int) -> None:
+        assert time < NEVER_US
+        push(kernel, time, rank, what, version)
+
+    monkeypatch.setattr(Kernel, "push", watched)
+    still = 0.0
+    for seed in (33, 45, 57):
+        cluster, jobs = some(seed, over=0.0, level=0.3)
+        for policy in (
+            f"disaggregated(scheduler=easy, {DYNAMIC}, stop=block, lenders_compute=yes, initial=0.2, pull=yes)",
+            f"naive(scheduler=fcfs, {DYNAMIC}, stop=block, pull=yes, initial=0.3)",
+        ):
+            result = simulate(cluster, work(jobs), policy, memory_changes={"pause": "7 s"})
+            still += result.jobs["node_s_blocked"].sum()
+    assert still > 0

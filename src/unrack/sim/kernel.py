@@ -89,9 +89,8 @@ class Kernel:
         self.use: MemoryInUse | None = None
         self.submit = plain(self.jobs.submit_us)
         self.changes = changes or MemoryChanges()
-        self.work = plain(self.jobs.work_us)
-        if self.changes.checkpoint_cost:
-            self.work = [ceil(self.changes.whole_us(work)) for work in self.work]
+        self.work_us = self.changes.whole_us(self.jobs.work_us)
+        self.work = plain(self.work_us)
         self.version = [0] * len(self.submit)
         self.running: dict[int, tuple[int, Lease]] = {}
         self.earlier: dict[int, list[Span]] = {}
@@ -327,7 +326,8 @@ class Kernel:
             self.update_speeds(before, now)
             self.update_speeds(lease, now)
         if self.use is not None:
-            self.stall(before, lease, now)
+            if lease.job not in self.held:
+                self.stall(before, lease, now)
             self.uses_memory(lease.job, now)
 
     def stall(self, before: Lease, lease: Lease, now: int) -> None:

@@ -125,7 +125,7 @@ class Stretch:
         by_queue = self.terms.by_arrival and policy.backfill_order is None
         self.rank = ranks(None if by_queue else policy.order, kernel), ranks(policy.backfill_order, kernel)
         self.ranked = np.empty_like(self.rank[0]), np.empty_like(self.rank[1])
-        self.submit_us, self.work_us = jobs.submit_us, jobs.work_us
+        self.submit_us, self.work_us = jobs.submit_us, kernel.work_us
         self.refused = core.refused()
         self.started_us = np.zeros(len(jobs), np.int64)
         self.ended = np.empty((3, LOG), np.int64)

@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from unrack.errors import InputError, first_fault, got_and_want
 from unrack.units import bandwidth_mb_s, time_us
+
+Ints = NDArray[np.int64]
 
 
 def _time(value: object) -> object:
@@ -55,11 +59,12 @@ class MemoryChanges(BaseModel):
     checkpoint_cost: Time = 0
     restart_cost: Time = 0
 
-    def whole_us(self, work_us: float) -> float:
-        """The work of a job with its checkpoints, µs; none is made at its end."""
-        if self.checkpoint_every is None or work_us <= 0:
+    def whole_us(self, work_us: Ints) -> Ints:
+        """int64[jobs]: the work of jobs with their checkpoints, µs; none is made at the end of a job."""
+        if self.checkpoint_every is None or not self.checkpoint_cost:
             return work_us
-        return work_us + (int(work_us) - 1) // self.checkpoint_every * self.checkpoint_cost
+        made: Ints = np.maximum(work_us - 1, 0) // self.checkpoint_every
+        return work_us + made * self.checkpoint_cost
 
     def kept_us(self, done_us: float) -> float:
         """Of work done, what the last checkpoint has kept, its own cost included."""
