@@ -282,14 +282,15 @@ class Core:
     def _decide(self, now: int) -> list[Decision]:
         """Ask the policy once, and do what it decides."""
         decisions, self.memory = self.policy.decide(self.view, self.memory, now)
-        if len(decisions) == 1:
-            self._do(decisions[0], now)
-        elif decisions:
-            self._commit(decisions, now)
+        self._commit(decisions, now)
         return decisions
 
     def _commit(self, decisions: list[Decision], now: int) -> None:
         """Do all that a plan says, in order; if one decision is refused, nothing was done."""
+        if len(decisions) <= 1:
+            for decision in decisions:
+                self._do(decision, now)
+            return
         if (leases := self._exchanges(decisions)) is not None:
             exchange_all(self.state, leases, below=True)
             return
@@ -336,10 +337,7 @@ class Core:
         done: list[Decision] = []
         while self._adjusts is not None:
             step, self.memory = self._adjusts(self.view, self.memory, used, now)
-            if len(step) == 1:
-                self._do(step[0], now)
-            elif step:
-                self._commit(step, now)
+            self._commit(step, now)
             done += self._reserved(step)
             held = {decision.job for decision in step if isinstance(decision, Hold)}
             left = [i for i in self._lacking(used) if int(used.jobs[i]) not in held] if used.lacking else []

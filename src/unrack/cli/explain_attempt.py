@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from unrack.sim.attempt_story import Attempt, Change, Stopped
+    from unrack.sim.attempt_story import Attempt, Change
     from unrack.sim.explain import Story
+    from unrack.sim.recorder import MemoryStop
 
 Clock = Callable[[int], str]
 """A time, µs, in words."""
@@ -93,7 +94,7 @@ def _shortened(told: list[str], attempt: Attempt, most: int) -> list[str]:
     return [*told[:first], words, *told[-last:]]
 
 
-def _why(story: Story, stopped: Stopped, nodes: int) -> list[str]:
+def _why(story: Story, stopped: MemoryStop, nodes: int) -> list[str]:
     """Whose growth ended an attempt, and what was lost with it."""
     from unrack.units import SECOND_US, seconds_text
 

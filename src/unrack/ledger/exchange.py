@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrack.errors import RefusedError
-from unrack.jit import compiled
+from unrack.jit import compiled, inlined
 from unrack.ledger.holding import MEETS, PROBLEMS, add_loans, add_rows, check_free, check_held
 from unrack.ledger.lease import NODES, Lease, loans_of
 from unrack.ledger.memory_use import AT, FOR, MB, NEXT_OF, MemoryUse, drop_uses, note_uses, with_room
@@ -85,6 +85,16 @@ def _starts(counts: list[int]) -> Ints:
     return np.concatenate([[0], np.cumsum(np.array(counts, np.int64))])
 
 
+@inlined
+def add_borrowed(free: Ints, m: MemoryUse, job: int, sign: int) -> None:
+    """Give what a job borrows back to its lenders, or take it away from them again."""
+    entry = m.first_of[job]
+    while entry >= 0:
+        if m.use[AT, entry] != m.use[FOR, entry]:
+            free[MEM, m.use[AT, entry]] += sign * m.use[MB, entry]
+        entry = m.use[NEXT_OF, entry]
+
+
 @compiled
 def _exchange(
     jobs: Ints, rows: Ints, row_first: Ints, loans: Ints, loan_first: Ints, below: bool, group: Ints, asks: Ints,
@@ -101,11 +111,7 @@ def _exchange(
         job = jobs[i]
         first = lease_at[FIRST_ROW, job]
         freed += add_rows(free, pool, first, first + lease_at[ROW_COUNT, job], 1)
-        entry = m.first_of[job]
-        while entry >= 0:
-            if m.use[AT, entry] != m.use[FOR, entry]:
-                free[MEM, m.use[AT, entry]] += m.use[MB, entry]
-            entry = m.use[NEXT_OF, entry]
+        add_borrowed(free, m, job, 1)
         freed -= add_rows(free, rows, row_first[i], row_first[i + 1], -1)
         add_loans(free, loans, loan_first[i], loan_first[i + 1], -1)
     for i in range(jobs.shape[0]):
@@ -119,11 +125,7 @@ def _exchange(
             job = jobs[i]
             first = lease_at[FIRST_ROW, job]
             add_rows(free, pool, first, first + lease_at[ROW_COUNT, job], -1)
-            entry = m.first_of[job]
-            while entry >= 0:
-                if m.use[AT, entry] != m.use[FOR, entry]:
-                    free[MEM, m.use[AT, entry]] -= m.use[MB, entry]
-                entry = m.use[NEXT_OF, entry]
+            add_borrowed(free, m, job, -1)
             add_rows(free, rows, row_first[i], row_first[i + 1], 1)
             add_loans(free, loans, loan_first[i], loan_first[i + 1], 1)
         return problem, which, 0

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from dataclasses import replace
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 
 from unrack.papers.reproduction import Measurement, Numbers, Row, Task
@@ -23,25 +23,13 @@ Answers = Generator[tuple[int, int, Numbers]]
 
 def key_of(task: Task, row: Row, measure: Measurement) -> str:
     """The name under which the numbers of a run are kept."""
-    what = partial_of(measure)
     files = [digest_of(Path(str(path))) for path in (task.workload.get("trace"), task.profiles) if path]
     decisive = [
         dict(task.workload), task.seed, task.ideal, task.models, task.profiles is None, files, row.policy, row.cluster,
-        str(row.world), row.contention, what, engine_digest(), code_digest(module_of(measure)),
+        str(row.world), row.contention, f"{measure.__module__}.{measure.__qualname__}", engine_digest(),
+        code_digest(measure.__module__),
     ]  # fmt: skip
     return hashlib.sha256(json.dumps(decisive, sort_keys=True, default=str).encode()).hexdigest()[:32]
-
-
-def partial_of(measure: Measurement) -> str:
-    """What is measured, as text."""
-    if isinstance(measure, partial):
-        return f"{partial_of(measure.func)}{measure.args}{sorted(measure.keywords.items())}"
-    return f"{measure.__module__}.{measure.__qualname__}"
-
-
-def module_of(measure: Measurement) -> str:
-    """The module of what is measured."""
-    return module_of(measure.func) if isinstance(measure, partial) else measure.__module__
 
 
 def digest_of(path: Path) -> str:

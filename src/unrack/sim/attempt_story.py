@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from unrack.cluster.tiers.tier import LOCAL
-from unrack.ledger.lacking import held_of, needs_of
 from unrack.ledger.lease import LENDER, LOAN_MB, LOCAL_MB, NODES
-from unrack.policy.contract import Requeue
-from unrack.reasons import Code, Reason
 from unrack.sim.faults.failure import held_elsewhere
-from unrack.sim.kernel import Kernel
 from unrack.sim.log import RunLog
-from unrack.sim.recorder import OUTCOME_NAMES
+from unrack.sim.recorder import OUTCOME_NAMES, MemoryStop
 
 MOST_LENDERS = 4
 """Nodes whose memory is named."""
-
-FOR_ANOTHER = "MB for job "
-"""What a policy says, with an id after it, that stops a job for want of memory for another one."""
 
 
 @dataclass(frozen=True)
@@ -37,28 +30,6 @@ class Change:
     local_mb: int = 0
     borrowed_mb: int = 0
     change_mb: int = 0
-
-
-@dataclass(frozen=True)
-class Stopped:
-    """Why memory ended an attempt.
-
-    Attributes
-    ----------
-    reason
-        What the scheduler said.
-    grower
-        The id of the job that needed more memory than it held.
-    lacks_mb
-        How much more, on all its nodes together.
-    lost_us
-        Work of this job, at speed 1, that no checkpoint has kept.
-    """
-
-    reason: Reason
-    grower: str
-    lacks_mb: int
-    lost_us: int = 0
 
 
 @dataclass(frozen=True)
@@ -81,50 +52,11 @@ class Attempt:
     cores: int = 0
     local_mb: int = 0
     borrowed_mb: int = 0
-    stopped: Stopped | None = None
+    stopped: MemoryStop | None = None
 
 
-class Stops:
-    """Listens to a run that is about to begin: why a job of it is stopped for lack of memory.
-
-    The log says that it was, and not for whom, so this hears the decisions as they are carried out.
-
-    Attributes
-    ----------
-    found
-        Attempt (its number in the log) → why.
-    """
-
-    def __init__(self, kernel: Kernel, job: int) -> None:
-        self.found: dict[int, Stopped] = {}
-        self._kernel, self._job, self._stop = kernel, job, kernel.stop
-        kernel.stop = self._heard  # type: ignore[method-assign]
-
-    def _heard(self, decision: Requeue, now: int) -> None:
-        """Note what is said of the job, and go on as without it."""
-        if decision.job == self._job and decision.reason.code == Code.OUT_OF_MEMORY:
-            grower = self._grower(decision)
-            id_ = str(self._kernel.jobs.ids[grower])
-            self.found[len(self._kernel.recorder.job)] = Stopped(decision.reason, id_, self._lacks(grower))
-        self._stop(decision, now)
-
-    def _grower(self, decision: Requeue) -> int:
-        """The number of the job that needed memory."""
-        of = decision.reason.what.partition(FOR_ANOTHER)[2]
-        running = (job for job in self._kernel.running if str(self._kernel.jobs.ids[job]) == of)
-        return next(running, decision.job) if of else decision.job
-
-    def _lacks(self, job: int) -> int:
-        """MB that a job needs on its nodes and does not hold; 0 where nobody looked."""
-        use = self._kernel.use
-        if use is None or not use.known(job):
-            return 0
-        _, lease = self._kernel.running[job]
-        return int(np.maximum(needs_of(lease, use.needed(job).mb) - held_of(lease), 0).sum())
-
-
-def attempt_of(log: RunLog, i: int, stopped: Stopped | None = None) -> Attempt:
-    """Attempt ``i`` of a log; ``stopped``: why memory ended it, if it did."""
+def attempt_of(log: RunLog, i: int) -> Attempt:
+    """Attempt ``i`` of a log."""
     first, *later = range(int(log.attempt_spans[i]), int(log.attempt_spans[i + 1]))
     outcome = OUTCOME_NAMES[int(log.attempt_outcome[i])]
     held = tuple(_share(log, int(s)) for s in np.flatnonzero(log.share_span == first))
@@ -142,11 +74,9 @@ def attempt_of(log: RunLog, i: int, stopped: Stopped | None = None) -> Attempt:
         )
         for span, before, now in zip(later, amounts, amounts[1:], strict=False)
     )
-    if stopped is not None:
-        stopped = replace(stopped, lost_us=log.lost_us.get(i, 0))
     return Attempt(
         *times, _nodes(log, first), outcome, held, _memory(log, first), _failure(log, i), changes, cores[first],
-        *amounts[0], stopped,
+        *amounts[0], log.memory_stops.get(i),
     )  # fmt: skip
 
 

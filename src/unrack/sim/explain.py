@@ -14,7 +14,7 @@ from unrack.ledger.state import QUEUED
 from unrack.policy.contract import Policy
 from unrack.policy.discipline.list_scheduler import short_of
 from unrack.reasons import Reason
-from unrack.sim.attempt_story import Attempt, Stops, attempt_of
+from unrack.sim.attempt_story import Attempt, attempt_of
 from unrack.sim.faults.fault import Fault
 from unrack.sim.guard import PolicyAtWork
 from unrack.sim.simulate import prepared
@@ -149,10 +149,9 @@ def explain(
         kernel = prepared(cluster, jobs, policy, seed, ties, faults, models, contention, how=how, changes=changes)
         traits = kernel.core.traits
         watch = Watch(kernel.core, job, traits.whole_nodes, Need.DEVICES in traits.places)
-        stops = Stops(kernel, job)
         log = kernel.run(after_round=watch)
     mine = np.flatnonzero(log.attempt_job == job)
-    attempts = tuple(attempt_of(log, int(i), stops.found.get(int(i))) for i in mine)
+    attempts = tuple(attempt_of(log, int(i)) for i in mine)
     last_start = attempts[-1].start_us if attempts else log.end_us
     submit = int(jobs.submit_us[job])
     meanwhile = (log.attempt_start_us >= submit) & (log.attempt_start_us <= last_start) & (log.attempt_job != job)

@@ -19,6 +19,7 @@ import numpy as np
 
 from unrack.core import ROUND, Core, Detached, Failed, Finished, Kept, Repaired, Stuck, Submitted, Vacated
 from unrack.errors import RunError
+from unrack.ledger.lacking import held_of, needs_of
 from unrack.ledger.lease import LOAN_MB, LOCAL_MB, NODES, Lease, loans_of
 from unrack.ledger.state import Peaks
 from unrack.policy.contract import Decision, Hold, Requeue, Resize, Start, Used
@@ -30,7 +31,7 @@ from unrack.sim.event_order import BOOKED, DETACH, FAIL, FINISH, LACK, LATE_FINI
 from unrack.sim.faults.failure import failure_of
 from unrack.sim.faults.fault import Fault
 from unrack.sim.log import RunLog
-from unrack.sim.recorder import Outcome, Recorder, Span
+from unrack.sim.recorder import MemoryStop, Outcome, Recorder, Span
 from unrack.sim.usage.memory_changes import MemoryChanges
 from unrack.sim.usage.memory_in_use import MemoryInUse, whole_ticks
 from unrack.sim.work import Work
@@ -111,6 +112,7 @@ class Kernel:
             self.use = MemoryInUse(usage, core.state, self.works, self.work, asked_mb, look_us)
         self.looks_at = NEVER_US
         self.held: dict[int, Used] = {}
+        self.grower = -1
         self.freed = False
         self.faults = faults
         self.domains = {name: core.state.cluster.domain(name) for name in {fault.domain for fault in faults}}
@@ -262,6 +264,7 @@ class Kernel:
         if used is None:
             return False
         decisions = self.core.handle(used, now)
+        self.grower = job
         self.carry_out(decisions, now)
         return any(not isinstance(decision, Resize) for decision in decisions)
 
@@ -281,6 +284,7 @@ class Kernel:
             if not self.freed:
                 youngest = sorted(self.held, key=lambda job: (-self.running[job][0], -job))
                 self.recorder.deadlocks.append(now)
+                self.grower = youngest[0]
                 self.carry_out(self.core.handle(Stuck(tuple(youngest)), now), now)
             self.freed = False
             changed = True
@@ -288,6 +292,7 @@ class Kernel:
                 decisions = self.core.handle(self.held[job], now)
                 if not any(isinstance(decision, Hold) for decision in decisions):
                     self.release(job, now)
+                self.grower = job
                 self.carry_out(decisions, now)
         return changed
 
@@ -312,6 +317,12 @@ class Kernel:
         self.carry_out(decisions, now)
         self.use.sample(self.running, used, now)
         return bool(decisions)
+
+    def lacks_mb(self, job: int) -> int:
+        """MB that a job needs on its nodes and does not hold, on all of them together."""
+        assert self.use is not None
+        lease = self.running[job][1]
+        return int(np.maximum(needs_of(lease, self.use.needed(job).mb) - held_of(lease), 0).sum())
 
     def exchange(self, lease: Lease, now: int) -> None:
         """A running job holds another lease from now on."""
@@ -405,7 +416,9 @@ class Kernel:
             self.kept_work.pop(job, None)
         if decision.reason.code == Code.OUT_OF_MEMORY:
             again = self.kept_work.get(job, float(self.work[job]))
-            self.recorder.lost_us[len(self.recorder.job)] = max(0, int(again - stopped_at))
+            lost_us, lacks_mb = max(0, int(again - stopped_at)), self.lacks_mb(self.grower)
+            why = MemoryStop(decision.reason, str(self.jobs.ids[self.grower]), lacks_mb, lost_us)
+            self.recorder.memory_stops[len(self.recorder.job)] = why
         lease = self.end(job, now, OUTCOMES.get(decision.reason.code, Outcome.PREEMPTED))
         self.update_speeds(lease, now)
         self.detach()

@@ -13,7 +13,7 @@ from unrack.ledger.lease import LOAN_MB, NO_LOANS, Share
 from unrack.reasons import Reason
 from unrack.resources.places import NO_CLAIMS
 from unrack.sim.faults.failure import Failure
-from unrack.sim.recorder import Recorder, Rows
+from unrack.sim.recorder import MemoryStop, Recorder, Rows
 from unrack.workload.job import JobTable
 
 Ints = NDArray[np.int64]
@@ -62,8 +62,8 @@ class RunLog:
         Which of them stopped each attempt; -1: none.
     memory : int64[samples, 4]
         When use of memory was looked at (µs), and the MB that running jobs used, held and asked then.
-    lost_us
-        Attempt that ended for lack of memory → the work that was lost with it, µs at speed 1.
+    memory_stops
+        Attempt that ended for lack of memory → why, and what was lost with it.
     held_node_us
         Job that stood still for lack of memory → nodes x time, µs.
     deadlocks
@@ -96,7 +96,7 @@ class RunLog:
     failures: tuple[Failure, ...]
     attempt_failure: Ints
     memory: Ints = field(default_factory=lambda: np.zeros((0, 4), np.int64))
-    lost_us: dict[int, int] = field(default_factory=dict)
+    memory_stops: dict[int, MemoryStop] = field(default_factory=dict)
     held_node_us: dict[int, int] = field(default_factory=dict)
     deadlocks: tuple[int, ...] = ()
 
@@ -141,7 +141,7 @@ class RunLog:
             failures=tuple(recorder.failures),
             attempt_failure=recorder.attempt_failures(),
             memory=np.zeros((0, 4), np.int64) if memory is None else memory,
-            lost_us=recorder.lost_us,
+            memory_stops=recorder.memory_stops,
             held_node_us=recorder.held_node_us,
             deadlocks=tuple(recorder.deadlocks),
         )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -15,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrack.ledger.lease import NO_LOANS, NODES, Lease, Share, loans_of
+from unrack.reasons import Reason
 from unrack.sim.faults.failure import Failure
 
 Ints = NDArray[np.int64]
@@ -40,6 +42,28 @@ class Span(NamedTuple):
     start_us: int
     end_us: int
     lease: Lease
+
+
+@dataclass(frozen=True)
+class MemoryStop:
+    """Why an attempt ended for lack of memory.
+
+    Attributes
+    ----------
+    reason
+        What the scheduler said.
+    grower
+        The id of the job that needed more memory than it held: this one, or another that it had to make room for.
+    lacks_mb
+        How much more, on all its nodes together.
+    lost_us
+        Work of the stopped job, at speed 1, that no checkpoint has kept.
+    """
+
+    reason: Reason
+    grower: str
+    lacks_mb: int
+    lost_us: int
 
 
 CHUNK = 16_384
@@ -68,7 +92,7 @@ class Recorder:
         self.rules: dict[int, str] = {}
         self.failures: list[Failure] = []
         self.stopped: list[tuple[int, int]] = []
-        self.lost_us: dict[int, int] = {}
+        self.memory_stops: dict[int, MemoryStop] = {}
         self.held_since: dict[int, int] = {}
         self.held_node_us: dict[int, int] = {}
         self.deadlocks: list[int] = []

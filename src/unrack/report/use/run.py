@@ -67,7 +67,6 @@ def read_use_run(run: RunFiles) -> UseRun:
     steps = run.frame("memory", ("time_s", *AMOUNTS))
     times, span = steps["time_s"].cast(pl.Float64).to_numpy(), span_of(run)
     amounts = {name: np.append(steps[name].cast(pl.Float64).to_numpy(), 0.0) for name in AMOUNTS}
-    amounts["used_mb"] = np.minimum(amounts["used_mb"], amounts["held_mb"])
     end = max([*times[-1:].tolist(), *([] if span is None else [span[1]])], default=0.0)
     placements = run.frame("placements", ("job", "attempt", "end_s", "outcome"))
     stops = (

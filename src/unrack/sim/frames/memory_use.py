@@ -41,9 +41,8 @@ def use_columns(log: RunLog) -> list[pl.Series]:
         np.add.at(shrunk, job, np.maximum(-step, 0))
     ended = np.flatnonzero(log.attempt_outcome == Outcome.OUT_OF_MEMORY)
     np.add.at(stops, log.attempt_job[ended], 1)
-    for attempt in ended.tolist():
-        held = nodes[log.attempt_spans[attempt]]
-        lost[log.attempt_job[attempt]] += held * log.lost_us.get(attempt, 0) / SECOND_US
+    for attempt, stopped in log.memory_stops.items():
+        lost[log.attempt_job[attempt]] += nodes[log.attempt_spans[attempt]] * stopped.lost_us / SECOND_US
     return [
         pl.Series("peak_mb_per_task", usage.job_peaks(jobs.memory_mb)),
         pl.Series("memory_grown_mb", grown),

@@ -103,7 +103,7 @@ class MemoryInUse:
         if self._version.get(job) != version:
             return None
         self.reached[job] = self._lacks_at[job]
-        return self._used([job], [self._lacks_at[job]], lacking=True)
+        return self.needed(job)
 
     def needed(self, job: int) -> Used:
         """What a job uses that lacks memory, as it was told last."""
