@@ -1,0 +1,204 @@
+"""One machine as a graph: sockets, switches and GPUs, and the links between them with their weights."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unrack.errors import ClusterError
+
+Ints = NDArray[np.int64]
+
+MACHINE, SOCKET, SWITCH, NVSWITCH, GPU = "machine", "socket", "switch", "nvswitch", "gpu"
+KINDS = (MACHINE, SOCKET, SWITCH, NVSWITCH, GPU)
+"""Kinds of vertices, from the outside to the inside."""
+PCIE, NVLINK, BUS = "pcie", "nvlink", "bus"
+LINKS = (PCIE, NVLINK, BUS)
+"""Kinds of links: of a tree of switches; direct ones between GPUs or to an NVSwitch; between sockets."""
+NEAR, ACROSS, BEYOND = 1, 20, 40
+"""Weights of links: beside a GPU, at a socket, and from a machine to its network (Amaral 2019, Fig. 15)."""
+REFERENCE_GB_S = 1000
+"""A link of so many GB/s has the weight 1; one of a tenth has the weight 10."""
+
+
+class Vertex(NamedTuple):
+    """A part of a machine: its kind, one of ``KINDS``, and its name, such as ``GPU0``."""
+
+    kind: str
+    name: str
+
+
+class Link(NamedTuple):
+    """A link between two vertices, by number; what it costs to cross it; and its kind, one of ``LINKS``."""
+
+    a: int
+    b: int
+    weight: int
+    kind: str = PCIE
+
+
+@dataclass(frozen=True)
+class Machine:
+    """GPUs of one machine and how they are connected. It never changes.
+
+    Attributes
+    ----------
+    name
+        What it is called, such as ``minsky``.
+    vertices, links
+        The graph. Every GPU must have a path to every other one.
+    model
+        Of its GPUs, such as ``P100``; ``""``: not known.
+    cores
+        Of each socket, in order: the numbers of its CPUs as the system counts them; ``()``: not known.
+    slices
+        Into how many equal slices of memory each of its GPUs is divided (MIG); 0: it is not.
+    """
+
+    name: str
+    vertices: tuple[Vertex, ...]
+    links: tuple[Link, ...]
+    model: str = ""
+    cores: tuple[tuple[int, ...], ...] = ()
+    slices: int = 0
+
+    def __post_init__(self) -> None:
+        """Check the graph.
+
+        Raises
+        ------
+        ClusterError
+            A link leads nowhere or has no weight above 0, or a GPU cannot be reached.
+        """
+        count = len(self.vertices)
+        for link in self.links:
+            if not (0 <= link.a < count and 0 <= link.b < count and link.a != link.b):
+                raise ClusterError(f"machine {self.name}", f"a link from {link.a} to {link.b}", f"two of {count} parts")
+            if link.weight < 1:
+                raise ClusterError(f"machine {self.name}", f"a link of weight {link.weight}", "1 or more")
+        if len(self.gpus) and (self.distance >= FAR).any():
+            i, j = (int(found[0]) for found in np.nonzero(self.distance >= FAR))
+            raise ClusterError(f"machine {self.name}", f"no path from GPU {i} to GPU {j}", "links that join all GPUs")
+
+    @cached_property
+    def gpus(self) -> tuple[int, ...]:
+        """The vertices that are GPUs, in order: GPU i of the machine is ``vertices[gpus[i]]``."""
+        return self._of(GPU)
+
+    @cached_property
+    def sockets(self) -> tuple[int, ...]:
+        """The vertices that are sockets, in order."""
+        return self._of(SOCKET)
+
+    @cached_property
+    def between(self) -> Ints:
+        """int64[vertices, vertices]: the least sum of weights from one to another; ``FAR``: there is no path.
+
+        No path leads through a GPU: GPUs do not forward what others send.
+        """
+        count = len(self.vertices)
+        found = np.full((count, count), FAR, np.int64)
+        np.fill_diagonal(found, 0)
+        for a, b, weight, _ in self.links:
+            found[a, b] = found[b, a] = min(weight, int(found[a, b]))
+        for middle in range(count):
+            if self.vertices[middle].kind == GPU:
+                continue
+            np.minimum(found, found[:, [middle]] + found[[middle], :], out=found)
+        return found
+
+    @cached_property
+    def distance(self) -> Ints:
+        """int64[gpus, gpus]: the least sum of weights between GPUs (paper 001, §4.1.1)."""
+        at = np.array(self.gpus, np.int64)
+        return self.between[np.ix_(at, at)]
+
+    @cached_property
+    def socket(self) -> Ints:
+        """int64[gpus]: the nearest socket of each GPU, by its place in :attr:`sockets`; 0 where there is none."""
+        return self._nearest(self.sockets)
+
+    @cached_property
+    def switch(self) -> Ints:
+        """int64[gpus]: the nearest PCIe switch of each GPU, counted from 0; where there is none, its socket."""
+        switches = self._of(SWITCH)
+        return self._nearest(switches) if switches else self.socket
+
+    @cached_property
+    def outward(self) -> int:
+        """The least weight from a GPU to the edge of the machine, the link to the network not counted."""
+        top = self._of(MACHINE) or self.sockets or self.gpus
+        return int(self.between[np.ix_(list(self.gpus), list(top))].min()) if self.gpus else 0
+
+    def _of(self, kind: str) -> tuple[int, ...]:
+        return tuple(i for i, vertex in enumerate(self.vertices) if vertex.kind == kind)
+
+    def _nearest(self, vertices: Sequence[int]) -> Ints:
+        if not vertices or not self.gpus:
+            return np.zeros(len(self.gpus), np.int64)
+        found: Ints = self.between[np.ix_(list(self.gpus), list(vertices))].argmin(axis=1)
+        return found
+
+
+FAR = 1 << 40
+"""A distance where there is no path."""
+
+
+def weight_of(gb_s: float) -> int:
+    """The weight of a link with a measured bandwidth, GB/s: the less it carries, the more it costs to cross."""
+    return max(1, round(REFERENCE_GB_S / gb_s))
+
+
+def tree(
+    name: str,
+    sockets: Sequence[Sequence[int]],
+    nvlinks: Sequence[tuple[int, int]] = (),
+    *,
+    model: str = "",
+    nvswitch: bool = False,
+    cores: Sequence[Sequence[int]] = (),
+    slices: int = 0,
+    nvlink_weight: int = NEAR,
+) -> Machine:
+    """A machine of sockets with PCIe switches, each with some GPUs, with direct links between some GPUs.
+
+    Parameters
+    ----------
+    sockets
+        For each socket the numbers of GPUs on each of its PCIe switches; a single entry: no switch, the GPUs hang on
+        the socket itself.
+    nvlinks
+        Pairs of GPUs, counted from 0, with a direct link.
+    nvswitch
+        Whether all GPUs are joined by one NVSwitch.
+    """
+    vertices = [Vertex(MACHINE, name)]
+    links: list[Link] = []
+    gpus: list[int] = []
+
+    def add(kind: str, label: str, parent: int, weight: int, link: str = PCIE) -> int:
+        vertices.append(Vertex(kind, label))
+        links.append(Link(parent, len(vertices) - 1, weight, link))
+        return len(vertices) - 1
+
+    switches = 0
+    for number, groups in enumerate(sockets):
+        socket = add(SOCKET, f"socket {number}", 0, ACROSS, BUS)
+        for group in groups:
+            parent = socket
+            if len(groups) > 1:
+                parent = add(SWITCH, f"switch {switches}", socket, NEAR)
+                switches += 1
+            for _ in range(group):
+                gpus.append(add(GPU, f"GPU{len(gpus)}", parent, NEAR))
+    links += [Link(gpus[a], gpus[b], nvlink_weight, NVLINK) for a, b in nvlinks]
+    if nvswitch:
+        middle = len(vertices)
+        vertices.append(Vertex(NVSWITCH, "NVSwitch"))
+        links += [Link(middle, gpu, NEAR, NVLINK) for gpu in gpus]
+    return Machine(name, tuple(vertices), tuple(links), model, tuple(map(tuple, cores)), slices)
