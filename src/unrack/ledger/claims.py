@@ -23,6 +23,8 @@ class Claimed:
         What there is.
     free : int64[places]
         What nobody holds.
+    holders : int64[2, places]
+        How many jobs hold something of each place, and the sum of their numbers: of one job alone, its number.
     asked : int64[quantities, room]
         What every job asks.
     asking
@@ -32,6 +34,7 @@ class Claimed:
     def __init__(self, places: Places, asked: Ints) -> None:
         self.places = places
         self.free = places.total.copy()
+        self.holders = np.zeros((2, len(places)), np.int64)
         self.asked = asked
         self.asking = 0
 
@@ -65,8 +68,10 @@ class Claimed:
         rows = lease.rows
         if len(rows) and (rows[:, (FIRST, NODES)].min() < 0 or nodes_of(rows).max(initial=0) >= self.places.nodes):
             raise RefusedError(f"{what}: a node of its lease does not exist")
-        wanted = self.places.claims(self.asked[:, lease.job], nodes_of(rows), np.repeat(rows[:, TASKS], rows[:, NODES]))
-        if not np.array_equal(wanted, claims):
+        tasks = np.repeat(rows[:, TASKS], rows[:, NODES])
+        asked = self.asked[:, lease.job]
+        if not self.places.agree(asked, nodes_of(rows), tasks, claims):
+            wanted = self.places.claims(asked, nodes_of(rows), tasks, self.places.total)
             raise RefusedError(f"{what}: its lease claims {said(self.places, claims)}, not {said(self.places, wanted)}")
         if len(claims):
             free = self.free[claims[:, PLACE]].copy()
@@ -79,30 +84,36 @@ class Claimed:
                 resource, place = self.places.every[claims[short[0], PLACE]]
                 raise RefusedError(f"{what}: {resource} {place.name} has {free[short[0]]} free, and it claims more")
 
-    def take(self, claims: Ints) -> None:
-        """Claims that were checked are held."""
-        self.free[claims[:, PLACE]] -= claims[:, AMOUNT]
+    def take(self, job: int, claims: Ints) -> None:
+        """Claims of a job that were checked are held."""
+        place = claims[:, PLACE]
+        self.free[place] -= claims[:, AMOUNT]
+        self.holders[:, place] += np.array([[1], [job]])
 
-    def give(self, claims: Ints) -> None:
-        """Claims that were held are free again."""
-        self.free[claims[:, PLACE]] += claims[:, AMOUNT]
+    def give(self, job: int, claims: Ints) -> None:
+        """Claims that a job held are free again."""
+        place = claims[:, PLACE]
+        self.free[place] += claims[:, AMOUNT]
+        self.holders[:, place] -= np.array([[1], [job]])
 
     def copy(self) -> Claimed:
         """The same for a draft; what jobs ask is shared."""
         twin = object.__new__(Claimed)
-        twin.places, twin.free, twin.asked, twin.asking = self.places, self.free.copy(), self.asked, self.asking
+        twin.places, twin.free, twin.holders = self.places, self.free.copy(), self.holders.copy()
+        twin.asked, twin.asking = self.asked, self.asking
         return twin
 
 
 class ClaimReader:
     """What is claimed, for policies: nothing can be changed through it."""
 
-    __slots__ = ("_claimed", "free", "places")
+    __slots__ = ("_claimed", "free", "holders", "places")
 
     def __init__(self, claimed: Claimed) -> None:
         self._claimed = claimed
         self.places = claimed.places
         self.free: Ints = sealed(claimed.free)
+        self.holders: Ints = sealed(claimed.holders)
 
     @property
     def asking(self) -> bool:

@@ -568,8 +568,8 @@ class ClusterState:
         elif len(loans) or len(lease.claims):
             self.extra[job] = Extra(loans, (), lease.claims)
         if self.claimed is not None:
-            self.claimed.give(before)
-            self.claimed.take(lease.claims)
+            self.claimed.give(job, before)
+            self.claimed.take(job, lease.claims)
         self.releases += 1
         if self.memory is not None:
             drop_uses(self.memory, job)
@@ -623,7 +623,7 @@ class ClusterState:
         self.pool_used += count
         self.free_cores -= verdict
         if self.claimed is not None and len(lease.claims):
-            self.claimed.take(lease.claims)
+            self.claimed.take(lease.job, lease.claims)
             self.extra[lease.job] = Extra(loans, (), lease.claims)
         elif len(loans):
             self.extra[lease.job] = Extra(loans, (), NO_CLAIMS)
@@ -641,7 +641,7 @@ class ClusterState:
         self.running_count -= 1
         self.pool_dead += int(self.lease_at[1, job])
         if self.claimed is not None and extra is not None:
-            self.claimed.give(extra.claims)
+            self.claimed.give(job, extra.claims)
         if self.memory is not None:
             drop_uses(self.memory, job)
         return extra

@@ -82,8 +82,10 @@ class Installed(Protocol):
         """Where there is how much."""
         ...
 
-    def claims(self, asked: Ints, nodes: Ints, tasks: Ints) -> Ints:
+    def claims(self, asked: Ints, nodes: Ints, tasks: Ints, free: Ints) -> Ints:
         """int64[claims, 2]: place and amount that a job claims, each place once, in order.
+
+        Where there is a choice among places, this is the one that is made if no policy makes another.
 
         Parameters
         ----------
@@ -91,7 +93,13 @@ class Installed(Protocol):
             What it asks for.
         nodes, tasks : int64[k]
             The nodes on which it runs, ascending, and how many tasks on each; none: it has no place yet.
+        free : int64[places]
+            What nobody holds.
         """
+        ...
+
+    def agrees(self, asked: Ints, nodes: Ints, tasks: Ints, claims: Ints) -> bool:
+        """Whether a job that asks so much and runs there may claim this, if it is free."""
         ...
 
     def open_nodes(self, asked: Ints, free: Ints, nodes: Ints, tasks: Ints) -> Bools:

@@ -80,16 +80,36 @@ class Places:
         rows = [np.asarray(asks.get(key, np.zeros(jobs, np.int64)), np.int64) for key in self.quantities]
         return np.array(rows, np.int64).reshape(len(rows), jobs)
 
-    def claims(self, asked: Ints, nodes: Ints, tasks: Ints) -> Ints:
-        """int64[claims, 2]: what a job claims that asks so much (int64[quantities]) and runs there."""
+    def claims(self, asked: Ints, nodes: Ints, tasks: Ints, free: Ints) -> Ints:
+        """int64[claims, 2]: what a job claims that asks so much (int64[quantities]) and runs there.
+
+        ``free``, int64[places], is what nobody holds: where there is a choice, it is made among that.
+        """
         order = np.argsort(nodes, kind="stable")
         found = []
         for part in self.parts:
             own = asked[part.quantities]
             if own.any():
-                rows = part.installed.claims(own, nodes[order], tasks[order])
+                rows = part.installed.claims(own, nodes[order], tasks[order], free[part.places])
                 found.append(rows + np.array([part.first, 0]))
         return np.ascontiguousarray(np.concatenate(found)) if found else NO_CLAIMS
+
+    def agree(self, asked: Ints, nodes: Ints, tasks: Ints, claims: Ints) -> bool:
+        """Whether a job that asks so much and runs there may claim this of all resources, if it is free."""
+        order = np.argsort(nodes, kind="stable")
+        place, seen = claims[:, PLACE], 0
+        if len(claims) and (np.diff(place) <= 0).any():
+            return False
+        for part in self.parts:
+            own = asked[part.quantities]
+            mine = claims[(place >= part.places.start) & (place < part.places.stop)] - np.array([part.first, 0])
+            seen += len(mine)
+            if not own.any():
+                if len(mine):
+                    return False
+            elif not part.installed.agrees(own, nodes[order], tasks[order], mine):
+                return False
+        return seen == len(claims)
 
     def open_nodes(self, asked: Ints, free: Ints, nodes: Ints, tasks: Ints) -> Bools:
         """bool[nodes]: where one more task of a job finds enough of every resource."""

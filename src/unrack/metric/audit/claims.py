@@ -64,9 +64,9 @@ def _not_as_asked(t: Tables, own: Spans, at: Ints, amount: Ints) -> Violation | 
         job, start = int(held.job[of[0]]), int(held.start[of[0]])
         where = np.concatenate([np.arange(first[row], first[row] + nodes[row]) for row in of])
         on_each = np.concatenate([np.repeat(tasks[row], nodes[row]) for row in of])
-        wanted = places.claims(asked[:, job], where, on_each).tolist()
         mine = claims.get(key, [])
-        if sorted([int(at[row]), int(amount[row])] for row in mine) != sorted(wanted):
+        held_there = np.array(sorted([int(at[row]), int(amount[row])] for row in mine), np.int64).reshape(-1, 2)
+        if not places.agree(asked[:, job], where, on_each, held_there):
             return Violation(f"{t.name(job)} claims something else than it asks where it runs", start)
         if any(own.start[row] != start or own.end[row] != held.end[of[0]] for row in mine):
             return Violation(f"{t.name(job)} has a claim that lasts for another time than its span", start)

@@ -41,7 +41,7 @@ class Claiming:
     def claims(self, rows: Ints) -> Ints:
         """int64[claims, 2]: what the job claims on the nodes of a lease."""
         tasks = np.repeat(rows[:, TASKS], rows[:, NODES])
-        return self._seen.places.claims(self._asked, nodes_of(rows), tasks)
+        return self._seen.places.claims(self._asked, nodes_of(rows), tasks, self._seen.free)
 
     def with_claims(self, lease: Lease) -> Lease:
         """The lease with what the job claims there."""

@@ -50,7 +50,7 @@ class Counters:
         self.places = tuple(places)
         self.quantities = tuple(file.name for file in files)
 
-    def claims(self, asked: Ints, nodes: Ints, tasks: Ints) -> Ints:
+    def claims(self, asked: Ints, nodes: Ints, tasks: Ints, free: Ints) -> Ints:
         """int64[claims, 2]: of every counter that is asked for, at its place or in each rack where tasks run."""
         rows: list[tuple[int, int]] = []
         for counter, amount in zip(self._counters, asked.tolist(), strict=True):
@@ -62,6 +62,10 @@ class Counters:
             each = held[where] * amount if counter.file.by_task else np.full(len(where), amount)
             rows += zip((counter.first + where).tolist(), each.tolist(), strict=True)
         return np.array(rows, np.int64).reshape(-1, 2)
+
+    def agrees(self, asked: Ints, nodes: Ints, tasks: Ints, claims: Ints) -> bool:
+        """There is no choice."""
+        return np.array_equal(self.claims(asked, nodes, tasks, claims), claims)
 
     def open_nodes(self, asked: Ints, free: Ints, nodes: Ints, tasks: Ints) -> Bools:
         """bool[nodes]: where one more task finds enough of all counters."""
