@@ -231,7 +231,7 @@ def measure(
     if memory is not None:
         values |= use_metrics(jobs, memory, cluster, start, end)
     if len(cluster.places):
-        values |= resource_metrics(claims, cluster, start, end)
+        values |= resource_metrics(claims, every, cluster, start, end)
     return values
 
 

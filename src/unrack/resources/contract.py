@@ -211,9 +211,9 @@ class Resource(Protocol):
         ...
 
     def measure(
-        self, installed: Installed, claims: pl.DataFrame, start_s: float, end_s: float
+        self, installed: Installed, claims: pl.DataFrame, jobs: pl.DataFrame, start_s: float, end_s: float
     ) -> dict[str, float | None]:
-        """The metrics of a run over a window of time, from the rows of its table of claims."""
+        """The metrics of a run over a window of time, from its table of jobs and its rows of the table of claims."""
         ...
 
     def section(self, runs: Sequence[Kept]) -> tuple[Table, ...]:

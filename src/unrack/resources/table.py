@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from unrack.resources.contract import Resource
 from unrack.resources.counted.resource import Counted
+from unrack.resources.gpus.resource import GpuResource
 
-RESOURCES: dict[str, Resource] = {resource.name: resource for resource in (Counted(),)}
+RESOURCES: dict[str, Resource] = {resource.name: resource for resource in (Counted(), GpuResource())}
 """Name → resource, in the order of the report."""

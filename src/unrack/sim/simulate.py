@@ -41,6 +41,7 @@ from unrack.sim.log import RunLog
 from unrack.sim.usage.memory_changes import MemoryChanges, make_memory_changes
 from unrack.slowdown.combined import CombinedSpeeds, Together, make_together, together
 from unrack.slowdown.contract import Slowdown
+from unrack.slowdown.gpus import GpuSpeeds
 from unrack.slowdown.memory.apps import ContentionNote
 from unrack.slowdown.memory.settings import MemoryContention, make_contention
 from unrack.slowdown.memory.speeds import MemorySpeeds
@@ -343,5 +344,7 @@ def prepared(
         if contention is not None:
             core.view.contention = memory = MemorySpeeds(contention, cluster, jobs)
             parts.append(memory)
+        if (gpus := GpuSpeeds.of(cluster, jobs)) is not None:
+            parts.append(gpus)
         slowdown = together(parts, how)
     return Kernel(core, Ties(ties), faults, slowdown, jobs if arrivals else None, changes)

@@ -1,1 +1,1 @@
-"""GPUs as they are connected: machines, what jobs claim of them, how that is placed, and what it does to their speed."""
+"""GPUs as they are connected: machines, what jobs claim of them, and what that does to their speed."""

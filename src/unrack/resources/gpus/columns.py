@@ -1,0 +1,144 @@
+"""The GPUs of a cluster in columns, for kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unrack.jit import compiled, inlined
+from unrack.resources.gpus.asks import COMPLETE, GRAPHS, PAIRS, RING, TREE
+from unrack.resources.gpus.machines.machine import BEYOND, Machine
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+FAR_COST = 1e18
+"""Of a set of GPUs that cannot be."""
+MOST_GPUS = 16
+"""GPUs of a machine: all sets of them have an entry in a table."""
+
+
+class Gpus(NamedTuple):
+    """GPUs of the nodes of a cluster. Places are counted from the first one of the resource.
+
+    Attributes
+    ----------
+    first : int64[nodes + 1]
+        The places of node i are ``first[i]`` to ``first[i + 1]``: its GPUs in order, or the slices of each of them.
+    kind : int64[nodes]
+        Which machine it is; -1: it has no GPUs.
+    size, slices, sockets, outward : int64[kinds]
+        GPUs of such a machine, slices of each (0: none), sockets, and the distance from a GPU to another machine's
+        doorstep: two such and ``BEYOND`` between two machines.
+    socket : int64[kinds, gpus]
+        Of each GPU.
+    distance : float64[kinds, gpus, gpus]
+        Between GPUs.
+    cost : float64[kinds, graphs, sets]
+        What communication costs on a set of GPUs (bit i: GPU i), by graph.
+    least : float64[kinds, graphs, gpus + 1]
+        The least of that for so many GPUs.
+    """
+
+    first: Ints
+    kind: Ints
+    size: Ints
+    slices: Ints
+    sockets: Ints
+    outward: Ints
+    socket: Ints
+    distance: Floats
+    cost: Floats
+    least: Floats
+
+
+def gpu_columns(machines: Sequence[Machine], kind: Ints) -> Gpus:
+    """Columns of nodes that are such machines (by number; -1: no GPUs)."""
+    most = max([len(machine.gpus) for machine in machines], default=1) or 1
+    count = max(1, len(machines))
+    size, slices, sockets, outward = (np.zeros(count, np.int64) for _ in range(4))
+    socket = np.zeros((count, most), np.int64)
+    distance = np.zeros((count, most, most))
+    cost = np.full((count, len(GRAPHS), 1 << most), FAR_COST)
+    least = np.full((count, len(GRAPHS), most + 1), FAR_COST)
+    for k, machine in enumerate(machines):
+        n = len(machine.gpus)
+        size[k], slices[k], sockets[k], outward[k] = n, machine.slices, max(1, len(machine.sockets)), machine.outward
+        socket[k, :n] = machine.socket
+        distance[k, :n, :n] = machine.distance
+        fill_costs(distance[k, :n, :n].copy(), cost[k], least[k])
+    places = np.zeros(len(kind) + 1, np.int64)
+    for node, k in enumerate(kind.tolist()):
+        places[node + 1] = places[node] + (0 if k < 0 else int(size[k] * max(1, slices[k])))
+    return Gpus(places, kind, size, slices, sockets, outward, socket, distance, cost, least)
+
+
+@compiled
+def fill_costs(d: Floats, cost: Floats, least: Floats) -> None:
+    """Communication on every set of GPUs, by graph, from the distances between them.
+
+    Complete: the sum over all pairs (paper 001, eq. 3). Ring: the shortest round trip (Held and Karp). Tree: the least
+    spanning tree (Prim). Pairs: the least sum of distances of two and two; of an odd number one is left alone.
+    """
+    n = d.shape[0]
+    trip = np.full((1 << n, n), FAR_COST)
+    for s in range(1 << n):
+        low, count = -1, 0
+        for i in range(n):
+            if s >> i & 1:
+                count += 1
+                if low < 0:
+                    low = i
+        if count <= 1:
+            cost[:, s] = 0.0
+            if count == 1:
+                trip[s, low] = 0.0
+        else:
+            rest = s & ~(1 << low)
+            total, paired = cost[COMPLETE, rest], FAR_COST
+            alone = count % 2 == 1
+            if alone:
+                paired = cost[PAIRS, rest]
+            for i in range(low + 1, n):
+                if s >> i & 1:
+                    total += d[low, i]
+                    paired = min(paired, d[low, i] + cost[PAIRS, rest & ~(1 << i)])
+            cost[COMPLETE, s], cost[PAIRS, s] = total, paired
+            best = FAR_COST
+            for last in range(low + 1, n):
+                if s >> last & 1:
+                    before, found = s & ~(1 << last), FAR_COST
+                    for i in range(low, n):
+                        if before >> i & 1 and trip[before, i] + d[i, last] < found:
+                            found = trip[before, i] + d[i, last]
+                    trip[s, last] = found
+                    best = min(best, found + (d[last, low] if count > 2 else 0.0))
+            cost[RING, s] = best
+            cost[TREE, s] = spanning(d, s, low, count)
+        for graph in range(cost.shape[0]):
+            least[graph, count] = min(least[graph, count], cost[graph, s])
+
+
+@compiled
+def spanning(d: Floats, s: int, low: int, count: int) -> float:
+    """The weight of a least spanning tree of a set of GPUs."""
+    n = d.shape[0]
+    joined, total = 1 << low, 0.0
+    for _ in range(count - 1):
+        found, which = FAR_COST, -1
+        for i in range(n):
+            if joined >> i & 1:
+                for j in range(n):
+                    if s >> j & 1 and not joined >> j & 1 and d[i, j] < found:
+                        found, which = d[i, j], j
+        joined |= 1 << which
+        total += found
+    return total
+
+
+@inlined
+def network_distance(gpus: Gpus, a: int, b: int) -> float:
+    """Between GPUs of two machines, by kind."""
+    return float(gpus.outward[a] + gpus.outward[b] + 2 * BEYOND)

@@ -1,0 +1,157 @@
+"""The key ``gpus`` of a cluster file."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+from unrack.errors import ClusterError, first_fault, got_and_want
+from unrack.resources.gpus.columns import MOST_GPUS
+from unrack.resources.gpus.machines.machine import Machine, tree
+from unrack.resources.gpus.machines.presets import PRESETS
+
+Ints = NDArray[np.int64]
+
+
+class MachineFile(BaseModel):
+    """A machine in a few words: GPUs shared out over sockets and switches.
+
+    Attributes
+    ----------
+    gpus
+        How many.
+    model
+        Their model.
+    per_socket, per_switch
+        GPUs at each socket (default: half of them, 4 at least), and at each PCIe switch (default: no switches).
+    nvlink
+        ``"none"``, ``"socket"`` (all GPUs of a socket have direct links) or ``"all"`` (all are joined by NVSwitch).
+    slices
+        Slices of memory of each GPU (MIG).
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    gpus: int = Field(strict=True, ge=1, le=MOST_GPUS)
+    model: str = ""
+    per_socket: int | None = Field(None, strict=True, ge=1)
+    per_switch: int | None = Field(None, strict=True, ge=1)
+    nvlink: str = Field("none", pattern="^(none|socket|all)$")
+    slices: int = Field(0, strict=True, ge=0, le=16)
+
+
+class GpuFile(BaseModel):
+    """Some nodes and the machine that each of them is.
+
+    Attributes
+    ----------
+    machine
+        A preset by name, a file, or a table.
+    nodes
+        Which nodes, such as ``"0-99"``; default: all that have cores.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    machine: str | MachineFile
+    nodes: str | None = Field(None, pattern=r"^\d+(-\d+)?$")
+
+
+class FleetFile(BaseModel):
+    """The table ``gpus`` in full: machines, and how applications get on with each other there.
+
+    Attributes
+    ----------
+    machines
+        Which nodes are which machines.
+    profiles
+        A name, or a file of measured times; default: no application slows another down.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    machines: list[GpuFile]
+    profiles: str = ""
+
+
+ANY: TypeAdapter[FleetFile] = TypeAdapter(FleetFile)
+
+
+def read_keys(table: Any, where: str) -> FleetFile:
+    """The key in one form: a name of a machine, a table of one, a list of them, or all in full.
+
+    Raises
+    ------
+    ClusterError
+        A key or a value is wrong.
+    """
+    content = table
+    if isinstance(table, str):
+        content = {"machines": [{"machine": table}]}
+    elif isinstance(table, list):
+        content = {"machines": table}
+    elif isinstance(table, dict) and "machine" in table:
+        rest = {key: value for key, value in table.items() if key == "profiles"}
+        content = {"machines": [{key: value for key, value in table.items() if key != "profiles"}], **rest}
+    try:
+        return ANY.validate_python(content)
+    except ValidationError as error:
+        fault = first_fault(error.errors())
+        key = ".".join(str(part) for part in fault["loc"] if part not in ("str", "MachineFile"))
+        known = (*FleetFile.model_fields, *GpuFile.model_fields, *MachineFile.model_fields)
+        raise ClusterError(f"{where}.{key}" if key else where, *got_and_want(fault, known)) from None
+
+
+def machine_of(given: str | MachineFile, where: str) -> Machine:
+    """The machine that a key names or describes.
+
+    Raises
+    ------
+    ClusterError
+        There is no such preset and no such file, or it has more GPUs than can be.
+    """
+    if isinstance(given, str):
+        if given in PRESETS:
+            return PRESETS[given][1]()
+        found = read_file(given, where)
+        if len(found.gpus) > MOST_GPUS:
+            raise ClusterError(where, f"a machine of {len(found.gpus)} GPUs", f"{MOST_GPUS} or fewer")
+        return found
+    each = given.per_socket or max(min(given.gpus, 4), -(-given.gpus // 2))
+    at = [min(each, given.gpus - first) for first in range(0, given.gpus, each)]
+    step = given.per_switch or max(at)
+    sockets = [[min(step, n - first) for first in range(0, n, step)] for n in at]
+    first = np.concatenate([[0], np.cumsum(at)])
+    groups = [range(int(a), int(a) + n) for a, n in zip(first, at, strict=False)]
+    pairs = [pair for group in groups for pair in combinations(group, 2)]
+    name = f"{given.gpus} x {given.model}" if given.model else f"{given.gpus} GPUs"
+    return tree(
+        name, sockets, pairs if given.nvlink == "socket" else (), model=given.model, nvswitch=given.nvlink == "all",
+        slices=given.slices,
+    )  # fmt: skip
+
+
+def read_file(name: str, where: str) -> Machine:
+    """A machine from a file."""
+    raise ClusterError(where, repr(name), f"one of {', '.join(PRESETS)}, or a file")
+
+
+def nodes_named(text: str | None, cores: Ints, where: str) -> Ints:
+    """int64[k]: which nodes a key names.
+
+    Raises
+    ------
+    ClusterError
+        There are no such nodes.
+    """
+    if text is None:
+        return np.flatnonzero(cores > 0)
+    first, _, last = text.partition("-")
+    span = int(first), int(last or first)
+    if not span[0] <= span[1] < len(cores):
+        raise ClusterError(f"{where}.nodes", repr(text), f"nodes from 0 to {len(cores) - 1}")
+    return np.arange(span[0], span[1] + 1)

@@ -1,0 +1,112 @@
+"""Speeds of jobs on GPUs: slower when their GPUs are at several sockets, and beside neighbours at the same sockets."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unrack.cluster.spec import Cluster
+from unrack.jit import compiled
+from unrack.ledger.lease import Lease
+from unrack.ledger.state import RUNNING
+from unrack.resources.gpus.asks import WHOLE
+from unrack.resources.gpus.columns import Gpus
+from unrack.resources.gpus.fleet import Fleet
+from unrack.resources.gpus.utility import Neighbours, interference
+from unrack.resources.places import AMOUNT, PLACE
+from unrack.view import View
+from unrack.workload.job import JobTable
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+def rows_of(fleet: Fleet, jobs: JobTable) -> Ints:
+    """int64[jobs]: the row of each job's application in the tables of profiles; 0: not known."""
+    rows = np.array([*(fleet.profiles.rows.get(name, 0) for name in jobs.app_names), 0], np.int64)
+    found: Ints = rows[jobs.app]
+    return found
+
+
+class GpuSpeeds:
+    """How jobs slow each other down on the GPUs of a cluster; see :class:`unrack.slowdown.contract.Slowdown`.
+
+    The factor of a job is that of its application when its GPUs are at several sockets (or machines), times the worst
+    of those beside its neighbours. A job on parts of GPUs has no neighbours in this sense, and is none.
+    """
+
+    def __init__(self, cluster: Cluster, fleet: Fleet, jobs: JobTable) -> None:
+        self._fleet = fleet
+        part = next(part for part in cluster.places.parts if part.installed is fleet)
+        self._at = part.places
+        self._profile = rows_of(fleet, jobs)
+        self._apart, self._beside = fleet.profiles.tables
+
+    @staticmethod
+    def of(cluster: Cluster, jobs: JobTable) -> GpuSpeeds | None:
+        """The speeds on the GPUs of a cluster; ``None``: it has none, or no application of the jobs has a profile."""
+        fleet = next((one for one in cluster.places.installed.values() if isinstance(one, Fleet)), None)
+        if fleet is None or not any(name in fleet.profiles.rows for name in jobs.app_names):
+            return None
+        return GpuSpeeds(cluster, fleet, jobs)
+
+    def touched(self, view: View, lease: Lease) -> Ints:
+        """int64[k]: the job of the lease, and all that have GPUs to themselves on its machines."""
+        claims = self._own(lease.claims)
+        if not len(claims):
+            return np.empty(0, np.int64)
+        first, own = self._fleet.gpus.first, np.array([lease.job] * int(view.status[lease.job] == RUNNING), np.int64)
+        holders = self._who(view).holders
+        found = [own]
+        for node in np.unique(self._fleet.node[claims[:, PLACE]]).tolist():
+            here = slice(first[node], first[node + 1])
+            found.append(holders[1, here][holders[0, here] == 1])
+        return np.unique(np.concatenate(found))
+
+    def speeds(self, view: View, jobs: Ints) -> Floats:
+        """float64[jobs]: their speeds now."""
+        return np.array([self._speed(view, view.lease(job)) for job in jobs.tolist()], np.float64)
+
+    def predicted(self, view: View, lease: Lease) -> float:
+        """The speed the lease's job would start with."""
+        return self._speed(view, lease)
+
+    def _speed(self, view: View, lease: Lease) -> float:
+        claims = self._own(lease.claims)
+        if not len(claims):
+            return 1.0
+        who = self._who(view)
+        return float(gpu_speed(self._fleet.gpus, who, self._apart, lease.job, claims, self._fleet.node))
+
+    def _own(self, claims: Ints) -> Ints:
+        place = claims[:, PLACE]
+        mine: Ints = claims[(place >= self._at.start) & (place < self._at.stop)] - np.array([self._at.start, 0])
+        return mine
+
+    def _who(self, view: View) -> Neighbours:
+        seen = view.columns.claimed
+        assert seen is not None
+        return Neighbours(np.ascontiguousarray(seen.holders[:, self._at]), self._profile, self._beside)
+
+
+@compiled
+def gpu_speed(gpus: Gpus, who: Neighbours, apart: Floats, job: int, claims: Ints, node_of: Ints) -> float:
+    """The speed of a job on what it claims."""
+    profile = who.profile[job]
+    worst, first_node, first_socket, several = 1.0, -1, -1, False
+    row = 0
+    while row < claims.shape[0]:
+        node, sockets = node_of[claims[row, PLACE]], 0
+        kind = gpus.kind[node]
+        while row < claims.shape[0] and node_of[claims[row, PLACE]] == node:
+            if gpus.slices[kind] or claims[row, AMOUNT] < WHOLE:
+                return 1.0
+            socket = gpus.socket[kind, claims[row, PLACE] - gpus.first[node]]
+            sockets |= 1 << socket
+            if first_node < 0:
+                first_node, first_socket = node, socket
+            several = several or node != first_node or socket != first_socket
+            row += 1
+        most, _, _ = interference(gpus, who, node, sockets, job, profile)
+        worst = max(worst, most)
+    return 1.0 / (worst * (apart[profile] if several else 1.0))
