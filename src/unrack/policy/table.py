@@ -15,6 +15,8 @@ from unrack.policy.contract import Estimates, Policy
 from unrack.policy.discipline.conservative import Conservative
 from unrack.policy.discipline.list_scheduler import BACKFILL, UNLIMITED, ListScheduler
 from unrack.policy.discipline.slurm_like import MAINS, SlurmLike
+from unrack.policy.gpus.rule import SEEN, GpuRule
+from unrack.policy.gpus.rules import NEAREST, RULES, WORDS
 from unrack.policy.lending.rules import RULES as LENT_RULES
 from unrack.policy.lending.scheduler import SCHEDULERS, Lending
 from unrack.policy.orders import ORDERS
@@ -71,7 +73,6 @@ BACKFILL_ORDER = Parameter(
     "backfill_order", one_of(ORDERS), "as order", "in which order those behind the head are tried: a name as of order"
 )
 DEPTH = Parameter("depth", count, "unlimited", "how many jobs behind the head are considered")
-COMMON = {"place": PLACE, "nodes": NODES, "memory": MEMORY, "estimates": ESTIMATES, **PROVISIONING}
 
 
 _LENDING = {
@@ -87,6 +88,13 @@ _LENDING = {
 }  # fmt: skip
 
 
+_GPUS = {
+    "gpus": Parameter("gpus", one_of((NEAREST, *RULES)), NEAREST, f"which machines and GPUs: {WORDS}"),
+    "postpone": Parameter("postpone", yes, "no", "yes: a job waits for GPUs of the utility that it asks for"),
+    "patience": Parameter("patience_us", duration, "1 h", "for how long after its submission it may be postponed"),
+    "demands": Parameter("demands", str, SEEN, "what fgd takes for usual: seen (so far), or a CSV file"),
+}
+COMMON = {"place": PLACE, "nodes": NODES, "memory": MEMORY, "estimates": ESTIMATES, **_GPUS, **PROVISIONING}
 _TERMS = {
     key: parameter._replace(words=f"of lent memory: {parameter.words}")
     for key, parameter in _LENDING.items()
@@ -109,12 +117,30 @@ def memory_rule(where: str, rule: str, terms: Mapping[str, Any]) -> MemoryRule:
     return TieredMemory(rule) if rule in TIER_RULES else LocalMemory()
 
 
+def gpu_rule(where: str, gpus: str = NEAREST, **values: Any) -> GpuRule | None:
+    """A rule for GPUs by its name; ``None``: the nearest.
+
+    Raises
+    ------
+    PolicyError
+        Something is said of the rule, and there is none.
+    """
+    if gpus == NEAREST:
+        if values:
+            raise PolicyError(f"{where}, {next(iter(values))}", "no rule for GPUs", f"gpus: one of {', '.join(RULES)}")
+        return None
+    return GpuRule(gpus, **values)
+
+
 def _any(kind: Callable[..., Any]) -> Callable[..., Any]:
     """A scheduler that takes a rule for memory as an object, made from names."""
 
     def make(label: str, memory: str = OWN, **values: Any) -> Any:
         terms: dict[str, Any] = {key: values.pop(key) for key in _TERMS if key in values}
         rule = memory_rule(f"policy {label}", memory, terms)
+        given = {key: values.pop(key) for key in ("gpus", "postpone", "patience_us", "demands") if key in values}
+        if (gpus := gpu_rule(f"policy {label}", **given)) is not None:
+            values["gpus"] = gpus
         if isinstance(rule, LentMemory):
             rule = replace(rule, place=values.get("place", "first-fit"))
             if kind is ListScheduler and (compiled := _on_whole_nodes(rule, label, values)) is not None:

@@ -13,6 +13,7 @@ from unrack.policy.contract import Decision, Estimates
 from unrack.policy.discipline.list_scheduler import short_of
 from unrack.policy.discipline.node_plan import Plan
 from unrack.policy.discipline.reservations import Reservations
+from unrack.policy.gpus.rule import GpuRule
 from unrack.policy.orders import Order, in_order
 from unrack.policy.placement.any_resource import AnyResource
 from unrack.policy.placement.contract import MemoryRule
@@ -42,6 +43,7 @@ class Conservative(AnyResource):
     estimates: Estimates = Estimates.REQUESTED
     label: str = "conservative"
     memory: MemoryRule = field(default_factory=LocalMemory)
+    gpus: GpuRule | None = None
 
     @property
     def name(self) -> str:

@@ -19,6 +19,7 @@ from unrack.policy.contract import Decision, Estimates, Start
 from unrack.policy.discipline.list_pass import ListPass, Pass
 from unrack.policy.discipline.python_pass import Placement, plain_pass
 from unrack.policy.discipline.queue_kernel import Backfill, nothing_new, pass_over
+from unrack.policy.gpus.rule import GpuRule
 from unrack.policy.orders import Order, in_order, is_fixed
 from unrack.policy.placement.any_resource import AnyResource
 from unrack.policy.placement.contract import MemoryRule
@@ -116,6 +117,7 @@ class ListScheduler(AnyResource):
     label: str = "list"
     backfill_order: str | Order | None = None
     memory: MemoryRule = field(default_factory=LocalMemory)
+    gpus: GpuRule | None = None
 
     def __post_init__(self) -> None:
         if self.backfill_order is not None and self.backfill == "none":

@@ -18,6 +18,7 @@ from unrack.policy.discipline.list_scheduler import UNLIMITED, choose, short_of
 from unrack.policy.discipline.node_plan import Plan
 from unrack.policy.discipline.queue_kernel import Backfill
 from unrack.policy.discipline.reservations import Book, Reservations
+from unrack.policy.gpus.rule import GpuRule
 from unrack.policy.orders import Order, in_order, is_fixed
 from unrack.policy.placement.any_resource import AnyResource
 from unrack.policy.placement.contract import MemoryRule
@@ -59,6 +60,7 @@ class SlurmLike(AnyResource):
     estimates: Estimates = Estimates.REQUESTED
     label: str = "slurm"
     memory: MemoryRule = field(default_factory=LocalMemory)
+    gpus: GpuRule | None = None
 
     @property
     def name(self) -> str:

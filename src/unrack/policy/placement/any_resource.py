@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from unrack.cluster.spec import Cluster
 from unrack.policy.contract import EVERYTHING, Estimates, Traits
+from unrack.policy.gpus.rule import GpuRule
 from unrack.policy.orders import Order, reads_of
 from unrack.policy.placement.claiming import claims_asked
 from unrack.policy.placement.contract import MemoryRule
@@ -31,11 +32,14 @@ class AnyResource:
         ``"shared"`` or ``"whole"``.
     memory
         The rule for memory.
+    gpus
+        The rule for GPUs; ``None``: those that are nearest to each other, wherever the node is.
     """
 
     place: Any
     nodes: str
     memory: MemoryRule
+    gpus: GpuRule | None
     order: str | Order
     estimates: Estimates
 
@@ -62,10 +66,12 @@ class AnyResource:
     def mixed(self) -> Mixed:
         """Where jobs go that ask for more than nodes."""
         memory = LocalMemory(self.place) if isinstance(self.memory, LocalMemory) else self.memory
-        return Mixed(self.place, memory, self.nodes == "whole")
+        return Mixed(self.place, memory, self.nodes == "whole", self.gpus)
 
     def beyond_nodes(self, view: View) -> bool:
         """Whether counting nodes does not do: a job in the system asks for devices, or a rule is for more."""
+        if self.gpus is not None and view.columns.claimed is not None:
+            return self.place in PLACES
         return more_asked(view) if self._counts_nodes else self.place in PLACES
 
     @cached_property

@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 
 from unrack.ledger.devices.sharing import TAKEN
 from unrack.ledger.lease import Lease, Loan, Share, loans_of
+from unrack.policy.gpus.place_kernel import Room as GpuRoom
+from unrack.policy.gpus.rule import GpuRule
 from unrack.policy.placement.claiming import Claiming, claiming
 from unrack.policy.placement.contract import MemoryRule, Room, Spot
 from unrack.policy.placement.local_memory import LocalMemory, room_on
@@ -42,10 +44,11 @@ PLACES = (
 
 @dataclass(slots=True)
 class Notes:
-    """What a mixed placement remembers: of the rule for pools, and of the rule for memory."""
+    """What a mixed placement remembers: of the rules for pools, for memory and for GPUs."""
 
     pools: Queue
     memory: Any
+    gpus: Any = None
 
 
 @dataclass(frozen=True)
@@ -60,11 +63,15 @@ class Mixed:
         The rule for memory.
     whole
         Whether a node serves one job at a time.
+    gpus
+        The rule for GPUs, for jobs that have all memory on their nodes and ask for no devices; ``None``, and for other
+        jobs: nodes by the rules above, and there the GPUs that are nearest to each other.
     """
 
     place: str = "first-fit"
     memory: MemoryRule = field(default_factory=LocalMemory)
     whole: bool = False
+    gpus: GpuRule | None = None
 
     @cached_property
     def pooled(self) -> Pooled:
@@ -74,16 +81,20 @@ class Mixed:
     @cached_property
     def timeless(self) -> bool:
         """Whether deadlines do not count, so that time alone changes nothing."""
-        return RULES.get(self.place, RANDOM_FIT + 1) <= RANDOM_FIT
+        patient = self.gpus is not None and self.gpus.postpone
+        return RULES.get(self.place, RANDOM_FIT + 1) <= RANDOM_FIT and not patient
 
     def begin(self, view: View) -> Notes:
         """Notes on a cluster as it is now."""
-        return Notes(self.pooled.begin(view), self.memory.begin(view))
+        gpus = None if self.gpus is None else self.gpus.begin(view)
+        return Notes(self.pooled.begin(view), self.memory.begin(view), gpus)
 
     def find(self, view: View, notes: Notes, job: int, now: int) -> Lease | None:
         """A lease by the rules that are in force now."""
         if view.cores_asked(job) > view.free_cores:
             return None
+        if self._by_gpus(view, notes, job):
+            return self._on_gpus(view, notes, job, now)
         pools = self._ready(view, notes)
         if self._plain:
             found = self.pooled.find(view, pools, job, pools.rule, now)
@@ -106,12 +117,17 @@ class Mixed:
         shape = notes.pools.shape(view, job), self.memory.kind(view, job)
         if self.timeless:
             return shape
+        if self._by_gpus(view, notes, job):
+            assert self.gpus is not None
+            return shape, self.gpus.kind(view, notes.gpus, job)
         return shape, int(view.deadline_us[job]), int(view.asks[ESTIMATE, job])
 
     def opens_us(self, view: View, notes: Notes, jobs: list[int], now: int) -> int | None:
         """As :meth:`unrack.policy.pools.pool_policy.Pooled.next_round`."""
         if self.timeless:
             return None
+        if self.gpus is not None and self.gpus.postpone:
+            return self.gpus.opens_us(view, jobs, now)
         pools, pooled, tasks = self._ready(view, notes), self.pooled, view.asks[TASKS]
         first = NEVER_US
         alone = np.array([job for job in jobs if tasks[job] == 1], np.int64)
@@ -140,6 +156,9 @@ class Mixed:
         pools = self._ready(view, notes)
         if self.find(view, notes, job, now) is not None:
             return None
+        if self._by_gpus(view, notes, job) and self._on_gpus(view, notes, job, now, patient=False) is not None:
+            assert self.gpus is not None
+            return self.gpus.waits(view, notes.gpus, job)
         if self._plain:
             reason = self.pooled.why(view, pools, job, now)
             return None if reason.code == Code.NOT_YET else reason
@@ -165,6 +184,22 @@ class Mixed:
     def _plain(self) -> bool:
         """Whether the rule for pools does it all."""
         return not self.whole and isinstance(self.memory, LocalMemory)
+
+    def _by_gpus(self, view: View, notes: Notes, job: int) -> bool:
+        """Whether the rule for GPUs says where a job goes."""
+        if self.gpus is None or not isinstance(self.memory, LocalMemory) or self._asks_devices(view, job):
+            return False
+        return self.gpus.serves(view, notes.gpus, job)
+
+    def _on_gpus(self, view: View, notes: Notes, job: int, now: int, patient: bool = True) -> Lease | None:
+        """A lease by the rule for GPUs."""
+        assert self.gpus is not None
+        room = self._room(view, notes, None)
+        seen, total = view.columns.claimed, view.columns.total
+        assert seen is not None
+        free = seen.free[notes.gpus.places].copy()
+        own = GpuRoom(room.cores, room.free[1].copy(), total[0], total[1], free)
+        return self.gpus.find(view, notes.gpus, job, own, now, self.whole, patient)
 
     def _ready(self, view: View, notes: Notes) -> Queue:
         """The notes of the rule for pools, up to date."""

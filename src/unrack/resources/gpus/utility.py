@@ -24,7 +24,6 @@ from unrack.resources.gpus.columns import Gpus, network_distance
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
-MOST_SOCKETS = 16
 
 
 class Neighbours(NamedTuple):

@@ -1,0 +1,1 @@
+"""Rules for GPUs: which machines and which of their GPUs a job gets."""

@@ -1,0 +1,310 @@
+"""Compiled: machines and GPUs for a whole job, by every rule."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unrack.jit import compiled, inlined
+from unrack.policy.gpus.bisection import bisecting
+from unrack.policy.gpus.demands import Demands, part_with_least, shared_growth, whole_growth
+from unrack.policy.gpus.inside import MOST_SOCKETS, best_set, chosen_set, mixed_up, utility_on
+from unrack.policy.gpus.rules import (
+    BEST_FIT,
+    CLUSTERING,
+    DOT_PRODUCT,
+    DRB,
+    FGD,
+    FIRST_FIT,
+    FORESIGHT,
+    LEAST_LEFT,
+    PACK,
+    PACKING,
+    RANDOM,
+    SPREAD,
+    WORST_FIT,
+)
+from unrack.resources.gpus.asks import WHOLE, Ask
+from unrack.resources.gpus.choice import (
+    claim_part,
+    claim_parts,
+    claim_set,
+    claim_slices,
+    free_set,
+    gpu_fit,
+    members,
+)
+from unrack.resources.gpus.columns import Gpus
+from unrack.resources.gpus.utility import Neighbours, free_share, interference
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+NO_SCORE = 1e300
+
+
+class Room(NamedTuple):
+    """What a job finds while its tasks are placed, int64[nodes] each, and of the GPUs int64[places].
+
+    Attributes
+    ----------
+    cores
+        Free cores; -1: no task may go there.
+    mb
+        Free memory.
+    total_cores, total_mb
+        Installed.
+    free
+        Free parts of each place.
+    """
+
+    cores: Ints
+    mb: Ints
+    total_cores: Ints
+    total_mb: Ints
+    free: Ints
+
+
+@inlined
+def room_for(gpus: Gpus, room: Room, ask: Ask, node: int) -> int:
+    """How many tasks of a job a node holds now."""
+    if room.cores[node] < ask.cores or room.mb[node] < ask.mb:
+        return 0
+    fit = gpu_fit(gpus, room.free, node, ask.gpus, ask.milli, ask.slices)
+    if ask.cores > 0:
+        fit = min(fit, room.cores[node] // ask.cores)
+    if ask.mb > 0:
+        fit = min(fit, room.mb[node] // ask.mb)
+    return fit
+
+
+@inlined
+def free_amount(gpus: Gpus, free: Ints, node: int) -> int:
+    """All that is free of the GPUs of a node."""
+    total = 0
+    for i in range(gpus.first[node], gpus.first[node + 1]):
+        total += free[i]
+    return total
+
+
+@inlined
+def resource_share(room: Room, gpus: Gpus, ask: Ask, node: int, times: bool) -> float:
+    """What is left of a node's cores and GPUs after a task, as shares of it; ``times``: each times what it asks."""
+    amount, size = free_amount(gpus, room.free, node), (gpus.first[node + 1] - gpus.first[node]) * WHOLE
+    cores, whole = room.cores[node], max(1, room.total_cores[node])
+    asked = ask.gpus * ask.milli
+    of_gpus = amount * asked / size**2 if times and size else (amount - asked) / size if size else 0.0
+    of_cores = cores * ask.cores / whole**2 if times else (cores - ask.cores) / whole
+    return float(of_gpus + of_cores)
+
+
+@inlined
+def packing_score(gpus: Gpus, free: Ints, ask: Ask, node: int) -> float:
+    """Machines whose busy GPUs have room first, then busy machines, then idle ones; of each the fullest."""
+    first, end = gpus.first[node], gpus.first[node + 1]
+    amount = free_amount(gpus, free, node)
+    if amount == (end - first) * WHOLE:
+        return 2e9
+    if ask.gpus == 1 and ask.milli < WHOLE:
+        for i in range(first, end):
+            if ask.milli <= free[i] < WHOLE:
+                return float(amount)
+    return 1e9 + amount
+
+
+@inlined
+def clustering_score(gpus: Gpus, who: Neighbours, free: Ints, kinds: Ints, ask: Ask, job: int, node: int) -> float:
+    """Machines with most jobs that ask for as much of a GPU first; of equal ones the fullest."""
+    alike = 0
+    for i in range(gpus.first[node], gpus.first[node + 1]):
+        if who.holders[0, i] == 1 and kinds[who.holders[1, i]] == kinds[job]:
+            alike += 1
+    return -1e6 * alike + free_amount(gpus, free, node) / 1e3
+
+
+@inlined
+def score_of(
+    gpus: Gpus, room: Room, who: Neighbours, demands: Demands, rule: int, ask: Ask, job: int, node: int, tasks: int,
+    shares: Floats,
+) -> float:  # fmt: skip
+    """How good a machine is for so many tasks of a job: the least is best."""
+    if rule == FIRST_FIT:
+        return 0.0
+    if rule == RANDOM:
+        return float(mixed_up(job, node))
+    if rule in (BEST_FIT, PACK):
+        return float(free_amount(gpus, room.free, node))
+    if rule in (WORST_FIT, SPREAD):
+        return -float(free_amount(gpus, room.free, node))
+    if rule == DOT_PRODUCT:
+        return resource_share(room, gpus, ask, node, True)
+    if rule == LEAST_LEFT:
+        return resource_share(room, gpus, ask, node, False)
+    if rule == PACKING:
+        return packing_score(gpus, room.free, ask, node)
+    if rule == CLUSTERING:
+        return clustering_score(gpus, who, room.free, demands.kinds, ask, job, node)
+    if rule in (FGD, FORESIGHT):
+        if ask.gpus == 1 and ask.milli < WHOLE:
+            return shared_growth(gpus, room.free, room.cores, demands, ask, node)
+        return whole_growth(gpus, room.free, room.cores, demands, ask, node, tasks)
+    if ask.gpus == 0 or gpus.kind[node] < 0:
+        return 0.0
+    if ask.slices or ask.milli < WHOLE:
+        return float(free_amount(gpus, room.free, node))
+    available = free_set(gpus, room.free, node)
+    _, good = best_set(gpus, who, node, ask, job, available, ask.gpus * tasks, shares)
+    return -utility_on(gpus, room.free, good, node)
+
+
+@inlined
+def best_node(
+    gpus: Gpus, room: Room, who: Neighbours, demands: Demands, rule: int, ask: Ask, job: int, left: int, used: Ints,
+    shares: Floats,
+) -> tuple[int, int]:  # fmt: skip
+    """The machine for the next tasks, and how many of them; -1: there is none.
+
+    Machines that hold all that is left come first, then those that hold most; of these the one that scores least, then
+    the first. Under first-fit and random the order is all.
+    """
+    best, most, least = -1, 0, NO_SCORE
+    any_size = rule in (FIRST_FIT, RANDOM)
+    for node in range(gpus.kind.shape[0]):
+        if ask.apart and used[node]:
+            continue
+        fit = min(left, room_for(gpus, room, ask, node))
+        if fit == 0 or (ask.together and fit < left):
+            continue
+        if ask.apart:
+            fit = 1
+        if fit < most and not any_size:
+            continue
+        if rule == FIRST_FIT:
+            return node, fit
+        score = score_of(gpus, room, who, demands, rule, ask, job, node, fit, shares)
+        if score < least - 1e-12 or (fit > most and not any_size):
+            best, most, least = node, fit, score
+    return best, most
+
+
+@inlined
+def take_on(
+    gpus: Gpus, room: Room, who: Neighbours, demands: Demands, rule: int, ask: Ask, job: int, node: int, tasks: int,
+    found: Ints, at: int,
+) -> int:  # fmt: skip
+    """Take GPUs, cores and memory for tasks on a machine; returns how many claims there are now."""
+    room.cores[node] -= ask.cores * tasks
+    room.mb[node] -= ask.mb * tasks
+    if ask.gpus == 0:
+        return at
+    if ask.slices:
+        return claim_slices(gpus, room.free, node, ask.slices, tasks, found, at)
+    if ask.milli < WHOLE:
+        if rule in (FGD, FORESIGHT) and ask.gpus == 1:
+            begin = at
+            for _ in range(tasks):
+                place = part_with_least(gpus, room.free, room.cores[node], demands, ask, node)
+                at = claim_part(room.free, place, ask.milli, found, begin, at)
+            return at
+        return claim_parts(gpus, room.free, node, ask.gpus, ask.milli, tasks, found, at)
+    available = free_set(gpus, room.free, node)
+    if rule == DRB:
+        s = bisecting(gpus, who, node, ask, job, available, ask.gpus * tasks)
+    else:
+        s = chosen_set(gpus, room.free, who, rule, node, ask, job, available, ask.gpus * tasks)
+    return claim_set(gpus, room.free, node, s, found, at)
+
+
+@inlined
+def by_halves(gpus: Gpus, room: Room, who: Neighbours, ask: Ask, job: int, left: int, used: Ints) -> tuple[int, int]:
+    """The machine for the next tasks, found by cutting the machines in two halves again and again (DRB).
+
+    The half with the greater utility goes on: the mean over its machines with room of I and of 1 - w; communication
+    costs the same in both.
+    """
+    nodes = gpus.kind.shape[0]
+    good, fits = np.zeros(nodes + 1), np.zeros(nodes + 1, np.int64)
+    most = 0
+    for node in range(nodes):
+        if not (ask.apart and used[node]):
+            most = max(most, min(left, room_for(gpus, room, ask, node)))
+    for node in range(nodes):
+        good[node + 1], fits[node + 1] = good[node], fits[node]
+        if not (ask.apart and used[node]) and most and min(left, room_for(gpus, room, ask, node)) == most:
+            kind = gpus.kind[node]
+            term = 2.0
+            if kind >= 0:
+                worst, total, others = interference(gpus, who, node, (1 << gpus.sockets[kind]) - 1, job, ask.profile)
+                term = (1.0 / worst + total) / (others + 1) + 1.0 - free_share(gpus, room.free, node)
+            good[node + 1] += term
+            fits[node + 1] += 1
+    if most == 0 or (ask.together and most < left):
+        return -1, 0
+    low, high = 0, nodes
+    while high - low > 1:
+        middle = (low + high) // 2
+        first, second = fits[middle] - fits[low], fits[high] - fits[middle]
+        a = (good[middle] - good[low]) / first if first else -1.0
+        b = (good[high] - good[middle]) / second if second else -1.0
+        if a >= b:
+            high = middle
+        else:
+            low = middle
+    return low, 1 if ask.apart else most
+
+
+@compiled
+def place_job(
+    gpus: Gpus, room: Room, who: Neighbours, demands: Demands, rule: int, ask: Ask, job: int, nodes: Ints,
+    on_each: Ints, found: Ints,
+) -> tuple[int, int]:  # fmt: skip
+    """Machines and GPUs for all tasks of a job; takes them out of ``room``.
+
+    Parameters
+    ----------
+    nodes, on_each : int64[tasks]
+        Overwritten: the machines in the order in which they were chosen, and how many tasks each has.
+    found : int64[claims, 2]
+        Overwritten: what is claimed, in no order.
+
+    Returns
+    -------
+    tuple
+        How many machines (0: there is no place) and how many claims.
+    """
+    left, count, at = ask.tasks, 0, 0
+    used = np.zeros(gpus.kind.shape[0], np.int64)
+    shares = np.empty(1 << MOST_SOCKETS, np.float64)
+    while left:
+        if rule == DRB:
+            node, tasks = by_halves(gpus, room, who, ask, job, left, used)
+        else:
+            node, tasks = best_node(gpus, room, who, demands, rule, ask, job, left, used, shares)
+        if node < 0:
+            return 0, 0
+        at = take_on(gpus, room, who, demands, rule, ask, job, node, tasks, found, at)
+        used[node] = 1
+        nodes[count], on_each[count] = node, tasks
+        count += 1
+        left -= tasks
+    return count, at
+
+
+@compiled
+def sets_of(gpus: Gpus, nodes: Ints, claims: Ints, sets: Ints) -> bool:
+    """Fills the set of GPUs claimed on each of some nodes; False: these are not whole GPUs."""
+    for i in range(nodes.shape[0]):
+        sets[i] = 0
+        kind = gpus.kind[nodes[i]]
+        if kind < 0 or gpus.slices[kind]:
+            return False
+        for row in range(claims.shape[0]):
+            place = claims[row, 0] - gpus.first[nodes[i]]
+            if 0 <= place < gpus.size[kind]:
+                if claims[row, 1] < WHOLE:
+                    return False
+                sets[i] |= 1 << place
+        if members(sets[i]) == 0:
+            return False
+    return True

@@ -1,0 +1,215 @@
+"""A rule for GPUs: where a job with GPUs goes on nodes that have all memory that it asks for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from unrack.cluster.spec import Cluster
+from unrack.errors import PolicyError
+from unrack.ledger.lease import Lease
+from unrack.policy.gpus.demands import Demands, no_demands, typical
+from unrack.policy.gpus.place_kernel import Room, place_job, sets_of
+from unrack.policy.gpus.rules import BY_DEMANDS, CLUSTERING, RULES
+from unrack.reasons import Code, Reason
+from unrack.resources.gpus.asks import Ask, ask_of
+from unrack.resources.gpus.fleet import Fleet
+from unrack.resources.gpus.utility import Neighbours, terms
+from unrack.units import SECOND_US
+from unrack.view import View
+from unrack.workload.job import CORES, MEMORY, TASKS
+
+Ints = NDArray[np.int64]
+SEEN = "seen"
+PATIENCE_US = 3600 * SECOND_US
+
+
+@dataclass(slots=True)
+class Notes:
+    """What a rule remembers: profile rows and kinds of the jobs it knows, and what they ask."""
+
+    fleet: Fleet | None
+    places: slice
+    quantities: slice
+    profile: list[int] = field(default_factory=list)
+    kinds: list[int] = field(default_factory=list)
+    kind_of: dict[tuple[int, int], int] = field(default_factory=dict)
+    counts: dict[tuple[int, int, int], float] = field(default_factory=dict)
+    demands: Demands = field(default_factory=no_demands)
+    rows: Ints = field(default_factory=lambda: np.zeros(1, np.int64))
+    counted: int = 0
+
+
+@dataclass(frozen=True)
+class GpuRule:
+    """Chooses machines and GPUs.
+
+    Parameters
+    ----------
+    rule
+        A name in ``RULES``.
+    postpone
+        Whether a job waits for a place of the utility that it asks for, and lets others pass (TOPO-AWARE-P).
+    patience_us
+        For how long it may wait for that, from its submission on.
+    demands
+        What tasks usually ask: ``"seen"``: what was submitted so far; or a CSV file with ``cores``, ``gpus``, ``milli``
+        and ``share``.
+    """
+
+    rule: str
+    postpone: bool = False
+    patience_us: int = PATIENCE_US
+    demands: str = SEEN
+
+    def begin(self, view: View) -> Notes:
+        """Notes on a cluster as it is now."""
+        return notes_on(view.cluster, self)
+
+    def serves(self, view: View, notes: Notes, job: int) -> bool:
+        """Whether the rule says where a job goes: it asks for GPUs, or nothing, of resources."""
+        seen = view.columns.claimed
+        if seen is None or notes.fleet is None:
+            return False
+        asked = seen.asked(job)
+        asked[notes.quantities] = 0
+        return not asked.any()
+
+    def find(
+        self, view: View, notes: Notes, job: int, room: Room, now: int, whole: bool = False, patient: bool = True
+    ) -> Lease | None:
+        """A lease for a job that :meth:`serves` says yes of; ``None``: it has no place, or is postponed.
+
+        Parameters
+        ----------
+        room
+            Overwritten.
+        whole
+            Whether a node serves one job at a time.
+        patient
+            Whether it may be postponed.
+        """
+        fleet = notes.fleet
+        assert fleet is not None
+        self.learn(view, notes)
+        ask = self.ask(view, notes, job)
+        who = self.who(view, notes)
+        before = room.free.copy()
+        nodes, on_each = np.empty(ask.tasks, np.int64), np.empty(ask.tasks, np.int64)
+        found = np.empty((ask.tasks * max(ask.gpus, ask.slices, 1), 2), np.int64)
+        count, claimed = place_job(
+            fleet.gpus, room, who, notes.demands, RULES[self.rule], ask, job, nodes, on_each, found
+        )
+        if not count:
+            return None
+        nodes, on_each, claims = nodes[:count], on_each[:count], found[:claimed]
+        if patient and self.postpone and self.too_poor(view, notes, ask, job, before, nodes, claims, now):
+            return None
+        claims = claims[np.argsort(claims[:, 0], kind="stable")] + np.array([notes.places.start, 0])
+        order = np.argsort(nodes, kind="stable")
+        cores = view.columns.total[0, nodes] if whole else on_each * ask.cores
+        rows = np.column_stack([nodes, np.ones(count, np.int64), on_each, cores, on_each * ask.mb])[order]
+        return Lease(job, np.ascontiguousarray(rows), claims=np.ascontiguousarray(claims))
+
+    def too_poor(
+        self, view: View, notes: Notes, ask: Ask, job: int, free: Ints, nodes: Ints, claims: Ints, now: int
+    ) -> bool:
+        """Whether a place has less utility than the job asks for, and it can still wait for a better one."""
+        if not ask.min_utility or self.impatient(view, job, now):
+            return False
+        assert notes.fleet is not None
+        sets = np.empty(len(nodes), np.int64)
+        if not sets_of(notes.fleet.gpus, nodes, claims, sets):
+            return False
+        cost, shares, left = terms(notes.fleet.gpus, free, self.who(view, notes), job, ask, nodes, sets)
+        return bool((1.0 / cost + shares + 1.0 - left) / 3.0 < ask.min_utility)
+
+    def impatient(self, view: View, job: int, now: int) -> bool:
+        """Whether a job has waited for long enough, or nothing runs for whose end it could wait."""
+        return view.running_count == 0 or now >= int(view.submit_us[job]) + self.patience_us
+
+    def kind(self, view: View, notes: Notes, job: int) -> object:
+        """What, beside what it asks, decides whether a job has a place."""
+        self.learn(view, notes)
+        return notes.profile[job], int(view.submit_us[job])
+
+    def opens_us(self, view: View, jobs: list[int], now: int) -> int | None:
+        """When the next of some jobs has waited for long enough, µs; ``None``: they all have."""
+        later = [end for job in jobs if (end := int(view.submit_us[job]) + self.patience_us) > now]
+        return min(later, default=None)
+
+    def waits(self, view: View, notes: Notes, job: int) -> Reason:
+        """Why a job waits that would have a place."""
+        wanted = self.ask(view, notes, job).min_utility
+        return Reason(Code.NOT_YET, f"a place of utility {wanted:g}, for which it waits")
+
+    def ask(self, view: View, notes: Notes, job: int) -> Ask:
+        """What a job asks."""
+        seen = view.columns.claimed
+        assert seen is not None
+        tasks, cores, mb = view.asks[[TASKS, CORES, MEMORY], job].tolist()
+        return ask_of(seen.asked(job)[notes.quantities], tasks, cores, mb, notes.profile[job])
+
+    def who(self, view: View, notes: Notes) -> Neighbours:
+        """Who holds what."""
+        seen = view.columns.claimed
+        assert seen is not None
+        assert notes.fleet is not None
+        return Neighbours(seen.holders[:, notes.places], notes.rows, notes.fleet.profiles.tables[1])
+
+    def learn(self, view: View, notes: Notes) -> None:
+        """Take notes of jobs that were submitted since."""
+        known = view.jobs
+        if len(notes.profile) == known:
+            return
+        assert notes.fleet is not None
+        rows, code = notes.fleet.profiles.rows, RULES[self.rule]
+        seen = view.columns.claimed
+        assert seen is not None
+        for job in range(len(notes.profile), known):
+            notes.profile.append(rows.get(view.job(job).app, 0) if rows else 0)
+            ask = ask_of(seen.asked(job)[notes.quantities], 1, int(view.asks[CORES, job]), 0)
+            if code == CLUSTERING:
+                notes.kinds.append(notes.kind_of.setdefault((ask.gpus, ask.milli), len(notes.kind_of)))
+            if code in BY_DEMANDS and self.demands == SEEN:
+                key = ask.cores, ask.gpus, ask.milli
+                notes.counts[key] = notes.counts.get(key, 0.0) + float(view.asks[TASKS, job])
+        notes.rows = np.array([*notes.profile, 0], np.int64)
+        if code == CLUSTERING:
+            notes.demands = no_demands(notes.kinds)
+        if code in BY_DEMANDS and self.demands == SEEN and known >= notes.counted * 1.1:
+            notes.counted = known
+            notes.demands = Demands(*typical(notes.counts), np.zeros(1, np.int64))
+
+
+def notes_on(cluster: Cluster, rule: GpuRule) -> Notes:
+    """Notes on a cluster."""
+    for part in cluster.places.parts:
+        if isinstance(part.installed, Fleet):
+            notes = Notes(part.installed, part.places, part.quantities)
+            if rule.demands != SEEN:
+                notes.demands = Demands(*typical(read_demands(rule.demands)), np.zeros(1, np.int64))
+            return notes
+    return Notes(None, slice(0), slice(0))
+
+
+def read_demands(path: str) -> dict[tuple[int, int, int], float]:
+    """Demands from a CSV file: cores, gpus, milli and share.
+
+    Raises
+    ------
+    PolicyError
+        There is no such file, or it has other columns.
+    """
+    where = "policy, demands"
+    try:
+        table = pl.read_csv(Path(path).expanduser())
+        rows = table.select("cores", "gpus", "milli", "share").rows()
+        return {(int(cores), int(gpus), int(milli)): float(share) for cores, gpus, milli, share in rows}
+    except (OSError, pl.exceptions.PolarsError, TypeError, ValueError) as error:
+        got = f"{path}: {str(error).splitlines()[0]}"
+        raise PolicyError(where, got, f"{SEEN}, or a CSV file with cores, gpus, milli and share") from None

@@ -1,0 +1,36 @@
+"""The rules for GPUs by name."""
+
+from __future__ import annotations
+
+NEAREST = "nearest"
+(
+    FIRST_FIT, BEST_FIT, WORST_FIT, PACK, SPREAD, RANDOM, DRB, TOPOLOGY, FGD, DOT_PRODUCT, CLUSTERING, PACKING,
+    LEAST_LEFT, FORESIGHT,
+) = range(14)  # fmt: skip
+RULES = {
+    "first-fit": FIRST_FIT,
+    "best-fit": BEST_FIT,
+    "worst-fit": WORST_FIT,
+    "pack": PACK,
+    "spread": SPREAD,
+    "random": RANDOM,
+    "drb": DRB,
+    "topology": TOPOLOGY,
+    "fgd": FGD,
+    "dot-product": DOT_PRODUCT,
+    "clustering": CLUSTERING,
+    "packing": PACKING,
+    "least-left": LEAST_LEFT,
+    "foresight": FORESIGHT,
+}
+"""Name → its number in kernels.
+
+``first-fit``: the first machine and its first GPUs. ``best-fit``: the machine with fewest free GPUs, its fullest
+sockets first. ``worst-fit``: the machine with most free GPUs. ``pack``: as best-fit, GPUs as near to each other as can
+be. ``spread``: the machine with most free GPUs, over its sockets. ``random``: any that fit. ``drb``: dual recursive
+bi-partitioning by utility (Amaral 2019, Alg. 2 and 3). ``topology``: the placement of greatest utility, found exactly.
+``fgd``: where fragmentation grows least (Weng et al. 2023). The others are those it is compared with there.
+"""
+BY_DEMANDS = (FGD, FORESIGHT)
+"""Rules that look at what jobs usually ask."""
+WORDS = ", ".join([NEAREST, *RULES])
