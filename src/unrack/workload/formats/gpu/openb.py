@@ -83,7 +83,8 @@ def read_openb(
     words = ["cores in thousandths" if cpu == "milli" else "cores rounded up"]
     if _MODELS in fields.frame.columns:
         columns.append(fields.frame[_MODELS].alias(f"{EXTRA}gpu_models"))
-        words.append(f"{_MODELS} is carried along as gpu_models")
+        if named := rows - fields.frame[_MODELS].null_count():
+            words.append(f"{_MODELS} of {named} pods is carried along as gpu_models")
     columns += fields.rest((*_NEEDED, *_TIMES, _MODELS))
     header = {"Columns": "; ".join(words)}
     return workload(source, "openb", rows, pl.DataFrame(columns), Tally(), "truncate", header)

@@ -77,7 +77,7 @@ def read_philly(
         if str(cluster) not in (known := sorted(clusters.unique().to_list())):
             raise InputError("option cluster", repr(cluster), f"one of {', '.join(known)}")
         frame = tally.drop(frame, "other clusters", pl.col(f"{EXTRA}cluster") != str(cluster))
-    start_us = int(frame["submit_us"].min() or 0)
+    start_us = int(frame.select(pl.col("submit_us").min()).item() or 0)
     frame = frame.with_columns(pl.col("submit_us") - start_us)
     words = f"{cores} core{'s' * (cores > 1)} a GPU, up to {most} GPUs a task"
     header = {"Columns": words, "UnixStartTime": str(start_us // 1_000_000)}
