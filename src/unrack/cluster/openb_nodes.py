@@ -15,7 +15,7 @@ from unrack.errors import ClusterError
 COLUMNS = ("sn", "cpu_milli", "memory_mib", "gpu", "model")
 """The header."""
 _MILLI = 1000
-_MOST = 2**31 - 1
+_MOST = 2**31 - 1  # of anything, on a node
 _SIZES = ("cores", "memory_mb", "gpus", "model")
 
 

@@ -39,7 +39,7 @@ def gpus_asked(jobs: JobTable) -> dict[str, Any] | None:
         models = _counts(jobs.extra[MODELS].filter(pl.Series(asking)))
     return {
         "jobs": int(asking.sum()),
-        "gpus": float((total * np.where(milli > 0, milli, WHOLE_MILLI)).sum() / WHOLE_MILLI),
+        "gpus": float((total.astype(np.float64) * np.where(milli > 0, milli, WHOLE_MILLI)).sum() / WHOLE_MILLI),
         "sizes": _counts(pl.Series(total[asking])),
         "shared": int(parts.sum()),
         "fragments": _counts(pl.Series(milli[parts])),

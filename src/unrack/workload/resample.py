@@ -30,6 +30,7 @@ DRAWN_FROM = "drawn_from"
 _RULE = "drawn again"
 _SEED = 0x7265  # beside the seed, so that these draws are no other filter's
 _MOST_JOBS = 10_000_000
+_MOST_ASKED = 2**52  # of which a thousand can be added up
 
 
 class ResampleTable(Strict):
@@ -114,14 +115,21 @@ def _asks(jobs: JobTable, amount: str) -> tuple[Ints, int]:
     if amount == GPUS and (GPUS, "count") in jobs.devices:
         milli = jobs.devices.get((GPUS, "milli"), np.zeros(len(jobs), np.int64))
         each = jobs.devices[GPUS, "count"] * np.where(milli == 0, WHOLE_MILLI, milli)
-        return jobs.tasks * each, WHOLE_MILLI
+        return _times_tasks(jobs, each, amount), WHOLE_MILLI
     if amount in ("cores", "memory_mb"):
-        return jobs.tasks * (jobs.cores if amount == "cores" else jobs.memory_mb), 1
+        return _times_tasks(jobs, jobs.cores if amount == "cores" else jobs.memory_mb, amount), 1
     if (name, quantity) in jobs.devices:
-        return jobs.tasks * jobs.devices[name, quantity], 1
+        return _times_tasks(jobs, jobs.devices[name, quantity], amount), 1
     known = [*("cores", "memory_mb"), *(f"{kind}.{what}" for kind, what in sorted(jobs.devices))]
     known += [GPUS] if (GPUS, "count") in jobs.devices else []
     raise InputError("filter resample.amount", repr(amount), f"what jobs ask for: {', '.join(known)}")
+
+
+def _times_tasks(jobs: JobTable, each: Ints, amount: str) -> Ints:
+    total = jobs.tasks.astype(np.float64) * each
+    if len(total) and total.max() > _MOST_ASKED:
+        raise InputError("filter resample", f"a job that asks for {total.max():g} {amount}", f"at most {_MOST_ASKED:g}")
+    return jobs.tasks * each
 
 
 def _rows(asks: Ints, target: int, rng: np.random.Generator) -> Ints:
