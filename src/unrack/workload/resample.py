@@ -85,9 +85,11 @@ def draw_again(workload: Workload, value: Any, seed: int = 0) -> Workload:
     jobs = workload.jobs
     if jobs.slo is not None and bool((jobs.slo.group >= 0).any()):
         raise InputError("filter resample", "servers that are replicas of each other", "jobs that stand for themselves")
+    if len(jobs) == 0:
+        return recorded(workload, jobs, "drawn from no job: none")
     asks, unit = _asks(jobs, table.amount)
     target = Fraction(str(table.share)) * Fraction(str(table.of)) * unit
-    mean = float(asks.mean()) if len(asks) else 0.0
+    mean = float(asks.mean())
     if mean * _MOST_JOBS < target:
         got = f"{table.share:g} × {table.of:g} {table.amount}, of which a job asks for {mean / unit:g} on average"
         raise InputError("filter resample", got, f"what at most {_MOST_JOBS} jobs ask for")

@@ -36,7 +36,13 @@ def test_equal_nodes_that_follow_each_other_are_one_run(nodes: Path) -> None:
     ]  # fmt: skip
     assert list(runs[0]) == ["count", "cores", "memory_mb", "gpus", "model"]
     every = openb_nodes(nodes, "milli", gpu_nodes_only=False)
-    assert [(run["count"], run["cores"]) for run in every] == [(1, 32000), (2, 64999), (1, 96000), (1, 96000), (1, 96000)]
+    assert [(run["count"], run["cores"]) for run in every] == [
+        (1, 32000),
+        (2, 64999),
+        (1, 96000),
+        (1, 96000),
+        (1, 96000),
+    ]
 
 
 def test_the_cluster_file_says_which_nodes_have_which_gpus(nodes: Path) -> None:
@@ -69,7 +75,8 @@ def test_a_list_of_nodes_is_converted_by_the_command(
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [(",gpu,", ",gpus,", "column gpu"), ("64999,262144,2,P100\nn2", "-4,262144,2,P100\nn2", "line 3, cpu_milli"),
-     ("393216,8", "393216,eight", "line 7, gpu"), (",G2", "", "line 7: got 4 fields"), ("96000,393216", "96000,x", "line 7, memory_mib"),
+     ("393216,8", "393216,eight", "line 7, gpu"), (",G2", "", "line 7: got 4 fields"),
+     ("96000,393216", "96000,x", "line 7, memory_mib"),
      ("32000", "900", "line 2, cpu_milli")],
 )  # fmt: skip
 def test_a_node_that_cannot_be_is_refused_with_line_and_column(

@@ -23,8 +23,9 @@ def pods() -> Workload:
     return read_trace(Source("pods.csv", lists.PODS.encode()), run=90)
 
 
-def drawn(seed: int = 0, **keys: Any) -> Workload:
-    return filtered(pods(), {"resample": keys}, seed)
+def drawn(at: int = 0, **keys: Any) -> Workload:
+    """Drawn in a study of the seed ``at``."""
+    return filtered(pods(), {"resample": keys}, at)
 
 
 def milli(made: Workload) -> list[int]:
@@ -72,7 +73,9 @@ def test_times_of_the_list_are_kept_on_request_and_deadlines_move_along() -> Non
     assert origin == sorted(origin, reverse=True)  # b was submitted before a
     assert set(kept.jobs.submit_us.tolist()) == {40 * S, 100 * S}
     moved = filtered(workload, {"resample": {"amount": "cores", "of": 20, "share": 1}}, 3)
-    for since, due, name in zip(moved.jobs.submit_us, moved.jobs.deadline_us, moved.jobs.extra["drawn_from"], strict=True):
+    for since, due, name in zip(
+        moved.jobs.submit_us, moved.jobs.deadline_us, moved.jobs.extra["drawn_from"], strict=True
+    ):
         assert due == (since + 50 * S if name == "a" else -1)
 
 
@@ -83,7 +86,9 @@ def test_the_seed_of_the_study_draws_anew_unless_one_is_given() -> None:
     assert drawn(1, of=50, seed=7).jobs.digest() == drawn(2, of=50, seed=7).jobs.digest()
 
 
-@pytest.mark.parametrize(("amount", "of"), [("cores", 500), ("memory_mb", 10**6), ("gpus.count", 60), ("gpus.milli", 5000)])
+@pytest.mark.parametrize(
+    ("amount", "of"), [("cores", 500), ("memory_mb", 10**6), ("gpus.count", 60), ("gpus.milli", 5000)]
+)
 def test_any_amount_that_jobs_ask_for_can_be_added_up(amount: str, of: int) -> None:
     jobs = drawn(amount=amount, of=of, share=1).jobs
     column = {"cores": jobs.cores, "memory_mb": jobs.memory_mb}.get(amount)
@@ -116,7 +121,9 @@ def test_replicas_are_not_drawn_one_by_one() -> None:
 
 
 def test_a_study_draws_other_jobs_for_every_seed(tmp_path: Path) -> None:
-    (tmp_path / "pods.csv").write_text(lists.PODS.replace("1,460", "0,0").replace("1,1000", "0,0").replace("8,1000", "0,0"))
+    (tmp_path / "pods.csv").write_text(
+        lists.PODS.replace("1,460", "0,0").replace("1,1000", "0,0").replace("8,1000", "0,0")
+    )
     (tmp_path / "study.toml").write_text("""
 seeds = [1, 2]
 policies = ["fcfs"]
@@ -127,11 +134,12 @@ trace = "pods.csv"
 options = { run = "1 min" }
 resample = { amount = "cores", of = 512 }
 """)
-    from unrack.study.grid import expand
-    from unrack.study.input.inputs import load_study
+    from unrack.study.grid import load_study
 
-    runs = expand(load_study(tmp_path / "study.toml"))
-    assert len(runs) == 2
+    runs = load_study(str(tmp_path / "study.toml")).runs
+    assert [run.seed for run in runs] == [1, 2]
+    first, second = (run.workload.jobs.extra["drawn_from"].to_list() for run in runs)
+    assert first != second
 
 
 def test_published_pods_make_ten_orders_of_130_per_cent_of_the_gpus(data: Path) -> None:

@@ -4,13 +4,16 @@ import gzip
 from pathlib import Path
 from typing import Any
 
+import gpu_lists as lists
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import gpu_lists as lists
 from unrack.errors import InputError, TraceError
+from unrack.study.input.document import Document
+from unrack.study.input.file import WorkloadTable
+from unrack.study.input.inputs import make_workload
 from unrack.workload.formats.gpu.times import read_times
 from unrack.workload.formats.readers import read_trace
 from unrack.workload.formats.source import Source
@@ -66,6 +69,15 @@ def test_training_jobs_without_measured_times_are_refused_with_what_to_give() ->
     assert caught.value.exit_code == 2
 
 
+def test_a_study_finds_measured_times_beside_itself(times: str) -> None:
+    folder = Path(times).parent
+    (folder / "jobs.csv").write_text(lists.MINSKY)
+    (folder / "study.toml").write_text('[[workloads]]\ntrace = "jobs.csv"\noptions = { profiles = "times.csv" }\n')
+    table = WorkloadTable(trace="jobs.csv", options={"profiles": "times.csv"})
+    made = make_workload(table, Document.read(str(folder / "study.toml")), 0, 1)
+    assert made.jobs.work_us[0] == 125_500_000
+
+
 @pytest.mark.parametrize(
     ("row", "field"),
     [("9,-1,bvlc_alexnet,1,2,1,1,0.4", "arrival_s"), ("9,x,bvlc_alexnet,1,2,1,1,0.4", "arrival_s"),
@@ -82,8 +94,8 @@ def test_a_training_job_that_cannot_be_is_refused_with_line_and_column(row: str,
 
 @pytest.mark.parametrize(
     ("old", "new", "line", "field"),
-    [(",time_s\n", ",seconds\n", None, "column time_s"), (",70\n", ",fast\n", 2, "time_s"), (",70\n", ",-7\n", 2, "time_s"),
-     ("collocation", "beside", 7, "kind"), ("solo", "collocation", None, "kind")],
+    [(",time_s\n", ",seconds\n", None, "column time_s"), (",70\n", ",fast\n", 2, "time_s"),
+     (",70\n", ",-7\n", 2, "time_s"), ("collocation", "beside", 7, "kind"), ("solo", "collocation", None, "kind")],
 )  # fmt: skip
 def test_measured_times_that_cannot_be_are_refused(
     old: str, new: str, line: int | None, field: str, tmp_path: Path

@@ -78,7 +78,8 @@ def test_an_application_without_times_is_refused(tmp_path: Path) -> None:
     ("keys", "where"),
     [({}, "generate, the whole"), ({"run_s": 1, "profiles": "x.csv"}, "generate, the whole"),
      ({"run_s": 1, "batch_p": 1.5}, "generate, batch_p"), ({"run_s": 1, "nets": []}, "generate, nets"),
-     ({"run_s": 1, "networks": []}, "generate, networks"), ({"run_s": 1, "batch_sizes": [0]}, "generate, batch_sizes.0"),
+     ({"run_s": 1, "networks": []}, "generate, networks"),
+     ({"run_s": 1, "batch_sizes": [0]}, "generate, batch_sizes.0"),
      ({"run_s": 1, "min_utility": 2}, "generate, min_utility"), ({"run_s": 1, "times_of": {}}, "generate, the whole")],
 )  # fmt: skip
 def test_a_specification_that_cannot_be_is_refused(keys: dict[str, Any], where: str) -> None:
