@@ -7,7 +7,9 @@ kind,application,batch_size,gpus,other_application,other_batch_size,other_gpus,p
 solo,bvlc_alexnet,1,1,,,,intra,70
 solo,bvlc_alexnet,1,2,,,,inter,160
 solo,bvlc_alexnet,1,2,,,,intra,125.5
+solo,bvlc_alexnet,1,4,,,,inter,80
 solo,bvlc_alexnet,4,1,,,,intra,110
+solo,bvlc_alexnet,4,1,,,,inter,130
 solo,bvlc_alexnet,4,4,,,,intra,90
 collocation,bvlc_alexnet,1,1,bvlc_alexnet,1,1,,9
 """

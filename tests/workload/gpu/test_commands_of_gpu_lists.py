@@ -57,6 +57,14 @@ def test_the_cluster_file_says_which_nodes_have_which_gpus(nodes: Path) -> None:
     assert cluster.memory_mb.tolist() == [262144] * 5 + [393216]
 
 
+def test_nodes_apart_with_the_same_gpus_are_named_apart() -> None:
+    node = {"count": 1, "cores": 8, "memory_mb": 1024, "gpus": 2, "model": "T4"}
+    runs = [node, {**node, "gpus": 0, "model": ""}, {**node, "model": ""}, node]
+    gpus = tomllib.loads(cluster_toml(runs, "c"))["gpus"]
+    assert [(one["nodes"], one["machine"].get("model")) for one in gpus] == [("0", "T4"), ("2", None), ("3", "T4")]
+    assert len(tomllib.loads(cluster_toml([node, runs[1], node], "c"))["gpus"]) == 2
+
+
 def test_a_list_of_nodes_is_converted_by_the_command(
     nodes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -58,6 +58,7 @@ def test_training_jobs_run_for_their_best_time_alone(times: str) -> None:
 def test_a_time_of_a_pair_of_jobs_is_no_time_alone(times: str) -> None:
     measured = read_times(times)
     assert measured.best("alexnet/1", 1) == (70.0, 1)
+    assert measured.best("alexnet/1", 3) == (125.5, 2)
     assert measured.best("alexnet/4", 3) == (90.0, 4)
     assert measured.best("alexnet/4", 2) == (110.0, 1)
     assert measured.best("googlenet/1", 1) is None
@@ -95,7 +96,7 @@ def test_a_training_job_that_cannot_be_is_refused_with_line_and_column(row: str,
 @pytest.mark.parametrize(
     ("old", "new", "line", "field"),
     [(",time_s\n", ",seconds\n", None, "column time_s"), (",70\n", ",fast\n", 2, "time_s"),
-     (",70\n", ",-7\n", 2, "time_s"), ("collocation", "beside", 7, "kind"), ("solo", "collocation", None, "kind")],
+     (",70\n", ",-7\n", 2, "time_s"), ("collocation", "beside", 9, "kind"), ("solo", "collocation", None, "kind")],
 )  # fmt: skip
 def test_measured_times_that_cannot_be_are_refused(
     old: str, new: str, line: int | None, field: str, tmp_path: Path
