@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from unrack.cli import cluster as cluster_commands
 from unrack.cli import explain, holdings, listing, place, report, reproduce, run, tiles
 from unrack.cli import trace as trace_commands
 from unrack.cli import usage as usage_commands
@@ -53,6 +54,7 @@ app.command("holdings")(holdings.holdings)
 app.command("place")(place.place)
 app.command("tiles")(tiles.tiles)
 app.add_typer(trace_commands.app, name="trace")
+app.add_typer(cluster_commands.app, name="cluster")
 app.add_typer(usage_commands.app, name="usage")
 app.command("policies")(listing.policies)
 app.command("metrics")(listing.metrics)

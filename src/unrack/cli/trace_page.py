@@ -57,6 +57,8 @@ def _head(contents: dict[str, Any]) -> Table:
     row("asked for", _asks(contents["asks"], contents["memory_mb"], jobs["kept"]))
     if contents["tiers"]:
         row("tiers of memory", _tiers(contents["tiers"]))
+    if contents["gpus"]:
+        row("GPUs", _gpus(contents["gpus"]))
     sizes = ", ".join(f"{size}: {count:,}" for size, count in contents["common_sizes"].items())
     row("commonest sizes", f"{sizes} (cores: jobs)" if sizes else "none")
     if (too_big := contents["too_big"]) is not None:
@@ -98,6 +100,20 @@ def _tiers(tiers: dict[str, Any]) -> str:
         words.append(f"{tiers['replicas']:,} replicas in {tiers['groups']:,} groups{', ' if levels else ''}{levels}")
     words += [f"not {tier}: {count:,}" for tier, count in tiers["forbidden"].items() if count]
     return "; ".join(words) or "nothing asked"
+
+
+def _gpus(asked: dict[str, Any]) -> str:
+    """How many, which parts of one, and which models."""
+    sizes = ", ".join(f"{size}: {jobs:,}" for size, jobs in asked["sizes"].items())
+    words = [f"{asked['jobs']:,} jobs ask for {asked['gpus']:,.6g} ({sizes} jobs)"]
+    if asked["shared"]:
+        parts = ", ".join(f"{milli}: {jobs:,}" for milli, jobs in asked["fragments"].items())
+        words.append(f"{asked['shared']:,} for parts (1/1000 of a GPU, the commonest: {parts} jobs)")
+    if asked["slices"]:
+        words.append(f"{asked['slices']:,} for slices")
+    if asked["models"]:
+        words.append("models: " + ", ".join(f"{name}: {jobs:,}" for name, jobs in asked["models"].items()))
+    return "; ".join(words)
 
 
 def _spreads(contents: dict[str, Any]) -> Table:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from unrack.units import SECOND_US
 from unrack.workload.formats.rules import RULES
 from unrack.workload.generate.memory.demand import BAND_GB
+from unrack.workload.gpu_account import gpus_asked
 from unrack.workload.job import JobTable, Workload
 from unrack.workload.tier_asks import NO_CEILING
 
@@ -40,7 +41,8 @@ def describe(workload: Workload, *, nodes: int | None = None, cores: int | None 
         gives them); ``users``, ``apps``; ``cores``, ``tasks``, ``memory_mb``, ``run_s``, ``request_s``,
         ``accuracy`` (run over request): quantiles; ``memory_bands``: share of jobs and of task-hours by GB per task, or
         None where no job asks for memory; ``asks``: what jobs ask beside cores and memory (:func:`other_asks`);
-        ``tiers``: what servers ask of tiers of memory, or None (:func:`asked`);
+        ``tiers``: what servers ask of tiers of memory, or None (:func:`asked`); ``gpus``: what jobs ask of the resource
+        ``gpus``, or None (:func:`unrack.workload.gpu_account.gpus_asked`);
         ``common_sizes`` (cores → jobs); ``core_hours``; ``load``;
         ``arrivals`` by ``hour`` and ``weekday`` (counts, in ``clock``); ``too_big`` (jobs that the cluster
         cannot hold).
@@ -69,6 +71,7 @@ def describe(workload: Workload, *, nodes: int | None = None, cores: int | None 
         "memory_bands": _bands(jobs),
         "asks": other_asks(jobs),
         "tiers": asked(jobs),
+        "gpus": gpus_asked(jobs),
         "common_sizes": _common(total),
         "core_hours": float((jobs.work_us / (3600 * SECOND_US) * total).sum()),
         "load": _load(jobs, intake.header, nodes, cores),

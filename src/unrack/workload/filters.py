@@ -18,6 +18,7 @@ from unrack.errors import InputError
 from unrack.units import LONGEST_US, SECOND_US, seconds_text, time_us
 from unrack.workload.job import JobTable, Workload
 from unrack.workload.recorded import recorded
+from unrack.workload.resample import draw_again
 from unrack.workload.usage.settings import ask_for_more, use
 
 _JITTER = 0x6A74  # beside the seed, so that these draws are no generator's
@@ -209,6 +210,7 @@ FILTERS: dict[str, Callable[[Workload, Any, int], Workload]] = {
     "users": lambda workload, value, _: _users(workload, value),
     "sizes": lambda workload, value, _: _sizes(workload, value),
     "first": lambda workload, value, _: first(workload, value),
+    "resample": draw_again,
     "scale_load": lambda workload, value, _: scale_load(workload, value),
     "jitter": lambda workload, value, seed: jitter(workload, _time("jitter", value), seed),
     "rebase": lambda workload, value, _: rebase(workload, _time("rebase", value)),
@@ -216,9 +218,9 @@ FILTERS: dict[str, Callable[[Workload, Any, int], Workload]] = {
     "overestimate": ask_for_more,
 }
 """Filter name → function of a workload, a value as study files give it, and a seed: ``window = ["0 s", "7 d"]``,
-``users = [3, 4]``, ``sizes = [1, 64]``, ``first = 1000``, ``scale_load = 1.2``, ``jitter = "30 s"``, ``rebase = 0``,
-``usage = "series.csv.gz"``, ``overestimate = 0.6``."""
-SEEDED = frozenset({"jitter", "usage", "overestimate"})
+``users = [3, 4]``, ``sizes = [1, 64]``, ``first = 1000``, ``resample = {amount = "gpus", of = 100}``,
+``scale_load = 1.2``, ``jitter = "30 s"``, ``rebase = 0``, ``usage = "series.csv.gz"``, ``overestimate = 0.6``."""
+SEEDED = frozenset({"resample", "jitter", "usage", "overestimate"})
 """Filters that draw, so that every seed has a workload of its own."""
 
 
@@ -232,7 +234,7 @@ def filtered(workload: Workload, filters: Mapping[str, Any], seed: int = 0) -> W
     filters
         Name → value.
     seed
-        Of filters that draw (``jitter``, ``usage``, ``overestimate``).
+        Of filters that draw (``resample``, ``jitter``, ``usage``, ``overestimate``).
 
     Raises
     ------

@@ -43,6 +43,7 @@ class WorkloadTable(Strict):
     users: Any = None
     sizes: Any = None
     first: Any = None
+    resample: Any = None
     scale_load: Any = None
     jitter: Any = None
     rebase: Any = None

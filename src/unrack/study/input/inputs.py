@@ -187,7 +187,10 @@ def make_workload(table: WorkloadTable, document: Document, index: int, seed: in
             workload = generate(table.generate, seed, folder=document.folder)
         else:
             trace = str(table.trace)
-            workload = read_trace(_beside(trace, document), table.format, **table.options)
+            options = dict(table.options)
+            if isinstance(options.get("profiles"), str):
+                options["profiles"] = _beside(options["profiles"], document)
+            workload = read_trace(_beside(trace, document), table.format, **options)
         wanted = {name: getattr(table, name) for name in FILTERS if getattr(table, name) is not None}
         if "usage" in wanted:
             wanted["usage"] = _usage_beside(wanted["usage"], document)

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from unrack.errors import InputError
 from unrack.vocabulary import Need
+from unrack.workload.formats.gpu import minsky, openb, philly
 from unrack.workload.formats.servers_json import read_servers
 from unrack.workload.formats.source import Source, load, sniff, text_bytes
 from unrack.workload.formats.swf import read_swf
@@ -45,6 +46,9 @@ def _format(reader: Callable[..., Workload], summary: str, offers: str, without:
     return Format(reader, summary, frozenset(map(Need, offers.split())), options)
 
 
+GIVEAWAYS = {"slurm": NEEDED, "minsky": minsky.GIVEAWAY, "openb": openb.GIVEAWAY, "philly": philly.GIVEAWAY}
+"""Format name → columns that give it away in the header of a CSV."""
+
 _ALL = "memory request user app deadline priority devices tiers counted"
 FORMATS: dict[str, Format] = {
     "swf": _format(read_swf, "Standard Workload Format of the Parallel Workloads Archive", "memory request user app"),
@@ -54,6 +58,9 @@ FORMATS: dict[str, Format] = {
     "slurm": _format(read_slurm_jobs, "CSV of the Slurm simulator: jobs on whole nodes", "memory request app"),
     "perlmutter": _format(read_perlmutter, "CSV of Perlmutter's jobs: whole nodes, memory used", "memory"),
     "alibaba2018": _format(read_alibaba, "CSV of Alibaba's batch tasks, without a header", "memory"),
+    "minsky": _format(minsky.read_minsky, "CSV of training jobs on GPUs, without run times", "memory app counted"),
+    "openb": _format(openb.read_openb, "CSV of pods that share GPUs (Alibaba 2023)", "memory counted"),
+    "philly": _format(philly.read_philly, "CSV of jobs on GPUs (Microsoft Philly)", "counted"),
 }
 """Format name → reader; all may be packed by gzip."""
 
@@ -72,9 +79,9 @@ def read_trace(path: str | os.PathLike[str], format: str | None = None, **option
         The options of the format's reader: see :func:`unrack.workload.formats.swf.read_swf`,
         :func:`unrack.workload.formats.table.read.read_table`,
         :func:`unrack.workload.formats.servers_json.read_servers`,
-        :func:`unrack.workload.formats.table.slurm_jobs.read_slurm_jobs` and
-        :mod:`unrack.workload.formats.table.published`. A CSV in a layout of its own is read as any CSV where the
-        options are those of any CSV.
+        :func:`unrack.workload.formats.table.slurm_jobs.read_slurm_jobs`, :mod:`unrack.workload.formats.table.published`
+        and :mod:`unrack.workload.formats.gpu`. A CSV in a layout of its own is read as any CSV where the options are
+        those of any CSV.
 
     Raises
     ------
@@ -99,10 +106,8 @@ def _layout(source: Source, options: Mapping[str, Any]) -> str:
     """The format of a CSV: one of its own if the first line gives it away and the options are its, else ``"csv"``."""
     first = text_bytes(source)[:10_000].lstrip(b"\n").split(b"\n", 1)[0].decode("utf-8", "replace").strip()
     fields = [field.strip() for field in first.split(",")]
-    name = "csv"
-    if set(NEEDED) <= set(fields):
-        name = "slurm"
-    elif tuple(fields) == PERLMUTTER:
+    name = next((name for name, given in GIVEAWAYS.items() if set(given) <= set(fields)), "csv")
+    if tuple(fields) == PERLMUTTER:
         name = "perlmutter"
     elif ALIBABA.fullmatch(first):
         name = "alibaba2018"

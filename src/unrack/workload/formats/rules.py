@@ -34,12 +34,17 @@ RULES: dict[str, str] = {
     "size rounded up": "Processors that do not fill the last task of procs_per_task cores are rounded up to a whole "
     "task.",
     "size in whole nodes": "Processors that do not fill the last node are rounded up to a whole node (cores_per_node).",
+    "time of the nearest size": "Where an application was not measured on as many GPUs as a job has, its time on the "
+    "nearest number of GPUs is used.",
+    "other clusters": "Jobs of other virtual clusters than the one asked for are left out (cluster).",
     # filters
     "outside window": "Jobs submitted outside the time window are left out.",
     "after the first": "Jobs after the first n are left out.",
     "other users": "Jobs of users that were not asked for are left out.",
     "other sizes": "Jobs with fewer or more cores than asked for are left out.",
     "not in the mix": "Jobs that were not chosen for a mix of large and normal jobs are left out.",
+    "drawn again": "Jobs are drawn from the list with replacement until they ask for so much; some come several times, "
+    "some never.",
     "arrivals scaled": "The times between submissions are divided by the load factor; run times stay.",
     "arrivals jittered": "Each submission is moved by a time drawn evenly up to a limit either way; run times stay.",
     "times rebased": "All submissions are moved together so that the first is at the time asked for.",

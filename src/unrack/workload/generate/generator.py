@@ -22,11 +22,13 @@ from unrack.workload.generate.scenarios import scenario
 from unrack.workload.generate.server_generator import generate_servers
 from unrack.workload.generate.server_spec import ServerSpec
 from unrack.workload.generate.spec import GeneratorSpec
+from unrack.workload.generate.training.generator import generate_training
+from unrack.workload.generate.training.spec import TrainingSpec
 from unrack.workload.job import Intake, Ints, Workload, job_table
 
 
 def generate(
-    spec: GeneratorSpec | BatchSpec | ServerSpec | Mapping[str, Any],
+    spec: GeneratorSpec | BatchSpec | ServerSpec | TrainingSpec | Mapping[str, Any],
     seed: int = 0,
     name: str | None = None,
     folder: Path | None = None,
@@ -41,14 +43,16 @@ def generate(
         :class:`unrack.workload.generate.batch.spec.BatchSpec`, drawn by
         :func:`unrack.workload.generate.batch.generator.generate_batch`; with the key ``servers`` it is a
         :class:`unrack.workload.generate.server_spec.ServerSpec`, drawn by
-        :func:`unrack.workload.generate.server_generator.generate_servers`.
+        :func:`unrack.workload.generate.server_generator.generate_servers`; with the key ``training_jobs`` it is a
+        :class:`unrack.workload.generate.training.spec.TrainingSpec`, drawn by
+        :func:`unrack.workload.generate.training.generator.generate_training`.
     seed
         Of ``numpy.random.Generator(PCG64(seed))``, the only source of chance. The draws are, in order: gaps, classes,
         users, then class by class run time, tasks, cores, memory, request factor, deadline factor, devices by name;
         then which jobs are urgent, and their deadline factors. The states of ``mmpp`` arrivals come from the stream
         that ``SeedSequence(seed)`` spawns first.
     name
-        The workload's name; default: that of the scenario or model, "servers", or "synthetic".
+        The workload's name; default: that of the scenario or model, "servers", "training", or "synthetic".
     folder
         Where files that the specification names are looked for first, before the working folder.
 
@@ -75,6 +79,8 @@ def generate(
         return generate_batch(spec, seed, name, folder)
     if isinstance(spec, ServerSpec) or (isinstance(spec, Mapping) and "servers" in spec):
         return generate_servers(spec, seed, name)
+    if isinstance(spec, TrainingSpec) or (isinstance(spec, Mapping) and "training_jobs" in spec):
+        return generate_training(spec, seed, name, folder)
     if name is None:
         name = str(spec["scenario"]) if isinstance(spec, Mapping) and "scenario" in spec else "synthetic"
     spec = parse_spec(spec)

@@ -1,0 +1,1 @@
+"""Workloads of neural networks that are trained on GPUs of one machine."""

@@ -1,0 +1,162 @@
+"""The filter ``resample``: jobs drawn from a list with replacement until they ask for so much.
+
+References
+----------
+Weng et al.: Beware of fragmentation: scheduling GPU-sharing workloads with fragmentation gradient descent. USENIX ATC
+2023, section 6: pods are drawn until they ask for 130 % of the cluster's GPUs.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from fractions import Fraction
+from typing import Annotated, Any
+
+import numpy as np
+import polars as pl
+from pydantic import Field, ValidationError
+
+from unrack.errors import InputError, first_fault, got_and_want
+from unrack.units import SECOND_US
+from unrack.workload.generate.distributions import Positive, Strict
+from unrack.workload.job import Ints, JobTable, Workload
+from unrack.workload.recorded import recorded
+
+GPUS, WHOLE_MILLI = "gpus", 1000
+DRAWN_FROM = "drawn_from"
+"""The column, carried along, with the id of the job of the list."""
+
+_RULE = "drawn again"
+_SEED = 0x7265  # beside the seed, so that these draws are no other filter's
+_MOST_JOBS = 10_000_000
+_MOST_ASKED = 2**52  # of which a thousand can be added up
+
+
+class ResampleTable(Strict):
+    """The value of ``resample``.
+
+    Attributes
+    ----------
+    amount
+        What is added up, over all tasks: ``"gpus"`` (whole GPUs and parts of them), ``"cores"``, ``"memory_mb"``, or
+        ``"NAME.QUANTITY"``.
+    of
+        How much of it there is.
+    share
+        Jobs are drawn until they ask for this × ``of``, or more.
+    keep_times
+        True: each job is submitted when it was in the list. False: one a second, in the order drawn.
+    seed
+        Of the draws; default: the study's.
+    """
+
+    amount: str = GPUS
+    of: Positive
+    share: Positive = 1.3
+    keep_times: bool = False
+    seed: Annotated[int, Field(ge=0, lt=2**63)] | None = None
+
+
+def draw_again(workload: Workload, value: Any, seed: int = 0) -> Workload:
+    """Draw jobs with replacement until they first ask for a share of what there is; all are as likely.
+
+    Parameters
+    ----------
+    workload
+        The list.
+    value
+        A :class:`ResampleTable`, or a mapping of its keys.
+    seed
+        Of the draws.
+
+    Returns
+    -------
+    Workload
+        Jobs called 0, 1, 2 … in the order drawn. Deadlines move with submissions.
+
+    Raises
+    ------
+    InputError
+        The value is wrong, the jobs ask for nothing of the amount or for too little to get there with ten million jobs,
+        or there are replicas, which cannot be drawn one by one.
+    """
+    table = _parsed(value)
+    jobs = workload.jobs
+    if jobs.slo is not None and bool((jobs.slo.group >= 0).any()):
+        raise InputError("filter resample", "servers that are replicas of each other", "jobs that stand for themselves")
+    if len(jobs) == 0:
+        return recorded(workload, jobs, "drawn from no job: none")
+    asks, unit = _asks(jobs, table.amount)
+    target = Fraction(str(table.share)) * Fraction(str(table.of)) * unit
+    mean = float(asks.mean())
+    if mean * _MOST_JOBS < target:
+        got = f"{table.share:g} × {table.of:g} {table.amount}, of which a job asks for {mean / unit:g} on average"
+        raise InputError("filter resample", got, f"what at most {_MOST_JOBS} jobs ask for")
+    rows = _rows(asks, math.ceil(target), np.random.default_rng([_SEED, seed if table.seed is None else table.seed]))
+    drawn = _renamed(jobs.take(rows), jobs.ids.gather(rows), table.keep_times)
+    words = f"drawn until {table.amount} reach {table.share:g} × {table.of:g}: {len(rows)} jobs of {len(jobs)}"
+    changed = {**workload.intake.changed, _RULE: workload.intake.changed.get(_RULE, 0) + len(rows)}
+    return recorded(workload, drawn, words, changed=changed)
+
+
+def _parsed(value: Any) -> ResampleTable:
+    if isinstance(value, ResampleTable):
+        return value
+    try:
+        return ResampleTable.model_validate(value)
+    except ValidationError as error:
+        fault = first_fault(error.errors())
+        key = ".".join(["filter resample", *map(str, fault["loc"])])
+        raise InputError(key, *got_and_want(fault, list(ResampleTable.model_fields))) from None
+
+
+def _asks(jobs: JobTable, amount: str) -> tuple[Ints, int]:
+    """int64[jobs] of what each job asks for, and how much of that is 1 of the amount."""
+    name, _, quantity = amount.partition(".")
+    if amount == GPUS and (GPUS, "count") in jobs.devices:
+        milli = jobs.devices.get((GPUS, "milli"), np.zeros(len(jobs), np.int64))
+        each = jobs.devices[GPUS, "count"] * np.where(milli == 0, WHOLE_MILLI, milli)
+        return _times_tasks(jobs, each, amount), WHOLE_MILLI
+    if amount in ("cores", "memory_mb"):
+        return _times_tasks(jobs, jobs.cores if amount == "cores" else jobs.memory_mb, amount), 1
+    if (name, quantity) in jobs.devices:
+        return _times_tasks(jobs, jobs.devices[name, quantity], amount), 1
+    known = [*("cores", "memory_mb"), *(f"{kind}.{what}" for kind, what in sorted(jobs.devices))]
+    known += [GPUS] if (GPUS, "count") in jobs.devices else []
+    raise InputError("filter resample.amount", repr(amount), f"what jobs ask for: {', '.join(known)}")
+
+
+def _times_tasks(jobs: JobTable, each: Ints, amount: str) -> Ints:
+    total = jobs.tasks.astype(np.float64) * each
+    if len(total) and total.max() > _MOST_ASKED:
+        raise InputError("filter resample", f"a job that asks for {total.max():g} {amount}", f"at most {_MOST_ASKED:g}")
+    return jobs.tasks * each
+
+
+def _rows(asks: Ints, target: int, rng: np.random.Generator) -> Ints:
+    """int64: rows drawn until what they ask for is the target or more."""
+    drawn: list[Ints] = []
+    total = 0
+    while total < target:
+        rows = rng.integers(0, len(asks), 1024)
+        reached = total + np.cumsum(asks[rows])
+        count = int(np.searchsorted(reached, target)) + 1  # the job that reaches it is the last
+        drawn.append(rows[:count])
+        total = int(reached[min(count, len(rows)) - 1])
+    return np.concatenate(drawn)
+
+
+def _renamed(jobs: JobTable, origin: pl.Series, keep_times: bool) -> JobTable:
+    count = len(jobs)
+    submit_us = jobs.submit_us if keep_times else np.arange(count, dtype=np.int64) * SECOND_US
+    deadline_us = np.where(jobs.deadline_us < 0, -1, jobs.deadline_us + submit_us - jobs.submit_us)
+    rest = [jobs.extra[name] for name in jobs.extra.columns if name != DRAWN_FROM]
+    made = replace(
+        jobs,
+        ids=pl.Series("job", np.arange(count, dtype=np.int64)),
+        submit_us=submit_us,
+        deadline_us=deadline_us,
+        extra=pl.DataFrame([*rest, origin.alias(DRAWN_FROM)]),
+    )
+    return made.take(np.argsort(submit_us, kind="stable"))

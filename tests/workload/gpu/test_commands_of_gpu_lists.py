@@ -1,0 +1,142 @@
+from __future__ import annotations
+
+import gzip
+import json
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import gpu_lists as lists
+import pytest
+
+from unrack.cli import main as command
+from unrack.cluster.openb_nodes import cluster_toml, openb_nodes
+from unrack.cluster.spec import Cluster
+from unrack.errors import ClusterError
+
+
+def call(*words: str, monkeypatch: pytest.MonkeyPatch) -> int:
+    monkeypatch.setattr(sys, "argv", ["unrack", *words])
+    with pytest.raises(SystemExit) as caught:
+        command.main()
+    return int(caught.value.code or 0)
+
+
+@pytest.fixture
+def nodes(tmp_path: Path) -> Path:
+    (tmp_path / "nodes.csv").write_text(lists.NODES)
+    return tmp_path / "nodes.csv"
+
+
+def test_equal_nodes_that_follow_each_other_are_one_run(nodes: Path) -> None:
+    runs = openb_nodes(nodes)
+    assert [tuple(run.values()) for run in runs] == [
+        (2, 64, 262144, 2, "P100"), (1, 96, 262144, 2, "P100"), (1, 96, 393216, 8, "G2")
+    ]  # fmt: skip
+    assert list(runs[0]) == ["count", "cores", "memory_mb", "gpus", "model"]
+    every = openb_nodes(nodes, "milli", gpu_nodes_only=False)
+    assert [(run["count"], run["cores"]) for run in every] == [
+        (1, 32000),
+        (2, 64999),
+        (1, 96000),
+        (1, 96000),
+        (1, 96000),
+    ]
+
+
+def test_the_cluster_file_says_which_nodes_have_which_gpus(nodes: Path) -> None:
+    content = tomllib.loads(cluster_toml(openb_nodes(nodes, gpu_nodes_only=False), "openb", "a\nlist"))
+    gpus = content.pop("gpus")
+    assert gpus == [
+        {"nodes": "1-3", "machine": {"gpus": 2, "model": "P100"}},
+        {"nodes": "5", "machine": {"gpus": 8, "model": "G2"}},
+    ]
+    cluster = Cluster.from_dict(content)
+    assert (cluster.name, cluster.cores.tolist()) == ("openb", [32, 64, 64, 96, 96, 96])
+    assert cluster.memory_mb.tolist() == [262144] * 5 + [393216]
+
+
+def test_nodes_apart_with_the_same_gpus_are_named_apart() -> None:
+    node = {"count": 1, "cores": 8, "memory_mb": 1024, "gpus": 2, "model": "T4"}
+    runs = [node, {**node, "gpus": 0, "model": ""}, {**node, "model": ""}, node]
+    gpus = tomllib.loads(cluster_toml(runs, "c"))["gpus"]
+    assert [(one["nodes"], one["machine"].get("model")) for one in gpus] == [("0", "T4"), ("2", None), ("3", "T4")]
+    assert len(tomllib.loads(cluster_toml([node, runs[1], node], "c"))["gpus"]) == 2
+
+
+def test_a_list_of_nodes_is_converted_by_the_command(
+    nodes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    packed = tmp_path / "nodes.csv.gz"
+    packed.write_bytes(gzip.compress(nodes.read_bytes()))
+    out = str(tmp_path / "cluster.toml")
+    assert call("cluster", "convert", str(packed), "--out", out, "--cpu", "milli", monkeypatch=monkeypatch) == 0
+    assert "4 nodes, 14 GPUs; 2 nodes without GPUs left out" in capsys.readouterr().out
+    content = tomllib.loads(Path(out).read_text())
+    assert content["nodes"][0] == {"count": 2, "cores": 64999, "memory": 262144}
+    assert content["gpus"][0]["nodes"] == "0-2"
+    assert call("cluster", "convert", str(nodes), "--out", out, "--all-nodes", monkeypatch=monkeypatch) == 0
+    assert "6 nodes, 14 GPUs\n" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [(",gpu,", ",gpus,", "column gpu"), ("64999,262144,2,P100\nn2", "-4,262144,2,P100\nn2", "line 3, cpu_milli"),
+     ("393216,8", "393216,eight", "line 7, gpu"), (",G2", "", "line 7: got 4 fields"),
+     ("96000,393216", "96000,x", "line 7, memory_mib"),
+     ("32000", "900", "line 2, cpu_milli")],
+)  # fmt: skip
+def test_a_node_that_cannot_be_is_refused_with_line_and_column(
+    old: str, new: str, message: str, nodes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    assert old in lists.NODES
+    nodes.write_text(lists.NODES.replace(old, new, 1))
+    words = ("cluster", "convert", str(nodes), "--out", str(tmp_path / "c.toml"), "--all-nodes")
+    assert call(*words, monkeypatch=monkeypatch) == 2
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "c.toml").exists()
+
+
+def test_a_list_without_gpus_or_a_file_that_is_none_is_refused(nodes: Path, tmp_path: Path) -> None:
+    nodes.write_text("\n".join(lists.NODES.splitlines()[:2]))
+    with pytest.raises(ClusterError, match="no node with GPUs"):
+        openb_nodes(nodes)
+    with pytest.raises(ClusterError, match="a readable CSV file"):
+        openb_nodes(tmp_path / "none.csv")
+
+
+def test_trace_info_tells_of_gpus_parts_and_models(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "pods.csv").write_text(lists.TIMED)
+    assert call("trace", "info", str(tmp_path / "pods.csv"), "--json", monkeypatch=monkeypatch) == 0
+    contents: dict[str, Any] = json.loads(capsys.readouterr().out)
+    assert contents["gpus"] == {
+        "jobs": 3, "gpus": 2.5, "sizes": {"1": 2, "2": 1}, "shared": 2, "fragments": {"500": 2}, "slices": 0,
+        "models": {"T4": 1, "V100M16|V100M32": 1},
+    }  # fmt: skip
+    assert call("trace", "info", str(tmp_path / "pods.csv"), monkeypatch=monkeypatch) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "3 jobs ask for 2.5 (1: 2, 2: 1 jobs); 2 for parts" in shown
+    assert "models: T4: 1, V100M16|V100M32: 1" in shown
+
+
+def test_a_list_that_needs_run_times_ends_with_exit_code_2(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "jobs.csv").write_text(lists.MINSKY)
+    (tmp_path / "times.csv").write_text(lists.TIMES)
+    jobs, times = str(tmp_path / "jobs.csv"), str(tmp_path / "times.csv")
+    assert call("trace", "info", jobs, monkeypatch=monkeypatch) == 2
+    assert "profiles = 'FILE'" in capsys.readouterr().err
+    assert call("trace", "info", jobs, "-o", f"profiles={times}", monkeypatch=monkeypatch) == 0
+
+
+def test_published_nodes_have_6212_gpus(data: Path) -> None:
+    runs = openb_nodes(data / "gpu" / "openb_node_list_all_node.csv")
+    assert sum(run["count"] for run in runs) == 1213
+    assert sum(run["count"] * run["gpus"] for run in runs) == 6212
+    every = openb_nodes(data / "gpu" / "openb_node_list_all_node.csv", gpu_nodes_only=False)
+    assert sum(run["count"] for run in every) == 1523
