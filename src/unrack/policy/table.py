@@ -208,7 +208,12 @@ _LATE = {
         "yes: estimates, eq. 2 and the devices of late jobs are simplified as in the authors' simulator",
     ),
 }  # fmt: skip
-_FREE = {"backfill": BACKFILLS, "backfill_order": BACKFILL_ORDER, "depth": DEPTH}
+_FREE = {
+    "wait": Parameter("wait", yes, "yes", "no: a job that has no place when it comes is turned away"),
+    "backfill": BACKFILLS,
+    "backfill_order": BACKFILL_ORDER,
+    "depth": DEPTH,
+}
 
 
 SCHEDULING = {

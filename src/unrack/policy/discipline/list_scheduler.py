@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from unrack.errors import PolicyError
 from unrack.ledger.lease import Lease
-from unrack.policy.contract import Decision, Estimates, Start
+from unrack.policy.contract import Decision, Estimates, Reject, Start
 from unrack.policy.discipline.list_pass import ListPass, Pass
 from unrack.policy.discipline.python_pass import Placement, plain_pass
 from unrack.policy.discipline.queue_kernel import Backfill, nothing_new, pass_over
@@ -101,6 +101,10 @@ class ListScheduler(AnyResource):
         EASY backfill and ``"sjf"`` this is EASY-SJBF: the head by arrival, whoever may pass it by shortest first.
     memory
         Where the memory of tasks comes from; default: the node that they run on.
+    gpus
+        The rule for GPUs; ``None``: those that are nearest to each other, wherever the node is.
+    wait
+        Whether jobs wait; False: who has no place when he comes is turned away, as services are.
 
     Raises
     ------
@@ -118,6 +122,7 @@ class ListScheduler(AnyResource):
     backfill_order: str | Order | None = None
     memory: MemoryRule = field(default_factory=LocalMemory)
     gpus: GpuRule | None = None
+    wait: bool = True
 
     def __post_init__(self) -> None:
         if self.backfill_order is not None and self.backfill == "none":
@@ -135,6 +140,16 @@ class ListScheduler(AnyResource):
         return Buffers()
 
     def decide(self, view: View, memory: Buffers, now: int) -> tuple[list[Decision], Buffers]:
+        """Start what may start now; turn away the rest if nobody waits."""
+        decisions, memory = self._starts(view, memory, now)
+        if not self.wait and view.waiting > len(decisions):
+            started = {decision.lease.job for decision in decisions if isinstance(decision, Start)}
+            reason = Reason(Code.NO_ROOM, "a place when it came")
+            turned_away = [Reject(job, reason) for job in view.queue.tolist() if job not in started]
+            decisions = [*decisions, *turned_away]
+        return decisions, memory
+
+    def _starts(self, view: View, memory: Buffers, now: int) -> tuple[list[Decision], Buffers]:
         """Start what may start now."""
         if not view.waiting:
             return [], memory

@@ -42,7 +42,7 @@ class Fleet:
     def __init__(self, file: FleetFile, nodes: Nodes, where: str) -> None:
         self._file, self._nodes = file, nodes
         kind = np.full(len(nodes.cores), -1, np.int64)
-        machines: list[Machine] = []
+        machines: dict[Machine, int] = {}
         for i, part in enumerate(file.machines):
             at = nodes_named(part.nodes, nodes.cores, f"{where}.{i}")
             if (kind[at] >= 0).any():
@@ -50,8 +50,8 @@ class Fleet:
                 raise ClusterError(f"{where}.{i}.nodes", f"node {twice}, which is a machine already", "other nodes")
             if (nodes.cores[at] == 0).any():
                 raise ClusterError(f"{where}.{i}.nodes", "a node without cores", "nodes on which jobs can run")
-            kind[at] = len(machines)
-            machines.append(machine_of(part.machine, f"{where}.{i}.machine"))
+            machine = machine_of(part.machine, f"{where}.{i}.machine")
+            kind[at] = machines.setdefault(machine, len(machines))
         self.machines = tuple(machines)
         self.profiles: Profiles = read_profiles(file.profiles, f"{where}.profiles")
         self.gpus: Gpus = gpu_columns(self.machines, kind)

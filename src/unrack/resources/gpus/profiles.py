@@ -17,6 +17,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from unrack.errors import ClusterError
+from unrack.resources.gpus.app_names import app_name
 
 Floats = NDArray[np.float64]
 MOST = 1.5
@@ -156,16 +157,16 @@ def from_times(table: pl.DataFrame, name: str) -> Profiles:
     rows = table.select(*TIMES[:6], "placement", "time_s").rows()
     for kind, app, batch, gpus, _, _, placement, time in rows:
         if kind == "solo":
-            solo[f"{app}/{batch}", int(gpus), placement] = float(time)
+            solo[app_name(str(app), batch), int(gpus), placement] = float(time)
     alone: dict[tuple[str, int], float] = {}
     for (app, gpus, _), time in solo.items():
         alone[app, gpus] = min(time, alone.get((app, gpus), time))
     left_out = 0
     for kind, app, batch, gpus, other, size, _, time in rows:
-        one = f"{app}/{batch}"
+        one = app_name(str(app), batch)
         if kind != "solo" and (one, int(gpus)) in alone:
             factor = float(time) / alone[one, int(gpus)]
-            found = pairs.setdefault((one, f"{other}/{size}"), [])
+            found = pairs.setdefault((one, app_name(str(other), size)), [])
             if 0.5 < factor <= MOST:
                 found.append(max(1.0, factor))
             else:

@@ -149,6 +149,7 @@ class Stretch:
             and policy.place in FITS
             and isinstance(policy.memory, LocalMemory)
             and state.claimed is None
+            and policy.wait
             and state.devices is None
             and state.memory is None
             and kernel.slowdown is None

@@ -11,9 +11,10 @@ import polars as pl
 from pydantic import ValidationError
 
 from unrack.errors import InputError, first_fault, got_and_want
+from unrack.resources.gpus.app_names import app_name
 from unrack.workload.formats.gpu.fields import GPUS, TOGETHER, UTILITY
 from unrack.workload.formats.gpu.minsky import NEAREST
-from unrack.workload.formats.gpu.times import app_name, read_times
+from unrack.workload.formats.gpu.times import read_times
 from unrack.workload.formats.quantities import MOST, MOST_MB
 from unrack.workload.generate.calibration import gap_s
 from unrack.workload.generate.distributions import Floats, as_us, upward
