@@ -6,7 +6,7 @@ it finds too few cores or GPUs there, or asks for none; else what is free of GPU
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -18,6 +18,8 @@ from unrack.resources.gpus.columns import Gpus
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
+Demand = tuple[int, int, int, int]
+"""Cores, MB, GPUs, and 1/1000 of each."""
 TYPICAL = 0.95
 """The most frequent demands that make up so much of all are the typical ones."""
 
@@ -27,7 +29,7 @@ class Demands(NamedTuple):
 
     Attributes
     ----------
-    cores, gpus, milli : int64[demands]
+    cores, mb, gpus, milli : int64[demands]
         Of a task; ``milli`` of each of its GPUs.
     share : float64[demands]
         Of all tasks; they add up to 1.
@@ -36,14 +38,15 @@ class Demands(NamedTuple):
     """
 
     cores: Ints
+    mb: Ints
     gpus: Ints
     milli: Ints
     share: Floats
     kinds: Ints
 
 
-def typical(counts: dict[tuple[int, int, int], float], part: float = TYPICAL) -> tuple[Ints, Ints, Ints, Floats]:
-    """The most frequent demands (cores, GPUs, milli → how often), with their shares, most frequent first."""
+def typical(counts: Mapping[Demand, float], part: float = TYPICAL) -> tuple[Ints, Ints, Ints, Ints, Floats]:
+    """The most frequent demands (each with how often), with their shares, most frequent first."""
     order = sorted(counts.items(), key=lambda one: (-one[1], one[0]))
     total, kept, reached = sum(counts.values()), [], 0.0
     for demand, count in order:
@@ -51,27 +54,27 @@ def typical(counts: dict[tuple[int, int, int], float], part: float = TYPICAL) ->
         reached += count
         if reached >= part * total:
             break
-    cores, gpus, milli = (np.array([demand[i] for demand, _ in kept], np.int64) for i in range(3))
+    cores, mb, gpus, milli = (np.array([demand[i] for demand, _ in kept], np.int64) for i in range(4))
     share = np.array([count for _, count in kept], np.float64)
-    return cores, gpus, milli, share / max(share.sum(), 1e-300)
+    return cores, mb, gpus, milli, share / max(share.sum(), 1e-300)
 
 
 def no_demands(kinds: Sequence[int] = ()) -> Demands:
     """Nothing is known of them."""
     none = np.zeros(0, np.int64)
-    return Demands(none, none, none, np.zeros(0), np.array([*kinds, 0], np.int64))
+    return Demands(none, none, none, none, np.zeros(0), np.array([*kinds, 0], np.int64))
 
 
 @inlined
-def fragments(left: Ints, cores: int, demands: Demands) -> float:
-    """F of a machine with so much left of each GPU and so many free cores, in 1/1000 of a GPU."""
+def fragments(left: Ints, cores: int, mb: int, demands: Demands) -> float:
+    """F of a machine with so much left of each GPU, of cores and of memory, in 1/1000 of a GPU."""
     total = 0
     for i in range(left.shape[0]):
         total += left[i]
     found = 0.0
     for k in range(demands.share.shape[0]):
         lost = total
-        if demands.gpus[k] > 0 and demands.cores[k] <= cores:
+        if demands.gpus[k] > 0 and demands.cores[k] <= cores and demands.mb[k] <= mb:
             enough, short = 0, 0
             for i in range(left.shape[0]):
                 if left[i] >= demands.milli[k]:
@@ -85,18 +88,18 @@ def fragments(left: Ints, cores: int, demands: Demands) -> float:
 
 
 @inlined
-def shared_growth(gpus: Gpus, free: Ints, cores: Ints, demands: Demands, ask: Ask, node: int) -> float:
+def shared_growth(gpus: Gpus, free: Ints, cores: Ints, mb: Ints, demands: Demands, ask: Ask, node: int) -> float:
     """By how much F grows if a task gets its part of the GPU for which that is least."""
-    place = part_with_least(gpus, free, cores[node] - ask.cores, demands, ask, node)
+    place = part_with_least(gpus, free, cores[node] - ask.cores, mb[node] - ask.mb, demands, ask, node)
     left = free[gpus.first[node] : gpus.first[node + 1]].copy()
-    before = fragments(left, cores[node], demands)
+    before = fragments(left, cores[node], mb[node], demands)
     left[place - gpus.first[node]] -= ask.milli
-    return fragments(left, cores[node] - ask.cores, demands) - before
+    return fragments(left, cores[node] - ask.cores, mb[node] - ask.mb, demands) - before
 
 
 @inlined
-def part_with_least(gpus: Gpus, free: Ints, cores: int, demands: Demands, ask: Ask, node: int) -> int:
-    """The place of the GPU that leaves least F; ``cores``: what is free once the task has its own."""
+def part_with_least(gpus: Gpus, free: Ints, cores: int, mb: int, demands: Demands, ask: Ask, node: int) -> int:
+    """The place of the GPU that leaves least F; ``cores``, ``mb``: free once the task has its own."""
     first = gpus.first[node]
     left = free[first : gpus.first[node + 1]].copy()
     best, least = -1, 1e300
@@ -109,7 +112,7 @@ def part_with_least(gpus: Gpus, free: Ints, cores: int, demands: Demands, ask: A
         if seen:
             continue
         left[i] -= ask.milli
-        found = fragments(left, cores, demands)
+        found = fragments(left, cores, mb, demands)
         left[i] += ask.milli
         if found < least - 1e-9:
             best, least = i, found
@@ -117,13 +120,15 @@ def part_with_least(gpus: Gpus, free: Ints, cores: int, demands: Demands, ask: A
 
 
 @inlined
-def whole_growth(gpus: Gpus, free: Ints, cores: Ints, demands: Demands, ask: Ask, node: int, tasks: int) -> float:
+def whole_growth(
+    gpus: Gpus, free: Ints, cores: Ints, mb: Ints, demands: Demands, ask: Ask, node: int, tasks: int
+) -> float:
     """By how much F grows if tasks get whole GPUs, or none."""
     left = free[gpus.first[node] : gpus.first[node + 1]].copy()
-    before = fragments(left, cores[node], demands)
+    before = fragments(left, cores[node], mb[node], demands)
     wanted = ask.gpus * tasks
     for i in range(left.shape[0]):
         if wanted and left[i] == WHOLE:
             left[i] = 0
             wanted -= 1
-    return fragments(left, cores[node] - ask.cores * tasks, demands) - before
+    return fragments(left, cores[node] - ask.cores * tasks, mb[node] - ask.mb * tasks, demands) - before

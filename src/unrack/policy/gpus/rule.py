@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from unrack.cluster.spec import Cluster
 from unrack.errors import PolicyError
 from unrack.ledger.lease import Lease
-from unrack.policy.gpus.demands import Demands, no_demands, typical
+from unrack.policy.gpus.demands import Demand, Demands, no_demands, typical
 from unrack.policy.gpus.place_kernel import Room, place_job, sets_of
 from unrack.policy.gpus.rules import BY_DEMANDS, CLUSTERING, RULES
 from unrack.reasons import Code, Reason
@@ -38,7 +38,7 @@ class Notes:
     profile: list[int] = field(default_factory=list)
     kinds: list[int] = field(default_factory=list)
     kind_of: dict[tuple[int, int], int] = field(default_factory=dict)
-    counts: dict[tuple[int, int, int], float] = field(default_factory=dict)
+    counts: dict[Demand, float] = field(default_factory=dict)
     demands: Demands = field(default_factory=no_demands)
     rows: Ints = field(default_factory=lambda: np.zeros(1, np.int64))
     counted: int = 0
@@ -57,8 +57,8 @@ class GpuRule:
     patience_us
         For how long it may wait for that, from its submission on.
     demands
-        What tasks usually ask: ``"seen"``: what was submitted so far; or a CSV file with ``cores``, ``gpus``, ``milli``
-        and ``share``.
+        What tasks usually ask: ``"seen"``: what was submitted so far; or a CSV file with ``cores``,
+        ``memory_mb``, ``gpus``, ``milli`` and ``share``.
     """
 
     rule: str
@@ -172,11 +172,11 @@ class GpuRule:
         assert seen is not None
         for job in range(len(notes.profile), known):
             notes.profile.append(rows.get(view.job(job).app, 0) if rows else 0)
-            ask = ask_of(seen.asked(job)[notes.quantities], 1, int(view.asks[CORES, job]), 0)
+            ask = ask_of(seen.asked(job)[notes.quantities], 1, *view.asks[[CORES, MEMORY], job].tolist())
             if code == CLUSTERING:
                 notes.kinds.append(notes.kind_of.setdefault((ask.gpus, ask.milli), len(notes.kind_of)))
             if code in BY_DEMANDS and self.demands == SEEN:
-                key = ask.cores, ask.gpus, ask.milli
+                key = ask.cores, ask.mb, ask.gpus, ask.milli
                 notes.counts[key] = notes.counts.get(key, 0.0) + float(view.asks[TASKS, job])
         notes.rows = np.array([*notes.profile, 0], np.int64)
         if code == CLUSTERING:
@@ -197,8 +197,8 @@ def notes_on(cluster: Cluster, rule: GpuRule) -> Notes:
     return Notes(None, slice(0), slice(0))
 
 
-def read_demands(path: str) -> dict[tuple[int, int, int], float]:
-    """Demands from a CSV file: cores, gpus, milli and share.
+def read_demands(path: str) -> dict[Demand, float]:
+    """Demands from a CSV file: cores, memory_mb, gpus, milli and share.
 
     Raises
     ------
@@ -208,8 +208,8 @@ def read_demands(path: str) -> dict[tuple[int, int, int], float]:
     where = "policy, demands"
     try:
         table = pl.read_csv(Path(path).expanduser())
-        rows = table.select("cores", "gpus", "milli", "share").rows()
-        return {(int(cores), int(gpus), int(milli)): float(share) for cores, gpus, milli, share in rows}
+        rows = table.select("cores", "memory_mb", "gpus", "milli", "share").rows()
+        return {(int(cores), int(mb), int(gpus), int(milli)): float(share) for cores, mb, gpus, milli, share in rows}
     except (OSError, pl.exceptions.PolarsError, TypeError, ValueError) as error:
         got = f"{path}: {str(error).splitlines()[0]}"
-        raise PolicyError(where, got, f"{SEEN}, or a CSV file with cores, gpus, milli and share") from None
+        raise PolicyError(where, got, f"{SEEN}, or a CSV file with cores, memory_mb, gpus, milli and share") from None
