@@ -10,7 +10,8 @@ import typer
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
-def _show(entries: dict[str, dict[str, Any]], as_json: bool, tail: tuple[str, ...] = ()) -> None:
+def show(entries: dict[str, dict[str, Any]], as_json: bool, tail: tuple[str, ...] = ()) -> None:
+    """Print names with one line each, and what each can be given."""
     if as_json:
         typer.echo(json.dumps(entries, indent=1, ensure_ascii=False))
         return
@@ -39,7 +40,7 @@ def policies(
                 for key, parameter in entry.parameters.items()
             }
     tail = () if long else ("", "Parameters: unrack policies --long. Written as easy(order=sjf, nodes=whole).")
-    _show(entries, as_json, tail)
+    show(entries, as_json, tail)
 
 
 def _default(key: str, default: str, fixed: Any) -> str:
@@ -58,28 +59,28 @@ def metrics(as_json: Json = False) -> None:
         if as_json:
             entry = {"summary": metric.summary, "unit": metric.unit, "better": metric.better, "formula": metric.formula}
         entries[name] = entry
-    _show(entries, as_json)
+    show(entries, as_json)
 
 
 def presets(as_json: Json = False) -> None:
     """List the named clusters."""
     from unrack.cluster.presets import PRESETS
 
-    _show({name: {"summary": preset.summary} for name, preset in PRESETS.items()}, as_json)
+    show({name: {"summary": preset.summary} for name, preset in PRESETS.items()}, as_json)
 
 
 def scenarios(as_json: Json = False) -> None:
     """List the papers' mixes of jobs: generate = {scenario = "NAME", load = 0.7}."""
     from unrack.workload.generate.scenarios import SCENARIOS
 
-    _show({name: {"summary": entry.summary} for name, entry in SCENARIOS.items()}, as_json)
+    show({name: {"summary": entry.summary} for name, entry in SCENARIOS.items()}, as_json)
 
 
 def models(as_json: Json = False) -> None:
     """List the published performance models: models = ["NAME"] in a study."""
     from unrack.slowdown.model import PUBLISHED
 
-    _show({name: {"summary": entry.summary} for name, entry in PUBLISHED.items()}, as_json)
+    show({name: {"summary": entry.summary} for name, entry in PUBLISHED.items()}, as_json)
 
 
 def traces(as_json: Json = False) -> None:
@@ -103,7 +104,7 @@ def traces(as_json: Json = False) -> None:
     if as_json:
         typer.echo(json.dumps({"formats": entries, "found": found}, indent=1, ensure_ascii=False))
         return
-    _show(entries, as_json)
+    show(entries, as_json)
     typer.echo("")
     if found:
         typer.echo("found in $UNRACK_TRACES:")

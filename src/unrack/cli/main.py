@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from unrack.cli import cluster as cluster_commands
-from unrack.cli import explain, holdings, listing, place, report, reproduce, run, tiles
+from unrack.cli import execute, explain, holdings, listing, place, report, reproduce, run, tiles, topology
 from unrack.cli import trace as trace_commands
 from unrack.cli import usage as usage_commands
 from unrack.errors import UnrackError
@@ -53,6 +53,8 @@ app.command("explain")(explain.explain)
 app.command("holdings")(holdings.holdings)
 app.command("place")(place.place)
 app.command("tiles")(tiles.tiles)
+app.command("topology")(topology.topology)
+app.command("exec", context_settings={"allow_interspersed_args": False})(execute.execute)
 app.add_typer(trace_commands.app, name="trace")
 app.add_typer(cluster_commands.app, name="cluster")
 app.add_typer(usage_commands.app, name="usage")

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrack.errors import ClusterError
+from unrack.resources.gpus.machines.cpu_list import MOST_CPUS
 
 Ints = NDArray[np.int64]
 
@@ -73,7 +74,7 @@ class Machine:
         Raises
         ------
         ClusterError
-            A link leads nowhere or has no weight above 0, or a GPU cannot be reached.
+            A link leads nowhere or has no weight above 0, a GPU cannot be reached, or a CPU is on two sockets.
         """
         count = len(self.vertices)
         for link in self.links:
@@ -81,9 +82,21 @@ class Machine:
                 raise ClusterError(f"machine {self.name}", f"a link from {link.a} to {link.b}", f"two of {count} parts")
             if link.weight < 1:
                 raise ClusterError(f"machine {self.name}", f"a link of weight {link.weight}", "1 or more")
+        self._check_cores()
         if len(self.gpus) and (self.distance >= FAR).any():
             i, j = (int(found[0]) for found in np.nonzero(self.distance >= FAR))
             raise ClusterError(f"machine {self.name}", f"no path from GPU {i} to GPU {j}", "links that join all GPUs")
+
+    def _check_cores(self) -> None:
+        if self.cores and len(self.cores) != len(self.sockets):
+            raise ClusterError(f"machine {self.name}", f"CPUs of {len(self.cores)} sockets", f"{len(self.sockets)}")
+        seen: set[int] = set()
+        for core in (core for cores in self.cores for core in cores):
+            if core in seen:
+                raise ClusterError(f"machine {self.name}", f"CPU {core} on two sockets", "each on one")
+            if not 0 <= core < MOST_CPUS:
+                raise ClusterError(f"machine {self.name}", f"CPU {core}", f"0 to {MOST_CPUS - 1}")
+            seen.add(core)
 
     @cached_property
     def gpus(self) -> tuple[int, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from unrack.errors import ClusterError
 from unrack.resources.gpus.machines.machine import Machine, tree
 
 CUBE_MESH = (
@@ -43,3 +44,21 @@ PRESETS: dict[str, tuple[str, Callable[[], Machine]]] = {
     ),
 }
 """Name → one line of words, and how it is made."""
+
+
+def preset(name: str, where: str = "machine") -> Machine:
+    """The preset of that name.
+
+    Raises
+    ------
+    ClusterError
+        There is none.
+
+    Examples
+    --------
+    >>> len(preset("minsky").gpus)
+    4
+    """
+    if name not in PRESETS:
+        raise ClusterError(where, repr(name), f"one of {', '.join(PRESETS)}")
+    return PRESETS[name][1]()

@@ -1,0 +1,1 @@
+"""The real worlds: what unrack does to machines, beyond simulating them."""

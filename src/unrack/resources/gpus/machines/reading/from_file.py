@@ -1,0 +1,193 @@
+"""A machine from the keys of a file of one's own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from unrack.errors import ClusterError
+from unrack.resources.gpus.machines.machine import (
+    ACROSS,
+    BUS,
+    GPU,
+    MACHINE,
+    NEAR,
+    NVLINK,
+    NVSWITCH,
+    PCIE,
+    SOCKET,
+    SWITCH,
+    Link,
+    Machine,
+    Vertex,
+    weight_of,
+)
+from unrack.resources.gpus.machines.presets import preset
+from unrack.resources.gpus.machines.reading.toml_file import (
+    LinkTable,
+    MachineFile,
+    SocketTable,
+    SwitchTable,
+    checked,
+)
+
+
+def machine_from(content: Mapping[str, Any], where: str, name: str = "machine") -> Machine:
+    """The machine that the keys describe.
+
+    Parameters
+    ----------
+    content
+        The keys, as of a TOML file: see :class:`unrack.resources.gpus.machines.reading.toml_file.MachineFile`.
+    where
+        What errors call the source.
+    name
+        What to call the machine if it has no name of its own.
+
+    Raises
+    ------
+    ClusterError
+        A key is unknown or has a wrong value; a part does not exist or comes twice; GPUs are left out or cannot reach
+        each other; some links have a bandwidth and others have none.
+    """
+    file = checked(content, where)
+    build = _Build(file, where)
+    base = None if file.base is None else preset(file.base, f"{where}, base")
+    cores = tuple(socket.cores for socket in file.sockets)
+    if base is None:
+        build.parts(file.name or name)
+    else:
+        build.start_from(base)
+        cores = base.cores if file.cores is None else tuple(file.cores)
+        if cores and len(cores) != len(base.sockets):
+            raise ClusterError(f"{where}, cores", f"{len(cores)} lists", f"{len(base.sockets)}, one for each socket")
+    for number, link in enumerate(file.links):
+        build.link(link, f"{where}, links.{number}")
+    return Machine(
+        file.name or (name if base is None else base.name),
+        tuple(build.vertices),
+        build.links(),
+        (base.model if base else "") if file.model is None else file.model,
+        cores if any(cores) else (),
+        (base.slices if base else 0) if file.slices is None else file.slices,
+    )
+
+
+class _Asked(NamedTuple):
+    """A link as the file asks for it: its weight or bandwidth where given, its usual weight, and where it stands."""
+
+    a: int
+    b: int
+    kind: str
+    weight: int | None
+    gb_s: float | None
+    where: str
+    usual: int = NEAR
+
+
+class _Build:
+    """Parts by name, and links between them, while a file is read; a later link replaces one between the same parts."""
+
+    def __init__(self, file: MachineFile, where: str) -> None:
+        self.file = file
+        self.where = where
+        self.vertices: list[Vertex] = []
+        self.asked: dict[frozenset[int], _Asked] = {}
+        self.at: dict[str, int] = {}
+
+    def start_from(self, base: Machine) -> None:
+        self.vertices = list(base.vertices)
+        self.at = {vertex.name: number for number, vertex in enumerate(base.vertices)}
+        for a, b, weight, kind in base.links:
+            self.asked[frozenset((a, b))] = _Asked(a, b, kind, None, None, self.where, weight)
+
+    def parts(self, name: str) -> None:
+        """All parts of the file: the machine, sockets, switches, GPUs in order of their numbers, NVSwitches."""
+        file = self.file
+        root = self._vertex(MACHINE, name, self.where)
+        carriers: list[tuple[int, SocketTable | SwitchTable, str]] = []
+        for i, socket in enumerate(file.sockets):
+            where = f"{self.where}, sockets.{i}"
+            number = self._vertex(SOCKET, socket.name or f"socket {i}", where)
+            self._ask(_Asked(root, number, BUS, socket.weight, socket.gb_s, where, ACROSS))
+            carriers.append((number, socket, where))
+        for i, switch in enumerate(file.switches):
+            where = f"{self.where}, switches.{i}"
+            parent = self._carrier(switch.on, where)
+            number = self._vertex(SWITCH, switch.name or f"switch {i}", where)
+            self._ask(_Asked(parent, number, PCIE, switch.weight, switch.gb_s, where))
+            carriers.append((number, switch, where))
+        home = {}
+        for number, carrier, where in carriers:
+            for gpu in carrier.gpus:
+                if gpu in home:
+                    raise ClusterError(f"{where}, gpus", f"GPU {gpu} a second time", "each GPU in one place")
+                home[gpu] = (number, carrier.gpu_weight, carrier.gpu_gb_s, where)
+        for gpu in range(len(home)):
+            if gpu not in home:
+                raise ClusterError(self.where, f"{len(home)} GPUs, but no GPU {gpu}", "GPUs numbered from 0")
+            parent, weight, gb_s, where = home[gpu]
+            self._ask(_Asked(parent, self._vertex(GPU, f"GPU{gpu}", where), PCIE, weight, gb_s, f"{where}, gpus"))
+        for i, nvswitch in enumerate(file.nvswitches):
+            where = f"{self.where}, nvswitches.{i}"
+            number = self._vertex(NVSWITCH, nvswitch.name or ("NVSwitch" if i == 0 else f"NVSwitch {i}"), where)
+            for gpu in range(len(home)) if nvswitch.gpus is None else nvswitch.gpus:
+                self._ask(
+                    _Asked(number, self._number(gpu, where), NVLINK, nvswitch.gpu_weight, nvswitch.gpu_gb_s, where)
+                )
+
+    def link(self, table: LinkTable, where: str) -> None:
+        a, b = (self._number(end, where) for end in table.between)
+        if a == b:
+            raise ClusterError(where, f"a link from {self.vertices[a].name} to itself", "two parts")
+        kinds = {self.vertices[a].kind, self.vertices[b].kind}
+        before = self.asked.get(frozenset((a, b)))
+        usual = NVLINK if kinds <= {GPU, NVSWITCH} else BUS if kinds <= {SOCKET, MACHINE} else PCIE
+        kind = table.kind or (before.kind if before else usual)
+        self._ask(_Asked(a, b, kind, table.weight, table.gb_s, where))
+
+    def links(self) -> tuple[Link, ...]:
+        """All links with their weights; where one has a bandwidth, all must have one, their own or that of their kind.
+
+        Raises
+        ------
+        ClusterError
+            Some links have a bandwidth and another has none.
+        """
+        by_kind = self.file.gb_s
+        if by_kind is None and all(link.gb_s is None for link in self.asked.values()):
+            return tuple(
+                Link(a, b, usual if weight is None else weight, kind)
+                for a, b, kind, weight, _, _, usual in self.asked.values()
+            )
+        found = []
+        for a, b, kind, weight, own, where, _ in self.asked.values():
+            gb_s = own or (getattr(by_kind, kind) if by_kind is not None else None)
+            if gb_s is None or weight is not None:
+                got = f"no bandwidth of the link {self.vertices[a].name} to {self.vertices[b].name}"
+                raise ClusterError(where, got, f"gb_s for all links or for none; gb_s = {{{kind} = …}} is of a kind")
+            found.append(Link(a, b, weight_of(gb_s), kind))
+        return tuple(found)
+
+    def _ask(self, link: _Asked) -> None:
+        self.asked[frozenset((link.a, link.b))] = link
+
+    def _vertex(self, kind: str, name: str, where: str) -> int:
+        if name in self.at:
+            raise ClusterError(where, f"the name {name!r} a second time", "a name for each part")
+        self.at[name] = len(self.vertices)
+        self.vertices.append(Vertex(kind, name))
+        return self.at[name]
+
+    def _carrier(self, end: int | str, where: str) -> int:
+        found = self.at.get(f"socket {end}" if isinstance(end, int) else end)
+        if found is None or self.vertices[found].kind not in (SOCKET, SWITCH):
+            known = [v.name for v in self.vertices if v.kind in (SOCKET, SWITCH)]
+            raise ClusterError(f"{where}, on", repr(end), f"one of {', '.join(known)}")
+        return found
+
+    def _number(self, end: int | str, where: str) -> int:
+        found = self.at.get(f"GPU{end}" if isinstance(end, int) else end)
+        if found is None:
+            raise ClusterError(where, repr(end), f"one of {', '.join(self.at)}")
+        return found

@@ -1,0 +1,210 @@
+"""A machine from what is known of pairs of devices: the words of ``nvidia-smi topo -m``.
+
+A tree is not printed by that tool, but it follows: devices that reach each other over one PCIe switch form a group,
+those groups that reach each other over several switches form larger ones, and so on up to the socket. The levels that
+occur are the levels of the tree, each a link of weight 1 above the one below.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from unrack.resources.gpus.machines.machine import (
+    ACROSS,
+    BUS,
+    GPU,
+    MACHINE,
+    NEAR,
+    NVLINK,
+    NVSWITCH,
+    SOCKET,
+    SWITCH,
+    Link,
+    Machine,
+    Vertex,
+)
+
+PIX, PXB, PHB, NODE, SYS = "PIX", "PXB", "PHB", "NODE", "SYS"
+LEVELS = (PIX, PXB, PHB, NODE)
+"""One switch; several switches; one host bridge; several host bridges of one socket. ``SYS``: across sockets."""
+LOCAL = 10
+"""What systems call the distance of a socket to itself."""
+SWITCHED_FROM = 8
+"""So many GPUs, each with NVLink to every other one, are joined by an NVSwitch: no GPU has ports for so many links."""
+
+Pair = tuple[int, int]
+
+
+class Socket(NamedTuple):
+    """What is known of a socket: the CPUs, by number."""
+
+    cores: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a tool says of a machine.
+
+    Attributes
+    ----------
+    name, model, slices
+        As of a :class:`Machine`.
+    gpus, devices
+        How many GPUs; how many devices in all: GPUs first, then those that only tell how GPUs are connected.
+    words
+        Pair of devices, the lower number first → one of ``LEVELS`` or ``SYS``; pairs of which nothing is known are
+        left out.
+    nvlinks
+        Pairs of GPUs with a direct link.
+    nvswitch
+        Whether all GPUs are joined by an NVSwitch.
+    home
+        GPU → the number of its socket as the system counts; GPUs of which it is not known are left out.
+    sockets
+        The sockets by the system's number; those without GPUs as well.
+    apart
+        Pair of sockets → how far apart the system says they are: 10 is local, as ``numactl --hardware`` counts.
+    """
+
+    name: str
+    gpus: int
+    devices: int
+    words: Mapping[Pair, str] = field(default_factory=dict)
+    nvlinks: tuple[Pair, ...] = ()
+    nvswitch: bool = False
+    home: Mapping[int, int] = field(default_factory=dict)
+    sockets: Mapping[int, Socket] = field(default_factory=dict)
+    apart: Mapping[Pair, int] = field(default_factory=dict)
+    model: str = ""
+    slices: int = 0
+
+
+def is_switched(gpus: int, nvlinks: Sequence[Pair]) -> bool:
+    """True if these direct links can only be those of an NVSwitch."""
+    return gpus >= SWITCHED_FROM and len(set(nvlinks)) == gpus * (gpus - 1) // 2
+
+
+def machine_of(found: Found) -> Machine:
+    """The machine with the least tree that agrees with what is known of pairs."""
+    build = _Build(found.name)
+    homes = _homes(found)
+    levels = _levels(found, homes)
+    parents: dict[tuple[int, int, int], int] = {}
+    sockets = _sockets(found, homes, build)
+    gpus = []
+    for gpu in range(found.gpus):
+        parent = sockets[homes[gpu]]
+        for depth in reversed(range(len(levels))):
+            key = (homes[gpu], depth, levels[depth][gpu])
+            if key not in parents:
+                parents[key] = build.add(SWITCH, build.next_switch(), parent, NEAR)
+            parent = parents[key]
+        gpus.append((gpu, parent))
+    at = {gpu: build.add(GPU, f"GPU{gpu}", parent, NEAR) for gpu, parent in gpus}
+    if found.nvswitch or is_switched(found.gpus, found.nvlinks):
+        middle = build.add_loose(NVSWITCH, "NVSwitch")
+        build.links += [Link(middle, at[gpu], NEAR, NVLINK) for gpu in range(found.gpus)]
+    else:
+        build.links += [Link(at[a], at[b], NEAR, NVLINK) for a, b in sorted(set(found.nvlinks))]
+    known = [found.sockets.get(number, Socket()).cores for number in sockets]
+    cores = tuple(known) if any(known) else ()
+    return Machine(found.name, tuple(build.vertices), tuple(build.links), found.model, cores, found.slices)
+
+
+class _Build:
+    """A graph that grows from its root, the machine."""
+
+    def __init__(self, name: str) -> None:
+        self.vertices = [Vertex(MACHINE, name)]
+        self.links: list[Link] = []
+        self.switches = 0
+
+    def add_loose(self, kind: str, name: str) -> int:
+        self.vertices.append(Vertex(kind, name))
+        return len(self.vertices) - 1
+
+    def add(self, kind: str, name: str, parent: int, weight: int) -> int:
+        number = self.add_loose(kind, name)
+        self.links.append(Link(parent, number, weight, BUS) if kind == SOCKET else Link(parent, number, weight))
+        return number
+
+    def next_switch(self) -> str:
+        self.switches += 1
+        return f"switch {self.switches - 1}"
+
+
+def _sockets(found: Found, homes: Mapping[int, int], build: _Build) -> dict[int, int]:
+    """The vertices of the sockets by the system's numbers, linked to the machine and to those that are nearer."""
+    numbers = sorted({*homes.values(), *found.sockets}) or [0]
+    at = {number: build.add(SOCKET, f"socket {place}", 0, ACROSS) for place, number in enumerate(numbers)}
+    far = {pair: apart for pair, apart in found.apart.items() if pair[0] in at and pair[1] in at}
+    most = max(far.values(), default=0)
+    for (a, b), apart in sorted(far.items()):
+        if apart < most:
+            build.links.append(
+                Link(at[a], at[b], max(1, round(2 * ACROSS * (apart - LOCAL) / max(1, most - LOCAL))), BUS)
+            )
+    return at
+
+
+def _levels(found: Found, homes: Mapping[int, int]) -> list[list[int]]:
+    """The levels between GPUs and sockets, from the inside: for each GPU the least GPU in its group.
+
+    A level is left out that joins no GPUs, or those of the level before; one of host bridges also where it joins all
+    GPUs of the sockets, as it then is the socket.
+    """
+    of_socket = [min(gpu for gpu in homes if homes[gpu] == homes[one]) for one in range(found.gpus)]
+    kept: list[list[int]] = []
+    for number, level in enumerate(LEVELS):
+        groups = _groups(found, LEVELS[: number + 1])[: found.gpus]
+        before = kept[-1] if kept else list(range(found.gpus))
+        if groups != before and (groups != of_socket or level in (PIX, PXB)):
+            kept.append(groups)
+    return kept
+
+
+def _groups(found: Found, joining: Sequence[str]) -> list[int]:
+    """For each device the least device that it reaches over pairs with these words."""
+    return _components(found.devices, lambda pair: found.words.get(pair) in joining)
+
+
+def _components(count: int, joined: Callable[[Pair], bool]) -> list[int]:
+    first = list(range(count))
+    for a in range(count):
+        for b in range(a + 1, count):
+            if first[a] != first[b] and joined((a, b)):
+                low, high = sorted((first[a], first[b]))
+                first = [low if one == high else one for one in first]
+    return first
+
+
+def _homes(found: Found) -> dict[int, int]:
+    """The socket of each GPU: as the system says; else that of its group; else one that no known socket has."""
+    group = _groups(found, LEVELS)[: found.gpus]
+    group = _joined_by_nvlink(found, group)
+    homes = dict(found.home)
+    by_group = {group[gpu]: homes[gpu] for gpu in sorted(homes, reverse=True)}
+    alone = next(iter(found.sockets)) if len(found.sockets) == 1 else None
+    unused = max([-1, *found.sockets, *homes.values()]) + 1
+    for gpu in range(found.gpus):
+        if gpu in homes:
+            continue
+        if group[gpu] not in by_group:
+            by_group[group[gpu]] = unused if alone is None else alone
+            unused += 1
+        homes[gpu] = by_group[group[gpu]]
+    return homes
+
+
+def _joined_by_nvlink(found: Found, group: list[int]) -> list[int]:
+    """Groups with a direct link between them become one if no pair of them is known to be on different sockets."""
+    for a, b in sorted(set(found.nvlinks)):
+        if group[a] == group[b]:
+            continue
+        ones, others = ([i for i, one in enumerate(group) if one == group[gpu]] for gpu in (a, b))
+        if all(found.words.get((min(i, j), max(i, j))) != SYS for i in ones for j in others):
+            low, high = sorted((group[a], group[b]))
+            group = [low if one == high else one for one in group]
+    return group
