@@ -164,8 +164,14 @@ def _on_whole_nodes(rule: LentMemory, label: str, values: dict[str, Any]) -> Len
 
 
 def _list(summary: str, first: str, rule: str, /, **parameters: Parameter) -> Entry:
-    every = {**parameters, **COMMON, **_TERMS}
+    every = {**COMMON, **_TERMS, **parameters}
     return Entry(summary, _any(ListScheduler), every, {"order": first, "backfill": rule})
+
+
+def _topo_aware(summary: str, rule: str, **fixed: Any) -> Entry:
+    """A list whose rule for GPUs is by utility unless it says another."""
+    entry = _list(summary, "fcfs", rule, gpus=_GPUS["gpus"]._replace(default="drb"))
+    return entry._replace(fixed={**entry.fixed, "gpus": "drb", **fixed})
 
 
 EDF = ORDER._replace(default="edf")
@@ -300,6 +306,12 @@ POLICIES: dict[str, Entry] = {
             "nodes": NODES,
         },
         {},
+    ),
+    "topo-aware": _topo_aware("GPUs by utility, first come, first served (Amaral 2019, TOPO-AWARE)", "none"),
+    "topo-aware-p": _topo_aware(
+        "GPUs by utility; a job waits for the utility that it asks for, and others pass (Amaral 2019, TOPO-AWARE-P)",
+        "any",
+        postpone=True,
     ),
     "conservative": Entry(
         "conservative backfill: every job holds a reservation that is never delayed",

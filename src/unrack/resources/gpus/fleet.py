@@ -16,6 +16,8 @@ from unrack.resources.gpus.columns import Gpus, gpu_columns
 from unrack.resources.gpus.held import holds_what_it_asks
 from unrack.resources.gpus.keys import FleetFile, machine_of, nodes_named
 from unrack.resources.gpus.machines.machine import Machine
+from unrack.resources.gpus.machines.presets import PRESETS
+from unrack.resources.gpus.machines.written import written
 from unrack.resources.gpus.profiles import Profiles, read_profiles
 
 Ints = NDArray[np.int64]
@@ -43,6 +45,7 @@ class Fleet:
         self._file, self._nodes = file, nodes
         kind = np.full(len(nodes.cores), -1, np.int64)
         machines: dict[Machine, int] = {}
+        self._first: list[int] = []
         for i, part in enumerate(file.machines):
             at = nodes_named(part.nodes, nodes.cores, f"{where}.{i}")
             if (kind[at] >= 0).any():
@@ -52,6 +55,7 @@ class Fleet:
                 raise ClusterError(f"{where}.{i}.nodes", "a node without cores", "nodes on which jobs can run")
             machine = machine_of(part.machine, f"{where}.{i}.machine")
             kind[at] = machines.setdefault(machine, len(machines))
+            self._first.append(int(at[0]))
         self.machines = tuple(machines)
         self.profiles: Profiles = read_profiles(file.profiles, f"{where}.profiles")
         self.gpus: Gpus = gpu_columns(self.machines, kind)
@@ -140,8 +144,12 @@ class Fleet:
         return Reason(Code.NO_ROOM, f"places for tasks with {what}{where}", tasks, room)
 
     def written(self) -> dict[str, Any]:
-        """The keys of the cluster file."""
-        return self._file.model_dump(exclude_none=True)
+        """The keys of the cluster file, with what machines' files say in place of their names."""
+        keys = self._file.model_dump(exclude_none=True)
+        for part, node in zip(keys["machines"], self._first, strict=True):
+            if isinstance(part["machine"], str) and part["machine"] not in PRESETS:
+                part["machine"] = written(self.machines[self.gpus.kind[node]])
+        return keys
 
     def _places(self) -> list[Place]:
         found = []

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from itertools import combinations
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from unrack.errors import ClusterError, first_fault, got_and_want
 from unrack.resources.gpus.columns import MOST_GPUS
 from unrack.resources.gpus.machines.machine import Machine, tree
-from unrack.resources.gpus.machines.presets import PRESETS
+from unrack.resources.gpus.machines.reading.from_file import machine_from
+from unrack.resources.gpus.machines.reading.read import read_machine
 
 Ints = NDArray[np.int64]
 
@@ -50,14 +51,14 @@ class GpuFile(BaseModel):
     Attributes
     ----------
     machine
-        A preset by name, a file, or a table.
+        A preset by name, a file, or a table: of :class:`MachineFile`, or all that a file says.
     nodes
         Which nodes, such as ``"0-99"``; default: all that have cores.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    machine: str | MachineFile
+    machine: str | dict[str, Any]
     nodes: str | None = Field(None, pattern=r"^\d+(-\d+)?$")
 
 
@@ -78,7 +79,7 @@ class FleetFile(BaseModel):
     profiles: str = ""
 
 
-ANY: TypeAdapter[FleetFile] = TypeAdapter(FleetFile)
+M = TypeVar("M", bound=BaseModel)
 
 
 def read_keys(table: Any, where: str) -> FleetFile:
@@ -97,16 +98,20 @@ def read_keys(table: Any, where: str) -> FleetFile:
     elif isinstance(table, dict) and "machine" in table:
         rest = {key: value for key, value in table.items() if key == "profiles"}
         content = {"machines": [{key: value for key, value in table.items() if key != "profiles"}], **rest}
+    return _checked(FleetFile, content, where)
+
+
+def _checked(kind: type[M], content: Any, where: str) -> M:
     try:
-        return ANY.validate_python(content)
+        return kind.model_validate(content)
     except ValidationError as error:
         fault = first_fault(error.errors())
-        key = ".".join(str(part) for part in fault["loc"] if part not in ("str", "MachineFile"))
+        key = ".".join(str(part) for part in fault["loc"] if part not in ("str", "dict[str,any]"))
         known = (*FleetFile.model_fields, *GpuFile.model_fields, *MachineFile.model_fields)
         raise ClusterError(f"{where}.{key}" if key else where, *got_and_want(fault, known)) from None
 
 
-def machine_of(given: str | MachineFile, where: str) -> Machine:
+def machine_of(given: str | dict[str, Any], where: str) -> Machine:
     """The machine that a key names or describes.
 
     Raises
@@ -115,12 +120,20 @@ def machine_of(given: str | MachineFile, where: str) -> Machine:
         There is no such preset and no such file, or it has more GPUs than can be.
     """
     if isinstance(given, str):
-        if given in PRESETS:
-            return PRESETS[given][1]()
-        found = read_file(given, where)
+        try:
+            found = read_machine(given)
+        except ClusterError as error:
+            raise ClusterError(f"{where}, {error.where}", error.got, error.want) from None
         if len(found.gpus) > MOST_GPUS:
             raise ClusterError(where, f"a machine of {len(found.gpus)} GPUs", f"{MOST_GPUS} or fewer")
         return found
+    if not isinstance(given.get("gpus"), int):
+        return machine_from(given, where)
+    return in_few_words(_checked(MachineFile, given, where))
+
+
+def in_few_words(given: MachineFile) -> Machine:
+    """A machine from numbers of GPUs."""
     each = given.per_socket or max(min(given.gpus, 4), -(-given.gpus // 2))
     at = [min(each, given.gpus - first) for first in range(0, given.gpus, each)]
     step = given.per_switch or max(at)
@@ -133,11 +146,6 @@ def machine_of(given: str | MachineFile, where: str) -> Machine:
         name, sockets, pairs if given.nvlink == "socket" else (), model=given.model, nvswitch=given.nvlink == "all",
         slices=given.slices,
     )  # fmt: skip
-
-
-def read_file(name: str, where: str) -> Machine:
-    """A machine from a file."""
-    raise ClusterError(where, repr(name), f"one of {', '.join(PRESETS)}, or a file")
 
 
 def nodes_named(text: str | None, cores: Ints, where: str) -> Ints:
