@@ -86,19 +86,29 @@ def mean_distance(distance: Floats, s: int, placed: int) -> float:
 
 @inlined
 def side_value(
-    gpus: Gpus, who: Neighbours, node: int, ask: Ask, job: int, side: int, placed: int, near: float
-) -> float:
-    """The utility of a task on one side: 1/t with the tasks placed before it, I of its sockets, 1 - w of its GPUs."""
+    gpus: Gpus, who: Neighbours, node: int, ask: Ask, job: int, side: int, other: int, here: int, there: int, left: int,
+    near: float,
+) -> float:  # fmt: skip
+    """The utility of a task on one side: 1/t with the job's other tasks, I of its sockets, 1 - w of its GPUs.
+
+    ``here`` and ``there`` tasks are on this side and on the other already; of those that are ``left`` beside it as many
+    are taken to come here as have room.
+    """
     kind = gpus.kind[node]
     size = gpus.size[kind]
-    cost = mean_distance(gpus.distance[kind, :size, :size], side, placed)
+    come = min(left, members(side) - here - 1)
+    distance = gpus.distance[kind, :size, :size]
+    inside = (here + come) * mean_distance(distance, side, side)
+    outside = (there + left - come) * mean_distance(distance, side, other)
+    others = here + there + left
+    cost = (inside + outside) / others if others else near
     sockets = sockets_of(gpus, kind, side)
-    worst, total, others = interference(gpus, who, node, sockets, job, ask.profile)
+    worst, total, beside = interference(gpus, who, node, sockets, job, ask.profile)
     around = 0
     for i in range(size):
         around += sockets >> gpus.socket[kind, i] & 1
     apart = 1.0 if cost <= near else near / cost
-    return apart + (1.0 / worst + total) / (others + 1) + (1.0 - members(side) / around)
+    return apart + (1.0 / worst + total) / (beside + 1) + (1.0 - members(side) / around)
 
 
 @compiled
@@ -123,16 +133,14 @@ def bisecting(gpus: Gpus, who: Neighbours, node: int, ask: Ask, job: int, availa
             continue
         a = bisected(distance, s)
         b = s & ~a
-        in_a, in_b, placed = 0, 0, found
-        for _ in range(n):
-            first = side_value(gpus, who, node, ask, job, a, placed, near)
-            second = side_value(gpus, who, node, ask, job, b, placed, near)
+        in_a, in_b = 0, 0
+        for k in range(n):
+            first = side_value(gpus, who, node, ask, job, a, b, in_a, in_b, n - k - 1, near)
+            second = side_value(gpus, who, node, ask, job, b, a, in_b, in_a, n - k - 1, near)
             if (first >= second and in_a < members(a)) or in_b == members(b):
                 in_a += 1
-                placed |= a
             else:
                 in_b += 1
-                placed |= b
         sides[waiting], tasks[waiting] = b, in_b
         sides[waiting + 1], tasks[waiting + 1] = a, in_a
         waiting += 2

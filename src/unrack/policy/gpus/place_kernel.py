@@ -35,9 +35,10 @@ from unrack.resources.gpus.choice import (
     free_set,
     gpu_fit,
     members,
+    nearest_set,
 )
 from unrack.resources.gpus.columns import Gpus
-from unrack.resources.gpus.utility import Neighbours, free_share, interference
+from unrack.resources.gpus.utility import Neighbours, free_share, interference, relative_cost
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -220,8 +221,8 @@ def take_on(
 def by_halves(gpus: Gpus, room: Room, who: Neighbours, ask: Ask, job: int, left: int, used: Ints) -> tuple[int, int]:
     """The machine for the next tasks, found by cutting the machines in two halves again and again (DRB).
 
-    The half with the greater utility goes on: the mean over its machines with room of I and of 1 - w; communication
-    costs the same in both.
+    The half with the greater utility goes on: the mean over its machines with room of 1/t on the nearest free GPUs, I
+    and 1 - w.
     """
     nodes = gpus.kind.shape[0]
     good, fits = np.zeros(nodes + 1), np.zeros(nodes + 1, np.int64)
@@ -237,6 +238,10 @@ def by_halves(gpus: Gpus, room: Room, who: Neighbours, ask: Ask, job: int, left:
             if kind >= 0:
                 worst, total, others = interference(gpus, who, node, (1 << gpus.sockets[kind]) - 1, job, ask.profile)
                 term = (1.0 / worst + total) / (others + 1) + 1.0 - free_share(gpus, room.free, node)
+                if ask.slices == 0 and ask.milli == WHOLE:
+                    near = nearest_set(gpus, kind, ask.graph, free_set(gpus, room.free, node), ask.gpus * most)
+                    least = gpus.least[kind, ask.graph, ask.gpus * most]
+                    term += 1.0 / relative_cost(gpus.cost[kind, ask.graph, near], least, ask.weight)
             good[node + 1] += term
             fits[node + 1] += 1
     if most == 0 or (ask.together and most < left):

@@ -30,7 +30,10 @@ PATIENCE_US = 3600 * SECOND_US
 
 @dataclass(slots=True)
 class Notes:
-    """What a rule remembers: profile rows and kinds of the jobs it knows, and what they ask."""
+    """What a rule remembers: of the jobs it knows what they ask; of the last state that it saw, how good places are.
+
+    ``best``: what a job asks → the utility of its place in ``state``; below 0: it has none.
+    """
 
     fleet: Fleet | None
     places: slice
@@ -42,6 +45,10 @@ class Notes:
     demands: Demands = field(default_factory=no_demands)
     rows: Ints = field(default_factory=lambda: np.zeros(1, np.int64))
     counted: int = 0
+    served: list[bool] = field(default_factory=list)
+    asks: dict[int, Ask] = field(default_factory=dict)
+    state: tuple[bytes, ...] = ()
+    best: dict[tuple[object, ...], float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -72,12 +79,11 @@ class GpuRule:
 
     def serves(self, view: View, notes: Notes, job: int) -> bool:
         """Whether the rule says where a job goes: it asks for GPUs, or nothing, of resources."""
-        seen = view.columns.claimed
-        if seen is None or notes.fleet is None:
+        if view.columns.claimed is None or notes.fleet is None:
             return False
-        asked = seen.asked(job)
-        asked[notes.quantities] = 0
-        return not asked.any()
+        if job >= len(notes.served):
+            self.learn(view, notes)
+        return notes.served[job]
 
     def find(
         self, view: View, notes: Notes, job: int, room: Room, now: int, whole: bool = False, patient: bool = True
@@ -105,28 +111,47 @@ class GpuRule:
             fleet.gpus, room, who, notes.demands, RULES[self.rule], ask, job, nodes, on_each, found
         )
         if not count:
+            notes.best[self.alike(ask)] = -1.0
             return None
         nodes, on_each, claims = nodes[:count], on_each[:count], found[:claimed]
-        if patient and self.postpone and self.too_poor(view, notes, ask, job, before, nodes, claims, now):
-            return None
+        if self.postpone and ask.min_utility:
+            notes.best[self.alike(ask)] = utility = self.utility(view, notes, ask, job, before, nodes, claims)
+            if patient and utility < ask.min_utility and not self.impatient(view, job, now):
+                return None
         claims = claims[np.argsort(claims[:, 0], kind="stable")] + np.array([notes.places.start, 0])
         order = np.argsort(nodes, kind="stable")
         cores = view.columns.total[0, nodes] if whole else on_each * ask.cores
         rows = np.column_stack([nodes, np.ones(count, np.int64), on_each, cores, on_each * ask.mb])[order]
         return Lease(job, np.ascontiguousarray(rows), claims=np.ascontiguousarray(claims))
 
-    def too_poor(
-        self, view: View, notes: Notes, ask: Ask, job: int, free: Ints, nodes: Ints, claims: Ints, now: int
-    ) -> bool:
-        """Whether a place has less utility than the job asks for, and it can still wait for a better one."""
-        if not ask.min_utility or self.impatient(view, job, now):
-            return False
+    def utility(self, view: View, notes: Notes, ask: Ask, job: int, free: Ints, nodes: Ints, claims: Ints) -> float:
+        """The utility of a place; 1 where it has none, as on parts of GPUs."""
         assert notes.fleet is not None
         sets = np.empty(len(nodes), np.int64)
         if not sets_of(notes.fleet.gpus, nodes, claims, sets):
-            return False
+            return 1.0
         cost, shares, left = terms(notes.fleet.gpus, free, self.who(view, notes), job, ask, nodes, sets)
-        return bool((1.0 / cost + shares + 1.0 - left) / 3.0 < ask.min_utility)
+        return (1.0 / cost + shares + 1.0 - left) / 3.0
+
+    def is_postponed(self, view: View, notes: Notes, job: int, now: int) -> bool:
+        """Whether it is known already that a job waits, as one that asks the same had no good place in this state."""
+        if not self.postpone:
+            return False
+        seen = view.columns.claimed
+        assert seen is not None
+        state = view.columns.free.tobytes(), seen.free.tobytes(), seen.holders.tobytes()
+        if state != notes.state:
+            notes.state = state
+            notes.best.clear()
+            return False
+        ask = self.ask(view, notes, job)
+        best = notes.best.get(self.alike(ask))
+        return best is not None and (best < 0 or (best < ask.min_utility and not self.impatient(view, job, now)))
+
+    @staticmethod
+    def alike(ask: Ask) -> tuple[object, ...]:
+        """Jobs of which this is the same have the same place."""
+        return ask._replace(min_utility=0.0)
 
     def impatient(self, view: View, job: int, now: int) -> bool:
         """Whether a job has waited for long enough, or nothing runs for whose end it could wait."""
@@ -135,7 +160,9 @@ class GpuRule:
     def kind(self, view: View, notes: Notes, job: int) -> object:
         """What, beside what it asks, decides whether a job has a place."""
         self.learn(view, notes)
-        return notes.profile[job], int(view.submit_us[job])
+        ask = self.ask(view, notes, job)
+        room = ask[:7]
+        return (*room, ask.profile, ask.min_utility, int(view.submit_us[job])) if self.postpone else room
 
     def opens_us(self, view: View, jobs: list[int], now: int) -> int | None:
         """When the next of some jobs has waited for long enough, µs; ``None``: they all have."""
@@ -149,10 +176,15 @@ class GpuRule:
 
     def ask(self, view: View, notes: Notes, job: int) -> Ask:
         """What a job asks."""
-        seen = view.columns.claimed
-        assert seen is not None
-        tasks, cores, mb = view.asks[[TASKS, CORES, MEMORY], job].tolist()
-        return ask_of(seen.asked(job)[notes.quantities], tasks, cores, mb, notes.profile[job])
+        mb = int(view.asks[MEMORY, job])
+        known = notes.asks.get(job)
+        if known is None or known.mb != mb:
+            seen = view.columns.claimed
+            assert seen is not None
+            tasks, cores = view.asks[[TASKS, CORES], job].tolist()
+            known = ask_of(seen.asked(job)[notes.quantities], tasks, cores, mb, notes.profile[job])
+            notes.asks[job] = known
+        return known
 
     def who(self, view: View, notes: Notes) -> Neighbours:
         """Who holds what."""
@@ -172,7 +204,11 @@ class GpuRule:
         assert seen is not None
         for job in range(len(notes.profile), known):
             notes.profile.append(rows.get(view.job(job).app, 0) if rows else 0)
-            ask = ask_of(seen.asked(job)[notes.quantities], 1, *view.asks[[CORES, MEMORY], job].tolist())
+            asked = seen.asked(job)
+            own = asked[notes.quantities].copy()
+            asked[notes.quantities] = 0
+            notes.served.append(not asked.any())
+            ask = ask_of(own, 1, *view.asks[[CORES, MEMORY], job].tolist())
             if code == CLUSTERING:
                 notes.kinds.append(notes.kind_of.setdefault((ask.gpus, ask.milli), len(notes.kind_of)))
             if code in BY_DEMANDS and self.demands == SEEN:

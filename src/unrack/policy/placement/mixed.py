@@ -94,7 +94,9 @@ class Mixed:
         if view.cores_asked(job) > view.free_cores:
             return None
         if self._by_gpus(view, notes, job):
-            return self._on_gpus(view, notes, job, now)
+            assert self.gpus is not None
+            known = self.gpus.is_postponed(view, notes.gpus, job, now)
+            return None if known else self._on_gpus(view, notes, job, now)
         pools = self._ready(view, notes)
         if self._plain:
             found = self.pooled.find(view, pools, job, pools.rule, now)
@@ -114,12 +116,12 @@ class Mixed:
 
     def kind(self, view: View, notes: Notes, job: int) -> object:
         """Its shape; beside it, where deadlines count, its own and its run time."""
+        if self._by_gpus(view, notes, job):
+            assert self.gpus is not None
+            return self.gpus.kind(view, notes.gpus, job)
         shape = notes.pools.shape(view, job), self.memory.kind(view, job)
         if self.timeless:
             return shape
-        if self._by_gpus(view, notes, job):
-            assert self.gpus is not None
-            return shape, self.gpus.kind(view, notes.gpus, job)
         return shape, int(view.deadline_us[job]), int(view.asks[ESTIMATE, job])
 
     def opens_us(self, view: View, notes: Notes, jobs: list[int], now: int) -> int | None:
