@@ -6,7 +6,7 @@ it finds too few cores or GPUs there, or asks for none; else what is free of GPU
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -59,10 +59,10 @@ def typical(counts: Mapping[Demand, float], part: float = TYPICAL) -> tuple[Ints
     return cores, mb, gpus, milli, share / max(share.sum(), 1e-300)
 
 
-def no_demands(kinds: Sequence[int] = ()) -> Demands:
+def no_demands() -> Demands:
     """Nothing is known of them."""
     none = np.zeros(0, np.int64)
-    return Demands(none, none, none, none, np.zeros(0), np.array([*kinds, 0], np.int64))
+    return Demands(none, none, none, none, np.zeros(0), np.zeros(1, np.int64))
 
 
 @inlined

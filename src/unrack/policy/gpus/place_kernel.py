@@ -24,6 +24,7 @@ from unrack.policy.gpus.rules import (
     PACKING,
     RANDOM,
     SPREAD,
+    TOPOLOGY,
     WORST_FIT,
 )
 from unrack.resources.gpus.asks import WHOLE, Ask
@@ -183,6 +184,10 @@ def best_node(
             continue
         if rule == FIRST_FIT:
             return node, fit
+        if rule == TOPOLOGY and fit == most and gpus.kind[node] >= 0 and ask.gpus:
+            not_better = -utility_on(gpus, room.free, 2.0, node) >= least - 1e-12  # even if t and I were 1
+            if not_better:
+                continue
         score = score_of(gpus, room, who, demands, rule, ask, job, node, fit, shares)
         if score < least - 1e-12 or (fit > most and not any_size):
             best, most, least = node, fit, score
@@ -226,6 +231,7 @@ def by_halves(gpus: Gpus, room: Room, who: Neighbours, ask: Ask, job: int, left:
     """
     nodes = gpus.kind.shape[0]
     good, fits = np.zeros(nodes + 1), np.zeros(nodes + 1, np.int64)
+    known = np.full((gpus.cost.shape[0], gpus.cost.shape[2]), -1.0)
     most = 0
     for node in range(nodes):
         if not (ask.apart and used[node]):
@@ -239,9 +245,13 @@ def by_halves(gpus: Gpus, room: Room, who: Neighbours, ask: Ask, job: int, left:
                 worst, total, others = interference(gpus, who, node, (1 << gpus.sockets[kind]) - 1, job, ask.profile)
                 term = (1.0 / worst + total) / (others + 1) + 1.0 - free_share(gpus, room.free, node)
                 if ask.slices == 0 and ask.milli == WHOLE:
-                    near = nearest_set(gpus, kind, ask.graph, free_set(gpus, room.free, node), ask.gpus * most)
-                    least = gpus.least[kind, ask.graph, ask.gpus * most]
-                    term += 1.0 / relative_cost(gpus.cost[kind, ask.graph, near], least, ask.weight)
+                    available = free_set(gpus, room.free, node)
+                    if known[kind, available] < 0.0:
+                        near = nearest_set(gpus, kind, ask.graph, available, ask.gpus * most)
+                        least = gpus.least[kind, ask.graph, ask.gpus * most]
+                        cost = relative_cost(gpus.cost[kind, ask.graph, near], least, ask.weight)
+                        known[kind, available] = 1.0 / cost
+                    term += known[kind, available]
             good[node + 1] += term
             fits[node + 1] += 1
     if most == 0 or (ask.together and most < left):

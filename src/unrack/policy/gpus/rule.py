@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from unrack.cluster.spec import Cluster
 from unrack.errors import PolicyError
+from unrack.ledger.growing import grown, room_for
 from unrack.ledger.lease import Lease
 from unrack.policy.gpus.demands import Demand, Demands, no_demands, typical
 from unrack.policy.gpus.place_kernel import Room, place_job, sets_of
@@ -32,18 +33,17 @@ PATIENCE_US = 3600 * SECOND_US
 class Notes:
     """What a rule remembers: of the jobs it knows what they ask; of the last state that it saw, how good places are.
 
+    ``rows``, int64[2, room]: the row of each job's application in the profiles, and a number for what it asks of a GPU.
     ``best``: what a job asks → the utility of its place in ``state``; below 0: it has none.
     """
 
     fleet: Fleet | None
     places: slice
     quantities: slice
-    profile: list[int] = field(default_factory=list)
-    kinds: list[int] = field(default_factory=list)
     kind_of: dict[tuple[int, int], int] = field(default_factory=dict)
     counts: dict[Demand, float] = field(default_factory=dict)
     demands: Demands = field(default_factory=no_demands)
-    rows: Ints = field(default_factory=lambda: np.zeros(1, np.int64))
+    rows: Ints = field(default_factory=lambda: np.zeros((2, 64), np.int64))
     counted: int = 0
     served: list[bool] = field(default_factory=list)
     asks: dict[int, Ask] = field(default_factory=dict)
@@ -182,7 +182,7 @@ class GpuRule:
             seen = view.columns.claimed
             assert seen is not None
             tasks, cores = view.asks[[TASKS, CORES], job].tolist()
-            known = ask_of(seen.asked(job)[notes.quantities], tasks, cores, mb, notes.profile[job])
+            known = ask_of(seen.asked(job)[notes.quantities], tasks, cores, mb, int(notes.rows[0, job]))
             notes.asks[job] = known
         return known
 
@@ -191,32 +191,34 @@ class GpuRule:
         seen = view.columns.claimed
         assert seen is not None
         assert notes.fleet is not None
-        return Neighbours(seen.holders[:, notes.places], notes.rows, notes.fleet.profiles.tables[1])
+        return Neighbours(seen.holders[:, notes.places], notes.rows[0], notes.fleet.profiles.tables[1])
 
     def learn(self, view: View, notes: Notes) -> None:
         """Take notes of jobs that were submitted since."""
         known = view.jobs
-        if len(notes.profile) == known:
+        first = len(notes.served)
+        if first == known:
             return
         assert notes.fleet is not None
         rows, code = notes.fleet.profiles.rows, RULES[self.rule]
         seen = view.columns.claimed
         assert seen is not None
-        for job in range(len(notes.profile), known):
-            notes.profile.append(rows.get(view.job(job).app, 0) if rows else 0)
+        if known > notes.rows.shape[1]:
+            notes.rows = grown(notes.rows, room_for(known, notes.rows.shape[1]))
+        for job in range(first, known):
+            notes.rows[0, job] = rows.get(view.job(job).app, 0) if rows else 0
             asked = seen.asked(job)
             own = asked[notes.quantities].copy()
             asked[notes.quantities] = 0
             notes.served.append(not asked.any())
             ask = ask_of(own, 1, *view.asks[[CORES, MEMORY], job].tolist())
             if code == CLUSTERING:
-                notes.kinds.append(notes.kind_of.setdefault((ask.gpus, ask.milli), len(notes.kind_of)))
+                notes.rows[1, job] = notes.kind_of.setdefault((ask.gpus, ask.milli), len(notes.kind_of))
             if code in BY_DEMANDS and self.demands == SEEN:
                 key = ask.cores, ask.mb, ask.gpus, ask.milli
                 notes.counts[key] = notes.counts.get(key, 0.0) + float(view.asks[TASKS, job])
-        notes.rows = np.array([*notes.profile, 0], np.int64)
         if code == CLUSTERING:
-            notes.demands = no_demands(notes.kinds)
+            notes.demands = notes.demands._replace(kinds=notes.rows[1])
         if code in BY_DEMANDS and self.demands == SEEN and known >= notes.counted * 1.1:
             notes.counted = known
             notes.demands = Demands(*typical(notes.counts), np.zeros(1, np.int64))
