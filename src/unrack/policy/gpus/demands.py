@@ -33,6 +33,8 @@ class Demands(NamedTuple):
         Of a task; ``milli`` of each of its GPUs.
     share : float64[demands]
         Of all tasks; they add up to 1.
+    per_gpu : float64[2]
+        Cores and MB that all tasks together ask for every GPU that they ask for.
     kinds : int64[jobs]
         A number for what each job asks of a GPU: equal ones ask the same.
     """
@@ -42,11 +44,12 @@ class Demands(NamedTuple):
     gpus: Ints
     milli: Ints
     share: Floats
+    per_gpu: Floats
     kinds: Ints
 
 
-def typical(counts: Mapping[Demand, float], part: float = TYPICAL) -> tuple[Ints, Ints, Ints, Ints, Floats]:
-    """The most frequent demands (each with how often), with their shares, most frequent first."""
+def demands_of(counts: Mapping[Demand, float], part: float = TYPICAL) -> Demands:
+    """The most frequent demands with their shares, most frequent first, of demands with how often each is asked."""
     order = sorted(counts.items(), key=lambda one: (-one[1], one[0]))
     total, kept, reached = sum(counts.values()), [], 0.0
     for demand, count in order:
@@ -56,13 +59,16 @@ def typical(counts: Mapping[Demand, float], part: float = TYPICAL) -> tuple[Ints
             break
     cores, mb, gpus, milli = (np.array([demand[i] for demand, _ in kept], np.int64) for i in range(4))
     share = np.array([count for _, count in kept], np.float64)
-    return cores, mb, gpus, milli, share / max(share.sum(), 1e-300)
+    asked = sum(count * gpus * milli / WHOLE for (_, _, gpus, milli), count in order)
+    per_gpu = [sum(count * demand[i] for demand, count in order) / max(asked, 1e-300) for i in range(2)]
+    none = np.zeros(1, np.int64)
+    return Demands(cores, mb, gpus, milli, share / max(share.sum(), 1e-300), np.array(per_gpu), none)
 
 
 def no_demands() -> Demands:
     """Nothing is known of them."""
     none = np.zeros(0, np.int64)
-    return Demands(none, none, none, none, np.zeros(0), np.zeros(1, np.int64))
+    return Demands(none, none, none, none, np.zeros(0), np.zeros(2), np.zeros(1, np.int64))
 
 
 @inlined
@@ -85,6 +91,33 @@ def fragments(left: Ints, cores: int, mb: int, demands: Demands) -> float:
                 lost = short
         found += demands.share[k] * lost
     return found
+
+
+@inlined
+def stranded(left: Ints, cores: int, mb: int, demands: Demands) -> float:
+    """What will be left of a machine's GPUs once tasks as they usually come have used up its cores or its memory."""
+    total = 0
+    for i in range(left.shape[0]):
+        total += left[i]
+    usable = float(total)
+    if demands.per_gpu[0] > 0:
+        usable = min(usable, WHOLE * cores / demands.per_gpu[0])
+    if demands.per_gpu[1] > 0:
+        usable = min(usable, WHOLE * mb / demands.per_gpu[1])
+    return total - usable
+
+
+@inlined
+def strands(gpus: Gpus, free: Ints, cores: Ints, mb: Ints, demands: Demands, ask: Ask, node: int, tasks: int) -> float:
+    """By how much that grows with tasks on it."""
+    left = free[gpus.first[node] : gpus.first[node + 1]].copy()
+    before = stranded(left, cores[node], mb[node], demands)
+    total = ask.gpus * ask.milli * tasks
+    for i in range(left.shape[0]):
+        taken = min(left[i], total)
+        left[i] -= taken
+        total -= taken
+    return stranded(left, cores[node] - ask.cores * tasks, mb[node] - ask.mb * tasks, demands) - before
 
 
 @inlined

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from unrack.jit import compiled, inlined
 from unrack.policy.gpus.bisection import bisecting
-from unrack.policy.gpus.demands import Demands, part_with_least, shared_growth, whole_growth
+from unrack.policy.gpus.demands import Demands, part_with_least, shared_growth, strands, whole_growth
 from unrack.policy.gpus.inside import MOST_SOCKETS, best_set, chosen_set, mixed_up, utility_on
 from unrack.policy.gpus.rules import (
     BEST_FIT,
@@ -148,9 +148,12 @@ def score_of(
     if rule == CLUSTERING:
         return clustering_score(gpus, who, room.free, demands.kinds, ask, job, node)
     if rule in (FGD, FORESIGHT):
+        more = 0.0
+        if rule == FORESIGHT:
+            more = strands(gpus, room.free, room.cores, room.mb, demands, ask, node, tasks)
         if ask.gpus == 1 and ask.milli < WHOLE:
-            return shared_growth(gpus, room.free, room.cores, room.mb, demands, ask, node)
-        return whole_growth(gpus, room.free, room.cores, room.mb, demands, ask, node, tasks)
+            return more + shared_growth(gpus, room.free, room.cores, room.mb, demands, ask, node)
+        return more + whole_growth(gpus, room.free, room.cores, room.mb, demands, ask, node, tasks)
     if ask.gpus == 0 or gpus.kind[node] < 0:
         return 0.0
     if ask.slices or ask.milli < WHOLE:

@@ -13,7 +13,7 @@ from unrack.cluster.spec import Cluster
 from unrack.errors import PolicyError
 from unrack.ledger.growing import grown, room_for
 from unrack.ledger.lease import Lease
-from unrack.policy.gpus.demands import Demand, Demands, no_demands, typical
+from unrack.policy.gpus.demands import Demand, Demands, demands_of, no_demands
 from unrack.policy.gpus.place_kernel import Room, place_job, sets_of
 from unrack.policy.gpus.rules import BY_DEMANDS, CLUSTERING, RULES
 from unrack.reasons import Code, Reason
@@ -221,7 +221,7 @@ class GpuRule:
             notes.demands = notes.demands._replace(kinds=notes.rows[1])
         if code in BY_DEMANDS and self.demands == SEEN and known >= notes.counted * 1.1:
             notes.counted = known
-            notes.demands = Demands(*typical(notes.counts), np.zeros(1, np.int64))
+            notes.demands = demands_of(notes.counts)
 
 
 def notes_on(cluster: Cluster, rule: GpuRule) -> Notes:
@@ -230,7 +230,7 @@ def notes_on(cluster: Cluster, rule: GpuRule) -> Notes:
         if isinstance(part.installed, Fleet):
             notes = Notes(part.installed, part.places, part.quantities)
             if rule.demands != SEEN:
-                notes.demands = Demands(*typical(read_demands(rule.demands)), np.zeros(1, np.int64))
+                notes.demands = demands_of(read_demands(rule.demands))
             return notes
     return Notes(None, slice(0), slice(0))
 
