@@ -72,15 +72,15 @@ def no_demands() -> Demands:
 
 
 @inlined
-def fragments(left: Ints, cores: int, mb: int, demands: Demands) -> float:
-    """F of a machine with so much left of each GPU, of cores and of memory, in 1/1000 of a GPU."""
+def fragments(left: Ints, cores: int, demands: Demands) -> float:
+    """F of a machine with so much left of each GPU and so many free cores, in 1/1000 of a GPU."""
     total = 0
     for i in range(left.shape[0]):
         total += left[i]
     found = 0.0
     for k in range(demands.share.shape[0]):
         lost = total
-        if demands.gpus[k] > 0 and demands.cores[k] <= cores and demands.mb[k] <= mb:
+        if demands.gpus[k] > 0 and demands.cores[k] <= cores:
             enough, short = 0, 0
             for i in range(left.shape[0]):
                 if left[i] >= demands.milli[k]:
@@ -121,18 +121,18 @@ def strands(gpus: Gpus, free: Ints, cores: Ints, mb: Ints, demands: Demands, ask
 
 
 @inlined
-def shared_growth(gpus: Gpus, free: Ints, cores: Ints, mb: Ints, demands: Demands, ask: Ask, node: int) -> float:
+def shared_growth(gpus: Gpus, free: Ints, cores: Ints, demands: Demands, ask: Ask, node: int) -> float:
     """By how much F grows if a task gets its part of the GPU for which that is least."""
-    place = part_with_least(gpus, free, cores[node] - ask.cores, mb[node] - ask.mb, demands, ask, node)
+    place = part_with_least(gpus, free, cores[node] - ask.cores, demands, ask, node)
     left = free[gpus.first[node] : gpus.first[node + 1]].copy()
-    before = fragments(left, cores[node], mb[node], demands)
+    before = fragments(left, cores[node], demands)
     left[place - gpus.first[node]] -= ask.milli
-    return fragments(left, cores[node] - ask.cores, mb[node] - ask.mb, demands) - before
+    return fragments(left, cores[node] - ask.cores, demands) - before
 
 
 @inlined
-def part_with_least(gpus: Gpus, free: Ints, cores: int, mb: int, demands: Demands, ask: Ask, node: int) -> int:
-    """The place of the GPU that leaves least F; ``cores``, ``mb``: free once the task has its own."""
+def part_with_least(gpus: Gpus, free: Ints, cores: int, demands: Demands, ask: Ask, node: int) -> int:
+    """The place of the GPU that leaves least F; ``cores``: what is free once the task has its own."""
     first = gpus.first[node]
     left = free[first : gpus.first[node + 1]].copy()
     best, least = -1, 1e300
@@ -145,7 +145,7 @@ def part_with_least(gpus: Gpus, free: Ints, cores: int, mb: int, demands: Demand
         if seen:
             continue
         left[i] -= ask.milli
-        found = fragments(left, cores, mb, demands)
+        found = fragments(left, cores, demands)
         left[i] += ask.milli
         if found < least - 1e-9:
             best, least = i, found
@@ -153,15 +153,13 @@ def part_with_least(gpus: Gpus, free: Ints, cores: int, mb: int, demands: Demand
 
 
 @inlined
-def whole_growth(
-    gpus: Gpus, free: Ints, cores: Ints, mb: Ints, demands: Demands, ask: Ask, node: int, tasks: int
-) -> float:
+def whole_growth(gpus: Gpus, free: Ints, cores: Ints, demands: Demands, ask: Ask, node: int, tasks: int) -> float:
     """By how much F grows if tasks get whole GPUs, or none."""
     left = free[gpus.first[node] : gpus.first[node + 1]].copy()
-    before = fragments(left, cores[node], mb[node], demands)
+    before = fragments(left, cores[node], demands)
     wanted = ask.gpus * tasks
     for i in range(left.shape[0]):
         if wanted and left[i] == WHOLE:
             left[i] = 0
             wanted -= 1
-    return fragments(left, cores[node] - ask.cores * tasks, mb[node] - ask.mb * tasks, demands) - before
+    return fragments(left, cores[node] - ask.cores * tasks, demands) - before

@@ -152,8 +152,8 @@ def score_of(
         if rule == FORESIGHT:
             more = strands(gpus, room.free, room.cores, room.mb, demands, ask, node, tasks)
         if ask.gpus == 1 and ask.milli < WHOLE:
-            return more + shared_growth(gpus, room.free, room.cores, room.mb, demands, ask, node)
-        return more + whole_growth(gpus, room.free, room.cores, room.mb, demands, ask, node, tasks)
+            return more + shared_growth(gpus, room.free, room.cores, demands, ask, node)
+        return more + whole_growth(gpus, room.free, room.cores, demands, ask, node, tasks)
     if ask.gpus == 0 or gpus.kind[node] < 0:
         return 0.0
     if ask.slices or ask.milli < WHOLE:
@@ -213,7 +213,7 @@ def take_on(
         if rule in (FGD, FORESIGHT) and ask.gpus == 1:
             begin = at
             for _ in range(tasks):
-                place = part_with_least(gpus, room.free, room.cores[node], room.mb[node], demands, ask, node)
+                place = part_with_least(gpus, room.free, room.cores[node], demands, ask, node)
                 at = claim_part(room.free, place, ask.milli, found, begin, at)
             return at
         return claim_parts(gpus, room.free, node, ask.gpus, ask.milli, tasks, found, at)
