@@ -171,10 +171,17 @@ def _jobs(cluster: Cluster, jobs: JobTable, policy: Policy[Any]) -> Iterator[Eff
 
 
 def _resources(cluster: Cluster, jobs: JobTable) -> Iterator[Effect]:
-    for resource, quantity in cluster.places.quantities:
-        asked = jobs.devices.get((resource, quantity))
-        why = "" if asked is not None and bool((asked > 0).any()) else f"no job asks for {resource}.{quantity}"
-        yield Effect("resources", f"{resource} {quantity}", why)
+    for part in cluster.places.parts:
+        asked = {
+            quantity for quantity in part.installed.quantities
+            if (amounts := jobs.devices.get((part.name, quantity))) is not None and bool((amounts > 0).any())
+        }  # fmt: skip
+        if {place.quantity for place in part.installed.places} == set(part.installed.quantities):
+            for quantity in part.installed.quantities:
+                why = "" if quantity in asked else f"no job asks for {part.name}.{quantity}"
+                yield Effect("resources", f"{part.name} {quantity}", why)
+        else:  # some say how others are asked
+            yield Effect("resources", part.name, "" if asked else f"no job asks for {part.name}")
 
 
 def _use(
