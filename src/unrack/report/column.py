@@ -10,7 +10,8 @@ from dataclasses import dataclass
 SHORT = (
     "missed_deadlines", "missed_deadlines_high", "slo_broken_local", "slo_broken_remote", "servers_rejected",
     "price_per_server_h", "wait_s_mean", "wait_s_p95", "response_s_mean",
-    "bounded_slowdown_mean", "utility_mean", "used_gpus", "utilisation_cores", "queue_length_mean", "makespan_s", "jobs_finished",
+    "bounded_slowdown_mean", "utility_mean", "used_gpus", "utilisation_cores", "queue_length_mean", "makespan_s",
+    "jobs_finished",
 )  # fmt: skip
 """The columns that a table shows until all are asked for."""
 
