@@ -30,6 +30,8 @@ OF_TIERS = {
 """Shown first where memory has tiers: of servers, the share outside an SLO."""
 OF_CORES = {"core_distance_over_least": "core hops ÷ least", "core_pairs_apart": "pairs apart"}
 """Shown first where it was asked which cores jobs have."""
+OF_GPUS = {"utility_mean": "GPU utility", "used_gpus": "GPUs in use"}
+"""Shown first where there are machines with GPUs."""
 SHOWN = {
     "wait_s_mean": "mean wait, s",
     "wait_s_p95": "p95 wait, s",
@@ -173,7 +175,7 @@ def _table(study: Study, rows: list[dict[str, Any]]) -> None:
     width = console.width if console.is_terminal else 160  # a pipe has no width: take what the table needs
     names = {head: head.rpartition(".")[2] for head in heads}
     taken = sum(3 + max(len(names[head]), *(len(str(row.get(head))) for row in rows)) for head in heads)
-    of_some = {**OF_DEADLINES, **OF_CORES, **OF_TIERS}
+    of_some = {**OF_DEADLINES, **OF_CORES, **OF_TIERS, **OF_GPUS}
     known = {name: words for name, words in of_some.items() if any(row.get(name) is not None for row in rows)}
     unserved = {"served": "served"} if any((row.get("served") or 0) < 1 for row in rows) else {}
     titles = {**unserved, **known, **SHOWN}

@@ -164,12 +164,16 @@ class Kept(NamedTuple):
 
 
 class Table(NamedTuple):
-    """A table of the report: its title, a sentence or two, the heads of its columns, and rows of texts."""
+    """A table of the report: its title, a sentence or two, the heads of its columns, and rows of texts.
+
+    ``picture``: an SVG above it, where there is one; a table without rows is a picture alone.
+    """
 
     title: str
     words: str
     head: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
+    picture: str = ""
 
 
 class Resource(Protocol):

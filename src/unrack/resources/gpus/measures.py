@@ -12,6 +12,8 @@ from unrack.resources.gpus.placements import placements
 MEASURES = (
     Told("used_gpus", "", "", "share of the GPUs that jobs held", "∫ held dt / (installed x window)"),
     Told("utility_mean", "", "high", "mean utility of starts on whole GPUs", "mean of (1/t + I + 1 - w) / 3"),
+    Told("gpu_nearness_mean", "", "high", "least cost of communication over what it is, at starts", "mean 1/t"),
+    Told("gpu_free_share_mean", "", "", "share of a machine's GPUs that were free before a start there", "mean w"),
     Told("gpu_cost_mean", "", "low", "communication of jobs with several GPUs, over the least possible", "mean t"),
     Told("gpu_interference_mean", "", "high", "run time alone over run time beside neighbours, at starts", "mean I"),
     Told("gpus_across_sockets", "", "low", "share of jobs with several GPUs whose GPUs are at several sockets",
@@ -39,6 +41,8 @@ def measures(
         several = starts.filter(pl.col("gpus") > 1)
         values["utility_mean"] = _mean(starts["utility"])
         values["gpu_interference_mean"] = _mean(starts["interference"])
+        values["gpu_nearness_mean"] = _mean(1.0 / starts["cost"])
+        values["gpu_free_share_mean"] = _mean(starts["free"])
         values["gpu_cost_mean"] = _mean(several["cost"])
         values["gpus_across_sockets"] = _mean((several["sockets"] > 1).cast(pl.Float64))
         values["below_min_utility"] = float((starts["utility"] < starts["wanted"]).sum())
