@@ -12,9 +12,9 @@ MOST_PICTURES = 4
 LANES = f"At most {MOST_LANES} GPUs and {MOST_BARS} pieces are drawn; point at one for its job."
 WORDS = (
     "In use: the share of GPU-hours that jobs held. Utility: the mean over starts on whole GPUs; t is what "
-    "communication costs over the least possible, I what neighbours leave of the speed, w the share of the machine that "
-    "was free. Across sockets: the share of "
-    "jobs with several GPUs that have them at several sockets. Below minimum: starts with less utility than asked."
+    "communication costs over the least possible, I what neighbours leave of the speed, w the share of the machine's "
+    "GPUs that was free. Across sockets: the share of jobs with several GPUs that have them at several sockets. Below "
+    "minimum: starts with less utility than asked."
 )
 
 
