@@ -176,7 +176,13 @@ def mixed_cases() -> Iterator[tuple[str, str]]:
     yield "easy(place=lookahead, memory=strawman)", "everything"
     for policy in ("first-fit", "disaggregation-aware", "lookahead", "random-fit", "local(scheduler=easy)", "baseline"):
         yield policy, "counted"
-    for policy in ("topo-aware", "topo-aware-p(patience=60 s)", "topo-aware-p(gpus=topology)", "first-fit", "lookahead"):
+    for policy in (
+        "topo-aware",
+        "topo-aware-p(patience=60 s)",
+        "topo-aware-p(gpus=topology)",
+        "first-fit",
+        "lookahead",
+    ):
         yield policy, "gpus"
     yield "naive(scheduler=easy)", "gpus-lent"
     yield "slo", "tiers-and-pools"

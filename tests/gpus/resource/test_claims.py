@@ -1,4 +1,4 @@
-"""Claims: what is chosen agrees and what is altered does not; a node is open exactly where one more task has a place."""
+"""Claims: what is chosen agrees, what is altered does not; a node is open exactly where one more task has a place."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from unrack.resources.gpus.asks import QUANTITIES, WHOLE
 from unrack.resources.gpus.fleet import Fleet
 
 TABLE = [{"machine": "minsky", "nodes": "0"}, {"machine": {"gpus": 3, "per_socket": 2}, "nodes": "1"},
-         {"machine": {"gpus": 2, "slices": 8}, "nodes": "2"}, {"machine": {"gpus": 1, "slices": 7}, "nodes": "3"}]  # fmt: skip
+         {"machine": {"gpus": 2, "slices": 8}, "nodes": "2"},
+         {"machine": {"gpus": 1, "slices": 7}, "nodes": "3"}]  # fmt: skip
 FLEET = fleet_of(TABLE, nodes=5)  # node 4 has no GPUs
 
 
@@ -159,6 +160,15 @@ def test_where_blocks_may_begin(node: int, each: int, starts: list[list[int]]) -
         blocks = {start: np.array([[first + start + i, 1] for i in range(size)]) for start in range(each - size + 1)}
         found = [s for s, block in blocks.items() if FLEET.agrees(asked_of(slices=size), node * one, one, block)]
         assert found == starts[size - 1], size
+
+
+def test_a_job_without_gpus_claims_none_wherever_it_runs() -> None:
+    """It may still ask that its tasks are together, or apart."""
+    asked, nodes, tasks = asked_of(together=1, graph=2, weight=300), np.array([0]), np.array([3])
+    claims = FLEET.claims(asked, nodes, tasks, FLEET.total)
+    assert claims.tolist() == []
+    assert FLEET.agrees(asked, nodes, tasks, claims)
+    assert FLEET.open_nodes(asked_of(apart=1), FLEET.total, nodes, tasks).tolist() == [False, *[True] * 4]
 
 
 def test_apart_and_together_are_part_of_what_agrees() -> None:

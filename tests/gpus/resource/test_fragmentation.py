@@ -99,11 +99,10 @@ def test_the_usual_demands_are_the_most_frequent_ones() -> None:
 
 
 def test_demands_from_a_file_decide_and_a_wrong_file_is_refused(tmp_path: Path) -> None:
-    """Usual tasks of 600 leave a GPU of 500 to this job, so that a whole one stays usable; usual tasks of 400 do not."""
+    """Where usual tasks ask for 600, the second job goes beside the first, so that a GPU stays usable."""
     cluster = cluster_of({"machine": {"gpus": 2}})
     jobs = gpu_jobs({"milli": 500}, {"milli": 400, "submit": 1})
-    for name, milli in (("large", 600), ("small", 100)):
-        (tmp_path / name).write_text(f"cores,memory_mb,gpus,milli,share\n1,0,1,{milli},1\n")
+    (tmp_path / "large").write_text("cores,memory_mb,gpus,milli,share\n1,0,1,600,1\n")
     places = run(cluster, jobs, f"fcfs(gpus=fgd, demands={tmp_path / 'large'})").claims["place"].to_list()
     assert places[0] == places[1]
     (tmp_path / "wrong").write_text("cores,gpus\n1,1\n")

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from plain_gpus import cluster_of, gpu_jobs, run
 
+from unrack.policy.gpus.rules import RULES
+
 MINSKY = cluster_of("minsky")
-HALF_TAKEN = ({"work": 100, "count": 1}, {"work": 50, "count": 1})
-"""Under ``spread`` each of these takes a GPU at a socket of its own; so they do under utility where they do not meet."""
 
 
 def starts(result: Any) -> list[float | None]:
@@ -18,27 +18,32 @@ def starts(result: Any) -> list[float | None]:
 
 
 def crowded(*jobs: dict[str, Any]) -> Any:
-    """Two jobs of three GPUs' worth leave GPUs 1 and 3, at two sockets, until 50 s and 100 s; then come others."""
+    """GPUs 1 and 3, at two sockets, are free from 20 s on, GPU 2 from 50 s, GPU 0 from 100 s; and other jobs."""
     return gpu_jobs(
         {"work": 100, "count": 1}, {"work": 20, "count": 1}, {"work": 50, "count": 1}, {"work": 20, "count": 1}, *jobs
     )
 
 
-@pytest.mark.parametrize("rule", ["drb", "topology", "first-fit"])
-def test_a_job_waits_for_its_utility_and_others_pass(rule: str) -> None:
-    """Four single jobs fill GPUs 0 to 3; at 20 s two end, and two GPUs across the sockets are free until 50 s."""
-    wants = {"submit": 5, "count": 2, "min_utility": 5000}
+def test_a_job_waits_for_its_utility_and_others_pass() -> None:
+    """Two GPUs at two sockets, a half of each free: (1/42 + 1 + 1/2) / 3 = 0.51; from 50 s on a pair is 0.75."""
+    wants = {"submit": 5, "count": 2, "min_utility": 6000}
     other = {"submit": 6, "count": 1, "work": 5}
-    result = run(MINSKY, crowded(wants, other), f"topo-aware-p(gpus={rule})")
-    gpus = {row["job"]: row["place"] for row in result.claims.iter_rows(named=True)}
-    across = {gpus[1][-1], gpus[3][-1]} not in ({"0", "1"}, {"2", "3"})
-    assert starts(result)[4] == (50 if across else 20)
-    assert starts(result)[5] == 20, "the other passes"
-    assert starts(run(MINSKY, crowded(wants, other), "topo-aware(gpus=first-fit)"))[4:] == [20, 40 - 10]
+    result = run(MINSKY, crowded(wants, other), "topo-aware-p(gpus=pack)")
+    assert starts(result)[4:] == [50, 20]
+    assert starts(run(MINSKY, crowded({**wants, "min_utility": 5000}, other), "topo-aware-p(gpus=pack)"))[4] == 20
+    assert starts(run(MINSKY, crowded(wants, other), "topo-aware(gpus=pack)"))[4:] == [20, 30]
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_postponed_jobs_start_at_last_under_every_rule(rule: str) -> None:
+    wants = {"submit": 5, "count": 2, "min_utility": 10000}
+    result = run(MINSKY, crowded(wants, {"submit": 6, "count": 1}), f"topo-aware-p(gpus={rule}, patience=40 s)")
+    assert starts(result)[4] <= 60
+    assert set(result.jobs["state"]) == {"finished"}
 
 
 def test_no_job_waits_beyond_its_patience() -> None:
-    wants = {"submit": 5, "count": 2, "min_utility": 5000}
+    wants = {"submit": 5, "count": 2, "min_utility": 6000}
     result = run(MINSKY, crowded(wants), "topo-aware-p(gpus=first-fit, patience=30 s)")
     assert starts(result)[4] == 35, "30 s after it came, across the sockets"
     assert starts(run(MINSKY, crowded(wants), "topo-aware-p(gpus=first-fit, patience=10 s)"))[4] == 20
@@ -61,13 +66,12 @@ def test_explain_says_for_what_a_postponed_job_waits() -> None:
     from unrack.policy.table import parse_policy
     from unrack.sim.explain import explain
 
-    wants = {"submit": 5, "count": 2, "min_utility": 5000}
+    wants = {"submit": 5, "count": 2, "min_utility": 6000}
     story = explain(MINSKY, crowded(wants), parse_policy("topo-aware-p(gpus=first-fit)"), 4)
-    assert any("a place of utility 0.5, for which it waits" in str(spell.reason) for spell in story.spells)
+    assert any("a place of utility 0.6, for which it waits" in str(spell.reason) for spell in story.spells)
 
 
 def test_who_may_not_wait_is_turned_away() -> None:
     jobs = gpu_jobs({"count": 4}, {"count": 1, "submit": 1}, {"count": 1, "submit": 11})
-    result = run(MINSKY, jobs, "topo-aware(wait=no)")
+    result = run(MINSKY, jobs, "fcfs(gpus=topology, wait=no)")
     assert result.jobs["state"].to_list() == ["finished", "rejected", "finished"]
-    assert starts(run(MINSKY, jobs, "topo-aware")) == [0, 10, 11]

@@ -1,4 +1,4 @@
-"""The terms of the utility in small cases, computed by hand on a Minsky: NVLink within a socket, 20 + 20 between them."""
+"""The terms of the utility in small cases, by hand, on a Minsky: NVLink within a socket, 20 + 20 between them."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ class Claiming:
         return lease._replace(claims=self.claims(lease.rows))
 
     def fits(self, lease: Lease) -> bool:
-        """Whether what a lease claims is free, and all that the job asks there: else too little is free for a choice."""
+        """Whether what a lease claims is free, and all that the job asks there; less means that there was no choice."""
         nodes, tasks = nodes_of(lease.rows), np.repeat(lease.rows[:, TASKS], lease.rows[:, NODES])
         if not self._seen.places.agree(self._asked, nodes, tasks, lease.claims):
             return False
