@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -105,21 +106,18 @@ def licences(seed: int, count: int = 24) -> tuple[Cluster, JobTable, tuple[str, 
     return cluster, jobs, ()
 
 
-MACHINES = {
-    "profiles": "deep-learning",
-    "machines": [{"machine": "minsky", "nodes": "0-1"}, {"machine": {"gpus": 2, "per_socket": 1}, "nodes": "2-3"},
-                 {"machine": {"gpus": 1, "slices": 8}, "nodes": "4"}],
-}  # fmt: skip
+MACHINES = [{"machine": "minsky", "nodes": "0-1"}, {"machine": {"gpus": 2, "per_socket": 1}, "nodes": "2-3"},
+            {"machine": {"gpus": 1, "slices": 8}, "nodes": "4"}]  # fmt: skip
 APPS = ("alexnet/1", "alexnet/16", "googlenet/4", "other")
 
 
-def machines(seed: int, count: int = 24) -> tuple[Cluster, JobTable, tuple[str, ...]]:
+def machines(seed: int, count: int = 24, profiles: str = "deep-learning") -> tuple[Cluster, JobTable, tuple[str, ...]]:
     """GPUs whole, in parts and in slices, beside drives, nodes that lend and licences; nodes 5 and 6 have no GPUs."""
     random = np.random.default_rng(seed)
     cluster = Cluster.from_dict({
         "nodes": [{"count": 4, "cores": 6, "memory": 8}, {"count": 3, "cores": 6, "memory": 16}],
-        "nodes_per_rack": 4, "lending": "all" if seed % 2 else "rack", "gpus": MACHINES, "pools": [DRIVES],
-        "counted": [{"name": "matlab", "amount": 3}],
+        "nodes_per_rack": 4, "lending": "all" if seed % 2 else "rack", "pools": [DRIVES],
+        "counted": [{"name": "matlab", "amount": 3}], "gpus": {"machines": MACHINES, "profiles": profiles},
     })  # fmt: skip
     sort = random.integers(0, 4, count)  # nothing, whole GPUs, parts, slices
     gpus = np.where(sort == 1, random.integers(1, 4, count), np.where(sort == 2, random.integers(0, 2, count), 0))
@@ -157,8 +155,8 @@ MIXES: dict[str, tuple[Callable[[int], Any], dict[str, str]]] = {
     "counted-lent": (licences, {"memory": "disaggregated", "nodes": "whole"}),
     "gpus": (machines, {"place": "best-fit"}),
     "gpus-lent": (machines, {"memory": "disaggregated", "gpus": "topology"}),
-    "gpus-fgd": (machines, {"gpus": "fgd"}),
-    "gpus-whole": (machines, {"gpus": "drb", "nodes": "whole"}),
+    "gpus-fgd": (partial(machines, profiles=""), {"gpus": "fgd"}),
+    "gpus-whole": (partial(machines, profiles=""), {"gpus": "drb", "nodes": "whole"}),
     "tiers-and-pools": (tiers_and_pools, {"memory": "slo", "place": "best-fit"}),
 }
 """Mixes by name: a world and the rules for it."""
