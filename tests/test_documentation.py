@@ -14,11 +14,15 @@ from unrack.cluster.pools.pool import PoolFile
 from unrack.cluster.presets import PRESETS
 from unrack.metric.table import KIND_METRICS, METRICS, RESOURCE_METRICS, STATISTICS
 from unrack.policy.file import load_policy
+from unrack.policy.gpus.rules import NEAREST, RULES
 from unrack.policy.orders import ORDERS
 from unrack.policy.provisioning.parameters import PROVISIONING
 from unrack.policy.table import POLICIES
 from unrack.reasons import Code
 from unrack.resources.counted.keys import CounterFile
+from unrack.resources.gpus.asks import QUANTITIES
+from unrack.resources.gpus.keys import MachineFile
+from unrack.resources.gpus.profiles import BUILT_IN
 from unrack.sim.kernel import Ties
 from unrack.slowdown.memory.settings import ContentionTable
 from unrack.slowdown.model import PUBLISHED, ModelTable
@@ -77,6 +81,17 @@ def test_every_metric_of_resources_is_in_the_table_of_its_section() -> None:
     text = section("metrics.md", "## Counters")
     for name in RESOURCE_METRICS:
         assert f"\n| `{name}` |" in text, name
+
+
+def test_everything_of_gpus_that_has_a_name_is_described() -> None:
+    for name in (NEAREST, *RULES):
+        assert re.search(rf"^\| `{name}`[ |]", section("gpus.md", "## Rules"), re.MULTILINE), name
+    for quantity in QUANTITIES:
+        assert f"\n| `gpus.{quantity}` |" in section("gpus.md", "## What jobs ask"), quantity
+    for key in MachineFile.model_fields:
+        assert f"\n| `{key}` |" in section("gpus.md", "## The key `gpus` of a cluster"), key
+    for name in BUILT_IN:
+        assert f'profiles = "{name}"' in section("gpus.md", "## Profiles and speeds")
 
 
 def test_every_model_and_scenario_is_described() -> None:

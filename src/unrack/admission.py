@@ -160,7 +160,7 @@ def unmet(cluster: Cluster, jobs: JobTable, pace: Pace, elsewhere: bool = False)
         if not (amounts > 0).any():
             continue
         if is_resource(kind):
-            never = cluster.places.never((kind, name), amounts, gangs_of(jobs, elsewhere))
+            never = cluster.places.never((kind, name), amounts, gangs_of(jobs, elsewhere, kind))
             found = np.where((found < 0) & never, place, found)
             continue
         met = np.zeros(len(jobs), np.bool_)
@@ -178,7 +178,7 @@ def lacking(cluster: Cluster, jobs: JobTable, job: int, place: int, pace: Pace |
     kind, name = list(jobs.devices)[place]
     asked, what = int(jobs.devices[kind, name][job]), f"{kind}.{name}"
     if is_resource(kind):
-        return cluster.places.too_big((kind, name), asked, gangs_of(jobs.take(np.array([job])), elsewhere))
+        return cluster.places.too_big((kind, name), asked, gangs_of(jobs.take(np.array([job])), elsewhere, kind))
     pools = cluster.suppliers.get((kind, name), ())
     serve = [pool for pool in pools if asked <= pool.most or (pace is not None and pool.governed(pace)[job])]
     if not serve:
@@ -193,9 +193,10 @@ def lacking(cluster: Cluster, jobs: JobTable, job: int, place: int, pace: Pace |
     return Reason(Code.TOO_BIG, f"MB on one node that can attach {what}", mb, most)
 
 
-def gangs_of(jobs: JobTable, elsewhere: bool) -> Gangs:
-    """Jobs as resources see them."""
-    return Gangs(jobs.tasks, jobs.cores, jobs.memory_mb, elsewhere)
+def gangs_of(jobs: JobTable, elsewhere: bool, resource: str) -> Gangs:
+    """Jobs as a resource sees them."""
+    asked = {quantity: amounts for (kind, quantity), amounts in jobs.devices.items() if kind == resource}
+    return Gangs(jobs.tasks, jobs.cores, jobs.memory_mb, elsewhere, asked)
 
 
 def impossible(cluster: Cluster, jobs: JobTable, lends: bool = False) -> NDArray[np.bool_]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -105,6 +106,41 @@ def licences(seed: int, count: int = 24) -> tuple[Cluster, JobTable, tuple[str, 
     return cluster, jobs, ()
 
 
+MACHINES = [{"machine": "minsky", "nodes": "0-1"}, {"machine": {"gpus": 2, "per_socket": 1}, "nodes": "2-3"},
+            {"machine": {"gpus": 1, "slices": 8}, "nodes": "4"}]  # fmt: skip
+APPS = ("alexnet/1", "alexnet/16", "googlenet/4", "other")
+
+
+def machines(seed: int, count: int = 24, profiles: str = "deep-learning") -> tuple[Cluster, JobTable, tuple[str, ...]]:
+    """GPUs whole, in parts and in slices, beside drives, nodes that lend and licences; nodes 5 and 6 have no GPUs."""
+    random = np.random.default_rng(seed)
+    cluster = Cluster.from_dict({
+        "nodes": [{"count": 4, "cores": 6, "memory": 8}, {"count": 3, "cores": 6, "memory": 16}],
+        "nodes_per_rack": 4, "lending": "all" if seed % 2 else "rack", "pools": [DRIVES],
+        "counted": [{"name": "matlab", "amount": 3}], "gpus": {"machines": MACHINES, "profiles": profiles},
+    })  # fmt: skip
+    sort = random.integers(0, 4, count)  # nothing, whole GPUs, parts, slices
+    gpus = np.where(sort == 1, random.integers(1, 4, count), np.where(sort == 2, random.integers(0, 2, count), 0))
+    tasks = np.where(gpus > 1, 1, random.integers(1, 3, count))
+    submit = np.sort(random.integers(0, 400, count)) * S
+    work = random.integers(1, 90, count) * S
+    drives = random.random(count) < 0.2
+    asked = {
+        ("gpus", "count"): gpus, ("gpus", "milli"): np.where(sort == 2, random.integers(1, 7, count) * 125, 0),
+        ("gpus", "slices"): np.where(sort == 3, random.integers(1, 5, count), 0),
+        ("gpus", "apart"): np.where((sort == 1) & (tasks > 1), random.integers(0, 2, count), 0),
+        ("gpus", "min_utility"): np.where(sort == 1, random.integers(0, 3, count) * 3500, 0),
+        ("counted", "matlab"): random.integers(0, 3, count),
+    }  # fmt: skip
+    jobs = job_table(
+        submit_us=submit, work_us=work, request_us=np.maximum(work + random.integers(-3, 9, count) * 5 * S, 0),
+        tasks=tasks, cores=random.integers(1, 3, count), memory_mb=random.integers(0, 6, count),
+        priority=random.integers(0, 2, count), app=pl.Series([APPS[i] for i in random.integers(0, 4, count)]),
+        devices=asked | {("nvme", name): np.where(drives, most, 0) for name, most in ASKS.items()},
+    )  # fmt: skip
+    return cluster, jobs, ()
+
+
 def honest(jobs: JobTable, exact: bool) -> JobTable:
     """The same, and nobody runs for longer than was asked; or just as long as was asked."""
     asks = jobs.asks.copy()
@@ -117,6 +153,10 @@ MIXES: dict[str, tuple[Callable[[int], Any], dict[str, str]]] = {
     "everything-whole": (everything, {"memory": "contention-aware", "nodes": "whole"}),
     "counted": (licences, {"place": "best-fit"}),
     "counted-lent": (licences, {"memory": "disaggregated", "nodes": "whole"}),
+    "gpus": (machines, {"place": "best-fit"}),
+    "gpus-lent": (machines, {"memory": "disaggregated", "gpus": "topology"}),
+    "gpus-fgd": (partial(machines, profiles=""), {"gpus": "fgd"}),
+    "gpus-whole": (partial(machines, profiles=""), {"gpus": "drb", "nodes": "whole"}),
     "tiers-and-pools": (tiers_and_pools, {"memory": "slo", "place": "best-fit"}),
 }
 """Mixes by name: a world and the rules for it."""
@@ -134,5 +174,14 @@ def mixed_cases() -> Iterator[tuple[str, str]]:
     yield "easy(place=lookahead, memory=strawman)", "everything"
     for policy in ("first-fit", "disaggregation-aware", "lookahead", "random-fit", "local(scheduler=easy)", "baseline"):
         yield policy, "counted"
+    for policy in (
+        "topo-aware",
+        "topo-aware-p(patience=60 s)",
+        "topo-aware-p(gpus=topology)",
+        "first-fit",
+        "lookahead",
+    ):
+        yield policy, "gpus"
+    yield "naive(scheduler=easy)", "gpus-lent"
     yield "slo", "tiers-and-pools"
     yield "slo-first-fit(place=worst-fit)", "tiers-and-pools"

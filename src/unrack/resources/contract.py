@@ -7,7 +7,8 @@ rows of (place, amount). Who holds what, what is free, drafts, plans, tables and
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -60,13 +61,15 @@ class Place(NamedTuple):
 class Gangs(NamedTuple):
     """Jobs as gangs of equal tasks, int64[jobs] each: how many tasks, and cores and MB of each.
 
-    ``elsewhere``: memory may be that of other nodes, so that it says nothing of where a task goes.
+    ``elsewhere``: memory may be that of other nodes, so that it says nothing of where a task goes. ``asked``: all that
+    they ask of the resource, by quantity; one that is not there nobody asks for.
     """
 
     tasks: Ints
     cores: Ints
     memory_mb: Ints
     elsewhere: bool = False
+    asked: Mapping[str, Ints] = MappingProxyType({})
 
 
 class Installed(Protocol):

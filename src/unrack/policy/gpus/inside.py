@@ -95,6 +95,12 @@ def broken_sockets(gpus: Gpus, kind: int, available: int, s: int) -> int:
 
 
 @inlined
+def room_for_shares(gpus: Gpus) -> Floats:
+    """float64[sets of sockets], not filled: of the machine with most of them."""
+    return np.empty(1 << gpus.sockets.max(), np.float64)
+
+
+@inlined
 def best_set(
     gpus: Gpus, who: Neighbours, node: int, ask: Ask, job: int, available: int, count: int, shares: Floats
 ) -> tuple[int, float]:
@@ -137,7 +143,7 @@ def chosen_set(
     """The GPUs of one machine that a job gets by a rule, of those that are free."""
     kind = gpus.kind[node]
     if rule == TOPOLOGY:
-        s, _ = best_set(gpus, who, node, ask, job, available, count, np.empty(1 << MOST_SOCKETS, np.float64))
+        s, _ = best_set(gpus, who, node, ask, job, available, count, room_for_shares(gpus))
         return s
     if rule == PACK:
         return by_distance(gpus, kind, ask.graph, available, count, False)
@@ -148,7 +154,3 @@ def chosen_set(
     if rule == BEST_FIT:
         return fullest_first(gpus, kind, available, count)
     return lowest(available, count)
-
-
-MOST_SOCKETS = 4
-"""Sockets of a machine: all sets of them are looked at."""

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from unrack.jit import compiled, inlined
 from unrack.policy.gpus.bisection import bisecting
 from unrack.policy.gpus.demands import Demands, part_with_least, shared_growth, strands, whole_growth
-from unrack.policy.gpus.inside import MOST_SOCKETS, best_set, chosen_set, mixed_up, utility_on
+from unrack.policy.gpus.inside import best_set, chosen_set, mixed_up, room_for_shares, utility_on
 from unrack.policy.gpus.rules import (
     BEST_FIT,
     CLUSTERING,
@@ -293,7 +293,7 @@ def place_job(
     """
     left, count, at = ask.tasks, 0, 0
     used = np.zeros(gpus.kind.shape[0], np.int64)
-    shares = np.empty(1 << MOST_SOCKETS, np.float64)
+    shares = room_for_shares(gpus)
     while left:
         if rule == DRB:
             node, tasks = by_halves(gpus, room, who, ask, job, left, used)

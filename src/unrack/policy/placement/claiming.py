@@ -48,7 +48,10 @@ class Claiming:
         return lease._replace(claims=self.claims(lease.rows))
 
     def fits(self, lease: Lease) -> bool:
-        """Whether what a lease claims is free."""
+        """Whether what a lease claims is free, and all that the job asks there; less means that there was no choice."""
+        nodes, tasks = nodes_of(lease.rows), np.repeat(lease.rows[:, TASKS], lease.rows[:, NODES])
+        if not self._seen.places.agree(self._asked, nodes, tasks, lease.claims):
+            return False
         place, amount = lease.claims.T
         return bool((amount <= self._seen.free[place]).all())
 

@@ -192,8 +192,8 @@ def claim_slices(gpus: Gpus, free: Ints, node: int, size: int, tasks: int, found
 @compiled
 def choose_on_node(gpus: Gpus, free: Ints, node: int, ask: Ask, tasks: int, found: Ints, at: int) -> int:
     """GPUs for some tasks on one node, taken from what is free; returns how many claims there are now."""
-    if gpu_fit(gpus, free, node, ask.gpus, ask.milli, ask.slices) < tasks:
-        return at  # there is no choice that would be free
+    if ask.gpus == 0 or gpu_fit(gpus, free, node, ask.gpus, ask.milli, ask.slices) < tasks:
+        return at  # it asks for none, or there is no choice that would be free
     if ask.slices:
         return claim_slices(gpus, free, node, ask.slices, tasks, found, at)
     if ask.milli < WHOLE:

@@ -18,6 +18,8 @@ FAR_COST = 1e18
 """Of a set of GPUs that cannot be."""
 MOST_GPUS = 16
 """GPUs of a machine: all sets of them have an entry in a table."""
+MOST_SOCKETS = 16
+"""Sockets of a machine: so have all sets of them."""
 
 
 class Gpus(NamedTuple):

@@ -10,7 +10,21 @@ from numpy.typing import NDArray
 from unrack.errors import ClusterError
 from unrack.reasons import Code, Reason
 from unrack.resources.contract import Gangs, Nodes, Place
-from unrack.resources.gpus.asks import APART, COUNT, GRAPHS, MILLI, QUANTITIES, SLICES, TOGETHER, WHOLE, Ask, ask_of
+from unrack.resources.gpus.asks import (
+    APART,
+    COUNT,
+    GRAPH,
+    GRAPHS,
+    MILLI,
+    MIN_UTILITY,
+    QUANTITIES,
+    SLICES,
+    TOGETHER,
+    WEIGHT,
+    WHOLE,
+    Ask,
+    ask_of,
+)
 from unrack.resources.gpus.choice import choose_on_node, tasks_that_fit
 from unrack.resources.gpus.columns import Gpus, gpu_columns
 from unrack.resources.gpus.held import holds_what_it_asks
@@ -22,8 +36,8 @@ from unrack.resources.gpus.profiles import Profiles, read_profiles
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
-ONE = Ask(1, 0, 0, 1, WHOLE, 0, False, False, 0, 1.0, 0.0, 0)
-"""A job of one GPU."""
+DECIDE = (COUNT, MILLI, SLICES, TOGETHER, APART)
+"""Quantities that decide whether a job has a place."""
 
 
 class Fleet:
@@ -101,32 +115,35 @@ class Fleet:
         return tasks_that_fit(self.gpus, free, ask.gpus, ask.milli, ask.slices)
 
     def never(self, quantity: int, asked: Ints, gangs: Gangs) -> Bools:
-        """bool[jobs]: more in a task than any machine has, or more tasks than all machines together hold."""
+        """bool[jobs]: whose tasks have no place on the empty machines, with all that they ask of GPUs."""
         found = np.zeros(len(asked), np.bool_)
-        if quantity not in (COUNT, SLICES, MILLI, APART, TOGETHER):
-            return asked >= len(GRAPHS) if QUANTITIES[quantity] == "graph" else found
-        shapes = np.stack([asked, gangs.cores, gangs.memory_mb * (not gangs.elsewhere)])
-        kinds, of = np.unique(shapes, axis=1, return_inverse=True)
-        for i, (amount, cores, mb) in enumerate(kinds.T.tolist()):
-            if amount:
-                of_kind = np.flatnonzero(of.ravel() == i)
-                found[of_kind] = gangs.tasks[of_kind] > self._room(quantity, amount, cores, mb)
+        if quantity == GRAPH:
+            return asked >= len(GRAPHS)
+        if quantity not in DECIDE:
+            return found
+        shapes = np.stack([*(gangs.asked.get(name, found) for name in QUANTITIES), gangs.cores, _mb(gangs)])
+        shapes[[MIN_UTILITY, GRAPH, WEIGHT]] = 0  # these say nothing of whether there is room
+        kinds, of = np.unique(shapes.astype(np.int64), axis=1, return_inverse=True)
+        for i, kind in enumerate(kinds.T):
+            same = np.flatnonzero(of.ravel() == i)
+            ask = ask_of(kind[: len(QUANTITIES)], 1, *kind[len(QUANTITIES) :].tolist())
+            found[same] = gangs.tasks[same] > self._room(ask)
         return found
 
     def too_big(self, quantity: int, asked: int, gangs: Gangs) -> Reason:
         """What there is too little of."""
         what, tasks = f"gpus.{QUANTITIES[quantity]}", int(gangs.tasks[0])
-        if QUANTITIES[quantity] == "graph":
+        if quantity == GRAPH:
             return Reason(Code.TOO_BIG, f"{what}, of {', '.join(GRAPHS)}", asked, len(GRAPHS) - 1)
         if quantity in (COUNT, SLICES, MILLI):
-            most = int(self.fit(ONE, self.total).max(initial=0)) if quantity == COUNT else WHOLE
-            if quantity == SLICES:
-                most = int(self.gpus.slices.max(initial=0))
+            most = int(self.gpus.size[self.gpus.kind[self.gpus.kind >= 0]].max(initial=0))
+            if quantity != COUNT:
+                most = WHOLE if quantity == MILLI else int(self.gpus.slices.max(initial=0))
             if asked > most:
                 return Reason(Code.TOO_BIG, f"{what} in one machine", asked, most)
-        mb = 0 if gangs.elsewhere else int(gangs.memory_mb[0])
-        room = self._room(quantity, asked, int(gangs.cores[0]), mb)
-        return Reason(Code.TOO_BIG, f"places for tasks with {asked} {what}", tasks, room)
+        own = np.array([int(gangs.asked[name][0]) if name in gangs.asked else 0 for name in QUANTITIES], np.int64)
+        ask = ask_of(own, tasks, int(gangs.cores[0]), int(_mb(gangs)[0]))
+        return Reason(Code.TOO_BIG, f"places for tasks with {_said(ask)}", tasks, self._room(ask))
 
     def lacks(self, asked: Ints, free: Ints, tasks: int) -> Reason | None:
         """Too few GPUs that are free."""
@@ -137,11 +154,7 @@ class Fleet:
         room = int(fit.max(initial=0) if ask.together else fit.sum())
         if room >= tasks:
             return None
-        what = f"{ask.slices} slices of a GPU" if ask.slices else f"{ask.gpus} GPU(s)"
-        if ask.milli < WHOLE:
-            what = f"{ask.milli}/1000 of {what}"
-        where = " on one machine" if ask.together else " on machines of their own" if ask.apart else ""
-        return Reason(Code.NO_ROOM, f"places for tasks with {what}{where}", tasks, room)
+        return Reason(Code.NO_ROOM, f"places for tasks with {_said(ask)}", tasks, room)
 
     def written(self) -> dict[str, Any]:
         """The keys of the cluster file, with what machines' files say in place of their names."""
@@ -162,16 +175,30 @@ class Fleet:
                     found.append(Place(f"node{node}/gpu{gpu}", "milli", WHOLE))
         return found
 
-    def _room(self, quantity: int, amount: int, cores: int, mb: int) -> int:
-        """How many tasks the empty machines hold that ask so much of one quantity."""
-        asked = np.zeros(len(QUANTITIES), np.int64)
-        asked[quantity] = amount
-        ask = ask_of(asked, 1, cores, mb)
-        fit = self.fit(ask if ask.gpus else ONE._replace(gpus=0), self.total)
-        nodes, most = self._nodes, 2**31
-        fit = np.minimum(fit, np.where(nodes.cores > 0, nodes.cores // cores if cores else most, 0))
-        if mb:
-            fit = np.minimum(fit, nodes.memory_mb // mb)
-        if quantity == APART:
-            return int((fit > 0).sum())
-        return int(fit.max(initial=0) if quantity == TOGETHER else fit.sum())
+    def _room(self, ask: Ask) -> int:
+        """How many tasks the empty machines hold that ask so much."""
+        nodes = self._nodes
+        fit = np.minimum(self.fit(ask, self.total), 2**31)
+        fit = np.where(nodes.cores > 0, np.minimum(fit, nodes.cores // ask.cores) if ask.cores else fit, 0)
+        if ask.mb:
+            fit = np.minimum(fit, nodes.memory_mb // ask.mb)
+        if ask.apart:
+            fit = np.minimum(fit, 1)
+        return int(fit.max(initial=0) if ask.together else fit.sum())
+
+
+def _mb(gangs: Gangs) -> Ints:
+    """int64[jobs]: memory that a task needs where it runs."""
+    found: Ints = gangs.memory_mb * (not gangs.elsewhere)
+    return found
+
+
+def _said(ask: Ask) -> str:
+    """What a task asks, in words."""
+    what = "a place"
+    if ask.slices:
+        what = f"{ask.slices} slices of a GPU" + (f", for each of {ask.gpus} GPUs" if ask.gpus > 1 else "")
+    elif ask.gpus:
+        what = (f"{ask.milli}/1000 of " if ask.milli < WHOLE else "") + f"{ask.gpus} GPU(s)"
+    where = " on one machine" * ask.together + " on machines of their own" * ask.apart
+    return what + where

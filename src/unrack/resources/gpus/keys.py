@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from unrack.errors import ClusterError, first_fault, got_and_want
-from unrack.resources.gpus.columns import MOST_GPUS
+from unrack.resources.gpus.columns import MOST_GPUS, MOST_SOCKETS
 from unrack.resources.gpus.machines.machine import Machine, tree
 from unrack.resources.gpus.machines.reading.from_file import machine_from
 from unrack.resources.gpus.machines.reading.read import read_machine
@@ -117,19 +117,24 @@ def machine_of(given: str | dict[str, Any], where: str) -> Machine:
     Raises
     ------
     ClusterError
-        There is no such preset and no such file, or it has more GPUs than can be.
+        There is no such preset and no such file, or it has more GPUs or sockets than can be.
     """
     if isinstance(given, str):
         try:
             found = read_machine(given)
         except ClusterError as error:
             raise ClusterError(f"{where}, {error.where}", error.got, error.want) from None
-        if len(found.gpus) > MOST_GPUS:
-            raise ClusterError(where, f"a machine of {len(found.gpus)} GPUs", f"{MOST_GPUS} or fewer")
-        return found
+        return _small_enough(found, where)
     if not isinstance(given.get("gpus"), int):
-        return machine_from(given, where)
+        return _small_enough(machine_from(given, where), where)
     return in_few_words(_checked(MachineFile, given, where))
+
+
+def _small_enough(machine: Machine, where: str) -> Machine:
+    for what, count, most in (("GPUs", len(machine.gpus), MOST_GPUS), ("sockets", len(machine.sockets), MOST_SOCKETS)):
+        if count > most:
+            raise ClusterError(where, f"a machine of {count} {what}", f"{most} or fewer")
+    return machine
 
 
 def in_few_words(given: MachineFile) -> Machine:

@@ -1,0 +1,111 @@
+"""Fragmentation by hand (Weng et al. 2023), and the rule that lets it grow least against a plain twin."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from plain_gpus import ONE, cluster_of, gpu_jobs, run
+
+from unrack.errors import PolicyError
+from unrack.policy.gpus.demands import Demands, typical
+from unrack.policy.gpus.place_kernel import Room, place_job
+from unrack.policy.gpus.rule import read_demands
+from unrack.policy.gpus.rules import FGD
+from unrack.resources.gpus.columns import gpu_columns
+from unrack.resources.gpus.keys import MachineFile, in_few_words
+from unrack.resources.gpus.utility import Neighbours
+
+Usual = Sequence[tuple[int, int, int, int, float]]
+
+
+def fragmentation(left: Sequence[int], cores: int, mb: int, usual: Usual) -> float:
+    """F of a machine: per usual task, what it cannot use of what is left."""
+    total = 0.0
+    for asked_cores, asked_mb, gpus, milli, share in usual:
+        fit = [part for part in left if part >= milli]
+        if gpus == 0 or asked_cores > cores or asked_mb > mb or len(fit) < gpus:
+            total += share * sum(left)
+        else:
+            total += share * (sum(left) - sum(fit))
+    return total
+
+
+@pytest.mark.parametrize(
+    ("left", "cores", "usual", "f"),
+    [
+        ([1000, 500], 8, [(1, 0, 1, 500, 1.0)], 0),  # both can be used
+        ([1000, 500], 8, [(1, 0, 1, 600, 1.0)], 500),  # half a GPU is too little
+        ([1000, 500], 8, [(1, 0, 2, 1000, 1.0)], 1500),  # there are no two whole ones: all is lost
+        ([1000, 500], 0, [(1, 0, 1, 500, 1.0)], 1500),  # no cores
+        ([1000, 500], 8, [(1, 0, 0, 1000, 1.0)], 1500),  # who asks for none uses none
+        ([1000, 500, 200], 8, [(1, 0, 1, 600, 0.75), (1, 0, 2, 1000, 0.25)], 0.75 * 700 + 0.25 * 1700),
+    ],
+)
+def test_the_plain_twin_is_the_formula(left: list[int], cores: int, usual: Usual, f: float) -> None:
+    assert fragmentation(left, cores, 0, usual) == f
+
+
+def demands_of(usual: Usual) -> Demands:
+    """As kernels take them."""
+    columns = np.array(usual).T
+    ints = [column.astype(np.int64) for column in columns[:4]]
+    return Demands(*ints, columns[4].copy(), np.zeros(1, np.int64))
+
+
+def test_fgd_takes_the_gpu_where_fragmentation_grows_least() -> None:
+    random = np.random.default_rng(3)
+    apart = 0
+    for _ in range(400):
+        sizes = random.integers(1, 5, 3).tolist()
+        gpus = gpu_columns([in_few_words(MachineFile(gpus=size)) for size in sizes], np.arange(3))
+        free = random.choice([0, 100, 300, 500, 700, 1000], int(gpus.first[-1])).astype(np.int64)
+        cores, mb = random.integers(0, 9, 3), random.integers(0, 9, 3)
+        shares = random.random(4)
+        usual = [
+            (int(random.integers(0, 5)), int(random.integers(0, 5)), int(random.integers(0, 3)),
+             int(random.choice([200, 500, 600, 1000])), share / shares.sum()) for share in shares
+        ]  # fmt: skip
+        usual = [(c, m, g, milli if g == 1 else 1000, share) for c, m, g, milli, share in usual]
+        ask = ONE._replace(cores=int(random.integers(0, 4)), mb=int(random.integers(0, 4)), milli=300)
+        room = Room(cores.copy(), mb.copy(), np.full(3, 9), np.full(3, 9), free.copy())
+        none = Neighbours(np.zeros((2, len(free)), np.int64), np.zeros(2, np.int64), np.ones((1, 1)))
+        found = np.empty((1, 2), np.int64)
+        buffers = np.empty(1, np.int64), np.empty(1, np.int64)
+        count, _ = place_job(gpus, room, none, demands_of(usual), FGD, ask, 0, *buffers, found)
+        growth = {}
+        for node in range(3):
+            parts = free[gpus.first[node] : gpus.first[node + 1]].tolist()
+            for i, part in enumerate(parts):
+                if part >= ask.milli and cores[node] >= ask.cores and mb[node] >= ask.mb:
+                    after = [*parts[:i], part - ask.milli, *parts[i + 1 :]]
+                    before = fragmentation(parts, cores[node], mb[node], usual)
+                    rest = fragmentation(after, cores[node] - ask.cores, mb[node] - ask.mb, usual)
+                    growth[int(gpus.first[node]) + i] = rest - before
+        assert count == bool(growth)
+        if growth:
+            assert growth[int(found[0, 0])] == pytest.approx(min(growth.values()), abs=1e-6), (free, usual)
+            apart += growth[min(growth)] > min(growth.values()) + 1
+    assert apart > 100, "the first GPU is always as good: the test could not fail"
+
+
+def test_the_usual_demands_are_the_most_frequent_ones() -> None:
+    counts = {(1, 0, 1, 1000): 60.0, (2, 0, 1, 500): 30.0, (4, 0, 2, 1000): 6.0, (8, 0, 8, 1000): 4.0}
+    cores, _, gpus, milli, share = typical(counts)
+    assert (cores.tolist(), gpus.tolist(), milli.tolist()) == ([1, 2, 4], [1, 1, 2], [1000, 500, 1000])
+    assert share == pytest.approx([60 / 96, 30 / 96, 6 / 96])
+
+
+def test_demands_from_a_file_decide_and_a_wrong_file_is_refused(tmp_path: Path) -> None:
+    """Where usual tasks ask for 600, the second job goes beside the first, so that a GPU stays usable."""
+    cluster = cluster_of({"machine": {"gpus": 2}})
+    jobs = gpu_jobs({"milli": 500}, {"milli": 400, "submit": 1})
+    (tmp_path / "large").write_text("cores,memory_mb,gpus,milli,share\n1,0,1,600,1\n")
+    places = run(cluster, jobs, f"fcfs(gpus=fgd, demands={tmp_path / 'large'})").claims["place"].to_list()
+    assert places[0] == places[1]
+    (tmp_path / "wrong").write_text("cores,gpus\n1,1\n")
+    for wrong in ("wrong", "missing"):
+        with pytest.raises(PolicyError, match="cores, memory_mb, gpus, milli and share"):
+            read_demands(str(tmp_path / wrong))
