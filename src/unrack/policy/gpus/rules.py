@@ -29,7 +29,9 @@ RULES = {
 sockets first. ``worst-fit``: the machine with most free GPUs. ``pack``: as best-fit, GPUs as near to each other as can
 be. ``spread``: the machine with most free GPUs, over its sockets. ``random``: any that fit. ``drb``: dual recursive
 bi-partitioning by utility (Amaral 2019, Alg. 2 and 3). ``topology``: the placement of greatest utility, found exactly.
-``fgd``: where fragmentation grows least (Weng et al. 2023). The others are those it is compared with there.
+``fgd``: where fragmentation grows least (Weng et al. 2023). ``dot-product``, ``clustering``, ``packing`` and
+``least-left`` (best fit over all that a machine has): those it is compared with there. ``foresight``: where that and
+what a machine will strand grow least (unrack's own).
 """
 BY_DEMANDS = (FGD, FORESIGHT)
 """Rules that look at what jobs usually ask."""
