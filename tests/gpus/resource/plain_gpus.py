@@ -115,7 +115,16 @@ class State:
         found = np.empty((ask.tasks * max(1, ask.gpus), 2), np.int64)
         columns = self.columns
         used, claims = place_job(
-            columns, room, self.who, demands or no_demands(self.app), rule, ask, job, nodes, on_each, found
+            columns,
+            room,
+            self.who,
+            demands or no_demands()._replace(kinds=np.array(self.app)),
+            rule,
+            ask,
+            job,
+            nodes,
+            on_each,
+            found,
         )
         place = found[:claims, 0]
         return [

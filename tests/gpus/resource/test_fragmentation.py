@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -10,10 +11,11 @@ import pytest
 from plain_gpus import ONE, cluster_of, gpu_jobs, run
 
 from unrack.errors import PolicyError
-from unrack.policy.gpus.demands import Demands, typical
+from unrack.policy.gpus.demands import Demands
+from unrack.policy.gpus.demands import demands_of as usual_demands
 from unrack.policy.gpus.place_kernel import Room, place_job
 from unrack.policy.gpus.rule import read_demands
-from unrack.policy.gpus.rules import FGD
+from unrack.policy.gpus.rules import FGD, FORESIGHT
 from unrack.resources.gpus.columns import gpu_columns
 from unrack.resources.gpus.keys import MachineFile, in_few_words
 from unrack.resources.gpus.utility import Neighbours
@@ -21,12 +23,12 @@ from unrack.resources.gpus.utility import Neighbours
 Usual = Sequence[tuple[int, int, int, int, float]]
 
 
-def fragmentation(left: Sequence[int], cores: int, mb: int, usual: Usual) -> float:
+def fragmentation(left: Sequence[int], cores: int, usual: Usual) -> float:
     """F of a machine: per usual task, what it cannot use of what is left."""
     total = 0.0
-    for asked_cores, asked_mb, gpus, milli, share in usual:
+    for asked_cores, _, gpus, milli, share in usual:
         fit = [part for part in left if part >= milli]
-        if gpus == 0 or asked_cores > cores or asked_mb > mb or len(fit) < gpus:
+        if gpus == 0 or asked_cores > cores or len(fit) < gpus:
             total += share * sum(left)
         else:
             total += share * (sum(left) - sum(fit))
@@ -45,17 +47,32 @@ def fragmentation(left: Sequence[int], cores: int, mb: int, usual: Usual) -> flo
     ],
 )
 def test_the_plain_twin_is_the_formula(left: list[int], cores: int, usual: Usual, f: float) -> None:
-    assert fragmentation(left, cores, 0, usual) == f
+    assert fragmentation(left, cores, usual) == f
+
+
+def mark(growth: float) -> int:
+    """From 0 to 100 by a logistic curve, in whole numbers."""
+    return int(100 / (1 + math.exp(growth / 1000)))
+
+
+def stranded(left: int, cores: int, mb: int, usual: Usual) -> float:
+    """Free GPUs less those that the cores and the memory serve at the rate at which all tasks ask for them."""
+    asked = sum(share * gpus * milli / 1000 for _, _, gpus, milli, share in usual)
+    rates = [sum(one[i] * one[4] for one in usual) / max(asked, 1e-300) for i in range(2)]
+    return left - min(left, *(1000 * have / rate for have, rate in zip((cores, mb), rates, strict=True) if rate > 0))
 
 
 def demands_of(usual: Usual) -> Demands:
-    """As kernels take them."""
+    """As kernels take them, none left out."""
     columns = np.array(usual).T
+    asked = (columns[2] * columns[3] * columns[4]).sum() / 1000
     ints = [column.astype(np.int64) for column in columns[:4]]
-    return Demands(*ints, columns[4].copy(), np.zeros(1, np.int64))
+    per_gpu = np.array([(columns[i] * columns[4]).sum() for i in range(2)]) / max(asked, 1e-300)
+    return Demands(*ints, columns[4].copy(), per_gpu, np.zeros(1, np.int64))
 
 
-def test_fgd_takes_the_gpu_where_fragmentation_grows_least() -> None:
+@pytest.mark.parametrize("rule", [FGD, FORESIGHT])
+def test_the_machine_with_the_best_mark_and_there_the_gpu_with_least_growth(rule: int) -> None:
     random = np.random.default_rng(3)
     apart = 0
     for _ in range(400):
@@ -74,26 +91,41 @@ def test_fgd_takes_the_gpu_where_fragmentation_grows_least() -> None:
         none = Neighbours(np.zeros((2, len(free)), np.int64), np.zeros(2, np.int64), np.ones((1, 1)))
         found = np.empty((1, 2), np.int64)
         buffers = np.empty(1, np.int64), np.empty(1, np.int64)
-        count, _ = place_job(gpus, room, none, demands_of(usual), FGD, ask, 0, *buffers, found)
-        growth = {}
+        count, _ = place_job(gpus, room, none, demands_of(usual), rule, ask, 0, *buffers, found)
+        growth: dict[int, float] = {}
+        marks: dict[int, int] = {}
         for node in range(3):
             parts = free[gpus.first[node] : gpus.first[node + 1]].tolist()
             for i, part in enumerate(parts):
                 if part >= ask.milli and cores[node] >= ask.cores and mb[node] >= ask.mb:
                     after = [*parts[:i], part - ask.milli, *parts[i + 1 :]]
-                    before = fragmentation(parts, cores[node], mb[node], usual)
-                    rest = fragmentation(after, cores[node] - ask.cores, mb[node] - ask.mb, usual)
+                    before = fragmentation(parts, cores[node], usual)
+                    rest = fragmentation(after, cores[node] - ask.cores, usual)
                     growth[int(gpus.first[node]) + i] = rest - before
+            own = [growth[at] for at in range(int(gpus.first[node]), int(gpus.first[node + 1])) if at in growth]
+            if own:
+                more = 0.0
+                if rule == FORESIGHT:
+                    more = stranded(sum(parts) - 300, cores[node] - ask.cores, mb[node] - ask.mb, usual)
+                    more -= stranded(sum(parts), cores[node], mb[node], usual)
+                marks[node] = mark(min(own) + more)
         assert count == bool(growth)
         if growth:
-            assert growth[int(found[0, 0])] == pytest.approx(min(growth.values()), abs=1e-6), (free, usual)
+            at = int(found[0, 0])
+            node = int(np.searchsorted(gpus.first, at, "right")) - 1
+            assert marks[node] == max(marks.values()), (free, usual)
+            assert node == min(one for one in marks if marks[one] == marks[node])
+            here = [growth[i] for i in range(int(gpus.first[node]), int(gpus.first[node + 1])) if i in growth]
+            assert growth[at] == pytest.approx(min(here), abs=1e-6), (free, usual)
             apart += growth[min(growth)] > min(growth.values()) + 1
     assert apart > 100, "the first GPU is always as good: the test could not fail"
 
 
 def test_the_usual_demands_are_the_most_frequent_ones() -> None:
     counts = {(1, 0, 1, 1000): 60.0, (2, 0, 1, 500): 30.0, (4, 0, 2, 1000): 6.0, (8, 0, 8, 1000): 4.0}
-    cores, _, gpus, milli, share = typical(counts)
+    found = usual_demands(counts)
+    cores, gpus, milli, share = found.cores, found.gpus, found.milli, found.share
+    assert found.per_gpu[0] == pytest.approx((60 + 60 + 24 + 32) / (60 + 15 + 12 + 32))
     assert (cores.tolist(), gpus.tolist(), milli.tolist()) == ([1, 2, 4], [1, 1, 2], [1000, 500, 1000])
     assert share == pytest.approx([60 / 96, 30 / 96, 6 / 96])
 
