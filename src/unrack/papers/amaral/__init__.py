@@ -6,6 +6,13 @@ Amaral, M. (2019). Improving resource efficiency in virtualized datacenters. Sec
 machine, chapter 4 schedules.
 """
 
-from unrack.papers.amaral import timeline
+from unrack.papers.amaral import backfill, pairs, scenarios, timeline
 
-REPRODUCTIONS = (timeline.REPRODUCTION,)
+REPRODUCTIONS = (
+    timeline.REPRODUCTION,
+    scenarios.SCENARIO_1,
+    scenarios.SCENARIO_2,
+    pairs.PACK_SPREAD,
+    pairs.COLLOCATION,
+    backfill.REPRODUCTION,
+)

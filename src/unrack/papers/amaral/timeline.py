@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
-
-import numpy as np
-import polars as pl
 
 from unrack.papers.amaral.chart import gantt
+from unrack.papers.amaral.jobs import Written, written
 from unrack.papers.amaral.machines import (
     AWARE,
     BEST_FIT,
@@ -28,28 +25,16 @@ from unrack.papers.measured import Measured
 from unrack.papers.options import Options
 from unrack.papers.reproduction import Numbers, Point, Quantity, Reproduction, Task
 from unrack.report.setting import estimate
-from unrack.resources.gpus.asks import UTILITY_PARTS
 from unrack.sim.simulate import Result, simulate
-from unrack.units import SECOND_US
-from unrack.workload.job import Intake, Workload, job_table
-
-
-class Six(NamedTuple):
-    """One of the six jobs: as Table 7 has it."""
-
-    app: str
-    gpus: int
-    min_utility: float
-    arrives_s: float
-
+from unrack.workload.job import Workload
 
 TABLE_7 = (
-    Six("alexnet/1", 1, 0.3, 0.51),
-    Six("googlenet/4", 1, 0.3, 15.03),
-    Six("alexnet/1", 1, 0.3, 24.36),
-    Six("alexnet/4", 2, 0.5, 25.33),
-    Six("alexnet/1", 2, 0.5, 29.33),
-    Six("cafferef/1", 2, 0.5, 29.89),
+    Written("alexnet/1", 1, 0.51, 0.3),
+    Written("googlenet/4", 1, 15.03, 0.3),
+    Written("alexnet/1", 1, 24.36, 0.3),
+    Written("alexnet/4", 2, 25.33, 0.5),
+    Written("alexnet/1", 2, 29.33, 0.5),
+    Written("cafferef/1", 2, 29.89, 0.5),
 )
 PAPER_S = {BEST_FIT.name: 461.7, FCFS.name: 456.2, AWARE.name: 454.2, POSTPONING.name: 356.9}
 PAPER_SPEEDUP = {BEST_FIT.name: 1.30, FCFS.name: 1.28, AWARE.name: 1.27}
@@ -65,22 +50,9 @@ ALL = Quantity("with waiting", "waiting and running.mean", 1, 2)
 
 def six_jobs(times: str | None) -> Workload:
     """The jobs of Table 7, with the run times of a file or of the text."""
-    apps = [named(job.app, times) for job in TABLE_7]
+    jobs = [job._replace(app=named(job.app, times)) for job in TABLE_7]
     with times_file(times) as path:
-        run_s = np.array([alone_s(path, app, job.gpus) for app, job in zip(apps, TABLE_7, strict=True)])
-    jobs = job_table(
-        ids=pl.Series("job", np.arange(len(TABLE_7))),
-        submit_us=np.array([round(job.arrives_s * SECOND_US) for job in TABLE_7]),
-        work_us=np.round(run_s * SECOND_US).astype(np.int64),
-        tasks=np.ones(len(TABLE_7), np.int64),
-        app=pl.Series(apps),
-        devices={
-            ("gpus", "count"): np.array([job.gpus for job in TABLE_7]),
-            ("gpus", "together"): np.ones(len(TABLE_7), np.int64),
-            ("gpus", "min_utility"): np.array([round(job.min_utility * UTILITY_PARTS) for job in TABLE_7]),
-        },
-    )
-    return Workload("Table 7", jobs, Intake("Table 7", "printed", len(TABLE_7), len(TABLE_7), changed={}, header={}))
+        return written("Table 7", jobs, [alone_s(path, job.app, job.gpus) for job in jobs])
 
 
 def placed(task: Task) -> list[Numbers]:
