@@ -16,7 +16,7 @@ PROVISIONING_PAGES := overestimation-throughput overestimation-response overesti
 	dynamic-initial dynamic-sharing
 TIER_PAGES := slo-violations slo-price slo-utilisation torus-placement torus-scaling
 GPU_PAGES := gpu-timeline gpu-scenario1 gpu-pack-spread gpu-collocation \
-	gpu-backfill,--workload-jobs,300
+	gpu-backfill,--workload-jobs,100
 SERVERS ?=
 TIMES ?=
 PODS ?=
