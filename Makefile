@@ -15,8 +15,16 @@ PROVISIONING_PAGES := overestimation-throughput overestimation-response overesti
 	dynamic-response dynamic-cost dynamic-memory dynamic-utilisation dynamic-users dynamic-overestimation \
 	dynamic-initial dynamic-sharing
 TIER_PAGES := slo-violations slo-price slo-utilisation torus-placement torus-scaling
+GPU_PAGES := gpu-timeline gpu-scenario1 gpu-pack-spread gpu-collocation \
+	gpu-backfill,--workload-jobs,100
 SERVERS ?=
-PAGES ?= $(POOL_PAGES) $(MEMORY_PAGES) $(PROVISIONING_PAGES) $(TIER_PAGES) \
+TIMES ?=
+PODS ?=
+NODES ?=
+POD_PAGE = gpu-fragmentation,--seeds,3,--pods,$(PODS),--nodes,$(NODES)
+PAGES ?= $(POOL_PAGES) $(MEMORY_PAGES) $(PROVISIONING_PAGES) $(TIER_PAGES) $(GPU_PAGES) \
+	$(if $(TIMES),$(foreach name,gpu-timeline gpu-pack-spread gpu-collocation,$(name),--times,$(TIMES))) \
+	$(if $(PODS),$(POD_PAGE)) \
 	$(if $(SERVERS),$(foreach name,slo-violations slo-price slo-utilisation,$(name),--servers,$(SERVERS)))
 
 .PHONY: help demo test check lint types tests slow-tests coverage bench reproductions pictures env clean

@@ -32,6 +32,8 @@ NAMES = [
     *("dynamic-throughput", "dynamic-response", "dynamic-cost", "dynamic-memory", "dynamic-utilisation"),
     *("dynamic-users", "dynamic-overestimation", "dynamic-initial", "dynamic-sharing"),
     *("slo-violations", "slo-price", "slo-utilisation", "torus-placement", "torus-scaling"),
+    *("gpu-timeline", "gpu-scenario1", "gpu-scenario2", "gpu-pack-spread", "gpu-collocation", "gpu-backfill"),
+    "gpu-fragmentation",
 ]
 WORDS = ("yes", "not comparable", *Verdict)
 """What stands in cells beside numbers and dashes."""

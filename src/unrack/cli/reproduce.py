@@ -34,7 +34,7 @@ def reproduce(
             "--seeds",
             min=1,
             help="How many seeds: 0, 1, 2 … "
-            "(default: 20; memory-*: 3 or 10; overestimation-*, dynamic-*: 3; slo-*: 10).",
+            "(default: 20; memory-*: 3 or 10; overestimation-*, dynamic-*, gpu-backfill: 3; slo-*, other gpu-*: 10).",
         ),
     ] = None,
     jobs: Annotated[int, typer.Option("--jobs", "-j", min=0, help="Processes; 0: one a core.")] = 0,
@@ -102,11 +102,25 @@ def reproduce(
     ] = None,
     trace: Annotated[
         str | None,
-        typer.Option("--trace", metavar="FILE", help="memory-published-jobs: jobs of a file, in place of drawn ones."),
+        typer.Option(
+            "--trace",
+            metavar="FILE",
+            help="memory-published-jobs, gpu-scenario1: jobs of a file, in place of drawn ones.",
+        ),
     ] = None,
     servers: Annotated[
         str | None,
         typer.Option("--servers", metavar="FILE", help="slo-*: JSON of servers, in place of drawn ones."),
+    ] = None,
+    times: Annotated[
+        str | None,
+        typer.Option("--times", metavar="FILE", help="gpu-*: measured run times, in place of those after the text."),
+    ] = None,
+    pods: Annotated[
+        str | None, typer.Option("--pods", metavar="FILE", help="gpu-fragmentation: the pods that are drawn from.")
+    ] = None,
+    nodes: Annotated[
+        str | None, typer.Option("--nodes", metavar="FILE", help="gpu-fragmentation: the nodes of the cluster.")
     ] = None,
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Run everything, also what an earlier call has kept in DIR/runs.")
@@ -136,7 +150,8 @@ def reproduce(
         "seeds": seeds, "jobs": workload_jobs, "frozen": frozen or None, "arrivals": arrivals,
         "offers": _offers(offer) if offer else None, "load": load, "profiles": profiles, "profile_cores": profile_cores,
         "servers": servers, "late_joins": late_joins or None, "running_load": running_load or None,
-        "shortcuts": shortcuts or None, "attached": attached, "trace": trace,
+        "shortcuts": shortcuts or None, "attached": attached, "trace": trace, "times": times,
+        "pods": pods, "nodes": nodes,
     }  # fmt: skip
     given = {key: value for key, value in given.items() if value is not None}
     if as_authors:

@@ -12,7 +12,7 @@ from typing import Any
 from unrack.errors import InputError
 from unrack.papers.kept_runs import resumed
 from unrack.papers.measured import Measured
-from unrack.papers.options import Options, flag_of
+from unrack.papers.options import GPU_FILES, Options, flag_of
 from unrack.papers.reproduction import Numbers, Reproduction, Solve, Task, Values
 from unrack.papers.ways import changed_row, check_ways
 from unrack.study.processes import spread
@@ -56,6 +56,7 @@ def tasks_of(reproduction: Reproduction, options: Options) -> list[Task]:
             got = f"{flag_of(changed[0])} beside --trace"
             raise InputError(reproduction.name, got, "one of them: a trace has its own")
         extra = {"trace": options.trace}
+    extra |= {name: path for name in GPU_FILES if (path := getattr(options, name)) is not None}
     offers = dict(options.offers)
     if unknown := sorted(set(offers) - {point.x for point in reproduction.points}):
         places = ", ".join(dict.fromkeys(str(point.x) for point in reproduction.points))

@@ -138,13 +138,18 @@ class Measured:
         A place that was derived has only the quantities that are there.
         """
         labels = [quantity.label for quantity in self.reproduction.quantities]
-        bounded = any(seed.get(BOUND.metric) is not None for seeds in self.values.values() for seed in seeds)
+        bounded = self.bounded
         run = {(point.group, point.x, row.name) for point in self.reproduction.points for row in point.rows}
         for place in self.values:
             for label in [*labels, *([BOUND.label] if bounded and BOUND.label not in labels else [])]:
                 found = self.compared(place, label)
                 if place in run or found.ours is not None or found.paper is not None:
                     yield found
+
+    @property
+    def bounded(self) -> bool:
+        """Whether there is a bound on missed deadlines anywhere."""
+        return any(seed.get(BOUND.metric) is not None for seeds in self.values.values() for seed in seeds)
 
     @property
     def groups(self) -> tuple[str, ...]:

@@ -14,6 +14,10 @@ WAYS = {
 }
 """Ways of the authors' simulator of pools, which are parameters of a policy → words for them."""
 
+NAMING = ("trace", "profiles", "servers", "times", "pods")
+"""Options that are files, and stand in the names of what is written."""
+FILES = (*NAMING, "nodes")
+
 
 @dataclass(frozen=True)
 class Options:
@@ -47,6 +51,10 @@ class Options:
         all.
     trace
         File of jobs in place of drawn ones; seed 0 is the file as it is, others have arrivals moved by up to 30 s.
+    times
+        File of measured run times on GPUs (:mod:`unrack.workload.formats.gpu.times`); ``None``: as a paper prints them.
+    pods, nodes
+        Files of pods and nodes of a cluster with GPUs (``openb`` lists).
     """
 
     seeds: int = 20
@@ -63,6 +71,9 @@ class Options:
     profiles: str | None = None
     profile_cores: int = 4
     servers: str | None = None
+    times: str | None = None
+    pods: str | None = None
+    nodes: str | None = None
 
     def variant(self, default: Options) -> str:
         """What differs from the default, for names of files; ``""``: nothing but the number of seeds."""
@@ -74,7 +85,7 @@ class Options:
         parts += [f"attached-{self.attached}"] if self.attached != default.attached else []
         parts += ["offered"] if self.offers else []
         parts += [f"load-{self.load:g}"] if self.load != default.load and self.load is not None else []
-        parts += [Path(path).stem for path in (self.trace, self.profiles, self.servers) if path is not None]
+        parts += [Path(path).stem for path in map(self.__getattribute__, NAMING) if path is not None]
         parts += [f"{self.jobs}-jobs"] if self.jobs != default.jobs else []
         return "-".join(parts)
 
@@ -88,7 +99,7 @@ class Options:
             elif value is True:
                 found.append(flag_of(name))
             elif value is not None and (name != "profile_cores" or self.profiles):
-                text = Path(value).name if name in ("trace", "profiles", "servers") else value
+                text = Path(value).name if name in FILES else value
                 found.append(f"{flag_of(name)} {text:g}" if isinstance(text, float) else f"{flag_of(name)} {text}")
         return found
 
@@ -107,6 +118,10 @@ class Options:
             found += [f"profiles of {Path(self.profiles).name}" if self.profiles else "synthetic profiles"]
         if "servers" in takes:
             found += [f"the servers of {Path(self.servers).name}" if self.servers else "servers drawn by Table 2"]
+        if "times" in takes:
+            found += [f"times of {Path(self.times).name}" if self.times else "times after the text"]
+        if self.pods and self.nodes:
+            found += [f"the pods of {Path(self.pods).name} on the nodes of {Path(self.nodes).name}"]
         found += ["frozen speeds"] if self.frozen else []
         found += [words for way, words in WAYS.items() if getattr(self, way)]
         found += ["attached drives four and six"] if self.attached != "6-4" else []
@@ -137,5 +152,7 @@ def flag_of(name: str) -> str:
 
 
 DEFAULTS = Options()
+GPU_FILES = ("times", "pods", "nodes")
+"""Files that reproductions of GPUs take."""
 OF_POOLS = frozenset({"seeds", "jobs", "frozen", "arrivals", "offers", *WAYS, "attached"})
 """Options that reproductions of pooled devices take."""

@@ -105,7 +105,7 @@ class Installed(Protocol):
         """Whether a job that asks so much and runs there may claim this, if it is free."""
         ...
 
-    def open_nodes(self, asked: Ints, free: Ints, nodes: Ints, tasks: Ints) -> Bools:
+    def open_nodes(self, asked: Ints, free: Ints, nodes: Ints, tasks: Ints, left: int = 1) -> Bools:
         """bool[nodes of the cluster]: where one more task would find all that the job then claims.
 
         Parameters
@@ -114,7 +114,13 @@ class Installed(Protocol):
             As in :meth:`claims`: the tasks that have a place already, which hold nothing yet.
         free : int64[places]
             What nobody holds.
+        left
+            How many tasks have no place yet: where all of them must be on one node, it is to hold so many.
         """
+        ...
+
+    def one_node(self, asked: Ints) -> bool:
+        """Whether all tasks of a job that asks so much must be on one node."""
         ...
 
     def never(self, quantity: int, asked: Ints, gangs: Gangs) -> Bools:

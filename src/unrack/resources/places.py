@@ -111,14 +111,18 @@ class Places:
                 return False
         return seen == len(claims)
 
-    def open_nodes(self, asked: Ints, free: Ints, nodes: Ints, tasks: Ints) -> Bools:
+    def open_nodes(self, asked: Ints, free: Ints, nodes: Ints, tasks: Ints, left: int = 1) -> Bools:
         """bool[nodes]: where one more task of a job finds enough of every resource."""
         found = np.ones(self.nodes, np.bool_)
         for part in self.parts:
             own = asked[part.quantities]
             if own.any():
-                found &= part.installed.open_nodes(own, free[part.places], nodes, tasks)
+                found &= part.installed.open_nodes(own, free[part.places], nodes, tasks, left)
         return found
+
+    def one_node(self, asked: Ints) -> bool:
+        """Whether all tasks of a job must be on one node."""
+        return any(part.installed.one_node(asked[part.quantities]) for part in self.parts)
 
     def lacks(self, asked: Ints, free: Ints, tasks: int) -> Reason | None:
         """What there is too little of now."""

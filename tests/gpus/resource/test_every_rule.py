@@ -107,7 +107,6 @@ def test_a_rejected_job_would_have_no_place_on_the_empty_cluster_and_any_other_h
     assert min(seen.values()) > 30, seen
 
 
-@pytest.mark.xfail(strict=True, reason="nearest places task by task, on the first machine with room for one of them")
 def test_tasks_that_must_be_together_find_the_only_machine_that_holds_them_all() -> None:
     cluster = Cluster.from_dict({
         "nodes": [{"count": 2, "cores": 8}],

@@ -82,8 +82,15 @@ def _like_the_paper(measured: Measured) -> Sheet:
                     value = measured.at(place, true[quantity.label].label)
                     words = "–" if value is None else f"{value.mean:.{quantity.decimals}f}"
                     cells[i] = cells[i]._replace(lines=(*cells[i].lines, TRUE + words))
-            lines.append(line(str(point.x), named(row), *cells, *texts(measured, place, [BOUND], 1)))
-    heads = ("load", "row", *(quantity.label for quantity in quantities), "bound")
+            bound = texts(measured, place, [BOUND], 1) if measured.bounded else []
+            lines.append(line(str(point.x), named(row), *cells, *bound))
+    axis = measured.reproduction.x_title
+    heads = (
+        "load" if "load" in axis else axis,
+        "row",
+        *(one.label for one in quantities),
+        *["bound"] * measured.bounded,
+    )
     words = " / in truth" if true else ""
     return Sheet(f"ours ± 95 % / the paper's / difference{words}", heads, tuple(lines), 2)
 

@@ -10,6 +10,7 @@ from unrack.ledger.lease import NODES, TASKS, Lease, nodes_of
 from unrack.reasons import Reason
 from unrack.sealed import sealed
 from unrack.view import View
+from unrack.workload.job import CORES
 from unrack.workload.job import TASKS as ALL_TASKS
 
 Ints = NDArray[np.int64]
@@ -18,24 +19,30 @@ Ints = NDArray[np.int64]
 class Claiming:
     """A job that asks for something of resources, and where its tasks are so far."""
 
-    def __init__(self, seen: ClaimReader, asked: Ints, tasks: int) -> None:
-        self._seen, self._asked, self._tasks = seen, asked, tasks
+    def __init__(self, seen: ClaimReader, asked: Ints, tasks: int, cores: int) -> None:
+        self._seen, self._asked, self._tasks, self._cores = seen, asked, tasks, cores
+        self._one_node = seen.places.one_node(asked)
         self._placed: dict[int, int] = {}
 
     def put(self, node: int, tasks: int = 1) -> None:
         """Tasks have a place."""
         self._placed[node] = self._placed.get(node, 0) + tasks
 
-    def open_nodes(self) -> NDArray[np.bool_]:
-        """bool[nodes]: where the next task finds what the job then claims."""
+    def open_nodes(self, cores: Ints) -> NDArray[np.bool_]:
+        """bool[nodes]: where the next task finds what the job then claims; ``cores``, int64[nodes], are free.
+
+        Of a job whose tasks must all be on one node: where all that are left find that.
+        """
         nodes = sorted(self._placed)
         tasks = np.array([self._placed[node] for node in nodes], np.int64)
-        return self._seen.places.open_nodes(self._asked, self._seen.free, np.array(nodes, np.int64), tasks)
+        left = self._tasks - int(tasks.sum())
+        found = self._seen.places.open_nodes(self._asked, self._seen.free, np.array(nodes, np.int64), tasks, left)
+        return found & (cores >= left * self._cores) if self._one_node else found
 
     def narrowed(self, free: Ints) -> Ints:
         """int64[2, nodes]: free cores and MB, and cores below 0 where the next task finds too little else."""
         left = free.copy()
-        left[0, ~self.open_nodes()] = -1
+        left[0, ~self.open_nodes(free[0])] = -1
         return sealed(left)
 
     def claims(self, rows: Ints) -> Ints:
@@ -65,7 +72,7 @@ def claiming(view: View, job: int) -> Claiming | None:
     seen = view.columns.claimed
     if seen is None or not (asked := seen.asked(job)).any():
         return None
-    return Claiming(seen, asked, int(view.asks[ALL_TASKS, job]))
+    return Claiming(seen, asked, int(view.asks[ALL_TASKS, job]), int(view.asks[CORES, job]))
 
 
 def claims_asked(view: View) -> bool:

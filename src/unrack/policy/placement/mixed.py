@@ -213,7 +213,9 @@ class Mixed:
 
     def _room(self, view: View, notes: Notes, claims: Claiming | None) -> Room:
         open_nodes = self.memory.open_nodes(view, notes.memory)
-        return room_on(view, self.whole, open_nodes if claims is None else open_nodes & claims.open_nodes())
+        return room_on(
+            view, self.whole, open_nodes if claims is None else open_nodes & claims.open_nodes(view.columns.free[0])
+        )
 
     def _asks_devices(self, view: View, job: int) -> bool:
         devices = view.columns.devices
@@ -253,7 +255,7 @@ class Mixed:
             self._hold(view, notes, job, spots[-1], room)
             if claims is not None:
                 claims.put(node)
-                room.cores[~claims.open_nodes()] = -1
+                room.cores[~claims.open_nodes(room.free[0])] = -1
         lease = self._lease(view, job, spots, tuple(shares))
         return lease if claims is None else claims.with_claims(lease)
 

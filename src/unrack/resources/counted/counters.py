@@ -67,7 +67,7 @@ class Counters:
         """There is no choice."""
         return np.array_equal(self.claims(asked, nodes, tasks, claims), claims)
 
-    def open_nodes(self, asked: Ints, free: Ints, nodes: Ints, tasks: Ints) -> Bools:
+    def open_nodes(self, asked: Ints, free: Ints, nodes: Ints, tasks: Ints, left: int = 1) -> Bools:
         """bool[nodes]: where one more task finds enough of all counters."""
         found = np.ones(len(self._rack), np.bool_)
         for counter, amount in zip(self._counters, asked.tolist(), strict=True):
@@ -81,6 +81,10 @@ class Counters:
             enough = free[counter.places] >= needs
             found &= enough[self._rack] if of_rack else bool(enough[0])
         return found
+
+    def one_node(self, asked: Ints) -> bool:
+        """Nobody asks that of a counter."""
+        return False
 
     def never(self, quantity: int, asked: Ints, gangs: Gangs) -> Bools:
         """bool[jobs]: more than is installed; per rack and task, no racks have nodes and enough of it for all tasks."""

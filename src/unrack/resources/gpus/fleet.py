@@ -97,11 +97,11 @@ class Fleet:
             return False
         return bool(holds_what_it_asks(self.gpus, ask, nodes[used], tasks[used], claims))
 
-    def open_nodes(self, asked: Ints, free: Ints, nodes: Ints, tasks: Ints) -> Bools:
+    def open_nodes(self, asked: Ints, free: Ints, nodes: Ints, tasks: Ints, left: int = 1) -> Bools:
         """bool[nodes]: where one more task finds its GPUs."""
         ask = ask_of(asked, 1, 0, 0)
         fit = self.fit(ask, free)
-        needs = np.ones(len(fit), np.int64)
+        needs = np.full(len(fit), left if ask.together else 1)
         needs[nodes] += tasks
         found: Bools = fit >= needs
         if ask.apart:
@@ -109,6 +109,10 @@ class Fleet:
         if ask.together and (tasks > 0).any():
             found &= np.isin(np.arange(len(fit)), nodes[tasks > 0])
         return found
+
+    def one_node(self, asked: Ints) -> bool:
+        """Whether the job asks for all tasks on one machine."""
+        return bool(asked[TOGETHER])
 
     def fit(self, ask: Ask, free: Ints) -> Ints:
         """int64[nodes]: how many tasks of a job find their GPUs on each node."""
