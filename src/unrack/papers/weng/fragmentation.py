@@ -87,8 +87,8 @@ REPRODUCTION = Reproduction(
         "foresight know the demands of the list, as in the paper, or only those of the pods that have come.",
         "Growth of fragmentation is rounded to a mark of 0 to 100, as schedulers of Kubernetes do, and equal marks go "
         "to the first node. In three orders without rounding FGD allocated 94.2 %, with ties drawn at random 89.7 %.",
-        "What packing and clustering have above the paper is not explained. With scores rounded to the three classes of "
-        "packing it is the same, with ties drawn as well; clustering falls to 86.0 % when ties are drawn.",
+        "What packing and clustering have above the paper is not explained. With scores rounded to packing's three "
+        "classes it is the same, with ties drawn as well; clustering falls to 86.0 % when ties are drawn.",
         "Foresight is not the paper's but unrack's own.",
         "The models of GPUs that some pods ask for are not looked at.",
     ),
