@@ -170,7 +170,8 @@ def _list(summary: str, first: str, rule: str, /, **parameters: Parameter) -> En
 
 def _topo_aware(summary: str, rule: str, **fixed: Any) -> Entry:
     """A list whose rule for GPUs is by utility unless it says another."""
-    entry = _list(summary, "fcfs", rule, gpus=_GPUS["gpus"]._replace(default="drb"))
+    own = {"order": ORDER, "wait": _FREE["wait"], "depth": DEPTH, "gpus": _GPUS["gpus"]._replace(default="drb")}
+    entry = _list(summary, "fcfs", rule, **own)
     return entry._replace(fixed={**entry.fixed, "gpus": "drb", **fixed})
 
 
