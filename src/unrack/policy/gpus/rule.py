@@ -34,7 +34,8 @@ class Notes:
     """What a rule remembers: of the jobs it knows what they ask; of the last state that it saw, how good places are.
 
     ``rows``, int64[2, room]: the row of each job's application in the profiles, and a number for what it asks of a GPU.
-    ``best``: what a job asks → the utility of its place in ``state``; below 0: it has none.
+    ``alike``: job → a number that jobs share that have the same place; ``best``: that number → the utility of its place
+    in ``state``; below 0: it has none.
     """
 
     fleet: Fleet | None
@@ -48,7 +49,11 @@ class Notes:
     served: list[bool] = field(default_factory=list)
     asks: dict[int, Ask] = field(default_factory=dict)
     state: tuple[bytes, ...] = ()
-    best: dict[tuple[object, ...], float] = field(default_factory=dict)
+    view: View | None = None
+    mark: tuple[int, ...] = ()
+    alike: dict[int, int] = field(default_factory=dict)
+    numbers: dict[tuple[object, ...], int] = field(default_factory=dict)
+    best: dict[int, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -111,11 +116,11 @@ class GpuRule:
             fleet.gpus, room, who, notes.demands, RULES[self.rule], ask, job, nodes, on_each, found
         )
         if not count:
-            notes.best[self.alike(ask)] = -1.0
+            notes.best[notes.alike[job]] = -1.0
             return None
         nodes, on_each, claims = nodes[:count], on_each[:count], found[:claimed]
         if self.postpone and ask.min_utility:
-            notes.best[self.alike(ask)] = utility = self.utility(view, notes, ask, job, before, nodes, claims)
+            notes.best[notes.alike[job]] = utility = self.utility(view, notes, ask, job, before, nodes, claims)
             if patient and utility < ask.min_utility and not self.impatient(view, job, now):
                 return None
         claims = claims[np.argsort(claims[:, 0], kind="stable")] + np.array([notes.places.start, 0])
@@ -139,19 +144,17 @@ class GpuRule:
             return False
         seen = view.columns.claimed
         assert seen is not None
-        state = view.columns.free.tobytes(), seen.free.tobytes(), seen.holders.tobytes()
-        if state != notes.state:
-            notes.state = state
-            notes.best.clear()
-            return False
+        mark = view.version, view.releases, view.running_count, view.free_cores
+        if notes.view is not view or notes.mark != mark:  # the same view without a change is the same state
+            notes.view, notes.mark = view, mark
+            state = view.columns.free.tobytes(), seen.free.tobytes(), seen.holders.tobytes()
+            if state != notes.state:
+                notes.state = state
+                notes.best.clear()
+                return False
         ask = self.ask(view, notes, job)
-        best = notes.best.get(self.alike(ask))
+        best = notes.best.get(notes.alike[job])
         return best is not None and (best < 0 or (best < ask.min_utility and not self.impatient(view, job, now)))
-
-    @staticmethod
-    def alike(ask: Ask) -> tuple[object, ...]:
-        """Jobs of which this is the same have the same place."""
-        return ask._replace(min_utility=0.0)
 
     def impatient(self, view: View, job: int, now: int) -> bool:
         """Whether a job has waited for long enough, or nothing runs for whose end it could wait."""
@@ -184,6 +187,8 @@ class GpuRule:
             tasks, cores = view.asks[[TASKS, CORES], job].tolist()
             known = ask_of(seen.asked(job)[notes.quantities], tasks, cores, mb, int(notes.rows[0, job]))
             notes.asks[job] = known
+            same = *known._replace(min_utility=0.0), job if self.rule == "random" else -1
+            notes.alike[job] = notes.numbers.setdefault(same, len(notes.numbers))
         return known
 
     def who(self, view: View, notes: Notes) -> Neighbours:
