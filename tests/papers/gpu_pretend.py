@@ -28,7 +28,7 @@ def filled(task: Task) -> list[Numbers]:
     """The paper's numbers at full demand, and all that was asked for before."""
     values: list[Numbers] = []
     for row in task.rows:
-        most = PAPER.get(row.name, 94.0) / 100 + task.seed / 1000
+        most = PAPER.get(row.name, 96.0 if row.name.startswith("Foresight") else 94.0) / 100 + task.seed / 1000
         levels: Numbers = {f"at.{level}": min(level / 100, most) for level in LEVELS}
         values.append({**levels, "turned_away": 2500.0})
     return values

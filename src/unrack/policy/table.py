@@ -164,7 +164,7 @@ def _on_whole_nodes(rule: LentMemory, label: str, values: dict[str, Any]) -> Len
 
 
 def _list(summary: str, first: str, rule: str, /, **parameters: Parameter) -> Entry:
-    every = {**COMMON, **_TERMS, **parameters}
+    every = {**parameters, **COMMON, **_TERMS, **parameters}  # in the order of the first, with the words of the last
     return Entry(summary, _any(ListScheduler), every, {"order": first, "backfill": rule})
 
 
@@ -216,10 +216,10 @@ _LATE = {
     ),
 }  # fmt: skip
 _FREE = {
-    "wait": Parameter("wait", yes, "yes", "no: a job that has no place when it comes is turned away"),
     "backfill": BACKFILLS,
     "backfill_order": BACKFILL_ORDER,
     "depth": DEPTH,
+    "wait": Parameter("wait", yes, "yes", "no: a job that has no place when it comes is turned away"),
 }
 
 

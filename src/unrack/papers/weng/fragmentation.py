@@ -75,7 +75,7 @@ REPRODUCTION = Reproduction(
               together(*(exceeds(ALLOCATED.label, BEST_FIT.name, name, [GROUP], [FULL]) for name in OTHERS[1:]))),
         Claim("Random is last, by 3 points or more", "§6",
               together(*(exceeds(ALLOCATED.label, name, RANDOM.name, [GROUP], [FULL], by=3) for name in OTHERS[:-1]))),
-        Claim("Ours: foresight allocates more than FGD", "unrack",
+        Claim("Ours: foresight allocates more than FGD", "this project",
               together(exceeds(ALLOCATED.label, OURS.name, FGD.name, [GROUP], [FULL]),
                        exceeds(ALLOCATED.label, OURS_SEEN.name, SEEN.name, [GROUP], [FULL]))),
     ),
