@@ -210,7 +210,7 @@ def free_part(machine: Machine, holder: Sequence[int]) -> float:
 def least_cost(state: State, chosen: Sequence[tuple[int, Sequence[int]]], ask: Ask) -> float:
     """The least that so many GPUs can cost on machines such as the first one."""
     machine, left = state.machines[chosen[0][0]], sum(len(gpus) for _, gpus in chosen)
-    total, before, each = 0.0, 0, 1 if ask.apart else len(machine.gpus)
+    total, before, each = 0.0, 0, ask.gpus if ask.apart else len(machine.gpus)
     if len(chosen) == 1:
         each = left
     while left:

@@ -49,6 +49,9 @@ def minskys(*holders: list[int]) -> State:
         (minskys([-1] * 4, [1, 1, 1, -1]), [(0, [0]), (1, [3])], ONE._replace(tasks=2), 122.0, 1.0, 0.625),
         # and apart, as was asked, nothing is less
         (minskys([-1] * 4, [1, 1, 1, -1]), [(0, [0]), (1, [3])], ONE._replace(tasks=2, apart=True), 1.0, 1.0, 0.625),
+        # two tasks apart, each on two GPUs of a socket: the two of a task may be together, so nothing is less
+        (minskys([-1] * 4, [-1] * 4), [(0, [0, 1]), (1, [2, 3])], ONE._replace(tasks=2, gpus=2, apart=True),
+         1.0, 1.0, 1.0),
     ],
 )  # fmt: skip
 def test_terms_are_those_of_the_equations(

@@ -139,31 +139,32 @@ def terms(
     gpus: Gpus, free: Ints, who: Neighbours, job: int, ask: Ask, nodes: Ints, sets: Ints
 ) -> tuple[float, float, float]:
     """The terms t, I and w of a job on sets of GPUs of some nodes; ``free`` is what was free before it came."""
-    cost, least, worst, total, count, left = 0.0, 0.0, 1.0, 0.0, 0, 0.0
+    cost, worst, total, count, left = 0.0, 1.0, 0.0, 0, 0.0
     for a in range(nodes.shape[0]):
         node, s = nodes[a], sets[a]
         kind = gpus.kind[node]
         cost += gpus.cost[kind, ask.graph, s]
-        least += gpus.least[kind, ask.graph, members(s)]
         for b in range(a):
             between = members(s) * members(sets[b]) * network_distance(gpus, kind, gpus.kind[nodes[b]])
             cost += between
         most, more, others = interference(gpus, who, node, sockets_of(gpus, kind, s), job, ask.profile)
         worst, total, count = max(worst, most), total + more, count + others
         left += free_share(gpus, free, node)
-    if nodes.shape[0] > 1:
-        least = spread_least(gpus, ask, nodes, sets)
+    least = spread_least(gpus, ask, nodes, sets)
     shares = (1.0 / worst + total) / (count + 1)
     return relative_cost(cost, least, ask.weight), shares, left / max(1, nodes.shape[0])
 
 
 @inlined
 def spread_least(gpus: Gpus, ask: Ask, nodes: Ints, sets: Ints) -> float:
-    """The least that so many GPUs can cost: on as few machines of the first one's kind as hold them."""
+    """The least that so many GPUs can cost: on as few machines of the first one's kind as hold them.
+
+    Where tasks are apart, on one machine a task.
+    """
     kind, wanted = gpus.kind[nodes[0]], 0
     for a in range(sets.shape[0]):
         wanted += members(sets[a])
-    size = 1 if ask.apart else gpus.size[kind]
+    size = ask.gpus if ask.apart else gpus.size[kind]
     total, before, between = 0.0, 0, network_distance(gpus, kind, kind)
     while before < wanted:
         here = min(size, wanted - before)
