@@ -66,7 +66,7 @@ def demands_of(usual: Usual) -> Demands:
     """As kernels take them, none left out."""
     columns = np.array(usual).T
     asked = (columns[2] * columns[3] * columns[4]).sum() / 1000
-    ints = [column.astype(np.int64) for column in columns[:4]]
+    ints = [columns[i].astype(np.int64) for i in (0, 2, 3)]
     per_gpu = np.array([(columns[i] * columns[4]).sum() for i in range(2)]) / max(asked, 1e-300)
     return Demands(*ints, columns[4].copy(), per_gpu, np.zeros(1, np.int64))
 

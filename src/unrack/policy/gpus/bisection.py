@@ -14,7 +14,7 @@ from unrack.jit import compiled, inlined
 from unrack.resources.gpus.asks import Ask
 from unrack.resources.gpus.choice import members
 from unrack.resources.gpus.columns import Gpus
-from unrack.resources.gpus.utility import Neighbours, interference, sockets_of
+from unrack.resources.gpus.utility import Neighbours, mean_share, sockets_of
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -103,12 +103,11 @@ def side_value(
     others = here + there + left
     cost = (inside + outside) / others if others else near
     sockets = sockets_of(gpus, kind, side)
-    worst, total, beside = interference(gpus, who, node, sockets, job, ask.profile)
     around = 0
     for i in range(size):
         around += sockets >> gpus.socket[kind, i] & 1
     apart = 1.0 if cost <= near else near / cost
-    return apart + (1.0 / worst + total) / (beside + 1) + (1.0 - members(side) / around)
+    return apart + mean_share(gpus, who, node, sockets, job, ask.profile) + (1.0 - members(side) / around)
 
 
 @compiled

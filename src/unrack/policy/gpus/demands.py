@@ -29,7 +29,7 @@ class Demands(NamedTuple):
 
     Attributes
     ----------
-    cores, mb, gpus, milli : int64[demands]
+    cores, gpus, milli : int64[demands]
         Of a task; ``milli`` of each of its GPUs.
     share : float64[demands]
         Of all tasks; they add up to 1.
@@ -40,7 +40,6 @@ class Demands(NamedTuple):
     """
 
     cores: Ints
-    mb: Ints
     gpus: Ints
     milli: Ints
     share: Floats
@@ -57,18 +56,18 @@ def demands_of(counts: Mapping[Demand, float], part: float = TYPICAL) -> Demands
         reached += count
         if reached >= part * total:
             break
-    cores, mb, gpus, milli = (np.array([demand[i] for demand, _ in kept], np.int64) for i in range(4))
+    cores, gpus, milli = (np.array([demand[i] for demand, _ in kept], np.int64) for i in (0, 2, 3))
     share = np.array([count for _, count in kept], np.float64)
     asked = sum(count * gpus * milli / WHOLE for (_, _, gpus, milli), count in order)
     per_gpu = [sum(count * demand[i] for demand, count in order) / max(asked, 1e-300) for i in range(2)]
     none = np.zeros(1, np.int64)
-    return Demands(cores, mb, gpus, milli, share / max(share.sum(), 1e-300), np.array(per_gpu), none)
+    return Demands(cores, gpus, milli, share / max(share.sum(), 1e-300), np.array(per_gpu), none)
 
 
 def no_demands() -> Demands:
     """Nothing is known of them."""
     none = np.zeros(0, np.int64)
-    return Demands(none, none, none, none, np.zeros(0), np.zeros(2), np.zeros(1, np.int64))
+    return Demands(none, none, none, np.zeros(0), np.zeros(2), np.zeros(1, np.int64))
 
 
 @inlined
@@ -123,16 +122,13 @@ def strands(gpus: Gpus, free: Ints, cores: Ints, mb: Ints, demands: Demands, ask
 @inlined
 def shared_growth(gpus: Gpus, free: Ints, cores: Ints, demands: Demands, ask: Ask, node: int) -> float:
     """By how much F grows if a task gets its part of the GPU for which that is least."""
-    place = part_with_least(gpus, free, cores[node] - ask.cores, demands, ask, node)
-    left = free[gpus.first[node] : gpus.first[node + 1]].copy()
-    before = fragments(left, cores[node], demands)
-    left[place - gpus.first[node]] -= ask.milli
-    return fragments(left, cores[node] - ask.cores, demands) - before
+    _, after = part_with_least(gpus, free, cores[node] - ask.cores, demands, ask, node)
+    return after - fragments(free[gpus.first[node] : gpus.first[node + 1]], cores[node], demands)
 
 
 @inlined
-def part_with_least(gpus: Gpus, free: Ints, cores: int, demands: Demands, ask: Ask, node: int) -> int:
-    """The place of the GPU that leaves least F; ``cores``: what is free once the task has its own."""
+def part_with_least(gpus: Gpus, free: Ints, cores: int, demands: Demands, ask: Ask, node: int) -> tuple[int, float]:
+    """The place of the GPU that leaves least F, and that F; ``cores``: what is free once the task has its own."""
     first = gpus.first[node]
     left = free[first : gpus.first[node + 1]].copy()
     best, least = -1, 1e300
@@ -149,7 +145,7 @@ def part_with_least(gpus: Gpus, free: Ints, cores: int, demands: Demands, ask: A
         left[i] += ask.milli
         if found < least - 1e-9:
             best, least = i, found
-    return int(first + best)
+    return first + best, least
 
 
 @inlined

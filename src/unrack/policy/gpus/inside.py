@@ -13,7 +13,7 @@ from unrack.resources.gpus.columns import FAR_COST, Gpus
 from unrack.resources.gpus.utility import (
     Neighbours,
     free_share,
-    interference,
+    mean_share,
     relative_cost,
     sockets_of,
 )
@@ -119,8 +119,7 @@ def best_set(
         if members(s) == count:
             sockets = sockets_of(gpus, kind, s)
             if shares[sockets] < 0.0:
-                worst, total, others = interference(gpus, who, node, sockets, job, ask.profile)
-                shares[sockets] = (1.0 / worst + total) / (others + 1)
+                shares[sockets] = mean_share(gpus, who, node, sockets, job, ask.profile)
             good = 1.0 / relative_cost(gpus.cost[kind, ask.graph, s], least, ask.weight) + shares[sockets]
             if good >= most - 1e-12:
                 around = broken_sockets(gpus, kind, available, s)

@@ -39,7 +39,7 @@ from unrack.resources.gpus.choice import (
     nearest_set,
 )
 from unrack.resources.gpus.columns import Gpus
-from unrack.resources.gpus.utility import Neighbours, free_share, interference, relative_cost
+from unrack.resources.gpus.utility import Neighbours, free_share, mean_share, relative_cost
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -224,7 +224,7 @@ def take_on(
         if rule in (FGD, FORESIGHT) and ask.gpus == 1:
             begin = at
             for _ in range(tasks):
-                place = part_with_least(gpus, room.free, room.cores[node], demands, ask, node)
+                place, _ = part_with_least(gpus, room.free, room.cores[node], demands, ask, node)
                 at = claim_part(room.free, place, ask.milli, found, begin, at)
             return at
         return claim_parts(gpus, room.free, node, ask.gpus, ask.milli, tasks, found, at)
@@ -246,18 +246,19 @@ def by_halves(gpus: Gpus, room: Room, who: Neighbours, ask: Ask, job: int, left:
     nodes = gpus.kind.shape[0]
     good, fits = np.zeros(nodes + 1), np.zeros(nodes + 1, np.int64)
     known = np.full((gpus.cost.shape[0], gpus.cost.shape[2]), -1.0)
-    most = 0
+    room_on, most = np.zeros(nodes, np.int64), 0
     for node in range(nodes):
         if not (ask.apart and used[node]):
-            most = max(most, min(left, room_for(gpus, room, ask, node)))
+            room_on[node] = min(left, room_for(gpus, room, ask, node))
+            most = max(most, room_on[node])
     for node in range(nodes):
         good[node + 1], fits[node + 1] = good[node], fits[node]
-        if not (ask.apart and used[node]) and most and min(left, room_for(gpus, room, ask, node)) == most:
+        if most and room_on[node] == most:
             kind = gpus.kind[node]
             term = 2.0
             if kind >= 0:
-                worst, total, others = interference(gpus, who, node, (1 << gpus.sockets[kind]) - 1, job, ask.profile)
-                term = (1.0 / worst + total) / (others + 1) + 1.0 - free_share(gpus, room.free, node)
+                every = (1 << gpus.sockets[kind]) - 1
+                term = mean_share(gpus, who, node, every, job, ask.profile) + 1.0 - free_share(gpus, room.free, node)
                 if ask.slices == 0 and ask.milli == WHOLE:
                     available = free_set(gpus, room.free, node)
                     if known[kind, available] < 0.0:

@@ -19,7 +19,7 @@ from unrack.policy.gpus.rules import BY_DEMANDS, CLUSTERING, RULES
 from unrack.reasons import Code, Reason
 from unrack.resources.gpus.asks import Ask, ask_of
 from unrack.resources.gpus.fleet import Fleet
-from unrack.resources.gpus.utility import Neighbours, terms
+from unrack.resources.gpus.utility import Neighbours, terms, utility_of
 from unrack.units import SECOND_US
 from unrack.view import View
 from unrack.workload.job import CORES, MEMORY, TASKS
@@ -116,7 +116,8 @@ class GpuRule:
             fleet.gpus, room, who, notes.demands, RULES[self.rule], ask, job, nodes, on_each, found
         )
         if not count:
-            notes.best[notes.alike[job]] = -1.0
+            if self.postpone:
+                notes.best[notes.alike[job]] = -1.0
             return None
         nodes, on_each, claims = nodes[:count], on_each[:count], found[:claimed]
         if self.postpone and ask.min_utility:
@@ -136,7 +137,7 @@ class GpuRule:
         if not sets_of(notes.fleet.gpus, nodes, claims, sets):
             return 1.0
         cost, shares, left = terms(notes.fleet.gpus, free, self.who(view, notes), job, ask, nodes, sets)
-        return (1.0 / cost + shares + 1.0 - left) / 3.0
+        return utility_of(cost, shares, left)
 
     def is_postponed(self, view: View, notes: Notes, job: int, now: int) -> bool:
         """Whether it is known already that a job waits, as one that asks the same had no good place in this state."""
@@ -187,8 +188,9 @@ class GpuRule:
             tasks, cores = view.asks[[TASKS, CORES], job].tolist()
             known = ask_of(seen.asked(job)[notes.quantities], tasks, cores, mb, int(notes.rows[0, job]))
             notes.asks[job] = known
-            same = *known._replace(min_utility=0.0), job if self.rule == "random" else -1
-            notes.alike[job] = notes.numbers.setdefault(same, len(notes.numbers))
+            if self.postpone:
+                same = *known._replace(min_utility=0.0), job if self.rule == "random" else -1
+                notes.alike[job] = notes.numbers.setdefault(same, len(notes.numbers))
         return known
 
     def who(self, view: View, notes: Notes) -> Neighbours:
@@ -213,15 +215,14 @@ class GpuRule:
         for job in range(first, known):
             notes.rows[0, job] = rows.get(view.job(job).app, 0) if rows else 0
             asked = seen.asked(job)
-            own = asked[notes.quantities].copy()
             asked[notes.quantities] = 0
             notes.served.append(not asked.any())
-            ask = ask_of(own, 1, *view.asks[[CORES, MEMORY], job].tolist())
+            ask = self.ask(view, notes, job)
             if code == CLUSTERING:
                 notes.rows[1, job] = notes.kind_of.setdefault((ask.gpus, ask.milli), len(notes.kind_of))
             if code in BY_DEMANDS and self.demands == SEEN:
                 key = ask.cores, ask.mb, ask.gpus, ask.milli
-                notes.counts[key] = notes.counts.get(key, 0.0) + float(view.asks[TASKS, job])
+                notes.counts[key] = notes.counts.get(key, 0.0) + ask.tasks
         if code == CLUSTERING:
             notes.demands = notes.demands._replace(kinds=notes.rows[1])
         if code in BY_DEMANDS and self.demands == SEEN and known >= notes.counted * 1.1:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from html import escape
 from typing import Any
+from zlib import crc32
 
 import polars as pl
 
@@ -59,7 +60,7 @@ def lanes(claims: pl.DataFrame, written: dict[str, Any]) -> str:
         parts.sort("start_s").select("node", "gpu", "job", "start_s", "end_s", "amount").head(MOST_BARS).rows()
     ):
         if (node, gpu) in top:
-            colour = COLOURS[hash_of(str(job)) % len(COLOURS)]
+            colour = COLOURS[crc32(str(job).encode()) % len(COLOURS)]  # the same in every process
             words = escape(f"job {job}: {seconds_text(start)} to {seconds_text(stop)}, {amount}/1000")
             bars.append(
                 f'<rect x="{LEFT + (start - begin) * scale:.1f}" y="{top[node, gpu]}" height="{LANE - 1}" '
@@ -74,11 +75,3 @@ def lanes(claims: pl.DataFrame, written: dict[str, Any]) -> str:
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {LEFT + WIDTH + 8} {y + 22}" role="img" '
         f'style="width:100%;max-width:{LEFT + WIDTH + 8}px">{style}{marks_and_bars}{ends}</svg>'
     )
-
-
-def hash_of(text: str) -> int:
-    """A number that is the same in every process, so that a job has one colour."""
-    found = 0
-    for letter in text:
-        found = (found * 31 + ord(letter)) & 0xFFFF
-    return found

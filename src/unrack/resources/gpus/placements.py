@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from unrack.resources.gpus.asks import MIN_UTILITY, QUANTITIES, UTILITY_PARTS, WHOLE, ask_of
 from unrack.resources.gpus.fleet import Fleet
-from unrack.resources.gpus.utility import Neighbours, terms
+from unrack.resources.gpus.utility import Neighbours, terms, utility_of
 
 Ints = NDArray[np.int64]
 
@@ -54,7 +54,7 @@ def placements(fleet: Fleet, claims: pl.DataFrame, jobs: pl.DataFrame) -> pl.Dat
             np.add.at(sets, of, 1 << (at - fleet.gpus.first[node]))
             cost, shares, left = terms(fleet.gpus, free, who, job, ask, nodes, sets)
             wanted = asked[MIN_UTILITY, job] / UTILITY_PARTS or None
-            utility = (1.0 / cost + shares + 1.0 - left) / 3.0
+            utility = utility_of(cost, shares, left)
             kinds = fleet.gpus.kind[node]
             sockets = len(np.unique(node * 64 + fleet.gpus.socket[kinds, at - fleet.gpus.first[node]]))
             found.append(

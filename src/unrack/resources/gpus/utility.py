@@ -102,6 +102,13 @@ def interference(
 
 
 @inlined
+def mean_share(gpus: Gpus, who: Neighbours, node: int, sockets: int, job: int, profile: int) -> float:
+    """The mean over a job and its neighbours at some sockets of run time alone over that beside each other (eq. 4)."""
+    worst, total, others = interference(gpus, who, node, sockets, job, profile)
+    return (1.0 / worst + total) / (others + 1)
+
+
+@inlined
 def free_share(gpus: Gpus, free: Ints, node: int) -> float:
     """The mean over the sockets of a machine of the share of their GPUs that is free (eq. 5)."""
     kind, first = gpus.kind[node], gpus.first[node]
@@ -128,10 +135,9 @@ def relative_cost(cost: float, least: float, weight: float) -> float:
     return 1.0 + weight * (cost / least - 1.0)
 
 
-@inlined
-def value(cost: float, shares: float, free: float) -> float:
+def utility_of(cost: float, shares: float, free: float) -> float:
     """The utility of the three terms: t, I and w."""
-    return (1.0 / cost + shares + (1.0 - free)) / 3.0
+    return (1.0 / cost + shares + 1.0 - free) / 3.0
 
 
 @compiled

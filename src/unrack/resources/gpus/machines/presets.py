@@ -39,7 +39,7 @@ PRESETS: dict[str, tuple[str, Callable[[], Machine]]] = {
         lambda: tree("pcie-8", [[2, 2], [2, 2]], model=""),
     ),
     "pcie-4": (
-        "A server of two sockets, each with a PCIe switch with two GPUs, and no direct links",
+        "A server of two sockets with two GPUs each and no direct links",
         lambda: tree("pcie-4", [[2], [2]], model=""),
     ),
 }
