@@ -267,3 +267,15 @@ def test_time_with_nothing_left_is_counted_once_for_all_racks() -> None:
     assert measures(places, claims, 1.0, 11.0) == {
         "used_counted_u": 0.4, "peak_counted_u": 1.0, "full_counted_u": 0.6,
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "policy", ["easy", "conservative", "slurm(interval=10 s)", "slurm(interval=10 s, main=interval)"]
+)
+def test_nobody_who_passes_keeps_the_licences_of_a_job_that_waits_for_a_running_one_to_end(policy: str) -> None:
+    rows = ({"work": 100}, {"submit": 1, "work": 50}, {"submit": 2, "work": 900}, {"submit": 3, "work": 60})
+    result = run(racks([{"name": "m", "amount": 2}]), jobs_of(*rows, m=[1, 2, 1, 1]), policy)
+    starts = result.jobs.sort("job")["start_s"].to_list()
+    assert starts[1] <= 110.0, "it starts when the first ends, or at the next pass"
+    assert starts[2] >= starts[1] + 50, "this one would have kept a licence for 900 s"
+    assert starts[3] < 60 - 10, "this one ends before"

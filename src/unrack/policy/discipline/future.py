@@ -3,6 +3,7 @@
 After every moment the ledger is kept as it will be then, as a draft. A job is given a reservation by carrying it out on
 these drafts: it starts where the placement puts it, time moves on, and everyone who holds a reservation for later must
 still be able to start on what it was promised, when it was promised. So reservations hold for whatever jobs hold.
+Moments are looked at as far as somebody asks: to the last reservation, and on to the first place of the job at hand.
 O(moments) drafts for a reservation, each O(nodes + jobs + devices).
 """
 
@@ -60,6 +61,8 @@ class Future:
         Job to reservation.
     trusted
         Whether something is taken to have ended that has not yet.
+    moments
+        As far as they have been looked at; nothing starts after the last of them, and running jobs end.
     """
 
     def __init__(self, placement: Placement, notes: Any, view: View, now: int, trust: bool) -> None:
@@ -87,7 +90,7 @@ class Future:
         With ``before_us`` only earlier places count, and of these only the first ``TRIES`` of a round.
         """
         kind, at = self.placement.kind(self.view, self.notes, job), 0
-        while at < len(self.moments):
+        while at < len(self.moments) or self._look_on():
             moment = self.moments[at]
             if before_us is not None and (moment.draft.now >= before_us or self._tries == 0):
                 return False
@@ -129,6 +132,17 @@ class Future:
         return True
 
     # --- inside -------------------------------------------------------------------------------------------------
+
+    def _look_on(self) -> bool:
+        """Look at one more moment, the next at which something ends; whether there is one."""
+        last = self.moments[-1].draft
+        ends = last.next_end_us()
+        if ends is None:
+            return False
+        draft = last.copy()
+        draft.move_on(ends)
+        self.moments.append(Moment(draft))
+        return True
 
     def _might_start_before(self, job: int, before_us: int) -> bool:
         kind = self.placement.kind(self.view, self.notes, job)
@@ -182,12 +196,13 @@ class Future:
     def _played(
         self, draft: Draft, due: list[Booking], before: list[Moment] | None = None, slips: bool = False
     ) -> list[Moment] | None:
-        """What follows: this moment, and those after it.
+        """What follows: this moment, and those after it to the last start.
 
         ``None``: somebody cannot start as reserved; unless reservations may slip, which are then noted as they are.
         ``before``: what followed until now; as soon as all is as it was then, it goes on as it did.
         """
         moments, at, late = [Moment(draft)], 0, list[Booking]()
+        known, then = before or [], 0
         while True:
             while at < len(due) and due[at].start_us == draft.now:
                 late.append(due[at])
@@ -200,10 +215,12 @@ class Future:
                     self.booked[booking.lease.job] = booking._replace(start_us=draft.now)
             if late and not slips:
                 return None
-            while before and before[0].draft.now < draft.now:
-                before = before[1:]
-            if before and before[0].draft.now == draft.now and before[0].draft.goes_on_as(draft):
-                return moments[:-1] + before
+            while then < len(known) and known[then].draft.now < draft.now:
+                then += 1
+            if then == len(known) and at == len(due) and not late:
+                return moments
+            if then < len(known) and known[then].draft.now == draft.now and known[then].draft.goes_on_as(draft):
+                return moments[:-1] + known[then:]
             ahead = [] if at == len(due) else [due[at].start_us]
             ends = draft.next_end_us()
             if ends is not None:
