@@ -15,6 +15,7 @@ class Code(StrEnum):
     WOULD_DELAY = "would-delay"  # it fits now but would delay a reservation
     RESERVED = "reserved"  # it holds a reservation in the future
     TOO_DEEP = "too-deep"  # beyond the part of the queue that is looked at
+    DEARER = "dearer"  # to wait costs less than any place that it could have
     NOT_YET = "not-yet"  # the scheduler has not looked since it arrived
     NODE_FAILED = "node-failed"  # killed: a node under it failed
     PREEMPTED = "preempted"  # stopped by the policy

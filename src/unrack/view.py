@@ -93,6 +93,12 @@ class View:
         return column
 
     @property
+    def app(self) -> Ints:
+        """int64[jobs]: the number of each job's application, in the order in which they first come; -1 = not known."""
+        column: Ints = self._store.app[: self._state.known]
+        return column
+
+    @property
     def lease_at(self) -> Ints:
         """int64[2, jobs]: where the rows of each running job's lease are in ``pool``: first row, number of rows."""
         return self.columns.lease_at[:, : self._state.known]

@@ -124,6 +124,10 @@ class ClaimReader:
         """int64[quantities]: what a job asks."""
         return self._claimed.asked[:, job].copy()
 
+    def asked_by(self, jobs: Ints) -> Ints:
+        """int64[quantities, k]: what some jobs (int64[k]) ask."""
+        return self._claimed.asked[:, jobs]
+
 
 def said(places: Places, claims: Ints) -> str:
     """Claims in words."""

@@ -61,6 +61,28 @@ def duration(value: object) -> object:
     return time
 
 
+def interval(value: object) -> object:
+    """A time of 0 or more, µs. Raises ValueError."""
+    try:
+        time = time_us(value if isinstance(value, int | float) and not isinstance(value, bool) else str(value))
+    except ValueError:
+        time = -1
+    if time < 0:
+        raise ValueError("a time such as '1 s', or 0")
+    return time
+
+
+def cost_weight(value: object) -> object:
+    """A number above 0, to a million. Raises ValueError."""
+    try:
+        number = float(str(value))
+    except ValueError:
+        number = 0.0
+    if not 0 < number <= 1_000_000:
+        raise ValueError("a number above 0 such as 1")
+    return number
+
+
 def node_share(value: object) -> object:
     """A share of a node's memory, 0 to 1. Raises ValueError."""
     try:

@@ -15,12 +15,25 @@ from unrack.policy.contract import Estimates, Policy
 from unrack.policy.discipline.conservative import Conservative
 from unrack.policy.discipline.list_scheduler import BACKFILL, UNLIMITED, ListScheduler
 from unrack.policy.discipline.slurm_like import MAINS, SlurmLike
+from unrack.policy.flow.costs.table import COSTS
+from unrack.policy.flow.scheduler import Flow
 from unrack.policy.gpus.rule import SEEN, GpuRule
 from unrack.policy.gpus.rules import NEAREST, RULES, WORDS
 from unrack.policy.lending.rules import RULES as LENT_RULES
 from unrack.policy.lending.scheduler import SCHEDULERS, Lending
 from unrack.policy.orders import ORDERS
-from unrack.policy.parameters import Parameter, count, duration, lending_group, load, node_share, one_of, yes
+from unrack.policy.parameters import (
+    Parameter,
+    cost_weight,
+    count,
+    duration,
+    interval,
+    lending_group,
+    load,
+    node_share,
+    one_of,
+    yes,
+)
 from unrack.policy.placement.contract import MemoryRule
 from unrack.policy.placement.lent_memory import LentMemory
 from unrack.policy.placement.local_memory import FITS, LocalMemory
@@ -33,6 +46,7 @@ from unrack.policy.prediction.easy_plus_plus import CORRECTIONS, ROUNDS, TIMES, 
 from unrack.policy.provisioning.parameters import PREFIX, PROVISIONING, provisioned
 from unrack.policy.tiers.order import ORDERS as TIER_ORDERS
 from unrack.policy.tiers.scheduler import FULL, TierPolicy
+from unrack.solver.flow.solve import SOLVERS
 
 
 class Entry(NamedTuple):
@@ -330,6 +344,27 @@ POLICIES: dict[str, Entry] = {
             "main": Parameter("main", one_of(MAINS), "events", "when the main loop runs: events or interval"),
             "order": ORDER,
             **COMMON,
+            **_TERMS,
+        },
+        {},
+    ),
+    "flow": Entry(
+        "all that wait are placed together, at least cost, by min-cost flow (Amaral 2019, DRMaestro)",
+        _any(Flow),
+        {
+            "cost": Parameter("cost", one_of(COSTS), "utility", f"what a placement costs: {', '.join(COSTS)}"),
+            "interval": Parameter("interval_us", interval, "1 s", "time between rounds; 0: a round at every event"),
+            "weight": Parameter("weight", cost_weight, "1", "what each round of waiting adds to the cost of waiting"),
+            "patience": Parameter(
+                "patience", count, "100", "how many jobs behind it may start before a job; then it goes first"
+            ),
+            "remote": Parameter("remote", yes, "yes", "no: a device is used only from the node in which it sits"),
+            "solver": Parameter("solver", one_of(SOLVERS), "ortools", f"of the flow: {', '.join(SOLVERS)}"),
+            "order": ORDER,
+            **COMMON,
+            "place": Parameter(
+                "place", one_of(PLACES), "first-fit", "which shares and parts of devices: " + ", ".join(PLACES)
+            ),
             **_TERMS,
         },
         {},

@@ -44,9 +44,8 @@ class JobStore:
         self.slo = base.slo
         self._arrived: list[Job] = []
         self._rows = np.stack([base.submit_us, base.priority, base.deadline_us])
-        self._user: Ints | None = None
-        self._user_seen: Ints = self._rows[0, :0]
-        self._user_numbers: dict[str, int] = {}
+        self._user: Numbers | None = None
+        self._app: Numbers | None = None
         self._show()
 
     def _show(self) -> None:
@@ -70,36 +69,23 @@ class JobStore:
         self._arrived.append(replace(job, index=self.count))
         self.count += 1
         if self._user is not None:
-            self._note_user(job.user, self.count - 1)
+            self._user.note(job.user, self.count - 1)
+        if self._app is not None:
+            self._app.note(job.app, self.count - 1)
 
     @property
     def user(self) -> Ints:
         """int64[room]: the number of each job's user, in the order in which users first submit; -1: not known."""
         if self._user is None:
-            self._number_users()
-        return self._user_seen
+            self._user = Numbers(self.base.user, self.base.user_names, [job.user for job in self._arrived])
+        return self._user.seen
 
-    def _number_users(self) -> None:
-        """Number the users of the jobs so far."""
-        codes = self.base.user
-        users, first = np.unique(codes, return_index=True)
-        users = users[np.argsort(first)]
-        users = users[users >= 0]
-        numbers = np.full(len(self.base.user_names) + 1, -1, np.int64)
-        numbers[users] = np.arange(len(users))
-        self._user = numbers[codes]
-        self._user_numbers = {self.base.user_names[code]: number for number, code in enumerate(users.tolist())}
-        self._user_seen = sealed(self._user)
-        for i, job in enumerate(self._arrived):
-            self._note_user(job.user, len(self.base) + i)
-
-    def _note_user(self, name: str, job: int) -> None:
-        """Number the user of a job that has arrived."""
-        assert self._user is not None
-        if job >= len(self._user):
-            self._user = grown(self._user, room_for(job + 1, job), -1)
-            self._user_seen = sealed(self._user)
-        self._user[job] = self._user_numbers.setdefault(name, len(self._user_numbers)) if name else -1
+    @property
+    def app(self) -> Ints:
+        """int64[room]: the number of each job's application, in the order in which they first come; -1: not known."""
+        if self._app is None:
+            self._app = Numbers(self.base.app, self.base.app_names, [job.app for job in self._arrived])
+        return self._app.seen
 
     def job(self, index: int) -> Job:
         """A job as an object."""
@@ -119,6 +105,42 @@ class JobStore:
             raise KeyError(f"the trace has no column {name!r} (it has {', '.join(extra.columns) or 'none'})")
         found = extra[name].head(count)
         return found if len(found) == count else found.extend_constant(None, count - len(found))
+
+
+class Numbers:
+    """Names of jobs as numbers, in the order in which they first come.
+
+    Parameters
+    ----------
+    codes : int32[jobs]
+        Of the first jobs: indices into ``names``; -1: no name.
+    others
+        The names of the jobs behind them; ``""``: no name.
+
+    Attributes
+    ----------
+    seen : int64[room]
+        The numbers, read-only; -1: no name.
+    """
+
+    def __init__(self, codes: NDArray[np.int32], names: tuple[str, ...], others: list[str]) -> None:
+        every, first = np.unique(codes, return_index=True)
+        every = every[np.argsort(first)]
+        every = every[every >= 0]
+        numbers = np.full(len(names) + 1, -1, np.int64)
+        numbers[every] = np.arange(len(every))
+        self._column: Ints = numbers[codes]
+        self._numbers = {names[code]: number for number, code in enumerate(every.tolist())}
+        self.seen: Ints = sealed(self._column)
+        for i, name in enumerate(others):
+            self.note(name, len(codes) + i)
+
+    def note(self, name: str, job: int) -> None:
+        """Number a job that has arrived."""
+        if job >= len(self._column):
+            self._column = grown(self._column, room_for(job + 1, job), -1)
+            self.seen = sealed(self._column)
+        self._column[job] = self._numbers.setdefault(name, len(self._numbers)) if name else -1
 
 
 def one_row(job: Job, work_us: int | None) -> JobTable:

@@ -1,0 +1,162 @@
+"""One attempt of a round: a network for each group of resources, one after the other, and leases of whole gangs.
+
+First tasks go to nodes, by cores, memory and what is built into nodes; then each device that a task asks for goes to a
+host, with the task's node as its preference (Amaral 2019, algorithm 5). A job of which a sub-task stays without a host
+gets nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unrack.policy.flow.costs.contract import CostModel, Phase, postpones
+from unrack.policy.flow.left import MOST, Left
+from unrack.policy.flow.network_load import NetworkLoad
+from unrack.policy.flow.places import Classes, Solved, solved
+from unrack.policy.flow.sorts import Sorts
+
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+
+class Terms(NamedTuple):
+    """How networks are made and solved: see :class:`unrack.policy.flow.scheduler.Flow`."""
+
+    cost: CostModel
+    weight: float
+    solver: str
+    local: bool
+    aggregate: bool = True
+
+
+class Tasks(NamedTuple):
+    """The tasks of jobs: which job (by its place in the attempt), and its node; -1: none."""
+
+    job: Ints
+    node: Ints
+
+
+@dataclass
+class Attempt:
+    """Networks for some jobs, and what came out.
+
+    Attributes
+    ----------
+    jobs : int64[k]
+        The jobs, in their order.
+    phases
+        Every network with the group of resources that it is about.
+    tasks
+        Where each task goes.
+    hosts
+        Kind to the host of each device of each task, int64[tasks, devices] of the tasks that ask for it by job.
+    lost : int64[k]
+        The phase in which a sub-task of a job stayed without a host; -1: none.
+    """
+
+    jobs: Ints
+    phases: list[Solved] = field(default_factory=list)
+    tasks: Tasks = field(default_factory=lambda: Tasks(np.empty(0, np.int64), np.empty(0, np.int64)))
+    hosts: dict[int, dict[int, list[list[int]]]] = field(default_factory=dict)
+    lost: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+
+
+def attempted(
+    terms: Terms, left: Left, sorts: Sorts, network: NetworkLoad, jobs: Ints, open_nodes: Bools, now: int, force: bool
+) -> Attempt:
+    """Solve the networks of all groups of resources for some jobs; ``force``: to wait costs more than any place."""
+    found = Attempt(jobs, lost=np.full(len(jobs), -1, np.int64))
+    kinds = sorts.of[jobs]
+    late = sorts.rounds[jobs] >= postpones(terms.cost) if postpones(terms.cost) else np.zeros(len(jobs), np.bool_)
+    rounds = sorts.rounds[jobs]
+    row, first = numbered(np.stack([kinds, late]))
+    every = [sorts.every[kind] for kind in kinds[first].tolist()]
+    per_job = np.array([sort.tasks for sort in every], np.int64)[row]
+    fits = np.stack([left.fits(sort, open_nodes, terms.local) for sort in every])
+    nodes = np.arange(len(left.cores))
+    ones = np.ones(fits.shape)
+    phase = Phase(
+        left.view, now, "nodes", every, nodes, fits, late[first], False, ones, np.ones(len(every)),
+        network.load(left.view), network.sensitivity(every), network.seen(every, nodes),
+    )  # fmt: skip
+    sub_job = np.repeat(np.arange(len(jobs)), per_job)
+    none = np.full(len(sub_job), -1, np.int64)
+    at = _assigned(found, terms, phase, row[sub_job], rounds[sub_job], none, fits.max(axis=0), force)
+    found.tasks = Tasks(sub_job, at)
+    np.maximum.at(found.lost, sub_job[at < 0], 0)
+    for kind, hosts in left.hosts.items():
+        if hosts.built_in:
+            continue
+        asks = np.array([(sort.devices or {}).get(kind, 0) for sort in every], np.int64)[row]
+        tasks = np.flatnonzero((asks[sub_job] > 0) & (found.lost[sub_job] < 0))
+        if len(tasks):
+            _devices(found, terms, left, network, kind, tasks, asks, (kinds, late, rounds), now, force, sorts)
+    return found
+
+
+def _devices(
+    found: Attempt, terms: Terms, left: Left, network: NetworkLoad, kind: int, tasks: Ints, asks: Ints,
+    of_jobs: tuple[Ints, Bools, Ints], now: int, force: bool, sorts: Sorts,
+) -> None:  # fmt: skip
+    """One phase for the devices of a kind that tasks ask for."""
+    hosts, free = left.hosts[kind], left.counts(kind)
+    kinds, late, rounds = of_jobs
+    job, node = found.tasks.job[tasks], found.tasks.node[tasks]
+    count = asks[job]
+    unit_job, unit_node = np.repeat(job, count), np.repeat(node, count)
+    away = network.room_away(left, [sorts.every[one] for one in kinds[job].tolist()], node)
+    row, first = numbered(np.stack([kinds[unit_job], late[unit_job], hosts.reach[unit_node], np.repeat(away, count)]))
+    every = [sorts.every[one] for one in kinds[unit_job[first]].tolist()]
+    near = hosts.patterns[hosts.reach[unit_node[first]]]
+    fits = np.where(near, free, 0)
+    fits = np.minimum(fits, network.room_at(left, every, hosts.home)) * np.repeat(away, count)[first][:, None]
+    slowdown, home = network.slowdown(left.view, every, hosts)
+    phase = Phase(
+        left.view, now, hosts.name, every, hosts.home, fits, late[unit_job[first]], True, slowdown, home,
+        network.load(left.view, hosts.home), network.sensitivity(every), network.seen(every, hosts.home),
+    )  # fmt: skip
+    local = hosts.local[unit_node]
+    local = np.where((local >= 0) & near[row, np.maximum(local, 0)], local, -1)
+    at = _assigned(found, terms, phase, row, rounds[unit_job], local, free, force)
+    np.maximum.at(found.lost, unit_job[at < 0], len(found.phases) - 1)
+    by_task = found.hosts.setdefault(kind, {})
+    ends = np.cumsum(count).tolist()
+    for task_job, end, many in zip(job.tolist(), ends, count.tolist(), strict=True):
+        by_task.setdefault(task_job, []).append(at[end - many : end].tolist())
+
+
+def _assigned(
+    found: Attempt, terms: Terms, phase: Phase, row: Ints, rounds: Ints, at: Ints, room: Ints, force: bool
+) -> Ints:
+    """int64[sub-tasks]: the host of each, -1: none; row, rounds and preference are given for each."""
+    of, first = numbered(np.stack([row, rounds, at]))
+    classes = Classes(np.bincount(of).astype(np.int64), row[first], rounds[first], at[first])
+    costs = terms.cost(phase)
+    one = solved(phase, classes, costs, np.minimum(room, MOST), terms.weight, force, terms.solver, terms.aggregate)
+    found.phases.append(one)
+    owner, host = one.assignment.owner, one.assignment.host
+    order = np.argsort(of, kind="stable")
+    starts = np.cumsum(classes.supply) - classes.supply
+    rank = np.arange(len(owner)) - np.searchsorted(owner, owner)
+    hosts = np.full(len(row), -1, np.int64)
+    hosts[order[starts[owner] + rank]] = host
+    return hosts
+
+
+def numbered(keys: Ints) -> tuple[Ints, Ints]:
+    """A number for every column, equal where columns are, in order of first appearance; and where each is first.
+
+    Examples
+    --------
+    >>> numbered(np.array([[5, 2, 5], [0, 0, 0]]))[0].tolist()
+    [0, 1, 0]
+    """
+    _, first, number = np.unique(keys, axis=1, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    rank = np.empty(len(first), np.int64)
+    rank[order] = np.arange(len(first))
+    return rank[number.ravel()], first[order]

@@ -1,0 +1,94 @@
+"""Jobs that ask for more than nodes and whole devices: lent memory, shares and parts of devices, GPUs by a rule.
+
+The network says on which nodes their tasks go; the rest is placed there as other disciplines place it. A rule for GPUs,
+where one is given, chooses among all machines for the jobs that it is for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unrack.ledger.lease import Lease
+from unrack.policy.flow.inside import Bounds, Inside
+from unrack.policy.flow.left import Left
+from unrack.policy.flow.sorts import Sort
+from unrack.policy.gpus.rule import GpuRule
+from unrack.policy.placement.contract import MemoryRule
+from unrack.policy.placement.local_memory import LocalMemory
+from unrack.policy.placement.mixed import Mixed, Notes
+from unrack.view import Draft, View
+
+Bools = NDArray[np.bool_]
+
+
+@dataclass
+class Beyond:
+    """The placement of such jobs, and the ledger as it is after the first ``done`` leases of the round."""
+
+    mixed: Mixed
+    notes: Notes
+    inside: Inside
+    by_gpus: Mixed | None = None
+    gpu_notes: Notes | None = None
+    draft: Draft | None = None
+    done: int = 0
+
+    @staticmethod
+    def of(view: View, place: str, memory: MemoryRule, whole: bool, gpus: GpuRule | None) -> Beyond:
+        """For a cluster as it is now."""
+        inside = Inside(memory)
+        mixed = Mixed(place, inside, whole)
+        found = Beyond(mixed, mixed.begin(view), inside)
+        if gpus is not None and isinstance(memory, LocalMemory):
+            found.by_gpus = Mixed(place, memory, whole, gpus)
+            found.gpu_notes = found.by_gpus.begin(view)
+        return found
+
+    def forget(self) -> None:
+        """A new round begins."""
+        self.draft, self.done = None, 0
+
+    def open_nodes(self, view: View) -> Bools:
+        """bool[nodes]: which may run tasks at all."""
+        return self.inside.open_nodes(view, self.notes.memory)
+
+    def needed(self, view: View, job: int, sort: Sort) -> bool:
+        """Whether a job asks for more than nodes and whole devices."""
+        if sort.devices is None or not isinstance(self.inside.rule, LocalMemory):
+            return True
+        return self._by_rule(view, job, sort) is not None
+
+    def _by_rule(self, view: View, job: int, sort: Sort) -> GpuRule | None:
+        """The rule for GPUs, if it is for the job."""
+        if self.by_gpus is None or self.gpu_notes is None or sort.devices != {}:
+            return None
+        rule = self.by_gpus.gpus
+        return rule if rule is not None and rule.serves(view, self.gpu_notes.gpus, job) else None
+
+    def lease(
+        self, view: View, left: Left, job: int, sort: Sort, nodes: list[int], now: int, decided: list[Lease]
+    ) -> Lease | None:
+        """A lease on these nodes, taken out of what is left; ``None``: there is none."""
+        if self.draft is None:
+            self.draft, self.done = Draft(view, now), 0
+        for lease in decided[self.done :]:
+            self.draft.start(lease)
+        self.done = len(decided)
+        if self._by_rule(view, job, sort) is not None:
+            assert self.by_gpus is not None
+            assert self.gpu_notes is not None
+            found = self.by_gpus.find(self.draft.view, self.gpu_notes, job, now)
+        else:
+            bounds: Bounds = self.notes.memory
+            bounds.nodes = np.zeros(len(left.cores), np.bool_)
+            bounds.nodes[nodes] = True
+            found = self.mixed.find(self.draft.view, self.notes, job, now)
+            bounds.nodes = None
+        if found is not None:
+            left.take(found)
+            for share in found.shares:
+                left.lose(share.devices)
+        return found

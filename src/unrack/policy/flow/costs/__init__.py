@@ -1,0 +1,1 @@
+"""What a placement costs: one small file each."""

@@ -1,0 +1,76 @@
+"""Where devices of a kind are: the nodes in which they sit, and pools that are in no node."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unrack.cluster.pools.pool import Devices
+from unrack.ledger.devices.columns import FREE, GROUP, Columns
+
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+
+class Hosts(NamedTuple):
+    """The hosts of one kind of devices: devices of one pool that sit in one node, or in none.
+
+    Attributes
+    ----------
+    kind, name
+        Of the devices.
+    pool, home : int64[hosts]
+        Their pool; the node in which they sit, -1: none (a pool of a rack, RN in the thesis).
+    device, host : int64[devices]
+        The devices of the kind by host, and the host of each.
+    reach : int64[nodes]
+        Which of the patterns says what a node may use.
+    patterns : bool[patterns, hosts]
+    local : int64[nodes]
+        The host in each node, the first where there are several; -1: none.
+    built_in
+        Whether every device serves one node only, so that it says where a task goes.
+    """
+
+    kind: int
+    name: str
+    pool: Ints
+    home: Ints
+    device: Ints
+    host: Ints
+    reach: Ints
+    patterns: Bools
+    local: Ints
+    built_in: bool
+
+    def free(self, columns: Columns) -> list[list[int]]:
+        """The free devices of each host, the last of them first."""
+        is_free = columns.device[GROUP, self.device] == FREE
+        device, host = self.device[is_free], self.host[is_free]
+        ends = np.searchsorted(host, np.arange(len(self.pool) + 1)).tolist()
+        every = device.tolist()
+        return [every[start:end][::-1] for start, end in pairwise(ends)]
+
+
+def hosts_of(devices: Devices, kind: int, at_home: bool = False) -> Hosts:
+    """The hosts of a kind; ``at_home``: only the node in which a device sits may use it."""
+    own = np.flatnonzero(devices.kind == kind)
+    pairs = np.stack([devices.pool[own], devices.home[own]])
+    hosts, host = np.unique(pairs, axis=1, return_inverse=True)
+    host = host.ravel()
+    order = np.lexsort((own, host))
+    pool, home = hosts
+    nodes = devices.reach.shape[1]
+    near = devices.reach[pool]
+    if at_home:
+        near = near & (home[:, None] == np.arange(nodes)[None])
+    patterns, reach = np.unique(near.T, axis=0, return_inverse=True)
+    local = np.full(nodes, -1, np.int64)
+    for one in range(len(home) - 1, -1, -1):
+        if home[one] >= 0:
+            local[home[one]] = one
+    alone = bool((near.sum(axis=1) <= 1).all())
+    return Hosts(kind, devices.kinds[kind], pool, home, own[order], host[order], reach.ravel(), patterns, local, alone)

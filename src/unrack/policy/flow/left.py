@@ -1,0 +1,104 @@
+"""What is left while a round goes on: of nodes, of devices by host, and of the places of resources."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unrack.ledger.lease import Lease
+from unrack.policy.flow.hosts import Hosts
+from unrack.policy.flow.sorts import Sort
+from unrack.resources.places import AMOUNT, PLACE
+from unrack.view import View
+
+Ints = NDArray[np.int64]
+MOST = 1 << 40
+
+
+@dataclass
+class Left:
+    """What nobody holds, less what the round has given away.
+
+    Attributes
+    ----------
+    cores, mb : int64[nodes]
+        Of each node; cores are -1 where no task may go.
+    devices
+        Kind to the free devices of each of its hosts, the first last.
+    claims : int64[places]
+        Of the places of resources.
+    """
+
+    view: View
+    hosts: dict[int, Hosts]
+    whole: bool
+    cores: Ints
+    mb: Ints
+    devices: dict[int, list[list[int]]]
+    claims: Ints
+
+    @staticmethod
+    def of(view: View, hosts: dict[int, Hosts], whole: bool, open_nodes: NDArray[np.bool_]) -> Left:
+        """At the start of a round."""
+        usable = view.online & (view.total[0] > 0) & open_nodes
+        if whole:
+            usable &= view.free[0] == view.total[0]
+        seen = view.columns.devices
+        devices = {} if seen is None else {kind: own.free(seen.columns) for kind, own in hosts.items()}
+        claimed = view.columns.claimed
+        claims = np.empty(0, np.int64) if claimed is None else claimed.free.copy()
+        cores = np.where(usable, view.free[0], -1)
+        return Left(view, hosts, whole, cores, view.free[1].copy(), devices, claims)
+
+    def counts(self, kind: int) -> Ints:
+        """int64[hosts]: how many devices of a kind each host has left."""
+        return np.array([len(free) for free in self.devices[kind]], np.int64)
+
+    def near(self, kind: int) -> Ints:
+        """int64[nodes]: how many devices of a kind each node could use."""
+        hosts = self.hosts[kind]
+        found: Ints = (hosts.patterns @ self.counts(kind))[hosts.reach]
+        return found
+
+    def fits(self, sort: Sort, open_nodes: NDArray[np.bool_], local: bool = True) -> Ints:
+        """int64[nodes]: how many tasks of a sort each node could take, by cores, memory and what it can reach.
+
+        ``local``: whether their memory is that of their node.
+        """
+        found = np.where(self.cores >= 0, MOST, 0)
+        if sort.cores:
+            found = np.minimum(found, np.maximum(self.cores, 0) // sort.cores)
+        if sort.mb and local:
+            found = np.minimum(found, self.mb // sort.mb)
+        if self.whole:
+            total = self.view.total
+            fits = total[0] // max(sort.cores, 1) if sort.cores else np.full(len(found), MOST)
+            found = np.where(found > 0, np.minimum(fits, found), 0)
+        for kind, count in (sort.devices or {}).items():
+            near = self.near(kind)
+            found = np.minimum(found, near // count if self.hosts[kind].built_in else MOST * (near >= count))
+        claimed = self.view.columns.claimed
+        if claimed is not None and sort.claims.any():
+            none = np.empty(0, np.int64)
+            open_nodes = open_nodes & claimed.places.open_nodes(sort.claims, self.claims, none, none, sort.tasks)
+        found = np.where(open_nodes, found, 0)
+        return np.minimum(found, MOST)
+
+    def take(self, lease: Lease) -> None:
+        """What a lease holds is gone."""
+        for node, nodes, _, cores, mb in lease.rows.tolist():
+            own = slice(node, node + nodes)
+            self.cores[own] = -1 if self.whole else self.cores[own] - cores
+            self.mb[own] -= mb
+        if len(lease.claims):
+            self.claims[lease.claims[:, PLACE]] -= lease.claims[:, AMOUNT]
+
+    def lose(self, devices: tuple[int, ...]) -> None:
+        """Devices are free no more."""
+        for by_host in self.devices.values():
+            for free in by_host:
+                for device in devices:
+                    if device in free:
+                        free.remove(device)

@@ -1,0 +1,52 @@
+"""What rounds remember from one to the next."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+from unrack.policy.flow.attempt import Attempt
+from unrack.policy.flow.beyond import Beyond
+from unrack.policy.flow.hosts import Hosts
+from unrack.policy.flow.network_load import NetworkLoad
+from unrack.policy.flow.sorts import Sorts
+
+
+class Fate(IntEnum):
+    """What became of a job in a round."""
+
+    NOT_SEEN = 0
+    TOO_MUCH = 1  # all that it asks together was not left
+    WAITS = 2  # a network left one of its sub-tasks waiting
+    APART = 3  # its parts had hosts, but could not be held together
+    BEHIND = 4  # a job that has waited for very long comes first
+
+
+@dataclass(slots=True)
+class Notes:
+    """What rounds remember.
+
+    Attributes
+    ----------
+    sorts
+        Jobs that are alike, and how often each was left waiting.
+    hosts
+        Kind to the hosts of its devices.
+    network
+        What is known of the network.
+    beyond
+        Places jobs that ask for more than nodes and whole devices.
+    version
+        Of the ledger after the last round; -1: ask again whatever has happened.
+    attempts, fate
+        Of the last round: its networks, and job to what became of it.
+    """
+
+    sorts: Sorts
+    hosts: dict[int, Hosts]
+    network: NetworkLoad
+    beyond: Beyond
+    version: int = -1
+    rounds: int = 0
+    attempts: list[Attempt] = field(default_factory=list)
+    fate: dict[int, Fate] = field(default_factory=dict)

@@ -1,0 +1,271 @@
+"""Flow rounds (Amaral 2019, chapter 5, DRMaestro): all that wait are placed at once, at least total cost.
+
+A round takes the jobs that wait, in order, as far as all they ask together is free. A network for each group of
+resources says who goes where: first tasks to nodes, then each of their devices to a host, which need not be the node.
+A job starts with all it asks for, or not at all; what a job without all of it would have held goes to others in the
+same round. Each network is solved by min-cost flow: O(classes + sorts x hosts) arcs, where equal tasks are one class
+and equal hosts one group.
+
+What differs from the thesis: its flows are normalised sums of resources (eq. 10), which may split a task between
+machines; here each task is one unit, and a host takes as many as fit by each resource. Running tasks are not in the
+network: they hold what they hold, but in the rounds in which tasks may move. A job that ``patience``
+others have passed is placed before all others, and until it has its place nobody else starts: so nobody starves.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unrack.ledger.lease import Lease
+from unrack.policy.contract import EVERYTHING, Decision, Estimates, Start, Traits
+from unrack.policy.flow.attempt import Attempt, Terms, attempted
+from unrack.policy.flow.batch import batch_of
+from unrack.policy.flow.beyond import Beyond
+from unrack.policy.flow.costs.contract import CostModel
+from unrack.policy.flow.costs.table import COSTS
+from unrack.policy.flow.hosts import hosts_of
+from unrack.policy.flow.leases import lease_of, plain_leases
+from unrack.policy.flow.left import Left
+from unrack.policy.flow.network_load import NetworkLoad
+from unrack.policy.flow.notes import Fate, Notes
+from unrack.policy.flow.sorts import Sort, Sorts
+from unrack.policy.flow.story import why
+from unrack.policy.gpus.rule import GpuRule
+from unrack.policy.orders import Order, in_order, reads_of
+from unrack.policy.placement.contract import MemoryRule
+from unrack.policy.placement.local_memory import LocalMemory
+from unrack.reasons import Reason
+from unrack.units import SECOND_US
+from unrack.view import View
+
+Ints = NDArray[np.int64]
+SINGLY = 20
+"""How many jobs that came apart in every network of a round are tried one by one at its end."""
+
+
+@dataclass(frozen=True)
+class Flow:
+    """Rounds in which all that wait are placed together.
+
+    Parameters
+    ----------
+    cost
+        What a placement costs: a name in ``COSTS`` or a function of one's own.
+    interval_us
+        Time between rounds, at whole multiples of it; 0: a round at every event.
+    weight
+        What each round of waiting adds to the cost of waiting.
+    patience
+        How many jobs behind it may start before a job; then it goes before all others.
+    solver
+        A name in :data:`unrack.solver.flow.solve.SOLVERS`; results are the same.
+    remote
+        Whether a device may be used from another node than the one in which it sits.
+    order
+        In which order jobs are taken into a round.
+    aggregate
+        Whether equal hosts are one node of the networks; results cost the same.
+    place
+        By which rule shares and parts of devices are chosen, on the nodes that the network chose.
+    nodes, estimates, memory, gpus, label
+        As for :class:`unrack.policy.discipline.conservative.Conservative`.
+    """
+
+    cost: str | CostModel = "utility"
+    interval_us: int = SECOND_US
+    weight: float = 1.0
+    patience: int = 100
+    solver: str = "ortools"
+    remote: bool = True
+    order: str | Order = "fcfs"
+    aggregate: bool = True
+    nodes: str = "shared"
+    estimates: Estimates = Estimates.REQUESTED
+    label: str = "flow"
+    memory: MemoryRule = field(default_factory=LocalMemory)
+    place: str = "first-fit"
+    gpus: GpuRule | None = None
+
+    @property
+    def name(self) -> str:
+        """The label."""
+        return self.label
+
+    @cached_property
+    def traits(self) -> Traits:
+        """It places all that jobs ask for."""
+        return Traits(
+            places=self.memory.places | EVERYTHING,
+            reads=reads_of(self.order, None),
+            estimates=self.estimates,
+            whole_nodes=self.nodes == "whole",
+        )
+
+    def begin(self, view: View) -> Notes:
+        """Nobody has waited yet."""
+        devices = view.cluster.devices
+        hosts = {kind: hosts_of(devices, kind, not self.remote) for kind in range(len(devices.kinds))}
+        beyond = Beyond.of(view, self.place, self.memory, self.nodes == "whole", self.gpus)
+        return Notes(Sorts(), hosts, NetworkLoad(), beyond)
+
+    def decide(self, view: View, memory: Notes, now: int) -> tuple[list[Decision], Notes]:
+        """Start all that a round gives a place."""
+        if not view.waiting or (self.interval_us and now % self.interval_us) or memory.version == view.version:
+            return [], memory
+        return Round(self, view, memory, now).run(), memory
+
+    def next_round(self, view: View, memory: Notes, now: int) -> int | None:
+        """The next multiple of the interval, if jobs wait and something has changed or waiting grows dearer."""
+        if not view.waiting or memory.version == view.version:
+            return None
+        every = self.interval_us or SECOND_US
+        if not self.interval_us and memory.version >= 0:
+            return None
+        return (now // every + 1) * every
+
+    def why(self, view: View, memory: Notes, job: int, now: int) -> Reason:
+        """What was dearer or full."""
+        return why(view, memory, self.patience, job)
+
+    @cached_property
+    def terms(self) -> Terms:
+        """How networks are made and solved."""
+        cost = COSTS[self.cost] if isinstance(self.cost, str) else self.cost
+        return Terms(cost, self.weight, self.solver, isinstance(self.memory, LocalMemory), self.aggregate)
+
+
+class Round:
+    """One round: attempts on what is left, until nobody who waits can be given a place any more."""
+
+    def __init__(self, flow: Flow, view: View, notes: Notes, now: int) -> None:
+        self.flow, self.view, self.notes, self.now = flow, view, notes, now
+        self.open_nodes = notes.beyond.open_nodes(view)
+        self.left = Left.of(view, notes.hosts, flow.nodes == "whole", self.open_nodes)
+        self.leases: list[Lease] = []
+
+    def run(self) -> list[Decision]:
+        """The decisions."""
+        notes, sorts = self.notes, self.notes.sorts
+        jobs = in_order(self.flow.order, self.view, self.now).copy()
+        sorts.learn(self.view, jobs, self.view.app[None])
+        notes.attempts, notes.fate, notes.rounds = [], {}, notes.rounds + 1
+        notes.beyond.forget()
+        passed = sorts.passed[jobs] >= self.flow.patience
+        if self._passed(jobs[passed]):
+            self._together(jobs[~passed])
+        else:
+            notes.fate.update(dict.fromkeys(jobs[~passed].tolist(), Fate.BEHIND))
+        gone = np.isin(jobs, [lease.job for lease in self.leases])
+        stay = jobs[~gone]
+        sorts.rounds[stay] += 1
+        sorts.passed[stay] += np.cumsum(gone[::-1])[::-1][~gone]
+        self._note_applications()
+        notes.version = -1 if self._hopeful(stay) else self.view.version + len(self.leases)
+        rule = self.flow.cost if isinstance(self.flow.cost, str) else ""
+        return [Start(lease, rule) for lease in self.leases]
+
+    def _passed(self, jobs: Ints) -> bool:
+        """Place those that many have passed, each alone and in order; whether all of them have a place."""
+        for at, job in enumerate(jobs.tolist()):
+            if not self._attempt(jobs[at : at + 1], force=True):
+                self.notes.fate.setdefault(job, Fate.BEHIND)
+                self.notes.fate.update(dict.fromkeys(jobs[at + 1 :].tolist(), Fate.BEHIND))
+                return False
+        return True
+
+    def _together(self, jobs: Ints) -> None:
+        """Place the others together, again for those who could have what others turned out not to hold."""
+        fate, sorts = self.notes.fate, self.notes.sorts
+        rest = jobs
+        while len(rest):
+            fits = batch_of(self.left, sorts, rest, self.flow.terms.local)
+            batch = rest[fits]
+            fate.update(dict.fromkeys(rest[~fits].tolist(), Fate.TOO_MUCH))
+            if not len(batch):
+                return
+            done = self._attempt(batch)
+            if len(done) == len(batch):
+                return
+            apart = [job for job in batch.tolist() if fate.get(job) == Fate.APART]
+            if not done:
+                for job in apart[:SINGLY]:
+                    self._attempt(np.array([job], np.int64))
+                return
+            rest = rest[~np.isin(rest, done)]
+            if not apart and fits.all() and not self._lost_in_gangs(batch):
+                return
+
+    def _lost_in_gangs(self, batch: Ints) -> bool:
+        """Whether a job that was left waiting would have held something that is free again."""
+        last = self.notes.attempts[-1]
+        lost = last.lost
+        return bool((lost > 0).any()) or bool(
+            any(self.notes.sorts.every[sort].tasks > 1 for sort in np.unique(self.notes.sorts.of[batch[lost == 0]]))
+        )
+
+    def _attempt(self, jobs: Ints, force: bool = False) -> list[int]:
+        """Networks for some jobs, and leases of those with all they ask; which started."""
+        notes, sorts, left = self.notes, self.notes.sorts, self.left
+        found = attempted(self.flow.terms, left, sorts, notes.network, jobs, self.open_nodes, self.now, force)
+        notes.attempts.append(found)
+        kinds = sorts.of[jobs].tolist()
+        starts = np.searchsorted(found.tasks.job, np.arange(len(jobs) + 1)).tolist()
+        before, plain = len(self.leases), list[int]()
+        for at, job in enumerate(jobs.tolist()):
+            sort = sorts.every[kinds[at]]
+            if found.lost[at] >= 0:
+                notes.fate[job] = Fate.WAITS
+            elif not notes.beyond.needed(self.view, job, sort) and not sort.devices and not sort.claims.any():
+                plain.append(at)
+            else:
+                nodes = found.tasks.node[starts[at] : starts[at + 1]].tolist()
+                self._lease(found, sort, at, nodes)
+        if plain:
+            self._plain(found, np.array(plain))
+        return [lease.job for lease in self.leases[before:]]
+
+    def _lease(self, found: Attempt, sort: Sort, at: int, nodes: list[int]) -> None:
+        """Give one job what the networks say, if it can be held together."""
+        job, beyond = int(found.jobs[at]), self.notes.beyond
+        if beyond.needed(self.view, job, sort):
+            lease = beyond.lease(self.view, self.left, job, sort, nodes, self.now, self.leases)
+        else:
+            hosts = {kind: by_job.get(at, []) for kind, by_job in found.hosts.items()}
+            lease = lease_of(self.left, sort, job, nodes, hosts)
+        if lease is None:
+            self.notes.fate[job] = Fate.APART
+        else:
+            self.leases.append(lease)
+
+    def _plain(self, found: Attempt, at: Ints) -> None:
+        """The same for jobs that ask for nodes alone, all at once."""
+        sorts = self.notes.sorts
+        jobs, mine = found.jobs[at], np.isin(found.tasks.job, at)
+        task_job = np.searchsorted(at, found.tasks.job[mine])
+        every, of = np.unique(sorts.of[jobs], return_inverse=True)
+        own = [sorts.every[sort] for sort in every.tolist()]
+        leases = plain_leases(self.left, own, jobs, of.ravel(), task_job, found.tasks.node[mine])
+        self.leases += leases
+        if len(leases) < len(at):
+            have = {lease.job for lease in leases}
+            self.notes.fate.update((job, Fate.APART) for job in jobs.tolist() if job not in have)
+
+    def _note_applications(self) -> None:
+        """Remember where applications have run."""
+        ran, sorts = self.notes.network.ran, self.notes.sorts
+        for lease in self.leases if self.flow.cost == "locality" or callable(self.flow.cost) else ():
+            ran.setdefault(sorts.every[int(sorts.of[lease.job])].app, set()).update(lease.nodes.tolist())
+
+    def _hopeful(self, jobs: Ints) -> bool:
+        """Whether somebody waits who would have room: waiting grows dearer, and it may start though nothing happens."""
+        young = jobs[self.notes.sorts.passed[jobs] < self.flow.patience]
+        fates = self.notes.fate
+        kinds = {int(self.notes.sorts.of[job]) for job in young.tolist() if fates.get(job) != Fate.TOO_MUCH}
+        return any(
+            bool(self.left.fits(self.notes.sorts.every[kind], self.open_nodes, self.flow.terms.local).any())
+            for kind in sorted(kinds)
+        )
