@@ -1,0 +1,1 @@
+"""Flows of least cost in a network."""

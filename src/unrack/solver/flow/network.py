@@ -1,0 +1,142 @@
+"""A network, a flow in it, and what is wrong with either."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unrack.errors import InputError
+
+Ints = NDArray[np.int64]
+
+LIMIT = 2**61
+"""Sums of amounts, total cost, and costs times four times the squared number of nodes stay below: nothing overflows."""
+
+
+class Network(NamedTuple):
+    """Nodes that send or receive, and arcs between them, numbered from 0 in the order of the arrays."""
+
+    supply: Ints
+    """int64[nodes]: units that a node sends, negative for one that receives; they sum to 0."""
+    tail: Ints
+    """int64[arcs]: the node that an arc leaves."""
+    head: Ints
+    """int64[arcs]: the node that it enters, which is another one. Parallel arcs are allowed, in both directions."""
+    capacity: Ints
+    """int64[arcs]: units that it carries at most, 0 or more."""
+    cost: Ints
+    """int64[arcs]: what a unit on it costs, of any sign."""
+
+
+class Flow(NamedTuple):
+    """A flow of least cost, and the proof that it is one."""
+
+    amount: Ints
+    """int64[arcs]: units on each arc."""
+    cost: int
+    """Of all units on all arcs."""
+    potential: Ints
+    """int64[nodes]: the greatest optimal duals of which none is above 0. An arc with
+    ``cost + potential[tail] - potential[head]`` below 0 is full, and one with that above 0 is empty."""
+
+
+def checked(network: Network) -> Network:
+    """The network in arrays that kernels take: contiguous, int64, writable; copied only where they are not.
+
+    Raises
+    ------
+    InputError
+        For arrays of other shapes or of no whole numbers, nodes that do not exist, loops, capacities below 0, supplies
+        that do not sum to 0, and numbers so large that a sum might overflow.
+
+    Examples
+    --------
+    >>> checked(Network(*map(np.array, ([2, -1], [0], [1], [2], [5]))))
+    Traceback (most recent call last):
+    unrack.errors.InputError: network.supply: got a sum of 1, wanted 0
+    """
+    arrays = [_whole(f"network.{name}", column) for name, column in zip(Network._fields, network, strict=True)]
+    checked_network = Network(*arrays)
+    supply, tail, head, capacity, cost = checked_network
+    for name, column in zip(Network._fields[2:], arrays[2:], strict=True):
+        if len(column) != len(tail):
+            raise InputError(f"network.{name}", f"{len(column)} arcs", f"{len(tail)}, as in network.tail")
+    for name, ends in (("tail", tail), ("head", head)):
+        _refuse(f"network.{name}", ends, (ends < 0) | (ends >= len(supply)), f"a node from 0 to {len(supply) - 1}")
+    _refuse("network.head", head, head == tail, "a node other than its tail")
+    _refuse("network.capacity", capacity, capacity < 0, "0 or more")
+    sums = {
+        "supply": _total(supply),
+        "capacity": _total(capacity),
+        "cost": 4.0 * (len(supply) + 1) ** 2 * float(np.abs(cost.astype(np.float64)).max(initial=0.0)),
+        "cost x network.capacity": float(np.abs(cost.astype(np.float64)) @ capacity.astype(np.float64)),
+    }
+    for name, total in sums.items():
+        if total >= LIMIT:
+            raise InputError(f"network.{name}", f"numbers that may add up to {total:.1e}", f"less than {LIMIT:.1e}")
+    if supply.sum() != 0:
+        raise InputError("network.supply", f"a sum of {supply.sum()}", "0")
+    return checked_network
+
+
+def _total(column: Ints) -> float:
+    return float(np.abs(column.astype(np.float64)).sum())
+
+
+def _whole(where: str, column: Ints) -> Ints:
+    given = np.asarray(column)
+    if given.ndim != 1:
+        raise InputError(where, f"an array of shape {given.shape}", "one of one dimension")
+    if given.size and not np.can_cast(given.dtype, np.int64):
+        raise InputError(where, f"an array of {given.dtype}", "one of int64")
+    return np.require(given, np.int64, ["C", "W"])
+
+
+def _refuse(where: str, column: Ints, wrong: NDArray[np.bool_], want: str) -> None:
+    """Name the first arc that is wrong."""
+    if wrong.any():
+        arc = int(np.argmax(wrong))
+        raise InputError(f"{where}, arc {arc}", str(column[arc]), want)
+
+
+def check(network: Network, flow: Flow) -> list[str]:
+    """What keeps a flow from being one of least cost, a sentence each: empty if it is proven to be.
+
+    Conservation at each node, capacities, complementary slackness (Ahuja, Magnanti, Orlin 1993, theorem 9.4), and the
+    cost. O(nodes + arcs).
+
+    Parameters
+    ----------
+    network
+        As of :func:`checked`, with the same errors.
+    flow
+        Any. That the potentials are the greatest is not looked at.
+
+    Examples
+    --------
+    >>> network = Network(*map(np.array, ([1, -1], [0, 0], [1, 1], [1, 1], [5, 4])))
+    >>> check(network, Flow(np.array([1, 0]), 5, np.array([0, 0])))
+    ['arc 0 carries 1 of 1 units at a reduced cost of 5']
+    """
+    supply, tail, head, capacity, cost = checked(network)
+    amount, potential = flow.amount, flow.potential
+    if amount.shape != tail.shape or potential.shape != supply.shape:
+        return [f"amounts of {amount.shape} arcs and potentials of {potential.shape} nodes"]
+    net = supply.copy()
+    np.subtract.at(net, tail, amount)
+    np.add.at(net, head, amount)
+    found = [f"node {node} is left with {net[node]} units" for node in np.flatnonzero(net)]
+    outside = (amount < 0) | (amount > capacity)
+    found += [f"arc {arc} carries {amount[arc]} of {capacity[arc]} units" for arc in np.flatnonzero(outside)]
+    reduced = cost + potential[tail] - potential[head]
+    wrong = ((reduced < 0) & (amount < capacity)) | ((reduced > 0) & (amount > 0))
+    found += [
+        f"arc {arc} carries {amount[arc]} of {capacity[arc]} units at a reduced cost of {reduced[arc]}"
+        for arc in np.flatnonzero(wrong & ~outside)
+    ]
+    total = int(cost @ amount)
+    if total != flow.cost:
+        found.append(f"the cost is said to be {flow.cost}, and is {total}")
+    return found

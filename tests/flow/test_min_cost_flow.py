@@ -1,0 +1,201 @@
+"""Flows of least cost: against an LP of SciPy, against each other, and what is refused."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import linprog
+from scipy.sparse import coo_array
+
+from unrack.errors import InputError, RunError
+from unrack.solver.flow.canonical import canonical_amounts, canonical_potentials
+from unrack.solver.flow.network import Flow, Network, check, checked
+from unrack.solver.flow.solve import SOLVERS, solve
+
+NAMES = list(SOLVERS)
+
+
+def network_of(supply: list[int], arcs: list[tuple[int, int, int, int]]) -> Network:
+    """Arcs: tail, head, capacity, cost."""
+    columns = np.array(arcs, np.int64).reshape(-1, 4).T
+    return Network(np.array(supply, np.int64), *columns)
+
+
+def drawn_network(rng: random.Random) -> Network:
+    """Parallel arcs, both directions, zero capacities, isolated nodes, costs below 0; few distinct costs, so ties."""
+    nodes = rng.randint(1, 8)
+    most = rng.choice([1, 2, 9])
+    supply = [0] * nodes
+    for _ in range(rng.randint(0, 4)):
+        units = rng.randint(0, 3)
+        supply[rng.randrange(nodes)] += units
+        supply[rng.randrange(nodes)] -= units
+    arcs = []
+    for _ in range(rng.randint(0, 20) if nodes > 1 else 0):
+        tail, head = rng.sample(range(nodes), 2)
+        arcs.append((tail, head, rng.randint(0, 4), rng.randint(-most if rng.random() < 0.3 else 0, most)))
+    return network_of(supply, arcs)
+
+
+def least_cost(network: Network) -> int | None:
+    """By HiGHS: the cost, or None if there is no flow."""
+    arcs, nodes = len(network.tail), len(network.supply)
+    if arcs == 0:
+        return None if network.supply.any() else 0
+    arc = np.arange(arcs)
+    ends = (np.concatenate((network.tail, network.head)), np.concatenate((arc, arc)))
+    matrix = coo_array((np.repeat([1.0, -1.0], arcs), ends), shape=(nodes, arcs))
+    bounds = np.stack((np.zeros(arcs), network.capacity), axis=1)
+    answer = linprog(network.cost, A_eq=matrix.tocsr(), b_eq=network.supply, bounds=bounds)
+    if answer.status == 2:
+        return None
+    assert answer.status == 0, answer.message
+    return round(answer.fun)
+
+
+@st.composite
+def networks(draw: st.DrawFn) -> Network:
+    return drawn_network(random.Random(draw(st.integers(0, 2**32))))
+
+
+def test_every_solver_costs_what_a_linear_programme_costs_and_finds_the_same_flow() -> None:
+    rng, infeasible, tied = random.Random(1), 0, 0
+    for _ in range(500):
+        network = drawn_network(rng)
+        least = least_cost(network)
+        if least is None:
+            infeasible += 1
+            for name in NAMES:
+                with pytest.raises(RunError, match="cannot carry its supply"):
+                    solve(network, name)
+            continue
+        flows = [solve(network, name) for name in NAMES]
+        found = [solve(network, name, canonical=False) for name in NAMES]
+        assert {flow.cost for flow in (*flows, *found)} == {least}, network
+        assert not any(check(network, flow) for flow in (*flows, *found)), network
+        assert all((flow.amount == flows[0].amount).all() for flow in flows), network
+        assert all((flow.potential == flows[0].potential).all() for flow in (*flows, *found)), network
+        tied += any((flow.amount != found[0].amount).any() for flow in found)
+    assert infeasible > 100
+    assert tied > 20  # solvers do break ties in different ways
+
+
+@settings(max_examples=300, deadline=None)
+@given(networks())
+def test_the_canonical_flow_does_not_depend_on_the_solver(network: Network) -> None:
+    try:
+        flows = [solve(network, name) for name in NAMES]
+    except RunError:
+        return
+    assert len({tuple(flow.amount.tolist()) for flow in flows}) == 1
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_empty_network_has_an_empty_flow(name: str) -> None:
+    flow = solve(network_of([], []), name)
+    assert (flow.cost, flow.amount.size, flow.potential.size) == (0, 0, 0)
+    assert solve(network_of([0, 0], []), name).cost == 0
+    with pytest.raises(RunError, match="of 2 units, 0 have a way"):
+        solve(network_of([2, -2], []), name)
+
+
+@pytest.mark.parametrize(
+    ("network", "message"),
+    [
+        (network_of([1, 0], []), r"network\.supply: got a sum of 1, wanted 0"),
+        (network_of([0, 0], [(0, 2, 1, 1)]), r"network\.head, arc 0: got 2, wanted a node from 0 to 1"),
+        (network_of([0, 0], [(0, 1, 1, 1), (-1, 1, 1, 1)]), r"network\.tail, arc 1: got -1"),
+        (network_of([0, 0], [(1, 1, 1, 1)]), r"network\.head, arc 0: got 1, wanted a node other than its tail"),
+        (network_of([0, 0], [(0, 1, -3, 1)]), r"network\.capacity, arc 0: got -3, wanted 0 or more"),
+        (network_of([0, 0], [(0, 1, 2**61, 1)]), r"network\.capacity: got numbers that may add up to 2\.3e\+18"),
+        (network_of([0, 0], [(0, 1, 1, 2**60)]), r"network\.cost: got numbers"),
+        (network_of([0, 0], [(0, 1, 2**40, 2**30)]), r"network\.cost x network\.capacity: got numbers"),
+        (network_of([2**62, -(2**62)], []), r"network\.supply: got numbers"),
+        (network_of([0, 0], [(0, 1, 1, 1)])._replace(cost=np.zeros(2, int)), r"network\.cost: got 2 arcs, wanted 1"),
+        (network_of([0, 0], [])._replace(cost=np.zeros((1, 2), int)), r"network\.cost: got an array of shape \(1, 2\)"),
+        (network_of([0, 0], [(0, 1, 1, 1)])._replace(cost=np.array([0.5])), r"network\.cost: got an array of float64"),
+    ],
+)  # fmt: skip
+def test_wrong_networks_are_refused(network: Network, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        solve(network)
+
+
+def test_an_unknown_solver_is_refused() -> None:
+    with pytest.raises(InputError, match=r"solver: got 'simplex', wanted one of .*cost-scaling"):
+        solve(network_of([], []), "simplex")
+
+
+def test_costs_up_to_the_limit_do_not_overflow() -> None:
+    rng = random.Random(3)
+    for _ in range(40):
+        network = drawn_network(rng)
+        most = 2**61 // (4 * (len(network.supply) + 1) ** 2) // 10
+        network = network._replace(cost=network.cost * most, capacity=np.minimum(network.capacity, 1))
+        assert_same_cost(network)
+
+
+def assert_same_cost(network: Network) -> None:
+    flows = []
+    try:
+        checked(network)
+    except InputError:
+        return
+    for name in NAMES[1:]:
+        try:
+            flows.append(solve(network, name))
+        except RunError:
+            return
+    assert not any(check(network, flow) for flow in flows)
+
+
+DIAMOND = network_of([2, 0, 0, -2], [(0, 1, 1, 1), (0, 2, 2, 1), (1, 3, 2, 1), (2, 3, 2, 1)])
+
+
+def test_a_check_finds_each_fault() -> None:
+    flow = solve(DIAMOND)
+    assert check(DIAMOND, flow) == []
+    assert flow.amount.tolist() == [1, 1, 1, 1]
+    wrong = flow._replace(amount=np.array([1, 1, 1, 0]))
+    assert "node 2 is left with 1 units" in check(DIAMOND, wrong)
+    assert "arc 0 carries 2 of 1 units" in check(DIAMOND, flow._replace(amount=np.array([2, 0, 2, 0])))
+    assert check(DIAMOND, flow._replace(cost=5)) == ["the cost is said to be 5, and is 4"]
+    dear = DIAMOND._replace(cost=np.array([1, 1, 1, 9]))
+    assert check(dear, flow._replace(cost=12)) == ["arc 3 carries 1 of 2 units at a reduced cost of 8"]
+    assert check(DIAMOND, Flow(np.zeros(1, np.int64), 0, flow.potential))[0].startswith("amounts of (1,) arcs")
+
+
+def test_ties_go_to_the_lower_numbers() -> None:
+    tasks, machines = 5, 4
+    arcs = [(task, tasks + machine, 1, 7) for task in range(tasks) for machine in range(machines)]
+    arcs += [(tasks + machine, tasks + machines, 2, 0) for machine in range(machines)]
+    network = network_of([1] * tasks + [0] * machines + [-tasks], arcs)
+    for name in NAMES:
+        chosen = np.flatnonzero(solve(network, name).amount[:-machines]) % machines
+        assert chosen.tolist() == [0, 0, 1, 1, 2]
+
+
+def test_potentials_are_the_greatest_duals() -> None:
+    rng = random.Random(5)
+    for _ in range(60):
+        network = drawn_network(rng)
+        try:
+            flow = solve(network)
+        except RunError:
+            continue
+        assert (flow.potential <= 0).all()
+        for node in range(len(network.supply)):
+            higher = flow.potential.copy()
+            higher[node] += 1
+            assert higher[node] > 0 or check(network, flow._replace(potential=higher))
+
+
+def test_the_canonical_flow_is_made_from_the_potentials_alone() -> None:
+    network = checked(DIAMOND)
+    for amount in ([1, 1, 1, 1], [0, 2, 0, 2]):
+        potential = canonical_potentials(network, np.array(amount))
+        assert canonical_amounts(network, potential).tolist() == [1, 1, 1, 1]
