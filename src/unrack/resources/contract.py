@@ -68,7 +68,8 @@ class Gangs(NamedTuple):
     """Jobs as gangs of equal tasks, int64[jobs] each: how many tasks, and cores and MB of each.
 
     ``elsewhere``: memory may be that of other nodes, so that it says nothing of where a task goes. ``asked``: all that
-    they ask of the resource, by quantity; one that is not there nobody asks for.
+    they ask of the resource, by quantity; one that is not there nobody asks for. ``remote``: how many pooled devices a
+    task has on other nodes at least, whichever its own is; ``None``: nobody asks for whole devices.
     """
 
     tasks: Ints
@@ -76,6 +77,7 @@ class Gangs(NamedTuple):
     memory_mb: Ints
     elsewhere: bool = False
     asked: Mapping[str, Ints] = MappingProxyType({})
+    remote: Ints | None = None
 
 
 class Installed(Protocol):
