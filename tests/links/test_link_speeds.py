@@ -147,6 +147,13 @@ def test_wrong_keys_of_links_are_refused_where_they_are(links: Any, where: str, 
     assert want in error.value.want
 
 
+def test_what_a_run_keeps_of_links_makes_the_same_links_again() -> None:
+    first = linked(profiles="rodinia", oversubscribe=1.5, racks={"mb_s": "40 Gb/s"})
+    again = linked(**first.places.written()["links"])
+    assert again.places.identity() == first.places.identity()
+    assert again.places.every == first.places.every
+
+
 def test_uplinks_need_racks() -> None:
     from unrack.cluster.spec import Cluster
 

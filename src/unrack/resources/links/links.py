@@ -139,7 +139,7 @@ class Links:
     def written(self) -> dict[str, Any]:
         """The keys of the cluster file, with what a file of profiles says in place of its name."""
         keys = self._file.model_dump(exclude_none=True)
-        keys["profiles"] = {name: list(shares) for name, shares in self.profiles.shares.items()}
+        keys["profiles"] = {name: [*map(float, shares)] for name, shares in self.profiles.shares.items()}
         return keys
 
     def _load(self, asked: Ints, nodes: Ints, tasks: Ints, devices: Ints) -> Ints:
