@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrack.cluster.pools.pace import Pace
+from unrack.cluster.pools.pool import WHOLE
 from unrack.cluster.spec import Cluster
 from unrack.errors import PolicyError
 from unrack.policy.contract import Policy
@@ -160,7 +161,7 @@ def unmet(cluster: Cluster, jobs: JobTable, pace: Pace, elsewhere: bool = False)
         if not (amounts > 0).any():
             continue
         if is_resource(kind):
-            never = cluster.places.never((kind, name), amounts, gangs_of(jobs, elsewhere, kind))
+            never = cluster.places.never((kind, name), amounts, gangs_of(cluster, jobs, elsewhere, kind))
             found = np.where((found < 0) & never, place, found)
             continue
         met = np.zeros(len(jobs), np.bool_)
@@ -178,7 +179,8 @@ def lacking(cluster: Cluster, jobs: JobTable, job: int, place: int, pace: Pace |
     kind, name = list(jobs.devices)[place]
     asked, what = int(jobs.devices[kind, name][job]), f"{kind}.{name}"
     if is_resource(kind):
-        return cluster.places.too_big((kind, name), asked, gangs_of(jobs.take(np.array([job])), elsewhere, kind))
+        gangs = gangs_of(cluster, jobs.take(np.array([job])), elsewhere, kind)
+        return cluster.places.too_big((kind, name), asked, gangs)
     pools = cluster.suppliers.get((kind, name), ())
     serve = [pool for pool in pools if asked <= pool.most or (pace is not None and pool.governed(pace)[job])]
     if not serve:
@@ -193,10 +195,22 @@ def lacking(cluster: Cluster, jobs: JobTable, job: int, place: int, pace: Pace |
     return Reason(Code.TOO_BIG, f"MB on one node that can attach {what}", mb, most)
 
 
-def gangs_of(jobs: JobTable, elsewhere: bool, resource: str) -> Gangs:
+def gangs_of(cluster: Cluster, jobs: JobTable, elsewhere: bool, resource: str) -> Gangs:
     """Jobs as a resource sees them."""
     asked = {quantity: amounts for (kind, quantity), amounts in jobs.devices.items() if kind == resource}
-    return Gangs(jobs.tasks, jobs.cores, jobs.memory_mb, elsewhere, asked)
+    return Gangs(jobs.tasks, jobs.cores, jobs.memory_mb, elsewhere, asked, remote_devices(cluster, jobs))
+
+
+def remote_devices(cluster: Cluster, jobs: JobTable) -> Ints | None:
+    """int64[jobs]: how many whole devices a task has on other nodes at least; ``None``: nobody asks for whole ones."""
+    devices, found = cluster.devices, None
+    for kind in devices.kinds:
+        asked = jobs.devices.get((kind, WHOLE))
+        if asked is not None:
+            homes = devices.home[devices.of_kind(kind)]
+            most = int(np.bincount(homes[homes >= 0], minlength=1).max())
+            found = np.maximum(asked - most, 0) + (0 if found is None else found)
+    return found
 
 
 def impossible(cluster: Cluster, jobs: JobTable, lends: bool = False) -> NDArray[np.bool_]:

@@ -141,6 +141,37 @@ def machines(seed: int, count: int = 24, profiles: str = "deep-learning") -> tup
     return cluster, jobs, ()
 
 
+def disaggregated_gpus(
+    seed: int, count: int = 24, profiles: str = "rodinia"
+) -> tuple[Cluster, JobTable, tuple[str, ...]]:
+    """GPUs at home in nodes that all others reach over links and uplinks, beside drives, licences and lent memory."""
+    random = np.random.default_rng(seed)
+    gpus = {"name": "gpus", "kind": "gpu", "count": 12, "share": 1, "home": ["0-5"], "attach_latency": "2 s"}
+    cluster = Cluster.from_dict({
+        "nodes": [{"count": 4, "cores": 6, "memory": 8}, {"count": 2, "cores": 6, "memory": 16}],
+        "nodes_per_rack": 3, "lending": "all" if seed % 2 else "rack",
+        "pools": [{**gpus, "detach_latency": "1 s"} if seed % 4 == 3 else gpus, DRIVES],
+        "counted": [{"name": "matlab", "amount": 3}],
+        "links": {"mb_s": 1000, "oversubscribe": 1.5, "profiles": profiles, "racks": {"mb_s": "12 Gb/s"}},
+    })  # fmt: skip
+    submit = np.sort(random.integers(0, 400, count)) * S
+    work = random.integers(1, 90, count) * S
+    drives = random.random(count) < 0.2
+    asked = {
+        ("gpu", "devices"): random.integers(0, 4, count), ("links", "mb_s"): random.integers(0, 3, count) * 240,
+        ("links", "remote_mb_s"): random.integers(0, 3, count) * 170,
+        ("counted", "matlab"): random.integers(0, 3, count),
+    }  # fmt: skip
+    names = ("nw", "gaussian", "srad", "other")
+    jobs = job_table(
+        submit_us=submit, work_us=work, request_us=np.maximum(work + random.integers(-3, 9, count) * 5 * S, 0),
+        tasks=random.integers(1, 3, count), cores=random.integers(1, 4, count), memory_mb=random.integers(0, 6, count),
+        priority=random.integers(0, 2, count), app=pl.Series([names[i] for i in random.integers(0, 4, count)]),
+        devices=asked | {("nvme", name): np.where(drives, most, 0) for name, most in ASKS.items()},
+    )  # fmt: skip
+    return cluster, jobs, ()
+
+
 def honest(jobs: JobTable, exact: bool) -> JobTable:
     """The same, and nobody runs for longer than was asked; or just as long as was asked."""
     asks = jobs.asks.copy()
@@ -157,6 +188,9 @@ MIXES: dict[str, tuple[Callable[[int], Any], dict[str, str]]] = {
     "gpus-lent": (machines, {"memory": "disaggregated", "gpus": "topology"}),
     "gpus-fgd": (partial(machines, profiles=""), {"gpus": "fgd"}),
     "gpus-whole": (partial(machines, profiles=""), {"gpus": "drb", "nodes": "whole"}),
+    "links": (disaggregated_gpus, {"place": "best-fit"}),
+    "links-lent": (disaggregated_gpus, {"memory": "disaggregated"}),
+    "links-whole": (partial(disaggregated_gpus, profiles=""), {"place": "worst-fit", "nodes": "whole"}),
     "tiers-and-pools": (tiers_and_pools, {"memory": "slo", "place": "best-fit"}),
 }
 """Mixes by name: a world and the rules for it."""
@@ -182,6 +216,8 @@ def mixed_cases() -> Iterator[tuple[str, str]]:
         "lookahead",
     ):
         yield policy, "gpus"
+    for policy in ("first-fit", "random-fit", "disaggregation-aware", "lookahead"):
+        yield policy, "links"
     yield "naive(scheduler=easy)", "gpus-lent"
     yield "slo", "tiers-and-pools"
     yield "slo-first-fit(place=worst-fit)", "tiers-and-pools"

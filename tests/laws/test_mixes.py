@@ -55,7 +55,17 @@ def test_every_discipline_keeps_every_law_over_every_mix(
 
 
 @pytest.mark.parametrize(
-    "mix", ["everything", "everything-whole", "counted", "counted-lent", "gpus-fgd", "gpus-whole", "tiers-and-pools"]
+    "mix",
+    [
+        "everything",
+        "everything-whole",
+        "counted",
+        "counted-lent",
+        "gpus-fgd",
+        "gpus-whole",
+        "links-whole",
+        "tiers-and-pools",
+    ],
 )
 def test_no_reservation_ever_moves_back(mix: str) -> None:
     """Of honest requests, whatever jobs hold: also as sharers join and leave, and compositions come and go.

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from unrack.errors import RefusedError
 from unrack.ledger.growing import grown, room_for
-from unrack.ledger.lease import FIRST, NODES, TASKS, Lease, nodes_of
+from unrack.ledger.lease import FIRST, NODES, TASKS, Lease, attached, nodes_of
 from unrack.resources.places import AMOUNT, PLACE, Places
 from unrack.sealed import sealed
 
@@ -27,12 +27,14 @@ class Claimed:
         How many jobs hold something of each place, and the sum of their numbers: of one job alone, its number.
     asked : int64[quantities, room]
         What every job asks.
+    home : int64[devices]
+        The node that each pooled device sits in; -1: none.
     asking
         How many jobs in the system (waiting or running) ask for anything.
     """
 
-    def __init__(self, places: Places, asked: Ints) -> None:
-        self.places = places
+    def __init__(self, places: Places, asked: Ints, home: Ints) -> None:
+        self.places, self.home = places, home
         self.free = places.total.copy()
         self.holders = np.zeros((2, len(places)), np.int64)
         self.asked = asked
@@ -50,7 +52,9 @@ class Claimed:
             self.asking += sign
 
     def check(self, lease: Lease, held: Ints, what: str) -> None:
-        """Refuse a lease that does not claim what its tasks ask where they are, or more than is free.
+        """Refuse a lease that does not claim what its tasks ask where they and their devices are, or what is not free.
+
+        Its devices exist: that was checked before.
 
         Parameters
         ----------
@@ -70,8 +74,9 @@ class Claimed:
             raise RefusedError(f"{what}: a node of its lease does not exist")
         tasks = np.repeat(rows[:, TASKS], rows[:, NODES])
         asked = self.asked[:, lease.job]
-        if not self.places.agree(asked, nodes_of(rows), tasks, claims):
-            wanted = self.places.claims(asked, nodes_of(rows), tasks, self.places.total)
+        devices = attached(lease.shares, self.home)
+        if not self.places.agree(asked, nodes_of(rows), tasks, claims, devices):
+            wanted = self.places.claims(asked, nodes_of(rows), tasks, self.places.total, devices)
             raise RefusedError(f"{what}: its lease claims {said(self.places, claims)}, not {said(self.places, wanted)}")
         if len(claims):
             free = self.free[claims[:, PLACE]].copy()
@@ -100,18 +105,18 @@ class Claimed:
         """The same for a draft; what jobs ask is shared."""
         twin = object.__new__(Claimed)
         twin.places, twin.free, twin.holders = self.places, self.free.copy(), self.holders.copy()
-        twin.asked, twin.asking = self.asked, self.asking
+        twin.asked, twin.asking, twin.home = self.asked, self.asking, self.home
         return twin
 
 
 class ClaimReader:
     """What is claimed, for policies: nothing can be changed through it."""
 
-    __slots__ = ("_claimed", "free", "holders", "places")
+    __slots__ = ("_claimed", "free", "holders", "home", "places")
 
     def __init__(self, claimed: Claimed) -> None:
         self._claimed = claimed
-        self.places = claimed.places
+        self.places, self.home = claimed.places, claimed.home
         self.free: Ints = sealed(claimed.free)
         self.holders: Ints = sealed(claimed.holders)
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from unrack.resources.contract import NONE_ATTACHED
 from unrack.resources.places import NO_CLAIMS
 
 Ints = NDArray[np.int64]
@@ -114,6 +115,32 @@ def loans_of(loans: Sequence[Loan] | Ints) -> Ints:
     if type(loans) is np.ndarray:
         return loans
     return np.array(loans, np.int64).reshape(-1, 3) if len(loans) else NO_LOANS
+
+
+def attached(shares: Sequence[Share], home: Ints) -> Ints:
+    """int64[k, 3]: the devices of shares as resources see them, one row for each node of tasks and home of devices.
+
+    Columns TASK_NODE, HOME and DEVICES of :mod:`unrack.resources.contract`.
+
+    Parameters
+    ----------
+    home : int64[devices]
+        The node that each device of the cluster sits in; -1: none.
+
+    Examples
+    --------
+    >>> shares = Share(node=0, devices=(0, 2, 3), amounts=(3,)), Share(node=4, devices=(1,), amounts=(1,))
+    >>> attached(shares, np.array([0, 0, 1, 1])).tolist()
+    [[0, 0, 1], [0, 1, 2], [4, 0, 1]]
+    """
+    if not shares:
+        return NONE_ATTACHED
+    count: dict[tuple[int, int], int] = {}
+    for share in shares:
+        for device in share.devices:
+            pair = share.node, int(home[device])
+            count[pair] = count.get(pair, 0) + 1
+    return np.array([[*pair, count[pair]] for pair in sorted(count)], np.int64)
 
 
 def nodes_of(rows: Ints) -> Ints:

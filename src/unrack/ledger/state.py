@@ -218,7 +218,8 @@ class ClusterState:
             self.devices = DeviceState(cluster.devices, wants, pace or no_pace(cluster.devices, jobs))
         self.claimed: Claimed | None = None
         if len(cluster.places):
-            self.claimed = Claimed(cluster.places, cluster.places.asked({}, jobs) if claims is None else claims.copy())
+            asked = cluster.places.asked({}, jobs) if claims is None else claims.copy()
+            self.claimed = Claimed(cluster.places, asked, cluster.devices.home)
         self.version = 0
         self.releases = 0
         self.capacity_version = 0

@@ -19,6 +19,12 @@ from unrack.reasons import Reason
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
+TASK_NODE, HOME, DEVICES = range(3)
+"""Columns of pooled devices as resources see them: the node of the task, the node where they sit, and how many."""
+NO_HOME = -1
+"""The home of devices that sit in no node."""
+NONE_ATTACHED: Ints = np.empty((0, 3), np.int64)
+"""No pooled devices."""
 
 
 class Nodes(NamedTuple):
@@ -62,7 +68,8 @@ class Gangs(NamedTuple):
     """Jobs as gangs of equal tasks, int64[jobs] each: how many tasks, and cores and MB of each.
 
     ``elsewhere``: memory may be that of other nodes, so that it says nothing of where a task goes. ``asked``: all that
-    they ask of the resource, by quantity; one that is not there nobody asks for.
+    they ask of the resource, by quantity; one that is not there nobody asks for. ``remote``: how many pooled devices a
+    task has on other nodes at least, whichever its own is; ``None``: nobody asks for whole devices.
     """
 
     tasks: Ints
@@ -70,6 +77,7 @@ class Gangs(NamedTuple):
     memory_mb: Ints
     elsewhere: bool = False
     asked: Mapping[str, Ints] = MappingProxyType({})
+    remote: Ints | None = None
 
 
 class Installed(Protocol):
@@ -85,7 +93,7 @@ class Installed(Protocol):
         """Where there is how much."""
         ...
 
-    def claims(self, asked: Ints, nodes: Ints, tasks: Ints, free: Ints) -> Ints:
+    def claims(self, asked: Ints, nodes: Ints, tasks: Ints, free: Ints, devices: Ints = NONE_ATTACHED) -> Ints:
         """int64[claims, 2]: place and amount that a job claims, each place once, in order.
 
         Where there is a choice among places, this is the one that is made if no policy makes another.
@@ -98,20 +106,31 @@ class Installed(Protocol):
             The nodes on which it runs, ascending, and how many tasks on each; none: it has no place yet.
         free : int64[places]
             What nobody holds.
+        devices : int64[k, 3]
+            Its pooled devices: TASK_NODE, HOME (NO_HOME: in no node) and how many DEVICES, each pair of nodes once.
         """
         ...
 
-    def agrees(self, asked: Ints, nodes: Ints, tasks: Ints, claims: Ints) -> bool:
+    def device_costs(self, asked: Ints, free: Ints, node: int, homes: Ints) -> Ints:
+        """int64[homes]: how much one more device that sits there adds to what a task on a node claims; -1: too much.
+
+        ``free`` is what the job leaves with all that it has so far. 0: devices claim nothing, wherever they are.
+        """
+        ...
+
+    def agrees(self, asked: Ints, nodes: Ints, tasks: Ints, claims: Ints, devices: Ints = NONE_ATTACHED) -> bool:
         """Whether a job that asks so much and runs there may claim this, if it is free."""
         ...
 
-    def open_nodes(self, asked: Ints, free: Ints, nodes: Ints, tasks: Ints, left: int = 1) -> Bools:
-        """bool[nodes of the cluster]: where one more task would find all that the job then claims.
+    def open_nodes(
+        self, asked: Ints, free: Ints, nodes: Ints, tasks: Ints, left: int = 1, devices: Ints = NONE_ATTACHED
+    ) -> Bools:
+        """bool[nodes of the cluster]: where one more task would find all that the job then claims, its devices apart.
 
         Parameters
         ----------
-        asked, nodes, tasks
-            As in :meth:`claims`: the tasks that have a place already, which hold nothing yet.
+        asked, nodes, tasks, devices
+            As in :meth:`claims`: the tasks that have a place already, which hold nothing yet, and their devices.
         free : int64[places]
             What nobody holds.
         left

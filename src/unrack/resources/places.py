@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrack.reasons import Code, Reason
-from unrack.resources.contract import Gangs, Installed, Nodes, Place
+from unrack.resources.contract import NONE_ATTACHED, Gangs, Installed, Nodes, Place
 from unrack.resources.table import RESOURCES
 
 Ints = NDArray[np.int64]
@@ -80,21 +80,33 @@ class Places:
         rows = [np.asarray(asks.get(key, np.zeros(jobs, np.int64)), np.int64) for key in self.quantities]
         return np.array(rows, np.int64).reshape(len(rows), jobs)
 
-    def claims(self, asked: Ints, nodes: Ints, tasks: Ints, free: Ints) -> Ints:
+    def claims(self, asked: Ints, nodes: Ints, tasks: Ints, free: Ints, devices: Ints = NONE_ATTACHED) -> Ints:
         """int64[claims, 2]: what a job claims that asks so much (int64[quantities]) and runs there.
 
-        ``free``, int64[places], is what nobody holds: where there is a choice, it is made among that.
+        ``free``, int64[places], is what nobody holds: where there is a choice, it is made among that. ``devices``:
+        its pooled devices, as in :meth:`unrack.resources.contract.Installed.claims`.
         """
         order = np.argsort(nodes, kind="stable")
         found = []
         for part in self.parts:
             own = asked[part.quantities]
             if own.any():
-                rows = part.installed.claims(own, nodes[order], tasks[order], free[part.places])
+                rows = part.installed.claims(own, nodes[order], tasks[order], free[part.places], devices)
                 found.append(rows + np.array([part.first, 0]))
         return np.ascontiguousarray(np.concatenate(found)) if found else NO_CLAIMS
 
-    def agree(self, asked: Ints, nodes: Ints, tasks: Ints, claims: Ints) -> bool:
+    def device_costs(self, asked: Ints, free: Ints, node: int, homes: Ints) -> Ints:
+        """int64[homes]: how much one more device there makes a task on a node claim; -1: more than is free."""
+        total, open_homes = np.zeros(len(homes), np.int64), np.ones(len(homes), np.bool_)
+        for part in self.parts:
+            own = asked[part.quantities]
+            if own.any():
+                costs = part.installed.device_costs(own, free[part.places], node, homes)
+                open_homes &= costs >= 0
+                total += costs
+        return np.where(open_homes, total, -1)
+
+    def agree(self, asked: Ints, nodes: Ints, tasks: Ints, claims: Ints, devices: Ints = NONE_ATTACHED) -> bool:
         """Whether a job that asks so much and runs there may claim this of all resources, if it is free."""
         order = np.argsort(nodes, kind="stable")
         place, seen = claims[:, PLACE], 0
@@ -107,17 +119,19 @@ class Places:
             if not own.any():
                 if len(mine):
                     return False
-            elif not part.installed.agrees(own, nodes[order], tasks[order], mine):
+            elif not part.installed.agrees(own, nodes[order], tasks[order], mine, devices):
                 return False
         return seen == len(claims)
 
-    def open_nodes(self, asked: Ints, free: Ints, nodes: Ints, tasks: Ints, left: int = 1) -> Bools:
+    def open_nodes(
+        self, asked: Ints, free: Ints, nodes: Ints, tasks: Ints, left: int = 1, devices: Ints = NONE_ATTACHED
+    ) -> Bools:
         """bool[nodes]: where one more task of a job finds enough of every resource."""
         found = np.ones(self.nodes, np.bool_)
         for part in self.parts:
             own = asked[part.quantities]
             if own.any():
-                found &= part.installed.open_nodes(own, free[part.places], nodes, tasks, left)
+                found &= part.installed.open_nodes(own, free[part.places], nodes, tasks, left, devices)
         return found
 
     def one_node(self, asked: Ints) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from unrack.resources.contract import Resource
 from unrack.resources.counted.resource import Counted
 from unrack.resources.gpus.resource import GpuResource
+from unrack.resources.links.resource import LinkResource
 
-RESOURCES: dict[str, Resource] = {resource.name: resource for resource in (Counted(), GpuResource())}
+RESOURCES: dict[str, Resource] = {resource.name: resource for resource in (Counted(), GpuResource(), LinkResource())}
 """Name → resource, in the order of the report."""

@@ -41,12 +41,12 @@ from unrack.sim.log import RunLog
 from unrack.sim.usage.memory_changes import MemoryChanges, make_memory_changes
 from unrack.slowdown.combined import CombinedSpeeds, Together, make_together, together
 from unrack.slowdown.contract import Slowdown
-from unrack.slowdown.gpus import GpuSpeeds
 from unrack.slowdown.memory.apps import ContentionNote
 from unrack.slowdown.memory.settings import MemoryContention, make_contention
 from unrack.slowdown.memory.speeds import MemorySpeeds
 from unrack.slowdown.model import Model, make_models
 from unrack.slowdown.pools import PoolSpeeds, fastest, wants_of
+from unrack.slowdown.table import by_resource
 from unrack.workload.job import JobTable, Workload
 
 
@@ -344,7 +344,5 @@ def prepared(
         if contention is not None:
             core.view.contention = memory = MemorySpeeds(contention, cluster, jobs)
             parts.append(memory)
-        if (gpus := GpuSpeeds.of(cluster, jobs)) is not None:
-            parts.append(gpus)
-        slowdown = together(parts, how)
+        slowdown = together([*parts, *by_resource(cluster, jobs)], how)
     return Kernel(core, Ties(ties), faults, slowdown, jobs if arrivals else None, changes)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from unrack.ledger.lease import Share, attached
 from unrack.metric.audit.tables import Spans, Tables, Violation, whole
 
 Ints = NDArray[np.int64]
@@ -60,14 +61,27 @@ def _not_as_asked(t: Tables, own: Spans, at: Ints, amount: Ints) -> Violation | 
         i = int(stray[0])
         return Violation(f"{t.name(own.job[i])} claims something for a span that it does not have", int(own.start[i]))
     first, nodes, tasks = (whole(p[name]) for name in ("first_node", "nodes", "tasks_per_node"))
+    shares = _shares(t)
     for key, of in spans.items():
         job, start = int(held.job[of[0]]), int(held.start[of[0]])
         where = np.concatenate([np.arange(first[row], first[row] + nodes[row]) for row in of])
         on_each = np.concatenate([np.repeat(tasks[row], nodes[row]) for row in of])
         mine = claims.get(key, [])
         held_there = np.array(sorted([int(at[row]), int(amount[row])] for row in mine), np.int64).reshape(-1, 2)
-        if not places.agree(asked[:, job], where, on_each, held_there):
+        devices = attached(shares.get(key, ()), t.cluster.devices.home)
+        if not places.agree(asked[:, job], where, on_each, held_there, devices):
             return Violation(f"{t.name(job)} claims something else than it asks where it runs", start)
         if any(own.start[row] != start or own.end[row] != held.end[of[0]] for row in mine):
             return Violation(f"{t.name(job)} has a claim that lasts for another time than its span", start)
     return None
+
+
+def _shares(t: Tables) -> dict[int, list[Share]]:
+    """The devices of every span, by its key; those that do not exist are another rule's to find."""
+    found: dict[int, list[Share]] = {}
+    if t.shares is not None:
+        rows = zip(t.shared.key.tolist(), t.shares["node"].to_list(), t.shares["devices"].to_list(), strict=True)
+        for key, node, devices in rows:
+            known = tuple(device for device in devices if 0 <= device < len(t.cluster.devices))
+            found.setdefault(key, []).append(Share(node, known, ()))
+    return found

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
 from unrack.ledger.claims import ClaimReader
-from unrack.ledger.lease import NODES, TASKS, Lease, nodes_of
-from unrack.reasons import Reason
+from unrack.ledger.lease import NODES, TASKS, Lease, Share, attached, nodes_of
+from unrack.reasons import Code, Reason
+from unrack.resources.places import AMOUNT, PLACE
 from unrack.sealed import sealed
 from unrack.view import View
 from unrack.workload.job import CORES
@@ -23,20 +26,21 @@ class Claiming:
         self._seen, self._asked, self._tasks, self._cores = seen, asked, tasks, cores
         self._one_node = seen.places.one_node(asked)
         self._placed: dict[int, int] = {}
+        self._shares: tuple[Share, ...] = ()
 
-    def put(self, node: int, tasks: int = 1) -> None:
-        """Tasks have a place."""
-        self._placed[node] = self._placed.get(node, 0) + tasks
+    def put(self, node: int, shares: tuple[Share, ...] = ()) -> None:
+        """A task has a place, and its devices."""
+        self._placed[node] = self._placed.get(node, 0) + 1
+        self._shares += shares
 
     def open_nodes(self, cores: Ints) -> NDArray[np.bool_]:
         """bool[nodes]: where the next task finds what the job then claims; ``cores``, int64[nodes], are free.
 
         Of a job whose tasks must all be on one node: where all that are left find that.
         """
-        nodes = sorted(self._placed)
-        tasks = np.array([self._placed[node] for node in nodes], np.int64)
-        left = self._tasks - int(tasks.sum())
-        found = self._seen.places.open_nodes(self._asked, self._seen.free, np.array(nodes, np.int64), tasks, left)
+        nodes, tasks = self._where(self._placed)
+        left, devices = self._tasks - int(tasks.sum()), attached(self._shares, self._seen.home)
+        found = self._seen.places.open_nodes(self._asked, self._seen.free, nodes, tasks, left, devices)
         return found & (cores >= left * self._cores) if self._one_node else found
 
     def narrowed(self, free: Ints) -> Ints:
@@ -45,19 +49,43 @@ class Claiming:
         left[0, ~self.open_nodes(free[0])] = -1
         return sealed(left)
 
-    def claims(self, rows: Ints) -> Ints:
-        """int64[claims, 2]: what the job claims on the nodes of a lease."""
-        tasks = np.repeat(rows[:, TASKS], rows[:, NODES])
-        return self._seen.places.claims(self._asked, nodes_of(rows), tasks, self._seen.free)
+    def nearest(
+        self, node: int, shares: Sequence[Share], wanted: tuple[int, ...], others: Ints
+    ) -> tuple[int, ...] | None:
+        """As many devices as the ``wanted`` ones for a task on a node; ``None``: what the job then claims is not free.
+
+        One after the other is taken with which the job claims least, so that one at home comes first; of equal ones
+        first those that are wanted, then ``others`` in their order.
+
+        Parameters
+        ----------
+        shares
+            The devices of other kinds that the task has already.
+        """
+        choice = np.concatenate([np.array(wanted, np.int64), others])
+        homes, found = self._seen.home[choice], np.zeros(len(choice), np.bool_)
+        given = (*self._shares, *shares)
+        for _ in wanted:
+            devices = tuple(choice[found].tolist())
+            left = self._left(node, (*given, Share(node, devices, ())))
+            costs = self._seen.places.device_costs(self._asked, left, node, homes)
+            costs[found] = -1
+            if not (costs >= 0).any():
+                return None
+            found[np.flatnonzero(costs == costs[costs >= 0].min())[0]] = True
+        return tuple(sorted(choice[found].tolist()))
 
     def with_claims(self, lease: Lease) -> Lease:
         """The lease with what the job claims there."""
-        return lease._replace(claims=self.claims(lease.rows))
+        tasks, devices = np.repeat(lease.rows[:, TASKS], lease.rows[:, NODES]), attached(lease.shares, self._seen.home)
+        claims = self._seen.places.claims(self._asked, nodes_of(lease.rows), tasks, self._seen.free, devices)
+        return lease._replace(claims=claims)
 
     def fits(self, lease: Lease) -> bool:
         """Whether what a lease claims is free, and all that the job asks there; less means that there was no choice."""
         nodes, tasks = nodes_of(lease.rows), np.repeat(lease.rows[:, TASKS], lease.rows[:, NODES])
-        if not self._seen.places.agree(self._asked, nodes, tasks, lease.claims):
+        devices = attached(lease.shares, self._seen.home)
+        if not self._seen.places.agree(self._asked, nodes, tasks, lease.claims, devices):
             return False
         place, amount = lease.claims.T
         return bool((amount <= self._seen.free[place]).all())
@@ -65,6 +93,34 @@ class Claiming:
     def lacks(self) -> Reason | None:
         """What there is too little of now for the job, wherever it runs."""
         return self._seen.places.lacks(self._asked, self._seen.free, self._tasks)
+
+    def short(self, node: int, shares: Sequence[Share]) -> Reason | None:
+        """The first place that has too little for a task on a node with these devices."""
+        claims = self._claims(node, shares)
+        for place, amount in claims.tolist():
+            if amount > (free := int(self._seen.free[place])):
+                resource, at = self._seen.places.every[place]
+                return Reason(Code.NO_ROOM, f"{resource}: {at.name}", amount, free)
+        return None
+
+    # --- inside -------------------------------------------------------------------------------------------------
+
+    def _where(self, placed: dict[int, int]) -> tuple[Ints, Ints]:
+        """int64[k] twice: nodes, ascending, and how many tasks are on each."""
+        nodes = sorted(placed)
+        return np.array(nodes, np.int64), np.array([placed[node] for node in nodes], np.int64)
+
+    def _claims(self, node: int, shares: Sequence[Share]) -> Ints:
+        """int64[claims, 2]: of the tasks so far and one more, with all these devices."""
+        nodes, tasks = self._where({**self._placed, node: self._placed.get(node, 0) + 1})
+        devices = attached(shares, self._seen.home)
+        return self._seen.places.claims(self._asked, nodes, tasks, self._seen.free, devices)
+
+    def _left(self, node: int, shares: Sequence[Share]) -> Ints:
+        """int64[places]: what is left then."""
+        left, claims = self._seen.free.copy(), self._claims(node, shares)
+        left[claims[:, PLACE]] -= claims[:, AMOUNT]
+        return left
 
 
 def claiming(view: View, job: int) -> Claiming | None:

@@ -238,14 +238,14 @@ class Mixed:
         spots, shares = [], []
         columns, draft = self.pooled.columns(view, notes.pools), None
         for _ in range(tasks):
-            node = self._node(view, notes, job, room, now, columns)
+            node, of_task = self._task(view, notes, job, room, now, columns, claims)
             if node < 0:
                 return None
             if draft is None and asks_devices:
                 devices = view.columns.devices
                 assert devices is not None
                 draft = devices.draft(job, tasks * len(devices.devices.kinds))
-            for share in self.pooled.shares(view, notes.pools, job, node, columns):
+            for share in of_task:
                 assert draft is not None
                 verdict = draft.try_share(share, now)
                 assert verdict == TAKEN
@@ -254,20 +254,26 @@ class Mixed:
             spots.append(self.memory.take(view, notes.memory, job, node, room, now))
             self._hold(view, notes, job, spots[-1], room)
             if claims is not None:
-                claims.put(node)
+                claims.put(node, of_task)
                 room.cores[~claims.open_nodes(room.free[0])] = -1
         lease = self._lease(view, job, spots, tuple(shares))
         return lease if claims is None else claims.with_claims(lease)
 
-    def _node(self, view: View, notes: Notes, job: int, room: Room, now: int, columns: Any) -> int:
-        """The node for the next task, by the first of the offers of memory with which there is one; below 0: none."""
-        node = -1
+    def _task(
+        self, view: View, notes: Notes, job: int, room: Room, now: int, columns: Any, claims: Claiming | None
+    ) -> tuple[int, tuple[Share, ...]]:
+        """The node for the next task, by the first of the offers of memory with which there is one; below 0: none.
+
+        And its devices.
+        """
+        pools, node = notes.pools, -1
+        shares: tuple[Share, ...] = ()
         for mb in self.memory.offers(view, notes.memory, job, room):
             free = sealed(np.stack([room.cores, mb]))
-            node = self.pooled.node(view, notes.pools, job, notes.pools.rule, now, columns, free)
+            node, shares = self.pooled.spot(view, pools, job, pools.rule, now, columns, free, claims)
             if node >= 0:
                 break
-        return node
+        return node, shares
 
     def _hold(self, view: View, notes: Notes, job: int, spot: Spot, room: Room) -> None:
         """Take what a task holds out of what is left."""

@@ -24,13 +24,13 @@ from numpy.typing import NDArray
 
 from unrack.cluster.pools.pace import Pace
 from unrack.cluster.pools.pool import no_devices
-from unrack.ledger.devices.columns import GROUP, KIND, Columns, make_columns
+from unrack.ledger.devices.columns import FREE, GROUP, KIND, POOL, Columns, make_columns
 from unrack.ledger.devices.reader import members
 from unrack.ledger.devices.sharing import TAKEN
 from unrack.ledger.lease import NO_LOANS, Lease, Share
 from unrack.policy.contract import EVERYTHING, Decision, Estimates, Start, Traits
 from unrack.policy.orders import reads_of
-from unrack.policy.placement.claiming import claiming
+from unrack.policy.placement.claiming import Claiming, claiming
 from unrack.policy.pools.opening_kernel import closed_until, opening
 from unrack.policy.pools.place_kernel import (
     FIRST_DEVICE,
@@ -54,6 +54,7 @@ from unrack.workload.job import CORES, ESTIMATE, MEMORY, TASKS
 Ints = NDArray[np.int64]
 RULES = {rule.name.lower().replace("_", "-"): int(rule) for rule in PoolRule}
 """Names of the placement rules."""
+NO_OTHERS: Ints = np.zeros(0, np.int64)
 NO_PACE = Pace(np.zeros((0, 0), np.int64), np.ones((1, 2, 2)), np.zeros((1, 0), np.bool_), np.zeros(1, np.bool_))
 
 
@@ -230,11 +231,11 @@ class Pooled:
             columns = self.columns(view, memory)
             claims = claiming(view, job)
             free = state.free if claims is None else claims.narrowed(state.free)
-            node = self.node(view, memory, job, rule, now, columns, free)
+            node, shares = self.spot(view, memory, job, rule, now, columns, free, claims)
             if node < 0:
                 return node
             row = np.array([[node, 1, 1, cores, mb]], np.int64)
-            lease = Lease(job, row, NO_LOANS, self.shares(view, memory, job, node, columns))
+            lease = Lease(job, row, NO_LOANS, shares)
             return lease if claims is None else claims.with_claims(lease)
         found = self._gang(view, memory, job, rule, now)
         if isinstance(found, int) and view.running_count == 0 and view.deadline_us[job] >= 0:
@@ -258,19 +259,18 @@ class Pooled:
         while len(nodes) < tasks:
             if claims is not None:
                 free = claims.narrowed(state.free if left is None else left)
-            node = self.node(view, memory, job, rule, now, columns, free)
+            node, of_task = self.spot(view, memory, job, rule, now, columns, free, claims)
             if node < 0:
                 return node
             if left is None:  # the other tasks are placed on a draft, where this one holds its place
                 left = state.free.copy()
                 free = sealed(left)
                 draft = None if state.devices is None else state.devices.draft(job, tasks)
-            of_task = self.shares(view, memory, job, node, columns)
             nodes.append(node)
             left[0, node] -= cores
             left[1, node] -= mb
             if claims is not None:
-                claims.put(node)
+                claims.put(node, of_task)
             for share in of_task:
                 assert draft is not None
                 verdict = draft.try_share(share, now)
@@ -296,17 +296,45 @@ class Pooled:
             memory.ways,
         )  # fmt: skip
 
-    def shares(self, view: View, memory: Queue, job: int, node: int, c: Columns) -> tuple[Share, ...]:
-        """What ``memory.answer`` says, as shares."""
+    def spot(
+        self, view: View, memory: Queue, job: int, rule: int, now: int, columns: Columns, free: Ints,
+        claims: Claiming | None,
+    ) -> tuple[int, tuple[Share, ...]]:  # fmt: skip
+        """The node for one task, and its devices; below 0: why there is none.
+
+        Where devices make a job claim something, the rule says node and pool, and of the pool's free devices those are
+        taken with which it claims least. Where that is not free, the rule is asked again without the node. What is not
+        tried: another pool, or another composition in use, on the same node; and other places for the tasks before.
+        """
+        while True:
+            node = self.node(view, memory, job, rule, now, columns, free)
+            shares = self.shares(view, memory, job, node, columns, claims) if node >= 0 else ()
+            if shares is not None:
+                return node, shares
+            others = free.copy()
+            others[0, node] = -1
+            free = sealed(others)
+
+    def shares(
+        self, view: View, memory: Queue, job: int, node: int, c: Columns, claims: Claiming | None
+    ) -> tuple[Share, ...] | None:
+        """What ``memory.answer`` says, as shares; ``None``: what they make the job claim is not free."""
         devices = view.columns.devices
         if devices is None or not devices.asks(job):
             return ()
-        shares = []
+        shares: list[Share] = []
         for kind in np.flatnonzero(c.needs[:, job]).tolist():
             leader, size, parts = memory.answer[kind, :FIRST_DEVICE].tolist()
             amounts = c.wants[kind, : len(devices.devices.quantities[kind]), job].tolist()
             new = memory.answer[kind, FIRST_DEVICE : FIRST_DEVICE + size].tolist()
-            shares.append(Share(node, members(c, leader) if leader >= 0 else tuple(new), tuple(amounts), parts))
+            chosen = members(c, leader) if leader >= 0 else tuple(new)
+            if claims is not None:
+                others = NO_OTHERS if leader >= 0 else np.flatnonzero(like_free(c, new))
+                near = claims.nearest(node, shares, chosen, others)
+                if near is None:
+                    return None
+                chosen = near
+            shares.append(Share(node, chosen, tuple(amounts), parts))
         return tuple(shares)
 
     def next_round(self, view: View, memory: Queue, now: int) -> int | None:
@@ -387,18 +415,23 @@ class Pooled:
             if lacks is not None:
                 return lacks
             free = claims.narrowed(free)
-        rule = self.rule_now(view, memory)
+        rule, columns = self.rule_now(view, memory), self.columns(view, memory)
         rule = (
             int(PoolRule.FIRST_FIT) if rule == RANDOM_FIT else rule
         )  # asking must not draw: it has a place or it has none
-        found = self.node(view, memory, job, rule, now, self.columns(view, memory), free)
+        found = self.node(view, memory, job, rule, now, columns, free)
+        if found >= 0 and claims is not None:
+            shares = self.shares(view, memory, job, found, columns, None) or ()
+            place, _ = self.spot(view, memory, job, rule, now, columns, free, claims)
+            if place < 0 and (full := claims.short(found, shares)) is not None:
+                return full
         if found >= 0 and int(view.asks[TASKS, job]) > 1:
             return Reason(Code.NO_ROOM, "places for all its tasks at once", int(view.asks[TASKS, job]))
         cores = int(view.asks[CORES, job])
         if found == NO_CORES:
             return Reason(Code.NO_ROOM, "cores on one node", cores, int(free[0].max(initial=0)))
         if found < 0:
-            needed = np.flatnonzero(self.columns(view, memory).needs[:, job])
+            needed = np.flatnonzero(columns.needs[:, job])
             kinds = [view.cluster.devices.kinds[k] for k in needed]
             words = " and ".join(kinds)
             late = "" if found == NO_DEVICES else ", and on those in use a deadline would be missed"
@@ -414,6 +447,13 @@ class Pooled:
         """Devices as kernels take them."""
         devices = view.columns.devices
         return memory.plain if devices is None else devices.columns
+
+
+def like_free(c: Columns, devices: list[int]) -> NDArray[np.bool_]:
+    """bool[devices]: which others are free and of the pool of these."""
+    found: NDArray[np.bool_] = (c.device[GROUP] == FREE) & (c.device[POOL] == c.device[POOL, devices[0]])
+    found[devices] = False
+    return found
 
 
 NAMES = {int(rule): name for name, rule in RULES.items()}

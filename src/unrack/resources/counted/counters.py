@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from unrack.errors import ClusterError
 from unrack.reasons import Code, Reason
-from unrack.resources.contract import Gangs, Nodes, Place
+from unrack.resources.contract import NONE_ATTACHED, Gangs, Nodes, Place
 from unrack.resources.counted.keys import CounterFile
 
 Ints = NDArray[np.int64]
@@ -50,7 +50,7 @@ class Counters:
         self.places = tuple(places)
         self.quantities = tuple(file.name for file in files)
 
-    def claims(self, asked: Ints, nodes: Ints, tasks: Ints, free: Ints) -> Ints:
+    def claims(self, asked: Ints, nodes: Ints, tasks: Ints, free: Ints, devices: Ints = NONE_ATTACHED) -> Ints:
         """int64[claims, 2]: of every counter that is asked for, at its place or in each rack where tasks run."""
         rows: list[tuple[int, int]] = []
         for counter, amount in zip(self._counters, asked.tolist(), strict=True):
@@ -63,11 +63,17 @@ class Counters:
             rows += zip((counter.first + where).tolist(), each.tolist(), strict=True)
         return np.array(rows, np.int64).reshape(-1, 2)
 
-    def agrees(self, asked: Ints, nodes: Ints, tasks: Ints, claims: Ints) -> bool:
+    def device_costs(self, asked: Ints, free: Ints, node: int, homes: Ints) -> Ints:
+        """Pooled devices claim nothing."""
+        return np.zeros(len(homes), np.int64)
+
+    def agrees(self, asked: Ints, nodes: Ints, tasks: Ints, claims: Ints, devices: Ints = NONE_ATTACHED) -> bool:
         """There is no choice."""
         return np.array_equal(self.claims(asked, nodes, tasks, claims), claims)
 
-    def open_nodes(self, asked: Ints, free: Ints, nodes: Ints, tasks: Ints, left: int = 1) -> Bools:
+    def open_nodes(
+        self, asked: Ints, free: Ints, nodes: Ints, tasks: Ints, left: int = 1, devices: Ints = NONE_ATTACHED
+    ) -> Bools:
         """bool[nodes]: where one more task finds enough of all counters."""
         found = np.ones(len(self._rack), np.bool_)
         for counter, amount in zip(self._counters, asked.tolist(), strict=True):

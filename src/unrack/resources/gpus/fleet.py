@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from unrack.errors import ClusterError
 from unrack.reasons import Code, Reason
-from unrack.resources.contract import Gangs, Nodes, Place
+from unrack.resources.contract import NONE_ATTACHED, Gangs, Nodes, Place
 from unrack.resources.gpus.asks import (
     APART,
     COUNT,
@@ -77,7 +77,7 @@ class Fleet:
         self.total = np.array([place.amount for place in self.places], np.int64)
         self.node = np.repeat(np.arange(len(kind)), np.diff(self.gpus.first))
 
-    def claims(self, asked: Ints, nodes: Ints, tasks: Ints, free: Ints) -> Ints:
+    def claims(self, asked: Ints, nodes: Ints, tasks: Ints, free: Ints, devices: Ints = NONE_ATTACHED) -> Ints:
         """int64[claims, 2]: on each node the GPUs that are nearest to each other."""
         ask, left = ask_of(asked, int(tasks.sum()), 0, 0), free.copy()
         found = np.empty((len(self.places), 2), np.int64)
@@ -87,7 +87,11 @@ class Fleet:
         rows = found[:count]
         return np.ascontiguousarray(rows[np.argsort(rows[:, 0], kind="stable")])
 
-    def agrees(self, asked: Ints, nodes: Ints, tasks: Ints, claims: Ints) -> bool:
+    def device_costs(self, asked: Ints, free: Ints, node: int, homes: Ints) -> Ints:
+        """Pooled devices claim nothing."""
+        return np.zeros(len(homes), np.int64)
+
+    def agrees(self, asked: Ints, nodes: Ints, tasks: Ints, claims: Ints, devices: Ints = NONE_ATTACHED) -> bool:
         """Whether each task has its GPUs, on the node where it runs."""
         if len(claims) and (claims[:, 0].min() < 0 or claims[:, 0].max() >= len(self.places)):
             return False
@@ -97,7 +101,9 @@ class Fleet:
             return False
         return bool(holds_what_it_asks(self.gpus, ask, nodes[used], tasks[used], claims))
 
-    def open_nodes(self, asked: Ints, free: Ints, nodes: Ints, tasks: Ints, left: int = 1) -> Bools:
+    def open_nodes(
+        self, asked: Ints, free: Ints, nodes: Ints, tasks: Ints, left: int = 1, devices: Ints = NONE_ATTACHED
+    ) -> Bools:
         """bool[nodes]: where one more task finds its GPUs."""
         ask = ask_of(asked, 1, 0, 0)
         fit = self.fit(ask, free)

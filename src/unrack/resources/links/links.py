@@ -1,0 +1,171 @@
+"""The links of a cluster: one of each node, one of each rack where racks have uplinks, and what jobs claim of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unrack.errors import ClusterError
+from unrack.reasons import Code, Reason
+from unrack.resources.contract import DEVICES, HOME, NONE_ATTACHED, TASK_NODE, Gangs, Nodes, Place
+from unrack.resources.links.keys import LinksFile
+from unrack.resources.links.profiles import read_profiles
+
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+QUANTITIES = ("mb_s", "remote_mb_s")
+"""What jobs ask for as ``links.NAME``: what each task sends over the link of its node, and what each device that sits
+in another node than its task sends over the links of both."""
+MB_S, REMOTE_MB_S = range(2)
+LINK, UPLINK = "mb_s", "uplink_mb_s"
+"""Quantities of places."""
+
+
+class Links:
+    """Links of nodes and uplinks of racks; see :class:`unrack.resources.contract.Installed`.
+
+    Place i is the link of node i; after the nodes come the uplinks of racks.
+
+    Attributes
+    ----------
+    capacity : int64[places]
+        What each carries, MB/s. Jobs may claim ``oversubscribe`` times as much.
+    profiles
+        How applications feel the load.
+    """
+
+    quantities = QUANTITIES
+
+    def __init__(self, file: LinksFile, nodes: Nodes, where: str) -> None:
+        self._file, self._nodes, self.count = file, nodes, len(nodes.cores)
+        self.profiles = read_profiles(file.profiles, f"{where}.profiles")
+        places = [Place(f"link of node {node}", LINK, file.held(file.units)) for node in range(self.count)]
+        capacity = [file.units] * self.count
+        if file.racks is not None:
+            if len(nodes.rack_names) < 2:
+                want = "racks: nodes_per_rack, or rack of each class of nodes"
+                raise ClusterError(f"{where}.racks", f"uplinks, and all nodes are in {nodes.rack_names[0]}", want)
+            units = file.racks.units
+            places += [Place(f"uplink of {name}", UPLINK, file.held(units)) for name in nodes.rack_names]
+            capacity += [units] * len(nodes.rack_names)
+        self.places = tuple(places)
+        self.capacity = np.array(capacity, np.int64)
+
+    def claims(self, asked: Ints, nodes: Ints, tasks: Ints, free: Ints, devices: Ints = NONE_ATTACHED) -> Ints:
+        """int64[claims, 2]: what its tasks send, and what its devices on other nodes send, at both ends.
+
+        Between racks it passes the uplinks of both. A device that sits in no node has no link, and no rack.
+        """
+        load = self._load(asked, nodes, tasks, devices)
+        where = np.flatnonzero(load)
+        return np.stack([where, load[where]], axis=1)
+
+    def device_costs(self, asked: Ints, free: Ints, node: int, homes: Ints) -> Ints:
+        """int64[homes]: nothing at home; what it sends at both ends, and over two uplinks between racks."""
+        each = int(asked[REMOTE_MB_S])
+        if not each:
+            return np.zeros(len(homes), np.int64)
+        far, known = homes != node, homes >= 0
+        room = free >= each
+        costs = np.where(far, each * (1 + known), 0)
+        fits = ~far | (room[node] & (~known | room[homes]))
+        if self._file.racks is not None:
+            up = self.count + self._nodes.rack
+            across = far & known & (up[homes] != up[node])
+            costs += 2 * each * across
+            fits &= ~across | (room[up[node]] & room[up[homes]])
+        return np.where(fits, costs, -1)
+
+    def agrees(self, asked: Ints, nodes: Ints, tasks: Ints, claims: Ints, devices: Ints = NONE_ATTACHED) -> bool:
+        """There is no choice."""
+        return np.array_equal(self.claims(asked, nodes, tasks, claims, devices), claims)
+
+    def open_nodes(
+        self, asked: Ints, free: Ints, nodes: Ints, tasks: Ints, left: int = 1, devices: Ints = NONE_ATTACHED
+    ) -> Bools:
+        """bool[nodes]: on whose link one more task finds enough for itself."""
+        room = free - self._load(asked, nodes, tasks, devices)
+        if (room < 0).any():
+            return np.zeros(self.count, np.bool_)
+        found: Bools = room[: self.count] >= asked[MB_S]
+        return found
+
+    def one_node(self, asked: Ints) -> bool:
+        """Links ask that of nobody."""
+        return False
+
+    def never(self, quantity: int, asked: Ints, gangs: Gangs) -> Bools:
+        """bool[jobs]: whose tasks find too few links, or whose devices of other nodes send more than one carries.
+
+        Of devices only as many are looked at as no task can have at home.
+        """
+        most = self.places[0].amount
+        if quantity == REMOTE_MB_S:
+            return np.zeros(len(asked), np.bool_) if gangs.remote is None else asked * gangs.remote > most
+        shapes = np.stack([asked, gangs.cores, gangs.memory_mb * (not gangs.elsewhere)])
+        kinds, of = np.unique(shapes[:, asked > 0], axis=1, return_inverse=True)
+        found = np.zeros(len(asked), np.bool_)
+        room = np.array([self._room(*kind) for kind in kinds.T.tolist()], np.int64)
+        found[asked > 0] = gangs.tasks[asked > 0] > room[of.ravel()]
+        return found
+
+    def too_big(self, quantity: int, asked: int, gangs: Gangs) -> Reason:
+        """What a link carries, or how many tasks all links do."""
+        what, most = f"links.{QUANTITIES[quantity]}", self.places[0].amount
+        if quantity == REMOTE_MB_S:
+            remote = 0 if gangs.remote is None else int(gangs.remote[0])
+            return Reason(Code.TOO_BIG, f"{what} on one link, of {remote} devices of other nodes", asked * remote, most)
+        if asked > most:
+            return Reason(Code.TOO_BIG, f"{what} on one link", asked, most)
+        room = self._room(asked, int(gangs.cores[0]), 0 if gangs.elsewhere else int(gangs.memory_mb[0]))
+        return Reason(Code.TOO_BIG, f"places for tasks with {asked} {what}", int(gangs.tasks[0]), room)
+
+    def lacks(self, asked: Ints, free: Ints, tasks: int) -> Reason | None:
+        """Too little on all links for what the tasks send; of devices nothing can be said before they are chosen."""
+        each = int(asked[MB_S])
+        if not each:
+            return None
+        left = np.where(self._nodes.cores > 0, free[: self.count], 0)
+        if each > left.max():
+            best = int(left.argmax())
+            return Reason(Code.NO_ROOM, f"links: {self.places[best].name}, where most is left", each, int(left[best]))
+        room = int((left // each).sum())
+        if room < tasks:
+            return Reason(Code.NO_ROOM, f"places for tasks with {each} links.mb_s", tasks, room)
+        return None
+
+    def written(self) -> dict[str, Any]:
+        """The keys of the cluster file, with what a file of profiles says in place of its name."""
+        keys = self._file.model_dump(exclude_none=True)
+        keys["profiles"] = {name: [*map(float, shares)] for name, shares in self.profiles.shares.items()}
+        return keys
+
+    def _load(self, asked: Ints, nodes: Ints, tasks: Ints, devices: Ints) -> Ints:
+        """int64[places]: what a job sends."""
+        load = np.zeros(len(self.places), np.int64)
+        np.add.at(load, nodes, tasks * asked[MB_S])
+        if not asked[REMOTE_MB_S] or not len(devices):
+            return load
+        far = devices[devices[:, TASK_NODE] != devices[:, HOME]]
+        at, home, sent = far[:, TASK_NODE], far[:, HOME], far[:, DEVICES] * asked[REMOTE_MB_S]
+        known = home >= 0
+        np.add.at(load, at, sent)
+        np.add.at(load, home[known], sent[known])
+        if self._file.racks is not None:
+            rack = self._nodes.rack
+            across = known & (rack[at] != rack[home])
+            for end in (at, home):
+                np.add.at(load, self.count + rack[end[across]], sent[across])
+        return load
+
+    def _room(self, each: int, cores: int, mb: int) -> int:
+        """How many tasks the empty nodes hold that send so much."""
+        nodes = self._nodes
+        fit = np.where(nodes.cores > 0, self.places[0].amount // each, 0)
+        if cores:
+            fit = np.minimum(fit, nodes.cores // cores)
+        if mb:
+            fit = np.minimum(fit, nodes.memory_mb // mb)
+        return int(fit.sum())
