@@ -355,9 +355,7 @@ POLICIES: dict[str, Entry] = {
             "cost": Parameter("cost", one_of(COSTS), "utility", f"what a placement costs: {', '.join(COSTS)}"),
             "interval": Parameter("interval_us", interval, "1 s", "time between rounds; 0: a round at every event"),
             "weight": Parameter("weight", cost_weight, "1", "what each round of waiting adds to the cost of waiting"),
-            "patience": Parameter(
-                "patience", count, "100", "how many jobs behind it may start before a job; then it goes first"
-            ),
+            "passes": Parameter("passes", count, "20", "how many behind it may start before a job; then it goes first"),
             "remote": Parameter("remote", yes, "yes", "no: a device is used only from the node in which it sits"),
             "solver": Parameter("solver", one_of(SOLVERS), "ortools", f"of the flow: {', '.join(SOLVERS)}"),
             "order": ORDER,

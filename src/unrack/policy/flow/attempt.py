@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from unrack.policy.flow.costs.contract import CostModel, Phase, postpones
 from unrack.policy.flow.left import MOST, Left
-from unrack.policy.flow.network_load import NetworkLoad
+from unrack.policy.flow.network_load import NetworkLoad, load_at
 from unrack.policy.flow.places import Classes, Solved, solved
 from unrack.policy.flow.sorts import Sorts
 
@@ -78,10 +78,9 @@ def attempted(
     per_job = np.array([sort.tasks for sort in every], np.int64)[row]
     fits = np.stack([left.fits(sort, open_nodes, terms.local) for sort in every])
     nodes = np.arange(len(left.cores))
-    ones = np.ones(fits.shape)
     phase = Phase(
-        left.view, now, "nodes", every, nodes, fits, late[first], False, ones, np.ones(len(every)),
-        network.load(left.view), network.sensitivity(every), network.seen(every, nodes),
+        left.view, now, "nodes", every, nodes, fits, late[first], False, network.on_nodes(left.view, every),
+        np.ones(len(every)), network.load(left.view), network.sensitivity(left.view, every), network.seen(every, nodes),
     )  # fmt: skip
     sub_job = np.repeat(np.arange(len(jobs)), per_job)
     none = np.full(len(sub_job), -1, np.int64)
@@ -112,12 +111,13 @@ def _devices(
     row, first = numbered(np.stack([kinds[unit_job], late[unit_job], hosts.reach[unit_node], np.repeat(away, count)]))
     every = [sorts.every[one] for one in kinds[unit_job[first]].tolist()]
     near = hosts.patterns[hosts.reach[unit_node[first]]]
-    fits = np.where(near, free, 0)
-    fits = np.minimum(fits, network.room_at(left, every, hosts.home)) * np.repeat(away, count)[first][:, None]
-    slowdown, home = network.slowdown(left.view, every, hosts)
+    fits = np.minimum(np.where(near, free, 0), network.room_at(left, every, hosts))
+    fits *= np.repeat(away, count)[first][:, None]
+    slowdown, home = network.elsewhere(left.view, every, hosts)
+    load = load_at(network.load(left.view), hosts.home)
     phase = Phase(
-        left.view, now, hosts.name, every, hosts.home, fits, late[unit_job[first]], True, slowdown, home,
-        network.load(left.view, hosts.home), network.sensitivity(every), network.seen(every, hosts.home),
+        left.view, now, hosts.name, every, hosts.home, fits, late[unit_job[first]], True, slowdown, home, load,
+        network.sensitivity(left.view, every), network.seen(every, hosts.home),
     )  # fmt: skip
     local = hosts.local[unit_node]
     local = np.where((local >= 0) & near[row, np.maximum(local, 0)], local, -1)

@@ -68,6 +68,14 @@ class Beyond:
         rule = self.by_gpus.gpus
         return rule if rule is not None and rule.serves(view, self.gpu_notes.gpus, job) else None
 
+    def placing(self, view: View, job: int, sort: Sort) -> tuple[Mixed, Notes]:
+        """The placement of a job on any nodes, as other disciplines place it, and its notes."""
+        if self._by_rule(view, job, sort) is not None:
+            assert self.by_gpus is not None
+            assert self.gpu_notes is not None
+            return self.by_gpus, self.gpu_notes
+        return self.mixed, self.notes
+
     def lease(
         self, view: View, left: Left, job: int, sort: Sort, nodes: list[int], now: int, decided: list[Lease]
     ) -> Lease | None:
@@ -77,16 +85,13 @@ class Beyond:
         for lease in decided[self.done :]:
             self.draft.start(lease)
         self.done = len(decided)
-        if self._by_rule(view, job, sort) is not None:
-            assert self.by_gpus is not None
-            assert self.gpu_notes is not None
-            found = self.by_gpus.find(self.draft.view, self.gpu_notes, job, now)
-        else:
+        mixed, notes = self.placing(view, job, sort)
+        if notes is self.notes:
             bounds: Bounds = self.notes.memory
             bounds.nodes = np.zeros(len(left.cores), np.bool_)
             bounds.nodes[nodes] = True
-            found = self.mixed.find(self.draft.view, self.notes, job, now)
-            bounds.nodes = None
+        found = mixed.find(self.draft.view, notes, job, now)
+        self.notes.memory.nodes = None
         if found is not None:
             left.take(found)
             for share in found.shares:

@@ -7,7 +7,7 @@ from itertools import groupby
 import numpy as np
 from numpy.typing import NDArray
 
-from unrack.ledger.lease import Lease, Share
+from unrack.ledger.lease import CORES, LOCAL_MB, NODES, TASKS, Lease, Share, attached, nodes_of
 from unrack.policy.flow.left import Left
 from unrack.policy.flow.sorts import Sort
 from unrack.resources.places import AMOUNT, NO_CLAIMS, PLACE
@@ -105,10 +105,10 @@ def claims_of(left: Left, sort: Sort, rows: Ints, shares: list[Share]) -> Ints |
     claimed = left.view.columns.claimed
     if claimed is None or not sort.claims.any():
         return NO_CLAIMS
-    nodes, tasks = np.repeat(rows[:, 0], rows[:, 1]), np.repeat(rows[:, 2], rows[:, 1])
-    nodes += np.concatenate([np.arange(count) for count in rows[:, 1].tolist()])
-    claims = claimed.places.claims(sort.claims, nodes, tasks, left.claims)
-    if not claimed.places.agree(sort.claims, nodes, tasks, claims):
+    nodes, tasks = nodes_of(rows), np.repeat(rows[:, TASKS], rows[:, NODES])
+    devices = attached(shares, claimed.home)
+    claims = claimed.places.claims(sort.claims, nodes, tasks, left.claims, devices)
+    if not claimed.places.agree(sort.claims, nodes, tasks, claims, devices):
         return None
     return claims if bool((claims[:, AMOUNT] <= left.claims[claims[:, PLACE]]).all()) else None
 
@@ -129,19 +129,19 @@ def plain_leases(left: Left, sorts: list[Sort], jobs: Ints, of: Ints, task_job: 
     cores, mb = (np.array([getattr(sort, name) for sort in sorts], np.int64)[of] for name in ("cores", "mb"))
     rows = np.stack([node, np.ones_like(node), tasks, cores[who] * tasks, mb[who] * tasks], axis=1)
     if left.whole:
-        rows[:, 3] = left.view.total[0, node]
+        rows[:, CORES] = left.view.total[0, node]
     order = np.lexsort((who, node))
     starts = np.searchsorted(node[order], node[order])
     enough = np.ones(len(rows), np.bool_)
-    for column, free in ((3, left.cores), (4, left.mb)):
+    for column, free in ((CORES, left.cores), (LOCAL_MB, left.mb)):
         running = np.cumsum(rows[order, column])
         before = running[starts] - rows[order[starts], column]
         enough[order] &= running - before <= np.maximum(free[node[order]], 0)
     whole = np.bincount(who, ~enough, len(jobs)) == 0
     bounds = np.searchsorted(who, np.arange(len(jobs) + 1)).tolist()
     keep = whole[who]
-    np.subtract.at(left.cores, node[keep], rows[keep, 3])
-    np.subtract.at(left.mb, node[keep], rows[keep, 4])
+    np.subtract.at(left.cores, node[keep], rows[keep, CORES])
+    np.subtract.at(left.mb, node[keep], rows[keep, LOCAL_MB])
     if left.whole:
         left.cores[node[keep]] = -1
     numbers = jobs.tolist()

@@ -9,6 +9,7 @@ from unrack.policy.flow.attempt import Attempt
 from unrack.policy.flow.beyond import Beyond
 from unrack.policy.flow.hosts import Hosts
 from unrack.policy.flow.network_load import NetworkLoad
+from unrack.policy.flow.promise import Promise
 from unrack.policy.flow.sorts import Sorts
 
 
@@ -19,7 +20,7 @@ class Fate(IntEnum):
     TOO_MUCH = 1  # all that it asks together was not left
     WAITS = 2  # a network left one of its sub-tasks waiting
     APART = 3  # its parts had hosts, but could not be held together
-    BEHIND = 4  # a job that has waited for very long comes first
+    BEHIND = 4  # it would keep what a job is promised that many have passed
 
 
 @dataclass(slots=True)
@@ -38,6 +39,8 @@ class Notes:
         Places jobs that ask for more than nodes and whole devices.
     version
         Of the ledger after the last round; -1: ask again whatever has happened.
+    promise
+        When a job that many have passed will have its place; ``None``: there is none.
     attempts, fate
         Of the last round: its networks, and job to what became of it.
     """
@@ -48,5 +51,6 @@ class Notes:
     beyond: Beyond
     version: int = -1
     rounds: int = 0
+    promise: Promise | None = None
     attempts: list[Attempt] = field(default_factory=list)
     fate: dict[int, Fate] = field(default_factory=dict)

@@ -8,8 +8,9 @@ and equal hosts one group.
 
 What differs from the thesis: its flows are normalised sums of resources (eq. 10), which may split a task between
 machines; here each task is one unit, and a host takes as many as fit by each resource. Running tasks are not in the
-network: they hold what they hold, but in the rounds in which tasks may move. A job that ``patience``
-others have passed is placed before all others, and until it has its place nobody else starts: so nobody starves.
+network: they hold what they hold, but in the rounds in which tasks may move. A job that ``passes``
+others have passed is placed before all others, and until it has its place only those start that are done before it has
+one, as booked: so nobody starves.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from unrack.policy.flow.leases import lease_of, plain_leases
 from unrack.policy.flow.left import Left
 from unrack.policy.flow.network_load import NetworkLoad
 from unrack.policy.flow.notes import Fate, Notes
+from unrack.policy.flow.promise import promised
 from unrack.policy.flow.sorts import Sort, Sorts
 from unrack.policy.flow.story import why
 from unrack.policy.gpus.rule import GpuRule
@@ -59,7 +61,7 @@ class Flow:
         Time between rounds, at whole multiples of it; 0: a round at every event.
     weight
         What each round of waiting adds to the cost of waiting.
-    patience
+    passes
         How many jobs behind it may start before a job; then it goes before all others.
     solver
         A name in :data:`unrack.solver.flow.solve.SOLVERS`; results are the same.
@@ -78,7 +80,7 @@ class Flow:
     cost: str | CostModel = "utility"
     interval_us: int = SECOND_US
     weight: float = 1.0
-    patience: int = 100
+    passes: int = 20
     solver: str = "ortools"
     remote: bool = True
     order: str | Order = "fcfs"
@@ -110,7 +112,7 @@ class Flow:
         devices = view.cluster.devices
         hosts = {kind: hosts_of(devices, kind, not self.remote) for kind in range(len(devices.kinds))}
         beyond = Beyond.of(view, self.place, self.memory, self.nodes == "whole", self.gpus)
-        return Notes(Sorts(), hosts, NetworkLoad(), beyond)
+        return Notes(Sorts(), hosts, NetworkLoad.of(view), beyond)
 
     def decide(self, view: View, memory: Notes, now: int) -> tuple[list[Decision], Notes]:
         """Start all that a round gives a place."""
@@ -129,7 +131,7 @@ class Flow:
 
     def why(self, view: View, memory: Notes, job: int, now: int) -> Reason:
         """What was dearer or full."""
-        return why(view, memory, self.patience, job)
+        return why(view, memory, self.passes, job)
 
     @cached_property
     def terms(self) -> Terms:
@@ -154,11 +156,9 @@ class Round:
         sorts.learn(self.view, jobs, self.view.app[None])
         notes.attempts, notes.fate, notes.rounds = [], {}, notes.rounds + 1
         notes.beyond.forget()
-        passed = sorts.passed[jobs] >= self.flow.patience
-        if self._passed(jobs[passed]):
-            self._together(jobs[~passed])
-        else:
-            notes.fate.update(dict.fromkeys(jobs[~passed].tolist(), Fate.BEHIND))
+        passed = sorts.passed[jobs] >= self.flow.passes
+        others = self._before(jobs[passed], jobs[~passed])
+        self._together(others)
         gone = np.isin(jobs, [lease.job for lease in self.leases])
         stay = jobs[~gone]
         sorts.rounds[stay] += 1
@@ -168,44 +168,74 @@ class Round:
         rule = self.flow.cost if isinstance(self.flow.cost, str) else ""
         return [Start(lease, rule) for lease in self.leases]
 
-    def _passed(self, jobs: Ints) -> bool:
-        """Place those that many have passed, each alone and in order; whether all of them have a place."""
-        for at, job in enumerate(jobs.tolist()):
-            if not self._attempt(jobs[at : at + 1], force=True):
-                self.notes.fate.setdefault(job, Fate.BEHIND)
-                self.notes.fate.update(dict.fromkeys(jobs[at + 1 :].tolist(), Fate.BEHIND))
-                return False
-        return True
+    def _before(self, passed: Ints, others: Ints) -> Ints:
+        """Place those that many have passed, each alone and in order; which of the others may start beside them.
+
+        Once one of them has no place, others may start if they are done before it has one.
+        """
+        for at in range(len(passed)):
+            if self._attempt(passed[at : at + 1], force=True):
+                continue
+            ends = self.now + self.view.estimate_us
+            until = self._promised(int(passed[at]))
+            others = np.concatenate([passed[at + 1 :], others])
+            late = ends[others] > until
+            self.notes.fate.update(dict.fromkeys(others[late].tolist(), Fate.BEHIND))
+            return others[~late]
+        self.notes.promise = None
+        return others
+
+    def _promised(self, job: int) -> int:
+        """When a job that has no place now will have one, µs: as was promised, or as is booked now."""
+        notes, beyond = self.notes, self.notes.beyond
+        if notes.promise is None or notes.promise.job != job or notes.promise.start_us <= self.now:
+            mixed, own = beyond.placing(self.view, job, notes.sorts.every[int(notes.sorts.of[job])])
+            notes.promise = promised(self.view, mixed, own, job, self.leases, self.now)
+        return notes.promise.start_us
 
     def _together(self, jobs: Ints) -> None:
-        """Place the others together, again for those who could have what others turned out not to hold."""
-        fate, sorts = self.notes.fate, self.notes.sorts
-        rest = jobs
-        while len(rest):
-            fits = batch_of(self.left, sorts, rest, self.flow.terms.local)
-            batch = rest[fits]
-            fate.update(dict.fromkeys(rest[~fits].tolist(), Fate.TOO_MUCH))
-            if not len(batch):
-                return
-            done = self._attempt(batch)
-            if len(done) == len(batch):
-                return
-            apart = [job for job in batch.tolist() if fate.get(job) == Fate.APART]
-            if not done:
-                for job in apart[:SINGLY]:
-                    self._attempt(np.array([job], np.int64))
-                return
-            rest = rest[~np.isin(rest, done)]
-            if not apart and fits.all() and not self._lost_in_gangs(batch):
-                return
+        """Place the others together, and again if gangs that came apart would have held what others may have now."""
+        rest, apart = jobs, True
+        while apart and len(rest):
+            count = len(rest)
+            rest, apart = self._pass(rest)
+            if len(rest) == count:
+                break
+        lone = [job for job in rest.tolist() if self.notes.fate.get(job) == Fate.APART]
+        for job in lone[:SINGLY]:
+            self._attempt(np.array([job], np.int64))
 
-    def _lost_in_gangs(self, batch: Ints) -> bool:
-        """Whether a job that was left waiting would have held something that is free again."""
-        last = self.notes.attempts[-1]
-        lost = last.lost
-        return bool((lost > 0).any()) or bool(
-            any(self.notes.sorts.every[sort].tasks > 1 for sort in np.unique(self.notes.sorts.of[batch[lost == 0]]))
-        )
+    def _pass(self, rest: Ints) -> tuple[Ints, bool]:
+        """Place jobs in batches; who is left, and whether gangs among them came apart.
+
+        A sort of which one has no place is not tried again: nothing is given back meanwhile, but what gangs would have
+        held.
+        """
+        fate, of, apart = self.notes.fate, self.notes.sorts.of, False
+        closed = np.zeros(len(self.notes.sorts.every), np.bool_)
+        while len(rest):
+            can = rest[~closed[of[rest]]]
+            if not len(can):
+                break
+            fits = batch_of(self.left, self.notes.sorts, can, self.flow.terms.local)
+            batch = can[fits]
+            fate.update(dict.fromkeys(can[~fits].tolist(), Fate.TOO_MUCH))
+            if not len(batch):
+                break
+            done = np.isin(batch, self._attempt(batch))
+            rest = rest[~np.isin(rest, batch[done])]
+            if done.all():
+                break
+            closed[of[batch[~done]]] = True
+            apart = apart or self._came_apart(batch[~done])
+        return rest, apart
+
+    def _came_apart(self, jobs: Ints) -> bool:
+        """Whether one of these jobs of the last attempt would have held something that is free again."""
+        last, sorts = self.notes.attempts[-1], self.notes.sorts
+        lost = last.lost[np.isin(last.jobs, jobs)]
+        gangs = [sorts.every[sort].tasks > 1 for sort in np.unique(sorts.of[jobs]).tolist()]
+        return bool((lost != 0).any()) or any(gangs)
 
     def _attempt(self, jobs: Ints, force: bool = False) -> list[int]:
         """Networks for some jobs, and leases of those with all they ask; which started."""
@@ -262,7 +292,7 @@ class Round:
 
     def _hopeful(self, jobs: Ints) -> bool:
         """Whether somebody waits who would have room: waiting grows dearer, and it may start though nothing happens."""
-        young = jobs[self.notes.sorts.passed[jobs] < self.flow.patience]
+        young = jobs[self.notes.sorts.passed[jobs] < self.flow.passes]
         fates = self.notes.fate
         kinds = {int(self.notes.sorts.of[job]) for job in young.tolist() if fates.get(job) != Fate.TOO_MUCH}
         return any(

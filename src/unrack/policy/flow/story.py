@@ -11,13 +11,14 @@ from unrack.reasons import Code, Reason
 from unrack.view import View
 
 
-def why(view: View, notes: Notes, patience: int, job: int) -> Reason:
+def why(view: View, notes: Notes, passes: int, job: int) -> Reason:
     """What the last round says of a job that still waits."""
     fate = notes.fate.get(job, Fate.NOT_SEEN)
     if fate == Fate.NOT_SEEN:
         return Reason(Code.NOT_YET)
     if fate == Fate.BEHIND:
-        return Reason(Code.BEHIND, f"a job that {patience} have passed")
+        first = "a job" if notes.promise is None else f"job {view.job(notes.promise.job).id}"
+        return Reason(Code.WOULD_DELAY, f"{first}, which {passes} have passed")
     if fate == Fate.TOO_MUCH:
         return too_much(view, notes, job)
     for attempt in reversed(notes.attempts):
