@@ -71,7 +71,8 @@ def test_one_more_device_costs_what_it_adds_to_the_claims() -> None:
     for _ in range(200):
         free, asked = random.integers(0, 300, 6), np.array([0, 100])
         node, homes = int(random.integers(0, 4)), np.arange(-1, 4)
-        for home, cost in zip(homes.tolist(), LINKS.device_costs(asked, free, node, homes).tolist(), strict=True):
+        costs = LINKS.device_costs(asked, free, np.array([node]), homes)
+        for home, cost in zip(homes.tolist(), costs[0].tolist(), strict=True):
             claims = LINKS.claims(asked, np.array([node]), np.ones(1, np.int64), free, rows((node, home, 1)))
             fits = bool((claims[:, 1] <= free[claims[:, 0]]).all())
             assert cost == (int(claims[:, 1].sum()) if fits else -1)

@@ -111,8 +111,8 @@ class Installed(Protocol):
         """
         ...
 
-    def device_costs(self, asked: Ints, free: Ints, node: int, homes: Ints) -> Ints:
-        """int64[homes]: how much one more device that sits there adds to what a task on a node claims; -1: too much.
+    def device_costs(self, asked: Ints, free: Ints, nodes: Ints, homes: Ints) -> Ints:
+        """int64[nodes, homes]: how much one more device that sits there adds to what a task claims here; -1: too much.
 
         ``free`` is what the job leaves with all that it has so far. 0: devices claim nothing, wherever they are.
         """

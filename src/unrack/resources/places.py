@@ -95,13 +95,14 @@ class Places:
                 found.append(rows + np.array([part.first, 0]))
         return np.ascontiguousarray(np.concatenate(found)) if found else NO_CLAIMS
 
-    def device_costs(self, asked: Ints, free: Ints, node: int, homes: Ints) -> Ints:
-        """int64[homes]: how much one more device there makes a task on a node claim; -1: more than is free."""
-        total, open_homes = np.zeros(len(homes), np.int64), np.ones(len(homes), np.bool_)
+    def device_costs(self, asked: Ints, free: Ints, nodes: Ints, homes: Ints) -> Ints:
+        """int64[nodes, homes]: how much one more device there makes a task here claim; -1: more than is free."""
+        total = np.zeros((len(nodes), len(homes)), np.int64)
+        open_homes = np.ones(total.shape, np.bool_)
         for part in self.parts:
             own = asked[part.quantities]
             if own.any():
-                costs = part.installed.device_costs(own, free[part.places], node, homes)
+                costs = part.installed.device_costs(own, free[part.places], nodes, homes)
                 open_homes &= costs >= 0
                 total += costs
         return np.where(open_homes, total, -1)

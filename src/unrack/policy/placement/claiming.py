@@ -68,12 +68,22 @@ class Claiming:
         for _ in wanted:
             devices = tuple(choice[found].tolist())
             left = self._left(node, (*given, Share(node, devices, ())))
-            costs = self._seen.places.device_costs(self._asked, left, node, homes)
+            costs = self._seen.places.device_costs(self._asked, left, np.array([node]), homes)[0]
             costs[found] = -1
             if not (costs >= 0).any():
                 return None
             found[np.flatnonzero(costs == costs[costs >= 0].min())[0]] = True
         return tuple(sorted(choice[found].tolist()))
+
+    def reaching(self, nodes: Ints, devices: Ints, wanted: int) -> NDArray[np.bool_]:
+        """bool[nodes]: for a task on which of them so many of these devices may be had, each looked at by itself."""
+        homes, count = np.unique(self._seen.home[devices], return_counts=True)
+        found, on_each = self._where(self._placed)
+        left, so_far = self._seen.free.copy(), attached(self._shares, self._seen.home)
+        claims = self._seen.places.claims(self._asked, found, on_each, self._seen.free, so_far)
+        left[claims[:, PLACE]] -= claims[:, AMOUNT]
+        costs = self._seen.places.device_costs(self._asked, left, nodes, homes)
+        return ((costs >= 0) @ count) >= wanted
 
     def with_claims(self, lease: Lease) -> Lease:
         """The lease with what the job claims there."""

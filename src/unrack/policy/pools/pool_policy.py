@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from unrack.cluster.pools.pace import Pace
 from unrack.cluster.pools.pool import no_devices
-from unrack.ledger.devices.columns import FREE, GROUP, KIND, POOL, Columns, make_columns
+from unrack.ledger.devices.columns import FREE, GROUP, KIND, POOL, SHARE, Columns, make_columns
 from unrack.ledger.devices.reader import members
 from unrack.ledger.devices.sharing import TAKEN
 from unrack.ledger.lease import NO_LOANS, Lease, Share
@@ -306,14 +306,28 @@ class Pooled:
         taken with which it claims least. Where that is not free, the rule is asked again without the node. What is not
         tried: another pool, or another composition in use, on the same node; and other places for the tasks before.
         """
+        others = None
         while True:
             node = self.node(view, memory, job, rule, now, columns, free)
             shares = self.shares(view, memory, job, node, columns, claims) if node >= 0 else ()
             if shares is not None:
                 return node, shares
-            others = free.copy()
+            assert claims is not None
+            if others is None:  # most nodes are ruled out at a look
+                others = free.copy()
+                others[0, ~self._reaching(columns, job, claims, free.shape[1])] = -1
             others[0, node] = -1
             free = sealed(others)
+
+    def _reaching(self, c: Columns, job: int, claims: Claiming, nodes: int) -> NDArray[np.bool_]:
+        """bool[nodes]: where the claims of one device after the other are free, of every kind that a task asks for."""
+        found = np.ones(nodes, np.bool_)
+        for kind in np.flatnonzero(c.needs[:, job]).tolist():
+            may = (c.device[GROUP] == FREE) | (c.pool[SHARE, c.device[POOL]] > 1)
+            devices = np.flatnonzero(may & (c.device[KIND] == kind))
+            wanted = max(1, int(c.wants[kind, c.whole[kind], job])) if c.whole[kind] >= 0 else 1
+            found &= claims.reaching(np.arange(nodes), devices, wanted)
+        return found
 
     def shares(
         self, view: View, memory: Queue, job: int, node: int, c: Columns, claims: Claiming | None

@@ -63,9 +63,9 @@ class Counters:
             rows += zip((counter.first + where).tolist(), each.tolist(), strict=True)
         return np.array(rows, np.int64).reshape(-1, 2)
 
-    def device_costs(self, asked: Ints, free: Ints, node: int, homes: Ints) -> Ints:
+    def device_costs(self, asked: Ints, free: Ints, nodes: Ints, homes: Ints) -> Ints:
         """Pooled devices claim nothing."""
-        return np.zeros(len(homes), np.int64)
+        return np.zeros((len(nodes), len(homes)), np.int64)
 
     def agrees(self, asked: Ints, nodes: Ints, tasks: Ints, claims: Ints, devices: Ints = NONE_ATTACHED) -> bool:
         """There is no choice."""

@@ -87,9 +87,9 @@ class Fleet:
         rows = found[:count]
         return np.ascontiguousarray(rows[np.argsort(rows[:, 0], kind="stable")])
 
-    def device_costs(self, asked: Ints, free: Ints, node: int, homes: Ints) -> Ints:
+    def device_costs(self, asked: Ints, free: Ints, nodes: Ints, homes: Ints) -> Ints:
         """Pooled devices claim nothing."""
-        return np.zeros(len(homes), np.int64)
+        return np.zeros((len(nodes), len(homes)), np.int64)
 
     def agrees(self, asked: Ints, nodes: Ints, tasks: Ints, claims: Ints, devices: Ints = NONE_ATTACHED) -> bool:
         """Whether each task has its GPUs, on the node where it runs."""

@@ -62,20 +62,20 @@ class Links:
         where = np.flatnonzero(load)
         return np.stack([where, load[where]], axis=1)
 
-    def device_costs(self, asked: Ints, free: Ints, node: int, homes: Ints) -> Ints:
-        """int64[homes]: nothing at home; what it sends at both ends, and over two uplinks between racks."""
-        each = int(asked[REMOTE_MB_S])
+    def device_costs(self, asked: Ints, free: Ints, nodes: Ints, homes: Ints) -> Ints:
+        """int64[nodes, homes]: nothing at home; what it sends at both ends, and over two uplinks between racks."""
+        each, at = int(asked[REMOTE_MB_S]), nodes[:, None]
         if not each:
-            return np.zeros(len(homes), np.int64)
-        far, known = homes != node, homes >= 0
+            return np.zeros((len(nodes), len(homes)), np.int64)
+        far, known = homes != at, homes >= 0
         room = free >= each
         costs = np.where(far, each * (1 + known), 0)
-        fits = ~far | (room[node] & (~known | room[homes]))
+        fits = ~far | (room[at] & (~known | room[homes]))
         if self._file.racks is not None:
             up = self.count + self._nodes.rack
-            across = far & known & (up[homes] != up[node])
+            across = far & known & (up[homes] != up[at])
             costs += 2 * each * across
-            fits &= ~across | (room[up[node]] & room[up[homes]])
+            fits &= ~across | (room[up[at]] & room[up[homes]])
         return np.where(fits, costs, -1)
 
     def agrees(self, asked: Ints, nodes: Ints, tasks: Ints, claims: Ints, devices: Ints = NONE_ATTACHED) -> bool:
