@@ -120,12 +120,13 @@ def read_dlrm(
     tally.change_where(frame, "until the end of the window", pl.col("deleted").not_())
     if disk is None:
         tally.change_where(frame, "disk ignored", pl.col(_DISK) > 0)
-    if monolithic:
-        frame = folded(frame, most_cores, tally, CPU_ROLE, GPU_ROLE)
     words = _said(frame, gpus, groups, rnic)
+    if monolithic:
+        frame, alone = folded(frame, most_cores, tally, CPU_ROLE, GPU_ROLE)
+        words += f"; {alone:.2%} of the core-hours on CPU nodes ran beside no GPU node of the app, and are left out"
     gone = {"gpus": [asked("count"), f"{DEVICE}gpu.devices"], "links": [_LINK], "spread": [_GROUP, _MOST]}
     drop = [_DISK] * (disk is None) + [column for name in without for column in gone[name]]
-    frame = frame.drop([*drop, "created", "deleted"], strict=False)
+    frame = frame.drop([*drop, "created", "deleted", "begin_us"], strict=False)
     return workload(source, "dlrm", fields.frame.height, frame, tally, "truncate", {"Columns": words})
 
 
@@ -168,7 +169,7 @@ def _times(fields: Fields, until_us: int | None, source: Source) -> pl.DataFrame
         raise InputError(f"{source.path}: run times", "no time at all", "the option until = '31 d'")
     begun = pl.select(pl.max_horizontal(created.fill_null(0), scheduled.fill_null(0))).to_series()
     return pl.DataFrame({
-        "submit_us": created.fill_null(0), "work_us": deleted.fill_null(end) - begun,
+        "submit_us": created.fill_null(0), "begin_us": begun, "work_us": deleted.fill_null(end) - begun,
         "created": created.is_not_null(), "deleted": deleted.is_not_null(),
     })  # fmt: skip
 
