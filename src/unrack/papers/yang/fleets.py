@@ -58,9 +58,9 @@ def fleets(task: Task) -> list[Numbers]:
     if path is None:
         raise InputError("flow-dlrm", "no --trace", "--trace FILE, the list of instances")
     gpu_kind = Servers(keys["cores"], keys["gpus"], 0)
-    read = {"gpus": "topology", "leave_out": "links"}
-    whole = read_dlrm(path, monolithic=True, server_cores=gpu_kind.cores, **read)  # type: ignore[arg-type]
-    split = read_dlrm(path, **read)  # type: ignore[arg-type]
+    read: dict[str, Any] = {"gpus": "topology", "leave_out": "links"}
+    whole = read_dlrm(path, monolithic=True, server_cores=gpu_kind.cores, **read)
+    split = read_dlrm(path, **read)
     at = peak_us(split.jobs)
     cpu_kind = Servers(keys["cpu_server_cores"], 0, 0)
     policy = task.rows[0].policy

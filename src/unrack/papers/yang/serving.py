@@ -72,8 +72,8 @@ REPRODUCTION = Reproduction(
         "The paper measures a crowded cluster in which other services run beside this one; here the fleet is made for "
         "the service alone, and as small as can be. So the two percentages are not of the same thing, and no agreement "
         "is to be expected.",
-        "Monoliths are reckoned, as the list has none. Where an app asks for more cores beside a GPU than a server has, "
-        "all its monoliths have a GPU more than they need.",
+        "Monoliths are reckoned, as the list has none. Where an app asks for more cores beside a GPU than a server "
+        "has, it becomes several monoliths with a GPU each.",
         "A list of half of the instances has fewer of each app to share a server.",
         "Memory, disks and NICs are not looked at.",
         "The fleet is that of one moment; a service that grows needs more.",

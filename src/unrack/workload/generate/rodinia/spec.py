@@ -26,7 +26,7 @@ RUN_S = 68.0
 
 Run times are not published, and the other figures do not agree on one. 64 jobs on the same machines take 262 s: at most
 65.4 s each. Without disaggregation 512 jobs take 2486 s; with 6 GPUs for 800 s and 16 from then on that is 62 s, and
-64 jobs in 413 s on 6 GPUs would be 39 s, so that in that run some 10 GPUs must have been in use. 4096 jobs on 512 GPUs take
+64 jobs in 413 s on 6 GPUs would be 39 s, so that some 10 GPUs must have been in use there. 4096 jobs on 512 GPUs take
 972 s: at most 121 s each, and 16 jobs a second of 68 s would have been done after some 580 s.
 """
 WARM_UP_CORES = (20, 20, 18)
