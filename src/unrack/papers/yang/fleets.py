@@ -115,12 +115,12 @@ def smallest(jobs: JobTable, kind: Servers, policy: str, first: Sequence[Servers
         count += count // 2 + 1
         kinds = (*first, replace(kind, count=count))
         result = placed(jobs, kinds, policy)
-        lost = result.jobs.filter(result.jobs["start_s"].is_null())
-        if not lost.height:
+        lost = jobs.cores[result.jobs["start_s"].is_null().to_numpy()]
+        if not lost.size:
             return _measured(jobs, result, kinds)
         if count > 4 * len(jobs):
             raise InputError(
-                "flow-dlrm", f"an instance with {lost['cores'][0]} cores", f"at most {kind.cores}, a server"
+                "flow-dlrm", f"an instance with {lost[0]} cores", f"at most {kind.cores}, a server"
             )
 
 
