@@ -119,9 +119,7 @@ def smallest(jobs: JobTable, kind: Servers, policy: str, first: Sequence[Servers
         if not lost.size:
             return _measured(jobs, result, kinds)
         if count > 4 * len(jobs):
-            raise InputError(
-                "flow-dlrm", f"an instance with {lost[0]} cores", f"at most {kind.cores}, a server"
-            )
+            raise InputError("flow-dlrm", f"an instance with {lost[0]} cores", f"at most {kind.cores}, a server")
 
 
 def _both(one: Fleet, other: Fleet) -> Fleet:
