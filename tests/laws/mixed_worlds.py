@@ -106,6 +106,30 @@ def licences(seed: int, count: int = 24) -> tuple[Cluster, JobTable, tuple[str, 
     return cluster, jobs, ()
 
 
+def kept_apart(seed: int, count: int = 24) -> tuple[Cluster, JobTable, tuple[str, ...]]:
+    """Instances of groups that must not crowd a node, beside licences, nodes that lend and, in two worlds, drives."""
+    random = np.random.default_rng(seed)
+    cluster = Cluster.from_dict({
+        "nodes": [{"count": 3, "cores": 4, "memory": 8}, {"count": 2, "cores": 6, "memory": 16}],
+        "nodes_per_rack": 3, "lending": "all" if seed % 2 else "rack", "pools": [DRIVES] if seed % 2 else [],
+        "counted": [{"name": "matlab", "amount": 3}], "spread": {"groups": 3},
+    })  # fmt: skip
+    submit = np.sort(random.integers(0, 400, count)) * S
+    work = random.integers(1, 90, count) * S
+    drives = random.random(count) < 0.3 * (seed % 2)
+    asked = {
+        ("spread", "group"): random.integers(0, 4, count), ("spread", "most"): random.integers(0, 5, count),
+        ("counted", "matlab"): random.integers(0, 2, count),
+    }  # fmt: skip
+    jobs = job_table(
+        submit_us=submit, work_us=work, request_us=np.maximum(work + random.integers(-3, 9, count) * 5 * S, 0),
+        tasks=random.integers(1, 4, count), cores=random.integers(1, 4, count), memory_mb=random.integers(0, 8, count),
+        priority=random.integers(0, 2, count),
+        devices=asked | {("nvme", name): np.where(drives, most, 0) for name, most in ASKS.items()},
+    )  # fmt: skip
+    return cluster, jobs, ()
+
+
 MACHINES = [{"machine": "minsky", "nodes": "0-1"}, {"machine": {"gpus": 2, "per_socket": 1}, "nodes": "2-3"},
             {"machine": {"gpus": 1, "slices": 8}, "nodes": "4"}]  # fmt: skip
 APPS = ("alexnet/1", "alexnet/16", "googlenet/4", "other")
@@ -184,6 +208,8 @@ MIXES: dict[str, tuple[Callable[[int], Any], dict[str, str]]] = {
     "everything-whole": (everything, {"memory": "contention-aware", "nodes": "whole"}),
     "counted": (licences, {"place": "best-fit"}),
     "counted-lent": (licences, {"memory": "disaggregated", "nodes": "whole"}),
+    "spread": (kept_apart, {"place": "best-fit"}),
+    "spread-lent": (kept_apart, {"memory": "disaggregated"}),
     "gpus": (machines, {"place": "best-fit"}),
     "gpus-lent": (machines, {"memory": "disaggregated", "gpus": "topology"}),
     "gpus-fgd": (partial(machines, profiles=""), {"gpus": "fgd"}),

@@ -37,7 +37,7 @@ def leased(kernel: Any) -> Held:
             for name, amount in zip(cluster.devices.quantities[kind], share.amounts, strict=False):
                 held["pools", f"{cluster.devices.kinds[kind]}.{name}"] += amount
         for place, amount in lease.claims[:, [PLACE, AMOUNT]].tolist():
-            resource, what = cluster.places.every[place]
+            resource, what = cluster.places.at(place)
             held[resource, what.quantity] += amount
     return Counter({key: amount for key, amount in held.items() if amount})
 

@@ -6,6 +6,7 @@ import math
 from dataclasses import replace
 from functools import cache
 
+import flow_pretend
 import gpu_pretend
 import pretend
 import zacarias_pretend
@@ -38,6 +39,8 @@ def _exact(name: str) -> Measured:
 def pretended(name: str, seeds: int) -> Measured:
     """Any reproduction, by the engine that pretends for it; where nothing is drawn, the real one."""
     one = REPRODUCTIONS[name]
+    if name == flow_pretend.NAME:
+        return flow_pretend.pretended()
     if one.exact:
         return _exact(name)
     if name in gpu_pretend.NAMES:

@@ -86,7 +86,7 @@ class Claimed:
                 free += mine[claims[:, PLACE]]
             short = np.flatnonzero(claims[:, AMOUNT] > free)
             if len(short):
-                resource, place = self.places.every[claims[short[0], PLACE]]
+                resource, place = self.places.at(int(claims[short[0], PLACE]))
                 raise RefusedError(f"{what}: {resource} {place.name} has {free[short[0]]} free, and it claims more")
 
     def take(self, job: int, claims: Ints) -> None:
@@ -138,6 +138,6 @@ def said(places: Places, claims: Ints) -> str:
     """Claims in words."""
     parts = []
     for place, amount in claims.tolist():
-        resource, at = places.every[place] if 0 <= place < len(places) else ("place", None)
+        resource, at = places.at(place) if 0 <= place < len(places) else ("place", None)
         parts.append(f"{amount} of {resource} {place if at is None else at.name}")
     return ", ".join(parts) or "nothing"

@@ -129,8 +129,7 @@ def installed(cluster: Cluster) -> pl.DataFrame:
     for number, (kind, names) in enumerate(zip(devices.kinds, devices.quantities, strict=True)):
         for at, name in enumerate(names):
             found["pools", f"{kind}.{name}"] = int(devices.capacity[at, devices.kind == number].sum())
-    for resource, place in cluster.places.every:
-        key = resource, place.quantity
-        found[key] = found.get(key, 0) + place.amount
+    for part in cluster.places.parts:
+        found |= {(part.name, quantity): amount for quantity, amount in part.amounts.items()}
     rows = [(*key, amount) for key, amount in found.items()]
     return pl.DataFrame(rows, {"resource": pl.String, "quantity": pl.String, "installed": pl.Int64}, orient="row")

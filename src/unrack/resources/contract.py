@@ -89,8 +89,8 @@ class Installed(Protocol):
         ...
 
     @property
-    def places(self) -> tuple[Place, ...]:
-        """Where there is how much."""
+    def places(self) -> Sequence[Place]:
+        """Where there is how much: a tuple, or a :class:`unrack.resources.grid.Grid` of very many that are alike."""
         ...
 
     def claims(self, asked: Ints, nodes: Ints, tasks: Ints, free: Ints, devices: Ints = NONE_ATTACHED) -> Ints:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 
 from unrack.reasons import Code, Reason
 from unrack.resources.contract import NONE_ATTACHED, Gangs, Installed, Nodes, Place
+from unrack.resources.grid import Grid
 from unrack.resources.table import RESOURCES
 
 Ints = NDArray[np.int64]
@@ -32,6 +34,34 @@ class Part:
         self.places = slice(place, place + len(installed.places))
         self.quantities = slice(quantity, quantity + len(installed.quantities))
 
+    @cached_property
+    def amounts(self) -> dict[str, int]:
+        """Quantity → all that is installed of it; those that say how others are asked have none."""
+        places, found = self.installed.places, dict[str, int]()
+        if isinstance(places, Grid):
+            return {places.quantity: places.amount * len(places)}
+        for place in places:
+            found[place.quantity] = found.get(place.quantity, 0) + place.amount
+        return found
+
+    @cached_property
+    def total(self) -> Ints:
+        """int64[its places]: installed."""
+        places = self.installed.places
+        if isinstance(places, Grid):
+            return np.full(len(places), places.amount, np.int64)
+        return np.array([place.amount for place in places], np.int64)
+
+    def number(self, name: str) -> int:
+        """The number of its place of this name among all; -1: there is none."""
+        places = self.installed.places
+        own = places.number(name) if isinstance(places, Grid) else self._numbers.get(name, -1)
+        return own if own < 0 else self.first + own
+
+    @cached_property
+    def _numbers(self) -> dict[str, int]:
+        return {place.name: i for i, place in enumerate(self.installed.places)}
+
 
 @dataclass(frozen=True)
 class Places:
@@ -49,7 +79,7 @@ class Places:
     nodes: int
 
     def __len__(self) -> int:
-        return len(self.every)
+        return self.parts[-1].places.stop if self.parts else 0
 
     @cached_property
     def parts(self) -> tuple[Part, ...]:
@@ -60,10 +90,18 @@ class Places:
             place, quantity = found[-1].places.stop, found[-1].quantities.stop
         return tuple(found)
 
+    def at(self, number: int) -> tuple[str, Place]:
+        """The resource and the place behind a number from 0."""
+        part = self.parts[bisect_right(self._firsts, number) - 1]
+        return part.name, part.installed.places[number - part.first]
+
+    def number(self, resource: str, name: str) -> int:
+        """The number of a place; -1: there is none."""
+        return next((part.number(name) for part in self.parts if part.name == resource), -1)
+
     @cached_property
-    def every(self) -> tuple[tuple[str, Place], ...]:
-        """The resource and the place behind every number."""
-        return tuple((part.name, place) for part in self.parts for place in part.installed.places)
+    def _firsts(self) -> list[int]:
+        return [part.first for part in self.parts]
 
     @cached_property
     def quantities(self) -> tuple[tuple[str, str], ...]:
@@ -73,7 +111,7 @@ class Places:
     @cached_property
     def total(self) -> Ints:
         """int64[places]: installed."""
-        return np.array([place.amount for _, place in self.every], np.int64)
+        return np.concatenate([part.total for part in self.parts]) if self.parts else np.zeros(0, np.int64)
 
     def asked(self, asks: Asks, jobs: int) -> Ints:
         """int64[quantities, jobs]: what jobs ask of what there is."""

@@ -6,6 +6,9 @@ from unrack.resources.contract import Resource
 from unrack.resources.counted.resource import Counted
 from unrack.resources.gpus.resource import GpuResource
 from unrack.resources.links.resource import LinkResource
+from unrack.resources.spread.resource import Spread
 
-RESOURCES: dict[str, Resource] = {resource.name: resource for resource in (Counted(), GpuResource(), LinkResource())}
+RESOURCES: dict[str, Resource] = {
+    resource.name: resource for resource in (Counted(), GpuResource(), LinkResource(), Spread())
+}
 """Name → resource, in the order of the report."""

@@ -133,7 +133,7 @@ def _failure(log: RunLog, i: int) -> str:
 def _claim(log: RunLog, c: int) -> str:
     """One claim in words."""
     place, amount = log.claims[c].tolist()
-    _, at = log.cluster.places.every[place]
+    _, at = log.cluster.places.at(place)
     return f"{amount:,} of the {at.amount:,} of {at.name}"
 
 

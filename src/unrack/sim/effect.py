@@ -176,7 +176,7 @@ def _resources(cluster: Cluster, jobs: JobTable) -> Iterator[Effect]:
             quantity for quantity in part.installed.quantities
             if (amounts := jobs.devices.get((part.name, quantity))) is not None and bool((amounts > 0).any())
         }  # fmt: skip
-        if {place.quantity for place in part.installed.places} == set(part.installed.quantities):
+        if set(part.amounts) == set(part.installed.quantities):
             for quantity in part.installed.quantities:
                 why = "" if quantity in asked else f"no job asks for {part.name}.{quantity}"
                 yield Effect("resources", f"{part.name} {quantity}", why)

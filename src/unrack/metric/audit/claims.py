@@ -17,9 +17,9 @@ def claim_violation(t: Tables) -> Violation | None:
     if not len(places):
         return None
     c, own = t.claims, t.claimed
-    number = {(resource, place.name): i for i, (resource, place) in enumerate(places.every)}
     keys = [] if c is None else list(zip(c["resource"].to_list(), c["place"].to_list(), strict=True))
-    at = np.array([number.get(key, -1) for key in keys], np.int64)
+    number = {key: places.number(*key) for key in dict.fromkeys(keys)}
+    at = np.array([number[key] for key in keys], np.int64)
     amount = np.zeros(0, np.int64) if c is None else whole(c["amount"])
     if (at < 0).any():
         return Violation("a claim is on a place that does not exist", int(own.start[np.flatnonzero(at < 0)[0]]))
@@ -28,8 +28,11 @@ def claim_violation(t: Tables) -> Violation | None:
 
 def _more_than_installed(t: Tables, own: Spans, at: Ints, amount: Ints) -> Violation | None:
     places = t.cluster.places
-    for place, (resource, what) in enumerate(places.every):
-        rows = np.flatnonzero((at == place) & (own.end > own.start))
+    lasting = np.flatnonzero(own.end > own.start)
+    lasting = lasting[np.argsort(at[lasting], kind="stable")]
+    claimed, first = np.unique(at[lasting], return_index=True)
+    for place, rows in zip(claimed.tolist(), np.split(lasting, first[1:]), strict=bool(len(claimed))):
+        resource, what = places.at(place)
         when = np.concatenate([own.start[rows], own.end[rows]])
         change = np.concatenate([amount[rows], -amount[rows]])
         order = np.lexsort((change, when))  # who ends gives back before another starts

@@ -109,7 +109,7 @@ class Claiming:
         claims = self._claims(node, shares)
         for place, amount in claims.tolist():
             if amount > (free := int(self._seen.free[place])):
-                resource, at = self._seen.places.every[place]
+                resource, at = self._seen.places.at(place)
                 return Reason(Code.NO_ROOM, f"{resource}: {at.name}", amount, free)
         return None
 

@@ -19,8 +19,7 @@ def claims_frame(log: RunLog) -> pl.DataFrame:
     rank[span_order(log)] = np.arange(len(rank))
     order = np.argsort(rank[log.claim_span], kind="stable")
     span, claims = log.claim_span[order], log.claims[order]
-    every = log.cluster.places.every
-    of = [every[place] for place in claims[:, PLACE].tolist()]
+    of = [log.cluster.places.at(place) for place in claims[:, PLACE].tolist()]
     return pl.DataFrame(
         {
             **span_columns(log, span),

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from unrack.errors import InputError
 from unrack.vocabulary import Need
-from unrack.workload.formats.gpu import minsky, openb, philly
+from unrack.workload.formats.gpu import dlrm, minsky, openb, philly
 from unrack.workload.formats.servers_json import read_servers
 from unrack.workload.formats.source import Source, load, sniff, text_bytes
 from unrack.workload.formats.swf import read_swf
@@ -46,7 +46,13 @@ def _format(reader: Callable[..., Workload], summary: str, offers: str, without:
     return Format(reader, summary, frozenset(map(Need, offers.split())), options)
 
 
-GIVEAWAYS = {"slurm": NEEDED, "minsky": minsky.GIVEAWAY, "openb": openb.GIVEAWAY, "philly": philly.GIVEAWAY}
+GIVEAWAYS = {
+    "slurm": NEEDED,
+    "dlrm": dlrm.GIVEAWAY,
+    "minsky": minsky.GIVEAWAY,
+    "openb": openb.GIVEAWAY,
+    "philly": philly.GIVEAWAY,
+}
 """Format name → columns that give it away in the header of a CSV."""
 
 _ALL = "memory request user app deadline priority devices tiers counted"
@@ -60,6 +66,9 @@ FORMATS: dict[str, Format] = {
     "alibaba2018": _format(read_alibaba, "CSV of Alibaba's batch tasks, without a header", "memory"),
     "minsky": _format(minsky.read_minsky, "CSV of training jobs on GPUs, without run times", "memory app counted"),
     "openb": _format(openb.read_openb, "CSV of pods that share GPUs (Alibaba 2023)", "memory counted"),
+    "dlrm": _format(
+        dlrm.read_dlrm, "CSV of instances on CPU nodes and GPU nodes (Alibaba 2025)", "memory app devices counted"
+    ),
     "philly": _format(philly.read_philly, "CSV of jobs on GPUs (Microsoft Philly)", "counted"),
 }
 """Format name → reader; all may be packed by gzip."""

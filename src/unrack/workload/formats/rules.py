@@ -37,6 +37,17 @@ RULES: dict[str, str] = {
     "time of the nearest size": "Where an application was not measured on as many GPUs as a job has, its time on the "
     "nearest number of GPUs is used.",
     "other clusters": "Jobs of other virtual clusters than the one asked for are left out (cluster).",
+    "other roles": "Instances of other roles than those asked for are left out (roles).",
+    "ends before it begins": "An instance that is deleted, or whose window ends, before it is created and scheduled is "
+    "dropped.",
+    "joined to instances with GPUs": "An instance on CPU nodes is no job: the instances with GPUs of its app have its "
+    "cores and memory (monolithic = true).",
+    "from before the window": "An instance without a creation time was there before; it is submitted at 0.",
+    "until the end of the window": "An instance without a deletion time runs until the end of the window (until).",
+    "disk ignored": "The list says what instances ask of a disk, and it is not asked for unless the option disk says "
+    "how.",
+    "split over servers": "An instance that needs more cores than a server has becomes several jobs, each with its "
+    "GPUs (server_cores).",
     # filters
     "outside window": "Jobs submitted outside the time window are left out.",
     "after the first": "Jobs after the first n are left out.",

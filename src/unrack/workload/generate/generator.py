@@ -18,6 +18,8 @@ from unrack.workload.generate.batch.generator import generate_batch
 from unrack.workload.generate.batch.spec import BatchSpec
 from unrack.workload.generate.calibration import gap_s
 from unrack.workload.generate.distributions import as_us, pick, upward
+from unrack.workload.generate.rodinia.generator import generate_rodinia
+from unrack.workload.generate.rodinia.spec import RodiniaSpec
 from unrack.workload.generate.scenarios import scenario
 from unrack.workload.generate.server_generator import generate_servers
 from unrack.workload.generate.server_spec import ServerSpec
@@ -28,7 +30,7 @@ from unrack.workload.job import Intake, Ints, Workload, job_table
 
 
 def generate(
-    spec: GeneratorSpec | BatchSpec | ServerSpec | TrainingSpec | Mapping[str, Any],
+    spec: GeneratorSpec | BatchSpec | ServerSpec | TrainingSpec | RodiniaSpec | Mapping[str, Any],
     seed: int = 0,
     name: str | None = None,
     folder: Path | None = None,
@@ -45,14 +47,17 @@ def generate(
         :class:`unrack.workload.generate.server_spec.ServerSpec`, drawn by
         :func:`unrack.workload.generate.server_generator.generate_servers`; with the key ``training_jobs`` it is a
         :class:`unrack.workload.generate.training.spec.TrainingSpec`, drawn by
-        :func:`unrack.workload.generate.training.generator.generate_training`.
+        :func:`unrack.workload.generate.training.generator.generate_training`; with the key ``rodinia_jobs`` it is a
+        :class:`unrack.workload.generate.rodinia.spec.RodiniaSpec`, drawn by
+        :func:`unrack.workload.generate.rodinia.generator.generate_rodinia`.
     seed
         Of ``numpy.random.Generator(PCG64(seed))``, the only source of chance. The draws are, in order: gaps, classes,
         users, then class by class run time, tasks, cores, memory, request factor, deadline factor, devices by name;
         then which jobs are urgent, and their deadline factors. The states of ``mmpp`` arrivals come from the stream
         that ``SeedSequence(seed)`` spawns first.
     name
-        The workload's name; default: that of the scenario or model, "servers", "training", or "synthetic".
+        The workload's name; default: that of the scenario or model, "servers", "training",
+        "rodinia", or "synthetic".
     folder
         Where files that the specification names are looked for first, before the working folder.
 
@@ -81,6 +86,8 @@ def generate(
         return generate_servers(spec, seed, name)
     if isinstance(spec, TrainingSpec) or (isinstance(spec, Mapping) and "training_jobs" in spec):
         return generate_training(spec, seed, name, folder)
+    if isinstance(spec, RodiniaSpec) or (isinstance(spec, Mapping) and "rodinia_jobs" in spec):
+        return generate_rodinia(spec, seed, name)
     if name is None:
         name = str(spec["scenario"]) if isinstance(spec, Mapping) and "scenario" in spec else "synthetic"
     spec = parse_spec(spec)
