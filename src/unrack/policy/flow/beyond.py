@@ -94,6 +94,4 @@ class Beyond:
         self.notes.memory.nodes = None
         if found is not None:
             left.take(found)
-            for share in found.shares:
-                left.lose(share.devices)
         return found

@@ -31,6 +31,8 @@ class Hosts(NamedTuple):
     patterns : bool[patterns, hosts]
     local : int64[nodes]
         The host in each node, the first where there are several; -1: none.
+    of
+        Device to its host.
     built_in
         Whether every device serves one node only, so that it says where a task goes.
     """
@@ -44,6 +46,7 @@ class Hosts(NamedTuple):
     reach: Ints
     patterns: Bools
     local: Ints
+    of: dict[int, int]
     built_in: bool
 
     def free(self, columns: Columns) -> list[list[int]]:
@@ -73,4 +76,7 @@ def hosts_of(devices: Devices, kind: int, at_home: bool = False) -> Hosts:
         if home[one] >= 0:
             local[home[one]] = one
     alone = bool((near.sum(axis=1) <= 1).all())
-    return Hosts(kind, devices.kinds[kind], pool, home, own[order], host[order], reach.ravel(), patterns, local, alone)
+    devices_by_host, host_by_host = own[order], host[order]
+    of = dict(zip(devices_by_host.tolist(), host_by_host.tolist(), strict=True))
+    name = devices.kinds[kind]
+    return Hosts(kind, name, pool, home, devices_by_host, host_by_host, reach.ravel(), patterns, local, of, alone)

@@ -48,7 +48,7 @@ def lease_of(left: Left, sort: Sort, job: int, nodes: list[int], hosts: dict[int
             left.devices[kind][host].append(device)
         return None
     lease = Lease(job, rows, shares=tuple(shares), claims=claims)
-    left.take(lease)
+    left.take_nodes(lease)
     return lease
 
 

@@ -32,6 +32,7 @@ class Left:
     """
 
     view: View
+    now: int
     hosts: dict[int, Hosts]
     whole: bool
     cores: Ints
@@ -40,8 +41,8 @@ class Left:
     claims: Ints
 
     @staticmethod
-    def of(view: View, hosts: dict[int, Hosts], whole: bool, open_nodes: NDArray[np.bool_]) -> Left:
-        """At the start of a round."""
+    def of(view: View, hosts: dict[int, Hosts], whole: bool, open_nodes: NDArray[np.bool_], now: int) -> Left:
+        """At the start of a round, or as a draft is then."""
         usable = view.online & (view.total[0] > 0) & open_nodes
         if whole:
             usable &= view.free[0] == view.total[0]
@@ -50,7 +51,7 @@ class Left:
         claimed = view.columns.claimed
         claims = np.empty(0, np.int64) if claimed is None else claimed.free.copy()
         cores = np.where(usable, view.free[0], -1)
-        return Left(view, hosts, whole, cores, view.free[1].copy(), devices, claims)
+        return Left(view, now, hosts, whole, cores, view.free[1].copy(), devices, claims)
 
     def counts(self, kind: int) -> Ints:
         """int64[hosts]: how many devices of a kind each host has left."""
@@ -88,17 +89,30 @@ class Left:
 
     def take(self, lease: Lease) -> None:
         """What a lease holds is gone."""
+        self.take_nodes(lease)
+        for share in lease.shares:
+            for kind, hosts in self.hosts.items():
+                for device in share.devices:
+                    if (host := hosts.of.get(device)) is not None and device in self.devices[kind][host]:
+                        self.devices[kind][host].remove(device)
+
+    def take_nodes(self, lease: Lease) -> None:
+        """What a lease holds of nodes, and of the places of resources, is gone."""
         for node, nodes, _, cores, mb in lease.rows.tolist():
             own = slice(node, node + nodes)
             self.cores[own] = -1 if self.whole else self.cores[own] - cores
             self.mb[own] -= mb
+        for _, lender, mb in lease.borrowed.tolist():
+            self.mb[lender] -= mb
         if len(lease.claims):
             self.claims[lease.claims[:, PLACE]] -= lease.claims[:, AMOUNT]
 
-    def lose(self, devices: tuple[int, ...]) -> None:
-        """Devices are free no more."""
-        for by_host in self.devices.values():
-            for free in by_host:
-                for device in devices:
-                    if device in free:
-                        free.remove(device)
+    def meet(self, other: Left) -> Left:
+        """What is left of both."""
+        devices = {}
+        for kind, by_host in self.devices.items():
+            also = [set(free) for free in other.devices[kind]]
+            devices[kind] = [[d for d in free if d in too] for free, too in zip(by_host, also, strict=True)]
+        cores, mb = np.minimum(self.cores, other.cores), np.minimum(self.mb, other.mb)
+        claims = np.minimum(self.claims, other.claims)
+        return Left(self.view, self.now, self.hosts, self.whole, cores, mb, devices, claims)

@@ -33,7 +33,7 @@ from unrack.policy.flow.leases import lease_of, plain_leases
 from unrack.policy.flow.left import Left
 from unrack.policy.flow.network_load import NetworkLoad
 from unrack.policy.flow.notes import Fate, Notes
-from unrack.policy.flow.promise import promised
+from unrack.policy.flow.promise import left_beside, promised
 from unrack.policy.flow.sorts import Sort, Sorts
 from unrack.policy.flow.story import why
 from unrack.policy.gpus.rule import GpuRule
@@ -41,7 +41,7 @@ from unrack.policy.orders import Order, in_order, reads_of
 from unrack.policy.placement.contract import MemoryRule
 from unrack.policy.placement.local_memory import LocalMemory
 from unrack.reasons import Reason
-from unrack.units import SECOND_US
+from unrack.units import NEVER_US, SECOND_US
 from unrack.view import View
 
 Ints = NDArray[np.int64]
@@ -146,7 +146,7 @@ class Round:
     def __init__(self, flow: Flow, view: View, notes: Notes, now: int) -> None:
         self.flow, self.view, self.notes, self.now = flow, view, notes, now
         self.open_nodes = notes.beyond.open_nodes(view)
-        self.left = Left.of(view, notes.hosts, flow.nodes == "whole", self.open_nodes)
+        self.left = Left.of(view, notes.hosts, flow.nodes == "whole", self.open_nodes, now)
         self.leases: list[Lease] = []
 
     def run(self) -> list[Decision]:
@@ -157,8 +157,7 @@ class Round:
         notes.attempts, notes.fate, notes.rounds = [], {}, notes.rounds + 1
         notes.beyond.forget()
         passed = sorts.passed[jobs] >= self.flow.passes
-        others = self._before(jobs[passed], jobs[~passed])
-        self._together(others)
+        self._beside(jobs[passed], jobs[~passed])
         gone = np.isin(jobs, [lease.job for lease in self.leases])
         stay = jobs[~gone]
         sorts.rounds[stay] += 1
@@ -168,30 +167,38 @@ class Round:
         rule = self.flow.cost if isinstance(self.flow.cost, str) else ""
         return [Start(lease, rule) for lease in self.leases]
 
-    def _before(self, passed: Ints, others: Ints) -> Ints:
-        """Place those that many have passed, each alone and in order; which of the others may start beside them.
+    def _beside(self, passed: Ints, others: Ints) -> None:
+        """Place those that many have passed, each alone and in order, and the others together.
 
-        Once one of them has no place, others may start if they are done before it has one.
+        Once one of the first has no place, others start on what will be left beside it, or if they are done before.
         """
         for at in range(len(passed)):
             if self._attempt(passed[at : at + 1], force=True):
                 continue
-            ends = self.now + self.view.estimate_us
-            until = self._promised(int(passed[at]))
             others = np.concatenate([passed[at + 1 :], others])
-            late = ends[others] > until
-            self.notes.fate.update(dict.fromkeys(others[late].tolist(), Fate.BEHIND))
-            return others[~late]
+            left, done = self.left, len(self.leases)
+            until, self.left = self._promised(int(passed[at]))
+            self._together(others)
+            for lease in self.leases[done:]:
+                left.take(lease)
+            self.left = left
+            rest = others[~np.isin(others, [lease.job for lease in self.leases[done:]])]
+            late = self.now + self.view.estimate_us[rest] > until
+            self._together(rest[~late])
+            self.notes.fate.update(dict.fromkeys(rest[late].tolist(), Fate.BEHIND))
+            return
         self.notes.promise = None
-        return others
+        self._together(others)
 
-    def _promised(self, job: int) -> int:
-        """When a job that has no place now will have one, µs: as was promised, or as is booked now."""
+    def _promised(self, job: int) -> tuple[int, Left]:
+        """When a job that has no place now will have one (µs), as was promised or is booked now, and what is beside."""
         notes, beyond = self.notes, self.notes.beyond
+        mixed, own = beyond.placing(self.view, job, notes.sorts.every[int(notes.sorts.of[job])])
         if notes.promise is None or notes.promise.job != job or notes.promise.start_us <= self.now:
-            mixed, own = beyond.placing(self.view, job, notes.sorts.every[int(notes.sorts.of[job])])
             notes.promise = promised(self.view, mixed, own, job, self.leases, self.now)
-        return notes.promise.start_us
+        if notes.promise.start_us >= NEVER_US:
+            return NEVER_US, self.left
+        return notes.promise.start_us, left_beside(self.left, self.view, mixed, own, notes.promise, self.leases)
 
     def _together(self, jobs: Ints) -> None:
         """Place the others together, and again if gangs that came apart would have held what others may have now."""
