@@ -19,6 +19,7 @@ from unrack.ledger.devices.columns import SERIAL, SINCE_US
 from unrack.ledger.exchange import exchange_all, is_plain
 from unrack.ledger.lacking import lacks
 from unrack.ledger.lease import Lease
+from unrack.ledger.start_many import MANY, on_nodes_alone, start_many
 from unrack.ledger.state import QUEUED, REJECTED, RUNNING, UNKNOWN, ClusterState
 from unrack.ledger.undo import Undo
 from unrack.policy.contract import Decision, Estimates, Hold, Policy, Reject, Requeue, Resize, Start, Used
@@ -296,6 +297,7 @@ class Core:
             return
         undo = Undo(self.state, self.state.devices is not None)
         told = {d.job: self._told_of(d.job) for d in decisions if isinstance(d, Requeue)}
+        decisions, together = self._parted(decisions)
         done = 0
         try:
             for decision in decisions:
@@ -303,6 +305,11 @@ class Core:
                     undo.note(decision.lease.job if isinstance(decision, Resize) else decision.job)
                 self._do(decision, now)
                 done += 1
+            if together and not self._start_many(together, now):
+                decisions = decisions + together
+                for decision in together:
+                    self._do(decision, now)
+                    done += 1
         except RefusedError:
             for decision in reversed(decisions[:done]):
                 if isinstance(decision, Start):
@@ -317,6 +324,24 @@ class Core:
                     del self.reasons[decision.job]
             undo.finish()
             raise
+
+    def _parted(self, decisions: list[Decision]) -> tuple[list[Decision], list[Decision]]:
+        """Of a plan that only starts jobs those that hold more than nodes, and the others if they are many."""
+        if len(decisions) < MANY or any(type(decision) is not Start for decision in decisions):
+            return decisions, []
+        plain = [on_nodes_alone(decision.lease) for decision in decisions if type(decision) is Start]
+        if sum(plain) < MANY:
+            return decisions, []
+        others = [decision for decision, alone in zip(decisions, plain, strict=True) if not alone]
+        return others, [decision for decision, alone in zip(decisions, plain, strict=True) if alone]
+
+    def _start_many(self, decisions: list[Decision], now: int) -> bool:
+        """Start jobs on nodes alone, all at once; whether that was done."""
+        leases = [decision.lease for decision in decisions if type(decision) is Start]
+        known = len(self._expected_us)
+        if not all(0 <= lease.job < known for lease in leases):
+            return False
+        return start_many(self.state, leases, [self._expected_us[lease.job] for lease in leases], now)
 
     def _exchanges(self, decisions: list[Decision]) -> list[Lease] | None:
         """The leases of a plan that only exchanges leases of nodes and loans; ``None``: it does something else."""

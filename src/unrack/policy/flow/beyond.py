@@ -56,7 +56,7 @@ class Beyond:
         return self.inside.open_nodes(view, self.notes.memory)
 
     def needed(self, view: View, job: int, sort: Sort) -> bool:
-        """Whether a job asks for more than nodes and whole devices."""
+        """Whether a job asks for more than nodes and whole devices; the same for all of a sort."""
         if sort.devices is None or not isinstance(self.inside.rule, LocalMemory):
             return True
         return self._by_rule(view, job, sort) is not None

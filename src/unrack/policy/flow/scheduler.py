@@ -246,24 +246,26 @@ class Round:
 
     def _attempt(self, jobs: Ints, force: bool = False) -> list[int]:
         """Networks for some jobs, and leases of those with all they ask; which started."""
-        notes, sorts, left = self.notes, self.notes.sorts, self.left
-        found = attempted(self.flow.terms, left, sorts, notes.network, jobs, self.open_nodes, self.now, force)
+        notes, sorts = self.notes, self.notes.sorts
+        found = attempted(self.flow.terms, self.left, sorts, notes.network, jobs, self.open_nodes, self.now, force)
         notes.attempts.append(found)
-        kinds = sorts.of[jobs].tolist()
-        starts = np.searchsorted(found.tasks.job, np.arange(len(jobs) + 1)).tolist()
-        before, plain = len(self.leases), list[int]()
-        for at, job in enumerate(jobs.tolist()):
-            sort = sorts.every[kinds[at]]
-            if found.lost[at] >= 0:
-                notes.fate[job] = Fate.WAITS
-            elif not notes.beyond.needed(self.view, job, sort) and not sort.devices and not sort.claims.any():
-                plain.append(at)
-            else:
-                nodes = found.tasks.node[starts[at] : starts[at + 1]].tolist()
-                self._lease(found, sort, at, nodes)
-        if plain:
-            self._plain(found, np.array(plain))
+        notes.fate.update(dict.fromkeys(jobs[found.lost >= 0].tolist(), Fate.WAITS))
+        of, before = sorts.of[jobs], len(self.leases)
+        kinds = np.unique(of).tolist()
+        simple = np.zeros(len(sorts.every), np.bool_)
+        simple[kinds] = [self._on_nodes_alone(sorts.every[kind]) for kind in kinds]
+        placed = found.lost < 0
+        for at in np.flatnonzero(placed & ~simple[of]).tolist():
+            first, last = np.searchsorted(found.tasks.job, (at, at + 1)).tolist()
+            self._lease(found, sorts.every[int(of[at])], at, found.tasks.node[first:last].tolist())
+        plain = np.flatnonzero(placed & simple[of])
+        if len(plain):
+            self._plain(found, plain)
         return [lease.job for lease in self.leases[before:]]
+
+    def _on_nodes_alone(self, sort: Sort) -> bool:
+        """Whether jobs of a sort ask for cores and memory of their nodes, and for nothing else."""
+        return not sort.devices and not sort.claims.any() and not self.notes.beyond.needed(self.view, sort.job, sort)
 
     def _lease(self, found: Attempt, sort: Sort, at: int, nodes: list[int]) -> None:
         """Give one job what the networks say, if it can be held together."""
