@@ -12,6 +12,7 @@ from scipy.optimize import linprog
 from scipy.sparse import coo_array
 
 from unrack.errors import InputError, RunError
+from unrack.solver.flow.auction import Books, is_proven
 from unrack.solver.flow.canonical import canonical_amounts, canonical_potentials
 from unrack.solver.flow.examples import scheduling_network
 from unrack.solver.flow.market import market_of
@@ -270,3 +271,19 @@ def test_potentials_of_a_flow_that_is_not_optimal_are_refused() -> None:
 def test_a_scheduling_network_of_no_tasks_is_refused() -> None:
     with pytest.raises(InputError, match="got 0 tasks, 2 machines"):
         scheduling_network(0, 2, 1, 1, 0)
+
+
+def test_whole_prices_prove_a_match_of_least_cost_and_no_other() -> None:
+    arcs = [(0, 2, 1, 1), (0, 3, 1, 4), (1, 2, 1, 5), (1, 3, 1, 6), (0, 4, 1, 20), (1, 4, 1, 20)]
+    network = network_of([1, 1, 0, 0, 0, -2], [*arcs, (2, 5, 1, 0), (3, 5, 1, 0), (4, 5, 2, 0)])
+    stall = market_of(checked(network))
+    assert stall is not None
+    offers = [network.head[stall.arc].tolist()[:3].index(node) for node in (2, 3, 4)]
+    for places, proven in (((2, 3), True), ((3, 2), False), ((2, 4), False), ((4, 4), False)):
+        chosen = np.array([offers[place - 2] + 3 * task for task, place in enumerate(places)])
+        owner = np.array([places.index(place) if place in places else -1 for place in (2, 3)])
+        slot = np.array([place - 2 if place < 4 else -1 for place in places])
+        price = np.where(owner < 0, 0, 60)
+        none = np.zeros(3, np.int64)
+        books = Books(price, owner, slot, chosen, none[:2].copy(), none.copy(), none.copy(), none.copy())
+        assert is_proven(stall.market, books, 3, none.copy()) is proven, places

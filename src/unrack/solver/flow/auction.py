@@ -170,11 +170,12 @@ def hold_scale(market: Market, books: Books, cost: Ints, back_cost: Ints, place_
             slot = ask(market, books, back_cost, slot, place_of[slot], epsilon)
 
 
-@inlined
+@compiled
 def is_proven(market: Market, books: Books, unit: int, whole: Ints) -> bool:
     """True if prices in the costs' own unit (into ``whole``, int64[places]) show that no other match costs less.
 
-    They begin a little too high, and fall until all tasks are content.
+    They begin a little too high, and fall until all tasks are content. False if a price would have to be below 0,
+    or if they have not settled after some passes.
     """
     for place in range(len(whole)):
         whole[place] = 0
