@@ -72,9 +72,10 @@ def canonical_potentials(network: Network, amount: Ints) -> Ints:
     """
     tail, head, cost = network.tail, network.head, network.cost
     distance = np.zeros(len(network.supply), np.int64)
-    changed = True
+    passes, changed = 0, True
     while changed:
-        changed = False
+        assert passes <= len(distance), "a cycle of negative cost: the flow is not optimal"
+        passes, changed = passes + 1, False
         for arc in range(len(amount)):
             there, back = distance[tail[arc]] + cost[arc], distance[head[arc]] - cost[arc]
             if amount[arc] < network.capacity[arc] and there < distance[head[arc]]:

@@ -8,9 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrack.errors import InputError, RunError
+from unrack.solver.flow.auction import auction, auctioned
 from unrack.solver.flow.canonical import canonical_amounts, canonical_potentials
 from unrack.solver.flow.cost_scaling import cost_scaling
 from unrack.solver.flow.cycle_cancelling import cycle_cancelling
+from unrack.solver.flow.market import market_of
 from unrack.solver.flow.max_flow import push_all
 from unrack.solver.flow.network import Flow, Network, check, checked
 from unrack.solver.flow.or_tools import or_tools
@@ -21,16 +23,27 @@ __all__ = ["SOLVERS", "Flow", "Network", "check", "solve"]
 
 Ints = NDArray[np.int64]
 
+
+def fastest(network: Network) -> Ints | None:
+    """As the others of :data:`SOLVERS`: by an auction if the network is a market, else by OR-Tools."""
+    stall = market_of(network)
+    return or_tools(network) if stall is None else auctioned(network, stall)
+
+
 SOLVERS: dict[str, Callable[[Network], Ints | None]] = {
+    "auto": fastest,
     "ortools": or_tools,
+    "auction": auction,
     "cost-scaling": cost_scaling,
     "shortest-path": shortest_path,
     "cycle-cancelling": cycle_cancelling,
 }
-"""Name to function: of a checked network, the amounts of any flow of least cost, or ``None`` if there is no flow."""
+"""Name to function: of a checked network, the amounts of any flow of least cost, or ``None`` if there is no flow.
+
+``auction`` takes markets alone; the others take any network."""
 
 
-def solve(network: Network, solver: str = "ortools", *, canonical: bool = True) -> Flow:
+def solve(network: Network, solver: str = "auto", *, canonical: bool = True) -> Flow:
     """The flow of least cost.
 
     Parameters
@@ -38,7 +51,8 @@ def solve(network: Network, solver: str = "ortools", *, canonical: bool = True) 
     network
         Of a balanced supply, without loops; costs of any sign.
     solver
-        One of :data:`SOLVERS`.
+        One of :data:`SOLVERS`. Default: an auction if the network is a market
+        (:func:`unrack.solver.flow.market.market_of`), else OR-Tools.
     canonical
         Break ties by number, so that the answer is the same whatever the solver
         (:func:`unrack.solver.flow.canonical.canonical_amounts`). If False, of the flows of least cost, the one that the
@@ -47,7 +61,8 @@ def solve(network: Network, solver: str = "ortools", *, canonical: bool = True) 
     Raises
     ------
     InputError
-        If there is no such solver, or the network is wrong (:func:`unrack.solver.flow.network.checked`).
+        If there is no such solver, the network is wrong (:func:`unrack.solver.flow.network.checked`), or no market for
+        an auction.
     RunError
         If the network cannot carry its supply.
 
