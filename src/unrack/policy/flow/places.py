@@ -12,8 +12,8 @@ from unrack.policy.flow.costs.contract import Costs, Phase
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
-FORBIDDEN = 1 << 20
-"""A cost above all that are meant: in whole units."""
+MOST_COST = 1000
+"""Costs above this, or below its negative, are no different; so is waiting for more rounds than come to it."""
 
 
 class Classes(NamedTuple):
@@ -67,7 +67,7 @@ def solved(
     place = whole(np.where(np.isfinite(costs.place), costs.place, 0))
     waiting = whole(costs.waiting[classes.row] + weight * classes.rounds) + 1  # never just as good as a place
     if force:
-        waiting = np.full(len(classes.row), FORBIDDEN * UNIT)
+        waiting = np.full(len(classes.row), 10 * MOST_COST * UNIT)
     own = np.flatnonzero((classes.at >= 0) & (room[classes.at] > 0))
     home = whole(costs.preferred)[classes.row[own]]
     preferred = np.stack([own, classes.at[own], home], axis=1) if len(own) else NOBODY
@@ -76,6 +76,6 @@ def solved(
 
 
 def whole(cost: Floats) -> Ints:
-    """Costs as whole millionths; beyond ``FORBIDDEN`` they are no different."""
-    found: Ints = np.rint(np.clip(cost, -FORBIDDEN, FORBIDDEN) * UNIT).astype(np.int64)
+    """Costs as whole numbers of 1/UNIT."""
+    found: Ints = np.rint(np.clip(cost, -MOST_COST, MOST_COST) * UNIT).astype(np.int64)
     return found
