@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from unrack.ledger.lease import Lease
+from unrack.ledger.lease import LENDER, LOAN_MB, Lease
 from unrack.policy.flow.hosts import Hosts
 from unrack.policy.flow.sorts import Sort
 from unrack.resources.places import AMOUNT, PLACE
@@ -29,6 +29,8 @@ class Left:
         Kind to the free devices of each of its hosts, the first last.
     claims : int64[places]
         Of the places of resources.
+    kept
+        Devices that are free and not to be used.
     """
 
     view: View
@@ -39,6 +41,7 @@ class Left:
     mb: Ints
     devices: dict[int, list[list[int]]]
     claims: Ints
+    kept: frozenset[int] = frozenset()
 
     @staticmethod
     def of(view: View, hosts: dict[int, Hosts], whole: bool, open_nodes: NDArray[np.bool_], now: int) -> Left:
@@ -115,4 +118,20 @@ class Left:
             devices[kind] = [[d for d in free if d in too] for free, too in zip(by_host, also, strict=True)]
         cores, mb = np.minimum(self.cores, other.cores), np.minimum(self.mb, other.mb)
         claims = np.minimum(self.claims, other.claims)
-        return Left(self.view, self.now, self.hosts, self.whole, cores, mb, devices, claims)
+        stay = {d for by_host in devices.values() for free in by_host for d in free}
+        kept = {d for by_host in self.devices.values() for free in by_host for d in free if d not in stay}
+        return Left(self.view, self.now, self.hosts, self.whole, cores, mb, devices, claims, self.kept | kept)
+
+    def holds(self, lease: Lease) -> bool:
+        """Whether all that a lease takes is left."""
+        cores, mb = np.zeros(len(self.mb), np.int64), np.zeros(len(self.mb), np.int64)
+        for node, nodes, _, own_cores, own_mb in lease.rows.tolist():
+            cores[node : node + nodes] += own_cores
+            mb[node : node + nodes] += own_mb
+        np.add.at(mb, lease.borrowed[:, LENDER], lease.borrowed[:, LOAN_MB])
+        place, amount = lease.claims.T
+        return (
+            bool((cores <= np.maximum(self.cores, 0)).all() and (self.cores[lease.nodes] >= 0).all())
+            and bool((mb[mb > 0] <= self.mb[mb > 0]).all() and (amount <= self.claims[place]).all())
+            and not any(device in self.kept for share in lease.shares for device in share.devices)
+        )

@@ -173,7 +173,7 @@ class Round:
         Once one of the first has no place, others start on what will be left beside it, or if they are done before.
         """
         for at in range(len(passed)):
-            if self._attempt(passed[at : at + 1], force=True):
+            if self._alone(int(passed[at]), force=True):
                 continue
             others = np.concatenate([passed[at + 1 :], others])
             left, done = self.left, len(self.leases)
@@ -210,7 +210,19 @@ class Round:
                 break
         lone = [job for job in rest.tolist() if self.notes.fate.get(job) == Fate.APART]
         for job in lone[:SINGLY]:
-            self._attempt(np.array([job], np.int64))
+            self._alone(job)
+
+    def _alone(self, job: int, force: bool = False) -> bool:
+        """Place one job by networks of its own, or as other disciplines place it; whether it has a place."""
+        if self._attempt(np.array([job], np.int64), force):
+            return True
+        if not force and self.notes.fate[job] != Fate.APART:
+            return False
+        sort = self.notes.sorts.every[int(self.notes.sorts.of[job])]
+        lease = self.notes.beyond.lease(self.view, self.left, job, sort, None, self.now, self.leases)
+        if lease is not None:
+            self.leases.append(lease)
+        return lease is not None
 
     def _pass(self, rest: Ints) -> tuple[Ints, bool]:
         """Place jobs in batches; who is left, and whether gangs among them came apart.
