@@ -5,12 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import IntEnum
 
+import numpy as np
+from numpy.typing import NDArray
+
 from unrack.policy.flow.attempt import Attempt
 from unrack.policy.flow.beyond import Beyond
 from unrack.policy.flow.hosts import Hosts
 from unrack.policy.flow.network_load import NetworkLoad
 from unrack.policy.flow.promise import Promise
 from unrack.policy.flow.sorts import Sorts
+
+Ints = NDArray[np.int64]
 
 
 class Fate(IntEnum):
@@ -42,7 +47,7 @@ class Notes:
     promise
         When a job that many have passed will have its place; ``None``: there is none.
     attempts, fate
-        Of the last round: its networks, and job to what became of it.
+        Of the last round: its networks, and what became of every job (int64[room], as :class:`Fate`).
     """
 
     sorts: Sorts
@@ -53,4 +58,8 @@ class Notes:
     rounds: int = 0
     promise: Promise | None = None
     attempts: list[Attempt] = field(default_factory=list)
-    fate: dict[int, Fate] = field(default_factory=dict)
+    fate: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+
+    def fate_of(self, job: int) -> Fate:
+        """What became of a job in the last round."""
+        return Fate(int(self.fate[job])) if job < len(self.fate) else Fate.NOT_SEEN

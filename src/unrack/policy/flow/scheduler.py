@@ -154,7 +154,10 @@ class Round:
         notes, sorts = self.notes, self.notes.sorts
         jobs = in_order(self.flow.order, self.view, self.now).copy()
         sorts.learn(self.view, jobs, self.view.app[None])
-        notes.attempts, notes.fate, notes.rounds = [], {}, notes.rounds + 1
+        notes.attempts, notes.rounds = [], notes.rounds + 1
+        if len(notes.fate) < len(sorts.of):
+            notes.fate = np.zeros(len(sorts.of), np.int64)
+        notes.fate[jobs] = Fate.NOT_SEEN
         notes.beyond.forget()
         passed = sorts.passed[jobs] >= self.flow.passes
         self._beside(jobs[passed], jobs[~passed])
@@ -185,7 +188,7 @@ class Round:
             rest = others[~np.isin(others, [lease.job for lease in self.leases[done:]])]
             late = self.now + self.view.estimate_us[rest] > until
             self._together(rest[~late])
-            self.notes.fate.update(dict.fromkeys(rest[late].tolist(), Fate.BEHIND))
+            self.notes.fate[rest[late]] = Fate.BEHIND
             return
         self.notes.promise = None
         self._together(others)
@@ -208,8 +211,8 @@ class Round:
             rest, apart = self._pass(rest)
             if len(rest) == count:
                 break
-        lone = [job for job in rest.tolist() if self.notes.fate.get(job) == Fate.APART]
-        for job in lone[:SINGLY]:
+        lone = rest[self.notes.fate[rest] == Fate.APART]
+        for job in lone[:SINGLY].tolist():
             self._alone(job)
 
     def _alone(self, job: int, force: bool = False) -> bool:
@@ -238,7 +241,7 @@ class Round:
                 break
             fits = batch_of(self.left, self.notes.sorts, can, self.flow.terms.local)
             batch = can[fits]
-            fate.update(dict.fromkeys(can[~fits].tolist(), Fate.TOO_MUCH))
+            fate[can[~fits]] = Fate.TOO_MUCH
             if not len(batch):
                 break
             done = np.isin(batch, self._attempt(batch))
@@ -261,7 +264,7 @@ class Round:
         notes, sorts = self.notes, self.notes.sorts
         found = attempted(self.flow.terms, self.left, sorts, notes.network, jobs, self.open_nodes, self.now, force)
         notes.attempts.append(found)
-        notes.fate.update(dict.fromkeys(jobs[found.lost >= 0].tolist(), Fate.WAITS))
+        notes.fate[jobs[found.lost >= 0]] = Fate.WAITS
         of, before = sorts.of[jobs], len(self.leases)
         kinds = np.unique(of).tolist()
         simple = np.zeros(len(sorts.every), np.bool_)
@@ -302,8 +305,7 @@ class Round:
         leases = plain_leases(self.left, own, jobs, of.ravel(), task_job, found.tasks.node[mine])
         self.leases += leases
         if len(leases) < len(at):
-            have = {lease.job for lease in leases}
-            self.notes.fate.update((job, Fate.APART) for job in jobs.tolist() if job not in have)
+            self.notes.fate[jobs[~np.isin(jobs, [lease.job for lease in leases])]] = Fate.APART
 
     def _note_applications(self) -> None:
         """Remember where applications have run."""
@@ -314,9 +316,8 @@ class Round:
     def _hopeful(self, jobs: Ints) -> bool:
         """Whether somebody waits who would have room: waiting grows dearer, and it may start though nothing happens."""
         young = jobs[self.notes.sorts.passed[jobs] < self.flow.passes]
-        fates = self.notes.fate
-        kinds = {int(self.notes.sorts.of[job]) for job in young.tolist() if fates.get(job) != Fate.TOO_MUCH}
+        kinds = np.unique(self.notes.sorts.of[young[self.notes.fate[young] != Fate.TOO_MUCH]])
         return any(
             bool(self.left.fits(self.notes.sorts.every[kind], self.open_nodes, self.flow.terms.local).any())
-            for kind in sorted(kinds)
+            for kind in kinds.tolist()
         )

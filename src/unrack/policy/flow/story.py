@@ -13,7 +13,7 @@ from unrack.view import View
 
 def why(view: View, notes: Notes, passes: int, job: int) -> Reason:
     """What the last round says of a job that still waits."""
-    fate = notes.fate.get(job, Fate.NOT_SEEN)
+    fate = notes.fate_of(job)
     if fate == Fate.NOT_SEEN:
         return Reason(Code.NOT_YET)
     if fate == Fate.BEHIND:
