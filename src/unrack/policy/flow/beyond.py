@@ -76,6 +76,14 @@ class Beyond:
             return self.by_gpus, self.gpu_notes
         return self.mixed, self.notes
 
+    def opens_us(self, view: View, jobs: list[int], now: int) -> int | None:
+        """When, if nothing happens, one of these jobs has a place that it has not now, µs; ``None``: never."""
+        ways = [(self.mixed, self.notes)]
+        if self.by_gpus is not None and self.gpu_notes is not None:
+            ways.append((self.by_gpus, self.gpu_notes))
+        found = [mixed.opens_us(view, notes, jobs, now) for mixed, notes in ways if jobs]
+        return min((time for time in found if time is not None), default=None)
+
     def lease(
         self, view: View, left: Left, job: int, sort: Sort, nodes: list[int] | None, now: int, decided: list[Lease]
     ) -> Lease | None:

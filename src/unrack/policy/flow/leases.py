@@ -123,6 +123,7 @@ def plain_leases(left: Left, sorts: list[Sort], jobs: Ints, of: Ints, task_job: 
     task_job, task_node : int64[tasks]
         Which of the jobs each task is of (ascending), and its node.
     """
+    left.known.clear()
     nodes = len(left.cores)
     pairs, tasks = np.unique(task_job * nodes + task_node, return_counts=True)
     who, node = np.divmod(pairs, nodes)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +31,8 @@ class Left:
         Of the places of resources.
     kept
         Devices that are free and not to be used.
+    known
+        How many tasks of a sort each node could take, as long as nothing is taken.
     """
 
     view: View
@@ -42,6 +44,7 @@ class Left:
     devices: dict[int, list[list[int]]]
     claims: Ints
     kept: frozenset[int] = frozenset()
+    known: dict[int, Ints] = field(default_factory=dict)
 
     @staticmethod
     def of(view: View, hosts: dict[int, Hosts], whole: bool, open_nodes: NDArray[np.bool_], now: int) -> Left:
@@ -71,6 +74,8 @@ class Left:
 
         ``local``: whether their memory is that of their node.
         """
+        if (known := self.known.get(sort.job)) is not None:
+            return known
         found = np.where(self.cores >= 0, MOST, 0)
         if sort.cores:
             found = np.minimum(found, np.maximum(self.cores, 0) // sort.cores)
@@ -87,8 +92,9 @@ class Left:
         if claimed is not None and sort.claims.any():
             none = np.empty(0, np.int64)
             open_nodes = open_nodes & claimed.places.open_nodes(sort.claims, self.claims, none, none, sort.tasks)
-        found = np.where(open_nodes, found, 0)
-        return np.minimum(found, MOST)
+        found = np.minimum(np.where(open_nodes, found, 0), MOST)
+        self.known[sort.job] = found
+        return found
 
     def take(self, lease: Lease) -> None:
         """What a lease holds is gone."""
@@ -101,6 +107,7 @@ class Left:
 
     def take_nodes(self, lease: Lease) -> None:
         """What a lease holds of nodes, and of the places of resources, is gone."""
+        self.known.clear()
         for node, nodes, _, cores, mb in lease.rows.tolist():
             own = slice(node, node + nodes)
             self.cores[own] = -1 if self.whole else self.cores[own] - cores

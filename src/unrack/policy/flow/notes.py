@@ -14,6 +14,7 @@ from unrack.policy.flow.hosts import Hosts
 from unrack.policy.flow.network_load import NetworkLoad
 from unrack.policy.flow.promise import Promise
 from unrack.policy.flow.sorts import Sorts
+from unrack.units import NEVER_US
 
 Ints = NDArray[np.int64]
 
@@ -26,6 +27,7 @@ class Fate(IntEnum):
     WAITS = 2  # a network left one of its sub-tasks waiting
     APART = 3  # its parts had hosts, but could not be held together
     BEHIND = 4  # it would keep what a job is promised that many have passed
+    NO_PLACE = 5  # no node has room for one of its tasks
 
 
 @dataclass(slots=True)
@@ -43,7 +45,11 @@ class Notes:
     beyond
         Places jobs that ask for more than nodes and whole devices.
     version
-        Of the ledger after the last round; -1: ask again whatever has happened.
+        Of the ledger after the last round.
+    again_us
+        When a round may bring something though nothing has happened, µs; a time after everything: never.
+    idle
+        How many rounds in a row brought nothing, while nothing happened.
     promise
         When a job that many have passed will have its place; ``None``: there is none.
     attempts, fate
@@ -55,6 +61,8 @@ class Notes:
     network: NetworkLoad
     beyond: Beyond
     version: int = -1
+    again_us: int = NEVER_US
+    idle: int = 0
     rounds: int = 0
     promise: Promise | None = None
     attempts: list[Attempt] = field(default_factory=list)

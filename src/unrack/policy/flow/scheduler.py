@@ -26,13 +26,14 @@ from unrack.policy.contract import EVERYTHING, Decision, Estimates, Start, Trait
 from unrack.policy.flow.attempt import Attempt, Terms, attempted
 from unrack.policy.flow.batch import batch_of
 from unrack.policy.flow.beyond import Beyond
-from unrack.policy.flow.costs.contract import CostModel
+from unrack.policy.flow.costs.contract import CostModel, postpones
 from unrack.policy.flow.costs.table import COSTS
 from unrack.policy.flow.hosts import hosts_of
 from unrack.policy.flow.leases import lease_of, plain_leases
 from unrack.policy.flow.left import Left
 from unrack.policy.flow.network_load import NetworkLoad
 from unrack.policy.flow.notes import Fate, Notes
+from unrack.policy.flow.places import MOST_COST
 from unrack.policy.flow.promise import left_beside, promised
 from unrack.policy.flow.sorts import Sort, Sorts
 from unrack.policy.flow.story import why
@@ -116,18 +117,24 @@ class Flow:
 
     def decide(self, view: View, memory: Notes, now: int) -> tuple[list[Decision], Notes]:
         """Start all that a round gives a place."""
-        if not view.waiting or (self.interval_us and now % self.interval_us) or memory.version == view.version:
+        if not view.waiting or (self.interval_us and now % self.interval_us):
+            return [], memory
+        if memory.version == view.version and now < memory.again_us:
             return [], memory
         return Round(self, view, memory, now).run(), memory
 
     def next_round(self, view: View, memory: Notes, now: int) -> int | None:
-        """The next multiple of the interval, if jobs wait and something has changed or waiting grows dearer."""
-        if not view.waiting or memory.version == view.version:
+        """The next multiple of the interval at which something may have changed; at interval 0 when time changes it."""
+        if not view.waiting:
             return None
         every = self.interval_us or SECOND_US
-        if not self.interval_us and memory.version >= 0:
-            return None
-        return (now // every + 1) * every
+        if memory.version == view.version:
+            if memory.again_us >= NEVER_US:
+                return None
+            if not self.interval_us:
+                return max(memory.again_us, now + 1)
+            return max(-(-memory.again_us // every), now // every + 1) * every
+        return (now // every + 1) * every if self.interval_us else None
 
     def why(self, view: View, memory: Notes, job: int, now: int) -> Reason:
         """What was dearer or full."""
@@ -166,7 +173,9 @@ class Round:
         sorts.rounds[stay] += 1
         sorts.passed[stay] += np.cumsum(gone[::-1])[::-1][~gone]
         self._note_applications()
-        notes.version = -1 if self._hopeful(stay) else self.view.version + len(self.leases)
+        notes.idle = 0 if self.leases or notes.version != self.view.version else notes.idle + 1
+        notes.version = self.view.version + len(self.leases)
+        notes.again_us = self._again_us(stay)
         rule = self.flow.cost if isinstance(self.flow.cost, str) else ""
         return [Start(lease, rule) for lease in self.leases]
 
@@ -217,6 +226,9 @@ class Round:
 
     def _alone(self, job: int, force: bool = False) -> bool:
         """Place one job by networks of its own, or as other disciplines place it; whether it has a place."""
+        if not self._fits(int(self.notes.sorts.of[job])):
+            self.notes.fate[job] = Fate.NO_PLACE
+            return False
         if self._attempt(np.array([job], np.int64), force):
             return True
         if not force and self.notes.fate[job] != Fate.APART:
@@ -237,6 +249,10 @@ class Round:
         closed = np.zeros(len(self.notes.sorts.every), np.bool_)
         while len(rest):
             can = rest[~closed[of[rest]]]
+            none = [kind for kind in np.unique(of[can]).tolist() if not self._fits(kind)]
+            closed[none] = True
+            fate[can[closed[of[can]]]] = Fate.NO_PLACE
+            can = can[~closed[of[can]]]
             if not len(can):
                 break
             fits = batch_of(self.left, self.notes.sorts, can, self.flow.terms.local)
@@ -251,6 +267,10 @@ class Round:
             closed[of[batch[~done]]] = True
             apart = apart or self._came_apart(batch[~done])
         return rest, apart
+
+    def _fits(self, kind: int) -> bool:
+        """Whether a node has room for a task of a sort."""
+        return bool(self.left.fits(self.notes.sorts.every[kind], self.open_nodes, self.flow.terms.local).any())
 
     def _came_apart(self, jobs: Ints) -> bool:
         """Whether one of these jobs of the last attempt would have held something that is free again."""
@@ -313,11 +333,13 @@ class Round:
         for lease in self.leases if self.flow.cost == "locality" or callable(self.flow.cost) else ():
             ran.setdefault(sorts.every[int(sorts.of[lease.job])].app, set()).update(lease.nodes.tolist())
 
-    def _hopeful(self, jobs: Ints) -> bool:
-        """Whether somebody waits who would have room: waiting grows dearer, and it may start though nothing happens."""
-        young = jobs[self.notes.sorts.passed[jobs] < self.flow.passes]
-        kinds = np.unique(self.notes.sorts.of[young[self.notes.fate[young] != Fate.TOO_MUCH]])
-        return any(
-            bool(self.left.fits(self.notes.sorts.every[kind], self.open_nodes, self.flow.terms.local).any())
-            for kind in kinds.tolist()
-        )
+    def _again_us(self, stay: Ints) -> int:
+        """When time alone may give one who stays a place: waiting grows dearer with every round, and patience ends."""
+        notes, fate = self.notes, self.notes.fate[stay]
+        first = NEVER_US
+        dearest = MOST_COST / self.flow.weight + postpones(self.flow.terms.cost)
+        of = self.notes.sorts.of[stay[(fate == Fate.WAITS) & (notes.sorts.passed[stay] < self.flow.passes)]]
+        if notes.idle <= dearest and any(self._fits(kind) for kind in np.unique(of).tolist()):
+            first = self.now + (self.flow.interval_us or SECOND_US)
+        opens = notes.beyond.opens_us(self.view, stay[fate == Fate.APART].tolist(), self.now)
+        return first if opens is None else min(first, opens)

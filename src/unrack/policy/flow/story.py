@@ -21,6 +21,8 @@ def why(view: View, notes: Notes, passes: int, job: int) -> Reason:
         return Reason(Code.WOULD_DELAY, f"{first}, which {passes} have passed")
     if fate == Fate.TOO_MUCH:
         return too_much(view, notes, job)
+    if fate == Fate.NO_PLACE:
+        return no_place(view, notes, job)
     for attempt in reversed(notes.attempts):
         at = np.flatnonzero(attempt.jobs == job)
         if not len(at):
@@ -29,6 +31,20 @@ def why(view: View, notes: Notes, passes: int, job: int) -> Reason:
             return Reason(Code.NO_ROOM, "hosts of its parts that can be held together")
         return of_phase(view, attempt.phases[int(attempt.lost[at[0]])], notes, job)
     return Reason(Code.NOT_YET)
+
+
+def no_place(view: View, notes: Notes, job: int) -> Reason:
+    """What no node has enough of for one task."""
+    sort = notes.sorts.every[int(notes.sorts.of[job])]
+    usable = view.online & (view.total[0] > 0)
+    most = int(view.free[0][usable].max(initial=0))
+    if sort.cores > most:
+        return Reason(Code.NO_ROOM, "cores on one node", sort.cores, most)
+    with_cores = usable & (view.free[0] >= sort.cores)
+    most = int(view.free[1][with_cores].max(initial=0))
+    if sort.mb > most:
+        return Reason(Code.NO_ROOM, f"MB on one node with {sort.cores} free cores", sort.mb, most)
+    return Reason(Code.NO_ROOM, "nodes with room for one of its tasks and what it asks beside cores", sort.tasks, 0)
 
 
 def too_much(view: View, notes: Notes, job: int) -> Reason:
