@@ -145,3 +145,44 @@ def test_a_network_job_is_kept_from_a_full_link_and_says_so() -> None:
     cluster = machines(2, cores=8, gpus=2, links={"mb_s": 1000, "profiles": "rodinia"})
     table = jobs_of((0, 300, 1, 8, 0), (0, 300, 1, 4, 2), (5, 50, 1, 2, 1), mb_s=[950, 0, 0], remote_mb_s=[0, 0, 100])
     assert starts(run(cluster, table))[2] == 300.0, "the link of the only node with a free GPU carries no more"
+
+
+def remote_spans(result: Any, gpus: int) -> dict[int, list[bool]]:
+    """Job to whether it used a device of another node, span by span."""
+    found: dict[int, list[bool]] = {}
+    for share in result.shares.sort("start_s").to_dicts():
+        away = any(device // gpus != share["node"] for device in share["devices"])
+        found.setdefault(share["job"], []).append(away)
+    return found
+
+
+def test_in_a_migration_round_a_job_gets_gpus_of_its_own_node_once_that_pays() -> None:
+    pool = {"kind": "gpu", "count": 8, "share": 1, "home": ["0-1"], "overhead": 0.4}
+    cluster = Cluster.from_dict({"nodes": [{"count": 2, "cores": 20}], "pools": [pool]})
+    # the first two leave node 1 cores alone and node 0 GPUs alone; the third runs there and here until the second ends
+    rows = ((0, 400, 1, 20, 0), (0, 50, 1, 4, 4), (1, 200, 1, 4, 2))
+    stays = run(cluster, jobs_of(*rows))
+    assert remote_spans(stays, 4)[3] == [True]
+    assert stays.jobs.sort("job")["end_s"].to_list()[2] == pytest.approx(1 + 200 * 1.4)
+    moves = run(cluster, jobs_of(*rows), "flow(migrate=60 s, move=0.1)")
+    assert remote_spans(moves, 4)[3] == [True, False]
+    done = 59 / 1.4
+    assert moves.jobs.sort("job")["end_s"].to_list()[2] == pytest.approx(60 + 200 - done, abs=0.01)
+    dear = run(cluster, jobs_of(*rows), "flow(migrate=60 s, move=5)")
+    assert remote_spans(dear, 4)[3] == [True], "it would cost more than it saves"
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 10_000))
+def test_whoever_moves_everything_is_conserved_and_all_end(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    rows = [
+        (int(submit), int(random.integers(20, 200)), int(random.integers(1, 3)), int(random.integers(1, 9)),
+         int(random.integers(0, 3)))
+        for submit in np.sort(random.integers(0, 200, 30))
+    ]  # fmt: skip
+    pool = {"kind": "gpu", "count": 12, "share": 1, "home": ["0-2"], "overhead": 0.3, "attach_latency": "1 s"}
+    cluster = Cluster.from_dict({"nodes": [{"count": 3, "cores": 16}], "pools": [pool], "links": {"mb_s": 1000}})
+    cost = ["utility", "fragmentation", "network", "locality"][seed % 4]
+    result = run(cluster, jobs_of(*rows, remote_mb_s=[50] * 30), f"flow(migrate=20 s, move=0.2, cost={cost})")
+    assert result.jobs["end_s"].null_count() == 0

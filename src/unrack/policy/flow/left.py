@@ -117,6 +117,21 @@ class Left:
         if len(lease.claims):
             self.claims[lease.claims[:, PLACE]] -= lease.claims[:, AMOUNT]
 
+    def give(self, lease: Lease) -> None:
+        """What a lease holds of nodes, places and devices is left."""
+        self.known.clear()
+        for node, nodes, _, cores, mb in lease.rows.tolist():
+            own = slice(node, node + nodes)
+            self.cores[own] = np.where(self.cores[own] >= 0, self.cores[own] + cores, self.cores[own])
+            self.mb[own] += mb
+        if len(lease.claims):
+            self.claims[lease.claims[:, PLACE]] += lease.claims[:, AMOUNT]
+        for share in lease.shares:
+            for kind, hosts in self.hosts.items():
+                for device in share.devices:
+                    if (host := hosts.of.get(device)) is not None:
+                        self.devices[kind][host] = sorted([*self.devices[kind][host], device], reverse=True)
+
     def meet(self, other: Left) -> Left:
         """What is left of both."""
         devices = {}

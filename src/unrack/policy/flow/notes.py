@@ -48,6 +48,8 @@ class Notes:
         Of the ledger after the last round.
     again_us
         When a round may bring something though nothing has happened, µs; a time after everything: never.
+    moved_us
+        When the last migration round was, µs.
     idle
         How many rounds in a row brought nothing, while nothing happened.
     promise
@@ -62,6 +64,7 @@ class Notes:
     beyond: Beyond
     version: int = -1
     again_us: int = NEVER_US
+    moved_us: int = -1
     idle: int = 0
     rounds: int = 0
     promise: Promise | None = None

@@ -31,6 +31,7 @@ from unrack.policy.flow.costs.table import COSTS
 from unrack.policy.flow.hosts import hosts_of
 from unrack.policy.flow.leases import lease_of, plain_leases
 from unrack.policy.flow.left import Left
+from unrack.policy.flow.migration import moves
 from unrack.policy.flow.network_load import NetworkLoad
 from unrack.policy.flow.notes import Fate, Notes
 from unrack.policy.flow.places import MOST_COST
@@ -68,6 +69,10 @@ class Flow:
         A name in :data:`unrack.solver.flow.solve.SOLVERS`; results are the same.
     remote
         Whether a device may be used from another node than the one in which it sits.
+    migrate_us
+        Time between rounds in which running tasks may move, at whole multiples of it; 0: they never do.
+    move
+        What it costs to move a sub-task.
     order
         In which order jobs are taken into a round.
     aggregate
@@ -84,6 +89,8 @@ class Flow:
     passes: int = 20
     solver: str = "ortools"
     remote: bool = True
+    migrate_us: int = 0
+    move: float = 1.0
     order: str | Order = "fcfs"
     aggregate: bool = True
     nodes: str = "shared"
@@ -116,7 +123,11 @@ class Flow:
         return Notes(Sorts(), hosts, NetworkLoad.of(view), beyond)
 
     def decide(self, view: View, memory: Notes, now: int) -> tuple[list[Decision], Notes]:
-        """Start all that a round gives a place."""
+        """Start all that a round gives a place; in a migration round, move whom it pays to move."""
+        if self.migrate_us and now % self.migrate_us == 0 and memory.moved_us != now and view.running_count:
+            memory.moved_us = now
+            if decisions := self._moves(view, memory, now):
+                return decisions, memory
         if not view.waiting or (self.interval_us and now % self.interval_us):
             return [], memory
         if memory.version == view.version and now < memory.again_us:
@@ -125,6 +136,20 @@ class Flow:
 
     def next_round(self, view: View, memory: Notes, now: int) -> int | None:
         """The next multiple of the interval at which something may have changed; at interval 0 when time changes it."""
+        first = self._next(view, memory, now)
+        if not self.migrate_us or not view.running_count:
+            return first
+        move = (now // self.migrate_us + 1) * self.migrate_us
+        return move if first is None else min(first, move)
+
+    def _moves(self, view: View, memory: Notes, now: int) -> list[Decision]:
+        """Who moves, and where."""
+        open_nodes = memory.beyond.open_nodes(view)
+        left = Left.of(view, memory.hosts, self.nodes == "whole", open_nodes, now)
+        return moves(view, memory, left, self.terms, open_nodes, self.move, now)
+
+    def _next(self, view: View, memory: Notes, now: int) -> int | None:
+        """The next round for who waits."""
         if not view.waiting:
             return None
         every = self.interval_us or SECOND_US
