@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrack.ledger.lease import LENDER, LOAN_MB, Lease
+from unrack.policy.flow.free_devices import FreeDevices
 from unrack.policy.flow.hosts import Hosts
 from unrack.policy.flow.sorts import Sort
 from unrack.resources.places import AMOUNT, PLACE
@@ -26,7 +27,7 @@ class Left:
     cores, mb : int64[nodes]
         Of each node; cores are -1 where no task may go.
     devices
-        Kind to the free devices of each of its hosts, the first last.
+        Kind to the free devices of each of its hosts.
     claims : int64[places]
         Of the places of resources.
     kept
@@ -41,7 +42,7 @@ class Left:
     whole: bool
     cores: Ints
     mb: Ints
-    devices: dict[int, list[list[int]]]
+    devices: dict[int, FreeDevices]
     claims: Ints
     kept: frozenset[int] = frozenset()
     known: dict[int, Ints] = field(default_factory=dict)
@@ -61,7 +62,7 @@ class Left:
 
     def counts(self, kind: int) -> Ints:
         """int64[hosts]: how many devices of a kind each host has left."""
-        return np.array([len(free) for free in self.devices[kind]], np.int64)
+        return self.devices[kind].counts.copy()
 
     def near(self, kind: int) -> Ints:
         """int64[nodes]: how many devices of a kind each node could use."""
@@ -102,8 +103,8 @@ class Left:
         for share in lease.shares:
             for kind, hosts in self.hosts.items():
                 for device in share.devices:
-                    if (host := hosts.of.get(device)) is not None and device in self.devices[kind][host]:
-                        self.devices[kind][host].remove(device)
+                    if (host := hosts.of.get(device)) is not None:
+                        self.devices[kind].remove(host, device)
 
     def take_nodes(self, lease: Lease) -> None:
         """What a lease holds of nodes, and of the places of resources, is gone."""
@@ -130,18 +131,18 @@ class Left:
             for kind, hosts in self.hosts.items():
                 for device in share.devices:
                     if (host := hosts.of.get(device)) is not None:
-                        self.devices[kind][host] = sorted([*self.devices[kind][host], device], reverse=True)
+                        self.devices[kind].put(host, device)
 
     def meet(self, other: Left) -> Left:
         """What is left of both."""
-        devices = {}
-        for kind, by_host in self.devices.items():
-            also = [set(free) for free in other.devices[kind]]
-            devices[kind] = [[d for d in free if d in too] for free, too in zip(by_host, also, strict=True)]
+        devices = {kind: own.meet(other.devices[kind]) for kind, own in self.devices.items()}
         cores, mb = np.minimum(self.cores, other.cores), np.minimum(self.mb, other.mb)
         claims = np.minimum(self.claims, other.claims)
-        stay = {d for by_host in devices.values() for free in by_host for d in free}
-        kept = {d for by_host in self.devices.values() for free in by_host for d in free if d not in stay}
+        kept = {
+            device
+            for kind, own in self.devices.items()
+            for device in np.setdiff1d(own.every()[0], devices[kind].every()[0]).tolist()
+        }
         return Left(self.view, self.now, self.hosts, self.whole, cores, mb, devices, claims, self.kept | kept)
 
     def holds(self, lease: Lease) -> bool:
