@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from array import array
 from dataclasses import dataclass, field
 from enum import IntEnum
 
+from unrack.ledger.lease import Lease
 from unrack.policy.flow.attempt import Attempt
 from unrack.policy.flow.beyond import Beyond
 from unrack.policy.flow.hosts import Hosts
 from unrack.policy.flow.network_load import NetworkLoad
 from unrack.policy.flow.promise import Promise
 from unrack.policy.flow.sorts import Sorts
+from unrack.policy.rounds import RoundCount
 
 
 class Fate(IntEnum):
@@ -41,8 +44,10 @@ class Notes:
         Of the ledger after the last round; -1: ask again whatever has happened.
     promise
         When a job that many have passed will have its place; ``None``: there is none.
-    attempts, fate
-        Of the last round: its networks, and job to what became of it.
+    attempts, fate, started
+        Of the last round: its networks, job to what became of it, and leases.
+    counts
+        Numbers of every round, one round after the other: see :class:`unrack.policy.rounds.RoundCount`.
     """
 
     sorts: Sorts
@@ -54,3 +59,10 @@ class Notes:
     promise: Promise | None = None
     attempts: list[Attempt] = field(default_factory=list)
     fate: dict[int, Fate] = field(default_factory=dict)
+    started: list[Lease] = field(default_factory=list)
+    counts: array[int] = field(default_factory=lambda: array("q"))
+
+    @property
+    def last(self) -> RoundCount | None:
+        """Of the last round; ``None``: there was none."""
+        return RoundCount(*self.counts[-len(RoundCount._fields) :]) if self.counts else None

@@ -34,12 +34,15 @@ from unrack.policy.flow.left import Left
 from unrack.policy.flow.network_load import NetworkLoad
 from unrack.policy.flow.notes import Fate, Notes
 from unrack.policy.flow.promise import left_beside, promised
+from unrack.policy.flow.round_count import counted
+from unrack.policy.flow.round_story import told
 from unrack.policy.flow.sorts import Sort, Sorts
 from unrack.policy.flow.story import why
 from unrack.policy.gpus.rule import GpuRule
 from unrack.policy.orders import Order, in_order, reads_of
 from unrack.policy.placement.contract import MemoryRule
 from unrack.policy.placement.local_memory import LocalMemory
+from unrack.policy.rounds import RoundCount, RoundStory
 from unrack.reasons import Reason
 from unrack.units import NEVER_US, SECOND_US
 from unrack.view import View
@@ -131,7 +134,15 @@ class Flow:
 
     def why(self, view: View, memory: Notes, job: int, now: int) -> Reason:
         """What was dearer or full."""
-        return why(view, memory, self.passes, job)
+        return why(view, memory, self.passes, job, now)
+
+    def rounds(self, memory: Notes) -> Ints:
+        """Numbers of all rounds."""
+        return np.array(memory.counts, np.int64).reshape(-1, len(RoundCount._fields))
+
+    def round_story(self, view: View, memory: Notes) -> RoundStory | None:
+        """The last round: its networks, who was placed and who was left."""
+        return told(view, memory, self.passes)
 
     @cached_property
     def terms(self) -> Terms:
@@ -163,6 +174,8 @@ class Round:
         sorts.rounds[stay] += 1
         sorts.passed[stay] += np.cumsum(gone[::-1])[::-1][~gone]
         self._note_applications()
+        notes.started = self.leases
+        notes.counts.extend(counted(notes, self.now, jobs))
         notes.version = -1 if self._hopeful(stay) else self.view.version + len(self.leases)
         rule = self.flow.cost if isinstance(self.flow.cost, str) else ""
         return [Start(lease, rule) for lease in self.leases]
