@@ -6,6 +6,9 @@ from array import array
 from dataclasses import dataclass, field
 from enum import IntEnum
 
+import numpy as np
+from numpy.typing import NDArray
+
 from unrack.ledger.lease import Lease
 from unrack.policy.flow.attempt import Attempt
 from unrack.policy.flow.beyond import Beyond
@@ -14,6 +17,8 @@ from unrack.policy.flow.network_load import NetworkLoad
 from unrack.policy.flow.promise import Promise
 from unrack.policy.flow.sorts import Sorts
 from unrack.policy.rounds import RoundCount
+
+Ints = NDArray[np.int64]
 
 
 class Fate(IntEnum):
@@ -44,6 +49,8 @@ class Notes:
         Of the ledger after the last round; -1: ask again whatever has happened.
     promise
         When a job that many have passed will have its place; ``None``: there is none.
+    waited : int64[jobs]
+        The jobs that waited when the last round began, in their order.
     attempts, fate, started
         Of the last round: its networks, job to what became of it, and leases.
     counts
@@ -57,6 +64,7 @@ class Notes:
     version: int = -1
     rounds: int = 0
     promise: Promise | None = None
+    waited: Ints = field(default_factory=lambda: np.empty(0, np.int64))
     attempts: list[Attempt] = field(default_factory=list)
     fate: dict[int, Fate] = field(default_factory=dict)
     started: list[Lease] = field(default_factory=list)

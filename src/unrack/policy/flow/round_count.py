@@ -13,14 +13,14 @@ from unrack.policy.rounds import RoundCount
 Ints = NDArray[np.int64]
 
 
-def counted(notes: Notes, now: int, jobs: Ints) -> RoundCount:
-    """The last round; ``jobs`` (int64[k]) waited when it began. O(sub-tasks of its networks)."""
+def counted(notes: Notes, now: int) -> RoundCount:
+    """The last round. O(sub-tasks of its networks)."""
     costs = costs_of_jobs(notes)
     started = {lease.job for lease in notes.started}
     placed = sum(cost for job, cost in costs.items() if job in started)
     waiting = sum(cost for job, cost in costs.items() if job not in started)
     networks = sum(len(attempt.phases) for attempt in notes.attempts)
-    return RoundCount(now, len(jobs), len(costs), len(started), networks, placed, waiting)
+    return RoundCount(now, len(notes.waited), len(costs), len(started), networks, placed, waiting)
 
 
 def costs_of_jobs(notes: Notes) -> dict[int, int]:

@@ -22,6 +22,7 @@ from unrack.policy.rounds import (
     RoundStory,
     SubtaskClass,
 )
+from unrack.reasons import Code
 from unrack.units import NEVER_US
 from unrack.view import View
 
@@ -39,16 +40,20 @@ def told(view: View, notes: Notes, passes: int) -> RoundStory | None:
         for at in range(len(attempt.phases))
     )
     number = len(notes.counts) // len(RoundCount._fields)
-    return RoundStory(number, count, networks, job_stories(view, notes, passes), promise_story(view, notes))
+    return RoundStory(number, count, networks, job_stories(view, notes, passes), promise_story(view, notes, passes))
 
 
-def promise_story(view: View, notes: Notes) -> PromiseStory | None:
+def promise_story(view: View, notes: Notes, passes: int) -> PromiseStory | None:
     """Who is to start next, and whom that holds back; ``None``: nobody has been passed so often."""
     if notes.promise is None:
         return None
     start = notes.promise.start_us
     behind = sorted(job for job, fate in notes.fate.items() if fate == Fate.BEHIND)
-    held = tuple(str(view.job(job).id) for job in behind)
+    assert notes.last is not None
+    at_us = notes.last.at_us
+    held = tuple(
+        str(view.job(job).id) for job in behind if why(view, notes, passes, job, at_us).code == Code.WOULD_DELAY
+    )
     return PromiseStory(str(view.job(notes.promise.job).id), start if start < NEVER_US else None, held)
 
 
@@ -69,7 +74,7 @@ def job_stories(view: View, notes: Notes, passes: int) -> tuple[JobStory, ...]:
         first += len(attempt.phases)
     place = {lease.job: lease_text(view, notes, lease) for lease in notes.started}
     found = []
-    for job in sorted({*place, *view.queue.tolist()}):
+    for job in sorted(notes.waited.tolist()):
         asks = job_text(notes, notes.sorts.every[int(notes.sorts.of[job])])
         reason = "" if job in place else str(why(view, notes, passes, job, notes.last.at_us))
         own = tuple(part.get(job, ()))

@@ -174,8 +174,8 @@ class Round:
         sorts.rounds[stay] += 1
         sorts.passed[stay] += np.cumsum(gone[::-1])[::-1][~gone]
         self._note_applications()
-        notes.started = self.leases
-        notes.counts.extend(counted(notes, self.now, jobs))
+        notes.waited, notes.started = jobs, self.leases
+        notes.counts.extend(counted(notes, self.now))
         notes.version = -1 if self._hopeful(stay) else self.view.version + len(self.leases)
         rule = self.flow.cost if isinstance(self.flow.cost, str) else ""
         return [Start(lease, rule) for lease in self.leases]

@@ -88,7 +88,7 @@ class Again:
         Parameters
         ----------
         from_us
-            ``None``: the round in which most jobs took part, the first of them.
+            ``None``: the round that started most jobs; of several that in which most took part, the first.
         policy_file
             Where the policy's file is now.
 
@@ -105,12 +105,14 @@ class Again:
             return explain_round(self.cluster(), self.jobs(), policy, at_us, **self._world())
 
     def _busiest_us(self) -> int:
-        """When most jobs took part in a round; 0 where nobody knows."""
+        """When most jobs started in a round; 0 where nobody knows."""
         path = self.folder / f"{ROUNDS}.parquet"
         rounds = read_table(path) if path.is_file() else None
         if rounds is None or not rounds.height:
             return 0
-        return round(rounds["time_s"][int(rounds["tried"].arg_max() or 0)] * SECOND_US)
+        return round(
+            rounds.sort(["placed", "tried", "time_s"], descending=[True, True, False])["time_s"][0] * SECOND_US
+        )
 
     def _world(self) -> dict[str, Any]:
         """What the run was in beside cluster, jobs and policy."""
