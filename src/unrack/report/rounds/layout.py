@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from unrack.report.rounds.shortened import Box, Drawing, Line
 
-MARGIN, STRIP, SLOT, GAP = 16, 104, 15, 10
+MARGIN, STRIP, SLOT, GAP = 16, 122, 15, 10
 CLASS_X, CLASS_WIDTH = MARGIN, 210
 SORT_X, SORT_WIDTH = CLASS_X + CLASS_WIDTH + STRIP + 60, 180
 HOST_X, HOST_WIDTH = SORT_X + SORT_WIDTH + 100 + STRIP, 180
@@ -68,9 +68,11 @@ def laid_out(drawing: Drawing, y: float) -> Layout:
     labelled = _labelled(drawing.lines)
     entering = {box.name: _slots(box.name, drawing.lines, labelled) for box in drawing.groups}
     rects: dict[str, Rect] = {}
-    low = _column(rects, drawing.classes, CLASS_X, CLASS_WIDTH, y, {name: len(own) for name, own in leaving.items()})
-    low = max(low, _column(rects, drawing.groups, HOST_X, HOST_WIDTH, y, {n: len(own) for n, own in entering.items()}))
-    low = max(low, _sorts(rects, drawing, y))
+    left = _column(rects, drawing.classes, CLASS_X, CLASS_WIDTH, y, {name: len(own) for name, own in leaving.items()})
+    right = _column(rects, drawing.groups, HOST_X, HOST_WIDTH, y, {name: len(own) for name, own in entering.items()})
+    _lower(rects, drawing.classes, (right - left) / 2)
+    _lower(rects, drawing.groups, (left - right) / 2)
+    low = max(left, right, _sorts(rects, drawing, y))
     rects["u"] = Rect(SORT_X, low + GAP, SORT_WIDTH, WAITING_HEIGHT)
     bottom = rects["u"].y + WAITING_HEIGHT
     hosts = [rects[box.name].middle for box in drawing.groups]
@@ -109,6 +111,12 @@ def _column(
         rects[box.name] = Rect(x, y, width, height)
         y += height + GAP
     return y
+
+
+def _lower(rects: dict[str, Rect], boxes: Sequence[Box], by: float) -> None:
+    """Move a column that is shorter than the other down to its middle."""
+    for box in boxes if by > 0 else ():
+        rects[box.name] = rects[box.name]._replace(y=rects[box.name].y + by)
 
 
 def _sorts(rects: dict[str, Rect], drawing: Drawing, y: float) -> float:

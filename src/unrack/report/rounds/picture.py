@@ -100,13 +100,22 @@ def _path(wire: Wire) -> str:
 def label_text(wire: Wire, forced: bool) -> str:
     """Cost, flow and capacity; into the sink nothing costs anything."""
     line = wire.line
-    amounts = f"{line.flow:,}/{line.capacity:,}"
+    amounts = f"{_short(line.flow)}/{_short(line.capacity)}"
     if line.head == "t" or line.head.startswith("x"):
         return amounts
     if forced and line.head == "u":
         return f"dear · {amounts}"
-    cost = f"{line.low:.3g}" if line.low == line.high else f"{line.low:.2g}–{line.high:.2g}"
+    cost = _short(line.low) + (f"–{_short(line.high)}" if line.low < line.high else "")
     return f"{cost} · {amounts}"
+
+
+def _short(number: float) -> str:
+    """Three digits or four, with k, M, … where there are more."""
+    for unit in ("", "k", "M", "G"):
+        if abs(number) < 999.5:
+            return f"{number:.3g}{unit}"
+        number /= 1000
+    return f"{number:.3g}T"
 
 
 def _label(wire: Wire, forced: bool) -> str:
