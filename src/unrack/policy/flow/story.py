@@ -21,7 +21,7 @@ def why(view: View, notes: Notes, passes: int, job: int, now: int) -> Reason:
         return Reason(Code.NOT_YET)
     promise = notes.promise
     if promise is not None and promise.job == job and promise.start_us < NEVER_US:
-        return Reason(Code.RESERVED, f"from {promise.start_us / SECOND_US:.0f} s, as {passes} have passed it")
+        return Reason(Code.RESERVED, f"from {promise.start_us / SECOND_US:.0f} s, as {_passed(passes)} it")
     if fate in (Fate.TOO_MUCH, Fate.BEHIND):
         lacking = too_much(view, notes, job)
         if lacking is None and last.at_us < now:
@@ -30,7 +30,7 @@ def why(view: View, notes: Notes, passes: int, job: int, now: int) -> Reason:
             return lacking
     if fate == Fate.BEHIND:
         first = "a job" if promise is None else f"job {view.job(promise.job).id}"
-        return Reason(Code.WOULD_DELAY, f"{first}, which {passes} have passed")
+        return Reason(Code.WOULD_DELAY, f"{first}, which {_passed(passes)}")
     if fate == Fate.TOO_MUCH:
         return Reason(Code.NO_ROOM, "what jobs before it leave, on nodes that may be used")
     for attempt in reversed(notes.attempts):
@@ -41,6 +41,10 @@ def why(view: View, notes: Notes, passes: int, job: int, now: int) -> Reason:
         if len(at) and attempt.lost[at[0]] >= 0:
             return of_phase(view, notes, attempt, int(at[0]))
     return Reason(Code.NOT_YET)
+
+
+def _passed(passes: int) -> str:
+    return "1 job has passed" if passes == 1 else f"{passes} jobs have passed"
 
 
 def too_much(view: View, notes: Notes, job: int) -> Reason | None:
@@ -68,16 +72,19 @@ def of_phase(view: View, notes: Notes, attempt: Attempt, at: int) -> Reason:
     own = int(members.of[np.flatnonzero(mine)[0]])
     row = int(sides.sort[own])
     places, part = ("nodes", "task") if phase.group == ON_NODES else (f"hosts of {phase.group}", phase.group)
-    arcs = np.append(np.flatnonzero(sides.fits[row] > 0), sides.preferred[sides.preferred[:, 0] == own, 1])
-    costs = np.append(sides.cost[row][sides.fits[row] > 0], sides.preferred[sides.preferred[:, 0] == own, 2])
-    if not len(costs):
+    fits = sides.fits[row].copy()
+    fits[sides.preferred[sides.preferred[:, 0] == own, 1]] += 1
+    if not fits.any():
         return Reason(Code.NO_ROOM, f"{places} with room for one {part} of it")
-    cheapest, waiting = int(costs.min()), int(sides.waiting[own])
-    if waiting < cheapest:
-        where = host_name(view, notes, phase, int(arcs[int(np.argmin(costs))]))
-        return Reason(
-            Code.DEARER, f"to wait costs {waiting / UNIT:.4g}, the cheapest place, {where}, {cheapest / UNIT:.4g}"
-        )
     alike = sides.sort[members.of] == row
-    full = f"{places} that cost no more than to wait, for all that ask the same"
-    return Reason(Code.NO_ROOM, full, int(alike.sum()), int((alike & (members.host >= 0)).sum()))
+    placed = members.host >= 0
+    room = sides.room - np.bincount(members.host[placed], minlength=len(fits))
+    still = sides.fits[row] - np.bincount(members.host[placed & alike], minlength=len(fits))
+    dear = np.flatnonzero((room > 0) & (still > 0))
+    if len(dear):
+        host = int(dear[np.argmin(sides.cost[row, dear])])
+        costs = int(sides.waiting[own]) / UNIT, int(sides.cost[row, host]) / UNIT
+        where = host_name(view, notes, phase, host)
+        return Reason(Code.DEARER, f"to wait costs {costs[0]:.4g}, the cheapest place left, {where}, {costs[1]:.4g}")
+    full = f"places on {places} for all that ask the same"
+    return Reason(Code.NO_ROOM, full, int(alike.sum()), int((alike & placed).sum()))
