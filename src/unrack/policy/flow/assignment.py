@@ -22,8 +22,6 @@ from unrack.solver.flow.network import Flow, Network
 from unrack.solver.flow.solve import solve
 
 Ints = NDArray[np.int64]
-UNIT = 10_000
-"""Costs are whole numbers of 1/UNIT."""
 NOBODY = np.empty((0, 3), np.int64)
 MIXING = 0x9E3779B97F4A7C15
 

@@ -58,6 +58,17 @@ class Held(NamedTuple):
     move: float
 
 
+class Members(NamedTuple):
+    """The sub-tasks of a network, int64[sub-tasks] each: their job (by its place in the attempt), class and host.
+
+    The host is -1 where a sub-task was left waiting.
+    """
+
+    job: Ints
+    of: Ints
+    host: Ints
+
+
 @dataclass
 class Attempt:
     """Networks for some jobs, and what came out.
@@ -68,19 +79,25 @@ class Attempt:
         The jobs, in their order.
     phases
         Every network with the group of resources that it is about.
+    members
+        The sub-tasks of each of them.
     tasks
         Where each task goes.
     hosts
         Kind to the host of each device of each task, int64[tasks, devices] of the tasks that ask for it by job.
     lost : int64[k]
         The phase in which a sub-task of a job stayed without a host; -1: none.
+    force
+        Whether to wait cost more than any place.
     """
 
     jobs: Ints
     phases: list[Solved] = field(default_factory=list)
+    members: list[Members] = field(default_factory=list)
     tasks: Tasks = field(default_factory=lambda: Tasks(np.empty(0, np.int64), np.empty(0, np.int64)))
     hosts: dict[int, dict[int, list[list[int]]]] = field(default_factory=dict)
     lost: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    force: bool = False
 
 
 def attempted(
@@ -96,7 +113,7 @@ def attempted(
     held
         Of jobs that run: where they are.
     """
-    found = Attempt(jobs, lost=np.full(len(jobs), -1, np.int64))
+    found = Attempt(jobs, lost=np.full(len(jobs), -1, np.int64), force=force)
     kinds = sorts.of[jobs]
     late = sorts.rounds[jobs] >= postpones(terms.cost) if postpones(terms.cost) else np.zeros(len(jobs), np.bool_)
     rounds = sorts.rounds[jobs]
@@ -113,7 +130,7 @@ def attempted(
     none = np.full(len(sub_job), -1, np.int64)
     wants = Wants(row[sub_job], rounds[sub_job], none, none if held is None else held.nodes)
     move = 0.0 if held is None else held.move
-    at = _assigned(found, terms, phase, wants, fits.max(axis=0), force, move)
+    at = _assigned(found, terms, phase, sub_job, wants, fits.max(axis=0), move)
     found.tasks = Tasks(sub_job, at)
     np.maximum.at(found.lost, sub_job[at < 0], 0)
     if held is not None and (found.lost >= 0).any():
@@ -124,13 +141,13 @@ def attempted(
         asks = np.array([(sort.devices or {}).get(kind, 0) for sort in every], np.int64)[row]
         tasks = np.flatnonzero((asks[sub_job] > 0) & (found.lost[sub_job] < 0))
         if len(tasks):
-            _devices(found, terms, left, network, kind, tasks, asks, (kinds, late, rounds), now, force, sorts, held)
+            _devices(found, terms, left, network, kind, tasks, asks, (kinds, late, rounds), now, sorts, held)
     return found
 
 
 def _devices(
     found: Attempt, terms: Terms, left: Left, network: NetworkLoad, kind: int, tasks: Ints, asks: Ints,
-    of_jobs: tuple[Ints, Bools, Ints], now: int, force: bool, sorts: Sorts, held: Held | None,
+    of_jobs: tuple[Ints, Bools, Ints], now: int, sorts: Sorts, held: Held | None,
 ) -> None:  # fmt: skip
     """One phase for the devices of a kind that tasks ask for."""
     hosts, free = left.hosts[kind], left.counts(kind)
@@ -157,7 +174,7 @@ def _devices(
         same = np.repeat(held.nodes[tasks] == node, count)
         stay[same] = held.hosts[kind][same]
     wants = Wants(row, rounds[unit_job], local, stay)
-    at = _assigned(found, terms, phase, wants, free, force, 0.0 if held is None else held.move)
+    at = _assigned(found, terms, phase, unit_job, wants, free, 0.0 if held is None else held.move)
     np.maximum.at(found.lost, unit_job[at < 0], len(found.phases) - 1)
     by_task = found.hosts.setdefault(kind, {})
     ends = np.cumsum(count).tolist()
@@ -174,13 +191,13 @@ class Wants(NamedTuple):
     stay: Ints
 
 
-def _assigned(found: Attempt, terms: Terms, phase: Phase, wants: Wants, room: Ints, force: bool, move: float) -> Ints:
-    """int64[sub-tasks]: the host of each, -1: none."""
+def _assigned(found: Attempt, terms: Terms, phase: Phase, job: Ints, wants: Wants, room: Ints, move: float) -> Ints:
+    """int64[sub-tasks]: the host of each, -1: none; ``job``: whose they are, by its place in the attempt."""
     of, first = numbered(np.stack(wants))
     row, rounds, at, stay = (column[first] for column in wants)
     classes = Classes(np.bincount(of).astype(np.int64), row, rounds, at, stay)
     costs, terms_of = terms.cost(phase), (terms.weight, terms.solver, terms.aggregate)
-    one = solved(phase, classes, costs, np.minimum(room, MOST), force, move, *terms_of)
+    one = solved(phase, classes, costs, np.minimum(room, MOST), found.force, move, *terms_of)
     found.phases.append(one)
     owner, host = one.assignment.owner, one.assignment.host
     order = np.argsort(of, kind="stable")
@@ -188,6 +205,7 @@ def _assigned(found: Attempt, terms: Terms, phase: Phase, wants: Wants, room: In
     rank = np.arange(len(owner)) - np.searchsorted(owner, owner)
     hosts = np.full(len(of), -1, np.int64)
     hosts[order[starts[owner] + rank]] = host
+    found.members.append(Members(job, of, hosts))
     return hosts
 
 

@@ -62,7 +62,7 @@ def moves(
     }
     held = Held(nodes, hosts, move)
     found = attempted(terms, left, notes.sorts, notes.network, which, open_nodes, now, True, held)
-    notes.attempts = [found]
+    notes.attempts, notes.waited, notes.started = [found], which, []
     if (found.lost >= 0).any():
         return []
     places = {job: places_of(found, at) for at, job in enumerate(runs)}
@@ -74,7 +74,8 @@ def moves(
     if any(lease is None for lease in leases):
         return []
     why = Reason(Code.PREEMPTED, "it goes on elsewhere")
-    starts = [Start(lease, "moved") for lease in leases if lease is not None]
+    notes.started = [lease for lease in leases if lease is not None]
+    starts = [Start(lease, "moved") for lease in notes.started]
     return [*(Requeue(job, why, keep_work=True) for job in changed), *starts]
 
 

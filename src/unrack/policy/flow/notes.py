@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from array import array
 from dataclasses import dataclass, field
 from enum import IntEnum
 
 import numpy as np
 from numpy.typing import NDArray
 
+from unrack.ledger.lease import Lease
 from unrack.policy.flow.attempt import Attempt
 from unrack.policy.flow.beyond import Beyond
 from unrack.policy.flow.hosts import Hosts
 from unrack.policy.flow.network_load import NetworkLoad
 from unrack.policy.flow.promise import Promise
 from unrack.policy.flow.sorts import Sorts
+from unrack.policy.rounds import RoundCount
 from unrack.units import NEVER_US
 
 Ints = NDArray[np.int64]
@@ -54,8 +57,12 @@ class Notes:
         How many rounds in a row brought nothing, while nothing happened.
     promise
         When a job that many have passed will have its place; ``None``: there is none.
-    attempts, fate
-        Of the last round: its networks, and what became of every job (int64[room], as :class:`Fate`).
+    waited : int64[jobs]
+        The jobs that waited when the last round began, in their order.
+    attempts, fate, started
+        Of the last round: its networks, what became of every job (int64[room], as :class:`Fate`), and leases.
+    counts
+        Numbers of every round, one round after the other: see :class:`unrack.policy.rounds.RoundCount`.
     """
 
     sorts: Sorts
@@ -68,8 +75,16 @@ class Notes:
     idle: int = 0
     rounds: int = 0
     promise: Promise | None = None
+    waited: Ints = field(default_factory=lambda: np.empty(0, np.int64))
     attempts: list[Attempt] = field(default_factory=list)
     fate: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    started: list[Lease] = field(default_factory=list)
+    counts: array[int] = field(default_factory=lambda: array("q"))
+
+    @property
+    def last(self) -> RoundCount | None:
+        """Of the last round; ``None``: there was none."""
+        return RoundCount(*self.counts[-len(RoundCount._fields) :]) if self.counts else None
 
     def fate_of(self, job: int) -> Fate:
         """What became of a job in the last round."""

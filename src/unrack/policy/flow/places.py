@@ -7,8 +7,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from unrack.policy.flow.assignment import UNIT, Assignment, Sides, assign
+from unrack.policy.flow.assignment import Assignment, Sides, assign
 from unrack.policy.flow.costs.contract import Costs, Phase
+from unrack.policy.rounds import UNIT
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

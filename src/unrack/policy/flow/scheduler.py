@@ -36,12 +36,15 @@ from unrack.policy.flow.network_load import NetworkLoad
 from unrack.policy.flow.notes import Fate, Notes
 from unrack.policy.flow.places import MOST_COST
 from unrack.policy.flow.promise import left_beside, promised
+from unrack.policy.flow.round_count import counted
+from unrack.policy.flow.round_story import told
 from unrack.policy.flow.sorts import Sort, Sorts
 from unrack.policy.flow.story import why
 from unrack.policy.gpus.rule import GpuRule
 from unrack.policy.orders import Order, in_order, reads_of
 from unrack.policy.placement.contract import MemoryRule
 from unrack.policy.placement.local_memory import LocalMemory
+from unrack.policy.rounds import RoundCount, RoundStory
 from unrack.reasons import Reason
 from unrack.units import NEVER_US, SECOND_US
 from unrack.view import View
@@ -146,7 +149,10 @@ class Flow:
         """Who moves, and where."""
         open_nodes = memory.beyond.open_nodes(view)
         left = Left.of(view, memory.hosts, self.nodes == "whole", open_nodes, now)
-        return moves(view, memory, left, self.terms, open_nodes, self.move, now)
+        decisions = moves(view, memory, left, self.terms, open_nodes, self.move, now)
+        if decisions:
+            memory.counts.extend(counted(memory, now))
+        return decisions
 
     def _next(self, view: View, memory: Notes, now: int) -> int | None:
         """The next round for who waits."""
@@ -163,7 +169,15 @@ class Flow:
 
     def why(self, view: View, memory: Notes, job: int, now: int) -> Reason:
         """What was dearer or full."""
-        return why(view, memory, self.passes, job)
+        return why(view, memory, self.passes, job, now)
+
+    def rounds(self, memory: Notes) -> Ints:
+        """Numbers of all rounds."""
+        return np.array(memory.counts, np.int64).reshape(-1, len(RoundCount._fields))
+
+    def round_story(self, view: View, memory: Notes) -> RoundStory | None:
+        """The last round: its networks, who was placed and who was left."""
+        return told(view, memory, self.passes)
 
     @cached_property
     def terms(self) -> Terms:
@@ -198,6 +212,8 @@ class Round:
         sorts.rounds[stay] += 1
         sorts.passed[stay] += np.cumsum(gone[::-1])[::-1][~gone]
         self._note_applications()
+        notes.waited, notes.started = jobs, self.leases
+        notes.counts.extend(counted(notes, self.now))
         notes.idle = 0 if self.leases or notes.version != self.view.version else notes.idle + 1
         notes.version = self.view.version + len(self.leases)
         notes.again_us = self._again_us(stay)
