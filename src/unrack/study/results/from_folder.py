@@ -110,9 +110,8 @@ class Again:
         rounds = read_table(path) if path.is_file() else None
         if rounds is None or not rounds.height:
             return 0
-        return round(
-            rounds.sort(["placed", "tried", "time_s"], descending=[True, True, False])["time_s"][0] * SECOND_US
-        )
+        busiest = rounds.sort(["placed", "tried", "time_s"], descending=[True, True, False])
+        return round(float(busiest["time_s"][0]) * SECOND_US)
 
     def _world(self) -> dict[str, Any]:
         """What the run was in beside cluster, jobs and policy."""
