@@ -61,7 +61,7 @@ class SubtaskClass(NamedTuple):
     waited
         In how many rounds they were left waiting before.
     home
-        The host that an earlier network makes them prefer; empty: none.
+        The host at which an earlier network put their task, which they prefer if it has room; empty: none.
     jobs
         Whose they are.
     """

@@ -77,7 +77,7 @@ def _class_boxes(network: NetworkStory, kept: set[str]) -> tuple[Box, ...]:
             continue
         who = f" of job {one.jobs[0]}" if len(one.jobs) == 1 else f" of {len(one.jobs):,} jobs"
         waited = f"waited {one.waited:,} round{'' if one.waited == 1 else 's'}" if one.waited else "new"
-        home = f", prefers {one.home}" if one.home else ""
+        home = f", task on {one.home}" if one.home else ""
         full = f"{one.subtasks:,} × {one.what}{who}: each asks {one.asks}; {waited}{home}; jobs {', '.join(one.jobs)}"
         boxes.append(Box(one.name, f"{one.subtasks:,} × {one.what}{who}", waited + home, full))
     if left:
