@@ -17,12 +17,13 @@ PROVISIONING_PAGES := overestimation-throughput overestimation-response overesti
 TIER_PAGES := slo-violations slo-price slo-utilisation torus-placement torus-scaling
 GPU_PAGES := gpu-timeline gpu-scenario1 gpu-pack-spread gpu-collocation \
 	gpu-backfill,--workload-jobs,100
+FLOW_PAGES := flow-makespan flow-network flow-utilisation flow-solvers
 SERVERS ?=
 TIMES ?=
 PODS ?=
 NODES ?=
 POD_PAGE = gpu-fragmentation,--seeds,3,--pods,$(PODS),--nodes,$(NODES)
-PAGES ?= $(POOL_PAGES) $(MEMORY_PAGES) $(PROVISIONING_PAGES) $(TIER_PAGES) $(GPU_PAGES) \
+PAGES ?= $(POOL_PAGES) $(MEMORY_PAGES) $(PROVISIONING_PAGES) $(TIER_PAGES) $(GPU_PAGES) $(FLOW_PAGES) \
 	$(if $(TIMES),$(foreach name,gpu-timeline gpu-pack-spread gpu-collocation,$(name),--times,$(TIMES))) \
 	$(if $(PODS),$(POD_PAGE)) \
 	$(if $(SERVERS),$(foreach name,slo-violations slo-price slo-utilisation,$(name),--servers,$(SERVERS)))

@@ -6,6 +6,7 @@ import math
 from dataclasses import replace
 from functools import cache
 
+import disaggregated_pretend
 import flow_pretend
 import gpu_pretend
 import pretend
@@ -41,6 +42,8 @@ def pretended(name: str, seeds: int) -> Measured:
     one = REPRODUCTIONS[name]
     if name == flow_pretend.NAME:
         return flow_pretend.pretended()
+    if name in disaggregated_pretend.NAMES:
+        return disaggregated_pretend.few(name, seeds)
     if one.exact:
         return _exact(name)
     if name in gpu_pretend.NAMES:

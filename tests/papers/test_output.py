@@ -33,6 +33,7 @@ NAMES = [
     *("dynamic-users", "dynamic-overestimation", "dynamic-initial", "dynamic-sharing"),
     *("slo-violations", "slo-price", "slo-utilisation", "torus-placement", "torus-scaling"),
     *("gpu-timeline", "gpu-scenario1", "gpu-scenario2", "gpu-pack-spread", "gpu-collocation", "gpu-backfill"),
+    *("flow-makespan", "flow-network", "flow-utilisation", "flow-solvers"),
     *("gpu-fragmentation", "flow-dlrm"),
 ]
 WORDS = ("yes", "not comparable", *Verdict)

@@ -34,7 +34,8 @@ def reproduce(
             "--seeds",
             min=1,
             help="How many seeds: 0, 1, 2 … "
-            "(default: 20; memory-*: 3 or 10; overestimation-*, dynamic-*, gpu-backfill: 3; slo-*, other gpu-*: 10).",
+            "(default: 20; memory-*: 3 or 10; overestimation-*, dynamic-*, gpu-backfill, flow-*: 3; slo-*, other "
+            "gpu-*: 10).",
         ),
     ] = None,
     jobs: Annotated[int, typer.Option("--jobs", "-j", min=0, help="Processes; 0: one a core.")] = 0,

@@ -3,10 +3,10 @@
 References
 ----------
 Amaral, M. (2019). Improving resource efficiency in virtualized datacenters. Section 3.2 measures placements on one
-machine, chapter 4 schedules.
+machine, chapter 4 schedules there, chapter 5 with GPUs of other machines.
 """
 
-from unrack.papers.amaral import backfill, pairs, scenarios, timeline
+from unrack.papers.amaral import backfill, flow, pairs, scenarios, timeline
 
 REPRODUCTIONS = (
     timeline.REPRODUCTION,
@@ -15,4 +15,5 @@ REPRODUCTIONS = (
     pairs.PACK_SPREAD,
     pairs.COLLOCATION,
     backfill.REPRODUCTION,
+    *flow.REPRODUCTIONS,
 )
