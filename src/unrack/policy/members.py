@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from unrack.policy.contract import Estimates, Traits
 from unrack.policy.orders import reads_of
@@ -34,11 +34,18 @@ def said_by_members(found: object) -> Traits:
     )
 
 
+@runtime_checkable
+class Around(Protocol):
+    """A policy around another, such as one that changes memory as jobs use more and less of it."""
+
+    def inside(self, memory: Any) -> tuple[object, Any] | None:
+        """The other policy and its memory; ``None``: what it decides is not what is done."""
+        ...
+
+
 def told_rounds(policy: object, memory: Any) -> tuple[Rounds[Any], Any] | None:
     """The policy, or the one inside it, that can tell its rounds, and its memory; ``None``: there is none."""
     if isinstance(policy, Rounds):
         return policy, memory
-    inner = getattr(policy, "inner", None)
-    if getattr(policy, "headroom", 0):  # it takes back starts that the policy inside has counted
-        return None
-    return None if inner is None else told_rounds(inner, getattr(memory, "inner", memory))
+    found = policy.inside(memory) if isinstance(policy, Around) else None
+    return None if found is None else told_rounds(*found)

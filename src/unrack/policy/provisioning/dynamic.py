@@ -167,6 +167,10 @@ class Dynamic:
                     return decisions[:i]
         return decisions
 
+    def inside(self, memory: Notes) -> tuple[object, Any] | None:
+        """The inner policy and its memory; with headroom, some of what it decides is taken back."""
+        return None if self.headroom else (self.inner, memory.inner)
+
     def next_round(self, view: View, memory: Notes, now: int) -> int | None:
         """When the inner policy wants it."""
         return self.inner.next_round(view, memory.inner, now)
