@@ -149,8 +149,8 @@ REPRODUCTION = Reproduction(
         "run times by the published profiles would be 1.11 times as long.",
         "Awareness does little here, as jobs wait nearly all the time: a GPU that becomes free is the only one, and "
         "there is nothing to choose but who gets it. A job is postponed at most 10 times, with rounds of a second "
-        "10 s, and at loads of up to a half only nw can miss its SLO. The text's 38 s more for 64 jobs would take longer "
-        "rounds.",
+        "10 s, and at loads of up to a half only nw can miss its SLO. The text's 38 s more for 64 jobs would take "
+        "longer rounds.",
         "The traces behind the paper's slowdowns are not published. Ours grow in a straight line with load.",
         "The paper's makespans without awareness in Table 10 are those of Figure 26, to the digit: there, network load "
         "slowed nobody down.",
