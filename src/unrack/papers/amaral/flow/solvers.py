@@ -110,8 +110,8 @@ REPRODUCTION = Reproduction(
         "The table has worst-case complexities, and the text cites another work for cost scaling being the fastest. "
         "Times are of our own compiled algorithms, and of OR-Tools, which is cost scaling, too.",
         "Successive shortest path is run up to 2000 tasks and cycle cancelling up to 500: seconds beyond.",
-        "By K, N, M, C and U as the table prints them, successive shortest path would be the one that scales best: "
-        "N² M log(NC) has no U, while N² U log N misses a factor that cost scaling is known to have.",
+        "The text says that the complexities of Table 8 suggest successive shortest path, N² M log(NC). As printed, with "
+        "M > U, they suggest cost scaling, N² U log N.",
     ),
     defaults=Options(seeds=3),
     takes=frozenset({"seeds"}),
