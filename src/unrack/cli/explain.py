@@ -1,4 +1,4 @@
-"""``unrack explain DIR JOB``: one job's life."""
+"""``unrack explain DIR JOB``: one job's life; ``unrack explain DIR --round TIME``: one round of the scheduler."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from unrack.cli.explain_attempt import attempt_lines, node_hours
 
 if TYPE_CHECKING:
     from unrack.sim.explain import Story
+    from unrack.study.results.from_folder import Again
     from unrack.workload.job import Demand
 
 MOST = 10
@@ -22,22 +23,50 @@ MOST = 10
 
 def explain(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="The directory that `unrack run` wrote.")],
-    job: Annotated[str, typer.Argument(metavar="JOB", help="The job's id in the trace.")],
+    job: Annotated[
+        str | None, typer.Argument(metavar="JOB", help="The job's id in the trace.", show_default=False)
+    ] = None,
     run: Annotated[
         str | None, typer.Option("--run", help="Which run: its policy, or its id or the start of it.")
     ] = None,
     policy: Annotated[
         str | None, typer.Option("--policy", metavar="FILE.py:NAME", help="Where the run's policy file is now.")
     ] = None,
+    at: Annotated[
+        str | None,
+        typer.Option(
+            "--round", metavar="TIME", help="Not a job, but the first round at TIME or later ('1 h'), or busiest."
+        ),
+    ] = None,
+    out: Annotated[
+        str | None, typer.Option("--out", metavar="FILE.svg", help="Draw the networks of the round.")
+    ] = None,
     everything: Annotated[bool, typer.Option("--all", help="Print long lists whole.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Tell one job's life: what it waited for, when there was room for it, who went first."""
-    from unrack.slowdown.combined import WORDS
+    """Tell one job's life: what it waited for, when there was room for it, who went first; or one round."""
+    from unrack.errors import InputError
     from unrack.study.results.from_folder import finished_run
 
+    if (job is None) == (at is None):
+        got = "neither a job nor --round" if job is None else f"job {job!r} and --round {at!r}"
+        raise InputError("explain", got, "one of them: unrack explain DIR JOB, or unrack explain DIR --round TIME")
+    if out is not None and (at is None or not out.endswith(".svg")):
+        want = "--round, whose networks are drawn" if at is None else "a file that ends in .svg"
+        raise InputError("--out", repr(out), want)
     say_when_compiling()
     again = finished_run(directory, run)
+    if at is not None:
+        _tell_round(again, at, policy, out, everything, as_json)
+    else:
+        assert job is not None
+        _tell_job(again, job, policy, everything, as_json)
+
+
+def _tell_job(again: Again, job: str, policy: str | None, everything: bool, as_json: bool) -> None:
+    """Print a job's life."""
+    from unrack.slowdown.combined import WORDS
+
     story = again.story(job, policy)
     if as_json:
         how = {} if again.slowdowns is None else {"slowdowns": str(again.slowdowns)}
@@ -47,6 +76,28 @@ def explain(
         typer.echo(line)
     if again.slowdowns is not None:
         typer.echo(f"  speeds      {WORDS[again.slowdowns]} (slowdowns = '{again.slowdowns}')")
+
+
+def _tell_round(again: Again, at: str, policy: str | None, out: str | None, everything: bool, as_json: bool) -> None:
+    """Print a round, and draw it."""
+    from unrack.cli.explain_round import round_lines, round_table, round_time_us
+    from unrack.errors import InputError
+
+    story = again.round_story(round_time_us(at), policy)
+    if out is not None:
+        from unrack.report.rounds.picture import drawn
+
+        try:
+            Path(out).expanduser().write_text(drawn(story, again.record["policy_label"]), encoding="utf-8")
+        except OSError as error:
+            raise InputError(out, error.strerror or str(error), "a file that can be written") from None
+    if as_json:
+        typer.echo(json.dumps({"run": again.record["id"], **round_table(story)}, indent=1))
+        return
+    for line in round_lines(story, again.record["policy_label"], None if everything else MOST):
+        typer.echo(line)
+    if out is not None:
+        typer.echo(out)
 
 
 def _lines(story: Story, policy: str, most: int | None) -> list[str]:

@@ -138,6 +138,19 @@ PRESETS: dict[str, Preset] = {
             "pools": [{**NVME, "per": "rack", "count": 8, "compose": 3, "share": 6}],
         },
     ),
+    "disaggregated-racks": Preset(
+        "355 000 places in 100 racks: each 40 nodes of 64 cores beside pools of 512 GPUs, 374 modules of memory and 64 "
+        "burst buffers that its nodes may attach",
+        {
+            "nodes": [{"count": 4000, "cores": 64, "memory": "128 GB"}],
+            "nodes_per_rack": 40,
+            "pools": [
+                {"kind": "gpu", "per": "rack", "count": 512, "share": 1},
+                {"kind": "memory", "per": "rack", "count": 374, "share": 1},
+                {"kind": "burst", "per": "rack", "count": 64, "share": 1},
+            ],
+        },
+    ),
     "slo-basic": _tiered(1, "256 GB in another rack for each (Fig. 2a)"),
     "slo-shared": _tiered(2, "512 GB in another rack for every two (Fig. 2b)"),
 }

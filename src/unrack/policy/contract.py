@@ -191,7 +191,8 @@ class Policy(Protocol[Memory]):
     Three more methods are called where they are there: ``seeded(seed)``, a copy that draws random numbers from a seed;
     ``possible(cluster, jobs)``, bool[jobs]: which jobs have a place on the empty cluster; and of a policy that learns
     ``expected_end_us(view, memory, job, now)``: when it expects a running job to end, ``now`` or later (µs); default:
-    when that is booked. How fast jobs run is no policy's business: performance models and contention are the world's.
+    when that is booked. One that can tell its rounds is a :class:`unrack.policy.rounds.Rounds` as well. How fast jobs
+    run is no policy's business: performance models and contention are the world's.
     """
 
     @property

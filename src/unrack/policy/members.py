@@ -1,9 +1,12 @@
-"""Policies without traits, whose own members say the same: ``needs``, ``devices = True`` and so on."""
+"""What the members of a policy say: its traits where it declares none, and whether its rounds can be told."""
 
 from __future__ import annotations
 
+from typing import Any
+
 from unrack.policy.contract import Estimates, Traits
 from unrack.policy.orders import reads_of
+from unrack.policy.rounds import Rounds
 from unrack.vocabulary import Need
 
 PLACED = {"lends": Need.LOANS, "tiers": Need.TIERS, "devices": Need.DEVICES, "claims": Need.COUNTED}
@@ -29,3 +32,13 @@ def said_by_members(found: object) -> Traits:
         stepwise=bool(getattr(found, "stepwise", False)),
         learns=bool(getattr(found, "learns", False)),
     )
+
+
+def told_rounds(policy: object, memory: Any) -> tuple[Rounds[Any], Any] | None:
+    """The policy, or the one inside it, that can tell its rounds, and its memory; ``None``: there is none."""
+    if isinstance(policy, Rounds):
+        return policy, memory
+    inner = getattr(policy, "inner", None)
+    if getattr(policy, "headroom", 0):  # it takes back starts that the policy inside has counted
+        return None
+    return None if inner is None else told_rounds(inner, getattr(memory, "inner", memory))

@@ -357,6 +357,10 @@ POLICIES: dict[str, Entry] = {
             "weight": Parameter("weight", cost_weight, "1", "what each round of waiting adds to the cost of waiting"),
             "passes": Parameter("passes", count, "20", "how many behind it may start before a job; then it goes first"),
             "remote": Parameter("remote", yes, "yes", "no: a device is used only from the node in which it sits"),
+            "migrate": Parameter(
+                "migrate_us", interval, "0", "time between rounds in which running tasks may move; 0: never"
+            ),
+            "move": Parameter("move", cost_weight, "1", "what it costs to move a task, or a device of one"),
             "solver": Parameter("solver", one_of(SOLVERS), "ortools", f"of the flow: {', '.join(SOLVERS)}"),
             "order": ORDER,
             **COMMON,

@@ -20,6 +20,7 @@ from unrack.report.failure_section import failure_section
 from unrack.report.memory.section import memory_section
 from unrack.report.pools.section import pool_section
 from unrack.report.resource_section import resource_sections
+from unrack.report.rounds.section import round_section
 from unrack.report.setting import Setting, policies_of, settings_of
 from unrack.report.table import comparison
 from unrack.report.tiers.section import tier_section
@@ -71,7 +72,7 @@ def render(study: FinishedStudy) -> str:
     gantts = _gantts(shown)
     pools = pool_section(shown, policies)
     memory, tiers = memory_section(settings, shown, policies), tier_section(shown, policies)
-    use = use_section(settings, shown)
+    use, rounds = use_section(settings, shown), round_section(shown, policies)
     environment = jinja2.Environment(
         autoescape=True,
         undefined=jinja2.StrictUndefined,
@@ -89,6 +90,7 @@ def render(study: FinishedStudy) -> str:
         **({} if memory is None else {"memory": memory.charts()}),
         **({} if tiers is None else {"tiers": tiers.charts()}),
         **({} if use is None else {"use": use.charts()}),
+        **({} if rounds is None else {"rounds": rounds.charts()}),
     }
     return environment.get_template("page.html.j2").render(
         name=str(study.table.get("name") or "A study"),
@@ -115,6 +117,7 @@ def render(study: FinishedStudy) -> str:
         memory=memory,
         tiers=tiers,
         use=use,
+        rounds=rounds,
         failures=failure_section(shown),
         resources=resource_sections(shown),
         inputs=inputs(study.runs),

@@ -18,7 +18,7 @@ def audit(result: Result) -> None:
     At every moment no more is held than installed, on every node (cores, memory, lent memory) and device, and nothing
     of what is down; no more is claimed of the places of resources than there is; spans and attempts of a job do not
     overlap; gangs are whole; every attempt begins with all that its job asked for; the tables over time are what
-    placements and loans add up to; and the jobs table is what placements say.
+    placements and loans add up to; the jobs table is what placements say; and so are the rounds that a policy tells.
     :func:`unrack.simulate` does this at the end of every run, unless it is told not to.
 
     Parameters
@@ -45,6 +45,7 @@ def audit(result: Result) -> None:
             claims=result.claims if len(log.cluster.places) else None,
             pace=result.pace,
             provisions=result.provisions,
+            rounds=result.rounds,
         )
     )
     if found:

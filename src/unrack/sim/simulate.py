@@ -20,6 +20,7 @@ from unrack.metric.holdings import holdings
 from unrack.metric.table import measure
 from unrack.policy.complete import complete
 from unrack.policy.contract import Policy
+from unrack.policy.members import told_rounds
 from unrack.policy.placement.core_tiles import CoreTiles
 from unrack.policy.table import parse_policy
 from unrack.sim.audited import audit as audit_tables
@@ -31,6 +32,7 @@ from unrack.sim.frames.cores import core_columns, cores_frame
 from unrack.sim.frames.jobs import jobs_frame, usage_frame
 from unrack.sim.frames.loans import loans_frame
 from unrack.sim.frames.memory_use import memory_frame, use_columns
+from unrack.sim.frames.rounds import rounds_frame
 from unrack.sim.frames.shares import shares_frame
 from unrack.sim.frames.spans import placements_frame
 from unrack.sim.frames.tier_holding import TierHolding, tier_holding
@@ -74,6 +76,8 @@ class Result:
         What was asked for and could not change anything in this run, a sentence each.
     provisions
         Whether the memory of jobs followed what they used: they may begin with less than they ask.
+    counts : int64[rounds, 7]
+        The rounds of the policy, as of :class:`unrack.policy.rounds.RoundCount`; ``None``: it does not tell them.
     """
 
     log: RunLog
@@ -85,6 +89,7 @@ class Result:
     core_tiles: str | None = None
     notes: tuple[str, ...] = ()
     provisions: bool = False
+    counts: NDArray[np.int64] | None = None
 
     @cached_property
     def jobs(self) -> pl.DataFrame:
@@ -170,6 +175,11 @@ class Result:
     def failures(self) -> pl.DataFrame:
         """What failed before the run ended, and which jobs each failure stopped."""
         return failures_frame(self.log)
+
+    @cached_property
+    def rounds(self) -> pl.DataFrame | None:
+        """The rounds of the policy in numbers; ``None``: it does not tell them."""
+        return None if self.counts is None else rounds_frame(self.counts)
 
     @cached_property
     def measured(self) -> dict[str, float | None]:
@@ -301,10 +311,12 @@ def simulate(
     parts = kernel.slowdown.parts if isinstance(kernel.slowdown, CombinedSpeeds) else (kernel.slowdown,)
     note = next((part.note for part in parts if isinstance(part, MemorySpeeds)), None)
     lends = core.traits.lends or len(log.loans) > 0
+    telling = told_rounds(core.policy, core.memory)
+    counts = None if telling is None else telling[0].rounds(telling[1])
     result = Result(
-        log, window_us, core.pace, lends, note, bool(faults), core_tiles, notes, bool(core.traits.monitor_us)
+        log, window_us, core.pace, lends, note, bool(faults), core_tiles, notes, bool(core.traits.monitor_us), counts
     )
-    del core, kernel, parts  # the tables are made and looked at without the ledger
+    del core, kernel, parts, telling  # the tables are made and looked at without the ledger
     if audit:
         audit_tables(result)
     return result

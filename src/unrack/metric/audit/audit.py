@@ -8,6 +8,7 @@ from unrack.metric.audit.asked import asked_violation
 from unrack.metric.audit.claims import claim_violation
 from unrack.metric.audit.devices import device_violation
 from unrack.metric.audit.nodes import node_violation
+from unrack.metric.audit.rounds import round_violation
 from unrack.metric.audit.spans import span_violation
 from unrack.metric.audit.steps import usage_violation
 from unrack.metric.audit.tables import Tables, Violation
@@ -19,6 +20,7 @@ RULES: tuple[Callable[[Tables], Violation | None], ...] = (
     claim_violation,
     asked_violation,
     usage_violation,
+    round_violation,
 )
 
 

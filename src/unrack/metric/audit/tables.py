@@ -96,7 +96,7 @@ class Tables:
     ----------
     cluster
         What is installed.
-    jobs, usage, placements, loans, shares, failures, tiers, claims
+    jobs, usage, placements, loans, shares, failures, tiers, claims, rounds
         As ``docs/file-formats.md`` has them; ``None``: the run has none.
     pace
         The models in force: quantities that one governs may be asked for beyond what is installed.
@@ -115,6 +115,7 @@ class Tables:
     claims: pl.DataFrame | None = None
     pace: Pace | None = None
     provisions: bool = False
+    rounds: pl.DataFrame | None = None
 
     @cached_property
     def submit(self) -> Ints:

@@ -22,8 +22,6 @@ from unrack.solver.flow.network import Flow, Network
 from unrack.solver.flow.solve import solve
 
 Ints = NDArray[np.int64]
-UNIT = 1_000_000
-"""Costs are whole millionths."""
 NOBODY = np.empty((0, 3), np.int64)
 MIXING = 0x9E3779B97F4A7C15
 
@@ -93,7 +91,7 @@ class Assignment(NamedTuple):
     owner, host : int64[assigned]
         Class and host of every sub-task that is assigned, by class.
     cost
-        Of all of it, waiting included, in millionths.
+        Of all of it, waiting included, in 1/UNIT.
     built, flow
         The network and its optimum, to look at.
     """

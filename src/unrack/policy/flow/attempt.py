@@ -40,6 +40,35 @@ class Tasks(NamedTuple):
     node: Ints
 
 
+class Held(NamedTuple):
+    """Where the sub-tasks of running jobs are.
+
+    Attributes
+    ----------
+    nodes : int64[tasks]
+        The node of each task, by job.
+    hosts
+        Kind to the host of each device, int64[devices], by job.
+    move
+        What it costs to have a sub-task elsewhere.
+    """
+
+    nodes: Ints
+    hosts: dict[int, Ints]
+    move: float
+
+
+class Members(NamedTuple):
+    """The sub-tasks of a network, int64[sub-tasks] each: their job (by its place in the attempt), class and host.
+
+    The host is -1 where a sub-task was left waiting.
+    """
+
+    job: Ints
+    of: Ints
+    host: Ints
+
+
 @dataclass
 class Attempt:
     """Networks for some jobs, and what came out.
@@ -50,26 +79,41 @@ class Attempt:
         The jobs, in their order.
     phases
         Every network with the group of resources that it is about.
+    members
+        The sub-tasks of each of them.
     tasks
         Where each task goes.
     hosts
         Kind to the host of each device of each task, int64[tasks, devices] of the tasks that ask for it by job.
     lost : int64[k]
         The phase in which a sub-task of a job stayed without a host; -1: none.
+    force
+        Whether to wait cost more than any place.
     """
 
     jobs: Ints
     phases: list[Solved] = field(default_factory=list)
+    members: list[Members] = field(default_factory=list)
     tasks: Tasks = field(default_factory=lambda: Tasks(np.empty(0, np.int64), np.empty(0, np.int64)))
     hosts: dict[int, dict[int, list[list[int]]]] = field(default_factory=dict)
     lost: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    force: bool = False
 
 
 def attempted(
-    terms: Terms, left: Left, sorts: Sorts, network: NetworkLoad, jobs: Ints, open_nodes: Bools, now: int, force: bool
-) -> Attempt:
-    """Solve the networks of all groups of resources for some jobs; ``force``: to wait costs more than any place."""
-    found = Attempt(jobs, lost=np.full(len(jobs), -1, np.int64))
+    terms: Terms, left: Left, sorts: Sorts, network: NetworkLoad, jobs: Ints, open_nodes: Bools, now: int, force: bool,
+    held: Held | None = None,
+) -> Attempt:  # fmt: skip
+    """Solve the networks of all groups of resources for some jobs.
+
+    Parameters
+    ----------
+    force
+        Whether to wait costs more than any place.
+    held
+        Of jobs that run: where they are.
+    """
+    found = Attempt(jobs, lost=np.full(len(jobs), -1, np.int64), force=force)
     kinds = sorts.of[jobs]
     late = sorts.rounds[jobs] >= postpones(terms.cost) if postpones(terms.cost) else np.zeros(len(jobs), np.bool_)
     rounds = sorts.rounds[jobs]
@@ -84,22 +128,26 @@ def attempted(
     )  # fmt: skip
     sub_job = np.repeat(np.arange(len(jobs)), per_job)
     none = np.full(len(sub_job), -1, np.int64)
-    at = _assigned(found, terms, phase, row[sub_job], rounds[sub_job], none, fits.max(axis=0), force)
+    wants = Wants(row[sub_job], rounds[sub_job], none, none if held is None else held.nodes)
+    move = 0.0 if held is None else held.move
+    at = _assigned(found, terms, phase, sub_job, wants, fits.max(axis=0), move)
     found.tasks = Tasks(sub_job, at)
     np.maximum.at(found.lost, sub_job[at < 0], 0)
+    if held is not None and (found.lost >= 0).any():
+        return found
     for kind, hosts in left.hosts.items():
         if hosts.built_in:
             continue
         asks = np.array([(sort.devices or {}).get(kind, 0) for sort in every], np.int64)[row]
         tasks = np.flatnonzero((asks[sub_job] > 0) & (found.lost[sub_job] < 0))
         if len(tasks):
-            _devices(found, terms, left, network, kind, tasks, asks, (kinds, late, rounds), now, force, sorts)
+            _devices(found, terms, left, network, kind, tasks, asks, (kinds, late, rounds), now, sorts, held)
     return found
 
 
 def _devices(
     found: Attempt, terms: Terms, left: Left, network: NetworkLoad, kind: int, tasks: Ints, asks: Ints,
-    of_jobs: tuple[Ints, Bools, Ints], now: int, force: bool, sorts: Sorts,
+    of_jobs: tuple[Ints, Bools, Ints], now: int, sorts: Sorts, held: Held | None,
 ) -> None:  # fmt: skip
     """One phase for the devices of a kind that tasks ask for."""
     hosts, free = left.hosts[kind], left.counts(kind)
@@ -121,7 +169,12 @@ def _devices(
     )  # fmt: skip
     local = hosts.local[unit_node]
     local = np.where((local >= 0) & near[row, np.maximum(local, 0)], local, -1)
-    at = _assigned(found, terms, phase, row, rounds[unit_job], local, free, force)
+    stay = np.full(len(unit_job), -1, np.int64)
+    if held is not None:  # who goes to another node takes all of its devices anew
+        same = np.repeat(held.nodes[tasks] == node, count)
+        stay[same] = held.hosts[kind][same]
+    wants = Wants(row, rounds[unit_job], local, stay)
+    at = _assigned(found, terms, phase, unit_job, wants, free, 0.0 if held is None else held.move)
     np.maximum.at(found.lost, unit_job[at < 0], len(found.phases) - 1)
     by_task = found.hosts.setdefault(kind, {})
     ends = np.cumsum(count).tolist()
@@ -129,21 +182,30 @@ def _devices(
         by_task.setdefault(task_job, []).append(at[end - many : end].tolist())
 
 
-def _assigned(
-    found: Attempt, terms: Terms, phase: Phase, row: Ints, rounds: Ints, at: Ints, room: Ints, force: bool
-) -> Ints:
-    """int64[sub-tasks]: the host of each, -1: none; row, rounds and preference are given for each."""
-    of, first = numbered(np.stack([row, rounds, at]))
-    classes = Classes(np.bincount(of).astype(np.int64), row[first], rounds[first], at[first])
-    costs = terms.cost(phase)
-    one = solved(phase, classes, costs, np.minimum(room, MOST), terms.weight, force, terms.solver, terms.aggregate)
+class Wants(NamedTuple):
+    """Sub-tasks, int64[sub-tasks] each: row of the phase, rounds waited, host at their node, host where they are."""
+
+    row: Ints
+    rounds: Ints
+    at: Ints
+    stay: Ints
+
+
+def _assigned(found: Attempt, terms: Terms, phase: Phase, job: Ints, wants: Wants, room: Ints, move: float) -> Ints:
+    """int64[sub-tasks]: the host of each, -1: none; ``job``: whose they are, by its place in the attempt."""
+    of, first = numbered(np.stack(wants))
+    row, rounds, at, stay = (column[first] for column in wants)
+    classes = Classes(np.bincount(of).astype(np.int64), row, rounds, at, stay)
+    costs, terms_of = terms.cost(phase), (terms.weight, terms.solver, terms.aggregate)
+    one = solved(phase, classes, costs, np.minimum(room, MOST), found.force, move, *terms_of)
     found.phases.append(one)
     owner, host = one.assignment.owner, one.assignment.host
     order = np.argsort(of, kind="stable")
     starts = np.cumsum(classes.supply) - classes.supply
     rank = np.arange(len(owner)) - np.searchsorted(owner, owner)
-    hosts = np.full(len(row), -1, np.int64)
+    hosts = np.full(len(of), -1, np.int64)
     hosts[order[starts[owner] + rank]] = host
+    found.members.append(Members(job, of, hosts))
     return hosts
 
 

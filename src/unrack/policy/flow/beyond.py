@@ -76,22 +76,39 @@ class Beyond:
             return self.by_gpus, self.gpu_notes
         return self.mixed, self.notes
 
+    def opens_us(self, view: View, jobs: list[int], now: int) -> int | None:
+        """When, if nothing happens, one of these jobs has a place that it has not now, µs; ``None``: never."""
+        ways = [(self.mixed, self.notes)]
+        if self.by_gpus is not None and self.gpu_notes is not None:
+            ways.append((self.by_gpus, self.gpu_notes))
+        found = [mixed.opens_us(view, notes, jobs, now) for mixed, notes in ways if jobs]
+        return min((time for time in found if time is not None), default=None)
+
     def lease(
-        self, view: View, left: Left, job: int, sort: Sort, nodes: list[int], now: int, decided: list[Lease]
+        self, view: View, left: Left, job: int, sort: Sort, nodes: list[int] | None, now: int, decided: list[Lease]
     ) -> Lease | None:
-        """A lease on these nodes, taken out of what is left; ``None``: there is none."""
+        """A lease, taken out of what is left; ``None``: there is none.
+
+        Parameters
+        ----------
+        nodes
+            Where its tasks are to be; ``None``: anywhere. A rule for GPUs chooses among all nodes.
+        decided
+            The leases of this round so far.
+        """
         if self.draft is None:
             self.draft, self.done = Draft(view, now), 0
         for lease in decided[self.done :]:
             self.draft.start(lease)
         self.done = len(decided)
         mixed, notes = self.placing(view, job, sort)
-        if notes is self.notes:
-            bounds: Bounds = self.notes.memory
+        bounds: Bounds = self.notes.memory
+        if nodes is not None and notes is self.notes:
             bounds.nodes = np.zeros(len(left.cores), np.bool_)
             bounds.nodes[nodes] = True
         found = mixed.find(self.draft.view, notes, job, now)
-        self.notes.memory.nodes = None
-        if found is not None:
-            left.take(found)
+        bounds.nodes = None
+        if found is None or not left.holds(found):
+            return None
+        left.take(found)
         return found

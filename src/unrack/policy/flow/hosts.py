@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -10,6 +9,7 @@ from numpy.typing import NDArray
 
 from unrack.cluster.pools.pool import Devices
 from unrack.ledger.devices.columns import FREE, GROUP, Columns
+from unrack.policy.flow.free_devices import FreeDevices
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
@@ -49,13 +49,10 @@ class Hosts(NamedTuple):
     of: dict[int, int]
     built_in: bool
 
-    def free(self, columns: Columns) -> list[list[int]]:
-        """The free devices of each host, the last of them first."""
+    def free(self, columns: Columns) -> FreeDevices:
+        """The free devices of each host."""
         is_free = columns.device[GROUP, self.device] == FREE
-        device, host = self.device[is_free], self.host[is_free]
-        ends = np.searchsorted(host, np.arange(len(self.pool) + 1)).tolist()
-        every = device.tolist()
-        return [every[start:end][::-1] for start, end in pairwise(ends)]
+        return FreeDevices(self.device[is_free], self.host[is_free], len(self.pool))
 
 
 def hosts_of(devices: Devices, kind: int, at_home: bool = False) -> Hosts:

@@ -45,7 +45,7 @@ def lease_of(left: Left, sort: Sort, job: int, nodes: list[int], hosts: dict[int
     claims = None if shares is None else claims_of(left, sort, rows, shares)
     if shares is None or claims is None:
         for kind, host, device in reversed(taken):
-            left.devices[kind][host].append(device)
+            left.devices[kind].put(host, device)
         return None
     lease = Lease(job, rows, shares=tuple(shares), claims=claims)
     left.take_nodes(lease)
@@ -71,7 +71,7 @@ def built_in(left: Left, kind: int, node: int, count: int) -> list[int]:
     """Hosts of devices that only one node can use."""
     hosts, found = left.hosts[kind], list[int]()
     for host in np.flatnonzero(hosts.patterns[hosts.reach[node]]).tolist():
-        found += [host] * min(count - len(found), len(left.devices[kind][host]))
+        found += [host] * min(count - len(found), int(left.devices[kind].counts[host]))
     return found
 
 
@@ -79,11 +79,11 @@ def pop(left: Left, kind: int, hosts: list[int], taken: Taken) -> list[int] | No
     """The first free device of each of these hosts; ``None``: one has no more."""
     devices = []
     for host in hosts:
-        free = left.devices[kind][host]
-        if not free:
+        device = left.devices[kind].pop(host)
+        if device is None:
             return None
-        devices.append(free.pop())
-        taken.append((kind, host, devices[-1]))
+        devices.append(device)
+        taken.append((kind, host, device))
     return devices
 
 
@@ -123,6 +123,7 @@ def plain_leases(left: Left, sorts: list[Sort], jobs: Ints, of: Ints, task_job: 
     task_job, task_node : int64[tasks]
         Which of the jobs each task is of (ascending), and its node.
     """
+    left.known.clear()
     nodes = len(left.cores)
     pairs, tasks = np.unique(task_job * nodes + task_node, return_counts=True)
     who, node = np.divmod(pairs, nodes)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
-from unrack.ledger.lease import Lease
+from unrack.ledger.lease import LENDER, LOAN_MB, Lease
+from unrack.policy.flow.free_devices import FreeDevices
 from unrack.policy.flow.hosts import Hosts
 from unrack.policy.flow.sorts import Sort
 from unrack.resources.places import AMOUNT, PLACE
@@ -26,9 +27,13 @@ class Left:
     cores, mb : int64[nodes]
         Of each node; cores are -1 where no task may go.
     devices
-        Kind to the free devices of each of its hosts, the first last.
+        Kind to the free devices of each of its hosts.
     claims : int64[places]
         Of the places of resources.
+    kept
+        Devices that are free and not to be used.
+    known
+        How many tasks of a sort each node could take, as long as nothing is taken.
     """
 
     view: View
@@ -37,8 +42,10 @@ class Left:
     whole: bool
     cores: Ints
     mb: Ints
-    devices: dict[int, list[list[int]]]
+    devices: dict[int, FreeDevices]
     claims: Ints
+    kept: frozenset[int] = frozenset()
+    known: dict[int, Ints] = field(default_factory=dict)
 
     @staticmethod
     def of(view: View, hosts: dict[int, Hosts], whole: bool, open_nodes: NDArray[np.bool_], now: int) -> Left:
@@ -55,7 +62,7 @@ class Left:
 
     def counts(self, kind: int) -> Ints:
         """int64[hosts]: how many devices of a kind each host has left."""
-        return np.array([len(free) for free in self.devices[kind]], np.int64)
+        return self.devices[kind].counts.copy()
 
     def near(self, kind: int) -> Ints:
         """int64[nodes]: how many devices of a kind each node could use."""
@@ -68,6 +75,8 @@ class Left:
 
         ``local``: whether their memory is that of their node.
         """
+        if (known := self.known.get(sort.job)) is not None:
+            return known
         found = np.where(self.cores >= 0, MOST, 0)
         if sort.cores:
             found = np.minimum(found, np.maximum(self.cores, 0) // sort.cores)
@@ -84,8 +93,9 @@ class Left:
         if claimed is not None and sort.claims.any():
             none = np.empty(0, np.int64)
             open_nodes = open_nodes & claimed.places.open_nodes(sort.claims, self.claims, none, none, sort.tasks)
-        found = np.where(open_nodes, found, 0)
-        return np.minimum(found, MOST)
+        found = np.minimum(np.where(open_nodes, found, 0), MOST)
+        self.known[sort.job] = found
+        return found
 
     def take(self, lease: Lease) -> None:
         """What a lease holds is gone."""
@@ -93,11 +103,12 @@ class Left:
         for share in lease.shares:
             for kind, hosts in self.hosts.items():
                 for device in share.devices:
-                    if (host := hosts.of.get(device)) is not None and device in self.devices[kind][host]:
-                        self.devices[kind][host].remove(device)
+                    if (host := hosts.of.get(device)) is not None:
+                        self.devices[kind].remove(host, device)
 
     def take_nodes(self, lease: Lease) -> None:
         """What a lease holds of nodes, and of the places of resources, is gone."""
+        self.known.clear()
         for node, nodes, _, cores, mb in lease.rows.tolist():
             own = slice(node, node + nodes)
             self.cores[own] = -1 if self.whole else self.cores[own] - cores
@@ -107,12 +118,43 @@ class Left:
         if len(lease.claims):
             self.claims[lease.claims[:, PLACE]] -= lease.claims[:, AMOUNT]
 
+    def give(self, lease: Lease) -> None:
+        """What a lease holds of nodes, places and devices is left."""
+        self.known.clear()
+        for node, nodes, _, cores, mb in lease.rows.tolist():
+            own = slice(node, node + nodes)
+            self.cores[own] = np.where(self.cores[own] >= 0, self.cores[own] + cores, self.cores[own])
+            self.mb[own] += mb
+        if len(lease.claims):
+            self.claims[lease.claims[:, PLACE]] += lease.claims[:, AMOUNT]
+        for share in lease.shares:
+            for kind, hosts in self.hosts.items():
+                for device in share.devices:
+                    if (host := hosts.of.get(device)) is not None:
+                        self.devices[kind].put(host, device)
+
     def meet(self, other: Left) -> Left:
         """What is left of both."""
-        devices = {}
-        for kind, by_host in self.devices.items():
-            also = [set(free) for free in other.devices[kind]]
-            devices[kind] = [[d for d in free if d in too] for free, too in zip(by_host, also, strict=True)]
+        devices = {kind: own.meet(other.devices[kind]) for kind, own in self.devices.items()}
         cores, mb = np.minimum(self.cores, other.cores), np.minimum(self.mb, other.mb)
         claims = np.minimum(self.claims, other.claims)
-        return Left(self.view, self.now, self.hosts, self.whole, cores, mb, devices, claims)
+        kept = {
+            device
+            for kind, own in self.devices.items()
+            for device in np.setdiff1d(own.every()[0], devices[kind].every()[0]).tolist()
+        }
+        return Left(self.view, self.now, self.hosts, self.whole, cores, mb, devices, claims, self.kept | kept)
+
+    def holds(self, lease: Lease) -> bool:
+        """Whether all that a lease takes is left."""
+        cores, mb = np.zeros(len(self.mb), np.int64), np.zeros(len(self.mb), np.int64)
+        for node, nodes, _, own_cores, own_mb in lease.rows.tolist():
+            cores[node : node + nodes] += own_cores
+            mb[node : node + nodes] += own_mb
+        np.add.at(mb, lease.borrowed[:, LENDER], lease.borrowed[:, LOAN_MB])
+        place, amount = lease.claims.T
+        return (
+            bool((cores <= np.maximum(self.cores, 0)).all() and (self.cores[lease.nodes] >= 0).all())
+            and bool((mb[mb > 0] <= self.mb[mb > 0]).all() and (amount <= self.claims[place]).all())
+            and not any(device in self.kept for share in lease.shares for device in share.devices)
+        )

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+from array import array
 from dataclasses import dataclass, field
 from enum import IntEnum
 
+import numpy as np
+from numpy.typing import NDArray
+
+from unrack.ledger.lease import Lease
 from unrack.policy.flow.attempt import Attempt
 from unrack.policy.flow.beyond import Beyond
 from unrack.policy.flow.hosts import Hosts
 from unrack.policy.flow.network_load import NetworkLoad
 from unrack.policy.flow.promise import Promise
 from unrack.policy.flow.sorts import Sorts
+from unrack.policy.rounds import RoundCount
+from unrack.units import NEVER_US
+
+Ints = NDArray[np.int64]
 
 
 class Fate(IntEnum):
@@ -21,6 +30,7 @@ class Fate(IntEnum):
     WAITS = 2  # a network left one of its sub-tasks waiting
     APART = 3  # its parts had hosts, but could not be held together
     BEHIND = 4  # it would keep what a job is promised that many have passed
+    NO_PLACE = 5  # no node has room for one of its tasks
 
 
 @dataclass(slots=True)
@@ -38,11 +48,21 @@ class Notes:
     beyond
         Places jobs that ask for more than nodes and whole devices.
     version
-        Of the ledger after the last round; -1: ask again whatever has happened.
+        Of the ledger after the last round.
+    again_us
+        When a round may bring something though nothing has happened, µs; a time after everything: never.
+    moved_us
+        When the last migration round was, µs.
+    idle
+        How many rounds in a row brought nothing, while nothing happened.
     promise
         When a job that many have passed will have its place; ``None``: there is none.
-    attempts, fate
-        Of the last round: its networks, and job to what became of it.
+    waited : int64[jobs]
+        The jobs that waited when the last round began, in their order.
+    attempts, fate, started
+        Of the last round: its networks, what became of every job (int64[room], as :class:`Fate`), and leases.
+    counts
+        Numbers of every round, one round after the other: see :class:`unrack.policy.rounds.RoundCount`.
     """
 
     sorts: Sorts
@@ -50,7 +70,22 @@ class Notes:
     network: NetworkLoad
     beyond: Beyond
     version: int = -1
+    again_us: int = NEVER_US
+    moved_us: int = -1
+    idle: int = 0
     rounds: int = 0
     promise: Promise | None = None
+    waited: Ints = field(default_factory=lambda: np.empty(0, np.int64))
     attempts: list[Attempt] = field(default_factory=list)
-    fate: dict[int, Fate] = field(default_factory=dict)
+    fate: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    started: list[Lease] = field(default_factory=list)
+    counts: array[int] = field(default_factory=lambda: array("q"))
+
+    @property
+    def last(self) -> RoundCount | None:
+        """Of the last round; ``None``: there was none."""
+        return RoundCount(*self.counts[-len(RoundCount._fields) :]) if self.counts else None
+
+    def fate_of(self, job: int) -> Fate:
+        """What became of a job in the last round."""
+        return Fate(int(self.fate[job])) if job < len(self.fate) else Fate.NOT_SEEN

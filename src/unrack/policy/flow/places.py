@@ -7,13 +7,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from unrack.policy.flow.assignment import NOBODY, UNIT, Assignment, Sides, assign
+from unrack.policy.flow.assignment import Assignment, Sides, assign
 from unrack.policy.flow.costs.contract import Costs, Phase
+from unrack.policy.rounds import UNIT
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
-FORBIDDEN = 1 << 20
-"""A cost above all that are meant: in whole units."""
+MOST_COST = 1000
+"""Costs above this, or below its negative, are no different; so is waiting for more rounds than come to it."""
 
 
 class Classes(NamedTuple):
@@ -29,12 +30,15 @@ class Classes(NamedTuple):
         In how many rounds they were left waiting.
     at : int64[classes]
         The host that is the node they were given; -1: none.
+    stay : int64[classes]
+        The host that they have, of running jobs; -1: none.
     """
 
     supply: Ints
     row: Ints
     rounds: Ints
     at: Ints
+    stay: Ints
 
 
 class Solved(NamedTuple):
@@ -48,34 +52,48 @@ class Solved(NamedTuple):
 
 
 def solved(
-    phase: Phase, classes: Classes, costs: Costs, room: Ints, weight: float, force: bool, solver: str, aggregate: bool
-) -> Solved:
+    phase: Phase, classes: Classes, costs: Costs, room: Ints, force: bool, move: float, weight: float, solver: str,
+    aggregate: bool,
+) -> Solved:  # fmt: skip
     """Assign the sub-tasks of a phase to its hosts.
 
     Parameters
     ----------
     room : int64[hosts]
         How many sub-tasks each host could take in all.
-    weight
-        What each round of waiting adds to the cost of waiting.
     force
         Whether waiting costs more than any placement.
+    move
+        What it costs to have a sub-task of a running job elsewhere than where it is.
+    weight
+        What each round of waiting adds to the cost of waiting.
     """
     supplied = np.bincount(classes.row, classes.supply, len(phase.sorts)).astype(np.int64)
     room = np.minimum(room, supplied.sum())
-    fits = np.where(np.isfinite(costs.place), np.minimum(phase.fits, np.minimum(room[None], supplied[:, None])), 0)
-    place = whole(np.where(np.isfinite(costs.place), costs.place, 0))
+    most = np.minimum(phase.fits, np.minimum(room[None], supplied[:, None]))
+    may = np.isfinite(costs.place)
+    place = np.where(may, costs.place, 0)
     waiting = whole(costs.waiting[classes.row] + weight * classes.rounds) + 1  # never just as good as a place
     if force:
-        waiting = np.full(len(classes.row), FORBIDDEN * UNIT)
-    own = np.flatnonzero((classes.at >= 0) & (room[classes.at] > 0))
-    home = whole(costs.preferred)[classes.row[own]]
-    preferred = np.stack([own, classes.at[own], home], axis=1) if len(own) else NOBODY
-    sides = Sides(classes.supply, classes.row, waiting, fits, place, room, preferred)
+        waiting = np.full(len(classes.row), 10 * MOST_COST * UNIT)
+    preferred = [arcs_to(classes.at, room, costs.preferred[classes.row] + move * (classes.at != classes.stay))]
+    if move:
+        stay = np.where((classes.stay != classes.at) & (classes.stay >= 0), classes.stay, -1)
+        preferred.append(arcs_to(stay, room, place[classes.row, classes.stay]))
+    sides = Sides(
+        classes.supply, classes.row, waiting, np.where(may, most, 0), whole(place + move), room,
+        np.concatenate(preferred), None if phase.chosen else most,
+    )  # fmt: skip
     return Solved(phase, costs, classes, sides, assign(sides, solver, aggregate))
 
 
+def arcs_to(host: Ints, room: Ints, cost: Floats) -> Ints:
+    """int64[arcs, 3]: arcs of the classes that have a host of their own (-1: none), if it has room."""
+    own = np.flatnonzero((host >= 0) & (room[host] > 0))
+    return np.stack([own, host[own], whole(cost[own])], axis=1)
+
+
 def whole(cost: Floats) -> Ints:
-    """Costs as whole millionths; beyond ``FORBIDDEN`` they are no different."""
-    found: Ints = np.rint(np.clip(cost, -FORBIDDEN, FORBIDDEN) * UNIT).astype(np.int64)
+    """Costs as whole numbers of 1/UNIT."""
+    found: Ints = np.rint(np.clip(cost, -MOST_COST, MOST_COST) * UNIT).astype(np.int64)
     return found

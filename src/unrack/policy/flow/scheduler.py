@@ -26,20 +26,25 @@ from unrack.policy.contract import EVERYTHING, Decision, Estimates, Start, Trait
 from unrack.policy.flow.attempt import Attempt, Terms, attempted
 from unrack.policy.flow.batch import batch_of
 from unrack.policy.flow.beyond import Beyond
-from unrack.policy.flow.costs.contract import CostModel
+from unrack.policy.flow.costs.contract import CostModel, postpones
 from unrack.policy.flow.costs.table import COSTS
 from unrack.policy.flow.hosts import hosts_of
 from unrack.policy.flow.leases import lease_of, plain_leases
 from unrack.policy.flow.left import Left
+from unrack.policy.flow.migration import moves
 from unrack.policy.flow.network_load import NetworkLoad
 from unrack.policy.flow.notes import Fate, Notes
+from unrack.policy.flow.places import MOST_COST
 from unrack.policy.flow.promise import left_beside, promised
+from unrack.policy.flow.round_count import counted
+from unrack.policy.flow.round_story import told
 from unrack.policy.flow.sorts import Sort, Sorts
 from unrack.policy.flow.story import why
 from unrack.policy.gpus.rule import GpuRule
 from unrack.policy.orders import Order, in_order, reads_of
 from unrack.policy.placement.contract import MemoryRule
 from unrack.policy.placement.local_memory import LocalMemory
+from unrack.policy.rounds import RoundCount, RoundStory
 from unrack.reasons import Reason
 from unrack.units import NEVER_US, SECOND_US
 from unrack.view import View
@@ -67,6 +72,10 @@ class Flow:
         A name in :data:`unrack.solver.flow.solve.SOLVERS`; results are the same.
     remote
         Whether a device may be used from another node than the one in which it sits.
+    migrate_us
+        Time between rounds in which running tasks may move, at whole multiples of it; 0: they never do.
+    move
+        What it costs to move a sub-task.
     order
         In which order jobs are taken into a round.
     aggregate
@@ -83,6 +92,8 @@ class Flow:
     passes: int = 20
     solver: str = "ortools"
     remote: bool = True
+    migrate_us: int = 0
+    move: float = 1.0
     order: str | Order = "fcfs"
     aggregate: bool = True
     nodes: str = "shared"
@@ -115,23 +126,58 @@ class Flow:
         return Notes(Sorts(), hosts, NetworkLoad.of(view), beyond)
 
     def decide(self, view: View, memory: Notes, now: int) -> tuple[list[Decision], Notes]:
-        """Start all that a round gives a place."""
-        if not view.waiting or (self.interval_us and now % self.interval_us) or memory.version == view.version:
+        """Start all that a round gives a place; in a migration round, move whom it pays to move."""
+        if self.migrate_us and now % self.migrate_us == 0 and memory.moved_us != now and view.running_count:
+            memory.moved_us = now
+            if decisions := self._moves(view, memory, now):
+                return decisions, memory
+        if not view.waiting or (self.interval_us and now % self.interval_us):
+            return [], memory
+        if memory.version == view.version and now < memory.again_us:
             return [], memory
         return Round(self, view, memory, now).run(), memory
 
     def next_round(self, view: View, memory: Notes, now: int) -> int | None:
-        """The next multiple of the interval, if jobs wait and something has changed or waiting grows dearer."""
-        if not view.waiting or memory.version == view.version:
+        """The next multiple of the interval at which something may have changed; at interval 0 when time changes it."""
+        first = self._next(view, memory, now)
+        if not self.migrate_us or not view.running_count:
+            return first
+        move = (now // self.migrate_us + 1) * self.migrate_us
+        return move if first is None else min(first, move)
+
+    def _moves(self, view: View, memory: Notes, now: int) -> list[Decision]:
+        """Who moves, and where."""
+        open_nodes = memory.beyond.open_nodes(view)
+        left = Left.of(view, memory.hosts, self.nodes == "whole", open_nodes, now)
+        decisions = moves(view, memory, left, self.terms, open_nodes, self.move, now)
+        if decisions:
+            memory.counts.extend(counted(memory, now))
+        return decisions
+
+    def _next(self, view: View, memory: Notes, now: int) -> int | None:
+        """The next round for who waits."""
+        if not view.waiting:
             return None
         every = self.interval_us or SECOND_US
-        if not self.interval_us and memory.version >= 0:
-            return None
-        return (now // every + 1) * every
+        if memory.version == view.version:
+            if memory.again_us >= NEVER_US:
+                return None
+            if not self.interval_us:
+                return max(memory.again_us, now + 1)
+            return max(-(-memory.again_us // every), now // every + 1) * every
+        return (now // every + 1) * every if self.interval_us else None
 
     def why(self, view: View, memory: Notes, job: int, now: int) -> Reason:
         """What was dearer or full."""
-        return why(view, memory, self.passes, job)
+        return why(view, memory, self.passes, job, now)
+
+    def rounds(self, memory: Notes) -> Ints:
+        """Numbers of all rounds."""
+        return np.array(memory.counts, np.int64).reshape(-1, len(RoundCount._fields))
+
+    def round_story(self, view: View, memory: Notes) -> RoundStory | None:
+        """The last round: its networks, who was placed and who was left."""
+        return told(view, memory, self.passes)
 
     @cached_property
     def terms(self) -> Terms:
@@ -154,7 +200,10 @@ class Round:
         notes, sorts = self.notes, self.notes.sorts
         jobs = in_order(self.flow.order, self.view, self.now).copy()
         sorts.learn(self.view, jobs, self.view.app[None])
-        notes.attempts, notes.fate, notes.rounds = [], {}, notes.rounds + 1
+        notes.attempts, notes.rounds = [], notes.rounds + 1
+        if len(notes.fate) < len(sorts.of):
+            notes.fate = np.zeros(len(sorts.of), np.int64)
+        notes.fate[jobs] = Fate.NOT_SEEN
         notes.beyond.forget()
         passed = sorts.passed[jobs] >= self.flow.passes
         self._beside(jobs[passed], jobs[~passed])
@@ -163,7 +212,11 @@ class Round:
         sorts.rounds[stay] += 1
         sorts.passed[stay] += np.cumsum(gone[::-1])[::-1][~gone]
         self._note_applications()
-        notes.version = -1 if self._hopeful(stay) else self.view.version + len(self.leases)
+        notes.waited, notes.started = jobs, self.leases
+        notes.counts.extend(counted(notes, self.now))
+        notes.idle = 0 if self.leases or notes.version != self.view.version else notes.idle + 1
+        notes.version = self.view.version + len(self.leases)
+        notes.again_us = self._again_us(stay)
         rule = self.flow.cost if isinstance(self.flow.cost, str) else ""
         return [Start(lease, rule) for lease in self.leases]
 
@@ -173,7 +226,7 @@ class Round:
         Once one of the first has no place, others start on what will be left beside it, or if they are done before.
         """
         for at in range(len(passed)):
-            if self._attempt(passed[at : at + 1], force=True):
+            if self._alone(int(passed[at]), force=True):
                 continue
             others = np.concatenate([passed[at + 1 :], others])
             left, done = self.left, len(self.leases)
@@ -185,7 +238,7 @@ class Round:
             rest = others[~np.isin(others, [lease.job for lease in self.leases[done:]])]
             late = self.now + self.view.estimate_us[rest] > until
             self._together(rest[~late])
-            self.notes.fate.update(dict.fromkeys(rest[late].tolist(), Fate.BEHIND))
+            self.notes.fate[rest[late]] = Fate.BEHIND
             return
         self.notes.promise = None
         self._together(others)
@@ -208,9 +261,24 @@ class Round:
             rest, apart = self._pass(rest)
             if len(rest) == count:
                 break
-        lone = [job for job in rest.tolist() if self.notes.fate.get(job) == Fate.APART]
-        for job in lone[:SINGLY]:
-            self._attempt(np.array([job], np.int64))
+        lone = rest[self.notes.fate[rest] == Fate.APART]
+        for job in lone[:SINGLY].tolist():
+            self._alone(job)
+
+    def _alone(self, job: int, force: bool = False) -> bool:
+        """Place one job by networks of its own, or as other disciplines place it; whether it has a place."""
+        if not self._fits(int(self.notes.sorts.of[job])):
+            self.notes.fate[job] = Fate.NO_PLACE
+            return False
+        if self._attempt(np.array([job], np.int64), force):
+            return True
+        if not force and self.notes.fate[job] != Fate.APART:
+            return False
+        sort = self.notes.sorts.every[int(self.notes.sorts.of[job])]
+        lease = self.notes.beyond.lease(self.view, self.left, job, sort, None, self.now, self.leases)
+        if lease is not None:
+            self.leases.append(lease)
+        return lease is not None
 
     def _pass(self, rest: Ints) -> tuple[Ints, bool]:
         """Place jobs in batches; who is left, and whether gangs among them came apart.
@@ -222,11 +290,15 @@ class Round:
         closed = np.zeros(len(self.notes.sorts.every), np.bool_)
         while len(rest):
             can = rest[~closed[of[rest]]]
+            none = [kind for kind in np.unique(of[can]).tolist() if not self._fits(kind)]
+            closed[none] = True
+            fate[can[closed[of[can]]]] = Fate.NO_PLACE
+            can = can[~closed[of[can]]]
             if not len(can):
                 break
             fits = batch_of(self.left, self.notes.sorts, can, self.flow.terms.local)
             batch = can[fits]
-            fate.update(dict.fromkeys(can[~fits].tolist(), Fate.TOO_MUCH))
+            fate[can[~fits]] = Fate.TOO_MUCH
             if not len(batch):
                 break
             done = np.isin(batch, self._attempt(batch))
@@ -236,6 +308,10 @@ class Round:
             closed[of[batch[~done]]] = True
             apart = apart or self._came_apart(batch[~done])
         return rest, apart
+
+    def _fits(self, kind: int) -> bool:
+        """Whether a node has room for a task of a sort."""
+        return bool(self.left.fits(self.notes.sorts.every[kind], self.open_nodes, self.flow.terms.local).any())
 
     def _came_apart(self, jobs: Ints) -> bool:
         """Whether one of these jobs of the last attempt would have held something that is free again."""
@@ -249,7 +325,7 @@ class Round:
         notes, sorts = self.notes, self.notes.sorts
         found = attempted(self.flow.terms, self.left, sorts, notes.network, jobs, self.open_nodes, self.now, force)
         notes.attempts.append(found)
-        notes.fate.update(dict.fromkeys(jobs[found.lost >= 0].tolist(), Fate.WAITS))
+        notes.fate[jobs[found.lost >= 0]] = Fate.WAITS
         of, before = sorts.of[jobs], len(self.leases)
         kinds = np.unique(of).tolist()
         simple = np.zeros(len(sorts.every), np.bool_)
@@ -290,8 +366,7 @@ class Round:
         leases = plain_leases(self.left, own, jobs, of.ravel(), task_job, found.tasks.node[mine])
         self.leases += leases
         if len(leases) < len(at):
-            have = {lease.job for lease in leases}
-            self.notes.fate.update((job, Fate.APART) for job in jobs.tolist() if job not in have)
+            self.notes.fate[jobs[~np.isin(jobs, [lease.job for lease in leases])]] = Fate.APART
 
     def _note_applications(self) -> None:
         """Remember where applications have run."""
@@ -299,12 +374,13 @@ class Round:
         for lease in self.leases if self.flow.cost == "locality" or callable(self.flow.cost) else ():
             ran.setdefault(sorts.every[int(sorts.of[lease.job])].app, set()).update(lease.nodes.tolist())
 
-    def _hopeful(self, jobs: Ints) -> bool:
-        """Whether somebody waits who would have room: waiting grows dearer, and it may start though nothing happens."""
-        young = jobs[self.notes.sorts.passed[jobs] < self.flow.passes]
-        fates = self.notes.fate
-        kinds = {int(self.notes.sorts.of[job]) for job in young.tolist() if fates.get(job) != Fate.TOO_MUCH}
-        return any(
-            bool(self.left.fits(self.notes.sorts.every[kind], self.open_nodes, self.flow.terms.local).any())
-            for kind in sorted(kinds)
-        )
+    def _again_us(self, stay: Ints) -> int:
+        """When time alone may give one who stays a place: waiting grows dearer with every round, and patience ends."""
+        notes, fate = self.notes, self.notes.fate[stay]
+        first = NEVER_US
+        dearest = MOST_COST / self.flow.weight + postpones(self.flow.terms.cost)
+        of = self.notes.sorts.of[stay[(fate == Fate.WAITS) & (notes.sorts.passed[stay] < self.flow.passes)]]
+        if notes.idle <= dearest and any(self._fits(kind) for kind in np.unique(of).tolist()):
+            first = self.now + (self.flow.interval_us or SECOND_US)
+        opens = notes.beyond.opens_us(self.view, stay[fate == Fate.APART].tolist(), self.now)
+        return first if opens is None else min(first, opens)

@@ -143,6 +143,12 @@
     await draw(byId("use-runs"), data.use.runs[Number(useRun.value) || 0].charts);
   }
 
+  // The section on rounds: charts of the chosen setting.
+  const roundChooser = byId("round-setting");
+  async function drawRounds() {
+    if (roundChooser) await draw(byId("round-settings"), data.rounds.settings[Number(roundChooser.value) || 0].charts);
+  }
+
   // The section on tiers of memory: charts of the chosen setting, and of the chosen run.
   const tierChooser = byId("tier-setting"), tierRun = byId("tier-run");
   async function drawTiers() {
@@ -171,7 +177,7 @@
 
   let turn = Promise.resolve();
   function drawAll() {
-    turn = turn.then(() => draw(byId("sweeps"), sweepCharts())).then(() => draw(byId("figures"), data.settings[Number(chooser.value) || 0].charts)).then(drawPools).then(drawTiers).then(drawMemory).then(drawUse);
+    turn = turn.then(() => draw(byId("sweeps"), sweepCharts())).then(() => draw(byId("figures"), data.settings[Number(chooser.value) || 0].charts)).then(drawPools).then(drawTiers).then(drawMemory).then(drawUse).then(drawRounds);
     return turn;
   }
   chooser.addEventListener("change", drawAll);
@@ -192,6 +198,10 @@
     legend(byId("tier-policies"), data.policies);
     byId("tier-setting-label").hidden = data.tiers.settings.length < 2;
     for (const choice of [tierChooser, tierRun]) choice.addEventListener("change", () => { turn = turn.then(drawTiers); });
+  }
+  if (roundChooser) {
+    byId("round-setting-label").hidden = data.rounds.settings.length < 2;
+    roundChooser.addEventListener("change", () => { turn = turn.then(drawRounds); });
   }
   if (useChooser) byId("use-setting-label").hidden = data.use.settings.length < 2;
   for (const choice of [useChooser, useRun]) choice?.addEventListener("change", () => { turn = turn.then(drawUse); });

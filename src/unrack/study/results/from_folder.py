@@ -18,16 +18,18 @@ from unrack.errors import InputError, PolicyError
 from unrack.metric.holdings import holdings
 from unrack.policy.contract import Policy
 from unrack.policy.file import load_policy
+from unrack.policy.rounds import RoundStory
 from unrack.policy.table import make_policy
 from unrack.resources.contract import Nodes
 from unrack.resources.places import built, is_resource
 from unrack.sim.explain import Story, explain
+from unrack.sim.explain_round import explain_round
 from unrack.sim.faults.fault import Fault
 from unrack.sim.usage.memory_changes import make_memory_changes
 from unrack.slowdown.combined import Together, make_together
 from unrack.slowdown.memory.settings import MemoryContention, make_contention
 from unrack.slowdown.model import Model
-from unrack.study.results.keep import CURVES, LISTED, PROFILES, TORUS
+from unrack.study.results.keep import CURVES, LISTED, PROFILES, ROUNDS, TORUS
 from unrack.study.results.record import RECORD, WRITTEN, believed, read_record
 from unrack.units import SECOND_US
 from unrack.workload.job import JobTable, job_table
@@ -78,17 +80,53 @@ class Again:
         """
         index = self.index(job)
         with believed(self.folder, [self.record]):
-            faults = [Fault(*fault) for fault in self.record["faults"]]
-            models = [
+            return explain(self.cluster(), self.jobs(), self.policy(policy_file), index, **self._world())
+
+    def round_story(self, from_us: int | None = None, policy_file: str | None = None) -> RoundStory:
+        """The first round at or after a time (µs); the run is simulated once more up to it.
+
+        Parameters
+        ----------
+        from_us
+            ``None``: the round that started most jobs; of several that in which most took part, the first.
+        policy_file
+            Where the policy's file is now.
+
+        Raises
+        ------
+        PolicyError
+            The policy tells no rounds, or its file is not where it was.
+        InputError
+            There is no round then or later.
+        """
+        with believed(self.folder, [self.record]):
+            policy = self.policy(policy_file)
+            at_us = self._busiest_us() if from_us is None else from_us
+            return explain_round(self.cluster(), self.jobs(), policy, at_us, **self._world())
+
+    def _busiest_us(self) -> int:
+        """When most jobs started in a round; 0 where nobody knows."""
+        path = self.folder / f"{ROUNDS}.parquet"
+        rounds = read_table(path) if path.is_file() else None
+        if rounds is None or not rounds.height:
+            return 0
+        busiest = rounds.sort(["placed", "tried", "time_s"], descending=[True, True, False])
+        return round(float(busiest["time_s"][0]) * SECOND_US)
+
+    def _world(self) -> dict[str, Any]:
+        """What the run was in beside cluster, jobs and policy."""
+        return {
+            "seed": self.record["seed"],
+            "ties": self.record["ties"],
+            "faults": [Fault(*fault) for fault in self.record["faults"]],
+            "models": [
                 Model(**{key: _tupled(value) for key, value in entry.items()})
                 for entry in self.record.get("models", ())
-            ]
-            return explain(
-                self.cluster(), self.jobs(), self.policy(policy_file), index, seed=self.record["seed"],
-                ties=self.record["ties"], faults=faults, models=models,
-                contention=self.contention(), how=self.slowdowns or Together.ADD,
-                changes=make_memory_changes(self.record.get("memory_changes")),
-            )  # fmt: skip
+            ],
+            "contention": self.contention(),
+            "how": self.slowdowns or Together.ADD,
+            "changes": make_memory_changes(self.record.get("memory_changes")),
+        }
 
     def holdings(self) -> pl.DataFrame:
         """All that jobs held, of the tables that were kept; see :func:`unrack.metric.holdings.holdings`.

@@ -32,6 +32,8 @@ from unrack.workload.usage.curves import curves_frame
 CURVES = "curves.parquet"
 """What jobs use of their memory over their progress."""
 FRAMES = ("jobs", "usage", "placements")
+ROUNDS = "rounds"
+"""The table of rounds, of policies that tell them."""
 POOL_FRAMES = (*FRAMES, "shares")
 TORUS = ("torus_rows", "torus_columns")
 """Columns of the nodes, where the layout of some node's cores is known."""
@@ -74,6 +76,7 @@ def _fill(building: Path, run: Run, result: Result) -> None:
     names += ["tiers"] if run.cluster.tiers is not None else []
     names += ["claims"] if len(run.cluster.places) else []
     names += ["memory"] if run.workload.jobs.usage is not None else []
+    names += [ROUNDS] if result.counts is not None else []
     for name in names:
         getattr(result, name).write_parquet(building / f"{name}.parquet", compression="zstd")
     if (usage := run.workload.jobs.usage) is not None:

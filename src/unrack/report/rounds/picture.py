@@ -1,0 +1,191 @@
+"""A picture of a round, as SVG: its networks one below the other, from sub-tasks to hosts, waiting and the sink."""
+
+from __future__ import annotations
+
+from html import escape, unescape
+
+from unrack.policy.rounds import NetworkStory, RoundStory
+from unrack.report.rounds.layout import MARGIN, WIDTH, Layout, Rect, Wire, laid_out
+from unrack.report.rounds.shortened import Box, shortened
+from unrack.units import SECOND_US
+
+MOST_NETWORKS = 8
+"""Networks that are drawn: those with most sub-tasks."""
+LETTER, SMALL_LETTER, LABEL_LETTER = 6.9, 6.3, 5.9
+"""Widths of letters at 12, 11 and 10 px, on average and with some to spare."""
+STYLE = """
+.ground{fill:#fff}.box{fill:#f4f5f7;stroke:#8a8f98}.sort{fill:#eef3fa;stroke:#4477aa}.wait{fill:#fbeaec;stroke:#c0394d}
+.sink{fill:#dfe3e8;stroke:#444}text{fill:#1c1c1c}.quiet{fill:#5a5f66}
+.arc{fill:none;stroke:#8a8f98;stroke-width:.8;opacity:.55}.flow{fill:none;stroke:#27639c;stroke-width:2.2}
+.waits{fill:none;stroke:#c0394d;stroke-width:2.2}.liked{stroke-dasharray:6 4}
+"""
+DARK = """
+.ground{fill:#15181c}.box{fill:#20252b;stroke:#7d858f}.sort{fill:#1b2836;stroke:#7fb0e0}
+.wait{fill:#3a2024;stroke:#f08c99}.sink{fill:#323a43;stroke:#c8ccd2}text{fill:#eceff2}.quiet{fill:#a5adb7}
+.arc{stroke:#7d858f}.flow{stroke:#7fb0e0}.waits{stroke:#f08c99}
+"""
+
+
+def drawn(story: RoundStory, policy: str) -> str:
+    """The round as SVG, for light and dark pages.
+
+    Parameters
+    ----------
+    story
+        What to draw.
+    policy
+        Its name.
+    """
+    numbers = story.numbers
+    title = (
+        f"Round {story.number} at {numbers.at_us / SECOND_US:,.0f} s under {policy}: {numbers.jobs:,} waited, "
+        f"{numbers.tried:,} took part, {numbers.placed:,} started"
+    )
+    parts = [f'<text x="{MARGIN}" y="26" font-size="15" font-weight="bold">{_cut(title, WIDTH - 32, 8.4)}</text>']
+    y = 46.0
+    largest = sorted(range(len(story.networks)), key=lambda i: (-_subtasks(story.networks[i]), i))[:MOST_NETWORKS]
+    for i in sorted(largest):
+        y = _network(parts, i + 1, story.networks[i], y)
+    more = len(story.networks) - len(largest)
+    for words in (
+        f"and {more:,} smaller network{'' if more == 1 else 's'}" if more else "",
+        "" if story.networks else "No network was solved: nobody's demand was free, all together.",
+    ):
+        if words:
+            parts.append(f'<text x="{MARGIN}" y="{y + 14:.0f}" font-size="12">{words}</text>')
+            y += 26
+    y = _legend(parts, y + 6)
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {y:.0f}" width="{WIDTH}" height="{y:.0f}" '
+        f'font-family="sans-serif" font-size="12" role="img" aria-label="{escape(title)}">\n<title>{escape(title)}'
+        f"</title>\n<style>{STYLE}@media (prefers-color-scheme:dark){{{DARK}}}</style>\n"
+        f'<rect width="{WIDTH}" height="{y:.0f}" class="ground"/>\n' + "\n".join(parts) + "\n</svg>\n"
+    )
+
+
+def _subtasks(network: NetworkStory) -> int:
+    return sum(one.subtasks for one in network.classes)
+
+
+def _network(parts: list[str], number: int, network: NetworkStory, y: float) -> float:
+    """Draw a network from ``y`` on; returns what is below it."""
+    drawing = shortened(network)
+    forced = "; nobody may wait" if network.forced else ""
+    words = (
+        f"Network {number}: {network.resource}, attempt {network.attempt}. {network.placed:,} sub-tasks placed, "
+        f"{network.waiting:,} wait; cost {network.cost:.4g}{forced}"
+    )
+    parts.append(f'<path d="M{MARGIN} {y - 2:.0f}H{WIDTH - MARGIN}" class="arc"/>')
+    parts.append(f'<text x="{MARGIN}" y="{y + 16:.0f}" font-weight="bold">{_cut(words, WIDTH - 32, LETTER)}</text>')
+    layout = laid_out(drawing, y + 30)
+    ordered = sorted(layout.wires, key=lambda wire: wire.line.flow > 0)
+    parts += [_path(wire) for wire in ordered]
+    parts += [_label(wire, network.forced) for wire in ordered if wire.label is not None]
+    for boxes, kind in ((drawing.classes, "box"), (drawing.sorts, "sort"), (drawing.groups, "box")):
+        parts += [_box(box, layout.rects[box.name], kind) for box in boxes]
+    parts += _ends(layout)
+    return layout.bottom + 24
+
+
+def _path(wire: Wire) -> str:
+    (x0, y0), (x1, y1), (x2, y2), x3 = wire.start, wire.bend, wire.meet, wire.end[0]
+    waits = wire.line.head == "u" or wire.line.tail == "u"
+    kind = ("waits" if waits else "flow") if wire.line.flow else "arc"
+    kind += " liked" if wire.line.preferred else ""
+    reach = (x2 - x1) / 2
+    curve = f"C{x1 + reach:.1f} {y1:.1f} {x2 - reach:.1f} {y2:.1f} {x2:.1f} {y2:.1f}"
+    return f'<path d="M{x0:.1f} {y0:.1f}H{x1:.1f}{curve}H{x3:.1f}" class="{kind}"/>'
+
+
+def label_text(wire: Wire, forced: bool) -> str:
+    """Cost, flow and capacity; into the sink nothing costs anything."""
+    line = wire.line
+    amounts = f"{_short(line.flow)}/{_short(line.capacity)}"
+    if line.head == "t" or line.head.startswith("x"):
+        return amounts
+    if forced and line.head == "u":
+        return f"dear · {amounts}"
+    cost = _short(line.low) + (f"–{_short(line.high)}" if line.low < line.high else "")
+    return f"{cost} · {amounts}"
+
+
+def _short(number: float) -> str:
+    """Three digits or four, with k, M, … where there are more."""
+    for unit in ("", "k", "M", "G"):
+        if abs(number) < 999.5:
+            return f"{number:.3g}{unit}"
+        number /= 1000
+    return f"{number:.3g}T"
+
+
+def _label(wire: Wire, forced: bool) -> str:
+    """The label on its line, with the ground behind it."""
+    assert wire.label is not None
+    x, y = wire.label
+    strip = (wire.bend[0] if x < wire.bend[0] else wire.end[0]) - x - 6
+    words = _cut(label_text(wire, forced), strip, LABEL_LETTER)
+    width = LABEL_LETTER * len(unescape(words)) + 6
+    return (
+        f'<rect x="{x - 2:.1f}" y="{y - 6:.1f}" width="{width:.1f}" height="12" class="ground"/>'
+        f'<text x="{x:.1f}" y="{y + 3.5:.1f}" font-size="10">{words}</text>'
+    )
+
+
+def _box(box: Box, rect: Rect, kind: str) -> str:
+    room = rect.width - 16
+    lines = [f'<tspan font-weight="bold">{_cut(box.title, room, LETTER)}</tspan>']
+    lines += [
+        f'<tspan x="{rect.x + 8:.1f}" dy="14" font-size="11" class="quiet">{words}</tspan>'
+        for words in _wrapped(box.words, room, 2 if kind == "sort" else 1)
+    ]
+    top = rect.middle - 7 * (len(lines) - 1) + 4
+    return (
+        f'<g><title>{escape(box.full)}</title><rect x="{rect.x:.1f}" y="{rect.y:.1f}" width="{rect.width:.1f}" '
+        f'height="{rect.height:.1f}" rx="4" class="{kind}"/><text x="{rect.x + 8:.1f}" y="{top:.1f}">'
+        + "".join(lines)
+        + "</text></g>"
+    )
+
+
+def _ends(layout: Layout) -> list[str]:
+    """Waiting, and the sink."""
+    u, t = layout.rects["u"], layout.rects["t"]
+    return [
+        f'<rect x="{u.x:.1f}" y="{u.y:.1f}" width="{u.width:.1f}" height="{u.height:.1f}" rx="4" class="wait"/>'
+        f'<text x="{u.x + 8:.1f}" y="{u.middle - 3:.1f}" font-weight="bold">U</text>'
+        f'<text x="{u.x + 8:.1f}" y="{u.middle + 11:.1f}" font-size="11" class="quiet">left waiting</text>',
+        f'<circle cx="{t.x + t.width / 2:.1f}" cy="{t.middle:.1f}" r="{t.width / 2:.1f}" class="sink"/>'
+        f'<text x="{t.x + t.width / 2:.1f}" y="{t.middle + 4:.1f}" text-anchor="middle" font-weight="bold">t</text>',
+    ]
+
+
+def _legend(parts: list[str], y: float) -> float:
+    """What the lines mean; returns what is below."""
+    x = float(MARGIN)
+    for kind, words in (
+        ("flow", "carries sub-tasks"), ("waits", "leaves them waiting"), ("arc", "carries none"),
+        ("flow liked", "preferred: where an earlier network put the task"),
+    ):  # fmt: skip
+        parts.append(f'<path d="M{x:.0f} {y + 10:.0f}h28" class="{kind}"/>')
+        parts.append(f'<text x="{x + 34:.0f}" y="{y + 14:.0f}" font-size="11" class="quiet">{words}</text>')
+        x += 34 + SMALL_LETTER * len(words) + 18
+    words = "On arcs: cost of each · flow/capacity"
+    parts.append(f'<text x="{x:.0f}" y="{y + 14:.0f}" font-size="11" class="quiet">{words}</text>')
+    return y + 28
+
+
+def _cut(text: str, room: float, letter: float) -> str:
+    """As much of a text as there is room for, escaped."""
+    most = max(int(room / letter), 1)
+    return escape(text if len(text) <= most else text[: most - 1].rstrip(" ,·") + "…")
+
+
+def _wrapped(text: str, room: float, most: int) -> list[str]:
+    """A text in at most so many lines; the last is cut off."""
+    lines, rest = list[str](), text
+    width = max(int(room / SMALL_LETTER), 1)
+    while len(lines) < most - 1 and len(rest) > width and " " in rest[:width]:
+        head = rest[:width].rpartition(" ")[0]
+        lines.append(escape(head))
+        rest = rest[len(head) + 1 :]
+    return [*lines, _cut(rest, room, SMALL_LETTER)]
