@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import polars as pl
 import pytest
 from disaggregated_pretend import few
@@ -20,7 +19,7 @@ from unrack.papers.amaral.flow.makespan import (
 )
 from unrack.papers.amaral.flow.network import AWARE, LATE, SENDING, STEP, WITH_AWARE, most_by_awareness
 from unrack.papers.amaral.flow.network import SMALL as SIXTY_FOUR
-from unrack.papers.amaral.flow.solvers import CYCLES, GROUP, ROWS, SIZES, growth, rows_at
+from unrack.papers.amaral.flow.solvers import CYCLES, GROUP, ROWS, growth
 from unrack.papers.amaral.flow.utilisation import REPRODUCTION as UTILISATION
 from unrack.papers.amaral.flow.utilisation import TimedRounds
 from unrack.papers.amaral.flow.worlds import (
@@ -149,17 +148,12 @@ def test_waits_are_places_of_their_own_and_grow_with_the_share() -> None:
     assert all("." not in one.metric for one in UTILISATION.quantities)
 
 
-def test_every_algorithm_finds_the_same_cost_and_slow_ones_are_left_out_where_they_are_slow() -> None:
+def test_every_algorithm_finds_the_same_cost() -> None:
     found = few("flow-solvers")
     assert {finding.verdict for _, finding in judged(found)} == {Verdict.AGREES}
-    assert [row.name for row in rows_at(500)] == [row.name for row in ROWS]
-    assert CYCLES not in rows_at(1000)
-    assert len(rows_at(SIZES[-1])) == 2
 
 
 def test_growth_is_the_power_between_two_sizes() -> None:
     one = few("flow-solvers")
     values = {(GROUP, x, CYCLES.name): ({"took_s": 1e-6 * x**2},) for x in (10, 100, 1000, 10_000)}
-    grown = growth(Measured(one.reproduction, one.options, values), CYCLES.name)
-    assert grown.power == pytest.approx(2)
-    assert np.isclose(grown.most_s, 100)
+    assert growth(Measured(one.reproduction, one.options, values), CYCLES.name) == pytest.approx(2)
