@@ -19,7 +19,7 @@ from unrack.solver.flow.or_tools import or_tools
 from unrack.solver.flow.residual import residual_of
 from unrack.solver.flow.shortest_path import shortest_path
 
-__all__ = ["SOLVERS", "Flow", "Network", "check", "solve"]
+__all__ = ["ANY_NETWORK", "SOLVERS", "Flow", "Network", "check", "solve"]
 
 Ints = NDArray[np.int64]
 
@@ -41,6 +41,10 @@ SOLVERS: dict[str, Callable[[Network], Ints | None]] = {
 """Name to function: of a checked network, the amounts of any flow of least cost, or ``None`` if there is no flow.
 
 ``auction`` takes markets alone; the others take any network."""
+
+
+ANY_NETWORK = tuple(name for name in SOLVERS if name != "auction")
+"""Those that take any network."""
 
 
 def solve(network: Network, solver: str = "auto", *, canonical: bool = True) -> Flow:
