@@ -45,6 +45,8 @@ class Fleet:
 
     Attributes
     ----------
+    nodes
+        Those of the cluster.
     machines
         Each kind of machine once.
     gpus
@@ -56,7 +58,7 @@ class Fleet:
     quantities = QUANTITIES
 
     def __init__(self, file: FleetFile, nodes: Nodes, where: str) -> None:
-        self._file, self._nodes = file, nodes
+        self._file, self.nodes = file, nodes
         kind = np.full(len(nodes.cores), -1, np.int64)
         machines: dict[Machine, int] = {}
         self._first: list[int] = []
@@ -187,7 +189,7 @@ class Fleet:
 
     def _room(self, ask: Ask) -> int:
         """How many tasks the empty machines hold that ask so much."""
-        nodes = self._nodes
+        nodes = self.nodes
         fit = np.minimum(self.fit(ask, self.total), 2**31)
         fit = np.where(nodes.cores > 0, np.minimum(fit, nodes.cores // ask.cores) if ask.cores else fit, 0)
         if ask.mb:
