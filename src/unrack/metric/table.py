@@ -162,7 +162,7 @@ def measure(
     cluster
         Its cluster.
     shares, placements
-        Of the same run; without them there are no metrics of devices.
+        Of the same run; without them there are no metrics of devices, and none of fragmentation of GPUs.
     failures
         Of the same run; without it there are no metrics of failures.
     tiers
@@ -231,7 +231,7 @@ def measure(
     if memory is not None:
         values |= use_metrics(jobs, memory, cluster, start, end)
     if len(cluster.places):
-        values |= resource_metrics(claims, every, cluster, start, end)
+        values |= resource_metrics(claims, every, placements, cluster, start, end)
     return values
 
 

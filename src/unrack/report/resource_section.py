@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
+import numpy as np
 import polars as pl
 
 from unrack.report.charts.chart import MOST_POLICIES
 from unrack.report.setting import Setting
-from unrack.resources.contract import Kept, Table
+from unrack.resources.contract import Kept, Nodes, Table
 from unrack.resources.table import RESOURCES
 
 
@@ -39,5 +40,13 @@ def _kept(setting: Setting, name: str) -> list[Kept]:
             written = run.record["cluster"].get("resources", {}).get(name)
             if written is not None and (run.folder / "claims.parquet").is_file():
                 claims = run.frame("claims").filter(pl.col("resource") == name)
-                kept.append(Kept(policy, run.seed, written, run.metrics, claims))
+                nodes = _nodes(run.record["cluster"])
+                kept.append(Kept(policy, run.seed, written, run.metrics, claims, nodes, run.frame))
     return kept
+
+
+def _nodes(cluster: Mapping[str, Any]) -> Nodes:
+    """The nodes of the cluster of a run."""
+    columns = cluster["columns"]
+    cores, memory_mb, rack = (np.repeat(columns[name], columns["count"]) for name in ("cores", "memory_mb", "rack"))
+    return Nodes(cores, memory_mb, rack, tuple(cluster["rack_names"]))

@@ -7,7 +7,7 @@ rows of (place, amount). Who holds what, what is free, drafts, plans, tables and
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
@@ -182,6 +182,10 @@ class Kept(NamedTuple):
         All metrics of the run.
     claims
         The rows of the table of claims that are of the resource.
+    nodes
+        Those of the cluster; ``None``: not known.
+    table
+        Reads one of the other tables of the run, ``jobs`` or ``placements``.
     """
 
     policy: str
@@ -189,6 +193,8 @@ class Kept(NamedTuple):
     written: Any
     metrics: dict[str, float | None]
     claims: pl.DataFrame
+    nodes: Nodes | None = None
+    table: Callable[[str], pl.DataFrame] | None = None
 
 
 class Table(NamedTuple):
@@ -243,9 +249,15 @@ class Resource(Protocol):
         ...
 
     def measure(
-        self, installed: Installed, claims: pl.DataFrame, jobs: pl.DataFrame, start_s: float, end_s: float
+        self,
+        installed: Installed,
+        claims: pl.DataFrame,
+        jobs: pl.DataFrame,
+        start_s: float,
+        end_s: float,
+        placements: pl.DataFrame | None = None,
     ) -> dict[str, float | None]:
-        """The metrics of a run over a window of time, from its table of jobs and its rows of the table of claims."""
+        """The metrics of a run over a window of time, from its tables; of that of claims its own rows."""
         ...
 
     def section(self, runs: Sequence[Kept]) -> tuple[Table, ...]:

@@ -185,12 +185,14 @@ class Result:
     def measured(self) -> dict[str, float | None]:
         """As :attr:`metrics`, without the bound, which takes about as long as the run itself."""
         failures = self.failures if self.failing else None
-        shares, placements = (self.shares, self.placements) if len(self.log.cluster.devices) else (None, None)
-        tiers = None if self.log.cluster.tiers is None else self.tiers
-        claims = self.claims if len(self.log.cluster.places) else None
+        cluster = self.log.cluster
+        shares = self.shares if len(cluster.devices) else None
+        placements = self.placements if len(cluster.devices) or len(cluster.places) else None
+        tiers = None if cluster.tiers is None else self.tiers
+        claims = self.claims if len(cluster.places) else None
         memory = None if self.log.jobs.usage is None else self.memory
         return measure(
-            self.jobs, self.usage, self.log.cluster, self.window_us, shares, placements, failures, tiers, claims, memory
+            self.jobs, self.usage, cluster, self.window_us, shares, placements, failures, tiers, claims, memory
         )
 
     @cached_property

@@ -19,13 +19,18 @@ RESOURCE_METRICS: dict[str, Metric] = {
 
 
 def resource_metrics(
-    claims: pl.DataFrame | None, jobs: pl.DataFrame, cluster: Cluster, start_s: float, end_s: float
+    claims: pl.DataFrame | None,
+    jobs: pl.DataFrame,
+    placements: pl.DataFrame | None,
+    cluster: Cluster,
+    start_s: float,
+    end_s: float,
 ) -> dict[str, float | None]:
     """Metrics of every resource that the cluster has, over a window."""
     values: dict[str, float | None] = {}
     for name, installed in cluster.places.installed.items():
         own = NO_ROWS if claims is None else claims.filter(pl.col("resource") == name)
-        values |= RESOURCES[name].measure(installed, own, jobs, start_s, end_s)
+        values |= RESOURCES[name].measure(installed, own, jobs, start_s, end_s, placements)
     return values
 
 

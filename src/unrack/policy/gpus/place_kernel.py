@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from unrack.jit import compiled, inlined
 from unrack.policy.gpus.bisection import bisecting
-from unrack.policy.gpus.demands import Demands, part_with_least, shared_growth, strands, whole_growth
+from unrack.policy.gpus.growth import part_with_least, shared_growth, strands, whole_growth
 from unrack.policy.gpus.inside import best_set, chosen_set, mixed_up, room_for_shares, utility_on
 from unrack.policy.gpus.rules import (
     BEST_FIT,
@@ -39,6 +39,7 @@ from unrack.resources.gpus.choice import (
     nearest_set,
 )
 from unrack.resources.gpus.columns import Gpus
+from unrack.resources.gpus.fragmentation.demands import Demands
 from unrack.resources.gpus.utility import Neighbours, free_share, mean_share, relative_cost
 
 Ints = NDArray[np.int64]

@@ -13,12 +13,12 @@ from unrack.cluster.spec import Cluster
 from unrack.errors import PolicyError
 from unrack.ledger.growing import grown, room_for
 from unrack.ledger.lease import Lease
-from unrack.policy.gpus.demands import Demand, Demands, demands_of, no_demands
 from unrack.policy.gpus.place_kernel import Room, place_job, sets_of
 from unrack.policy.gpus.rules import BY_DEMANDS, CLUSTERING, RULES
 from unrack.reasons import Code, Reason
 from unrack.resources.gpus.asks import Ask, ask_of
 from unrack.resources.gpus.fleet import Fleet
+from unrack.resources.gpus.fragmentation.demands import Demand, Demands, demands_of, no_demands
 from unrack.resources.gpus.utility import Neighbours, terms, utility_of
 from unrack.units import SECOND_US
 from unrack.view import View

@@ -26,7 +26,13 @@ class Counted(NamedTuple):
         return Counters(read_counters(table, where), nodes, where)
 
     def measure(
-        self, installed: Installed, claims: pl.DataFrame, jobs: pl.DataFrame, start_s: float, end_s: float
+        self,
+        installed: Installed,
+        claims: pl.DataFrame,
+        jobs: pl.DataFrame,
+        start_s: float,
+        end_s: float,
+        placements: pl.DataFrame | None = None,
     ) -> dict[str, float | None]:
         """How much of every counter was used."""
         return measures(installed.places, claims, start_s, end_s)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from unrack.jit import compiled, inlined
 from unrack.resources.gpus.asks import COMPLETE, GRAPHS, PAIRS, RING, TREE
+from unrack.resources.gpus.graphs import fill_own_costs
 from unrack.resources.gpus.machines.machine import BEYOND, Machine
 
 Ints = NDArray[np.int64]
@@ -39,7 +40,7 @@ class Gpus(NamedTuple):
     distance : float64[kinds, gpus, gpus]
         Between GPUs.
     cost : float64[kinds, graphs, sets]
-        What communication costs on a set of GPUs (bit i: GPU i), by graph.
+        What communication costs on a set of GPUs (bit i: GPU i), by graph: those of ``GRAPHS``, then the user's own.
     least : float64[kinds, graphs, gpus + 1]
         The least of that for so many GPUs.
     """
@@ -56,21 +57,24 @@ class Gpus(NamedTuple):
     least: Floats
 
 
-def gpu_columns(machines: Sequence[Machine], kind: Ints) -> Gpus:
-    """Columns of nodes that are such machines (by number; -1: no GPUs)."""
+def gpu_columns(machines: Sequence[Machine], kind: Ints, graphs: Sequence[Floats] = ()) -> Gpus:
+    """Columns of nodes that are such machines (by number; -1: no GPUs); ``graphs``: weights of those beside GRAPHS."""
     most = max([len(machine.gpus) for machine in machines], default=1) or 1
     count = max(1, len(machines))
     size, slices, sockets, outward = (np.zeros(count, np.int64) for _ in range(4))
     socket = np.zeros((count, most), np.int64)
     distance = np.zeros((count, most, most))
-    cost = np.full((count, len(GRAPHS), 1 << most), FAR_COST)
-    least = np.full((count, len(GRAPHS), most + 1), FAR_COST)
+    cost = np.full((count, len(GRAPHS) + len(graphs), 1 << most), FAR_COST)
+    least = np.full((count, len(GRAPHS) + len(graphs), most + 1), FAR_COST)
     for k, machine in enumerate(machines):
         n = len(machine.gpus)
         size[k], slices[k], sockets[k], outward[k] = n, machine.slices, max(1, len(machine.sockets)), machine.outward
         socket[k, :n] = machine.socket
         distance[k, :n, :n] = machine.distance
-        fill_costs(distance[k, :n, :n].copy(), cost[k], least[k])
+        apart, named = distance[k, :n, :n].copy(), len(GRAPHS)
+        fill_costs(apart, cost[k, :named], least[k, :named])
+        for graph, weights in enumerate(graphs):
+            fill_own_costs(apart, weights, cost[k, named + graph], least[k, named + graph])
     places = np.zeros(len(kind) + 1, np.int64)
     for node, k in enumerate(kind.tolist()):
         places[node + 1] = places[node] + (0 if k < 0 else int(size[k] * max(1, slices[k])))

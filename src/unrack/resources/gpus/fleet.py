@@ -36,6 +36,8 @@ from unrack.resources.gpus.profiles import Profiles, read_profiles
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
+ANY = 1 << 30
+"""Vertices of a graph for as many GPUs as there are."""
 DECIDE = (COUNT, MILLI, SLICES, TOGETHER, APART)
 """Quantities that decide whether a job has a place."""
 
@@ -45,18 +47,22 @@ class Fleet:
 
     Attributes
     ----------
+    nodes
+        Those of the cluster.
     machines
         Each kind of machine once.
     gpus
         Their GPUs in columns.
     profiles
         How applications get on with each other.
+    graphs
+        Names of communication graphs, by number.
     """
 
     quantities = QUANTITIES
 
     def __init__(self, file: FleetFile, nodes: Nodes, where: str) -> None:
-        self._file, self._nodes = file, nodes
+        self._file, self.nodes = file, nodes
         kind = np.full(len(nodes.cores), -1, np.int64)
         machines: dict[Machine, int] = {}
         self._first: list[int] = []
@@ -72,7 +78,10 @@ class Fleet:
             self._first.append(int(at[0]))
         self.machines = tuple(machines)
         self.profiles: Profiles = read_profiles(file.profiles, f"{where}.profiles")
-        self.gpus: Gpus = gpu_columns(self.machines, kind)
+        weights = [graph.weights for graph in file.graphs or ()]
+        self.gpus: Gpus = gpu_columns(self.machines, kind, weights)
+        self.graphs = (*GRAPHS, *(graph.name for graph in file.graphs or ()))
+        self._vertices = np.array([ANY] * len(GRAPHS) + [len(one) for one in weights] + [0], np.int64)
         self.places = tuple(self._places())
         self.total = np.array([place.amount for place in self.places], np.int64)
         self.node = np.repeat(np.arange(len(kind)), np.diff(self.gpus.first))
@@ -128,7 +137,8 @@ class Fleet:
         """bool[jobs]: whose tasks have no place on the empty machines, with all that they ask of GPUs."""
         found = np.zeros(len(asked), np.bool_)
         if quantity == GRAPH:
-            return asked >= len(GRAPHS)
+            sizes = self._vertices[np.clip(asked, 0, len(self.graphs))]
+            return _gpus_in_all(gangs) > sizes
         if quantity not in DECIDE:
             return found
         shapes = np.stack([*(gangs.asked.get(name, found) for name in QUANTITIES), gangs.cores, _mb(gangs)])
@@ -144,7 +154,10 @@ class Fleet:
         """What there is too little of."""
         what, tasks = f"gpus.{QUANTITIES[quantity]}", int(gangs.tasks[0])
         if quantity == GRAPH:
-            return Reason(Code.TOO_BIG, f"{what}, of {', '.join(GRAPHS)}", asked, len(GRAPHS) - 1)
+            if asked >= len(self.graphs):
+                return Reason(Code.TOO_BIG, f"{what}, of {', '.join(self.graphs)}", asked, len(self.graphs) - 1)
+            named = f"GPUs that talk as in the graph {self.graphs[asked]}"
+            return Reason(Code.TOO_BIG, named, int(_gpus_in_all(gangs)[0]), int(self._vertices[asked]))
         if quantity in (COUNT, SLICES, MILLI):
             most = int(self.gpus.size[self.gpus.kind[self.gpus.kind >= 0]].max(initial=0))
             if quantity != COUNT:
@@ -187,7 +200,7 @@ class Fleet:
 
     def _room(self, ask: Ask) -> int:
         """How many tasks the empty machines hold that ask so much."""
-        nodes = self._nodes
+        nodes = self.nodes
         fit = np.minimum(self.fit(ask, self.total), 2**31)
         fit = np.where(nodes.cores > 0, np.minimum(fit, nodes.cores // ask.cores) if ask.cores else fit, 0)
         if ask.mb:
@@ -195,6 +208,13 @@ class Fleet:
         if ask.apart:
             fit = np.minimum(fit, 1)
         return int(fit.max(initial=0) if ask.together else fit.sum())
+
+
+def _gpus_in_all(gangs: Gangs) -> Ints:
+    """int64[jobs]: GPUs of all tasks; at least one a task, as a graph is nothing to ask for without."""
+    each = gangs.asked.get(QUANTITIES[COUNT])
+    found: Ints = gangs.tasks if each is None else gangs.tasks * np.maximum(each, 1)
+    return found
 
 
 def _mb(gangs: Gangs) -> Ints:

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from unrack.errors import ClusterError, first_fault, got_and_want
 from unrack.resources.gpus.columns import MOST_GPUS, MOST_SOCKETS
+from unrack.resources.gpus.graphs import GraphFile
 from unrack.resources.gpus.machines.machine import Machine, tree
 from unrack.resources.gpus.machines.reading.from_file import machine_from
 from unrack.resources.gpus.machines.reading.read import read_machine
@@ -71,14 +72,18 @@ class FleetFile(BaseModel):
         Which nodes are which machines.
     profiles
         A name, or a file of measured times; default: no application slows another down.
+    graphs
+        Communication graphs beside ``GRAPHS``; jobs ask for them by the numbers that follow.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     machines: list[GpuFile]
     profiles: str = ""
+    graphs: list[GraphFile] | None = None
 
 
+OF_FLEET = ("profiles", "graphs")
 M = TypeVar("M", bound=BaseModel)
 
 
@@ -96,8 +101,8 @@ def read_keys(table: Any, where: str) -> FleetFile:
     elif isinstance(table, list):
         content = {"machines": table}
     elif isinstance(table, dict) and "machine" in table:
-        rest = {key: value for key, value in table.items() if key == "profiles"}
-        content = {"machines": [{key: value for key, value in table.items() if key != "profiles"}], **rest}
+        rest = {key: value for key, value in table.items() if key in OF_FLEET}
+        content = {"machines": [{key: value for key, value in table.items() if key not in OF_FLEET}], **rest}
     return _checked(FleetFile, content, where)
 
 
@@ -107,7 +112,7 @@ def _checked(kind: type[M], content: Any, where: str) -> M:
     except ValidationError as error:
         fault = first_fault(error.errors())
         key = ".".join(str(part) for part in fault["loc"] if part not in ("str", "dict[str,any]"))
-        known = (*FleetFile.model_fields, *GpuFile.model_fields, *MachineFile.model_fields)
+        known = (*FleetFile.model_fields, *GpuFile.model_fields, *GraphFile.model_fields, *MachineFile.model_fields)
         raise ClusterError(f"{where}.{key}" if key else where, *got_and_want(fault, known)) from None
 
 

@@ -7,6 +7,7 @@ import polars as pl
 from unrack.resources.contract import Told
 from unrack.resources.gpus.asks import WHOLE
 from unrack.resources.gpus.fleet import Fleet
+from unrack.resources.gpus.fragmentation.steps import fragmentation_steps, undivided_gpus
 from unrack.resources.gpus.placements import placements
 
 MEASURES = (
@@ -19,11 +20,18 @@ MEASURES = (
     Told("gpus_across_sockets", "", "low", "share of jobs with several GPUs whose GPUs are at several sockets",
          "jobs at several sockets / jobs with several GPUs"),
     Told("below_min_utility", "jobs", "low", "starts below the least utility that the job asks for", "count"),
+    Told("fragmented_gpus", "", "low", "share of the GPUs that were free and of no use to a usual task",
+         "∫ F dt / (undivided GPUs x window)"),
 )  # fmt: skip
 
 
 def measures(
-    fleet: Fleet, claims: pl.DataFrame, jobs: pl.DataFrame, start_s: float, end_s: float
+    fleet: Fleet,
+    claims: pl.DataFrame,
+    jobs: pl.DataFrame,
+    start_s: float,
+    end_s: float,
+    placed: pl.DataFrame | None = None,
 ) -> dict[str, float | None]:
     """Every metric; ``None`` over a window that lasts no time, or where there is nothing to say it of."""
     values: dict[str, float | None] = dict.fromkeys((told.name for told in MEASURES), None)
@@ -36,6 +44,9 @@ def measures(
         until, since = pl.min_horizontal("end_s", pl.lit(end_s)), pl.max_horizontal("start_s", pl.lit(start_s))
         spent = claims.select((pl.col("amount") * share * (until - since).clip(0.0)).sum()).item()
         values["used_gpus"] = float(spent) / (installed * length)
+    steps = None if placed is None else fragmentation_steps(fleet, claims, jobs, placed, start_s, end_s)
+    if steps is not None:
+        values["fragmented_gpus"] = float(steps.means(1)[0]) / undivided_gpus(fleet)
     starts = placements(fleet, claims, jobs) if claims.height else None
     if starts is not None and starts.height:
         several = starts.filter(pl.col("gpus") > 1)

@@ -26,10 +26,16 @@ class GpuResource(NamedTuple):
         return Fleet(read_keys(table, where), nodes, where)
 
     def measure(
-        self, installed: Installed, claims: pl.DataFrame, jobs: pl.DataFrame, start_s: float, end_s: float
+        self,
+        installed: Installed,
+        claims: pl.DataFrame,
+        jobs: pl.DataFrame,
+        start_s: float,
+        end_s: float,
+        placements: pl.DataFrame | None = None,
     ) -> dict[str, float | None]:
         """How much was used, and how good the placements were."""
-        return measures(cast(Fleet, installed), claims, jobs, start_s, end_s)
+        return measures(cast(Fleet, installed), claims, jobs, start_s, end_s, placements)
 
     def section(self, runs: Sequence[Kept]) -> tuple[Table, ...]:
         """Use and quality of the placements by policy."""

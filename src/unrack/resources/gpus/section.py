@@ -5,16 +5,29 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from unrack.resources.contract import Kept, Table
+from unrack.resources.gpus.fleet import Fleet
+from unrack.resources.gpus.fragmentation.chart import PIECES, chart
+from unrack.resources.gpus.fragmentation.steps import Steps, fragmentation_steps
+from unrack.resources.gpus.keys import read_keys
 from unrack.resources.gpus.lanes import MOST_BARS, MOST_LANES, lanes
+from unrack.resources.gpus.machines.drawing import COLOURS
 
-HEAD = ("policy", "GPUs in use", "utility", "1/t", "I", "1 - w", "across sockets", "below minimum")
+HEAD = ("policy", "GPUs in use", "utility", "1/t", "I", "1 - w", "across sockets", "below minimum",
+        "fragmented")  # fmt: skip
+FRAGMENTATION = (
+    "Expected number of free GPUs that a usual task cannot use (Weng et al. 2023): its machine has too few of them, "
+    "too little left of each, or too few free cores, or the task asks for none. Usual are the most frequent demands "
+    "that make up 95 % of the run's tasks. GPUs that are divided into slices are left out. Each line is the first run "
+    f"of a policy, drawn as means over {PIECES} equal pieces of its time."
+)
 MOST_PICTURES = 4
 LANES = f"At most {MOST_LANES} GPUs and {MOST_BARS} pieces are drawn; point at one for its job."
 WORDS = (
     "In use: the share of GPU-hours that jobs held. Utility: the mean over starts on whole GPUs; t is what "
     "communication costs over the least possible, I what neighbours leave of the speed, w the share of the machine's "
     "GPUs that was free. Across sockets: the share of jobs with several GPUs that have them at several sockets. Below "
-    "minimum: starts with less utility than asked."
+    "minimum: starts with less utility than asked. Fragmented: the share of the GPUs that were free and of no use to a "
+    "usual task."
 )
 
 
@@ -22,7 +35,26 @@ def tables(runs: Sequence[Kept]) -> tuple[Table, ...]:
     """One table: a row a policy, over its seeds."""
     policies = dict.fromkeys(run.policy for run in runs)
     rows = tuple(_row(policy, [run for run in runs if run.policy == policy]) for policy in policies)
-    return (Table("Placements", WORDS, HEAD, rows), *_pictures(runs)) if rows else ()
+    return (Table("Placements", WORDS, HEAD, rows), *_fragmentation(runs), *_pictures(runs)) if rows else ()
+
+
+def _fragmentation(runs: Sequence[Kept]) -> Iterator[Table]:
+    """Of the first run of every policy, the fragmentation over time."""
+    first = {run.policy: run for run in reversed(runs)}
+    lines: dict[str, Steps] = {}
+    fleet = None
+    for policy in list(dict.fromkeys(run.policy for run in runs))[: len(COLOURS)]:
+        run = first[policy]
+        if run.nodes is None or run.table is None:
+            continue
+        fleet = fleet or Fleet(read_keys(run.written, "gpus"), run.nodes, "gpus")  # runs of a setting have one cluster
+        jobs, placed = run.table("jobs"), run.table("placements")
+        if placed.height:
+            begin, end = (float(value) for value in (placed["start_s"].min(), placed["end_s"].max()))
+            if steps := fragmentation_steps(fleet, run.claims, jobs, placed, begin, end):
+                lines[policy] = steps
+    if lines:
+        yield Table("Fragmentation over time", FRAGMENTATION, (), (), chart(lines))
 
 
 def _pictures(runs: Sequence[Kept]) -> Iterator[Table]:
@@ -39,13 +71,14 @@ def _row(policy: str, runs: Sequence[Kept]) -> tuple[str, ...]:
         known = [value for run in runs if (value := run.metrics.get(name)) is not None]
         return sum(known) / len(known) if known else None
 
-    used, utility, near, alone, free, across, below = (
+    used, utility, near, alone, free, across, below, lost = (
         mean(name) for name in ("used_gpus", "utility_mean", "gpu_nearness_mean", "gpu_interference_mean",
-                                "gpu_free_share_mean", "gpus_across_sockets", "below_min_utility")
+                                "gpu_free_share_mean", "gpus_across_sockets", "below_min_utility", "fragmented_gpus")
     )  # fmt: skip
     return (
         policy, _text(used, 100, " %"), _text(utility, 1, "", 3), _text(near, 1, "", 3), _text(alone, 1, "", 3),
         _text(None if free is None else 1 - free, 1, "", 3), _text(across, 100, " %"), _text(below, 1, ""),
+        _text(lost, 100, " %"),
     )  # fmt: skip
 
 

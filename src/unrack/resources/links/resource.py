@@ -26,7 +26,13 @@ class LinkResource(NamedTuple):
         return Links(read_keys(table, where), nodes, where)
 
     def measure(
-        self, installed: Installed, claims: pl.DataFrame, jobs: pl.DataFrame, start_s: float, end_s: float
+        self,
+        installed: Installed,
+        claims: pl.DataFrame,
+        jobs: pl.DataFrame,
+        start_s: float,
+        end_s: float,
+        placements: pl.DataFrame | None = None,
     ) -> dict[str, float | None]:
         """How much of links and uplinks was claimed."""
         quantities = [place.quantity for place in installed.places]

@@ -24,7 +24,13 @@ class Spread(NamedTuple):
         return Limits(table, nodes, where)
 
     def measure(
-        self, installed: Installed, claims: pl.DataFrame, jobs: pl.DataFrame, start_s: float, end_s: float
+        self,
+        installed: Installed,
+        claims: pl.DataFrame,
+        jobs: pl.DataFrame,
+        start_s: float,
+        end_s: float,
+        placements: pl.DataFrame | None = None,
     ) -> dict[str, float | None]:
         """Nothing: a limit is no amount of anything."""
         return {}

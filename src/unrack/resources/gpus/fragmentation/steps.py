@@ -1,0 +1,178 @@
+"""Fragmentation over the time of a finished run, from its tables: exact, moment by moment.
+
+O(n log n + n x g x D) for n changes (claims, and nodes of placements), g GPUs of a machine, and D usual demands, since
+only the machine that changes is looked at again.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from unrack.jit import compiled
+from unrack.resources.gpus.asks import WHOLE
+from unrack.resources.gpus.columns import Gpus
+from unrack.resources.gpus.fleet import Fleet
+from unrack.resources.gpus.fragmentation.demands import Demand, Demands, demands_of, fragments
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+class Changes(NamedTuple):
+    """Changes of what is free, in order of (time, node), int64[changes] each.
+
+    Attributes
+    ----------
+    node
+        Where.
+    place, milli
+        A GPU, counted from the first one of the resource, and by how much what is free of it grows; -1: of none.
+    cores
+        By how much the node's free cores grow.
+    last : bool[changes]
+        Whether it is the last one of its moment and node.
+    """
+
+    node: Ints
+    place: Ints
+    milli: Ints
+    cores: Ints
+    last: NDArray[np.bool_]
+
+
+class Steps(NamedTuple):
+    """Fragmentation of all machines: ``gpus[i]`` from ``times_s[i]`` to ``times_s[i + 1]``.
+
+    Attributes
+    ----------
+    times_s : float64[steps + 1]
+        From the start of the window to its end, never falling.
+    gpus : float64[steps]
+        Free GPUs that a usual task cannot use, as expected.
+    """
+
+    times_s: Floats
+    gpus: Floats
+
+    def means(self, pieces: int) -> Floats:
+        """float64[pieces]: the mean over each of so many equal pieces of the window."""
+        edges = np.linspace(self.times_s[0], self.times_s[-1], pieces + 1)
+        area = np.concatenate([[0.0], np.cumsum(np.diff(self.times_s) * self.gpus)])
+        found: Floats = np.diff(np.interp(edges, self.times_s, area)) / np.maximum(np.diff(edges), 1e-300)
+        return found
+
+
+def fragmentation_steps(
+    fleet: Fleet, claims: pl.DataFrame, jobs: pl.DataFrame, placements: pl.DataFrame, start_s: float, end_s: float
+) -> Steps | None:
+    """Fragmentation over a window; ``None``: it lasts no time, no job asks for GPUs, or there are only slices.
+
+    Parameters
+    ----------
+    claims, jobs, placements
+        The tables of a run; of the claims the rows that are of GPUs.
+    """
+    gpus = fleet.gpus
+    undivided = gpus.slices[gpus.kind] == 0
+    undivided &= gpus.kind >= 0
+    usual = usual_demands(jobs)
+    if end_s <= start_s or not undivided.any() or not (usual.gpus > 0).any():
+        return None
+    times, changes = _changes(fleet, undivided, claims, placements, start_s, end_s)
+    first, after = lost_after(gpus, undivided, fleet.total, fleet.nodes.cores, usual, changes)
+    levels = np.concatenate([[first], after[changes.last]]).clip(0.0) / WHOLE
+    return Steps(np.concatenate([[start_s], times[changes.last], [end_s]]), levels)
+
+
+def undivided_gpus(fleet: Fleet) -> int:
+    """Installed GPUs that are not divided into slices."""
+    kinds = fleet.gpus.kind[fleet.gpus.kind >= 0]
+    return int((fleet.gpus.size[kinds] * (fleet.gpus.slices[kinds] == 0)).sum())
+
+
+def usual_demands(jobs: pl.DataFrame) -> Demands:
+    """What the tasks of a run usually ask; those who want slices can use no undivided GPU, and ask for none.
+
+    Jobs that were rejected count for nothing.
+    """
+    asked = [pl.col(f"gpus.{name}") if f"gpus.{name}" in jobs.columns else pl.lit(0) for name in ("count", "milli")]
+    slices = pl.col("gpus.slices").fill_null(0) if "gpus.slices" in jobs.columns else pl.lit(0)
+    count, milli = (one.fill_null(0).cast(pl.Int64) for one in asked)
+    gpus = pl.when(slices > 0).then(0).otherwise(pl.max_horizontal(count, (milli > 0).cast(pl.Int64)))
+    rows = (
+        jobs.filter(pl.col("state") != "rejected")
+        .select(
+            pl.col("cores_per_task"), pl.col("memory_mb_per_task"), gpus.alias("gpus"),
+            pl.when((milli > 0) & (gpus > 0)).then(milli).otherwise(WHOLE).alias("milli"), pl.col("tasks"),
+        )
+        .group_by(pl.all().exclude("tasks"), maintain_order=True)
+        .agg(pl.col("tasks").cast(pl.Int64).sum())
+        .rows()
+    )  # fmt: skip
+    counts: dict[Demand, float] = {(cores, mb, own, part): float(tasks) for cores, mb, own, part, tasks in rows}
+    return demands_of(counts)
+
+
+def _changes(
+    fleet: Fleet,
+    counts: NDArray[np.bool_],
+    claims: pl.DataFrame,
+    placements: pl.DataFrame,
+    start_s: float,
+    end_s: float,
+) -> tuple[Floats, Changes]:
+    """The times of all changes on nodes that count, and what they are."""
+    number = {place.name: i for i, place in enumerate(fleet.places)}
+    place = claims["place"].replace_strict(number, return_dtype=pl.Int64).to_numpy()
+    count = placements["nodes"].cast(pl.Int64).to_numpy()
+    row = np.repeat(np.arange(len(count)), count)
+    behind = np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count)
+    node = np.concatenate([fleet.node[place], placements["first_node"].cast(pl.Int64).to_numpy()[row] + behind])
+    place = np.concatenate([place, np.full(len(row), -1)])
+    held = np.concatenate([claims["amount"].cast(pl.Int64).to_numpy(), np.zeros(len(row), np.int64)])
+    cores = placements["cores_per_node"].cast(pl.Int64).to_numpy()[row]
+    cores = np.concatenate([np.zeros(claims.height, np.int64), cores])
+    since, until = (
+        np.concatenate([one.to_numpy(), other.to_numpy()[row]]).clip(start_s, end_s)
+        for one, other in (
+            (claims["start_s"], placements["start_s"]),
+            (claims["end_s"].fill_null(end_s), placements["end_s"].fill_null(end_s)),
+        )
+    )
+    kept = counts[node] & (until > since)
+    times = np.concatenate([since[kept], until[kept]])
+    both = [np.concatenate([one[kept], one[kept]]) for one in (node, place)]
+    grown = [np.concatenate([-one[kept], one[kept]]) for one in (held, cores)]
+    order = np.lexsort((both[0], times))
+    times, columns = times[order], [column[order] for column in (*both, *grown)]
+    last = (np.diff(times, append=np.inf) > 0) | (np.diff(columns[0], append=-1) != 0)
+    return times, Changes(columns[0], columns[1], columns[2], columns[3], last)
+
+
+@compiled
+def lost_after(
+    gpus: Gpus, counts: NDArray[np.bool_], total: Ints, cores: Ints, usual: Demands, changes: Changes
+) -> tuple[float, Floats]:
+    """F of all machines that count, in 1/1000 of a GPU: before all changes, and after each (float64[changes])."""
+    free, left = total.copy(), cores.copy()
+    own, found = np.zeros(len(counts)), np.zeros(len(changes.node))
+    for node in range(len(counts)):
+        if counts[node]:
+            own[node] = fragments(free[gpus.first[node] : gpus.first[node + 1]], left[node], usual)
+    before = own.sum()
+    now = before
+    for i in range(len(changes.node)):
+        node = changes.node[i]
+        left[node] += changes.cores[i]
+        if changes.place[i] >= 0:
+            free[changes.place[i]] += changes.milli[i]
+        if changes.last[i]:
+            now -= own[node]
+            own[node] = fragments(free[gpus.first[node] : gpus.first[node + 1]], left[node], usual)
+            now += own[node]
+        found[i] = now
+    return before, found
