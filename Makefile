@@ -28,16 +28,21 @@ PAGES ?= $(POOL_PAGES) $(MEMORY_PAGES) $(PROVISIONING_PAGES) $(TIER_PAGES) $(GPU
 	$(if $(PODS),$(POD_PAGE)) \
 	$(if $(SERVERS),$(foreach name,slo-violations slo-price slo-utilisation,$(name),--servers,$(SERVERS)))
 
-.PHONY: help demo test check lint types tests slow-tests coverage bench reproductions pictures env clean
+.PHONY: help demo test check lint types tests slow-tests worker-tests test-pythons coverage bench reproductions pictures env clean docs docs-env stories gallery
 
 help:
 	@echo "make demo      install, run examples/demo.toml, say where the report is"
 	@echo "make test      install, then make check"
 	@echo "make check     ruff, mypy --strict, all tests"
 	@echo "make slow-tests  the tests that take minutes: whole scenarios against plain twins"
+	@echo "make worker-tests  one suite over processes, Dask and Ray, which it installs"
+	@echo "make test-pythons  the wheel, the demo and the quick tests on every Python 3.11 to 3.13 of this machine"
 	@echo "make bench     the speed of the engine against a plain-Python reference"
 	@echo "make reproductions  all pages of docs/reproductions again (hours); PAGES='nvme-s1 torus-scaling': some of them;"
 	@echo "               SERVERS=azure-1000-servers.json: with those of the published servers"
+	@echo "make docs      the documentation as a site with search: site/index.html"
+	@echo "make stories   the tutorials, their pages and notebooks from a fresh clone, each with its time"
+	@echo "make gallery   reports and pictures of the gallery again (needs Chromium)"
 	@echo "make pictures  the pictures of docs/ again (needs Chromium)"
 	@echo "make coverage  the tests without real logs, with compilation off and line coverage (minutes)"
 	@echo "make clean     remove the environment and what the tools left"
@@ -47,7 +52,7 @@ env: $(VENV)/.made
 $(VENV)/.made: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed: make PYTHON=python3.12 ..."; exit 1; }
 	@$(PYTHON) -m venv $(VENV) || { echo "The venv module is missing: apt-get install python3-venv"; exit 1; }
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[all,dev]'
 	@touch $@
 
 demo: env
@@ -71,6 +76,13 @@ tests: env
 slow-tests: env
 	$(BIN)/python -m pytest -n 2 -m slow
 
+worker-tests: env
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[all,dev,dask,ray]'
+	$(BIN)/python -m pytest tests/workers -m "slow or not slow"
+
+test-pythons:
+	.ci/pythons tests
+
 coverage: env
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt coverage
 	NUMBA_DISABLE_JIT=1 UNRACK_DATA=none $(BIN)/python -m coverage run --source=src/unrack -m pytest -p no:xdist
@@ -82,9 +94,23 @@ bench: env
 reproductions: env
 	for page in $(PAGES); do $(BIN)/unrack reproduce $$(echo $$page | tr , ' ') --out docs/reproductions || exit 1; done
 
+docs-env: env
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[all,docs]'
+
+docs: docs-env
+	$(BIN)/python tests/stories/notebook.py
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+	@echo "site/index.html"
+
+stories:
+	$(PYTHON) tests/stories/stories.py
+
+gallery: env
+	$(BIN)/python docs/_site/make_gallery.py
+
 pictures: env
 	$(BIN)/python docs/images/pictures.py
 
 clean:
-	rm -rf $(VENV) out .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) out site .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

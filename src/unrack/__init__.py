@@ -22,9 +22,11 @@ if TYPE_CHECKING:
     from unrack.errors import ClusterError, InputError, PolicyError, RunError, StudyError, TraceError, UnrackError
     from unrack.metric.bound import Bound
     from unrack.metric.table import Metric
+    from unrack.plan.ask import Planned, plan_study
     from unrack.policy.table import Entry
     from unrack.policy.tiers.answer import PlacedServers
     from unrack.policy.tiers.place import place
+    from unrack.report.charts.compare import compare
     from unrack.sim.audited import audit
     from unrack.sim.faults.fault import Fault, random_faults
     from unrack.sim.simulate import Result, simulate
@@ -48,9 +50,12 @@ _HOMES = {
     "audit": "sim.audited",
     "PlacedServers": "policy.tiers.answer",
     "best_tiles": "solver.torus.solve",
+    "compare": "report.charts.compare",
     "first_fit_tiles": "solver.torus.solve",
     "make_models": "slowdown.model",
     "place": "policy.tiers.place",
+    "plan_study": "plan.ask",
+    "Planned": "plan.ask",
     "quick_tiles": "solver.torus.solve",
     "servers": "workload.generate.server_generator",
     "window_us": "workload.ideal",
@@ -86,6 +91,7 @@ __all__ = [
     "InputError",
     "Job",
     "PlacedServers",
+    "Planned",
     "PolicyError",
     "Result",
     "RunError",
@@ -95,6 +101,7 @@ __all__ = [
     "Workload",
     "audit",
     "best_tiles",
+    "compare",
     "fat_node",
     "filtered",
     "first_fit_tiles",
@@ -104,6 +111,7 @@ __all__ = [
     "memory_system",
     "metrics",
     "place",
+    "plan_study",
     "policies",
     "quick_tiles",
     "random_faults",

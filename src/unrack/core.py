@@ -192,6 +192,7 @@ class Core:
         """
         state = self.state
         kind = type(event)
+        self.view.now = now
         if kind is Round:
             decisions = self._decide(now)
             if self._stepwise:

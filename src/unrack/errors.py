@@ -7,9 +7,11 @@
     │   ├── StudyError        a study file
     │   ├── ClusterError      a cluster file, preset or argument
     │   ├── TraceError        a workload file; carries path, line, field
-    │   └── PolicyError       a policy's name, parameters, file or unmet needs
+    │   ├── PolicyError       a policy's name, parameters, file or unmet needs
+    │   └── MissingError      a feature whose library is not installed; says which extra has it
     └── RunError              the run itself failed: exit code 1
-        └── RefusedError           a policy decided something the cluster state does not allow
+        ├── RefusedError           a policy decided something the cluster state does not allow
+        └── FaultyPolicyError      the code of a user's policy raised something, or returned what is no answer
 
 A fault is raised; "not now" is a :class:`unrack.reasons.Reason` and is returned.
 """
@@ -93,12 +95,38 @@ class TraceError(InputError):
         return (TraceError, (self.path, self.line, self.field, self.got, self.want))
 
 
+class MissingError(InputError):
+    """A feature whose library is not installed.
+
+    Parameters
+    ----------
+    where
+        What was to be done.
+    library
+        What it needs.
+    extra
+        The extra of unrack that installs it.
+    """
+
+    def __init__(self, where: str, library: str, extra: str) -> None:
+        super().__init__(where, f"no {library} installed", f"pip install 'unrack[{extra}]'")
+        self.library = library
+        self.extra = extra
+
+    def __reduce__(self) -> tuple[type[MissingError], tuple[str, str, str]]:
+        return (MissingError, (self.where, self.library, self.extra))
+
+
 class RunError(UnrackError):
     """A run that could not be finished."""
 
 
 class RefusedError(RunError):
     """A decision that the cluster state does not allow; the state is unchanged."""
+
+
+class FaultyPolicyError(RunError):
+    """A user's policy raised something (which is the ``__cause__``), or returned what is no answer to its question."""
 
 
 def first_fault(faults: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:

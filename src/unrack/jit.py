@@ -21,8 +21,9 @@ import numba.core.dispatcher
 import numba.core.event
 import numba.core.types
 
-from unrack.kernel_parts import PartCompiler
-from unrack.kernel_stamp import stamp
+from unrack.kernels import cache
+from unrack.kernels.parts import PartCompiler
+from unrack.kernels.stamp import stamp
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -38,11 +39,12 @@ def compiled(function: Callable[P, R]) -> Callable[P, R]:
     """Compile a function on its first call; the machine code is kept on disk between processes.
 
     It is kept for as long as the code is the same, that of all functions that it calls too
-    (:mod:`unrack.kernel_stamp`). Of several processes that need it at once, one compiles it, and the others wait for
-    what it keeps.
+    (:mod:`unrack.kernels.stamp`), where it can be (:mod:`unrack.kernels.cache`). Of several processes that need it at
+    once, one compiles it, and the others wait for what it keeps.
     """
-    kernel = _njit(cache=True, no_cfunc_wrapper=True)(function)
+    kernel = _njit(no_cfunc_wrapper=True)(function)
     if isinstance(kernel, _Dispatcher):  # not where compilation is off
+        kernel._cache = cache.kept(kernel.py_func)
         compile_it = kernel.compile
 
         def compile_alone(signature: Any) -> Any:
@@ -77,7 +79,7 @@ def inlined(function: Callable[P, R]) -> Callable[P, R]:
     """Like :func:`compiled`, for small functions that only kernels call.
 
     It is compiled once for whole numbers and truth values as such, not once for every constant that it is called with,
-    without an entry from Python, and only into the kernels that call it (:mod:`unrack.kernel_parts`).
+    without an entry from Python, and only into the kernels that call it (:mod:`unrack.kernels.parts`).
     """
     kernel = _njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, pipeline_class=PartCompiler)(function)
     if isinstance(kernel, _Dispatcher):  # not where compilation is off
@@ -99,28 +101,58 @@ def melted(function: Callable[P, R]) -> Callable[P, R]:
 
 
 class _Compiling(_event.Listener):  # type: ignore[misc]
-    """Tells once that a kernel of this package is being compiled."""
+    """Tells when kernels of this package begin (1) and end (-1) to be compiled, with all that they call."""
 
-    def __init__(self, tell: Callable[[], None]) -> None:
-        self.tell: Callable[[], None] | None = tell
+    def __init__(self, tell: Callable[[int], None]) -> None:
+        self.tell = tell
+        self.depth = 0
 
     def on_start(self, event: Any) -> None:
         """A function is compiled; nothing on disk did for it."""
-        function = event.data["dispatcher"].py_func
-        if self.tell is not None and function.__module__.startswith("unrack."):
-            tell, self.tell = self.tell, None
-            tell()
+        if _of_this_package(event):
+            self.depth += 1
+            if self.depth == 1:
+                self.tell(1)
 
     def on_end(self, event: Any) -> None:
         """It has been compiled."""
+        if _of_this_package(event):
+            self.depth -= 1
+            if self.depth == 0:
+                self.tell(-1)
+
+
+def _of_this_package(event: Any) -> bool:
+    return bool(event.data["dispatcher"].py_func.__module__.startswith("unrack."))
+
+
+def _once(tell: Callable[[], None]) -> Callable[[int], None]:
+    told: list[int] = []
+
+    def first(change: int) -> None:
+        if not told:
+            told.append(change)
+            tell()
+
+    return first
+
+
+def on_compile(tell: Callable[[int], None]) -> None:
+    """Call ``tell`` with 1 when this process begins to compile a kernel of this package, and with -1 at its end."""
+    _event.register("numba:compile", _Compiling(tell))
 
 
 def on_first_compile(tell: Callable[[], None]) -> None:
     """Call ``tell`` when this process first compiles a kernel of this package, as no machine code of it is kept yet."""
-    _event.register("numba:compile", _Compiling(tell))
+    on_compile(_once(tell))
+
+
+def telling_of_each(tell: Callable[[int], None]) -> AbstractContextManager[None]:
+    """As :func:`on_compile`, for as long as the context is entered."""
+    found: AbstractContextManager[None] = _event.install_listener("numba:compile", _Compiling(tell))
+    return found
 
 
 def telling_of_compiling(tell: Callable[[], None]) -> AbstractContextManager[None]:
     """As :func:`on_first_compile`, for as long as the context is entered."""
-    found: AbstractContextManager[None] = _event.install_listener("numba:compile", _Compiling(tell))
-    return found
+    return telling_of_each(_once(tell))

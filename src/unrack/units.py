@@ -197,3 +197,19 @@ def seconds_text(seconds: float) -> str:
         if count:
             parts.append(f"{count} {unit}")
     return " ".join(parts[:2])
+
+
+def time_unit(largest_s: float) -> tuple[str, float]:
+    """The unit in which to show times up to this one, and the seconds in it: those of a column have one unit.
+
+    Seconds below 120 s, minutes below 120 min, hours below ten days, days from there.
+
+    Examples
+    --------
+    >>> time_unit(119), time_unit(7199), time_unit(7200), time_unit(864_000)
+    (('s', 1.0), ('min', 60.0), ('h', 3600.0), ('d', 86400.0))
+    """
+    for unit, seconds, below_s in (("s", 1.0, 120), ("min", 60.0, 7_200), ("h", 3600.0, 864_000)):
+        if largest_s < below_s:
+            return unit, seconds
+    return "d", 86_400.0

@@ -2,24 +2,51 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import NamedTuple
+
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
 from unrack.cluster.spec import Cluster
 from unrack.errors import RefusedError
+from unrack.ledger.candidate import Candidate, TaskAsk, candidates_on
+from unrack.ledger.devices.choices import DeviceChoices
 from unrack.ledger.devices.view import DeviceView
 from unrack.ledger.draft import copied, move_on, next_end_us, settle, show
 from unrack.ledger.lease import Lease
+from unrack.ledger.names import ENDS_US, WHO
 from unrack.ledger.past_runs import Runs
 from unrack.ledger.state import ClusterState
 from unrack.sealed import sealed
 from unrack.units import NEVER_US
-from unrack.workload.job import ESTIMATE, Job
+from unrack.workload.job import CORES, ESTIMATE, MEMORY, TASKS, Job
+from unrack.workload.seen_job import SeenJob
 from unrack.workload.store import JobStore
 from unrack.workload.tier_asks import TierAsk, TierAsks
 
 Ints = NDArray[np.int64]
+
+
+class NodeColumns(NamedTuple):
+    """The nodes in columns; all but ``online`` (bool) int64[nodes].
+
+    Attributes
+    ----------
+    free_cores, free_mb
+        Free cores and MB; offline nodes have nothing free.
+    cores, memory_mb
+        What is installed.
+    online
+        Which are in service.
+    """
+
+    free_cores: Ints
+    free_mb: Ints
+    cores: Ints
+    memory_mb: Ints
+    online: NDArray[np.bool_]
 
 
 class View:
@@ -33,6 +60,8 @@ class View:
     ----------
     cluster
         What is installed.
+    now
+        The time of the round, µs.
     contention
         How running jobs slow each other down through memory, where a run says so: for policies that look at it.
     devices
@@ -49,6 +78,9 @@ class View:
         self._slo: tuple[int, TierAsks] | None = None
         self.cluster: Cluster = state.cluster
         self.contention: object = None
+        self.now = 0
+        installed = state.cluster.devices
+        self._kinds = dict(zip(installed.kinds, installed.quantities, strict=True))
         self.devices = None if state.devices is None else DeviceView(state.devices.reader)
 
     # --- jobs, by number ----------------------------------------------------------------------------------------
@@ -62,6 +94,24 @@ class View:
     def asks(self) -> Ints:
         """int64[4, jobs]: per job: tasks, cores per task, MB per task, and the expected run time in µs."""
         return self.columns.asks[:, : self._state.known]
+
+    @property
+    def tasks(self) -> Ints:
+        """int64[jobs]: how many tasks each has, which start and end together."""
+        column: Ints = self.asks[TASKS]
+        return column
+
+    @property
+    def cores(self) -> Ints:
+        """int64[jobs]: cores of each task of a job."""
+        column: Ints = self.asks[CORES]
+        return column
+
+    @property
+    def memory_mb(self) -> Ints:
+        """int64[jobs]: MB of each task of a job."""
+        column: Ints = self.asks[MEMORY]
+        return column
 
     @property
     def status(self) -> NDArray[np.int8]:
@@ -116,6 +166,12 @@ class View:
         return self.columns.total
 
     @property
+    def nodes(self) -> NodeColumns:
+        """The nodes in columns with names: free and installed cores and memory, and who is in service."""
+        columns = self.columns
+        return NodeColumns(columns.free[0], columns.free[1], columns.total[0], columns.total[1], columns.online)
+
+    @property
     def online(self) -> NDArray[np.bool_]:
         """bool[nodes]: which nodes are in service."""
         return self.columns.online
@@ -157,6 +213,18 @@ class View:
     def running_count(self) -> int:
         """How many jobs run."""
         return self._state.running_count
+
+    @property
+    def running_jobs(self) -> Ints:
+        """int64[running]: the jobs that run, in order of their booked ends."""
+        column: Ints = self.running[WHO, : self.running_count]
+        return column
+
+    @property
+    def running_end_us(self) -> Ints:
+        """int64[running]: when each of :attr:`running_jobs` is booked to end, µs."""
+        column: Ints = self.running[ENDS_US, : self.running_count]
+        return column
 
     @property
     def first_end_us(self) -> int:
@@ -226,7 +294,11 @@ class View:
         slo = self._store.slo
         return None if slo is None else slo.of(job)
 
-    def job(self, index: int) -> Job:
+    def waiting_jobs(self) -> Iterator[SeenJob]:
+        """The jobs that wait as objects, in order of (submission, id)."""
+        return map(self.job, self.queue.tolist())
+
+    def job(self, index: int) -> SeenJob:
         """A job as an object, for policies that decide job by job.
 
         Raises
@@ -236,7 +308,48 @@ class View:
         """
         if not 0 <= index < self._state.known:
             raise RefusedError(f"view.job({index}): no such job has been submitted; there are {self._state.known}")
-        return self._store.job(index)
+        job = self._store.job(index)
+        _, _, mb, estimate_us = self.asks[:, index].tolist()
+        return SeenJob(
+            job.index, job.id, job.submit_us, job.request_us, job.deadline_us, job.priority, job.user, job.app,
+            job.demand, estimate_us, mb, self.now, self._kinds,
+        )  # fmt: skip
+
+    def candidates(self, job: int | Job) -> Iterator[Candidate]:
+        """Where tasks of a waiting job could go now: nodes by number, and on each the devices that it could have.
+
+        ``Start.on(candidates)`` starts the job on them, its tasks filling one after the other in the order given.
+
+        Raises
+        ------
+        RefusedError
+            No such job has been submitted; or it has several tasks that ask for devices, or asks for what is counted:
+            rules with a name place these.
+        """
+        seen = self.job(job if isinstance(job, int | np.integer) else job.index)
+        wants = {kind: asked for kind, asked in seen.demand.devices.items() if any(asked.values())}
+        asks = TaskAsk(seen.tasks, seen.cores, seen.memory_mb)
+        found = candidates_on(seen.index, asks, self.columns.free, self.columns.total)
+        if not wants:
+            yield from found
+            return
+        counted = sorted(set(wants) - set(self.cluster.devices.kinds))
+        if counted or seen.tasks > 1 or self.devices is None:
+            what = f"{', '.join(counted)}" if counted else f"devices for {seen.tasks} tasks"
+            raise RefusedError(
+                f"view.candidates({seen.index}): it asks for {what}, and candidates are of nodes, and of pooled "
+                "devices for one task; policies with a named rule, such as ListScheduler(order=…), place everything"
+            )
+        choices = DeviceChoices(self.devices, seen.index, wants)
+        for candidate in found:
+            yield from choices.on(candidate)
+
+    def expected_ends_us(self, candidate: Candidate) -> dict[int, int]:
+        """When a job would end if it started on a candidate now, and those with whom it would share: job → µs."""
+        lease, estimate_us = candidate.lease, int(self.estimate_us[candidate.job])
+        if self.devices is None or lease is None or not lease.shares:
+            return {candidate.job: self.now + estimate_us}
+        return self.devices.predicted_us(lease, estimate_us, self.now)
 
     @property
     def estimate_us(self) -> Ints:
@@ -270,7 +383,7 @@ class Expecting(View):
 
     def __init__(self, view: View, asks: Ints, running: Ints, count: int) -> None:
         super().__init__(view._state, view._store)
-        self.contention = view.contention
+        self.contention, self.now = view.contention, view.now
         self._asks, self._running, self._count = sealed(asks), sealed(running), count
 
     @property
@@ -323,6 +436,7 @@ class Draft:
             show(self._state, self._origin._state)
             self._view = View(self._state, self._origin._store)
             self._view.contention = self._origin.contention
+        self._view.now = self.now
         return self._view
 
     def copy(self) -> Draft:

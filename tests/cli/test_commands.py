@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from unrack.cli.run import _cells
+from unrack.cli.comparison import _cells
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted((ROOT / "examples").glob("*.toml"))
@@ -184,6 +184,19 @@ def test_help_answers_at_once_and_every_command_has_its_own() -> None:
     for command in commands:
         assert command in done.stdout
         assert unrack(command, "--help").stdout.count("\n") > 4
+
+
+def test_a_finished_study_is_read_again_without_what_only_runs_need(tmp_path: Path) -> None:
+    (tmp_path / "study.toml").write_text(SMALL)
+    assert unrack("run", "study.toml", folder=tmp_path).returncode == 0
+    program = (
+        "import sys; from unrack.cli.main import main; sys.argv = ['unrack', 'run', 'study.toml', '--no-report']\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        "print(sorted({'scipy.spatial', 'scipy.special', 'scipy.optimize', 'altair', 'pandas'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
 
 
 def test_words_in_brackets_are_printed_as_they_are(tmp_path: Path) -> None:

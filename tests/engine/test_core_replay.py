@@ -10,7 +10,7 @@ from small_worlds import J, S, lease_on, start_on, table, work
 
 from unrack.cluster.spec import Cluster
 from unrack.core import Core, Event, Failed, Finished, Repaired, Round, Submitted
-from unrack.errors import PolicyError, RefusedError, RunError
+from unrack.errors import FaultyPolicyError, PolicyError, RefusedError, RunError
 from unrack.ledger.lease import Lease
 from unrack.policy.complete import complete
 from unrack.policy.contract import Decision, Need, Reject, Requeue, Resize, Start, Used
@@ -137,12 +137,16 @@ def test_a_policy_that_never_starts_a_job_leaves_it_queued_with_a_reason() -> No
         (Requeue(77, Reason(Code.PREEMPTED)), "job 77"),
         (Reject(1, Reason(Code.NO_ROOM)), "job 1"),  # not queued
         (Reject(77, Reason(Code.NO_ROOM)), "job 77"),
-        ("start it", "start it"),  # not a decision
-        (None, "None"),
     ],
 )
 def test_an_impossible_decision_is_refused_with_the_name_of_the_job(decision: Any, culprit: str) -> None:
     with pytest.raises(RefusedError, match=culprit):
+        simulate(PAIR, work(J(0, 3), J(9, 3)), scripted({0: [decision]}))
+
+
+@pytest.mark.parametrize("decision", ["start it", None])
+def test_what_is_no_decision_is_an_error_that_shows_it(decision: Any) -> None:
+    with pytest.raises(FaultyPolicyError, match=str(decision)):
         simulate(PAIR, work(J(0, 3), J(9, 3)), scripted({0: [decision]}))
 
 
@@ -225,7 +229,7 @@ def test_an_answer_that_is_not_decisions_and_memory_is_an_error_that_shows_it() 
         def decide(self, view: object, memory: None, now: int) -> list[Decision]:
             return []
 
-    with pytest.raises(PolicyError, match="decide"):
+    with pytest.raises(FaultyPolicyError, match="decide"):
         simulate(PAIR, work(J(0, 3)), Odd())
     with pytest.raises(PolicyError, match="decide"):
         simulate(PAIR, work(J(0, 3)), object())

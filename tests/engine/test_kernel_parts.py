@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from numba import config
 
 from unrack.jit import compiled, inlined
-from unrack.kernel_parts import _PartLibrary
+from unrack.kernels.parts import _PartLibrary
 
 pytestmark = pytest.mark.skipif(config.DISABLE_JIT, reason="nothing is compiled")
 
@@ -27,7 +29,11 @@ def doubled_sum(values: np.ndarray) -> int:
     return total
 
 
-def test_a_kernel_runs_with_its_parts_and_they_alone_have_no_machine_code() -> None:
+def test_a_kernel_runs_with_its_parts_and_they_alone_have_no_machine_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(config, "CACHE_DIR", str(tmp_path))  # a kernel that was kept brings no parts
+
     @compiled
     def kernel(values: np.ndarray) -> int:
         if values.shape[0] > 4:

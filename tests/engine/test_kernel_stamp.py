@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from numba import config
 
-from unrack.kernel_stamp import stamp
+from unrack.kernels.stamp import stamp
 from unrack.sim.compiled import rounds
 from unrack.sim.compiled.rounds import run_rounds
 

@@ -14,7 +14,7 @@ from fabricate_memory import make_memory_study
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unrack.report.charts.series import bin_edges
+from unrack.plots.series import bin_edges
 from unrack.report.column import column_of
 from unrack.report.directory import read_finished
 from unrack.report.memory.chart import memory_charts, run_charts

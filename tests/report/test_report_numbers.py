@@ -10,10 +10,11 @@ from fabricate import make_study
 from hypothesis import given
 from hypothesis import strategies as st
 
+from unrack.plots.lanes import lanes
+from unrack.plots.series import binned_integral, binned_mean, distribution
 from unrack.report.answer import answer
 from unrack.report.charts.chart import class_name, size_class
-from unrack.report.charts.gantt import MOST_ROWS_A_PAGE, budgets, gantt_data, lanes, pack
-from unrack.report.charts.series import binned_integral, binned_mean, distribution
+from unrack.report.charts.gantt import MOST_ROWS_A_PAGE, budgets, gantt_data, pack
 from unrack.report.charts.sweep import metric_choices, sweeps
 from unrack.report.column import column_of
 from unrack.report.directory import read_finished
@@ -67,6 +68,7 @@ def test_headings_choose_a_readable_unit():
     assert column_of("wait_s_mean", [50_000.0, None]).unit == "h"
     assert column_of("wait_s_mean", [50_000.0]).text(36_000.0) == "10"
     assert column_of("wait_s_mean", [700.0]).unit == "min"
+    assert [column_of("wait_s_mean", [value]).unit for value in (119.0, 7_300.0, 900_000.0)] == ["s", "h", "d"]
     assert column_of("utilisation_cores", [0.5]).text(0.5) == "50"
     assert column_of("wait_s_mean", []).text(None) == "–"
 
@@ -301,3 +303,18 @@ def test_every_metric_can_be_drawn_against_a_sweep_with_its_interval(tmp_path):
     factor = drawn["y"][1] / value.mean
     assert drawn["high"][1] == pytest.approx((value.mean + value.half) * factor, rel=1e-4)
     assert drawn["low"][1] == pytest.approx(max(value.mean - value.half, 0) * factor, rel=1e-4)
+
+
+def test_a_time_has_a_unit_that_fits_it():
+    column = column_of("wait_s_mean", [487_310.0, 29.3, 0.0])
+    assert column.unit == "h"
+    assert [column.text(value) for value in (487_310.0, 3600.0, 29.3, 0.2, 0.0)] == [
+        "135.4",
+        "1",
+        "29.3 s",
+        "0.2 s",
+        "0",
+    ]
+    assert column_of("wait_s_mean", [20 * 86_400.0]).unit == "d"
+    assert column_of("wait_s_mean", [20 * 86_400.0, 300.0]).text(300.0) == "5 min"
+    assert column_of("wait_s_mean", [12.0]).text(0.008) == "0.008"

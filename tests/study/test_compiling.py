@@ -9,9 +9,9 @@ from types import ModuleType
 
 import pytest
 
+from unrack.cli.bar import Bar
 from unrack.cli.compiling import WORDS
-from unrack.cli.run import _bar
-from unrack.jit import on_first_compile, telling_of_compiling
+from unrack.jit import on_first_compile, telling_of_compiling, telling_of_each
 from unrack.study.runner import Progress, _Board
 
 
@@ -47,21 +47,37 @@ def test_nobody_is_told_after_the_end_of_what_was_to_be_told_of() -> None:
     assert told == [2]
 
 
+def test_the_begin_and_the_end_of_each_kernel_are_told_with_all_that_it_calls_as_one() -> None:
+    import numba
+
+    changes: list[int] = []
+    module = fresh("unrack.made_up")
+    with telling_of_each(changes.append):
+        inner = module.twice = numba.njit(module.twice)
+        exec("def more(x):\n    return twice(x) + 1\n", module.__dict__)
+        assert numba.njit(module.more)(3) == 7
+        assert inner(2.5) == 5.0
+    assert changes == [1, -1, 1, -1]
+
+
 def test_a_board_that_compiles_passes_it_on() -> None:
     told: list[Progress] = []
     board = _Board([], [], told.append)
     board.tell()
     board.compiles()
     assert [one.compiling for one in told] == [False, True]
+    board.compiles(1)
+    assert (told[-1].compiling_now, told[-1].compiled) == (1, 0)
+    board.compiles(-1)
+    assert (told[-1].compiling_now, told[-1].compiled) == (0, 1)
 
 
 def test_the_command_says_it_once_where_there_is_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    with _bar(quiet=False) as tell:
+    with Bar() as bar:
         for compiling in (False, True, True):
-            tell(Progress(0, 1, 0, 1, 0, compiling))
+            bar.tell(Progress(0, 1, 0, 1, 0, compiling))
     assert capsys.readouterr().err == WORDS + "\n"
-    with _bar(quiet=True) as tell:
-        assert tell is None
+    assert Bar(quiet=True).told is None
 
 
 KERNEL = """

@@ -7,7 +7,7 @@ from pathlib import Path
 import unrack
 from unrack.study.results.identity import ENGINE
 
-WITHOUT_A_SAY = {"cli", "data", "live", "papers", "report", "study"}
+WITHOUT_A_SAY = {"cli", "data", "live", "papers", "plan", "plots", "report", "study"}
 """Rooms that take finished runs, or only say what is to be run; the live worlds; and figures that tables name."""
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from unrack.cli.compiling import say_when_compiling
+from unrack.cli.completion import runs
 from unrack.cli.explain_attempt import attempt_lines, node_hours
 
 if TYPE_CHECKING:
@@ -27,7 +28,8 @@ def explain(
         str | None, typer.Argument(metavar="JOB", help="The job's id in the trace.", show_default=False)
     ] = None,
     run: Annotated[
-        str | None, typer.Option("--run", help="Which run: its policy, or its id or the start of it.")
+        str | None,
+        typer.Option("--run", help="Which run: its policy, or its id or the start of it.", autocompletion=runs),
     ] = None,
     policy: Annotated[
         str | None, typer.Option("--policy", metavar="FILE.py:NAME", help="Where the run's policy file is now.")

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from unrack.cli.completion import runs
+
 if TYPE_CHECKING:
     import polars as pl
 
@@ -18,7 +20,8 @@ MOST = 20
 def holdings(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="The directory that `unrack run` wrote.")],
     run: Annotated[
-        str | None, typer.Option("--run", help="Which run: its policy, or its id or the start of it.")
+        str | None,
+        typer.Option("--run", help="Which run: its policy, or its id or the start of it.", autocompletion=runs),
     ] = None,
     job: Annotated[str | None, typer.Option("--job", help="Only what this job held, row by row.")] = None,
     out: Annotated[

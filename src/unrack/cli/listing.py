@@ -69,6 +69,13 @@ def presets(as_json: Json = False) -> None:
     show({name: {"summary": preset.summary} for name, preset in PRESETS.items()}, as_json)
 
 
+def prices(as_json: Json = False) -> None:
+    """List the prices by name: prices = "NAME" of a cluster, or unrack plan --prices NAME."""
+    from unrack.cluster.prices.presets import PRICES
+
+    show({name: {"summary": preset.summary} for name, preset in PRICES.items()}, as_json)
+
+
 def scenarios(as_json: Json = False) -> None:
     """List the papers' mixes of jobs: generate = {scenario = "NAME", load = 0.7}."""
     from unrack.workload.generate.scenarios import SCENARIOS

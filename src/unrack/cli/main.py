@@ -9,8 +9,22 @@ from typing import Annotated
 
 import typer
 
+from unrack.cli import (
+    bill,
+    execute,
+    explain,
+    holdings,
+    init,
+    listing,
+    place,
+    plan,
+    report,
+    reproduce,
+    run,
+    tiles,
+    topology,
+)
 from unrack.cli import cluster as cluster_commands
-from unrack.cli import execute, explain, holdings, listing, place, report, reproduce, run, tiles, topology
 from unrack.cli import trace as trace_commands
 from unrack.cli import usage as usage_commands
 from unrack.errors import UnrackError
@@ -22,11 +36,16 @@ app = typer.Typer(
     name="unrack",
     help="Scheduling for disaggregated data centres: simulate workloads on clusters under policies, and compare.",
     no_args_is_help=True,
-    add_completion=False,
+    add_completion=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+def _debug(wanted: bool) -> None:
+    if wanted:
+        os.environ["UNRACK_DEBUG"] = "1"  # worker processes have it too
 
 
 def _version(wanted: bool) -> None:
@@ -42,11 +61,15 @@ def options(
     version: Annotated[
         bool, typer.Option("--version", help="Print the version and stop.", callback=_version, is_eager=True)
     ] = False,
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Print whole tracebacks, also those of policies.", callback=_debug)
+    ] = False,
 ) -> None:
     """Scheduling for disaggregated data centres: simulate workloads on clusters under policies, and compare."""
 
 
 app.command("run")(run.run)
+app.command("plan")(plan.plan)
 app.command("report")(report.report)
 app.command("reproduce")(reproduce.reproduce)
 app.command("explain")(explain.explain)
@@ -55,12 +78,15 @@ app.command("place")(place.place)
 app.command("tiles")(tiles.tiles)
 app.command("topology")(topology.topology)
 app.command("exec", context_settings={"allow_interspersed_args": False})(execute.execute)
+app.add_typer(init.app, name="init")
 app.add_typer(trace_commands.app, name="trace")
+cluster_commands.app.command("bill")(bill.bill)
 app.add_typer(cluster_commands.app, name="cluster")
 app.add_typer(usage_commands.app, name="usage")
 app.command("policies")(listing.policies)
 app.command("metrics")(listing.metrics)
 app.command("presets")(listing.presets)
+app.command("prices")(listing.prices)
 app.command("scenarios")(listing.scenarios)
 app.command("models")(listing.models)
 app.command("traces")(listing.traces)
@@ -69,7 +95,7 @@ app.command("traces")(listing.traces)
 def main() -> None:
     """Run the command; wrong input ends with one message and exit code 2, a failed run with 1, Ctrl-C with 130."""
     try:
-        app(standalone_mode=True)
+        app(standalone_mode=True, prog_name="unrack")
     except UnrackError as error:
         if os.environ.get("UNRACK_DEBUG"):
             raise

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from unrack.cli.compiling import say_when_compiling
+from unrack.cli.completion import presets
 
 if TYPE_CHECKING:
     from unrack.cluster.spec import Cluster
@@ -33,7 +34,10 @@ def place(
         ),
     ],
     cluster: Annotated[
-        str | None, typer.Option("--cluster", metavar="FILE|PRESET", help="The data centre: a file or a preset.")
+        str | None,
+        typer.Option(
+            "--cluster", metavar="FILE|PRESET", help="The data centre: a file or a preset.", autocompletion=presets
+        ),
     ] = None,
     policy: Annotated[
         str,
@@ -226,6 +230,8 @@ def _show(placed: PlacedServers, most: int | None) -> None:
     from rich.table import Table
     from rich.text import Text
 
+    from unrack.extras import has_solvers
+
     answer = placed.as_json()
     tiers = placed.cluster.tiers
     assert tiers is not None
@@ -241,6 +247,8 @@ def _show(placed: PlacedServers, most: int | None) -> None:
     if placed.bound_clusters is not None:
         bound = f"at least {placed.bound_clusters} clusters, and then " + bound
     console.print(f"bound: {bound}" + (f"; {proven}" if proven else "") + (f"; {CUT}" if placed.cut else ""))
+    if placed.status == "feasible" and not has_solvers():
+        console.print("note: OR-Tools, which is not installed, proves more: pip install 'unrack[solvers]'")
     broken = answer["violations"]
     console.print(f"SLOs broken: local {broken['local']}, remote {broken['remote']}")
     if placed.core_sets is not None:

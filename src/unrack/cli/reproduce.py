@@ -14,6 +14,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from unrack.cli.completion import reproductions
+from unrack.cli.on import OnOption, count_of
+
 if TYPE_CHECKING:
     from unrack.papers.measured import Measured
     from unrack.papers.pages.page import Judged
@@ -26,7 +29,10 @@ WIDTH = 120
 
 
 def reproduce(
-    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Which; see --list.", show_default=False)] = None,
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="NAME", help="Which; see --list.", show_default=False, autocompletion=reproductions),
+    ] = None,
     listed: Annotated[bool, typer.Option("--list", "-l", help="List the names, a line each, and stop.")] = False,
     seeds: Annotated[
         int | None,
@@ -39,6 +45,7 @@ def reproduce(
         ),
     ] = None,
     jobs: Annotated[int, typer.Option("--jobs", "-j", min=0, help="Processes; 0: one a core.")] = 0,
+    on: OnOption = "processes",
     out: Annotated[
         Path | None,
         typer.Option("--out", "-o", metavar="DIR", help="Where to write (default: out/reproduce)."),
@@ -135,6 +142,7 @@ def reproduce(
     figures share is run once.
     """
     from unrack.errors import InputError
+    from unrack.extras import needed_for
     from unrack.papers.table import REPRODUCTIONS, find
 
     if listed:
@@ -145,7 +153,9 @@ def reproduce(
     from unrack.papers.execution import check_options, execute, settled
     from unrack.papers.pages.page import as_table, judged, write
     from unrack.papers.ways import as_authors as ways_of_the_authors
+    from unrack.study.workers.table import parse_on
 
+    where = parse_on(on)
     chosen = find(name)
     given = {
         "seeds": seeds, "jobs": workload_jobs, "frozen": frozen or None, "arrivals": arrivals,
@@ -162,12 +172,14 @@ def reproduce(
     if options.seeds < chosen.defaults.seeds and not as_json:
         wanted = f"too few seeds ({options.seeds}, wanted {chosen.defaults.seeds} or more)"
         typer.echo(f"warning: {wanted}: intervals are wide", err=True)
+    with needed_for("pictures of a reproduction"):  # said before hours of work
+        import vl_convert  # noqa: F401
     folder = out or Path("out") / "reproduce"
     keep = None if fresh else folder / "runs"
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends as cleanly as Ctrl-C
     try:
         with _bar(quiet=as_json) as told:
-            measured = execute(chosen, options, jobs=jobs or os.cpu_count() or 1, told=told, keep=keep)
+            measured = execute(chosen, options, jobs=count_of(jobs), workers=where, told=told, keep=keep)
     except KeyboardInterrupt:
         typer.echo("interrupted: the same command goes on from here", err=True)
         raise typer.Exit(130) from None

@@ -9,14 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from unrack.errors import InputError
+from unrack.errors import InputError, TraceError
 
 if TYPE_CHECKING:
     from unrack.workload.job import Workload
 
 app = typer.Typer(help="Look into a workload file, convert it, make one, or fit a model to one.", no_args_is_help=True)
 
-Log = Annotated[str, typer.Argument(metavar="LOG", help="A workload: SWF, CSV, Parquet or JSON, plain or gzip.")]
+Log = Annotated[
+    str, typer.Argument(metavar="LOG", help="A workload: SWF, CSV, Parquet, JSON, sacct, squeue or PBS logs.")
+]
 Format = Annotated[
     str | None, typer.Option("--format", help="As listed by unrack traces; by default found from the content.")
 ]
@@ -40,7 +42,13 @@ def info(
     """Tell what is in a workload, what is missing, and what was dropped or changed and why."""
     from unrack.workload.account import describe
 
-    contents = describe(_read(log, format, option), nodes=nodes, cores=cores)
+    try:
+        workload = _read(log, format, option)
+    except TraceError as error:
+        if error.field.startswith("column ") and not as_json:
+            _suggest(log)
+        raise
+    contents = describe(workload, nodes=nodes, cores=cores)
     if as_json:
         typer.echo(json.dumps(contents, indent=2, ensure_ascii=False))
         return
@@ -97,6 +105,7 @@ def fit(
 ) -> None:
     """Fit the batch model to a log: generate = {model = "cirne", parameters = "OUT.toml"}."""
     from unrack.cli.fit_page import page, record
+    from unrack.extras import needed_for
     from unrack.workload.generate.batch.fit import fit as fitted
     from unrack.workload.generate.batch.parameters import written
 
@@ -104,6 +113,9 @@ def fit(
         raise InputError("--plot", repr(plot), "a file that ends in .svg, .png or .html")
     if out is not None and not out.endswith(".toml"):
         raise InputError("--out", repr(out), "a file that ends in .toml")
+    if plot is not None:
+        with needed_for("a picture of a fitted model"):  # said before the log is read
+            import vl_convert  # noqa: F401
     found = fitted(_read(log, format, option), nodes)
     if out is not None:
         options = "".join(f" -o {pair}" for pair in option or [])
@@ -143,6 +155,25 @@ def _toml(path: str) -> dict[str, Any]:
         raise InputError(path, "text that is not UTF-8", "a TOML file") from None
     except tomllib.TOMLDecodeError as error:
         raise InputError(path, str(error), "a TOML file") from None
+
+
+def _suggest(log: str) -> None:
+    """Say which columns a table has, and which mapping would read it, if it is one."""
+    from unrack.workload.formats.source import load
+    from unrack.workload.formats.table.suggestion import suggestion
+
+    try:
+        found = suggestion(load(log))
+    except InputError:
+        return
+    if found is None:
+        return
+    typer.echo(f"{log} is a table with the columns {', '.join(found.header)}.")
+    if found.columns:
+        reads = f"this reads {found.jobs:,} jobs" if found.jobs is not None else "a mapping to begin with"
+        typer.echo(f"By their names and contents, {reads}:\n\n    {found.line(log)}\n")
+    for sentence in found.missing:
+        typer.echo(f"Missing: {sentence}")
 
 
 def _read(log: str, format: str | None, option: list[str] | None) -> Workload:  # noqa: A002 -- named after the option

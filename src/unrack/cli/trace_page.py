@@ -59,6 +59,12 @@ def _head(contents: dict[str, Any]) -> Table:
         row("tiers of memory", _tiers(contents["tiers"]))
     if contents["gpus"]:
         row("GPUs", _gpus(contents["gpus"]))
+    if devices := _devices(contents["asks"]["devices"]):
+        row("devices", devices)
+    if contents["states"]:
+        row("states", ", ".join(f"{state}: {count:,}" for state, count in list(contents["states"].items())[:12]))
+    if contents["arrays"]:
+        row("arrays", f"{contents['arrays']['jobs']:,} jobs in {contents['arrays']['arrays']:,} arrays")
     sizes = ", ".join(f"{size}: {count:,}" for size, count in contents["common_sizes"].items())
     row("commonest sizes", f"{sizes} (cores: jobs)" if sizes else "none")
     if (too_big := contents["too_big"]) is not None:
@@ -84,6 +90,15 @@ def _asks(asks: dict[str, Any], memory_mb: dict[str, float] | None, kept: int) -
     if asks["priorities"]:
         words.append("priorities (" + ", ".join(f"{p}: {count:,}" for p, count in asks["priorities"].items()) + ")")
     return ", ".join(words)
+
+
+def _devices(devices: dict[str, Any]) -> str:
+    """How many jobs ask for how much of what; GPUs have a line of their own."""
+    shown = {name: found["common"] for name, found in devices.items() if found["jobs"] and not name.startswith("gpus.")}
+    return "; ".join(
+        f"{name} {', '.join(f'{amount}: {count:,}' for amount, count in common.items())} (each: jobs)"
+        for name, common in shown.items()
+    )
 
 
 def _jobs(count: int, kept: int) -> str:

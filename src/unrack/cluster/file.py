@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator
 
@@ -169,6 +169,8 @@ class ClusterFile(BaseModel):
     pool_clusters
         Which pools form a cluster: lists of node ids, each with one node with cores. Default: every node with cores
         with the memory pools that it has by their ``shared_by``.
+    prices
+        What its parts cost: the name of a preset, or a table. They change no schedule.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -184,6 +186,7 @@ class ClusterFile(BaseModel):
     pools: list[PoolFile] = Field(default_factory=list)
     tiers: list[TierFile] = Field(default_factory=list)
     pool_clusters: list[list[int | str]] | None = Field(default=None, min_length=1)
+    prices: str | dict[str, Any] | None = None
 
     @property
     def computing(self) -> int:

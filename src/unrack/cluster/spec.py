@@ -13,16 +13,19 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
+from unrack.cluster.brief import cluster_facts
 from unrack.cluster.domains import NAMED, NODE, RACK, Level, NodeSets
 from unrack.cluster.file import LONGEST_SIDE, MOST_NODES, ClusterFile, MemoryPool, NodeClass, machines_table
 from unrack.cluster.groups import lending_groups_of, rack_groups_of, racks_of
 from unrack.cluster.pools.from_file import plan_pools
-from unrack.cluster.pools.pool import Devices, build_devices, no_devices
+from unrack.cluster.pools.pool import Devices, PoolFile, build_devices, no_devices
 from unrack.cluster.pools.supply import Supplier, suppliers_of
-from unrack.cluster.tiers.tier import Tiers, build_tiers
+from unrack.cluster.prices.prices import Prices, make_prices
+from unrack.cluster.tiers.tier import TierFile, Tiers, build_tiers
 from unrack.errors import ClusterError, first_fault, got_and_want
+from unrack.facts import line, table
 from unrack.resources.contract import Nodes
 from unrack.resources.places import Places, built, is_resource, no_places
 from unrack.sealed import Sealed
@@ -68,6 +71,8 @@ class Cluster(Sealed):
         Rows and columns of the cores on each die of each node; 0: not known. ``None``: of no node.
     places
         What there is of resources such as licences: where how much of it can be held.
+    prices
+        What its parts cost; ``None``: nobody said. They change no schedule, and no digest.
     """
 
     name: str
@@ -85,6 +90,7 @@ class Cluster(Sealed):
     tiers: Tiers | None = None
     torus: Ints | None = None
     places: Places = field(default_factory=lambda: no_places(0))
+    prices: Prices | None = None
 
     def __post_init__(self) -> None:
         for name in GROUPS:
@@ -134,30 +140,39 @@ class Cluster(Sealed):
         except ValidationError as error:
             fault = first_fault(error.errors())
             key = ".".join(str(part) for part in fault["loc"])
-            raise ClusterError(f"{where}, {key}" if key else where, *got_and_want(fault)) from None
-        return _build(file, where, {key: value for key, value in content.items() if is_resource(key)})
+            raise ClusterError(
+                f"{where}, {key}" if key else where, *got_and_want(fault, _keys_at(fault["loc"]))
+            ) from None
+        built_cluster = _build(file, where, {key: value for key, value in content.items() if is_resource(key)})
+        return built_cluster if file.prices is None else built_cluster.priced(file.prices, f"{where}, prices")
+
+    def priced(self, prices: str | Mapping[str, Any], where: str = "prices") -> Cluster:
+        """The same cluster with prices: the name of a preset, or the keys of ``prices`` of a cluster file.
+
+        Raises
+        ------
+        ClusterError
+            There is no such preset or key, a number is out of range, or a price is of what the cluster does not have.
+        """
+        from unrack.cluster.prices.bill import check_prices
+
+        made = make_prices(prices, where)
+        check_prices(made, [self], where)
+        return replace(self, prices=made)
 
     @classmethod
     def load(cls, path: str | Path) -> Cluster:
-        """Read a cluster file: TOML, or the ``.machines`` table that goes with some grid logs.
+        """Read a cluster file: TOML, the ``.machines`` table of some grid logs, or a description of a real system.
+
+        Descriptions are those that ``unrack cluster convert`` knows: ``slurm.conf``, nodes of Slurm and Kubernetes.
+        Nodes that are down stay out.
 
         Raises
         ------
         ClusterError
             It cannot be read, or says something impossible.
         """
-        where = str(path)
-        try:
-            text = Path(path).read_bytes().decode("utf-8-sig")
-        except (OSError, UnicodeDecodeError) as error:
-            raise ClusterError(where, str(error), "a readable text file") from None
-        if Path(path).suffix == ".machines":
-            return cls.from_dict({"name": Path(path).stem.split(".")[0], "nodes": machines_table(text, where)}, where)
-        try:
-            content = tomllib.loads(text)
-        except tomllib.TOMLDecodeError as error:
-            raise ClusterError(where, str(error), "valid TOML") from None
-        return cls.from_dict({"name": Path(path).stem, **content}, where)
+        return cls.from_dict(content_of(path), str(path))
 
     @classmethod
     def preset(cls, name: str) -> Cluster:
@@ -276,6 +291,13 @@ class Cluster(Sealed):
         known = " or ".join(["domain", *self.levels[1:]])
         raise ClusterError("failure domain", repr(domain), f"a {known} of the cluster, or node0 … node{len(self) - 1}")
 
+    def __repr__(self) -> str:
+        return line("Cluster", self.name, cluster_facts(self))
+
+    def _repr_html_(self) -> str:
+        """For a notebook."""
+        return table("Cluster", self.name, cluster_facts(self))
+
     def digest(self) -> str:
         """SHA-256 over everything that can change a schedule."""
         total = hashlib.sha256()
@@ -297,6 +319,41 @@ class Cluster(Sealed):
         if len(self.places):
             total.update(self.places.identity().encode())
         return total.hexdigest()
+
+
+def content_of(path: str | Path) -> dict[str, Any]:
+    """The keys of a cluster file, from any file that :meth:`Cluster.load` reads.
+
+    Raises
+    ------
+    ClusterError
+        It cannot be read.
+    """
+    where = str(path)
+    try:
+        text = Path(path).read_bytes().decode("utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ClusterError(where, str(error), "a readable text file") from None
+    if Path(path).suffix == ".machines":
+        return {"name": Path(path).stem.split(".")[0], "nodes": machines_table(text, where)}
+    if Path(path).suffix != ".toml":
+        from unrack.cluster.formats.described import converted
+        from unrack.cluster.formats.reading import described
+
+        if (system := described(Path(path), text, where)) is not None:
+            return dict(converted(system).content)
+    try:
+        return {"name": Path(path).stem, **tomllib.loads(text)}
+    except tomllib.TOMLDecodeError as error:
+        raise ClusterError(where, str(error), "valid TOML") from None
+
+
+def _keys_at(location: tuple[int | str, ...]) -> list[str]:
+    """The keys that there are where a key of a cluster file is unknown."""
+    own = (NodeClass, MemoryPool, PoolFile, TierFile)
+    tables: dict[str, type[BaseModel]] = dict(zip(("nodes", "memory_pools", "pools", "tiers"), own, strict=True))
+    table = ClusterFile if len(location) == 1 else tables.get(str(location[0]))
+    return [] if table is None else [info.alias or name for name, info in table.model_fields.items()]
 
 
 def _torus_of(file: ClusterFile, where: str) -> Ints | None:

@@ -15,7 +15,10 @@ from unrack.papers.measured import Measured
 from unrack.papers.options import GPU_FILES, Options, flag_of
 from unrack.papers.reproduction import Numbers, Reproduction, Solve, Task, Values
 from unrack.papers.ways import changed_row, check_ways
-from unrack.study.processes import spread
+from unrack.study.runner import PROCESSES
+from unrack.study.workers.contract import Workers
+from unrack.study.workers.spread import spread
+from unrack.study.workers.table import On
 from unrack.workload.generate.batch.spec import SYNTHETIC_CORES
 
 Told = Callable[[int, int], None]
@@ -127,6 +130,7 @@ def execute(
     options: Options,
     *,
     jobs: int = 1,
+    workers: Workers | On = PROCESSES,
     told: Told | None = None,
     solve: Solve | None = None,
     keep: Path | None = None,
@@ -140,7 +144,9 @@ def execute(
     options
         How.
     jobs
-        How many processes; 1: this one.
+        How many workers are started; one process is this one.
+    workers
+        Those that run it, or where they are opened for it.
     told
         Told how many runs are done, of how many.
     solve
@@ -164,11 +170,11 @@ def execute(
     if solve is None:
         from unrack.papers.simulation import simulated
 
-        run = partial(simulated, jobs=jobs)
+        run = partial(simulated, jobs=jobs, workers=workers)
         measure = reproduction.measure
         answers = run(tasks, measure) if keep is None else resumed(tasks, measure, keep, run)
     else:
-        answers = _solved(tasks, solve, jobs if len(tasks) > 1 else 1)
+        answers = _solved(tasks, solve, jobs if len(tasks) > 1 else 1, workers)
     numbers: list[list[Numbers]] = [[{} for _ in task.rows] for task in tasks]
     total = sum(map(len, numbers))
     with closing(answers):
@@ -180,9 +186,11 @@ def execute(
     return Measured(reproduction, options, values if reproduction.derive is None else reproduction.derive(values))
 
 
-def _solved(tasks: Sequence[Task], solve: Solve, jobs: int) -> Generator[tuple[int, int, Numbers]]:
+def _solved(
+    tasks: Sequence[Task], solve: Solve, jobs: int, workers: Workers | On
+) -> Generator[tuple[int, int, Numbers]]:
     """The numbers of each row, after its task and itself by number."""
-    with closing(spread(solve, tasks, jobs)) as answers:
+    with closing(spread(solve, tasks, workers, jobs)) as answers:
         for i, numbers in enumerate(answers):
             yield from ((i, row, own) for row, own in enumerate(numbers))
 

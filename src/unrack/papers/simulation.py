@@ -18,7 +18,9 @@ from unrack.slowdown.memory.settings import MemoryContention
 from unrack.slowdown.model import make_models
 from unrack.study.grid import Run
 from unrack.study.input.inputs import PolicySpec
-from unrack.study.runner import measure_runs
+from unrack.study.runner import PROCESSES, measure_runs
+from unrack.study.workers.contract import Workers
+from unrack.study.workers.table import On
 from unrack.study.world import World
 from unrack.units import SECOND_US
 from unrack.workload.filters import FILTERS, filtered, jitter
@@ -35,10 +37,12 @@ APPLIED = frozenset(FILTERS) - {"users"}
 """Keys of a task's workload that are filters; ``users`` is a generator's own, how many there are."""
 
 
-def simulated(tasks: Sequence[Task], measure: Measurement, jobs: int = 1) -> Generator[tuple[int, int, Numbers]]:
+def simulated(
+    tasks: Sequence[Task], measure: Measurement, jobs: int = 1, workers: Workers | On = PROCESSES
+) -> Generator[tuple[int, int, Numbers]]:
     """The numbers of each row, after its task and itself by number; none where the load never reaches ``OPENS_AT``."""
     runs = (run for i, task in enumerate(tasks) for run in runs_of(task, i))
-    with closing(measure_runs(runs, partial(_placed, measure), jobs=jobs)) as answers:
+    with closing(measure_runs(runs, partial(_placed, measure), jobs=jobs, workers=workers)) as answers:
         yield from answers
 
 

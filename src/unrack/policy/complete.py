@@ -1,4 +1,4 @@
-"""Accept a policy that only decides: what it leaves out gets a plain default."""
+"""Accept a policy that only decides: what it leaves out gets a plain default, what it answers is looked at."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ from unrack.errors import PolicyError
 from unrack.policy.contract import Decision, Policy, Traits
 from unrack.policy.discipline.list_scheduler import short_of
 from unrack.policy.members import traits_of
+from unrack.policy.own.answers import Answers
+from unrack.policy.own.members import check_members, check_parts, has_decide
+from unrack.policy.own.source import is_own
 from unrack.reasons import Code, Reason
 from unrack.view import View
 
@@ -23,11 +26,12 @@ BY_THE_WORLD = (
 
 @dataclass(frozen=True)
 class Completed:
-    """A policy around an object that has ``decide`` and lacks other parts of the contract.
+    """A policy around an object of a user's that has ``decide`` and may lack other parts of the contract.
 
     Defaults: named after its class; traits as its own members say (:func:`traits_of`); no memory (``None``); asked on
     events; a job waits for lack of room, or because the policy has passed it over. All else that the object has, such
-    as ``possible``, is found on the adapter too; what the object lacks, the adapter lacks.
+    as ``possible``, is found on the adapter too; what the object lacks, the adapter lacks. Answers that are none raise
+    a :class:`unrack.errors.FaultyPolicyError`, which says what was got and what was wanted.
     """
 
     inner: Any
@@ -47,56 +51,71 @@ class Completed:
         if member == "inner" or member.startswith("__"):  # asked while the adapter is copied or pickled
             raise AttributeError(member)
         found = getattr(self.inner, member)
+        if member == "adjust":
+            return self._adjust
         return self._seeded if member == "seeded" else found
+
+    @cached_property
+    def _answers(self) -> Answers:
+        return Answers(self.name)
 
     def _seeded(self, seed: int) -> Policy[Any]:
         """The object's copy with a seed, completed as well."""
         return complete(self.inner.seeded(seed), f"policy {self.name}, seeded({seed})")
 
+    def _adjust(self, view: View, memory: Any, used: Any, now: int) -> tuple[list[Decision], Any]:
+        """Its own answer to what tasks use."""
+        return self._answers.plan(self.inner.adjust, self.inner.adjust(view, memory, used, now), view, now)
+
+    def inside(self, memory: Any) -> tuple[object, Any]:
+        """The object and its memory: it may be able to tell its rounds."""
+        return self.inner, memory
+
     def begin(self, view: View) -> Any:
         """Its own memory, or ``None``."""
-        return self.inner.begin(view) if hasattr(self.inner, "begin") else None
+        if not hasattr(self.inner, "begin"):
+            return None
+        return self._answers.memory(self.inner.begin, self.inner.begin(view), view)
 
     def decide(self, view: View, memory: Any, now: int) -> tuple[list[Decision], Any]:
         """Its own decisions.
 
         Raises
         ------
-        PolicyError
+        FaultyPolicyError
             What it returns is not a pair of decisions and memory.
         """
-        answer = self.inner.decide(view, memory, now)
-        if not (isinstance(answer, tuple) and len(answer) == 2 and isinstance(answer[0], list)):
-            raise PolicyError(f"policy {self.name}, decide", f"{answer!r:.100}", "a pair: a list of decisions, memory")
-        return answer
+        return self._answers.plan(self.inner.decide, self.inner.decide(view, memory, now), view, now)
 
     def next_round(self, view: View, memory: Any, now: int) -> int | None:
         """Its own wish, or ``None``."""
         if not hasattr(self.inner, "next_round"):
             return None
-        wanted: int | None = self.inner.next_round(view, memory, now)
-        return wanted
+        return self._answers.time(self.inner.next_round, self.inner.next_round(view, memory, now), view, now)
 
     def why(self, view: View, memory: Any, job: int, now: int) -> Reason:
         """Its own reason, or whether there is room."""
         if hasattr(self.inner, "why"):
-            own: Reason = self.inner.why(view, memory, job, now)
-            return own
+            return self._answers.reason(self.inner.why, self.inner.why(view, memory, job, now), view, now)
         return short_of(view, job, self.traits.whole_nodes) or Reason(Code.BEHIND, "passed over by the policy")
 
 
 def complete(found: object, where: str) -> Policy[Any]:
-    """The object itself if it keeps the whole contract, else the object with defaults for what it lacks.
+    """The object itself if its ``decide`` is one of ours, else the object with defaults for what it lacks.
 
     Raises
     ------
     PolicyError
-        It has no ``decide`` to call, or a field ``models``, which would not do anything.
+        It has no ``decide`` to call, a member that is misspelt or takes other parameters than it is given, or a field
+        ``models``, which would not do anything.
     """
     if hasattr(found, "models"):
         raise PolicyError(f"{where}, models", repr(found.models), BY_THE_WORLD)
-    if isinstance(found, Policy):
+    if isinstance(found, Completed):
         return found
-    if not callable(getattr(found, "decide", None)):
-        raise PolicyError(where, f"{found!r:.100}", "an object with a method decide(view, memory, now)")
+    has_decide(found, where)
+    check_parts(found, where)
+    if isinstance(found, Policy) and not is_own(found.decide):
+        return found
+    check_members(found, where)
     return Completed(found)

@@ -6,7 +6,7 @@ the core checks and applies in order.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple, Protocol, TypeVar, runtime_checkable
@@ -14,6 +14,7 @@ from typing import NamedTuple, Protocol, TypeVar, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from unrack.ledger.candidate import Candidate, lease_on
 from unrack.ledger.lease import Lease
 from unrack.reasons import Reason
 from unrack.view import View
@@ -31,6 +32,15 @@ class Start(NamedTuple):
 
     lease: Lease
     rule: str = ""
+
+    @classmethod
+    def on(cls, candidates: Candidate | Iterable[Candidate], rule: str = "") -> Start | None:
+        """Start a job on candidates of ``view.candidates(job)``; ``None``: they have too little room for it.
+
+        Its tasks fill one candidate after the other, in the order given.
+        """
+        lease = lease_on([candidates] if isinstance(candidates, Candidate) else candidates)
+        return None if lease is None else cls(lease, rule)
 
 
 class Resize(NamedTuple):

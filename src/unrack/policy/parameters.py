@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
+from unrack.errors import MissingError
+from unrack.extras import has_solvers
 from unrack.policy.discipline.list_scheduler import UNLIMITED
+from unrack.solver.flow.solve import ANY_NETWORK
 from unrack.units import time_us
 
 
@@ -37,6 +40,14 @@ def one_of(names: Mapping[str, object] | tuple[str, ...]) -> Callable[[object], 
         return value
 
     return read
+
+
+def flow_solver(value: object) -> object:
+    """A solver of flows, which is installed. Raises ValueError, or MissingError."""
+    name = one_of(ANY_NETWORK)(value)
+    if name == "ortools" and not has_solvers():
+        raise MissingError("policy flow, solver 'ortools'", "ortools", "solvers")
+    return name
 
 
 def count(value: object) -> object:

@@ -27,6 +27,7 @@ from unrack.policy.parameters import (
     cost_weight,
     count,
     duration,
+    flow_solver,
     interval,
     lending_group,
     load,
@@ -361,7 +362,7 @@ POLICIES: dict[str, Entry] = {
                 "migrate_us", interval, "0", "time between rounds in which running tasks may move; 0: never"
             ),
             "move": Parameter("move", cost_weight, "1", "what it costs to move a task, or a device of one"),
-            "solver": Parameter("solver", one_of(ANY_NETWORK), "ortools", f"of the flow: {', '.join(ANY_NETWORK)}"),
+            "solver": Parameter("solver", flow_solver, "auto", f"of the flow: {', '.join(ANY_NETWORK)}"),
             "order": ORDER,
             **COMMON,
             "place": Parameter(

@@ -7,6 +7,8 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from unrack.units import time_unit
+
 SHORT = (
     "missed_deadlines", "missed_deadlines_high", "slo_broken_local", "slo_broken_remote", "servers_rejected",
     "price_per_server_h", "wait_s_mean", "wait_s_p95", "response_s_mean",
@@ -17,6 +19,7 @@ SHORT = (
 
 _STATISTICS = {"mean": "mean", "median": "median", "p95": "95th percentile", "max": "maximum"}
 _UNITS = (("_jobs_per_h", "jobs/h"), ("_s", "s"), ("_mb", "MB"), ("_h", "h"))
+_SECONDS = {"d": 86_400, "h": 3_600, "min": 60, "s": 1}
 _LOWER = (
     "wait",
     "response",
@@ -97,9 +100,20 @@ class Column:
     better: str
     meaning: str
 
-    def text(self, value: float | None) -> str:
-        """The value in ``unit``, to about four digits; a dash for ``None``."""
-        return number_text(None if value is None else value * self.factor)
+    def text(self, value: float | None, half: float | None = None) -> str:
+        """The value in ``unit``, to about four digits, ± ``half`` if that is given; a dash for ``None``.
+
+        A time far below the unit of its column has one of its own, its interval too: 29 s among hours is not 0.008135.
+        """
+        shown = None if value is None else value * self.factor
+        factor, after = self.factor, ""
+        if shown is not None and self.unit in _SECONDS and self.factor < 1 and 1e-9 < abs(shown) < 0.1:
+            seconds = shown / self.factor
+            unit = next(unit for unit, size in _SECONDS.items() if abs(seconds) >= size or size == 1)
+            factor, after = 1 / _SECONDS[unit], f" {unit}"
+        if value is None or half is None:
+            return number_text(None if value is None else value * factor) + after
+        return f"{number_text(value * factor)} ± {number_text(half * factor)}{after}"
 
 
 def number_text(value: float | None) -> str:
@@ -122,7 +136,8 @@ def number_text(value: float | None) -> str:
 def column_of(name: str, values: Iterable[float | None]) -> Column:
     """Describe a metric for a table that holds these values.
 
-    Seconds become minutes or hours where the largest value is more than ten of those; fractions become percentages.
+    Seconds become minutes, hours or days as the largest value asks (:func:`unrack.units.time_unit`); fractions become
+    percentages.
     """
     stem, _, last = name.rpartition("_")
     statistic = _STATISTICS.get(last, "")
@@ -156,7 +171,8 @@ def column_of(name: str, values: Iterable[float | None]) -> Column:
         unit, factor = "%", 100.0
     elif unit == "s":
         largest = max((abs(value) for value in values if value is not None), default=0.0)
-        unit, factor = ("h", 1 / 3600) if largest >= 36_000 else ("min", 1 / 60) if largest >= 600 else ("s", 1.0)
+        unit, seconds = time_unit(largest)
+        factor = 1 / seconds
     return Column(name, label, "" if unit in ("1", "-") else unit, factor, better, f"{name}: {meaning}.")
 
 

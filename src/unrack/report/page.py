@@ -10,21 +10,16 @@ from typing import Any
 
 from unrack.report.answer import answer
 from unrack.report.breakdown import breakdowns, inputs, losses
-from unrack.report.charts.chart import MOST_POLICIES, MOST_SETTINGS, setting_charts
+from unrack.report.charts.chart import MOST_POLICIES, MOST_SETTINGS
 from unrack.report.charts.gantt import MOST_ROWS_A_PAGE, MOST_RUNS, budgets, gantt_data
 from unrack.report.charts.spec import colour_of
-from unrack.report.charts.sweep import metric_choices, sweeps
+from unrack.report.charts.sweep import metric_choices
 from unrack.report.charts.vega import vega
+from unrack.report.contents import contents_of
 from unrack.report.directory import FinishedStudy, RunFiles, read_finished
 from unrack.report.failure_section import failure_section
-from unrack.report.memory.section import memory_section
-from unrack.report.pools.section import pool_section
-from unrack.report.resource_section import resource_sections
-from unrack.report.rounds.section import round_section
-from unrack.report.setting import Setting, policies_of, settings_of
+from unrack.report.setting import Setting
 from unrack.report.table import comparison
-from unrack.report.tiers.section import tier_section
-from unrack.report.use.section import use_section
 from unrack.study.notes import told
 from unrack.study.results.record import believed, write_whole
 
@@ -66,13 +61,9 @@ def render(study: FinishedStudy) -> str:
     """The page as text."""
     import jinja2
 
-    settings = settings_of(study.runs)
-    policies = policies_of(settings)
-    shown = settings[:MOST_SETTINGS]
+    found = contents_of(study)
+    settings, shown, policies, swept = found.settings, found.shown, found.policies, found.swept
     gantts = _gantts(shown)
-    pools = pool_section(shown, policies)
-    memory, tiers = memory_section(settings, shown, policies), tier_section(shown, policies)
-    use, rounds = use_section(settings, shown), round_section(shown, policies)
     environment = jinja2.Environment(
         autoescape=True,
         undefined=jinja2.StrictUndefined,
@@ -81,22 +72,16 @@ def render(study: FinishedStudy) -> str:
         loader=jinja2.FunctionLoader(_asset),
     )
     table = comparison(settings)
-    swept = sweeps(settings, policies)
     charts: dict[str, Any] = {
         "policies": [{"name": name, "colour": colour_of(index)} for index, name in enumerate(policies)],
-        "settings": [{"title": setting.title, "charts": setting_charts(setting, policies)} for setting in shown],
         "sweeps": swept,
-        "pools": [{"title": own.title, "charts": own.charts} for own in pools.settings],
-        **({} if memory is None else {"memory": memory.charts()}),
-        **({} if tiers is None else {"tiers": tiers.charts()}),
-        **({} if use is None else {"use": use.charts()}),
-        **({} if rounds is None else {"rounds": rounds.charts()}),
+        **found.parts(),
     }
     return environment.get_template("page.html.j2").render(
         name=str(study.table.get("name") or "A study"),
         question=str(study.table.get("question") or ""),
         answer=answer(settings),
-        facts=_facts(study.runs, policies),
+        facts=_facts(study.runs, policies, settings[0].labels),
         notes=told((run.label, str(words)) for run in study.runs for words in run.record.get("notes", ())),
         table=table,
         colours={name: colour_of(index) for index, name in enumerate(policies)},
@@ -113,13 +98,13 @@ def render(study: FinishedStudy) -> str:
         },
         seeds=max(setting.seeds for setting in settings),
         gantts=gantts,
-        pools=pools,
-        memory=memory,
-        tiers=tiers,
-        use=use,
-        rounds=rounds,
+        pools=found.pools,
+        memory=found.memory,
+        tiers=found.tiers,
+        use=found.use,
+        rounds=found.rounds,
         failures=failure_section(shown),
-        resources=resource_sections(shown),
+        resources=found.resources,
         inputs=inputs(study.runs),
         losses=losses(settings),
         breakdowns=[table for setting in shown[:4] for table in breakdowns(_narrow(setting))],
@@ -128,10 +113,10 @@ def render(study: FinishedStudy) -> str:
         versions=sorted({str(run.record.get("unrack", "unknown")) for run in study.runs}),
         charts_json=script_json(charts),
         gantt_json=script_json(gantts),
-        pool_json=script_json(pools.occupancies),
+        pool_json=script_json(found.pools.occupancies),
         style=_asset("page.css"),
         vega=vega(),
-        scripts=[_asset(name) for name in ((_MEMORY_SCRIPT,) if memory or tiers else ()) + _SCRIPTS],
+        scripts=[_asset(name) for name in ((_MEMORY_SCRIPT,) if found.memory or found.tiers else ()) + _SCRIPTS],
     )
 
 
@@ -154,7 +139,7 @@ def _asset(name: str) -> str:
 def _narrow(setting: Setting) -> Setting:
     """The setting with its first ``MOST_POLICIES`` policies."""
     kept = dict(list(setting.runs.items())[:MOST_POLICIES])
-    return Setting(setting.cluster, setting.workload, setting.parameters, kept)
+    return Setting(setting.cluster, setting.workload, setting.parameters, kept, setting.labels)
 
 
 def _gantts(settings: Sequence[Setting]) -> list[dict[str, Any]]:
@@ -167,7 +152,7 @@ def _gantts(settings: Sequence[Setting]) -> list[dict[str, Any]]:
     return [gantt_data(run, title, budget) for (run, title), budget in zip(chosen, shares, strict=True)]
 
 
-def _facts(runs: Sequence[RunFiles], policies: Sequence[str]) -> list[tuple[str, str]]:
+def _facts(runs: Sequence[RunFiles], policies: Sequence[str], labels: Mapping[str, str]) -> list[tuple[str, str]]:
     """What was run: (noun, words)."""
 
     def listed(names: Sequence[str]) -> str:
@@ -190,7 +175,7 @@ def _facts(runs: Sequence[RunFiles], policies: Sequence[str]) -> list[tuple[str,
     ties = list(dict.fromkeys(str(run.record["ties"]) for run in runs if run.record.get("ties")))
     facts = [
         ("Clusters", list(clusters.values())), ("Workloads", list(workloads.values())), ("Policies", list(policies)),
-        *((f"Swept {key}", values) for key, values in swept.items()),
+        *((f"Swept: {labels[key]}", values) for key, values in swept.items()),
         ("Seeds", [str(seed) for seed in dict.fromkeys(run.seed for run in runs)]), ("Ties", ties),
         ("Runs", [f"{len(runs):,}"]),
     ]  # fmt: skip

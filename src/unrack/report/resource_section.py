@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from html import escape
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,10 +28,17 @@ def resource_sections(settings: Sequence[Setting]) -> tuple[ResourceSection, ...
     found = []
     for name, resource in RESOURCES.items():
         own = [(setting.title, resource.section(_kept(setting, name))) for setting in settings]
-        shown = tuple((title, tables) for title, tables in own if tables)
+        shown = tuple((title, tuple(map(_told, tables))) for title, tables in own if tables)
         if shown:
             found.append(ResourceSection(name, resource.title, shown))
     return tuple(found)
+
+
+def _told(table: Table) -> Table:
+    """The table whose picture, if it has one, says to screen readers what it is."""
+    if not table.picture or "aria-label=" in table.picture.partition(">")[0]:
+        return table
+    return table._replace(picture=table.picture.replace("<svg", f'<svg aria-label="{escape(table.title)}"', 1))
 
 
 def _kept(setting: Setting, name: str) -> list[Kept]:

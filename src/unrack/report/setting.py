@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 from unrack.metric.comparison import Entry, Mark, Standing, marks, served_less, standings, world_of
 from unrack.metric.estimate import Estimate, difference, estimate
 from unrack.report.directory import RunFiles
+from unrack.study.swept import swept_labels
 from unrack.study.world import labelled
 
 __all__ = ["Estimate", "Setting", "difference", "estimate", "policies_of", "settings_of"]
@@ -28,17 +29,25 @@ class Setting:
         Swept key → value.
     runs
         Policy → its runs, one a seed, in the study's order.
+    labels
+        Swept key → words for it.
     """
 
     cluster: str
     workload: str
     parameters: Mapping[str, Any]
     runs: Mapping[str, tuple[RunFiles, ...]]
+    labels: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def title(self) -> str:
         """Words for people: workload, cluster and swept values."""
-        return " · ".join([f"{self.workload} on {self.cluster}", *(f"{k} = {v}" for k, v in self.parameters.items())])
+        swept = (f"{self.label(key)} = {value}" for key, value in self.parameters.items())
+        return " · ".join([f"{self.workload} on {self.cluster}", *swept])
+
+    def label(self, key: str) -> str:
+        """A swept key in words."""
+        return self.labels.get(key, key)
 
     def value(self, policy: str, metric: str) -> Estimate | None:
         """The metric under a policy, over the seeds."""
@@ -81,12 +90,21 @@ class Setting:
         return standings(self.rows, metric, better, self.served_less)
 
 
-def settings_of(runs: Iterable[RunFiles]) -> tuple[Setting, ...]:
+def settings_of(runs: Iterable[RunFiles], study: Mapping[str, Any] | None = None) -> tuple[Setting, ...]:
     """Group runs into settings, both in the order in which they first appear.
 
     Policies go by the label the user gave them; where that would put two different policies of one setting under one
     name, by their full text, with the world where the same policy ran in several.
+
+    Parameters
+    ----------
+    runs
+        In the study's order.
+    study
+        The study as a table: it knows the names that swept keys are about.
     """
+    runs = list(runs)
+    labels = swept_labels(dict.fromkeys(key for run in runs for key in run.parameters), study)
     grouped: dict[str, list[RunFiles]] = {}
     for run in runs:
         key = json.dumps([run.cluster, run.workload, run.parameters], sort_keys=True)
@@ -97,9 +115,8 @@ def settings_of(runs: Iterable[RunFiles]) -> tuple[Setting, ...]:
         for run in members:
             named.setdefault(_name(run, members), []).append(run)
         first = members[0]
-        settings.append(
-            Setting(first.cluster, first.workload, first.parameters, {name: tuple(own) for name, own in named.items()})
-        )
+        own_runs = {name: tuple(own) for name, own in named.items()}
+        settings.append(Setting(first.cluster, first.workload, first.parameters, own_runs, labels))
     return tuple(settings)
 
 

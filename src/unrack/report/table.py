@@ -211,9 +211,7 @@ def _rows(setting: Setting, columns: Sequence[Column]) -> tuple[Row, ...]:
             if value is None:
                 own.append(Cell("–", "", ""))
                 continue
-            text = column.text(value.mean)
-            if value.count > 1:
-                text += f" ± {column.text(value.half)}"
+            text = column.text(value.mean, value.half if value.count > 1 else None)
             own.append(Cell(text, repr(value.mean), marked.get(policy, "")))
     less = {policy: share_text(share) for policy, share in setting.served_less.items()}
     worlds = {policy: row.world if len(setting.worlds) > 1 else "" for policy, row in setting.rows.items()}

@@ -145,7 +145,7 @@ def explain(
     PolicyError, ClusterError, RunError
         As :func:`unrack.simulate`.
     """
-    with PolicyAtWork(policy.name):
+    with PolicyAtWork(policy):
         kernel = prepared(cluster, jobs, policy, seed, ties, faults, models, contention, how=how, changes=changes)
         traits = kernel.core.traits
         watch = Watch(kernel.core, job, traits.whole_nodes, Need.DEVICES in traits.places)

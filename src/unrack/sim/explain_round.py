@@ -73,7 +73,7 @@ def explain_round(
     ClusterError, RunError
         As :func:`unrack.simulate`.
     """
-    with PolicyAtWork(policy.name):
+    with PolicyAtWork(policy):
         kernel = prepared(cluster, jobs, policy, seed, ties, faults, models, contention, how=how, changes=changes)
         core = kernel.core
         if told_rounds(core.policy, core.memory) is None:

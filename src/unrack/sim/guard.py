@@ -2,32 +2,50 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
+from traceback import format_exception
 from types import FrameType, TracebackType
 from typing import Any
 
-from unrack.errors import RunError, UnrackError
+from unrack.errors import FaultyPolicyError, RefusedError, RunError
+from unrack.policy.contract import Policy
+from unrack.policy.own.fault import in_words, raised, refused
 
 
 class PolicyAtWork:
-    """While a policy is asked, ``sys.exit`` is a failure of its run and not the end of the program.
+    """While a policy is asked, whatever its code raises is an error of its run that names the user's line.
 
     Raises
     ------
+    FaultyPolicyError
+        A user's code raised something, which is the ``__cause__``.
+    RefusedError
+        As before, with who decided it and on what view, where that was a user's code.
     RunError
-        The policy's code raised SystemExit or GeneratorExit.
+        The policy's code raised SystemExit or GeneratorExit: the end of its run, not of the program.
     """
 
-    def __init__(self, policy: str) -> None:
+    def __init__(self, policy: Policy[Any]) -> None:
         self.policy = policy
 
     def __enter__(self) -> None:
         return None
 
     def __exit__(self, kind: object, error: BaseException | None, trace: TracebackType | None) -> None:
+        if error is None or isinstance(error, KeyboardInterrupt | FaultyPolicyError):
+            return
+        name = self.policy.name
+        fault = raised(self.policy, name, error)
+        if fault is not None:
+            raise fault from error
+        if isinstance(error, RefusedError):
+            more = refused(self.policy, name, error)
+            if more is not None:
+                raise RefusedError(more) from error
         if isinstance(error, SystemExit | GeneratorExit):
-            raise RunError(f"policy {self.policy} ended the run: {said(error)}") from error
+            raise RunError(f"policy {name} ended the run: {in_words(error)}") from error
 
 
 class Interrupts:
@@ -59,9 +77,18 @@ class Interrupts:
 
 
 def said(error: BaseException) -> str:
-    """What went wrong in a run: our own errors speak for themselves, others go by their kind."""
-    try:
-        text = str(error)
-    except Exception:  # an exception of a user's own, with a __str__ that fails
-        text = "(which cannot be printed)"
-    return text if isinstance(error, UnrackError) else f"{type(error).__name__}: {text}"
+    """What went wrong in a run: our own errors speak for themselves, others go by their kind.
+
+    With the environment variable ``UNRACK_DEBUG`` (``--debug``) the whole traceback is there too: of a run in another
+    process only this text comes back.
+    """
+    text = in_words(error)
+    if error.__traceback__ is None or not with_tracebacks():  # without one it is the text of another process
+        return text
+    origin = error.__cause__ if isinstance(error, FaultyPolicyError) and error.__cause__ is not None else error
+    return f"{text}\n{''.join(format_exception(origin)).rstrip()}"
+
+
+def with_tracebacks() -> bool:
+    """Whether whole tracebacks are wanted: ``UNRACK_DEBUG`` is set, as ``--debug`` does."""
+    return bool(os.environ.get("UNRACK_DEBUG"))

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrack.cluster.spec import Cluster
+from unrack.facts import counted, line
 from unrack.ledger.lease import LOAN_MB, NO_LOANS, Share
 from unrack.reasons import Reason
 from unrack.resources.places import NO_CLAIMS
@@ -99,6 +100,10 @@ class RunLog:
     memory_stops: dict[int, MemoryStop] = field(default_factory=dict)
     held_node_us: dict[int, int] = field(default_factory=dict)
     deadlocks: tuple[int, ...] = ()
+
+    def __repr__(self) -> str:
+        words = [counted(len(self.jobs), "job"), counted(len(self.attempt_job), "attempt")]
+        return line("RunLog", self.cluster.name, words)
 
     @classmethod
     def of(

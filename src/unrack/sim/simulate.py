@@ -15,15 +15,19 @@ from unrack.cluster.pools.pace import Pace
 from unrack.cluster.spec import Cluster
 from unrack.core import Core
 from unrack.errors import InputError
+from unrack.facts import line, table
 from unrack.metric.bound import Bound, bound
 from unrack.metric.holdings import holdings
 from unrack.metric.table import measure
+from unrack.plots.accessor import ResultPlots
+from unrack.plots.pandas_table import to_pandas
 from unrack.policy.complete import complete
 from unrack.policy.contract import Policy
 from unrack.policy.members import told_rounds
 from unrack.policy.placement.core_tiles import CoreTiles
 from unrack.policy.table import parse_policy
 from unrack.sim.audited import audit as audit_tables
+from unrack.sim.brief import result_facts
 from unrack.sim.effect import effects, notes_of, too_late
 from unrack.sim.faults.failure import failures_frame
 from unrack.sim.faults.fault import Fault
@@ -50,6 +54,12 @@ from unrack.slowdown.model import Model, make_models
 from unrack.slowdown.pools import PoolSpeeds, fastest, wants_of
 from unrack.slowdown.table import by_resource
 from unrack.workload.job import JobTable, Workload
+
+TABLES = (
+    "jobs", "usage", "placements", "shares", "loans", "claims", "holdings", "memory", "failures", "rounds", "tiers",
+    "cores",
+)  # fmt: skip
+"""Tables of a result; some are there only for runs that have such things."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,6 +88,8 @@ class Result:
         Whether the memory of jobs followed what they used: they may begin with less than they ask.
     counts : int64[rounds, 7]
         The rounds of the policy, as of :class:`unrack.policy.rounds.RoundCount`; ``None``: it does not tell them.
+    policy
+        The policy as it was asked for, or its name.
     """
 
     log: RunLog
@@ -90,6 +102,14 @@ class Result:
     notes: tuple[str, ...] = ()
     provisions: bool = False
     counts: NDArray[np.int64] | None = None
+    policy: str = ""
+
+    def __repr__(self) -> str:
+        return line("Result", self.policy, result_facts(self))
+
+    def _repr_html_(self) -> str:
+        """For a notebook."""
+        return table("Result", self.policy, result_facts(self))
 
     @cached_property
     def jobs(self) -> pl.DataFrame:
@@ -210,6 +230,37 @@ class Result:
         share = None if self.bound is None else self.bound.share
         return {**self.measured, "bound_missed_deadlines": share}
 
+    @property
+    def plot(self) -> ResultPlots:
+        """Charts in Python: ``plot.gantt()``, ``plot.utilisation()``, ``plot.waits()``; they need Altair."""
+        cluster = self.log.cluster
+        title = f"{self.policy} on {cluster.name}" if self.policy else cluster.name
+        return ResultPlots(title, self.jobs, self.usage, self.placements, cluster.cores, cluster.total_mb)
+
+    def to_pandas(self, table: str = "jobs") -> Any:
+        """One of the tables for pandas; PyArrow is not needed.
+
+        Parameters
+        ----------
+        table
+            The name of a table of this result: ``"jobs"``, ``"usage"``, ``"placements"``, ``"shares"``, ``"loans"``,
+            ``"claims"``, ``"holdings"``, ``"memory"``, ``"failures"``, ``"rounds"``, ``"tiers"`` or ``"cores"``.
+
+        Returns
+        -------
+        pandas.DataFrame
+
+        Raises
+        ------
+        InputError
+            There is no such table, or pandas is not installed.
+        """
+        if table not in TABLES:
+            raise InputError("table", repr(table), f"one of {', '.join(TABLES)}")
+        if (table == "rounds" and self.counts is None) or (table == "tiers" and self.log.cluster.tiers is None):
+            raise InputError("table", repr(table), f"a run that has {table}")
+        return to_pandas(getattr(self, table))
+
 
 def simulate(
     cluster: Cluster,
@@ -278,6 +329,8 @@ def simulate(
         A fault names a domain that the cluster does not have.
     InputError
         ``ties``, ``window_us``, ``contention``, ``slowdowns`` or a time of a fault is wrong.
+    FaultyPolicyError
+        A policy of one's own raised something (the ``__cause__``), or returned what is no answer.
     RunError
         The policy decided something impossible, or the audit found something in the tables that cannot be.
 
@@ -301,7 +354,7 @@ def simulate(
     chosen = parse_policy(policy) if isinstance(policy, str) else complete(policy, "policy")
     settings = make_contention(contention)
     known, how, changes = make_models(models), make_together(slowdowns), make_memory_changes(memory_changes)
-    with PolicyAtWork(chosen.name):
+    with PolicyAtWork(chosen):
         kernel = prepared(
             cluster, workload.jobs, chosen, seed, ties, faults, known, settings, slowdown, how=how, changes=changes
         )
@@ -316,8 +369,9 @@ def simulate(
     telling = told_rounds(core.policy, core.memory)
     counts = None if telling is None else telling[0].rounds(telling[1])
     result = Result(
-        log, window_us, core.pace, lends, note, bool(faults), core_tiles, notes, bool(core.traits.monitor_us), counts
-    )
+        log, window_us, core.pace, lends, note, bool(faults), core_tiles, notes, bool(core.traits.monitor_us), counts,
+        policy if isinstance(policy, str) else chosen.name,
+    )  # fmt: skip
     del core, kernel, parts, telling  # the tables are made and looked at without the ledger
     if audit:
         audit_tables(result)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from unrack.admission import check
 from unrack.cluster.spec import Cluster
 from unrack.errors import InputError, PolicyError
+from unrack.facts import counted, line, some
 from unrack.policy.contract import Policy
 from unrack.sim.effect import Effect, draws, effects
 from unrack.sim.faults.fault import Fault
@@ -91,6 +92,11 @@ class Run:
         """In which world its jobs run."""
         return self.policy.world
 
+    def __repr__(self) -> str:
+        where = f"{counted(len(self.workload), 'job')} of {self.workload.name!r} on {self.cluster.name!r}"
+        swept = [f"{key}={value}" for key, value in self.parameters.items()]
+        return line("Run", self.id, [self.policy.label, where, f"seed {self.seed}", *swept])
+
 
 @dataclass(frozen=True, eq=False)
 class Study:
@@ -110,6 +116,13 @@ class Study:
     question: str
     runs: tuple[Run, ...]
     resolved: Mapping[str, Any]
+
+    def __repr__(self) -> str:
+        policies = list(dict.fromkeys(run.policy.label for run in self.runs))
+        seeds = len({run.seed for run in self.runs})
+        words = [counted(len(self.runs), "run"), f"policies {some(policies)}", counted(seeds, "seed")]
+        words += [f"swept {key}" for key in dict.fromkeys(key for run in self.runs for key in run.parameters)]
+        return line("Study", self.name, words)
 
 
 def load_study(
@@ -138,12 +151,10 @@ def load_study(
     name = whole.name or re.sub(r"\.toml$", "", path.replace("\\", "/").rsplit("/", 1)[-1]) or "study"
     seeds = whole.seeds if seed is None else [seed]
     added = [make_policy_spec(text, document, -1) for text in policies]
-    workloads: dict[str, tuple[Workload, str]] = {}
-    read: dict[str, MemoryContention | None] = {}
+    sources = Sources(document, added)
     runs: list[Run] = []
     for parameters, table in combinations(document.table, document):
-        variant = document.validated(StudyTable, table)
-        runs.extend(_runs(variant, document, seeds, added, parameters, workloads, read))
+        runs.extend(runs_of(document.validated(StudyTable, table), seeds, parameters, sources))
     seen: dict[str, Run] = {}
     for run in runs:
         if run.id in seen:
@@ -155,15 +166,54 @@ def load_study(
     return Study(name, whole.question, tuple(runs), resolved)
 
 
-def _runs(
+@dataclass(frozen=True)
+class Sources:
+    """What all runs of a study are made of, each read once.
+
+    Attributes
+    ----------
+    document
+        The study as it was written.
+    added
+        Further policies.
+    workloads, contentions
+        What was read so far, by what was asked for.
+    """
+
+    document: Document
+    added: Sequence[PolicySpec] = ()
+    workloads: dict[str, tuple[Workload, str]] = field(default_factory=dict)
+    contentions: dict[str, MemoryContention | None] = field(default_factory=dict)
+
+
+def runs_of(
     table: StudyTable,
-    document: Document,
     seeds: Sequence[int],
-    added: Sequence[PolicySpec],
     parameters: Mapping[str, Any],
-    loaded: dict[str, tuple[Workload, str]],
-    read: dict[str, MemoryContention | None],
+    sources: Sources,
+    only: tuple[int, int] | None = None,
 ) -> list[Run]:
+    """The runs of a study without its sweep: clusters, workloads, policies, seeds.
+
+    Parameters
+    ----------
+    table
+        The study, with swept values put in.
+    seeds
+        Which.
+    parameters
+        Those values by key.
+    sources
+        What was read for other values.
+    only
+        The runs of one cluster and one policy, by their numbers; ``None``: of all.
+
+    Raises
+    ------
+    StudyError, PolicyError
+        Something in it cannot be run.
+    """
+    document, added, loaded, read = sources.document, sources.added, sources.workloads, sources.contentions
     clusters = [make_cluster(entry, document, i) for i, entry in enumerate(table.clusters)]
     specs = [*(make_policy_spec(entry, document, i) for i, entry in enumerate(table.policies)), *added]
     _different([cluster.name for cluster in clusters], "clusters", document)
@@ -185,12 +235,16 @@ def _runs(
     runs = []
     windows: dict[tuple[str, str], Range | None] = {}
     for i, cluster in enumerate(clusters):
+        if only is not None and i != only[0]:
+            continue
         if table.core_tiles is not None and cluster.torus is None:
             got = f"{table.core_tiles!r}, but how the cores of {cluster.name} are laid out is not known"
             raise document.fault(("core_tiles",), got, f"clusters.{i}.nodes with torus = [rows, columns]")
         cluster_digest = cluster.digest()
         for w, source in enumerate(table.workloads):
             for p, (spec, policy, policy_identity) in enumerate(made):
+                if only is not None and p != only[1]:
+                    continue
                 for seed in seeds:
                     workload, digest = by_seed[seed][w]
                     key = (cluster_digest, digest)
@@ -335,7 +389,17 @@ def _resolved(
         policies = [*written["policies"], *(spec.written() for spec in added)]
     else:
         policies = list({run.policy.label: run.policy.written() for run in runs}.values())
-    given = ("models", "contention", "slowdowns", "memory_changes", "measure", "faults", "random_faults", "sweep")
+    given = (
+        "models",
+        "contention",
+        "slowdowns",
+        "memory_changes",
+        "measure",
+        "faults",
+        "random_faults",
+        "sweep",
+        "plan",
+    )
     return {
         "name": name,
         "question": table.question,

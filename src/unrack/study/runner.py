@@ -1,37 +1,42 @@
-"""Run a study: in this process or over several, keeping what is finished, or measuring it where it ran."""
+"""Run a study over workers of any kind, keeping what is finished, or measuring it where it ran."""
 
 from __future__ import annotations
 
-import pickle
 import shutil
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, wait
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
 from unrack.errors import InputError, RunError
-from unrack.jit import on_first_compile, telling_of_compiling
-from unrack.sim.guard import Interrupts, said
+from unrack.policy.file import Source, source_of, taking
+from unrack.sim.guard import said
 from unrack.sim.simulate import Result, simulate
 from unrack.study.grid import Run, Study
-from unrack.study.processes import CONTEXT, processes, spread
-from unrack.study.results.keep import is_kept, keep_run, keep_study, list_runs
+from unrack.study.memory import check_memory
+from unrack.study.results.keep import Files, files_of, is_kept, keep_files, keep_run, keep_study, list_runs, summary
+from unrack.study.workers.contract import Heard, Workers
+from unrack.study.workers.dispatch import answers
+from unrack.study.workers.spread import at_work, spread_over
+from unrack.study.workers.table import On
 
 Told = Callable[["Progress"], None]
 R = TypeVar("R")
 Measure = Callable[[Run, Result, float], R]
 """What is wanted of a finished run: given the run, its result, and how many seconds it took on the wall."""
+TELL_EVERY_S = 0.1
+PROCESSES = On()
 
 
 class Progress(NamedTuple):
     """How far a study is: runs and jobs done, of how many; ``kept`` runs were finished before.
 
-    ``compiling``: kernels had to be compiled, as in a first use.
+    ``compiling``: kernels had to be compiled, as in a first use; ``compiling_now``: workers that do so at this moment;
+    ``compiled``: how many kernels were. ``took_s``: run → seconds on the wall, of those that have ended.
     """
 
     runs_done: int
@@ -40,6 +45,9 @@ class Progress(NamedTuple):
     jobs: int
     kept: int
     compiling: bool = False
+    compiling_now: int = 0
+    compiled: int = 0
+    took_s: Mapping[str, float] = MappingProxyType({})
 
 
 class Failure(NamedTuple):
@@ -50,7 +58,13 @@ class Failure(NamedTuple):
 
 
 def run_study(
-    study: Study, directory: Path, *, jobs: int = 1, told: Told | None = None, audit: bool = True
+    study: Study,
+    directory: Path,
+    *,
+    jobs: int = 1,
+    told: Told | None = None,
+    audit: bool = True,
+    workers: Workers | On = PROCESSES,
 ) -> list[dict[str, Any]]:
     """Run what is not finished yet, then write the summary.
 
@@ -61,11 +75,13 @@ def run_study(
     directory
         Where to; made if it is not there.
     jobs
-        How many processes; 1: this one.
+        How many workers are started; one process is this one.
     told
         Told of progress, a few times a second at most while something runs.
     audit
         Check the tables of every run when it has ended: :func:`unrack.audit`.
+    workers
+        Those that run it, or where they are opened for it.
 
     Returns
     -------
@@ -75,36 +91,116 @@ def run_study(
     Raises
     ------
     InputError
-        The directory cannot be made.
+        The directory cannot be made, or a run needs more memory than a worker has.
     RunError
         A run failed, or something could not be written; the others were finished and kept.
     KeyboardInterrupt
         Interrupted; what was finished is kept.
     """
-    try:
-        (directory / "runs").mkdir(parents=True, exist_ok=True)
-    except (OSError, ValueError) as error:
-        got = getattr(error, "strerror", None) or str(error)
-        raise InputError(str(directory), got, "a directory that can be made and written to") from None
+    make_folder(directory)
     left = [run for run in study.runs if not is_kept(directory, run)]
     with _kept_is_said(directory):
         if left:
             list_runs(directory, study.runs)
         for outdated in ("summary.csv", "report.html") if left else ():
             (directory / outdated).unlink(missing_ok=True)
-    board = _Board(study.runs, left, told)
-    board.tell()
-    if jobs <= 1 or len(left) <= 1:
-        with telling_of_compiling(board.compiles):
-            failures = _run_here(left, directory, board, audit)
+    if left:
+        with at_work(workers, min(jobs, len(left))) as those:
+            _run_left(those, study.runs, left, directory, told, audit)
     else:
-        with _kept_is_said(directory):
-            failures = _run_in_processes(left, directory, min(jobs, len(left)), board, audit)
-    if failures:
-        lines = "\n".join(f"  {failure.run.id}: {failure.error}" for failure in failures)
-        raise RunError(f"{len(failures)} of {len(study.runs)} runs failed (the others are kept):\n{lines}")
+        _Board(study.runs, left, told).tell()
     with _kept_is_said(directory):
         return keep_study(directory, study)
+
+
+def make_folder(directory: Path) -> None:
+    """Make the folder in which runs are kept, if it is not there.
+
+    Raises
+    ------
+    InputError
+        It cannot be made.
+    """
+    try:
+        (directory / "runs").mkdir(parents=True, exist_ok=True)
+    except (OSError, ValueError) as error:
+        got = getattr(error, "strerror", None) or str(error)
+        raise InputError(str(directory), got, "a directory that can be made and written to") from None
+
+
+def keep_runs(
+    workers: Workers, runs: Sequence[Run], directory: Path, *, told: Told | None = None, audit: bool = True
+) -> list[dict[str, Any]]:
+    """Run those that are not kept in a folder yet, and keep them there; the workers stay for what comes next.
+
+    Parameters
+    ----------
+    directory
+        It exists; the runs are in its folder ``runs``, as those of a study.
+    told, audit
+        As of :func:`run_study`.
+
+    Returns
+    -------
+    list of dict
+        A row a run, as of ``summary.csv``; nothing else is written.
+
+    Raises
+    ------
+    InputError
+        A run needs more memory than a worker has; none was started.
+    RunError
+        A run failed, or something could not be written; the others were finished and kept.
+    KeyboardInterrupt
+        Interrupted; what was finished is kept.
+    """
+    left = [run for run in runs if not is_kept(directory, run)]
+    _run_left(workers, runs, left, directory, told, audit)
+    return summary(directory, runs)
+
+
+def _run_left(
+    workers: Workers, runs: Sequence[Run], left: Sequence[Run], directory: Path, told: Told | None, audit: bool
+) -> None:
+    """Run some of the runs and keep them."""
+    items = list(_asked(left))
+    board = _Board(runs, left, told)
+    board.tell()
+    if not left:
+        return
+    check_memory(workers, left)
+    with _kept_is_said(directory):
+        failures = _kept(workers, items, directory, board, audit)
+    if failures:
+        raise RunError(_failed(failures, len(runs)))
+
+
+def _kept(workers: Workers, items: Sequence[_Asked], directory: Path, board: _Board, audit: bool) -> list[Failure]:
+    """Those that failed; the others are kept, by the workers or, if these cannot reach the folder, by this process."""
+    failures: list[Failure] = []
+    work = partial(_files, audit) if workers.remote else partial(_keep, str(directory), audit)
+    found = answers(workers, work, items, left=len(items), running=board.running, compiling=board.compiles)
+    try:
+        with closing(found):
+            for place, answer in found:
+                if answer.error is not None:
+                    failures.append(Failure(items[place].run, said(answer.error)))
+                elif workers.remote:
+                    keep_files(directory, items[place].run.id, answer.value)
+                board.ended(place, items[place].run.id, answer.took_s)
+    finally:
+        for building in (directory / "runs").glob(".*"):
+            shutil.rmtree(building, ignore_errors=True)
+    return sorted(failures, key=lambda failure: failure.run.id)
+
+
+def _failed(failures: Sequence[Failure], runs: int) -> str:
+    """Which runs failed, and of what; runs that failed of the same, such as those of other seeds, together."""
+    which: dict[str, list[str]] = {}
+    for failure in failures:
+        which.setdefault(failure.error, []).append(failure.run.id)
+    lines = [f"{', '.join(ids)}: {error}".replace("\n", "\n  ") for error, ids in which.items()]
+    return f"{len(failures)} of {runs} runs failed (the others are kept):\n" + "\n".join(f"  {line}" for line in lines)
 
 
 @contextmanager
@@ -132,77 +228,68 @@ class _Board:
         self.kept = len(runs) - len(left)
         self.sizes = [len(run.workload) for run in left]
         self.done = [0] * len(left)
+        self.jobs, self.jobs_done = sum(self.sizes), 0
         self.finished = 0
         self.compiling = False
+        self.compiling_now, self.compiled = 0, 0
+        self.took_s: dict[str, float] = {}
+        self.last = 0.0
 
-    def compiles(self) -> None:
-        """Kernels have to be compiled."""
+    def compiles(self, change: int = 0) -> None:
+        """Kernels have to be compiled: one more worker is at it, or one less."""
         self.compiling = True
+        self.compiling_now += change
+        self.compiled += change < 0
         self.tell()
+
+    def running(self, place: int, done: int) -> None:
+        """So many jobs of a run are done."""
+        self.jobs_done += done - self.done[place]
+        self.done[place] = done
+        self.tell_now_and_then()
+
+    def ended(self, place: int, name: str, took_s: float) -> None:
+        """A run has ended, well or not."""
+        self.finished += 1
+        self.took_s[name] = took_s
+        self.jobs_done += self.sizes[place] - self.done[place]
+        self.done[place] = self.sizes[place]
+        if self.finished == len(self.sizes):
+            self.tell()
+        else:
+            self.tell_now_and_then()
+
+    def tell_now_and_then(self) -> None:
+        """Pass on where things are, unless that was done just now."""
+        if (now := time.monotonic()) - self.last >= TELL_EVERY_S:
+            self.last = now
+            self.tell()
 
     def tell(self) -> None:
         """Pass on where things are."""
         if self.told is not None:
             finished, runs = self.finished + self.kept, len(self.sizes) + self.kept
-            jobs_done, jobs = sum(self.done), sum(self.sizes)
-            self.told(Progress(finished, runs, jobs_done, jobs, self.kept, self.compiling))
+            compiling = self.compiling, self.compiling_now, self.compiled
+            self.told(Progress(finished, runs, self.jobs_done, self.jobs, self.kept, *compiling, self.took_s))
 
 
-def _run_here(left: Sequence[Run], directory: Path, board: _Board, audit: bool) -> list[Failure]:
-    failures = []
-    for i, run in enumerate(left):
-
-        def progress(done: int, _: int, i: int = i) -> None:
-            board.done[i] = done
-            board.tell()
-
-        error = _failing(partial(one_run, run, directory, progress, audit))
-        if error is not None:
-            failures.append(Failure(run, error))
-        board.done[i] = board.sizes[i]
-        board.finished += 1
-        board.tell()
-    return failures
-
-
-def _failing(run: Callable[[], None]) -> str | None:
-    """What a run failed of; ``None``: nothing. A user's policy may raise anything; the other runs go on.
-
-    Raises
-    ------
-    KeyboardInterrupt
-        The user wants to stop, and not only the policy.
-    """
-    with Interrupts() as interrupts:
-        try:
-            run()
-        except BaseException as error:
-            if interrupts.meant(error):
-                raise KeyboardInterrupt from None
-            return said(error)
-        if interrupts.meant():
-            raise KeyboardInterrupt
-    return None
-
-
-def one_run(run: Run, directory: Path, progress: Callable[[int, int], None] | None = None, audit: bool = True) -> None:
-    """Simulate one run and keep it."""
-    keep_run(directory, run, simulated(run, progress, audit))
-
-
-def measure_runs(runs: Iterable[Run], measure: Measure[R], *, jobs: int = 1, audit: bool = True) -> Generator[R]:
+def measure_runs(
+    runs: Iterable[Run], measure: Measure[R], *, jobs: int = 1, audit: bool = True, workers: Workers | On = PROCESSES
+) -> Generator[R]:
     """Simulate runs and measure each in the process that ran it; nothing is written.
 
     Parameters
     ----------
     runs
-        What to run; they are taken as processes become free, so that few workloads are held at once.
+        What to run; they are taken as workers become free, so that few workloads are held at once.
     measure
         A function of a module. Its answer goes back to this process, the result does not.
     jobs
-        How many processes; 1: this one.
+        How many workers are started; one process is this one.
     audit
         Check the tables of every run: :func:`unrack.audit`.
+    workers
+        Those that run them, or where they are opened for it.
 
     Returns
     -------
@@ -211,16 +298,62 @@ def measure_runs(runs: Iterable[Run], measure: Measure[R], *, jobs: int = 1, aud
 
     Raises
     ------
+    InputError
+        A run needs more memory than a worker has.
     RunError
-        A worker process was killed.
+        A worker was killed, and so were those that took its runs over.
     """
-    return spread(partial(_measured, measure, audit), runs, jobs)
+    with at_work(workers, jobs) as those:
+        yield from spread_over(those, partial(_measured, measure, audit), _asked(_small_enough(those, runs)))
 
 
-def _measured(measure: Measure[R], audit: bool, run: Run) -> R:
+# --- one run, where it is run -----------------------------------------------------------------------------------------
+
+
+class _Asked(NamedTuple):
+    """A run, and the file of its policy: another machine may not have it, and here it may change meanwhile."""
+
+    run: Run
+    source: Source | None
+
+
+def _asked(runs: Iterable[Run]) -> Iterator[_Asked]:
+    """Each file is read once."""
+    sources: dict[str, Source] = {}
+    for run in runs:
+        file = run.policy.file
+        if file and file not in sources:
+            sources[file] = source_of(file)
+        yield _Asked(run, sources.get(file))
+
+
+def _keep(directory: str, audit: bool, asked: _Asked, heard: Heard) -> None:
+    """Simulate a run and keep it."""
+    with taking(asked.source):
+        keep_run(Path(directory), asked.run, _simulated(asked.run, heard, audit))
+
+
+def _files(audit: bool, asked: _Asked, heard: Heard) -> Files:
+    """Simulate a run; returns what is to be kept of it."""
+    with taking(asked.source):
+        return files_of(asked.run, _simulated(asked.run, heard, audit))
+
+
+def _small_enough(workers: Workers, runs: Iterable[Run]) -> Iterator[Run]:
+    for run in runs:
+        check_memory(workers, [run])
+        yield run
+
+
+def _measured(measure: Measure[R], audit: bool, asked: _Asked, heard: Heard) -> R:
     began = time.perf_counter()
-    result = simulated(run, audit=audit)
-    return measure(run, result, time.perf_counter() - began)
+    with taking(asked.source):
+        result = _simulated(asked.run, heard, audit)
+        return measure(asked.run, result, time.perf_counter() - began)
+
+
+def _simulated(run: Run, heard: Heard, audit: bool) -> Result:
+    return simulated(run, lambda done, _: heard(done), audit)
 
 
 def simulated(run: Run, progress: Callable[[int, int], None] | None = None, audit: bool = True) -> Result:
@@ -242,83 +375,3 @@ def simulated(run: Run, progress: Callable[[int, int], None] | None = None, audi
         audit=audit,
     )
     return result if result.failing == run.failing else replace(result, failing=run.failing)
-
-
-# --- over processes ---------------------------------------------------------------------------------------------
-
-
-def _run_in_processes(left: Sequence[Run], directory: Path, jobs: int, board: _Board, audit: bool) -> list[Failure]:
-    """Each workload goes to the workers once, through a file."""
-    counters = CONTEXT.Array("q", len(left), lock=False)
-    begun = CONTEXT.Array("b", len(left), lock=False)
-    compiling = CONTEXT.Value("b", 0, lock=False)
-    folder = directory / ".workloads"
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir()
-    failures: list[Failure] = []
-    try:
-        for run in left:
-            path = folder / run.workload_digest
-            if not path.exists():
-                path.write_bytes(pickle.dumps(run.workload.jobs, protocol=5))
-        with processes(jobs, _given, str(folder), counters, begun, compiling) as pool:
-            futures: dict[Future[str | None], int] = {}
-            for i, run in enumerate(left):
-                slim = replace(run, workload=replace(run.workload, jobs=None))  # type: ignore[arg-type]  # put back there
-                futures[pool.submit(_work, slim, directory, i, audit)] = i
-            waiting = set(futures)
-            while waiting:
-                ended, waiting = wait(waiting, timeout=0.25, return_when=FIRST_COMPLETED)
-                for future in ended:
-                    i = futures[future]
-                    broken = future.exception()
-                    if isinstance(broken, BrokenProcessPool):
-                        raise RunError(_lost(left, begun, {futures[other] for other in waiting | ended})) from broken
-                    error = future.result() if broken is None else said(broken)
-                    if error is not None:
-                        failures.append(Failure(left[i], error))
-                    counters[i] = board.sizes[i]
-                    board.finished += 1
-                board.done = list(counters)
-                board.compiling = bool(compiling.value)
-                board.tell()
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-        for building in (directory / "runs").glob(".*"):
-            shutil.rmtree(building, ignore_errors=True)
-    return sorted(failures, key=lambda failure: failure.run.id)
-
-
-def _lost(left: Sequence[Run], begun: Sequence[int], waiting: set[int]) -> str:
-    """What to say when a worker process has ended without an answer."""
-    ids = ", ".join(left[i].id for i in sorted(waiting) if begun[i])
-    what = "a worker process was killed (out of memory?), or a policy ended it"
-    return f"{what}, in one of these runs: {ids}; finished runs are kept"
-
-
-_worker: dict[str, Any] = {}
-"""What a worker process was given when it began; empty in any other process."""
-
-
-def _given(folder: str, counters: Any, begun: Any, compiling: Any) -> None:
-    _worker.update(folder=folder, counters=counters, begun=begun, digest=None, table=None)
-    on_first_compile(partial(setattr, compiling, "value", 1))
-
-
-def _work(run: Run, directory: Path, index: int, audit: bool) -> str | None:
-    """One run in a worker; returns what it failed of, as text: not every exception can be sent to the parent."""
-    _worker["begun"][index] = 1
-    if _worker["digest"] != run.workload_digest:
-        _worker["table"] = pickle.loads((Path(_worker["folder"]) / run.workload_digest).read_bytes())
-        _worker["digest"] = run.workload_digest
-    counters = _worker["counters"]
-
-    def progress(done: int, _: int) -> None:
-        counters[index] = done
-
-    whole = replace(run, workload=replace(run.workload, jobs=_worker["table"]))
-    try:
-        one_run(whole, directory, progress, audit)
-    except BaseException as error:  # Ctrl-C is the parent's: here everything is the run's own
-        return said(error)
-    return None

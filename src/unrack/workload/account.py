@@ -40,7 +40,9 @@ def describe(workload: Workload, *, nodes: int | None = None, cores: int | None 
         jobs, sentence); ``missing`` (field → jobs); ``span`` (first and last submission, in s, and dates where the log
         gives them); ``users``, ``apps``; ``cores``, ``tasks``, ``memory_mb``, ``run_s``, ``request_s``,
         ``accuracy`` (run over request): quantiles; ``memory_bands``: share of jobs and of task-hours by GB per task, or
-        None where no job asks for memory; ``asks``: what jobs ask beside cores and memory (:func:`other_asks`);
+        None where no job asks for memory; ``states``: how jobs ended (state → jobs), or None where the log does not
+        say; ``arrays``: how many ``arrays`` there are, and ``jobs`` in them, or None; ``asks``: what jobs ask beside
+        cores and memory (:func:`other_asks`);
         ``tiers``: what servers ask of tiers of memory, or None (:func:`asked`); ``gpus``: what jobs ask of the resource
         ``gpus``, or None (:func:`unrack.workload.gpu_account.gpus_asked`);
         ``common_sizes`` (cores → jobs); ``core_hours``; ``load``;
@@ -76,6 +78,8 @@ def describe(workload: Workload, *, nodes: int | None = None, cores: int | None 
         "core_hours": float((jobs.work_us / (3600 * SECOND_US) * total).sum()),
         "load": _load(jobs, intake.header, nodes, cores),
         "arrivals": _arrivals(jobs, intake.header),
+        "states": told(jobs, "state"),
+        "arrays": arrays(jobs),
         "too_big": None if nodes is None else _too_big(jobs, nodes, cores or 1),
     }
 
@@ -116,13 +120,14 @@ def other_asks(jobs: JobTable) -> dict[str, Any]:
     -------
     dict
         ``devices`` (``KIND.QUANTITY`` → ``jobs`` that ask for it, and ``each``: quantiles of what a task of theirs
-        asks); ``deadlines`` (``jobs`` that have one, and ``over_run``: quantiles of the time until it over the run
+        asks, and ``common``: amount → jobs, at most the eight commonest); ``deadlines`` (``jobs`` that have one, and
+        ``over_run``: quantiles of the time until it over the run
         time), or None; ``priorities`` (priority → jobs, at most the eight commonest), or None where all are 0.
     """
     devices = {}
     for (kind, name), amounts in sorted(jobs.devices.items()):
         asking = amounts[amounts > 0]
-        devices[f"{kind}.{name}"] = {"jobs": len(asking), "each": _spread(asking)}
+        devices[f"{kind}.{name}"] = {"jobs": len(asking), "each": _spread(asking), "common": _common(asking)}
     due = (jobs.deadline_us >= 0) & (jobs.work_us > 0)
     over_run = (jobs.deadline_us - jobs.submit_us)[due] / jobs.work_us[due]
     with_one = int((jobs.deadline_us >= 0).sum())
@@ -131,6 +136,22 @@ def other_asks(jobs: JobTable) -> dict[str, Any]:
         "deadlines": {"jobs": with_one, "over_run": _spread(over_run)} if with_one else None,
         "priorities": _common(jobs.priority) if bool((jobs.priority != 0).any()) else None,
     }
+
+
+def told(jobs: JobTable, column: str) -> dict[str, int] | None:
+    """Value → jobs, the commonest first, of a column that was carried along; ``None`` where there is none."""
+    if column not in jobs.extra.columns:
+        return None
+    counts = jobs.extra[column].drop_nulls().cast(pl.String).value_counts(name="jobs")
+    return dict(counts.sort(["jobs", column], descending=[True, False]).iter_rows()) or None
+
+
+def arrays(jobs: JobTable) -> dict[str, int] | None:
+    """How many arrays there are, and how many jobs are in them; ``None`` where no job is."""
+    if "array" not in jobs.extra.columns:
+        return None
+    members = jobs.extra["array"].drop_nulls()
+    return {"arrays": members.n_unique(), "jobs": len(members)} if len(members) else None
 
 
 def asked(jobs: JobTable) -> dict[str, Any] | None:

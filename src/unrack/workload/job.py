@@ -12,9 +12,11 @@ import polars as pl
 from numpy.typing import NDArray
 
 from unrack.errors import InputError
+from unrack.facts import line, table
 from unrack.ledger.names import ASKED_CORES, ASKED_MB, ASKED_TASKS, ASKED_US
 from unrack.resources.places import is_resource
 from unrack.vocabulary import Need
+from unrack.workload.brief import job_facts, workload_facts
 from unrack.workload.tier_asks import NO_CEILING, TierAsks, first_fault
 from unrack.workload.usage.curves import UsageCurves, check_curves
 
@@ -139,6 +141,9 @@ class JobTable:
 
     def __len__(self) -> int:
         return len(self.submit_us)
+
+    def __repr__(self) -> str:
+        return line("JobTable", "jobs", job_facts(self))
 
     @property
     def says(self) -> frozenset[Need]:
@@ -408,3 +413,10 @@ class Workload:
 
     def __len__(self) -> int:
         return len(self.jobs)
+
+    def __repr__(self) -> str:
+        return line("Workload", self.name, workload_facts(self))
+
+    def _repr_html_(self) -> str:
+        """For a notebook."""
+        return table("Workload", self.name, workload_facts(self))

@@ -125,6 +125,11 @@ class DeviceView:
             float(c.speeds[model, min(devices, c.speeds.shape[1] - 1), sharers]) if sharers < c.speeds.shape[2] else 0.0
         )
 
+    def sizes_of_model(self, kind: str, job: int) -> int:
+        """The most devices as one that the job's model tells apart; 0: no model governs it."""
+        c = self._columns
+        return c.speeds.shape[1] - 1 if int(c.model[self.installed.kinds.index(kind), job]) >= 0 else 0
+
     def first_speed(self, lease: Lease) -> float:
         """The speed that the lease's job would start with: that of the slowest of its shares; 0: not admitted."""
         return min((self._speed_on(lease.job, share) for share in lease.shares), default=1.0)

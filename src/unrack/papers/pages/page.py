@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from unrack.errors import InputError
+from unrack.extras import needed_for
 from unrack.papers.claim import Claim, Finding
 from unrack.papers.measured import Measured
 from unrack.papers.pages.long_form import as_csv, long_rows
@@ -213,9 +214,10 @@ def write(measured: Measured, findings: Judged, directory: Path) -> tuple[Path, 
     Raises
     ------
     InputError
-        The directory cannot be made or written to.
+        The directory cannot be made or written to, or vl-convert is not installed.
     """
-    import vl_convert
+    with needed_for("pictures of a reproduction"):
+        import vl_convert
 
     name = stem(measured)
     spec = json.dumps(measured.reproduction.draw(measured))

@@ -6,20 +6,38 @@ together.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 from numpy.typing import NDArray
 
+from unrack.ledger.candidate import Candidate, TaskAsk, candidates_on
 from unrack.ledger.lease import LENDER, LOAN_MB, Lease
 from unrack.policy.contract import Decision, Start
 from unrack.policy.discipline.queue_kernel import Backfill
+from unrack.policy.own.answers import checked_lease
 from unrack.view import View
-from unrack.workload.job import ESTIMATE, Job
+from unrack.workload.job import ESTIMATE
+from unrack.workload.seen_job import SeenJob
 
 Ints = NDArray[np.int64]
-Placement = Callable[[Ints, Ints, Job], Lease | None]
-"""``place(free, total, job)``: a lease that fits in ``free`` (int64[2, nodes]: cores, MB), or ``None``: not now."""
+Placement = Callable[[Ints, Ints, SeenJob], Lease | Candidate | Iterable[Candidate] | None]
+"""``place(free, total, job)``: a lease that fits in ``free`` (int64[2, nodes]: cores, MB), or ``None``: not now.
+
+Candidates of :func:`candidates` make a lease too, in the order in which the tasks fill them.
+"""
+Checked = Callable[[Ints, Ints, SeenJob], Lease | None]
+
+
+def candidates(free: Ints, total: Ints, job: SeenJob) -> Iterator[Candidate]:
+    """The nodes with room for tasks of a job, in order of their number, for a placement under a list scheduler.
+
+    Parameters
+    ----------
+    free, total : int64[2, nodes]
+        What the placement is given: what is free now, or will be then.
+    """
+    return candidates_on(job.index, TaskAsk(job.tasks, job.cores, job.memory_mb), free, total)
 
 
 def _change(free: Ints, lease: Lease, sign: int) -> None:
@@ -43,6 +61,9 @@ def plain_pass(
     ]
     started: list[Decision] = []
 
+    def checked(free: Ints, total: Ints, job: SeenJob) -> Lease | None:
+        return checked_lease(place, place(free, total, job), job.index, view, now)
+
     def start(lease: Lease) -> None:
         _change(free, lease, -1)
         running.append((now + int(view.asks[ESTIMATE, lease.job]), lease))
@@ -50,7 +71,7 @@ def plain_pass(
 
     waiting = order.tolist()
     while waiting:
-        lease = place(free, total, view.job(waiting[0]))
+        lease = checked(free, total, view.job(waiting[0]))
         if lease is None:
             break
         start(lease)
@@ -65,15 +86,15 @@ def plain_pass(
         still = set(candidates)
         candidates = [index for index in behind.tolist() if index in still]
     for index in candidates[:depth]:
-        lease = place(free, total, view.job(index))
+        lease = checked(free, total, view.job(index))
         if lease is None:
             continue
         if backfill == Backfill.EASY:
             if not known:
-                shadow, known = _shadow(free, total, place, head, running, now), True
+                shadow, known = _shadow(free, total, checked, head, running, now), True
             if shadow is not None and now + int(view.asks[ESTIMATE, index]) > shadow[0]:
                 _change(shadow[1], lease, -1)
-                if place(shadow[1], total, head) is None:
+                if checked(shadow[1], total, head) is None:
                     _change(shadow[1], lease, 1)
                     continue
         start(lease)
@@ -81,7 +102,7 @@ def plain_pass(
 
 
 def _shadow(
-    free: Ints, total: Ints, place: Placement, head: Job, running: list[tuple[int, Lease]], now: int
+    free: Ints, total: Ints, place: Checked, head: SeenJob, running: list[tuple[int, Lease]], now: int
 ) -> tuple[int, Ints] | None:
     """When the head can start by booked ends, and what is free then; ``None``: never."""
     then = free.copy()
@@ -94,7 +115,7 @@ def _shadow(
     return None
 
 
-def first_fit(free: Ints, total: Ints, job: Job) -> Lease | None:
+def first_fit(free: Ints, total: Ints, job: SeenJob) -> Lease | None:
     """First fit on shared nodes in plain NumPy: an example, and the twin of the compiled one."""
     cores, mb, left = job.demand.cores, job.demand.memory_mb, job.demand.tasks
     nodes, tasks = [], []

@@ -103,7 +103,7 @@ class Assignment(NamedTuple):
     flow: Flow
 
 
-def assign(sides: Sides, solver: str = "ortools", aggregate: bool = True) -> Assignment:
+def assign(sides: Sides, solver: str = "auto", aggregate: bool = True) -> Assignment:
     """The assignment of least cost; of those that cost the same always the same one, whatever the solver.
 
     Parameters

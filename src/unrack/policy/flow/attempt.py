@@ -133,9 +133,9 @@ def attempted(
     at = _assigned(found, terms, phase, sub_job, wants, fits.max(axis=0), move)
     found.tasks = Tasks(sub_job, at)
     np.maximum.at(found.lost, sub_job[at < 0], 0)
-    if held is not None and (found.lost >= 0).any():
-        return found
     for kind, hosts in left.hosts.items():
+        if held is not None and (found.lost >= 0).any():
+            break  # nobody moves then
         if hosts.built_in:
             continue
         asks = np.array([(sort.devices or {}).get(kind, 0) for sort in every], np.int64)[row]

@@ -45,7 +45,7 @@ class Left:
     devices: dict[int, FreeDevices]
     claims: Ints
     kept: frozenset[int] = frozenset()
-    known: dict[int, Ints] = field(default_factory=dict)
+    known: dict[Sort, Ints] = field(default_factory=dict)
 
     @staticmethod
     def of(view: View, hosts: dict[int, Hosts], whole: bool, open_nodes: NDArray[np.bool_], now: int) -> Left:
@@ -75,7 +75,7 @@ class Left:
 
         ``local``: whether their memory is that of their node.
         """
-        if (known := self.known.get(sort.job)) is not None:
+        if (known := self.known.get(sort)) is not None:
             return known
         found = np.where(self.cores >= 0, MOST, 0)
         if sort.cores:
@@ -94,7 +94,7 @@ class Left:
             none = np.empty(0, np.int64)
             open_nodes = open_nodes & claimed.places.open_nodes(sort.claims, self.claims, none, none, sort.tasks)
         found = np.minimum(np.where(open_nodes, found, 0), MOST)
-        self.known[sort.job] = found
+        self.known[sort] = found
         return found
 
     def take(self, lease: Lease) -> None:

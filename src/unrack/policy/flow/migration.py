@@ -62,20 +62,20 @@ def moves(
     }
     held = Held(nodes, hosts, move)
     found = attempted(terms, left, notes.sorts, notes.network, which, open_nodes, now, True, held)
-    notes.attempts, notes.waited, notes.started = [found], which, []
     if (found.lost >= 0).any():
         return []
     places = {job: places_of(found, at) for at, job in enumerate(runs)}
-    changed = [job for job, one in runs.items() if not same(one, *places[job])]
-    for job, one in runs.items():
-        if job not in changed:
-            left.take(one.lease)
+    stay = {job for job, one in runs.items() if same(one, *places[job])}
+    for job in sorted(stay):
+        left.take(runs[job].lease)
+    changed = [job for job in runs if job not in stay]
     leases = [lease_of(left, runs[job].sort, job, *places[job]) for job in changed]
-    if any(lease is None for lease in leases):
+    held_together = [lease for lease in leases if lease is not None]
+    if not changed or len(held_together) < len(leases):
         return []
     why = Reason(Code.PREEMPTED, "it goes on elsewhere")
-    notes.started = [lease for lease in leases if lease is not None]
-    starts = [Start(lease, "moved") for lease in notes.started]
+    notes.attempts, notes.waited, notes.started = [found], which, held_together
+    starts = [Start(lease, "moved") for lease in held_together]
     return [*(Requeue(job, why, keep_work=True) for job in changed), *starts]
 
 

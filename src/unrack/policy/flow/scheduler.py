@@ -90,7 +90,7 @@ class Flow:
     interval_us: int = SECOND_US
     weight: float = 1.0
     passes: int = 20
-    solver: str = "ortools"
+    solver: str = "auto"
     remote: bool = True
     migrate_us: int = 0
     move: float = 1.0
@@ -230,7 +230,11 @@ class Round:
                 continue
             others = np.concatenate([passed[at + 1 :], others])
             left, done = self.left, len(self.leases)
-            until, self.left = self._promised(int(passed[at]))
+            until, beside = self._promised(int(passed[at]))
+            if beside is None:
+                self._together(others)
+                return
+            self.left = beside
             self._together(others)
             for lease in self.leases[done:]:
                 left.take(lease)
@@ -243,14 +247,17 @@ class Round:
         self.notes.promise = None
         self._together(others)
 
-    def _promised(self, job: int) -> tuple[int, Left]:
-        """When a job that has no place now will have one (µs), as was promised or is booked now, and what is beside."""
+    def _promised(self, job: int) -> tuple[int, Left | None]:
+        """When a job that has no place now will have one (µs), as was promised or is booked now, and what is beside.
+
+        ``None``: it never will, and nothing is kept for it.
+        """
         notes, beyond = self.notes, self.notes.beyond
         mixed, own = beyond.placing(self.view, job, notes.sorts.every[int(notes.sorts.of[job])])
         if notes.promise is None or notes.promise.job != job or notes.promise.start_us <= self.now:
             notes.promise = promised(self.view, mixed, own, job, self.leases, self.now)
         if notes.promise.start_us >= NEVER_US:
-            return NEVER_US, self.left
+            return NEVER_US, None
         return notes.promise.start_us, left_beside(self.left, self.view, mixed, own, notes.promise, self.leases)
 
     def _together(self, jobs: Ints) -> None:

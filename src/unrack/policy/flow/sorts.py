@@ -18,7 +18,7 @@ Ints = NDArray[np.int64]
 NOT_KNOWN = -1
 
 
-@dataclass
+@dataclass(frozen=True, eq=False)
 class Sort:
     """What jobs of one sort ask.
 

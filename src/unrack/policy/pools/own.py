@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from unrack.ledger.candidate import Candidate
 from unrack.ledger.lease import Lease
 from unrack.policy.contract import Decision, Estimates, Start, Traits
 from unrack.policy.members import said_by_members
 from unrack.policy.orders import Order, in_order
+from unrack.policy.own.answers import checked_lease
 from unrack.reasons import Code, Reason
 from unrack.view import View
 
-Place = Callable[[View, int, int], Lease | None]
-"""``place(view, job, now)``: a lease for a waiting job on what is free now, or ``None``: not now."""
+Place = Callable[[View, int, int], Lease | Candidate | Iterable[Candidate] | None]
+"""``place(view, job, now)``: where a waiting job goes on what is free now, or ``None``: not now.
+
+A lease, or candidates of ``view.candidates(job)`` in the order in which its tasks fill them.
+"""
 
 
 @dataclass(slots=True)
@@ -31,7 +36,8 @@ class Placed:
     Parameters
     ----------
     place
-        ``place(view, job, now) -> Lease | None``; it sees what the jobs before it have taken.
+        ``place(view, job, now)``: a lease, candidates of ``view.candidates(job)``, or ``None``; it sees what the jobs
+        before it have taken.
     order
         A name in ``ORDERS`` or a function ``order(view, queue, now) -> jobs``.
     label
@@ -64,7 +70,7 @@ class Placed:
         """Start the next job that has a place; asked again until there is none."""
         left = in_order(self.order, view, now).tolist() if memory.left is None else memory.left
         for i, job in enumerate(left):
-            lease = self.place(view, job, now)
+            lease = checked_lease(self.place, self.place(view, job, now), job, view, now)
             if lease is not None:
                 return [Start(lease, self.label)], Pass(left[i + 1 :])
         return [], Pass()

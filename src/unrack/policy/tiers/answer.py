@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from unrack.cluster.spec import Cluster
 from unrack.cluster.tiers.tier import scaled
+from unrack.facts import counted, line
 from unrack.policy.placement.core_tiles import CoreSet
 from unrack.solver.batch.running.on_paper import Step
 from unrack.solver.servers.problem import Allocation, Asked, Supply
@@ -65,6 +66,12 @@ class PlacedServers:
     copied_mb: int = 0
     core_sets: Mapping[int, CoreSet] | None = None
     cut: bool = False
+
+    def __repr__(self) -> str:
+        servers, tiers = len(self.request), self.cluster.tiers
+        words = [f"{counted(servers, 'server')} on {self.cluster.name!r}", f"{len(self.unplaced):,} without a place"]
+        words += [f"{self.clusters_used:,} of {counted(tiers.clusters, 'cluster')} used"] if tiers is not None else []
+        return line("PlacedServers", self.policy, [*words, self.status])
 
     @property
     def prices(self) -> Ints:

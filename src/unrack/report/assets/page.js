@@ -49,10 +49,42 @@
     const style = getComputedStyle(document.documentElement);
     const colour = (name) => style.getPropertyValue(name).trim();
     const axis = { labelColor: colour("--soft"), titleColor: colour("--soft"), gridColor: colour("--line"), domainColor: colour("--line"),
-      tickColor: colour("--line"), titleFontWeight: "normal", labelFontSize: 11, titleFontSize: 12 };
+      tickColor: colour("--line"), titleFontWeight: "normal", labelFontSize: 11, titleFontSize: 12, labelSeparation: 6, labelLimit: narrow() ? 150 : 170 };
+    // Titles of vertical axes stand above them: nothing is read sideways, and nothing is cut where a chart is low.
+    const axisY = { titleAngle: 0, titleAlign: "left", titleBaseline: "bottom", titleX: 0, titleY: -7, titleLimit: 320 };
     const legend = { labelColor: colour("--text"), titleColor: colour("--soft"), titleFontWeight: "normal", labelFontSize: 11, symbolSize: 90 };
     const heatmap = [1, 2, 3, 4, 5].map((step) => colour(`--heat-${step}`));
-    return { background: "transparent", font: "system-ui, sans-serif", axis, legend, rule: { color: colour("--text") }, view: { stroke: null }, range: { heatmap } };
+    return { background: "transparent", font: "system-ui, sans-serif", axis, axisY, legend, rule: { color: colour("--text") }, view: { stroke: null }, range: { heatmap } };
+  }
+
+  const narrow = () => document.documentElement.clientWidth < 600;
+
+  // Who is who, under the chart itself: only on paper, where the buttons above may be on another page.
+  function key(chart) {
+    const own = document.createElement("p"), drawn = new Set(chart.series.map(({ policy }) => policy).filter((name) => !hidden.has(name)));
+    own.className = "policy-key";
+    if (!JSON.stringify(chart.spec).includes('"field":"policy","type":"nominal","scale"')) return own;
+    for (const { name, colour } of data.policies) {
+      if (!drawn.has(name)) continue;
+      const part = document.createElement("span"), chip = document.createElement("i");
+      chip.className = "chip";
+      chip.style.background = colour;
+      part.append(chip, name);
+      own.append(part, " ");
+    }
+    return own;
+  }
+
+  // Ticks and legends as a narrow page has room for them.
+  function fitted(part) {
+    if (Array.isArray(part)) return part.map(fitted);
+    if (part === null || typeof part !== "object") return part;
+    const own = Object.fromEntries(Object.entries(part).map(([name, value]) => [name, name === "data" ? value : fitted(value)]));
+    if (own.orient === "bottom" && own.columns) Object.assign(own, { columns: Math.min(own.columns, 2), labelLimit: 130 });
+    if (own.gradientLength) own.gradientLength = Math.min(own.gradientLength, 200);
+    if (own.titleLimit) own.titleLimit = Math.max(own.titleLimit, 300);
+    if (own.axis && own.axis.labelLimit) own.axis.labelLimit = own.axis.labelAlign === "left" ? 360 : Math.min(own.axis.labelLimit, 150);
+    return own;
   }
 
   async function draw(box, charts) {
@@ -71,7 +103,7 @@
       plot.className = "plot";
       figure.dataset.chart = chart.id;
       if (chart.wide) figure.className = "wide";
-      figure.append(title, note, plot);
+      figure.append(title, note, plot, key(chart));
       box.append(figure);
       return [chart, plot];
     });
@@ -82,10 +114,15 @@
         plot.textContent = "Nothing to draw.";
         continue;
       }
-      const spec = { ...(chart.map ? memoryMap.spec(chart, share) : chart.spec), data: { values: rows }, config: theme(), description: `${chart.title}. ${chart.note}` };
+      const shape = chart.map ? memoryMap.spec(chart, share) : chart.spec;
+      const spec = { ...(narrow() ? fitted(shape) : shape), data: { values: rows }, config: theme(), description: `${chart.title}. ${chart.note}` };
       const dark = matchMedia("(prefers-color-scheme: dark)").matches;
       const { view } = await vegaEmbed(plot, spec, { actions: false, renderer: chart.map ? "canvas" : "svg", tooltip: { theme: dark ? "dark" : "light" } });
       views.set(plot, view);
+      const picture = plot.querySelector("svg, canvas");
+      picture.setAttribute("role", "img");
+      picture.setAttribute("aria-label", `${chart.title}. ${chart.note}`);
+      plot.querySelector(".vega-embed")?.removeAttribute("aria-label");
     }
   }
 
@@ -160,10 +197,10 @@
   // What is drawn over swept parameters: the main metrics, and the one that was asked for, first.
   const swept = byId("sweep-metric");
   function sweepCharts() {
-    return data.sweeps.flatMap(({ key, note, spec, metrics }) => metrics
+    return data.sweeps.flatMap(({ key, label, note, spec, metrics }) => metrics
       .filter((metric) => metric.shown || metric.name === swept?.value)
       .sort((a, b) => a.shown - b.shown)
-      .map((metric) => ({ id: `${metric.name} over ${key}`, title: `${metric.words} over ${key}`, note: note + metric.note, series: metric.series, spec: titled(spec, metric.axis) })));
+      .map((metric) => ({ id: `${metric.name} over ${key}`, title: `${metric.words} over ${label}`, note: note + metric.note, series: metric.series, spec: titled(spec, metric.axis) })));
   }
 
   function titled(spec, axis) {

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from unrack.plots.series import Floats, bin_edges, binned_integral, binned_mean, distribution, rounded
 from unrack.report.charts import spec as specs
-from unrack.report.charts.series import Floats, bin_edges, binned_integral, binned_mean, distribution, rounded
 from unrack.report.directory import RunFiles
 from unrack.report.setting import Setting
 from unrack.report.table import share_text

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from unrack.extras import needed_for
 from unrack.workload.account import WEEKDAYS
 
 if TYPE_CHECKING:
@@ -32,8 +33,14 @@ def drawn(fit: Fit, ending: str) -> bytes:
         What :func:`unrack.workload.generate.batch.fit.fit` found.
     ending
         ``".svg"``, ``".png"``, or ``".html"``: one page that needs no network.
+
+    Raises
+    ------
+    MissingError
+        vl-convert is not installed.
     """
-    import vl_convert
+    with needed_for("a picture of a fitted model"):
+        import vl_convert
 
     spec = json.dumps(spec_of(fit))
     if ending == ".svg":

@@ -17,6 +17,12 @@ BOUND = "no policy can be below"
 """Stands among the policies of a chart for the bound on all of them."""
 
 Spec = dict[str, Any]
+ABOVE: Spec = {"labelAlign": "left", "labelBaseline": "bottom", "labelPadding": 0, "labelOffset": -9, "labelLimit": 440,
+               "ticks": False, "domain": False}  # fmt: skip
+"""The axis of lying bars: each name above its bar, so that long ones are not cut."""
+
+LEVEL: Spec = {"labelAngle": 0, "labelOverlap": True}
+"""The axis of names: level, and fewer of them where there is no room for all."""
 
 
 def colour_of(index: int) -> str:
@@ -113,7 +119,7 @@ def bar_spec(policies: Sequence[str], classes: Sequence[str], x_title: str, y_ti
     return framed({
         "mark": {"type": "bar"},
         "encoding": {
-            "x": {"field": "x", "type": "nominal", "sort": list(classes), "title": x_title, "axis": {"labelAngle": 0}},
+            "x": {"field": "x", "type": "nominal", "sort": list(classes), "title": x_title, "axis": LEVEL},
             "xOffset": {"field": "policy", "type": "nominal", "sort": list(policies)},
             "y": {**y, "axis": {"format": "~s", "labelOverlap": True, "tickCount": 4}},
             "y2": {"datum": 1},
@@ -171,10 +177,10 @@ def stack_spec(policies: Sequence[str], parts: Mapping[str, str], x_title: str, 
     order = " : ".join(f"datum.part === {json.dumps(name)} ? {place}" for place, name in enumerate(parts))
     bars: Spec = {
         "transform": [{"calculate": f"{order} : {len(parts)}", "as": "place"}],
-        "mark": {"type": "bar", "height": {"band": 0.72}},
+        "mark": {"type": "bar", "height": {"band": 0.42}},
         "encoding": {
             "y": {"field": "policy", "type": "nominal", "sort": list(policies), "title": None,
-                  "axis": {"labelLimit": 170, "ticks": False, "domain": False}},
+                  "axis": ABOVE},
             "x": {"field": "x", "type": "quantitative", "stack": "zero", "title": x_title,
                   "scale": {"domain": [0, 1]}, "axis": {"format": ".0%", "tickCount": 5}},
             "color": {"field": "part", "type": "nominal", "legend": part_legend(4),
@@ -192,7 +198,7 @@ def stack_spec(policies: Sequence[str], parts: Mapping[str, str], x_title: str, 
     if bound is not None:
         place = {"x": {"datum": bound, "type": "quantitative"}}
         layers.append({"mark": {"type": "rule", "strokeDash": [4, 3], "strokeWidth": 2}, "encoding": place})
-    return framed({"layer": layers}, 24 * max(len(policies), 1) + 96)
+    return framed({"layer": layers}, 38 * max(len(policies), 1) + 96)
 
 
 def share_spec(policies: Sequence[str], levels: Sequence[str], x_title: str, y_title: str, form: str = ".0%") -> Spec:
@@ -200,7 +206,7 @@ def share_spec(policies: Sequence[str], levels: Sequence[str], x_title: str, y_t
     return framed({
         "mark": {"type": "bar"},
         "encoding": {
-            "x": {"field": "x", "type": "nominal", "sort": list(levels), "title": x_title, "axis": {"labelAngle": 0}},
+            "x": {"field": "x", "type": "nominal", "sort": list(levels), "title": x_title, "axis": LEVEL},
             "xOffset": {"field": "policy", "type": "nominal", "sort": list(policies)},
             "y": {"field": "y", "type": "quantitative", "title": y_title, "axis": {"format": form, "tickCount": 5}},
             "color": policy_channels(policies)["color"],
@@ -215,7 +221,7 @@ def share_spec(policies: Sequence[str], levels: Sequence[str], x_title: str, y_t
 
 def node_spec(shown: Sequence[str], policies: Sequence[str], groups: Sequence[str], parts: Mapping[str, str]) -> Spec:
     """Jobs by node, a stacked bar for each policy shown over its colour (fields ``x``, ``y``, ``part``)."""
-    x = {"field": "x", "type": "nominal", "title": "node", "axis": {"labelAngle": 0, "offset": 6},
+    x = {"field": "x", "type": "nominal", "title": "node", "axis": {"labelAngle": 0, "labelOverlap": True, "offset": 6},
          "sort": list(groups), "scale": {"domain": list(groups)}}  # fmt: skip
     offset = {"field": "policy", "type": "nominal", "sort": list(shown)}
     fill = {"field": "part", "type": "nominal", "legend": part_legend(8), "title": None,

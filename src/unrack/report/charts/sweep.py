@@ -6,9 +6,9 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from unrack.plots.series import six_digits
 from unrack.report.answer import QUESTIONS
-from unrack.report.charts.series import six_digits
-from unrack.report.charts.spec import BOUND, Spec, line_spec
+from unrack.report.charts.spec import BOUND, LEVEL, Spec, line_spec
 from unrack.report.column import SHORT, Column, column_of
 from unrack.report.setting import Setting, estimate
 
@@ -33,17 +33,19 @@ def sweeps(settings: Sequence[Setting], policies: Sequence[str]) -> list[Sweep]:
     Returns
     -------
     list of dict
-        For each parameter and combination of the others: ``key``, ``note``, ``spec`` (the page puts in the title of the
-        vertical axis), and ``metrics``: ``name``, ``words``, ``axis`` (that title), ``note``, ``shown`` (whether it
-        is drawn unasked) and ``series``, in whose columns ``low`` and ``high`` bound the 95 % interval and ``less`` is
-        1 where the policy served less than others. Empty without a sweep; of the first ``MOST_LINES`` combinations
-        where there are more.
+        For each parameter and combination of the others: ``key``, ``label`` (words for it), ``note``, ``spec`` (the
+        page puts in the title of the vertical axis), and ``metrics``: ``name``, ``words``, ``axis`` (that title),
+        ``note``, ``shown`` (whether it is drawn unasked) and ``series``, in whose columns ``low`` and ``high`` bound
+        the 95 % interval and ``less`` is 1 where the policy served less than others. Empty without a sweep; of the
+        first ``MOST_LINES`` combinations where there are more.
     """
     lines: dict[tuple[str, str], list[Setting]] = {}
     for key in dict.fromkeys(key for setting in settings for key in setting.parameters):
         for setting in settings:
             if key in setting.parameters:
-                fixed = [f"{other} = {value}" for other, value in setting.parameters.items() if other != key]
+                fixed = [
+                    f"{setting.label(other)} = {value}" for other, value in setting.parameters.items() if other != key
+                ]
                 place = " · ".join([f"{setting.workload} on {setting.cluster}", *fixed])
                 lines.setdefault((key, place), []).append(setting)
     several = [(key, place, own) for (key, place), own in lines.items() if len(own) > 1]
@@ -54,12 +56,13 @@ def sweeps(settings: Sequence[Setting], policies: Sequence[str]) -> list[Sweep]:
 def _sweep(key: str, note: str, settings: Sequence[Setting], policies: Sequence[str]) -> Sweep:
     x, places = _axis(key, settings)
     y = {"field": "y", "type": "quantitative", "title": "", "scale": {"zero": False}}
-    names = dict.fromkeys(name for s in settings for own in s.runs.values() for run in own for name in run.metrics)
+    runs = [run for setting in settings for own in setting.runs.values() for run in own]
+    names = dict.fromkeys(name for run in runs for name in run.metrics)
     questions = {question.metric: question.words.capitalize() for question in QUESTIONS}
     first = [name for name in (*questions, *SHORT) if name in names]
     metrics = []
     for name in dict.fromkeys([*first, *names]):
-        column = column_of(name, [e.mean for s in settings for e in s.values(name).values()])
+        column = column_of(name, [run.metrics.get(name) for run in runs])
         series = [_series(policy, column, settings, places) for policy in policies]
         series = [rows for rows in series if rows["x"]]
         if not series or name in NOT_DRAWN:
@@ -75,7 +78,14 @@ def _sweep(key: str, note: str, settings: Sequence[Setting], policies: Sequence[
         note += " · bars: 95 % intervals of the means over seeds"
     if any(setting.served_less for setting in settings):
         note += " · hollow: served less than others, so not comparable"
-    return {"key": key, "note": note, "spec": line_spec([*policies, BOUND], x, y, marks=True), "metrics": metrics}
+    label = settings[0].label(key)
+    return {
+        "key": key,
+        "label": label,
+        "note": note,
+        "spec": line_spec([*policies, BOUND], x, y, marks=True),
+        "metrics": metrics,
+    }
 
 
 def metric_choices(found: Sequence[Sweep]) -> dict[str, str]:
@@ -85,13 +95,19 @@ def metric_choices(found: Sequence[Sweep]) -> dict[str, str]:
 
 def _axis(key: str, settings: Sequence[Setting]) -> tuple[Spec, list[Any]]:
     """The x channel, and each setting's place on it: numbers as they are, anything else as words."""
-    values = [setting.parameters[key] for setting in settings]
+    values, title = [setting.parameters[key] for setting in settings], settings[0].label(key)
     if all(isinstance(value, int | float) and not isinstance(value, bool) for value in values):
         axis: Spec = {"values": sorted(set(values)), "labelOverlap": True, "format": "~g"}
         scale = {"zero": False, "nice": False, "padding": 12}
-        return {"field": "x", "type": "quantitative", "title": key, "scale": scale, "axis": axis, "tip": "~g"}, values
+        return {"field": "x", "type": "quantitative", "title": title, "scale": scale, "axis": axis, "tip": "~g"}, values
     places = [value if isinstance(value, str) else json.dumps(value) for value in values]
-    return {"field": "x", "type": "ordinal", "title": key, "sort": places, "axis": {"labelAngle": 0}}, places
+    return {
+        "field": "x",
+        "type": "ordinal",
+        "title": title,
+        "sort": places,
+        "axis": LEVEL,
+    }, places
 
 
 def _series(policy: str, column: Column, settings: Sequence[Setting], places: Sequence[Any]) -> Mapping[str, Any]:

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import polars as pl
 
+from unrack.plots.series import Floats, binned_mean, distribution, rounded, six_digits
 from unrack.report.charts.chart import MOST_POLICIES, SHARE, Chart, span_axis
-from unrack.report.charts.series import Floats, binned_mean, distribution, rounded, six_digits
 from unrack.report.charts.spec import line_spec, stack_spec
 from unrack.report.directory import RunFiles
 from unrack.report.memory import spec as specs

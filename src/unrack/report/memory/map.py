@@ -9,8 +9,8 @@ import polars as pl
 from numpy.typing import NDArray
 
 from unrack.metric.kinds.pool_steps import spans
+from unrack.plots.series import Floats
 from unrack.report.charts.packed import packed
-from unrack.report.charts.series import Floats
 
 Ints = NDArray[np.int64]
 Bands = Sequence[tuple[str, int]]

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from unrack.plots.series import bin_edges
 from unrack.report.charts.chart import MOST_POLICIES, Chart, noted
-from unrack.report.charts.series import bin_edges
 from unrack.report.directory import RunFiles
 from unrack.report.memory.chart import memory_charts, run_charts
 from unrack.report.memory.map import COLUMNS

@@ -134,17 +134,23 @@ def scatter_spec(policies: Sequence[str], clusters: Sequence[str]) -> Spec:
 
 
 def grouped_spec(policies: Sequence[str], shown: Sequence[str], groups: Sequence[str]) -> Spec:
-    """Throughput relative to the highest: bars grouped by system or mix, one a policy (``x``, ``y``, ``amount``)."""
+    """Throughput relative to the highest: bars grouped by system or mix, one a policy (``x``, ``y``, ``amount``).
+
+    The bars lie where the names of the groups are long, so that all of them can be read.
+    """
     longest = max(map(len, groups), default=0)
-    axis: Spec = {"labelAngle": 0 if longest * len(groups) <= 70 else -30, "labelLimit": 220}
+    lie = longest * len(groups) > 70
+    axis: Spec = {"labelAngle": 0, "labelLimit": 170, "labelExpr": "split(datum.label, ' · ')"}
+    place, size = ("y", "x") if lie else ("x", "y")
+    height = 60 + len(groups) * max(14 * len(shown), 30) if lie else 230
     return framed({
         "mark": {"type": "bar"},
         "encoding": {
-            "x": {"field": "x", "type": "nominal", "sort": list(groups), "title": None, "axis": axis,
-                  "scale": {"domain": list(groups)}},
-            "xOffset": {"field": "policy", "type": "nominal", "sort": list(shown)},
-            "y": {"field": "y", "type": "quantitative", "title": "throughput, highest = 1", "axis": {"tickCount": 5},
-                  "scale": {"domain": [0, 1]}},
+            place: {"field": "x", "type": "nominal", "sort": list(groups), "title": None, "axis": axis,
+                    "scale": {"domain": list(groups)}},
+            f"{place}Offset": {"field": "policy", "type": "nominal", "sort": list(shown)},
+            size: {"field": "y", "type": "quantitative", "title": "throughput, highest = 1", "axis": {"tickCount": 5},
+                   "scale": {"domain": [0, 1]}},
             "color": policy_channels(policies)["color"],
             "tooltip": [
                 {"field": "policy", "type": "nominal", "title": "policy"},
@@ -153,4 +159,4 @@ def grouped_spec(policies: Sequence[str], shown: Sequence[str], groups: Sequence
                 {"field": "amount", "type": "nominal", "title": "throughput"},
             ],
         },
-    })  # fmt: skip
+    }, height)  # fmt: skip

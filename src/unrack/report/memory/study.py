@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from unrack.plots.series import six_digits
 from unrack.report.charts.chart import Chart
-from unrack.report.charts.series import six_digits
 from unrack.report.column import number_text
 from unrack.report.memory.spec import grouped_spec, scatter_spec
 from unrack.report.setting import Setting
@@ -45,7 +45,7 @@ def system_of(setting: Setting) -> str:
 
 
 def _swept(setting: Setting) -> list[tuple[str, str]]:
-    return [(key, f"{key.split('.')[-1]} = {value}") for key, value in setting.parameters.items()]
+    return [(key, f"{setting.label(key)} = {value}") for key, value in setting.parameters.items()]
 
 
 def _is_of_workload(key: str) -> bool:

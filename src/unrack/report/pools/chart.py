@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from unrack.plots.series import six_digits
 from unrack.report.charts import spec as specs
 from unrack.report.charts.chart import MOST_POLICIES, Chart
-from unrack.report.charts.series import six_digits
 from unrack.report.pools.count import (
     EVERY,
     MOST_LEVEL,
@@ -143,14 +143,14 @@ def _sharing_charts(runs: Runs, policies: Sequence[str]) -> list[Chart]:
         for which, name, title, x_title, note in (
             (0, "size", "Composition size", "devices in a composition",
              "Share of the time that compositions were in use, by the number of devices that were seen as one."),
-            (1, "sharing", "Jobs per composition", "jobs at a time on one composition, or on one split device",
+            (1, "sharing", "Jobs per composition", "jobs at a time on one composition or device",
              "Share of the time that compositions were in use, by the number of jobs on them at that time."),
         ):  # fmt: skip
             totals = {policy: own[which] for policy, own in times.items() if own[which].sum() > 0}
             if not totals:
                 continue
             most = max(int(np.flatnonzero(total)[-1]) for total in totals.values())
-            if which == 0 and most == 1:
+            if most == 1:  # one device, or one job, a composition: nothing to tell
                 continue
             levels = _level_words(range(1, most + 1))
             series = [
@@ -201,6 +201,8 @@ def _rule_charts(runs: Runs) -> list[Chart]:
         amount: {policy: own for policy, own in table.items() if sum(own.values()) > 0}
         for amount, table in tables.items()
     }
+    if all(len(own) == 1 for table in tables.values() for own in table.values()):
+        return []  # each policy has one rule, and that placed everything
     rules = sorted({rule for table in tables.values() for own in table.values() for rule in own})
     colours = {rule: PARTS[place % len(PARTS)] for place, rule in enumerate(rules)}
     charts: list[Chart] = []

@@ -8,8 +8,8 @@ import numpy as np
 import polars as pl
 
 from unrack.metric.kinds.pool_steps import held_steps, pool_steps, stranded_steps
+from unrack.plots.series import Floats, bin_edges, binned_mean
 from unrack.report.charts.chart import SHARE, Chart, ratio, time_chart
-from unrack.report.charts.series import Floats, bin_edges, binned_mean
 from unrack.report.pools.run import PoolRun, capacity_of, cores_of, kinds_of_all
 
 
@@ -55,6 +55,8 @@ def pool_time_charts(runs: Mapping[str, PoolRun], policies: Sequence[str]) -> li
             ("sharers", f"Jobs per {kind} composition over time", {"title": "jobs per composition in use"}, sharing),
             ("stranded", f"{kind} devices stranded over time", {"title": "share of devices", **SHARE}, stranded),
         ):  # fmt: skip
+            if name == "sharers" and all(np.nanmax(own, initial=0.0) <= 1 + 1e-9 for own in series.values()):
+                continue  # one job a composition, always
             if series:
                 charts.append({**time_chart(f"{name} {kind}", title, y, series, edges, policies), "group": "time"})
         charts += _fragmentation(runs, kind, edges, policies)
@@ -78,7 +80,8 @@ def _fragmentation(runs: Mapping[str, PoolRun], kind: str, edges: Floats, polici
             columns = [np.concatenate([[0.0], steps[name].to_numpy(), [0.0]]) for name in ("held", "installed")]
             series[policy] = 1 - ratio(times, columns[0], columns[1], edges)
         if series:
-            title = f"Fragmentation of {demand} over time"
+            words = demand.replace(".", " ").removesuffix("_mb_s").removesuffix("_mb").replace("_", " ")
+            title = f"Fragmentation of {words} over time"
             y = {"title": "unasked part of what is in use", "axis": {"format": ".0%"}, "tip": ".1%"}
             name = f"fragmentation {demand.replace('.', ' ')}"
             charts.append({**time_chart(name, title, y, series, edges, policies), "group": "time"})

@@ -9,8 +9,8 @@ from typing import Any
 import polars as pl
 
 from unrack.metric.comparison import Mark
+from unrack.plots.series import bin_edges, binned_mean
 from unrack.report.charts.chart import MOST_POLICIES, Chart, noted, time_chart
-from unrack.report.charts.series import bin_edges, binned_mean
 from unrack.report.column import number_text
 from unrack.report.directory import RunFiles
 from unrack.report.pools.table import PlainTable

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import polars as pl
 
+from unrack.plots.series import Floats, bin_edges, binned_mean, six_digits
 from unrack.report.charts.chart import MOST_POLICIES, Chart, time_chart
-from unrack.report.charts.series import Floats, bin_edges, binned_mean, six_digits
 from unrack.report.charts.spec import share_spec, stack_spec
 from unrack.report.directory import RunFiles
 from unrack.report.memory.run import has_tiers

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 
+from unrack.plots.series import Floats, binned_mean, rounded, six_digits
 from unrack.report.charts.chart import Chart, span_axis
-from unrack.report.charts.series import Floats, binned_mean, rounded, six_digits
 from unrack.report.memory.map import ROWS, lent_over_time, node_bounds, pack_map
 from unrack.report.memory.spec import pool_map_spec
 from unrack.report.tiers.run import TierRun, memory_use

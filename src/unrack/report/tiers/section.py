@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from unrack.plots.series import bin_edges
 from unrack.report.charts.chart import MOST_POLICIES, Chart, noted
-from unrack.report.charts.series import bin_edges
 from unrack.report.memory.map import COLUMNS
 from unrack.report.memory.run import has_tiers
 from unrack.report.pools.table import PlainTable, metric_table

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from unrack.plots.series import Floats, rounded
 from unrack.report.charts.chart import Chart, span_axis
-from unrack.report.charts.series import Floats, rounded
 from unrack.report.use.run import UseRun
 from unrack.report.use.spec import use_spec
 

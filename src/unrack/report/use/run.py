@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from unrack.report.charts.series import Floats
+from unrack.plots.series import Floats
 from unrack.report.directory import RunFiles
 
 AMOUNTS = ("used_mb", "held_mb", "asked_mb")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from unrack.plots.series import six_digits
 from unrack.report.charts.chart import MOST_POLICIES, Chart
-from unrack.report.charts.series import six_digits
 from unrack.report.charts.spec import stack_spec
 from unrack.report.directory import RunFiles
 from unrack.report.setting import Setting, estimate

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from unrack.errors import InputError
+from unrack.extras import needed_for
 from unrack.slowdown.contention.curve import Method, fitted
 from unrack.slowdown.contention.profile import Curve, ProfileSet
 
@@ -32,13 +33,14 @@ def plot_profiles(profiles: ProfileSet, path: str | Path, method: Method = "line
     Raises
     ------
     InputError
-        The file cannot be written, or there is nothing to draw.
+        The file cannot be written, there is nothing to draw, or vl-convert is not installed.
     """
     target = Path(path)
     if target.suffix not in (".svg", ".png"):
         raise InputError("path", repr(str(path)), "a name that ends in .svg or .png")
     spec = json.dumps(chart(profiles, method, nodes))
-    import vl_convert
+    with needed_for("a picture of profiles"):
+        import vl_convert
 
     content = (
         str(vl_convert.vegalite_to_svg(spec)).encode()

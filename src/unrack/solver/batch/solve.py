@@ -5,7 +5,8 @@ allocation: one at a time, in several orders (:mod:`unrack.solver.servers.one_by
 steps that place what was left out, empty clusters and lower the price (:mod:`unrack.solver.batch.search`),
    each until its bound is met or its tries are used up.
 4. A batch small enough is solved, or an answer that is not proven finished, by constraint programming
-   (:mod:`unrack.solver.servers.constraint`).
+   (:mod:`unrack.solver.servers.constraint`), where OR-Tools is installed. Without it an answer may stay unproven, or be
+   another of several that are as good.
 
 Work is counted, not timed: steps, visits, iterations, nodes. Without a time limit the same batch and seed have the same
 answer on any machine, however busy; with one, the answer says whether it was cut.
@@ -21,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrack.errors import InputError
+from unrack.extras import has_solvers
 from unrack.solver.batch.bound import Bounds
 from unrack.solver.batch.case import CORES, FLOOR, MB, Case, make_case
 from unrack.solver.batch.check import first_fault
@@ -104,7 +106,7 @@ def place_batch(
     best = _first(case, start, effort, searching)
     size = len(asked) * len(supply.member)
     proven = (0, 0, 0)
-    if 0 < size <= SMALL:
+    if 0 < size <= SMALL and has_solvers():
         exact = _by_cp(case, best, clock, EFFORT * effort, seed)
         if exact.status == "optimal":
             return replace(exact, wall_s=clock.took_s())
@@ -118,7 +120,7 @@ def place_batch(
         other = _searched(Search(narrow, _draws(seed), searching, rest), first, bounds)
         best = min(best, other, key=lambda one: objective(case.supply, one, case.busy))
         found = _solution(case, best, proven, bounds, clock)
-    if found.status != "optimal" and SMALL < size <= MIDDLE and not clock.over():
+    if found.status != "optimal" and SMALL < size <= MIDDLE and has_solvers() and not clock.over():
         exact = _by_cp(case, best, clock, EFFORT * effort, seed)
         found = _solution(case, exact.allocation, exact.bound, bounds, clock)
     return found

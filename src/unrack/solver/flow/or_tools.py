@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrack.errors import RunError
+from unrack.extras import needed_for
 from unrack.solver.flow.network import Network
 
 Ints = NDArray[np.int64]
@@ -21,10 +22,13 @@ def or_tools(network: Network) -> Ints | None:
 
     Raises
     ------
+    MissingError
+        If OR-Tools is not installed.
     RunError
         If OR-Tools gives up, as for costs that it finds too large.
     """
-    from ortools.graph.python import min_cost_flow  # a second to import
+    with needed_for("solver 'ortools'"):
+        from ortools.graph.python import min_cost_flow  # a second to import
 
     if len(network.tail) == 0:
         return None if network.supply.any() else np.zeros(0, np.int64)

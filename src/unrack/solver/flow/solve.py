@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrack.errors import InputError, RunError
+from unrack.extras import has_solvers
 from unrack.solver.flow.auction import auction, auctioned
 from unrack.solver.flow.canonical import canonical_amounts, canonical_potentials
 from unrack.solver.flow.cost_scaling import cost_scaling
@@ -25,9 +26,11 @@ Ints = NDArray[np.int64]
 
 
 def fastest(network: Network) -> Ints | None:
-    """As the others of :data:`SOLVERS`: by an auction if the network is a market, else by OR-Tools."""
+    """As the others of :data:`SOLVERS`: an auction for a market, else OR-Tools, or cost scaling if that is missing."""
     stall = market_of(network)
-    return or_tools(network) if stall is None else auctioned(network, stall)
+    if stall is not None:
+        return auctioned(network, stall)
+    return or_tools(network) if has_solvers() else cost_scaling(network)
 
 
 SOLVERS: dict[str, Callable[[Network], Ints | None]] = {
@@ -56,7 +59,7 @@ def solve(network: Network, solver: str = "auto", *, canonical: bool = True) -> 
         Of a balanced supply, without loops; costs of any sign.
     solver
         One of :data:`SOLVERS`. Default: an auction if the network is a market
-        (:func:`unrack.solver.flow.market.market_of`), else OR-Tools.
+        (:func:`unrack.solver.flow.market.market_of`), else OR-Tools, or cost scaling where that is not installed.
     canonical
         Break ties by number, so that the answer is the same whatever the solver
         (:func:`unrack.solver.flow.canonical.canonical_amounts`). If False, of the flows of least cost, the one that the
@@ -67,6 +70,8 @@ def solve(network: Network, solver: str = "auto", *, canonical: bool = True) -> 
     InputError
         If there is no such solver, the network is wrong (:func:`unrack.solver.flow.network.checked`), or no market for
         an auction.
+    MissingError
+        If OR-Tools is asked for and not installed.
     RunError
         If the network cannot carry its supply.
 

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrack.errors import RunError
+from unrack.extras import needed_for
 from unrack.solver.batch.solution import Solution, nowhere, objective
 from unrack.solver.clock import Clock
 from unrack.solver.servers.constraint_model import Placement, solver_of
@@ -50,10 +51,13 @@ def cheapest_cp(
 
     Raises
     ------
+    MissingError
+        OR-Tools is not installed.
     RunError
         The solver proved no optimum in the time.
     """
-    from ortools.sat.python import cp_model
+    with needed_for("splits by constraint programming"):
+        from ortools.sat.python import cp_model
 
     model = cp_model.CpModel()
     gain: list[Any] = []
@@ -103,6 +107,11 @@ def place_cp(
     -------
     Solution
         ``"optimal"`` where the solver proved all three goals.
+
+    Raises
+    ------
+    MissingError
+        OR-Tools is not installed.
     """
     clock = Clock.of(limit_s)
     model = Placement(supply, asked, np.zeros(supply.clusters, np.bool_) if busy is None else busy)

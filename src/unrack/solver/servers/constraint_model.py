@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from unrack.extras import needed_for
 from unrack.solver.clock import Clock
 from unrack.solver.servers.problem import NOWHERE, Allocation, Asked, Supply
 
@@ -18,7 +19,8 @@ class Placement:
     """All servers at once: who is where (x), with which MB (m), and which clusters are on."""
 
     def __init__(self, supply: Supply, asked: Asked, busy: Bools) -> None:
-        from ortools.sat.python import cp_model
+        with needed_for("servers by constraint programming"):
+            from ortools.sat.python import cp_model
 
         self.supply, self.asked, self.busy = supply, asked, busy
         self.model = cp_model.CpModel()

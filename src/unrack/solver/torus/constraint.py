@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrack.errors import RunError
+from unrack.extras import needed_for
 from unrack.solver.torus.problem import TorusPlacement, check_limit, free_tiles, tile_distance
 
 Ints = NDArray[np.int64]
@@ -58,10 +59,13 @@ def cp_tiles(
 
     Raises
     ------
+    MissingError
+        If OR-Tools is not installed.
     RunError
         If the time ended before any tiles were found.
     """
-    from ortools.sat.python import cp_model
+    with needed_for("tiles by constraint programming"):
+        from ortools.sat.python import cp_model
 
     check_limit(limit_s)
     free = free_tiles(rows, columns, k, taken)

@@ -128,6 +128,7 @@ class StudyTable(Strict):
     faults: list[FaultTable] = Field(default_factory=list)
     random_faults: list[dict[str, Any]] = Field(default_factory=list)
     sweep: dict[str, list[Any]] = Field(default_factory=dict)
+    plan: dict[str, Any] | None = None
 
     @field_validator("seeds", mode="before")
     @classmethod
@@ -156,6 +157,6 @@ class StudyTable(Strict):
         for key, values in value.items():
             if not values:
                 raise ValueError(f"at least one value for {key!r}")
-            if key.split(".")[0] in ("sweep", "seeds", "name", "question"):
+            if key.split(".")[0] in ("sweep", "plan", "seeds", "name", "question"):
                 raise ValueError(f"a key that changes a run, not {key!r}")
         return value

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from unrack.cluster.file import ClusterFile
 from unrack.cluster.presets import PRESETS
-from unrack.cluster.spec import Cluster
+from unrack.cluster.spec import Cluster, content_of
 from unrack.cluster.systems import MemorySystem
 from unrack.errors import ClusterError, InputError, PolicyError
 from unrack.policy.contract import Policy
-from unrack.policy.file import load_policy, source_digest
+from unrack.policy.file import is_file, load_policy, source_digest, with_name
 from unrack.policy.table import POLICIES, canonical, make_policy, split_policy
 from unrack.resources.table import RESOURCES
 from unrack.study.input.document import Document, nearest
@@ -103,19 +103,29 @@ def make_cluster(table: Mapping[str, Any], document: Document, index: int) -> Cl
     try:
         if "nodes" in table:
             return Cluster.from_dict({"name": f"cluster{index + 1}", **table}, "clusters")
-        if extra := sorted(set(table) - {source, "name"}):
-            raise document.fault((*at, extra[0]), "this key", f"only name beside {source}")
-        if source == "preset":
-            if table["preset"] not in PRESETS:
-                raise document.fault((*at, "preset"), repr(table["preset"]), nearest(str(table["preset"]), PRESETS))
-            content: dict[str, Any] = {"name": table["preset"], **PRESETS[table["preset"]].content}
-            return Cluster.from_dict({**content, **({"name": table["name"]} if "name" in table else {})}, "preset")
-        loaded = Cluster.load(_beside(str(table["file"]), document))
+        if extra := sorted(set(table) - {source, "name", "prices"}):
+            raise document.fault((*at, extra[0]), "this key", f"only name and prices beside {source}")
+        where = "preset" if source == "preset" else _beside(str(table["file"]), document)
+        return Cluster.from_dict(written_out(table, document, index), where)
     except ClusterError as error:
         raise document.within(at, error) from None
-    if "name" in table:
-        loaded = replace(loaded, name=str(table["name"]))
-    return loaded
+
+
+def written_out(table: Mapping[str, Any], document: Document, index: int) -> dict[str, Any]:
+    """A ``[[clusters]]`` table with the keys of a cluster file in place of ``preset`` or ``file``.
+
+    Raises
+    ------
+    StudyError, ClusterError
+        There is no such preset, or the file cannot be read.
+    """
+    own = {key: value for key, value in table.items() if key not in ("preset", "file")}
+    if "preset" in table:
+        if table["preset"] not in PRESETS:
+            at = ("clusters", index, "preset")
+            raise document.fault(at, repr(table["preset"]), nearest(str(table["preset"]), PRESETS))
+        return {"name": table["preset"], **PRESETS[table["preset"]].content, **own}
+    return {**(content_of(_beside(str(table["file"]), document)) if "file" in table else {}), **own}
 
 
 def make_policy_spec(entry: str | Mapping[str, Any], document: Document, index: int) -> PolicySpec:
@@ -132,7 +142,7 @@ def make_policy_spec(entry: str | Mapping[str, Any], document: Document, index: 
     try:
         if isinstance(entry, str):
             text, world = split_world(entry)
-            if text.rpartition(":")[0].endswith(".py"):
+            if is_file(text):
                 return policy_from_file(text, None, document, world)
             name, parameters = split_policy(text)
             label: str | None = text.strip() if parameters else name
@@ -160,15 +170,15 @@ def make_policy_spec(entry: str | Mapping[str, Any], document: Document, index: 
 
 
 def policy_from_file(spec: str, label: str | None, document: Document, world: World = World.STUDY) -> PolicySpec:
-    """The policy of ``FILE.py:NAME``, looked for beside the study and in the working folder.
+    """The policy of ``FILE.py:NAME`` or ``FILE.py``, looked for beside the study and in the working folder.
 
     Raises
     ------
     PolicyError
         It cannot be loaded.
     """
-    path, colon, name = spec.rpartition(":")
-    found = f"{_beside(path, document)}{colon}{name}"
+    path, colon, name = (spec, "", "") if spec.endswith(".py") else spec.rpartition(":")
+    found = with_name(f"{_beside(path, document)}{colon}{name}")
     loaded = load_policy(found)
     return PolicySpec(labelled(label or loaded.name, world), file=found, world=world)
 

@@ -7,10 +7,14 @@ import itertools
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from unrack.errors import PolicyError
+from unrack.errors import ClusterError, PolicyError
 from unrack.policy.table import POLICIES, split_policy
 from unrack.study.input.document import Document
+from unrack.study.input.inputs import written_out
 from unrack.study.world import World, split_world
+
+BESIDE = ("preset", "file", "name", "prices")
+"""Keys that may stand beside a preset or a file of a cluster."""
 
 
 def combinations(table: Mapping[str, Any], document: Document) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
@@ -30,9 +34,34 @@ def combinations(table: Mapping[str, Any], document: Document) -> Iterator[tuple
         chosen = dict(zip(swept, values, strict=True))
         changed = copy.deepcopy(bare)
         for key, value in chosen.items():
-            if not put(changed, key.split("."), value):
+            if not set_value(changed, key, value, document):
                 raise document.fault(("sweep", key), "a key that leads nowhere", "a key of this study, or of its parts")
         yield chosen, changed
+
+
+def set_value(table: dict[str, Any], key: str, value: object, document: Document) -> bool:
+    """Set a dotted key of a study's table; False if it leads nowhere.
+
+    A key within a cluster that is a preset or a file writes that cluster out first.
+
+    Raises
+    ------
+    StudyError
+        There is no such preset, or the file cannot be read.
+    """
+    parts = key.split(".")
+    clusters = table.get("clusters")
+    if parts[0] == "clusters" and isinstance(clusters, list) and len(parts) > 1:
+        numbered = parts[1].isdigit()
+        inner = parts[2:] if numbered else parts[1:]
+        for index, entry in enumerate(clusters):
+            named = isinstance(entry, Mapping) and ("preset" in entry or "file" in entry)
+            if named and (not numbered or index == int(parts[1])) and inner and inner[0] not in BESIDE:
+                try:
+                    clusters[index] = copy.deepcopy(written_out(entry, document, index))
+                except ClusterError as error:
+                    raise document.within(("clusters", index), error) from None
+    return put(table, parts, value)
 
 
 def put(place: Any, parts: list[str], value: object) -> bool:

@@ -11,7 +11,10 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-ENGINE = ("resources", "cluster", "ledger", "workload", "slowdown", "solver", "policy", "sim", "metric")
+ENGINE = (
+    "kernels", "slurm_text", "kubernetes_text", "resources", "cluster", "ledger", "workload", "slowdown", "solver",
+    "policy", "sim", "metric",
+)  # fmt: skip
 """Rooms whose code can change a result."""
 
 

@@ -7,7 +7,9 @@ import io
 import json
 import os
 import shutil
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
@@ -16,6 +18,8 @@ from typing import Any
 import numpy as np
 import tomli_w
 
+from unrack.cluster.prices.bill import bill_of
+from unrack.cluster.prices.prices import Prices
 from unrack.cluster.spec import GROUPS, UNCOUNTED_MB, Cluster
 from unrack.cluster.tiers.record import tiers_record
 from unrack.metric.table import METRICS
@@ -39,6 +43,8 @@ TORUS = ("torus_rows", "torus_columns")
 """Columns of the nodes, where the layout of some node's cores is known."""
 LISTED = "study.json"
 """The ids of the runs of a study that is not finished, in the folder of the runs; later they are in the summary."""
+Files = Mapping[str, bytes]
+"""The files of a finished run by their names in its folder."""
 PROFILES = "profiles"
 """Folder, in that of a run, of the application profiles by which its jobs slowed each other down."""
 
@@ -55,12 +61,36 @@ def list_runs(directory: Path, runs: Sequence[Run]) -> None:
 
 def keep_run(directory: Path, run: Run, result: Result) -> None:
     """Write a finished run; the folder appears whole or not at all."""
+    with _appearing(directory, run.id) as building:
+        _fill(building, run, result)
+
+
+def files_of(run: Run, result: Result) -> Files:
+    """What :func:`keep_run` would write."""
+    with tempfile.TemporaryDirectory(prefix="unrack-") as name:
+        folder = Path(name)
+        _fill(folder, run, result)
+        return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def keep_files(directory: Path, run_id: str, files: Files) -> None:
+    """Write what :func:`files_of` gave, perhaps on another machine; the folder appears whole or not at all."""
+    with _appearing(directory, run_id) as building:
+        for name, content in files.items():
+            path = building / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+
+
+@contextmanager
+def _appearing(directory: Path, run_id: str) -> Iterator[Path]:
+    """A folder to fill, which takes the place of the run's own if all went well."""
     runs = directory / "runs"
-    target, building = runs / run.id, runs / f".{run.id}.{os.getpid()}"
+    target, building = runs / run_id, runs / f".{run_id}.{os.getpid()}"
     shutil.rmtree(building, ignore_errors=True)
     building.mkdir(parents=True)
     try:
-        _fill(building, run, result)
+        yield building
         shutil.rmtree(target, ignore_errors=True)
         building.replace(target)
     except BaseException:
@@ -212,9 +242,20 @@ def summary(directory: Path, runs: Sequence[Run]) -> list[dict[str, Any]]:
         row.update(run.parameters)
         row.update({name: kept["metrics"].get(name) for name in METRICS})
         row.update(kept["metrics"])
+        if run.cluster.prices is not None:
+            row.update(costs(run.cluster, run.cluster.prices, kept["metrics"]))
         rows.append(row)
     names = dict.fromkeys(name for row in rows for name in row)
     return [{name: row.get(name) for name in names} for row in rows]
+
+
+def costs(cluster: Cluster, prices: Prices, metrics: Mapping[str, float | None]) -> dict[str, float | None]:
+    """What a cluster costs over the years, and the jobs ended an hour per million of it.
+
+    Prices change no schedule and may change after a run: they are not kept with it.
+    """
+    total, rate = bill_of(cluster, prices).total, metrics.get("throughput_jobs_per_h")
+    return {"cost": total, "jobs_h_per_million": rate * 1e6 / total if rate is not None and total else None}
 
 
 def kept_notes(directory: Path, runs: Sequence[Run]) -> list[str]:

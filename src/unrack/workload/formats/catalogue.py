@@ -8,7 +8,7 @@ from pathlib import Path
 
 from unrack.workload.formats.source import TRACES_VARIABLE
 
-_TRACE = re.compile(r".+\.(swf|csv|parquet|json)(\.gz)?", re.IGNORECASE)
+_TRACE = re.compile(r".+\.(swf|csv|tsv|parquet|json)(\.(gz|bz2|xz))?", re.IGNORECASE)
 
 
 def traces_found() -> list[str]:

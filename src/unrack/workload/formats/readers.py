@@ -10,7 +10,12 @@ from typing import Any, NamedTuple
 from unrack.errors import InputError
 from unrack.vocabulary import Need
 from unrack.workload.formats.gpu import dlrm, minsky, openb, philly
+from unrack.workload.formats.kubernetes.pods import read_pods
+from unrack.workload.formats.pbs.read import read_pbs
+from unrack.workload.formats.recognition import recognised
 from unrack.workload.formats.servers_json import read_servers
+from unrack.workload.formats.slurm.queue import read_queue
+from unrack.workload.formats.slurm.sacct import read_sacct
 from unrack.workload.formats.source import Source, load, sniff, text_bytes
 from unrack.workload.formats.swf import read_swf
 from unrack.workload.formats.table.published import ALIBABA, PERLMUTTER, read_alibaba, read_perlmutter
@@ -61,6 +66,20 @@ FORMATS: dict[str, Format] = {
     "csv": _format(read_table, "comma-separated values with any columns, mapped by name", _ALL),
     "parquet": _format(read_table, "Parquet with any columns, mapped by name", _ALL, ("has_header", "separator")),
     "servers": _format(read_servers, "JSON of servers that ask for tiers of memory", _ALL),
+    "sacct": _format(
+        read_sacct, "jobs of the past as Slurm's sacct prints them", "memory request user devices deadline counted"
+    ),
+    "pbs": _format(read_pbs, "accounting logs of PBS, OpenPBS and Torque", "memory request user devices counted"),
+    "slurm-queue": _format(
+        read_queue,
+        "what runs and waits now: squeue, scontrol show job",
+        "memory request user priority devices deadline counted",
+    ),
+    "kubernetes": _format(
+        read_pods,
+        "pods that run and wait now: kubectl get pods -o json",
+        "memory request user app priority devices counted",
+    ),
     "slurm": _format(read_slurm_jobs, "CSV of the Slurm simulator: jobs on whole nodes", "memory request app"),
     "perlmutter": _format(read_perlmutter, "CSV of Perlmutter's jobs: whole nodes, memory used", "memory"),
     "alibaba2018": _format(read_alibaba, "CSV of Alibaba's batch tasks, without a header", "memory"),
@@ -102,13 +121,21 @@ def read_trace(path: str | os.PathLike[str], format: str | None = None, **option
     if format is not None and format not in FORMATS:
         raise InputError("format", repr(format), f"one of {', '.join(FORMATS)}")
     source = load(path)
-    name = format or (_layout(source, options) if (name := sniff(source)) == "csv" else name)
+    name = format or recognised(source) or sniff(source)
+    if format is None and name == "csv":
+        name = _layout(source, options)
+    elif format is None and name in _ALSO_TABLES and not set(options) <= set(FORMATS[name].options):
+        name = "csv"
     check_content(source, name)
     for option in options:
         if option not in FORMATS[name].options:
             valid = ", ".join(FORMATS[name].options)
             raise InputError(f"{source.path}: option {option}", f"no option of {name}", f"one of {valid}")
     return FORMATS[name].reader(source, **options)
+
+
+_ALSO_TABLES = ("sacct", "slurm-queue")
+"""Formats that are tables, too, and are read as any table where the options are those of any."""
 
 
 def _layout(source: Source, options: Mapping[str, Any]) -> str:

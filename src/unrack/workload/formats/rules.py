@@ -15,6 +15,18 @@ RULES: dict[str, str] = {
     "run missing": "A job without a run time, or with a negative one, is dropped.",
     "size missing": "A job that gives neither requested nor allocated processors (or asks for 0 tasks or cores) is "
     "dropped.",
+    "step": "A line about a step of a job (101.batch, 101.extern, 101.0) is no job of its own; what it used of memory "
+    "counts for its job.",
+    "run before a requeue": "Of several lines about one job, as after a requeue, the last counts.",
+    "still waiting": "A job that was still waiting when the log was written has no run time; it is dropped (unfinished "
+    "= drop).",
+    "still running": "A job that was still running when the log was written has no end; it is dropped (unfinished = "
+    "drop).",
+    "never started": "A job that ended before it started, as one that was cancelled while it waited, is dropped.",
+    "already over": "A job that is over is no part of a running system; it is dropped.",
+    "held back": "A job that is held, or waits for other jobs or for a time, is left out (held = drop).",
+    "no job of its own": "A record that only goes with others (queued, deleted, a licence), or does not say how a job "
+    "ended, is no job.",
     # changed
     "size from allocation": "Where the requested number of processors is missing, the allocated number is used.",
     "request from run": "Where the requested time is missing or 0, the job is taken to have asked for its run time.",
@@ -48,6 +60,28 @@ RULES: dict[str, str] = {
     "how.",
     "split over servers": "An instance that needs more cores than a server has becomes several jobs, each with its "
     "GPUs (server_cores).",
+    "run until the limit": "A job that was still waiting or running is taken to run for its time limit (unfinished = "
+    "limit).",
+    "nodes not said": "Where the number of nodes is not said, a job has a task for each core, or one for all where it "
+    "has GPUs.",
+    "cores rounded up": "Cores that do not come out even over the tasks of a job are rounded up on each.",
+    "a task a GPU": "Where GPUs do not come out even over the nodes of a job, it has a task for each GPU.",
+    "devices rounded up": "Devices that do not come out even over the tasks of a job are rounded up on each.",
+    "other devices": "Generic resources that are not GPUs are not asked for unless the option gres says as what.",
+    "licences ignored": "Licences are not asked for (licences = false).",
+    "component of a heterogeneous job": "Each component of a heterogeneous job is a job of its own; nothing keeps them "
+    "together.",
+    "member of an array": "Each member of an array that is listed in one line becomes a job.",
+    "limit of an array ignored": "How many members of an array may run at the same time is not honoured.",
+    "parts not equal": "The parts of a job that asks for unequal ones each count as the largest of them.",
+    "place asked for": "Nodes or features of nodes that a job asks for by name are not honoured.",
+    "name cut off": "A name that was cut off in an aligned table is kept as it is.",
+    "header repeated": "Lines that repeat the header are passed over.",
+    "bytes that are no text": "Bytes that are not UTF-8 are replaced by a sign that says so.",
+    "holds from the start": "A job that runs when the system is looked at is submitted first, with the time it "
+    "has left.",
+    "limit not known": "A job without a time limit is taken to run for as long as the option unlimited says.",
+    "past its limit": "A job that runs though its time is over is taken to run for one second more.",
     # filters
     "outside window": "Jobs submitted outside the time window are left out.",
     "after the first": "Jobs after the first n are left out.",

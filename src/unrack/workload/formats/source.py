@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
+import lzma
 import os
 import re
 import zlib
@@ -15,8 +17,26 @@ from unrack.errors import TraceError
 TRACES_VARIABLE = "UNRACK_TRACES"
 """Environment variable: a folder in which trace files are looked for after the working folder."""
 
-_PACKED = {b"BZh": "bzip2", b"\xfd7zXZ": "xz", b"\x28\xb5\x2f\xfd": "zstd", b"PK\x03\x04": "zip"}
-_SUFFIXES = re.compile(r"(\.(swf|csv|tsv|txt|json|parquet|pq|gz))+$", re.IGNORECASE)
+_PACKED: dict[bytes, tuple[str, Callable[[bytes], bytes]]] = {
+    b"\x1f\x8b": ("gzip", gzip.decompress),
+    b"BZh": ("bzip2", bz2.decompress),
+    b"\xfd7zXZ": ("xz", lzma.decompress),
+}
+"""How files begin that are packed, by what, and how they are unpacked."""
+_FOREIGN = {
+    b"\x28\xb5\x2f\xfd": ("a file packed by zstd", "a plain file (zstd -d), or one packed by gzip, bzip2 or xz"),
+    b"PK\x03\x04": (
+        "a zip archive or a spreadsheet",
+        "a plain file, such as a CSV, or one packed by gzip, bzip2 or xz",
+    ),
+    b"%PDF": ("a PDF", "a workload as text, such as a CSV"),
+    b"SQLite format 3": ("an SQLite database", "a table as CSV or Parquet"),
+    b"\x7fELF": ("a program (binary data, with a zero byte)", "a workload as text, such as a CSV"),
+    b"\x89PNG": ("a picture", "a workload as text, such as a CSV"),
+}
+"""How files begin that are none of ours, what they are, and what is wanted."""
+_PAGE = re.compile(rb"\s*<(!doctype\s+html|html|\?xml|head|body)\b", re.IGNORECASE)
+_SUFFIXES = re.compile(r"(\.(swf|csv|tsv|txt|json|parquet|pq|gz|bz2|xz))+$", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -94,12 +114,13 @@ def find(path: str | os.PathLike[str]) -> Path:
 
 
 def load(path: str | os.PathLike[str] | Source) -> Source:
-    """Read a file whole; gzip is recognised by content.
+    """Read a file whole; one packed by gzip, bzip2 or xz is recognised by content and unpacked.
 
     Raises
     ------
     TraceError
-        The file is not there, cannot be read, is empty, is packed otherwise than by gzip, or its gzip is damaged.
+        The file is not there, cannot be read, is empty, is packed otherwise or damaged, or is a file of another kind,
+        such as a web page.
     """
     if isinstance(path, Source):
         return path
@@ -109,14 +130,20 @@ def load(path: str | os.PathLike[str] | Source) -> Source:
         data = file.read_bytes()
     except OSError as error:
         raise TraceError(given, None, "", error.strerror or str(error), "a file that can be read") from None
-    if data[:2] == b"\x1f\x8b":
-        try:
-            data = gzip.decompress(data)
-        except (OSError, EOFError, zlib.error) as error:
-            raise TraceError(given, None, "", f"damaged gzip data ({error})", "a whole gzip file") from None
-    for magic, packer in _PACKED.items():
+    for magic, (packer, unpack) in _PACKED.items():
         if data.startswith(magic):
-            raise TraceError(given, None, "", f"a file packed by {packer}", "a plain or gzip file")
+            try:
+                data = unpack(data)
+            except (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError) as error:
+                raise TraceError(
+                    given, None, "", f"damaged {packer} data ({error})", f"a whole {packer} file"
+                ) from None
+            break
+    for magic, (what, want) in _FOREIGN.items():
+        if data.startswith(magic):
+            raise TraceError(given, None, "", what, want)
+    if _PAGE.match(data.removeprefix(b"\xef\xbb\xbf")[:1000]):
+        raise TraceError(given, None, "", "a web page (HTML or XML)", "the file itself, not the page about it")
     if not data.strip(b" \t\r\n\f\v\0"):
         raise TraceError(given, None, "", "an empty file", "jobs")
     return Source(given, data)

@@ -14,7 +14,6 @@ from typing import Literal
 
 import numpy as np
 import polars as pl
-from scipy.spatial import cKDTree
 
 from unrack.errors import InputError
 from unrack.units import SECOND_US
@@ -116,6 +115,8 @@ def nearest(jobs: list[Floats], sources: list[Floats]) -> Ints:
     >>> nearest([np.array([0.0, 0.1, 9.0, 0.2])], [np.array([0.0, 5.0, 0.0])]).tolist()
     [0, 2, 1, 0]
     """
+    from scipy.spatial import cKDTree  # slow to import: only where something is matched
+
     spread = [by if (by := float(column.std())) > _ALIKE else 1.0 for column in sources]
     mine, theirs = (
         np.stack([column / by for column, by in zip(columns, spread, strict=True)], axis=1)

@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import ndtr
 
 from unrack.errors import InputError
 from unrack.jit import compiled
@@ -80,6 +79,8 @@ def drawn(shapes: Shapes, tasks: Ints, run_s: Floats, peak_mb: Ints, seed: int =
 
 
 def _wanted(shapes: Shapes, run_s: Floats, rng: np.random.Generator) -> _Wanted:
+    from scipy.special import ndtr  # slow to import: only where curves are drawn
+
     jobs = len(run_s)
     kind = np.searchsorted(np.cumsum(shapes.weights())[:-1], rng.random(jobs), side="right").astype(np.int64)
     scores = rng.standard_normal((2, jobs))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import ndtr
 
 from unrack.workload.generate.distributions import Floats
 from unrack.workload.usage.curves import Ints
@@ -47,6 +46,8 @@ def heights(steps: Steps) -> tuple[Floats, Floats]:
     below 0.9, by a power of their rank that gives the mean, and closer to that mean where they spread less. A mean that
     cannot be had with that share is approached.
     """
+    from scipy.special import ndtr  # slow to import: only where curves are drawn
+
     size = np.diff(steps.point)
     curve = np.repeat(np.arange(len(size)), size)
     rank = np.empty(len(curve), np.int64)  # 0 = the highest of its curve

@@ -1,0 +1,150 @@
+"""The comparison that ``unrack run`` prints: a row a policy, in the units of the report, as wide as the terminal."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from unrack.metric.estimate import Estimate
+    from unrack.report.column import Column
+    from unrack.study.grid import Study
+
+OF_DEADLINES = {"missed_deadlines": "missed deadlines", "bound_missed_deadlines": "bound"}
+"""Shown first where jobs have deadlines: the share of jobs."""
+OF_TIERS = {
+    "slo_broken_local": "too little local",
+    "slo_broken_remote": "too remote",
+    "clusters_used_mean": "clusters in use",
+    "price_over_bound": "price ÷ bound",
+}
+"""Shown first where memory has tiers: of servers, the share outside an SLO."""
+OF_CORES = {"core_distance_over_least": "core hops ÷ least", "core_pairs_apart": "pairs apart"}
+"""Shown first where it was asked which cores jobs have."""
+OF_GPUS = {"utility_mean": "GPU utility", "used_gpus": "GPUs in use"}
+"""Shown first where there are machines with GPUs."""
+SHOWN = {
+    "wait_s_mean": "mean wait",
+    "wait_s_p95": "p95 wait",
+    "bounded_slowdown_mean": "bounded slowdown",
+    "utilisation_cores": "cores in use",
+    "jobs_finished": "finished",
+    "jobs_rejected": "rejected",
+}
+"""Metrics of the table at the end, and their headings, without units."""
+MOST_ROWS = 40
+"""Longer tables are left to the report."""
+SAID = ("s", "min", "h", "d", "%")
+"""Units that headings name; the others are plain from the words."""
+TIMES = ("s", "min", "h", "d")
+WIDTH_OF_A_PIPE = 160
+"""A pipe has no width."""
+
+
+def show(study: Study, rows: list[dict[str, Any]], elsewhere: str) -> None:
+    """Compare the policies, the best of each column in bold; long studies are left to the report.
+
+    Parameters
+    ----------
+    rows
+        Of ``summary.csv``.
+    elsewhere
+        Where to find what there is no room for.
+    """
+    swept = list(study.runs[0].parameters)
+    groups: dict[tuple[Any, ...], dict[str, list[dict[str, Any]]]] = {}
+    for row in rows:
+        key = tuple(str(row[part]) for part in ("cluster", "workload", *swept))
+        groups.setdefault(key, {}).setdefault(f"{row['policy']}{row.get('world') or ''}", []).append(row)
+    if sum(map(len, groups.values())) > MOST_ROWS:
+        typer.echo(f"{len(rows)} runs: see {elsewhere}")
+        return
+    from rich.console import Console
+    from rich.markup import escape
+
+    from unrack.cli.table import Heading, drawn
+    from unrack.metric.table import EVERY_METRIC
+    from unrack.report.column import column_of
+    from unrack.study.swept import swept_labels
+
+    heads = [key for key in ("cluster", "workload", "world") if len({str(row.get(key)) for row in rows}) > 1]
+    heads += [*swept, "policy"]
+    seeds = len({row["seed"] for row in rows})
+    console = Console()
+    known_width = console.is_terminal or "COLUMNS" in os.environ
+    width = console.width if known_width else WIDTH_OF_A_PIPE
+    of_some = {**OF_DEADLINES, **OF_CORES, **OF_TIERS, **OF_GPUS}
+    known = {name: words for name, words in of_some.items() if any(row.get(name) is not None for row in rows)}
+    unserved = {"served": "served"} if any((row.get("served") or 0) < 1 for row in rows) else {}
+    titles = {**unserved, **known, **SHOWN}
+    columns = {name: column_of(name, (row.get(name) for row in rows)) for name in titles}
+    table: list[tuple[list[str], list[str]]] = []
+    for group in groups.values():
+        better: dict[str, str] = {name: EVERY_METRIC[name].better for name in titles}
+        cells = _cells(group, better, columns)
+        for policy, own in group.items():
+            own_names = [escape("" if own[0].get(head) is None else str(own[0][head])) for head in heads]
+            table.append((own_names, cells[policy]))
+    metrics = [
+        Heading(title, columns[name].unit if columns[name].unit in SAID else "") for name, title in titles.items()
+    ]
+    labels = swept_labels(swept, study.resolved)
+    names = [escape(labels.get(head, head)) for head in heads]
+    found, left_out = drawn(names, metrics, table, width)
+    found.title = escape(study.question or study.name)
+    Console(width=width).print(found)
+    typer.echo(f"bold: best{_sureness(seeds)}" + ("; rows that served less are not compared" if unserved else ""))
+    if left_out:
+        plural = "s" if len(left_out) > 1 else ""
+        typer.echo(f"{len(left_out)} column{plural} more in {elsewhere}: {', '.join(left_out)}")
+
+
+def _sureness(seeds: int) -> str:
+    if seeds == 1:
+        return " for these jobs (one seed)"
+    return f", {seeds} seeds, its difference to the others is more than noise; ≈: not told apart from the best"
+
+
+def _cells(
+    group: dict[str, list[dict[str, Any]]], better: dict[str, str], columns: Mapping[str, Column] = MappingProxyType({})
+) -> dict[str, list[str]]:
+    """Policy → a cell a metric: the mean over its seeds, marked as :mod:`unrack.metric.comparison` says.
+
+    ``columns``: those of the report, for the units of times and how they are written.
+    """
+    from unrack.metric.comparison import Entry, marks, served_less, world_of
+    from unrack.metric.estimate import estimate
+
+    entries = {policy: Entry({row["seed"]: row for row in own}, world_of(own[0])) for policy, own in group.items()}
+    less = served_less(entries)
+    cells: dict[str, list[str]] = {policy: [] for policy in group}
+    for name, way in better.items():
+        marked = marks(entries, name, way, less)
+        for policy, own in group.items():
+            value = estimate(row.get(name) for row in own)
+            column = columns.get(name)
+            text = "–" if value is None else _text(value, column, name == "served")
+            mark = marked.get(policy, "")
+            cells[policy].append(f"[bold green]{text}[/]" if mark == "best" else f"{text} ≈" if mark else text)
+    return cells
+
+
+def _text(value: Estimate, column: Column | None, share: bool) -> str:
+    """A mean, and half its interval where there is one, in the unit of their column."""
+    several = value.count > 1
+    if column is not None and column.unit in TIMES:
+        return column.text(value.mean, value.half if several else None)
+    factor = 1.0 if column is None else column.factor
+    return _number(value.mean, factor, share) + (f" ± {_number(value.half, factor)}" if several else "")
+
+
+def _number(value: float, factor: float = 1.0, share: bool = False) -> str:
+    if share and value < 1:  # never rounded up to all
+        return f"{factor * math.floor(value * 10_000) / 10_000:.4g}"
+    value *= factor
+    return f"{value:,.0f}" if abs(value) >= 1000 or value == int(value) else f"{value:.3g}"

@@ -1,0 +1,1 @@
+"""Descriptions of real systems as clusters: Slurm's configuration and nodes, nodes of Kubernetes."""

@@ -1,0 +1,180 @@
+"""Nodes as another system describes them, and the keys of a cluster file that they become."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from unrack.errors import ClusterError
+from unrack.slurm_text.hostlists import compress
+
+
+@dataclass(frozen=True)
+class DescribedNode:
+    """One node.
+
+    Attributes
+    ----------
+    name
+        What the system calls it.
+    cores
+        That jobs may have: what the system counts, threads where it counts these.
+    memory_mb
+        ``None`` = not said.
+    gpus, model
+        Whole GPUs, and their model (``""``: not said).
+    partitions
+        That it is in.
+    rack
+        ``""`` = not said.
+    down
+        Why nothing is started on it; ``""``: it is in use.
+    others
+        Other devices → how many, which are left out.
+    """
+
+    name: str
+    cores: int
+    memory_mb: int | None
+    gpus: int = 0
+    model: str = ""
+    partitions: frozenset[str] = frozenset()
+    rack: str = ""
+    down: str = ""
+    others: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Described:
+    """A system.
+
+    Attributes
+    ----------
+    where
+        The file, for errors.
+    name
+        Of the cluster.
+    nodes
+        In its order.
+    licences
+        Name → how many.
+    notes
+        What the cluster file does not have of it, a sentence each.
+    """
+
+    where: str
+    name: str
+    nodes: tuple[DescribedNode, ...]
+    licences: Mapping[str, int] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Converted:
+    """A cluster file in the making.
+
+    Attributes
+    ----------
+    content
+        Its keys.
+    notes
+        What was left out or changed, a sentence each.
+    """
+
+    content: dict[str, Any]
+    notes: tuple[str, ...]
+
+
+def converted(system: Described, *, all_nodes: bool = False, partition: str | None = None) -> Converted:
+    """The keys of a cluster file: equal nodes in one class, in the order in which the first of each comes.
+
+    Parameters
+    ----------
+    system
+        What there is.
+    all_nodes
+        Keep nodes that are down.
+    partition
+        Keep the nodes of this partition alone.
+
+    Raises
+    ------
+    ClusterError
+        There is no such partition, or no node is left.
+    """
+    notes = list(system.notes)
+    nodes = list(system.nodes)
+    if partition is not None:
+        known = sorted({name for node in nodes for name in node.partitions})
+        if partition not in known:
+            raise ClusterError("--partition", repr(partition), f"one of {', '.join(known)}" if known else "none")
+        nodes = [node for node in nodes if partition in node.partitions]
+    if not all_nodes and (down := [node for node in nodes if node.down]):
+        reasons = Counter(node.down for node in down)
+        why = ", ".join(f"{reason}: {count}" for reason, count in sorted(reasons.items()))
+        notes.append(f"{_nodes(len(down))} left out ({why}); --all-nodes keeps them.")
+        nodes = [node for node in nodes if not node.down]
+    if empty := [node for node in nodes if node.cores < 1]:
+        notes.append(f"{_nodes(len(empty))} without cores left out.")
+        nodes = [node for node in nodes if node.cores >= 1]
+    if not nodes:
+        raise ClusterError(system.where, "no node that is in use", "one or more")
+    others = Counter[str]()
+    for node in nodes:
+        others.update(node.others)
+    if others:
+        listed = ", ".join(f"{count} {name}" for name, count in sorted(others.items()))
+        notes.append(f"Devices left out: {listed}; pools of them would be [[pools]] tables.")
+    return Converted(_content(system, nodes), tuple(notes))
+
+
+def _nodes(count: int) -> str:
+    return f"{count} node{'s' * (count != 1)}"
+
+
+def _content(system: Described, nodes: list[DescribedNode]) -> dict[str, Any]:
+    classes: dict[tuple[Any, ...], list[DescribedNode]] = {}
+    for node in nodes:
+        classes.setdefault((node.rack, node.cores, node.memory_mb, node.gpus, node.model), []).append(node)
+    content: dict[str, Any] = {"name": system.name, "nodes": []}
+    gpus: list[dict[str, Any]] = []
+    first = 0
+    names: Counter[str] = Counter()
+    for (rack, cores, memory_mb, count, model), alike in classes.items():
+        name = _short(compress([node.name for node in alike]))
+        names[name] += 1
+        kind: dict[str, Any] = {"count": len(alike), "cores": cores}
+        kind |= {} if memory_mb is None else {"memory": memory_mb}
+        kind |= {"name": name if names[name] == 1 else f"{name} ({names[name]})"}
+        content["nodes"].append(kind | ({"rack": rack} if rack else {}))
+        last = first + len(alike) - 1
+        if count:
+            machine = {"gpus": count} | ({"model": model} if model else {})
+            gpus.append({"nodes": f"{first}-{last}" if last > first else f"{first}", "machine": machine})
+        first = last + 1
+    if gpus:
+        content["gpus"] = gpus
+    if system.licences:
+        content["counted"] = [
+            {"name": counter(name), "amount": amount} for name, amount in system.licences.items() if amount > 0
+        ]
+    return content
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= 60 else name[:57] + "..."
+
+
+def counter(name: str) -> str:
+    """The name of a licence as a counter can have it.
+
+    Examples
+    --------
+    >>> counter("matlab@server.org"), counter("3ds")
+    ('matlab_server_org', 'l3ds')
+    """
+    plain = re.sub(r"\W", "_", name, flags=re.ASCII)
+    return plain if plain[:1].isalpha() else f"l{plain}"

@@ -1,0 +1,74 @@
+"""Which description of a system a file is, from its content, and what it says."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import json
+import lzma
+import zlib
+from pathlib import Path
+
+from unrack.cluster.formats import slurm_conf, slurm_nodes
+from unrack.cluster.formats.described import Described
+from unrack.cluster.formats.kubernetes_nodes import kubernetes_nodes
+from unrack.errors import ClusterError
+
+KNOWN = (
+    "slurm.conf, the output of scontrol show node (also -o or --json) or of kubectl get nodes -o json, or a CSV with "
+    "the header sn,cpu_milli,memory_mib,gpu,model"
+)
+"""What can be read."""
+_MOST_BYTES = 2**30
+
+
+def text_of(path: Path, where: str) -> str:
+    """The text of a file, which may be packed by gzip, bzip2 or xz.
+
+    Raises
+    ------
+    ClusterError
+        It cannot be read, or is no text in UTF-8.
+    """
+    try:
+        content = path.expanduser().read_bytes()
+        for magic, unpack in ((b"\x1f\x8b", gzip.decompress), (b"BZh", bz2.decompress), (b"\xfd7zXZ", lzma.decompress)):
+            if content.startswith(magic):
+                content = unpack(content)
+        return content.decode("utf-8-sig").replace("\r\n", "\n")
+    except (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError) as error:
+        raise ClusterError(where, getattr(error, "strerror", None) or str(error), "a readable text file") from None
+
+
+def described(path: Path, text: str, where: str, *, milli: bool = False) -> Described | None:
+    """What a file says of a system; ``None``: it is no description that is known here.
+
+    Parameters
+    ----------
+    path, text
+        The file, and what is in it.
+    where
+        What errors call it.
+    milli
+        Count thousandths of cores, where the system does.
+
+    Raises
+    ------
+    ClusterError
+        It says something that cannot be.
+    """
+    name = path.name.split(".")[0] or "cluster"
+    start = text.lstrip()
+    if start.startswith("{"):
+        try:
+            content = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise ClusterError(where, f"damaged JSON ({str(error)[:80]})", "whole JSON") from None
+        if "kind" in content:
+            return kubernetes_nodes(content, where, name, milli=milli)
+        return slurm_nodes.json_nodes(content, where, name)
+    if slurm_nodes.GIVEAWAY.match(start[:2000]):
+        return slurm_nodes.shown_nodes(text, where, name)
+    if slurm_conf.GIVEAWAY.search(text):
+        return slurm_conf.slurm_conf(path, text, where)
+    return None

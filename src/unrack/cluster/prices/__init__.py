@@ -1,0 +1,1 @@
+"""What a cluster costs: prices of its parts, and the bill."""

@@ -1,0 +1,167 @@
+"""The ``prices`` of a cluster file: what a node, a core, a GB, a device, a rack cost to buy, to keep and to power."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, FiniteFloat, ValidationError
+
+from unrack.errors import ClusterError, first_fault, got_and_want
+
+HOURS_A_YEAR = 8766
+"""Of 365.25 days."""
+
+
+def _number(value: object) -> object:
+    if isinstance(value, bool):
+        raise ValueError("a number")
+    return value
+
+
+Amount = Annotated[FiniteFloat, BeforeValidator(_number), Field(ge=0)]
+
+
+class Price(BaseModel):
+    """What one of something costs: a number (what it costs to buy), or a table.
+
+    Attributes
+    ----------
+    capex
+        To buy it, once, in the currency.
+    per_hour
+        To keep it: rent, licences, service, floor space; in the currency an hour.
+    watts
+        What it draws, all the time.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    capex: Amount = 0.0
+    per_hour: Amount = 0.0
+    watts: Amount = 0.0
+
+
+def _price(value: object) -> object:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return {"capex": value}
+    if isinstance(value, Mapping | Price):
+        return value
+    raise ValueError("a price to buy it, or a table such as { capex = 900, per_hour = 0.01, watts = 12 }")
+
+
+Each = Annotated[Price, BeforeValidator(_price)]
+FREE = Price()
+
+
+class Prices(BaseModel):
+    """The keys of ``prices``, of a cluster file or of ``[plan]``; each price is a number or a table.
+
+    Attributes
+    ----------
+    preset
+        Prices to begin with: ``unrack presets``; what else is said takes the place of its own.
+    currency
+        What the numbers are in.
+    years
+        How long the system is kept: prices an hour and energy count for so long.
+    kwh
+        Of a kilowatt-hour.
+    pue
+        Power usage effectiveness: what the site draws over what the machines draw.
+    node
+        Each node with cores, without its memory: board, sockets, network, a share of the switches.
+    classes
+        Name of a class of nodes → each of its nodes, in place of ``node``.
+    core
+        Each core.
+    memory_gb
+        Each GB in nodes with cores.
+    memory_pool, memory_pool_gb
+        Each node that is memory alone, and each GB in it (default: as ``memory_gb``).
+    tiers
+        Tier of memory → each GB of it, wherever it is, in place of the two before.
+    devices
+        Kind of device → each; ``gpu`` counts the GPUs of the resource ``gpus`` too.
+    counted
+        Counted resource, such as a licence → each unit.
+    rack
+        Each rack.
+    site
+        Once for the whole cluster.
+    source
+        Where the numbers are from, and of when.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    preset: str = ""
+    currency: str = Field(default="USD", min_length=1)
+    years: Annotated[FiniteFloat, BeforeValidator(_number), Field(gt=0, le=100)] = 5.0
+    kwh: Amount = 0.0
+    pue: Annotated[FiniteFloat, BeforeValidator(_number), Field(ge=1, le=10)] = 1.0
+    node: Each = FREE
+    classes: dict[str, Each] = Field(default_factory=dict)
+    core: Each = FREE
+    memory_gb: Each = FREE
+    memory_pool: Each = FREE
+    memory_pool_gb: Each | None = None
+    tiers: dict[str, Each] = Field(default_factory=dict)
+    devices: dict[str, Each] = Field(default_factory=dict)
+    counted: dict[str, Each] = Field(default_factory=dict)
+    rack: Each = FREE
+    site: Each = FREE
+    source: str = ""
+
+    @property
+    def hours(self) -> float:
+        """How long the system is kept, hours."""
+        return self.years * HOURS_A_YEAR
+
+    @property
+    def example(self) -> bool:
+        """True if these are the prices of a preset that stands for nobody's."""
+        return self.preset.startswith("example-")
+
+    def total(self, price: Price) -> float:
+        """What one of something costs over the years: to buy, to keep and to power, in the currency.
+
+        Examples
+        --------
+        >>> Prices(years=1, kwh=0.1, pue=1.5).total(Price(capex=1000, per_hour=0.01, watts=100))
+        1219.15
+        """
+        energy = price.watts / 1000 * self.pue * self.kwh
+        return round(price.capex + self.hours * (price.per_hour + energy), 6)
+
+
+def make_prices(given: str | Mapping[str, Any], where: str = "prices") -> Prices:
+    """Prices by the name of a preset, or from a table.
+
+    Raises
+    ------
+    ClusterError
+        There is no such preset, a key does not exist, or a number is out of range.
+
+    Examples
+    --------
+    >>> make_prices({"preset": "zacarias-2023", "rack": 5000}).node.capex
+    10154.0
+    """
+    from unrack.cluster.prices.presets import PRICES
+
+    table: dict[str, Any] = {"preset": given} if isinstance(given, str) else dict(given)
+    name = table.get("preset", "")
+    if name and name not in PRICES:
+        raise ClusterError(f"{where}, preset", repr(name), f"one of {', '.join(PRICES)}")
+    base: Mapping[str, Any] = PRICES[str(name)].content if name else {}
+    merged = {**base, **table}
+    for key in ("classes", "tiers", "devices", "counted"):
+        if isinstance(base.get(key), Mapping) and isinstance(table.get(key), Mapping):
+            merged[key] = {**base[key], **table[key]}
+    try:
+        return Prices.model_validate(merged)
+    except ValidationError as error:
+        fault = first_fault(error.errors())
+        key = ".".join(map(str, fault["loc"]))
+        raise ClusterError(f"{where}, {key}", *got_and_want(fault, list(Prices.model_fields))) from None

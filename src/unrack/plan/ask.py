@@ -1,0 +1,147 @@
+"""``unrack.plan_study``: the answer of a plan in Python."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from unrack.plan.answer import answer
+from unrack.plan.execute import Told, execute
+from unrack.plan.goal import read_goal
+from unrack.plan.lines import Plan
+from unrack.plan.page import write_plan
+from unrack.plan.settings import make_settings
+from unrack.plan.vary import Vary, values_of
+from unrack.plan.words import values_text
+from unrack.study.input.document import Document
+from unrack.study.workers.contract import Workers
+from unrack.study.workers.spread import at_work
+from unrack.study.workers.table import On
+
+
+@dataclass(frozen=True)
+class Planned:
+    """The answer of a plan.
+
+    Attributes
+    ----------
+    found
+        Everything there is to say, as ``plan.json`` has it: see :func:`unrack.plan.answer.answer`.
+    page
+        The page; ``None``: nothing was to be kept.
+    """
+
+    found: Mapping[str, Any]
+    page: Path | None = None
+
+    @property
+    def lines(self) -> Sequence[Mapping[str, Any]]:
+        """The answer for each cluster and policy, with ``line["answer"]["values"]`` and ``line["sentence"]``."""
+        return list(self.found["lines"])
+
+    @property
+    def least(self) -> Mapping[str, Any] | None:
+        """The line that needs least; ``None``: nothing that was tried meets the goals."""
+        at = self.found["least"]
+        return None if at is None else self.lines[at]
+
+    def __repr__(self) -> str:
+        goals = " and ".join(self.found["goals"])
+        said = "nothing that was tried meets it" if self.least is None else self.least["sentence"].partition(";")[0]
+        return f"<plan for {goals}: {said}>"
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><td>{escape(line['policy'])}</td><td>{escape(line['cluster'])}</td><td>{escape(self._takes(line))}</td>"
+            f"<td style='text-align:right'>{self._costs(line)}</td></tr>"
+            for line in self.lines
+        )
+        goals = escape(" and ".join(self.found["goals"]))
+        heads = (
+            f"<tr><th>policy</th><th>cluster</th><th>it takes</th><th>cost, {escape(self.found['currency'])}</th></tr>"
+        )
+        return f"<table><caption>{goals}</caption>{heads}{rows}</table>"
+
+    def _takes(self, line: Mapping[str, Any]) -> str:
+        own = line["answer"]
+        return "nothing that was tried" if own is None else values_text(own["values"], self.found["labels"])
+
+    def _costs(self, line: Mapping[str, Any]) -> str:
+        return "–" if line["answer"] is None else f"{line['answer']['cost']['total']:,.0f}"
+
+
+def plan_study(
+    study: str | Path | Mapping[str, Any],
+    goals: Sequence[str] = (),
+    vary: Mapping[str, str | Sequence[Any]] | None = None,
+    *,
+    directory: str | Path | None = None,
+    policies: Sequence[str] = (),
+    workers: int | Workers | On = 1,
+    told: Told | None = None,
+    audit: bool = True,
+    **settings: Any,
+) -> Planned:
+    """Find the cheapest system that meets goals, for every cluster and policy of a study.
+
+    Parameters
+    ----------
+    study
+        A study file, or its content as a table.
+    goals
+        Such as ``"wait_s_p95 < 10 min"``; default: those of its ``[plan]``.
+    vary
+        Key → values, as a list or as text such as ``"1..20"``; default: those of its ``[plan]``.
+    directory
+        Where runs, ``plan.json`` and ``plan.html`` are kept; finished runs are not run again. ``None``: nowhere.
+    policies
+        Further policies: names, names with parameters, or ``FILE.py:NAME``.
+    workers
+        How many processes, or workers that are open.
+    told
+        Told how far it is.
+    audit
+        Check the tables of every run.
+    settings
+        ``objective``, ``share``, ``confidence``, ``seeds``, ``prices``, ``reference``, ``search``, in place of those of
+        the study: see :class:`unrack.plan.settings.PlanTable`.
+
+    Raises
+    ------
+    InputError
+        The study, a goal or a setting cannot be.
+    RunError
+        A run failed; the others are kept.
+
+    Examples
+    --------
+    >>> service = {"run_s": {"kind": "exponential", "mean": 300}, "cores": 4, "tasks": 2}
+    >>> study = {
+    ...     "policies": ["easy"],
+    ...     "clusters": [{"nodes": [{"count": 4, "cores": 8}], "prices": {"node": 1000}}],
+    ...     "workloads": [{"generate": {"jobs": 40, "arrivals": {"gap_s": 60}, "classes": [service]}}],
+    ... }
+    >>> found = plan_study(study, ["wait_s_p95 < 10 min"], {"clusters.0.nodes.0.count": "1..9"}, seeds=5)
+    >>> found.least["answer"]["verdict"], found.least["below"]["verdict"]
+    ('meets', 'fails')
+    """
+    document = Document("study", None, dict(study)) if isinstance(study, Mapping) else Document.read(study)
+    varies = [Vary(key, values_of(values, f"vary {key}")) for key, values in (vary or {}).items()]
+    made = make_settings(document, [read_goal(text, "goals") for text in goals], varies, **settings)
+    return carried_out(Plan(document, made, policies), directory, workers, told, audit)
+
+
+def carried_out(
+    plan: Plan, directory: str | Path | None, workers: int | Workers | On, told: Told | None, audit: bool
+) -> Planned:
+    """Carry out a plan, and write its page where a directory is given."""
+    if directory is None:
+        with TemporaryDirectory(prefix="unrack-plan-") as folder, at_work(workers) as those:
+            return Planned(answer(plan, execute(plan, those, Path(folder), told=told, audit=audit)))
+    with at_work(workers) as those:
+        found = answer(plan, execute(plan, those, Path(directory), told=told, audit=audit))
+    return Planned(found, write_plan(Path(directory), plan.name, found))

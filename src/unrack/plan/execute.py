@@ -1,0 +1,184 @@
+"""Carry out a plan: search every line side by side, run what the searches ask for, and keep it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from unrack.errors import InputError
+from unrack.plan.goal import COST, known_metric
+from unrack.plan.lines import Plan
+from unrack.plan.race import Race
+from unrack.plan.rule import Verdict
+from unrack.plan.search import Ask, Found, Search, search
+from unrack.plan.searched import Searched
+from unrack.plan.trial import Trial, Values, mean_of
+from unrack.plan.words import values_text
+from unrack.study.grid import Run
+from unrack.study.input.document import nearest
+from unrack.study.runner import keep_runs, make_folder
+from unrack.study.workers.contract import Workers
+
+
+class Tried(NamedTuple):
+    """How far a plan is: systems of which something is known, of how many; runs; what is tried now."""
+
+    systems: int
+    of: int
+    runs: int
+    now: str
+    compiling: bool = False
+
+
+Told = Callable[[Tried], None]
+
+
+class Turn(NamedTuple):
+    """Runs of a system on a seed that are wanted."""
+
+    searched: Searched
+    system: int
+    seeds: range
+
+
+def execute(
+    plan: Plan, workers: Workers, directory: Path, *, told: Told | None = None, audit: bool = True
+) -> list[Searched]:
+    """Find the least system of every line.
+
+    Parameters
+    ----------
+    plan
+        What is to be found.
+    workers
+        Who runs; the answer does not depend on how many they are.
+    directory
+        Finished runs are kept here, as those of a study, and are not run again; made if it is not there.
+    told
+        Told how far it is.
+    audit
+        Check the tables of every run.
+
+    Raises
+    ------
+    InputError
+        The directory cannot be made, or no run has the metric of a goal.
+    RunError
+        A run failed; the others are kept.
+    KeyboardInterrupt
+        Interrupted; what was finished is kept.
+    """
+    make_folder(directory)
+    bench = _Bench(plan, workers, directory, told, audit)
+    going: list[tuple[Searched, Search, Race]] = []
+    for searched in bench.all:
+        steps = _steps(plan, searched)
+        going.append((searched, steps, Race(next(steps), searched.rule, searched.trials)))
+    while going:
+        bench.run([Turn(searched, *wanted) for searched, _, race in going for wanted in race.wanted()])
+        still = []
+        for searched, steps, race in going:
+            while not any(True for _ in race.wanted()):
+                try:
+                    race = Race(steps.send(race.verdicts()), searched.rule, searched.trials)
+                except StopIteration as end:
+                    searched.found = end.value
+                    break
+            else:
+                still.append((searched, steps, race))
+        going = still
+    return bench.all
+
+
+def _steps(plan: Plan, searched: Searched) -> Search:
+    """The search of a line; an objective that only runs can tell is compared over all systems."""
+    space, objective = searched.line.space, plan.settings.objective
+    if objective == COST or objective in (vary.key for vary in plan.settings.varies):
+        return search(space, plan.settings.search)
+    return _all_of(searched, objective, plan.settings.sign)
+
+
+def _all_of(searched: Searched, metric: str, sign: int) -> Search:
+    """Try all systems; the best is that which meets the goals with the best mean of a metric."""
+    found = Found()
+    found.verdicts.update((yield Ask(tuple(range(len(searched.line.space))), every=True)))
+    good = [one for one, verdict in found.verdicts.items() if verdict == Verdict.MEETS]
+    means = {one: mean_of(searched.trials[one], metric) for one in good}
+    known = [one for one in good if means[one] is not None]
+    found.best = min(known, key=lambda one: (sign * (means[one] or 0.0), one), default=None)
+    return found
+
+
+class _Bench:
+    """Runs systems on seeds, and remembers what they did."""
+
+    def __init__(self, plan: Plan, workers: Workers, directory: Path, told: Told | None, audit: bool) -> None:
+        self.plan, self.workers, self.directory, self.told, self.audit = plan, workers, directory, told, audit
+        self.all = [
+            Searched(line, plan.settings.rule(len(line.space), drawn))
+            for line, drawn in zip(plan.lines, plan.drawn, strict=True)
+        ]
+        self.references: dict[tuple[int, int], tuple[Values, ...]] = {}
+        self.runs = 0
+        self.checked = False
+
+    def run(self, turns: Sequence[Turn]) -> None:
+        """Run systems on seeds, all side by side, and add what they did to their trials."""
+        made = [self.plan.runs(searched.line, system, tuple(seeds)) for searched, system, seeds in turns]
+        beside = self._references(turns)
+        runs = {run.id: run for own in (*beside.values(), *made) for run in own}
+        rows = keep_runs(
+            self.workers, list(runs.values()), self.directory, told=self._progress(turns), audit=self.audit
+        )
+        values = {row["run"]: row for row in rows}
+        self.runs += len(runs)
+        for key, own in beside.items():
+            self.references[key] = tuple(values[run.id] for run in own)
+        for (searched, system, seeds), own in zip(turns, made, strict=True):
+            number, cost = self.all.index(searched), searched.line.bills[system].total
+            for seed in seeds:
+                seen = tuple({**values[run.id], COST: cost} for run in own if run.seed == seed)
+                searched.trials[system].append(Trial(seen, self.references.get((number, seed))))
+        self._check()
+
+    def _references(self, turns: Sequence[Turn]) -> dict[tuple[int, int], list[Run]]:
+        """(line by number, seed) → runs of the reference that are not known yet."""
+        if self.plan.settings.reference is None:
+            return {}
+        wanted = {(self.all.index(searched), seed): searched.line for searched, _, seeds in turns for seed in seeds}
+        return {
+            key: self.plan.reference_runs(line, (key[1],)) for key, line in wanted.items() if key not in self.references
+        }
+
+    def _check(self) -> None:
+        """Refuse a metric that no run has, after the first runs."""
+        if self.checked:
+            return
+        rows = [values for searched in self.all for trials in searched.trials.values() for trial in trials
+                for values in trial.values if values.get("jobs_finished")]  # fmt: skip
+        if not rows:
+            return  # systems on which nothing ends have no waits, and larger ones may
+        self.checked = True
+        metrics = [*(goal.metric for goal in self.plan.settings.goals if not goal.unasked)]
+        if known_metric(self.plan.settings.objective):
+            metrics.append(self.plan.settings.objective)
+        for metric in metrics:
+            if all(row.get(metric) is None for row in rows):
+                there = [name for name, value in rows[0].items() if isinstance(value, float)]
+                raise InputError(f"goal on {metric}", "no value in any run of this study", nearest(metric, there))
+
+    def _progress(self, turns: Sequence[Turn]) -> Any:
+        if self.told is None:
+            return None
+        tried = sum(len(searched.trials) for searched in self.all)
+        total = sum(len(searched.line.space) for searched in self.all)
+        now = "; ".join(
+            dict.fromkeys(values_text(turn.searched.line.values(turn.system), self.plan.labels) for turn in turns)
+        )
+        told, before = self.told, self.runs
+
+        def progress(progress: Any) -> None:
+            told(Tried(tried, total, before + progress.runs_done, now, progress.compiling))
+
+        return progress

@@ -1,0 +1,223 @@
+"""Goals: a metric, a comparison and a value, such as ``wait_s_p95 < 10 min``."""
+
+from __future__ import annotations
+
+import math
+import operator
+import re
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from unrack.errors import InputError
+from unrack.metric.table import EVERY_METRIC
+from unrack.study.input.document import nearest
+from unrack.units import SECOND_US, seconds_text, time_us
+
+COMPARISONS: dict[str, Callable[[float, float], bool]] = {
+    "<=": operator.le, ">=": operator.ge, "<": operator.lt, ">": operator.gt,
+}  # fmt: skip
+ROUNDING = 1e-9
+"""A share of work served is met if it falls short by no more than this."""
+COST = "cost"
+"""What a system costs over the years: a goal may be on it, as on a metric."""
+_GOAL = re.compile(r"\s*([A-Za-z][\w.-]*)\s*(<=|>=|<|>|=<|=>|=|==)?\s*(.*?)\s*")
+_OF_REFERENCE = re.compile(r"(.*?)\s*(%?)\s*of\s+(?:the\s+)?reference")
+
+
+class Goal(NamedTuple):
+    """What a system must reach on a seed.
+
+    Attributes
+    ----------
+    metric
+        Its name; see ``unrack metrics``.
+    comparison
+        ``"<"``, ``"<="``, ``">"`` or ``">="``.
+    value
+        In the unit of the metric; with ``relative`` a share of what the reference has.
+    relative
+        Whether the value is a share of the reference's, seed by seed.
+    unasked
+        Nobody wrote it: all work is to be served, unless something else is said.
+    """
+
+    metric: str
+    comparison: str
+    value: float
+    relative: bool = False
+    unasked: bool = False
+
+    @property
+    def low_is_good(self) -> bool:
+        """True if less is better."""
+        return self.comparison[0] == "<"
+
+    def threshold(self, reference: float | None) -> float | None:
+        """The value to be reached, in the unit of the metric; ``None``: the reference has none."""
+        if not self.relative:
+            return self.value
+        return None if reference is None else self.value * reference
+
+    def met(self, value: float | None, reference: float | None = None) -> bool:
+        """True if a value reaches the goal; what is not defined reaches none.
+
+        Examples
+        --------
+        >>> goal = read_goal("wait_s_p95 < 10 min")
+        >>> goal.met(599.0), goal.met(600.0), goal.met(None)
+        (True, False, False)
+        """
+        want = self.threshold(reference)
+        if value is None or want is None or not math.isfinite(value):
+            return False
+        if self.metric == "served" and not self.low_is_good:
+            value += ROUNDING
+        return COMPARISONS[self.comparison](value, want)
+
+    def margin(self, value: float | None, reference: float | None = None) -> float | None:
+        """By what share of the value to be reached a value is on the good side (above 0) or misses it (below 0).
+
+        Examples
+        --------
+        >>> read_goal("wait_s_p95 < 10 min").margin(450.0), read_goal("served >= 80 %").margin(0.6)
+        (0.25, -0.25)
+        """
+        want = self.threshold(reference)
+        if value is None or want is None or not math.isfinite(value):
+            return None
+        gap = want - value if self.low_is_good else value - want
+        return round(gap / abs(want), 12) if want else (0.0 if gap == 0 else math.copysign(math.inf, gap))
+
+    def measured(self, value: float | None, reference: float | None = None) -> float | None:
+        """What is compared with :attr:`value`: the value itself, or its share of the reference's."""
+        if not self.relative:
+            return value
+        return None if value is None or not reference else value / reference
+
+    def text(self, measured: float) -> str:
+        """What :meth:`measured` gave, for people."""
+        return f"{100 * measured:.4g} %" if self.relative else amount_text(self.metric, measured)
+
+    def __str__(self) -> str:
+        if self.relative:
+            return f"{self.metric} {self.comparison} {100 * self.value:g} % of the reference"
+        return f"{self.metric} {self.comparison} {amount_text(self.metric, self.value)}"
+
+
+ALL_SERVED = Goal("served", ">=", 1.0, unasked=True)
+"""Holds beside the goals unless one of them is on ``served``: whoever refuses work meets no goal on waits."""
+
+
+def read_goal(text: str, where: str = "--goal") -> Goal:
+    """A goal as people write it.
+
+    Parameters
+    ----------
+    text
+        ``METRIC < VALUE``, with ``<``, ``<=``, ``>`` or ``>=``. The value is in the unit of the metric, or has one:
+        ``10 min``, ``99 %``; or it is a share of the reference: ``95 % of reference``.
+
+    Raises
+    ------
+    InputError
+        There is no such metric, no comparison, or no such value.
+
+    Examples
+    --------
+    >>> read_goal("wait_s_p95 < 10 min").value, str(read_goal("served>99%"))
+    (600.0, 'served > 99 %')
+    >>> str(read_goal("throughput_jobs_per_h >= 95 % of reference"))
+    'throughput_jobs_per_h >= 95 % of the reference'
+    """
+    found = _GOAL.fullmatch(text)
+    if found is None or not found[2]:
+        raise InputError(where, repr(text), "METRIC < VALUE, such as 'wait_s_p95 < 10 min' or 'served > 99 %'")
+    metric, sign, value = found[1], {"=<": "<=", "=>": ">="}.get(found[2], found[2]), found[3]
+    if sign not in COMPARISONS:
+        raise InputError(where, repr(text), f"one of {', '.join(COMPARISONS)} between a metric and a value")
+    if not known_metric(metric):
+        raise InputError(where, f"the metric {metric!r}", nearest(metric, EVERY_METRIC))
+    if not value:
+        raise InputError(where, repr(text), f"a value after {sign}")
+    if share := _OF_REFERENCE.fullmatch(value):
+        number = _plain(share[1], where, text)
+        return Goal(metric, sign, number / 100 if share[2] else number, relative=True)
+    return Goal(metric, sign, _value(metric, value, where, text))
+
+
+def known_metric(name: str) -> bool:
+    """True if some run may have this metric; those of devices and resources carry names of the user's.
+
+    Examples
+    --------
+    >>> known_metric("used_nvme"), known_metric("utilisation_cores"), known_metric("waits")
+    (True, True, False)
+    """
+    if name in EVERY_METRIC or name == COST:
+        return True
+    patterns = (re.sub(r"[A-Z]+", r"[\\w.-]+", one) for one in EVERY_METRIC if re.search(r"[A-Z]{2}", one))
+    return any(re.fullmatch(pattern, name) for pattern in patterns)
+
+
+def _value(metric: str, text: str, where: str, whole: str) -> float:
+    if text.endswith("%"):
+        return _plain(text[:-1], where, whole) / 100
+    try:
+        if is_time(metric):
+            return time_us(text) / SECOND_US
+    except ValueError as error:
+        raise InputError(where, repr(whole), f"a value of {metric}: {error}") from None
+    return _plain(text, where, whole)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False
+
+
+def _plain(text: str, where: str, whole: str) -> float:
+    if not _is_number(text):
+        raise InputError(where, repr(whole), f"a number in place of {text.strip()!r}")
+    return float(text)
+
+
+def is_time(metric: str) -> bool:
+    """True if a metric is in seconds."""
+    known = EVERY_METRIC.get(metric)
+    return known is not None and known.unit == "s"
+
+
+def is_share(metric: str) -> bool:
+    """True if a metric is a share, 0 to 1."""
+    known = EVERY_METRIC.get(metric)
+    return known is not None and known.unit == "" and known.summary.startswith("share")
+
+
+def amount_text(metric: str, value: float) -> str:
+    """A value of a metric for people.
+
+    Examples
+    --------
+    >>> amount_text("wait_s_p95", 612.3), amount_text("served", 0.9932), amount_text("queue_length_max", 12345.0)
+    ('10 min 12 s', '99.32 %', '12,345')
+    """
+    if is_time(metric):
+        return seconds_text(value)
+    if is_share(metric):
+        return f"{100 * value:.4g} %"
+    return f"{value:,.0f}" if abs(value) >= 1000 or value == int(value) else f"{value:.4g}"
+
+
+def with_served(goals: tuple[Goal, ...]) -> tuple[Goal, ...]:
+    """The goals, and that all work is served, unless they say what is to be served."""
+    return goals if any(goal.metric == "served" for goal in goals) else (*goals, ALL_SERVED)
+
+
+def all_met(
+    goals: tuple[Goal, ...], values: Mapping[str, float | None], reference: Mapping[str, float | None] | None = None
+) -> bool:
+    """True if a run reaches every goal."""
+    return all(goal.met(values.get(goal.metric), None if reference is None else reference.get(goal.metric))
+               for goal in goals)  # fmt: skip

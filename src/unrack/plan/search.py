@@ -1,0 +1,159 @@
+"""Find the least system that meets the goals, without believing that more is always better.
+
+*One by one*: systems are tried in ascending order of cost until one meets the goals. Every cheaper one has been tried
+then: the answer needs no assumption. Most systems that fail do so after a few seeds, so this is the way for spaces of
+up to ``ONE_BY_ONE`` systems.
+
+*Bisection*: in larger spaces, along the key with the most values, chain by chain, only below the best system found so
+far. What bisection assumes is then tested: the neighbours of the answer along every key, and systems spread evenly
+over all that are cheaper. If one of these meets the goals, more is not always better here: all cheaper systems (or the
+``MOST_SWEPT`` next to the answer) are tried one by one, and the answer says so.
+
+In both, the next larger systems are looked at too: some of them may miss goals that a smaller one meets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+from unrack.plan.rule import Verdict
+from unrack.plan.space import Space
+
+Way = Literal["auto", "every", "bisect"]
+ONE_BY_ONE = 32
+"""Spaces up to this size are tried one by one."""
+AT_ONCE = 4
+"""So many systems are tried side by side on the way up."""
+PROBES = 8
+"""Systems that are tried among the cheaper ones that bisection passed over."""
+MOST_SWEPT = 256
+"""So many of the cheaper ones are tried one by one where more is not always better."""
+BESIDE = 2
+"""Steps from the answer within which systems are tried."""
+
+
+class Ask(NamedTuple):
+    """Systems of which the least that meets the goals is wanted; with ``every``, all of their verdicts.
+
+    If not ``thorough``, a look after a few seeds is enough.
+    """
+
+    systems: tuple[int, ...]
+    thorough: bool = True
+    every: bool = False
+
+
+@dataclass
+class Found:
+    """What a search came to.
+
+    Attributes
+    ----------
+    best
+        The least system that meets the goals; ``None``: none was found.
+    verdicts
+        System → what is known of it, in the order in which they were tried.
+    believed
+        How many cheaper systems were not tried, and are taken to miss the goals as those around them do.
+    """
+
+    best: int | None = None
+    verdicts: dict[int, Verdict] = field(default_factory=dict)
+    believed: int = 0
+
+    def worse_above(self) -> list[int]:
+        """Systems that cost more than the best, and miss the goals."""
+        return sorted(system for system, verdict in self.verdicts.items()
+                      if self.best is not None and system > self.best and verdict == Verdict.FAILS)  # fmt: skip
+
+    def undecided_below(self) -> list[int]:
+        """Cheaper systems that may meet the goals, which more seeds could tell."""
+        return sorted(system for system, verdict in self.verdicts.items()
+                      if verdict == Verdict.UNDECIDED and (self.best is None or system < self.best))  # fmt: skip
+
+
+Search = Generator[Ask, Mapping[int, Verdict], Found]
+
+
+def search(space: Space, way: Way = "auto") -> Search:
+    """Find the least system of a space that meets the goals: yields what to try, is sent the verdicts, returns them.
+
+    Parameters
+    ----------
+    space
+        The systems.
+    way
+        ``"every"``: one by one, whatever the size; ``"bisect"``; ``"auto"``: by the size.
+    """
+    found = Found()
+    if way == "every" or (way == "auto" and len(space) <= ONE_BY_ONE):
+        yield from _upwards(found, range(len(space)))
+    else:
+        yield from _bisected(space, found)
+        yield from _supported(space, found)
+    if found.best is not None:
+        above = [one for one in space.neighbours(found.best, BESIDE) if one > found.best]
+        yield from _tried(found, above, thorough=False)
+        found.believed = sum(one not in found.verdicts for one in range(found.best))
+    else:
+        found.believed = len(space) - len(found.verdicts)
+    return found
+
+
+Steps = Generator[Ask, Mapping[int, Verdict], None]
+
+
+def _tried(found: Found, systems: Iterable[int], thorough: bool = True) -> Steps:
+    left = tuple(one for one in systems if one not in found.verdicts)
+    if left:
+        verdicts = yield Ask(left, thorough)
+        found.verdicts.update((one, verdicts[one]) for one in left)
+
+
+def _upwards(found: Found, systems: Iterable[int]) -> Steps:
+    """Try systems in ascending order, a few at once, until one meets the goals, and remember the least that does."""
+    left = list(systems)
+    while left:
+        some, left = left[:AT_ONCE], left[AT_ONCE:]
+        yield from _tried(found, some)
+        good = [one for one in some if found.verdicts[one] == Verdict.MEETS]
+        if good:
+            found.best = good[0] if found.best is None else min(found.best, good[0])
+            return
+
+
+def _bisected(space: Space, found: Found) -> Steps:
+    """The least system by bisection, chain by chain; each chain only where it is cheaper than the best so far."""
+    for chain in space.chains():
+        cheaper = [one for one in chain if found.best is None or one < found.best]
+        if not cheaper:
+            continue
+        low, high = -1, len(cheaper) - 1
+        yield from _tried(found, dict.fromkeys((cheaper[high // 2], cheaper[high])))
+        if found.verdicts[cheaper[high]] != Verdict.MEETS:
+            if found.verdicts[cheaper[high // 2]] != Verdict.MEETS:
+                continue
+            high //= 2  # the largest fails and a smaller one does not: what is below that is bisected
+        while high - low > 1:
+            middle = (low + high) // 2
+            yield from _tried(found, [cheaper[middle]])
+            if found.verdicts[cheaper[middle]] == Verdict.MEETS:
+                high = middle
+            else:
+                low = middle
+        found.best = cheaper[high]
+
+
+def _supported(space: Space, found: Found) -> Steps:
+    """Test what bisection assumes; if a cheaper system meets the goals after all, try the cheaper ones one by one."""
+    best = len(space) if found.best is None else found.best
+    near = [] if found.best is None else [one for one in space.neighbours(best, BESIDE) if one < best]
+    spread = [(step + 1) * best // (PROBES + 1) for step in range(PROBES)]
+    yield from _tried(found, sorted({*near, *(one for one in spread if one < best)}))
+    good = [one for one, verdict in found.verdicts.items() if verdict == Verdict.MEETS and one < best]
+    if not good:
+        return
+    found.best = min(good)
+    yield from _upwards(found, range(max(0, found.best - MOST_SWEPT), found.best))

@@ -1,0 +1,234 @@
+"""What is to be found: the ``[plan]`` table of a study, and what the command line says instead."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Annotated, Any, get_args
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, FiniteFloat
+
+from unrack.errors import InputError
+from unrack.metric.table import EVERY_METRIC
+from unrack.plan.goal import COST, Goal, known_metric, read_goal, with_served
+from unrack.plan.rule import Rule
+from unrack.plan.search import Way
+from unrack.plan.vary import Vary, read_varies, values_of
+from unrack.study.input.document import Document, nearest
+
+SHARE = 0.9
+MOST_SEEDS = {"share": 20, "confidence": 80, "both": 200}
+"""How many seeds are run at most, where nobody says it."""
+
+
+def _number(text: str) -> float:
+    """A number, or one in front of %. Raises ValueError."""
+    bare = text.strip()
+    return float(bare[:-1]) / 100 if bare.endswith("%") else float(bare)
+
+
+def _share(value: object) -> object:
+    if isinstance(value, str) and "%" in value:
+        with suppress(ValueError):
+            return _number(value)
+    if isinstance(value, bool | str):
+        raise ValueError("a share, such as 0.9 or '90 %'")
+    return value
+
+
+Part = Annotated[FiniteFloat, BeforeValidator(_share), Field(gt=0, le=1)]
+Sure = Annotated[FiniteFloat, BeforeValidator(_share), Field(ge=0.5, lt=1)]
+
+
+class PlanTable(BaseModel):
+    """The keys of ``[plan]``.
+
+    Attributes
+    ----------
+    goals
+        Such as ``"wait_s_p95 < 10 min"``; all must hold together, for every workload.
+    vary
+        Key → values, as a list or as text such as ``"1..20"``.
+    objective
+        What is to be least: ``"cost"``, a varied key, or a metric.
+    share
+        On which share of the seeds the goals must hold; default: 0.9, unless there is a confidence.
+    confidence
+        How sure it must be of all seeds that could be drawn.
+    seeds
+        How many are run at most.
+    prices
+        The name of a preset, or a table; for clusters that have none of their own.
+    reference
+        Key → value of the system that goals "of reference" are relative to; ``policy``: its policy.
+    search
+        ``"auto"``, ``"every"`` or ``"bisect"``.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    goals: list[str] = Field(default_factory=list)
+    vary: dict[str, Any] = Field(default_factory=dict)
+    objective: str = COST
+    share: Part | None = None
+    confidence: Sure | None = None
+    seeds: Annotated[int, Field(ge=1, le=100_000, strict=True)] | None = None
+    prices: str | dict[str, Any] | None = None
+    reference: dict[str, Any] | None = None
+    search: Way = "auto"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What is to be found.
+
+    Attributes
+    ----------
+    goals, varies, objective, prices, reference, search
+        As in :class:`PlanTable`.
+    share, confidence, seeds
+        As in :class:`unrack.plan.rule.Rule`.
+    """
+
+    goals: tuple[Goal, ...]
+    varies: tuple[Vary, ...]
+    objective: str = COST
+    share: float | None = SHARE
+    confidence: float | None = None
+    seeds: int = 20
+    prices: str | Mapping[str, Any] | None = None
+    reference: Mapping[str, Any] | None = None
+    search: Way = "auto"
+    where: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def sign(self) -> int:
+        """-1 where more of the objective is better: what is to be least is sign × objective."""
+        return -1 if self.objective in EVERY_METRIC and EVERY_METRIC[self.objective].better == "high" else 1
+
+    def rule(self, systems: int, drawn: bool) -> Rule:
+        """When goals count as met in a search of so many systems; where nothing is drawn, one seed tells all."""
+        if not drawn:
+            return Rule(self.goals, 1, 1.0, None, systems)
+        return Rule(self.goals, self.seeds, self.share, self.confidence, systems)
+
+
+def make_settings(
+    document: Document,
+    goals: Sequence[Goal] = (),
+    varies: Sequence[Vary] = (),
+    **said: Any,
+) -> Settings:
+    """What is to be found: the ``[plan]`` of a study, with what is said beside it in place of its own.
+
+    Parameters
+    ----------
+    document
+        The study.
+    goals, varies
+        In place of those of the study, if there are any.
+    said
+        ``objective``, ``share``, ``confidence``, ``seeds``, ``prices``, ``reference``, ``search``; ``None``: not said.
+
+    Raises
+    ------
+    InputError
+        There is no goal or nothing to vary, something else is swept, a goal is relative to no reference, or a key of
+        ``[plan]`` cannot be.
+    """
+    written = document.table.get("plan") or {}
+    if not isinstance(written, Mapping):
+        raise document.fault(("plan",), repr(written), "a table")
+    table = document.validated(PlanTable, written, ("plan",))
+    at = document.where(("plan",)) if written else document.path
+    found = tuple(goals) or tuple(read_goal(text, f"{at}.goals") for text in table.goals)
+    if not found:
+        raise InputError(at, "no goal", "--goal 'wait_s_p95 < 10 min', or goals in [plan]")
+    swept = document.table.get("sweep", {})
+    chosen = tuple(varies) or read_varies(table.vary, f"{at}.vary") or read_varies(swept, f"{document.path}, sweep")
+    if not chosen:
+        raise InputError(at, "nothing to vary", "--vary clusters.0.nodes.0.count=1..20, or [plan.vary]")
+    keys = [vary.key for vary in chosen]
+    if kept := next((key for key in swept if key not in keys), None):
+        raise document.fault(
+            ("sweep", kept), "a sweep over what is not varied", f"{kept!r} among what is varied, or no sweep"
+        )
+    if twice := next((key for key in keys if keys.count(key) > 1), None):
+        raise InputError("--vary", f"{twice!r} twice", "every key once")
+    told = {key: getattr(table, key) if said.get(key) is None else said[key] for key in (
+        "objective", "share", "confidence", "seeds", "prices", "reference", "search")}  # fmt: skip
+    if said.get("confidence") is not None and said.get("share") is None:
+        told["share"] = None
+    if told["share"] is None and told["confidence"] is None:
+        told["share"] = SHARE
+    if told["search"] not in get_args(Way):
+        raise InputError("search", repr(told["search"]), f"one of {', '.join(get_args(Way))}")
+    way = "share" if told["confidence"] is None else "confidence" if told["share"] is None else "both"
+    told["seeds"] = told["seeds"] or MOST_SEEDS[way]
+    if told["objective"] not in (COST, *keys) and not known_metric(told["objective"]):
+        want = f"{COST}, a varied key, or a metric: {nearest(told['objective'], [COST, *keys])}"
+        raise InputError("objective", repr(told["objective"]), want)
+    if told["reference"] is None and (relative := next((goal for goal in found if goal.relative), None)):
+        want = "a reference: [plan.reference], or --reference KEY=VALUE, says which system that is"
+        raise InputError("goal", repr(str(relative)), want)
+    return Settings(with_served(found), chosen, **told)
+
+
+def read_share(text: str, where: str, least: float = 0.0) -> float:
+    """A share from text.
+
+    Raises
+    ------
+    InputError
+        It is none, or not above ``least`` and up to 1.
+
+    Examples
+    --------
+    >>> read_share("90 %", "--share"), read_share("0.9", "--share")
+    (0.9, 0.9)
+    """
+    try:
+        value = _number(text)
+    except ValueError:
+        value = -1.0
+    if not least < value <= 1 or (least and value == 1):
+        raise InputError(where, repr(text), f"a share above {least:g} and up to 1, such as 0.9 or '90 %'")
+    return value
+
+
+def read_prices(text: str) -> str | dict[str, Any]:
+    """The name of a preset of prices, or the table of a TOML file.
+
+    Raises
+    ------
+    InputError
+        The file cannot be read.
+    """
+    if not text.endswith(".toml"):
+        return text
+    table = dict(Document.read(text).table)
+    inner = table.get("prices")
+    return dict(inner) if isinstance(inner, Mapping) and len(table) == 1 else table
+
+
+def read_reference(texts: Sequence[str]) -> dict[str, Any]:
+    """Key → value of ``KEY=VALUE`` texts.
+
+    Raises
+    ------
+    InputError
+        One has no key or not one value.
+
+    Examples
+    --------
+    >>> read_reference(["policy=easy", "clusters.0.nodes.0.count=16"])
+    {'policy': 'easy', 'clusters.0.nodes.0.count': 16}
+    """
+    found: dict[str, Any] = {}
+    for text in texts:
+        key, equals, value = (part.strip() for part in text.partition("="))
+        if not equals or not key or not value:
+            raise InputError("--reference", repr(text), "KEY=VALUE, such as policy=baseline")
+        found[key] = value if key == "policy" else values_of(value, "--reference")[0]
+    return found

@@ -1,0 +1,48 @@
+"""A Polars table as a pandas table, without PyArrow, which Polars' own ``to_pandas`` wants."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from unrack.extras import extra
+
+
+def to_pandas(frame: pl.DataFrame) -> Any:
+    """The same columns in the same order.
+
+    Numbers, truth values and times become NumPy columns (whole numbers with gaps: floats with NaN, as Polars has it);
+    text and lists become columns of Python objects, in which a gap is ``None``.
+
+    Parameters
+    ----------
+    frame
+        Any table of a result, for example ``result.jobs``.
+
+    Returns
+    -------
+    pandas.DataFrame
+
+    Raises
+    ------
+    InputError
+        pandas is not installed.
+    """
+    pandas = extra("pandas")
+    columns = {name: _column(frame[name]) for name in frame.columns}
+    return pandas.DataFrame(columns, columns=frame.columns, index=pandas.RangeIndex(frame.height))
+
+
+def _column(column: pl.Series) -> Any:
+    if column.dtype.is_numeric() or column.dtype.is_temporal():
+        return column.to_numpy()
+    if column.dtype == pl.Boolean and column.null_count() == 0:
+        return column.to_numpy()
+    objects = np.empty(len(column), dtype=object)
+    objects[:] = column.to_list() if not column.dtype.is_nested() else None
+    if column.dtype.is_nested():
+        for row, value in enumerate(column.to_list()):
+            objects[row] = value
+    return objects

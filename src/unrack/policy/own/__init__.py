@@ -1,0 +1,1 @@
+"""Policies that users write: what is wrong with their code or their answers, said in their own terms."""

@@ -1,0 +1,146 @@
+"""What is wrong with a user's policy, as one error: the line, what happened, and what the policy was given."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Any, NamedTuple
+
+from unrack.errors import FaultyPolicyError, UnrackError
+from unrack.ledger.lease import LOCAL_MB, Lease
+from unrack.policy.own.glance import glance, job_in_words, lease_in_words
+from unrack.policy.own.source import OURS, definition, frames, is_own, is_users, users_line
+from unrack.view import View
+
+POLICIES = OURS + "policy"
+STATES = ("has not come", "waits", "runs", "has finished", "was rejected")
+"""What a job of each :class:`unrack.ledger.state.Status` does."""
+ASKING = (OURS + "core.py", OURS + "admission.py")
+"""The files that ask policies."""
+
+
+def in_words(error: BaseException) -> str:
+    """What an exception says: our own speak for themselves, others go by their kind."""
+    try:
+        text = str(error)
+    except Exception:  # an exception of a user's own, with a __str__ that fails
+        text = "(which cannot be printed)"
+    return text if isinstance(error, UnrackError) else f"{type(error).__name__}: {text}"
+
+
+class Asked(NamedTuple):
+    """What a policy was asked when something was raised.
+
+    Attributes
+    ----------
+    member
+        Which of its methods.
+    view
+        What it was given; ``None``: not known.
+    now
+        When, µs.
+    decision
+        The decision that was being carried out; ``None``: none was.
+    """
+
+    member: str
+    view: View | None
+    now: int
+    decision: Any
+
+
+def asked_in(trace: TracebackType | None) -> Asked | None:
+    """What the policy was asked, from the frames of whoever asked it; ``None``: something else went on.
+
+    Nothing is noted while a run goes well, so that rounds pay nothing for this.
+    """
+    stack = [frame for frame, _ in frames(trace)]
+    asking = [i for i, frame in enumerate(stack) if frame.f_code.co_filename in ASKING]
+    if not asking:
+        seeds = any(frame.f_code.co_name == "seeded" for frame in stack)
+        return Asked("seeded", None, 0, None) if seeds else None
+    last = asking[-1]
+    core = stack[asking[0]].f_locals.get("self")
+    known = [stack[i].f_locals for i in asking]
+    now = next((int(names["now"]) for names in reversed(known) if "now" in names), 0)
+    decision = next((names["decision"] for names in reversed(known) if names.get("decision") is not None), None)
+    if last + 1 == len(stack):
+        member = "decide"
+    else:
+        inner = stack[last + 1].f_code
+        if not (is_users(inner.co_filename) or inner.co_filename.startswith(POLICIES)) and decision is None:
+            return None
+        member = inner.co_name
+    return Asked(member, getattr(core, "view", None), now, decision)
+
+
+def raised(policy: object, name: str, error: BaseException) -> FaultyPolicyError | None:
+    """An exception of a policy as an error that names the user's line; ``None``: it did not come from a user's code."""
+    asked, line = asked_in(error.__traceback__), users_line(error.__traceback__)
+    if line is None and users_functions(policy):  # one that is installed, among the libraries
+        line = users_line(error.__traceback__, installed=True)
+    if asked is None or line is None or isinstance(error, FaultyPolicyError):
+        return None
+    return FaultyPolicyError(f"policy {name} failed in {asked.member}: {in_words(error)}\n  {line}{_given(asked)}")
+
+
+def refused(policy: object, name: str, error: BaseException) -> str | None:
+    """What more there is to say of a decision that was refused; ``None``: no user has written who made it."""
+    authors = users_functions(policy)
+    asked = asked_in(error.__traceback__)
+    if not authors or asked is None:
+        return None
+    lines = [str(error)]
+    lease = getattr(asked.decision, "lease", None)
+    if isinstance(lease, Lease):
+        lines.append(f"decided: {type(asked.decision).__name__} of job {lease.job}, {lease_in_words(lease)}")
+        if asked.view is not None and 0 <= lease.job < asked.view.jobs:
+            state = STATES[int(asked.view.status[lease.job])]
+            lines.append(f"asked: {job_in_words(asked.view, lease.job)}, which {state}")
+            lines += _room(asked.view, lease)
+    elif asked.decision is not None:
+        lines.append(f"decided: {asked.decision!r:.200}")
+    lines += [f"by policy {name}: {place}" for place in map(definition, authors) if place is not None]
+    return "\n  ".join(lines) + _given(asked)
+
+
+def _room(view: View, lease: Lease) -> list[str]:
+    """What the first nodes of a lease have free."""
+    nodes = [node for node in lease.rows[:3, 0].tolist() if 0 <= node < view.free.shape[1]]
+    needs_mb = bool(lease.rows[:, LOCAL_MB].any())
+    words = [
+        f"{int(view.free[0, node])} cores{f' and {int(view.free[1, node]):,} MB' if needs_mb else ''} on node {node}"
+        for node in nodes
+    ]
+    return [f"free: {', '.join(words)}"] if words else []
+
+
+def _given(asked: Asked) -> str:
+    return "" if asked.view is None else f"\n  given: {glance(asked.view, asked.now)}"
+
+
+def wrong(function: Any, called: str, got: str, want: str, view: View | None = None, now: int = 0) -> FaultyPolicyError:
+    """An error about what a user's function has returned.
+
+    Parameters
+    ----------
+    function
+        The function; its definition is named.
+    called
+        What it is to the policy: ``"policy Mine, decide"``.
+    got, want
+        What it returned, and what it should have.
+    view, now
+        What it was given.
+    """
+    place = definition(function)
+    text = f"{called} returned {got}, wanted {want}" + (f"\n  {place}" if place is not None else "")
+    return FaultyPolicyError(text + ("" if view is None else f"\n  given: {glance(view, now)}"))
+
+
+def users_functions(found: object) -> list[Any]:
+    """The functions of a policy that a user has written: its parts, or else its ``decide``."""
+    inner = getattr(found, "inner", found)
+    parts = [part for name in ("place", "order", "backfill_order") if callable(part := getattr(inner, name, None))]
+    own = [part for part in parts if is_own(part) and not hasattr(part, "__self__")]
+    decide = getattr(inner, "decide", None)
+    return ([decide] if decide is not None and is_own(decide) else []) + own[:1]

@@ -1,0 +1,120 @@
+"""Results side by side as an Altair chart: a small bar chart for each metric, the best of each marked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from unrack.errors import InputError
+from unrack.extras import extra
+from unrack.metric.comparison import Entry, marks, served_less
+from unrack.plots.palette import PALETTE
+from unrack.plots.series import six_digits
+from unrack.report.column import Column, column_of
+from unrack.report.table import share_text
+
+if TYPE_CHECKING:
+    from unrack.sim.simulate import Result
+
+SHOWN = ("missed_deadlines", "wait_s_mean", "wait_s_p95", "bounded_slowdown_mean", "utilisation_cores", "jobs_finished")
+"""The metrics drawn unless others are asked for: those of them that the results have."""
+MOST_RESULTS = 30
+_BEST, _OTHER, _LESS = "best", "compared", "served less: not compared"
+
+
+def compare(results: Sequence[Result] | Mapping[str, Result], metrics: Sequence[str] = ()) -> Any:
+    """Draw metrics of several results side by side and mark the best, as the report does.
+
+    A result that served less of the work than another is marked and not compared, as waits are those of the jobs that
+    finished.
+
+    Parameters
+    ----------
+    results
+        Two results or more, or one with a name each; those of a list are called after their policies.
+    metrics
+        Which, in order; see ``unrack metrics``. By default the main ones.
+
+    Returns
+    -------
+    altair.ConcatChart
+        It shows in a notebook, and ``save`` writes html, svg, png or pdf.
+
+    Raises
+    ------
+    InputError
+        There is no result, there are too many, a metric does not exist, or Altair is not installed.
+    """
+    named = _named(results)
+    alt = extra("altair")
+    values = {name: result.metrics for name, result in named.items()}
+    known = list(dict.fromkeys(metric for own in values.values() for metric in own))
+    for metric in metrics:
+        if metric not in known:
+            raise InputError("metrics", repr(metric), "metrics that the results have, such as " + ", ".join(SHOWN[1:]))
+    there = [name for name in metrics or SHOWN if any(own.get(name) is not None for own in values.values())]
+    rows = {name: Entry({0: own}) for name, own in values.items()}
+    less = served_less(rows)
+    charts = []
+    for metric in there:
+        column = column_of(metric, [own.get(metric) for own in values.values()])
+        marked = marks(rows, metric, column.better, less)
+        charts.append(_bars(alt, column, {name: own.get(metric) for name, own in values.items()}, marked, less))
+    words = _words(named, less)
+    title = alt.TitleParams(f"{len(named)} results compared", subtitle=words, anchor="start")
+    return alt.concat(*charts, columns=2, title=title).properties(description=f"Results compared. {' '.join(words)}")
+
+
+def _named(results: Sequence[Result] | Mapping[str, Result]) -> dict[str, Result]:
+    if isinstance(results, Mapping):
+        found = {str(name): result for name, result in results.items()}
+    else:
+        found = {}
+        for result in results:
+            name, number = result.policy or result.log.cluster.name, 1
+            alike = name
+            while alike in found:
+                number += 1
+                alike = f"{name} ({number})"
+            found[alike] = result
+    if not 1 <= len(found) <= MOST_RESULTS:
+        raise InputError("results", f"{len(found)} results", f"1 to {MOST_RESULTS} results")
+    return found
+
+
+def _words(named: Mapping[str, Result], less: Mapping[str, float]) -> list[str]:
+    """What must be known to read the chart."""
+    words = ["Dark bars and bold numbers are the best of a metric, ties included."]
+    if less:
+        some = ", ".join(f"{name} {share_text(share)}" for name, share in list(less.items())[:4])
+        words.append(f"Served less of the work than others, so not compared: {some}.")
+    if len({result.log.jobs.digest() for result in named.values()}) > 1:
+        words.append("The results are of different workloads: differences are not the policies' alone.")
+    return words
+
+
+def _bars(
+    alt: Any, column: Column, values: Mapping[str, float | None], marked: Mapping[str, str], less: Mapping[str, float]
+) -> Any:
+    rows = [
+        {
+            "name": name, "value": six_digits(value * column.factor), "text": column.text(value),
+            "kind": _BEST if marked.get(name) == "best" else _LESS if name in less else _OTHER,
+        }
+        for name, value in values.items() if value is not None
+    ]  # fmt: skip
+    title = column.label[:1].upper() + column.label[1:] + (f" ({column.unit})" if column.unit else "")
+    order = list(values)
+    kinds = [_BEST, _OTHER, _LESS]
+    base = alt.Chart(alt.InlineData(values=rows)).encode(
+        y=alt.Y("name:N", sort=order, title=None, scale=alt.Scale(domain=order), axis=alt.Axis(labelLimit=220)),
+        x=alt.X("value:Q", title=title, axis=alt.Axis(tickCount=4, format=",.4~r")),
+        tooltip=[alt.Tooltip("name:N"), alt.Tooltip("text:N", title=title), alt.Tooltip("kind:N")],
+    )  # fmt: skip
+    colour = alt.Color("kind:N", legend=None, scale=alt.Scale(domain=kinds, range=[PALETTE[0], "#9CBBD6", "#D5DADF"]))
+    bars = base.mark_bar(height={"band": 0.72}).encode(color=colour)
+    weight = {"expr": f"datum.kind === '{_BEST}' ? 'bold' : 'normal'"}
+    words = base.mark_text(align="left", dx=4, fontSize=11, fontWeight=weight).encode(
+        text=alt.Text("text:N"), color=alt.value("#1c2024")
+    )
+    return (bars + words).properties(width=260, height={"step": 22})

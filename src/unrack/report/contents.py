@@ -1,0 +1,71 @@
+"""What a report has to draw: the charts of a finished study, section by section, for the page and for figures."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from unrack.report.charts.chart import MOST_SETTINGS, Chart, setting_charts
+from unrack.report.charts.sweep import Sweep, sweeps
+from unrack.report.directory import FinishedStudy
+from unrack.report.memory.section import MemorySection, memory_section
+from unrack.report.pools.section import PoolSection, pool_section
+from unrack.report.resource_section import ResourceSection, resource_sections
+from unrack.report.rounds.section import RoundSection, round_section
+from unrack.report.setting import Setting, policies_of, settings_of
+from unrack.report.tiers.section import TierSection, tier_section
+from unrack.report.use.section import UseSection, use_section
+
+
+@dataclass(frozen=True)
+class Contents:
+    """The charts of a study.
+
+    Attributes
+    ----------
+    settings, shown
+        All of them, and those drawn one by one.
+    policies
+        All of them, in order: they fix the colours.
+    charts
+        Of each setting shown.
+    swept
+        Metrics over swept parameters.
+    pools, memory, tiers, use, rounds, resources
+        Sections that a study may have; ``None``: it has not.
+    """
+
+    settings: tuple[Setting, ...]
+    shown: tuple[Setting, ...]
+    policies: tuple[str, ...]
+    charts: tuple[list[Chart], ...]
+    swept: list[Sweep]
+    pools: PoolSection
+    memory: MemorySection | None
+    tiers: TierSection | None
+    use: UseSection | None
+    rounds: RoundSection | None
+    resources: tuple[ResourceSection, ...]
+
+    def parts(self) -> dict[str, Any]:
+        """The charts as the page's script takes them, without those over swept parameters."""
+        optional = {"memory": self.memory, "tiers": self.tiers, "use": self.use, "rounds": self.rounds}
+        return {
+            "settings": [
+                {"title": setting.title, "charts": own} for setting, own in zip(self.shown, self.charts, strict=True)
+            ],
+            "pools": [{"title": own.title, "charts": own.charts} for own in self.pools.settings],
+            **{name: section.charts() for name, section in optional.items() if section is not None},
+        }
+
+
+def contents_of(study: FinishedStudy) -> Contents:
+    """Read and count everything that is drawn of a study."""
+    settings = settings_of(study.runs, study.table)
+    policies, shown = policies_of(settings), settings[:MOST_SETTINGS]
+    return Contents(
+        settings, shown, policies, tuple(setting_charts(setting, policies) for setting in shown),
+        sweeps(settings, policies), pool_section(shown, policies), memory_section(settings, shown, policies),
+        tier_section(shown, policies), use_section(settings, shown), round_section(shown, policies),
+        resource_sections(shown),
+    )  # fmt: skip

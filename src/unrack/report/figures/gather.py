@@ -1,0 +1,176 @@
+"""Every chart of a report, ready to be drawn by itself."""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from unrack.plots.gantt import gantt
+from unrack.report.charts.chart import MOST_POLICIES
+from unrack.report.charts.gantt import MOST_RUNS, node_cores
+from unrack.report.charts.sweep import Sweep
+from unrack.report.contents import Contents
+from unrack.report.directory import RunFiles
+from unrack.report.figures.cells import map_rows
+from unrack.report.figures.occupancy import occupancy_chart
+from unrack.report.pools.run import pools_of
+
+GANTT_RECTANGLES = 8_000
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One figure.
+
+    Attributes
+    ----------
+    name
+        Of its file, without ending.
+    title
+        What it is called.
+    note
+        What it shows.
+    of
+        Of which runs it is.
+    spec
+        Vega-Lite with its rows; ``None``: ``svg`` is the picture.
+    svg
+        A picture that was drawn by hand.
+    wide
+        Whether it takes the whole width of a page.
+    """
+
+    name: str
+    title: str
+    note: str
+    of: str
+    spec: dict[str, Any] | None = None
+    svg: str = ""
+    wide: bool = False
+
+
+def figures_of(found: Contents) -> list[Figure]:
+    """All figures, in the order of the page, each with a name of its own."""
+    return list(_named([*_swept(found), *_charts(found), *_nodes(found), *_pools(found), *_pictures(found)]))
+
+
+def _named(figures: Sequence[Figure]) -> Iterator[Figure]:
+    taken: dict[str, int] = {}
+    for figure in figures:
+        name = re.sub(r"[^a-z0-9.]+", "-", figure.name.lower()).strip("-.")[:90] or "figure"
+        taken[name] = taken.get(name, 0) + 1
+        yield replace(figure, name=name if taken[name] == 1 else f"{name}-{taken[name]}")
+
+
+def _swept(found: Contents) -> Iterator[Figure]:
+    for sweep in found.swept:
+        for metric in sweep["metrics"]:
+            if metric["shown"]:
+                yield _over(sweep, metric, found)
+
+
+def _over(sweep: Sweep, metric: Mapping[str, Any], found: Contents) -> Figure:
+    spec = copy.deepcopy(sweep["spec"])
+    for layer in spec["layer"]:
+        layer["encoding"]["y"]["title"] = metric["axis"]
+    spec["data"] = {"values": _rows(metric["series"])}
+    seeds = max(setting.seeds for setting in found.settings)
+    of = f"{sweep['note'].split(' · ')[0]}; {'means over seeds' if seeds > 1 else 'one seed'}"
+    title = f"{metric['words']} over {sweep['label']}"
+    return Figure(f"{metric['name']} over {sweep['label']}", title, sweep["note"] + metric["note"], of, spec)
+
+
+def _charts(found: Contents) -> Iterator[Figure]:
+    parts = found.parts()
+    for own in (*parts["settings"], *parts["pools"]):
+        yield from (_figure(chart, own["title"], _short(own["title"], found)) for chart in own["charts"])
+    for name in ("tiers", "memory", "use", "rounds"):
+        section = parts.get(name, {})
+        yield from (_figure(chart, "the whole study", "") for chart in section.get("study", ()))
+        for own in section.get("settings", ()):
+            yield from (_figure(chart, own["title"], _short(own["title"], found)) for chart in own["charts"])
+        for own in section.get("runs", ()):
+            yield from (_figure(chart, own["title"], _short(own["title"], found)) for chart in own["charts"])
+
+
+def _short(title: str, found: Contents) -> str:
+    """What tells a setting, or a run of it, from the others: what all have in common is left out of file names."""
+    if len(found.shown) == 1:
+        return title.replace(found.shown[0].title, "")
+    for setting in found.shown:
+        parts = [
+            setting.workload if len({own.workload for own in found.shown}) > 1 else "",
+            setting.cluster if len({own.cluster for own in found.shown}) > 1 else "",
+            *(f"{setting.label(key)} {value}" for key, value in setting.parameters.items()),
+        ]
+        if title.endswith(setting.title):
+            return title.removesuffix(setting.title) + " ".join(part for part in parts if part)
+    return title
+
+
+def _figure(chart: Mapping[str, Any], of: str, ending: str) -> Figure:
+    spec = copy.deepcopy(chart["spec"])
+    share = chart.get("shares") == "always"
+    rows = map_rows(chart["map"], share) if "map" in chart else _rows(chart["series"])
+    spec["data"] = {"values": rows}
+    if share:
+        spec["layer"][0]["encoding"]["color"]["legend"]["format"] = ".0%"
+    policies = [own["policy"] for own in chart["series"] if own.get("policy")]
+    words = f"{of}: {', '.join(policies)}" if policies else of
+    return Figure(f"{chart['id']} {ending}", chart["title"], chart["note"], words, spec, "", bool(chart.get("wide")))
+
+
+def _rows(series: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Columns of each policy as rows."""
+    found: list[dict[str, Any]] = []
+    for own in series:
+        columns = {name: values for name, values in own.items() if name != "policy"}
+        rows = zip(*columns.values(), strict=True)
+        found += [{"policy": own["policy"], **dict(zip(columns, row, strict=True))} for row in rows]
+    return found
+
+
+def _first_runs(found: Contents) -> Iterator[tuple[RunFiles, str]]:
+    """The first seed of each policy of each setting, with what it is called."""
+    for setting in found.shown:
+        for policy, runs in list(setting.runs.items())[:MOST_POLICIES]:
+            yield runs[0], f"{policy} · {setting.title}" if len(found.shown) > 1 else policy
+
+
+def _nodes(found: Contents) -> Iterator[Figure]:
+    for run, title in list(_first_runs(found))[:MOST_RUNS]:
+        placements, jobs = run.frame("placements"), run.frame("jobs", ("job", "user", "app", "wait_s"))
+        if not len(placements.drop_nulls("start_s")):
+            continue
+        last = (placements["first_node"] + placements["nodes"]).cast(int).to_numpy().max(initial=1)
+        nodes = max(int(run.record["cluster"].get("nodes") or 0), int(last))
+        cores = np.maximum(node_cores(run, nodes), 1)
+        chart = gantt(placements, jobs, cores, title, most=GANTT_RECTANGLES).to_dict()
+        chart["data"] = {"values": chart.pop("datasets")[chart["data"]["name"]]}
+        words = str(chart["title"]["subtitle"])
+        name, words = f"nodes over time {_short(title, found)}", f"A rectangle is a job: {words}."
+        yield Figure(name, f"Nodes over time: {title}", words, run.id, chart, "", True)
+
+
+def _pools(found: Contents) -> Iterator[Figure]:
+    for run, title in list(_first_runs(found))[:MOST_RUNS]:
+        made = occupancy_chart(run) if pools_of(run) else None
+        if made is not None:
+            spec, words = made
+            yield Figure(
+                f"pools over time {_short(title, found)}", f"Devices over time: {title}", words, run.id, spec, "", True
+            )
+
+
+def _pictures(found: Contents) -> Iterator[Figure]:
+    for section in found.resources:
+        for title, tables in section.settings:
+            for table in tables:
+                if table.picture:
+                    name = f"{section.name} {table.title} {_short(title, found)}"
+                    yield Figure(name, table.title, table.words, title, None, str(table.picture), True)

@@ -1,0 +1,68 @@
+"""The picture of a pool, as a chart: devices × time, shaded by how many jobs share a composition."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from unrack.plots.time_axis import span_unit
+from unrack.report.directory import RunFiles
+from unrack.report.pools.run import pools_of
+
+MOST_BARS = 20_000
+MOST_SHARED = 6
+
+
+def occupancy_chart(run: RunFiles) -> tuple[dict[str, Any], str] | None:
+    """A Vega-Lite specification with its rows, and what it leaves out; ``None``: no job held a device."""
+    shares = run.frame("shares", ("start_s", "end_s", "devices", "composition")).drop_nulls("start_s")
+    if not len(shares):
+        return None
+    last = float(shares["end_s"].max() or shares["start_s"].max())  # type: ignore[arg-type]  # of floats
+    shares = shares.with_columns(pl.col("end_s").fill_null(last))
+    unit, size = span_unit(last - float(shares["start_s"].min()))  # type: ignore[arg-type]  # of floats
+    bars: list[tuple[float, float, int, list[int]]] = []
+    for (_,), own in shares.group_by("composition", maintain_order=True):
+        start, end = own["start_s"].to_numpy(), own["end_s"].to_numpy()
+        times = np.unique(np.concatenate([start, end]))
+        held = np.searchsorted(np.sort(start), times, side="right") - np.searchsorted(np.sort(end), times, side="right")
+        devices = own["devices"][0].to_list()
+        bars += [(float(times[k]), float(times[k + 1]), int(held[k]), devices)
+                 for k in range(len(times) - 1) if held[k] > 0]  # fmt: skip
+    every = sum(len(devices) for *_, devices in bars)
+    words = "A bar is a composition while the same jobs share it."
+    if every > MOST_BARS:
+        bars.sort(key=lambda bar: (bar[0] - bar[1]) * len(bar[3]))
+        total = sum((bar[1] - bar[0]) * len(bar[3]) for bar in bars)
+        counts = np.cumsum([len(bar[3]) for bar in bars])
+        bars = bars[: max(int(np.searchsorted(counts, MOST_BARS, side="right")), 1)]
+        kept = sum((bar[1] - bar[0]) * len(bar[3]) for bar in bars)
+        words += f" The longest bars: {100 * kept / total:.3g} % of the device-time."
+    names = [*map(str, range(1, MOST_SHARED)), f"{MOST_SHARED} or more"]
+    rows = [
+        {"x": round(low / size, 6), "x2": round(high / size, 6), "y": device, "y2": device + 1,
+         "part": names[min(count, MOST_SHARED) - 1]}
+        for low, high, count, devices in sorted(bars, key=lambda bar: bar[0]) for device in devices
+    ]  # fmt: skip
+    lanes = max(pool.first + pool.count for pool in pools_of(run))
+    shown = [name for name in names if any(row["part"] == name for row in rows)]
+    hues = dict(zip(names, ("#7FC8A9", "#3FA7A0", "#3B7EA1", "#5B5EA6", "#8E3B8E", "#C2185B"), strict=True))
+    spec = {
+        "$schema": "https://vega.github.io/schema/vega-lite/v6.json",
+        "data": {"values": rows},
+        "mark": {"type": "rect", "stroke": "white", "strokeWidth": 0.3},
+        "encoding": {
+            "x": {"field": "x", "type": "quantitative", "title": f"{unit} since the start of the log",
+                  "scale": {"nice": False, "zero": False}},
+            "x2": {"field": "x2"},
+            "y": {"field": "y", "type": "quantitative", "title": "device", "axis": {"grid": False, "tickMinStep": 1},
+                  "scale": {"domain": [0, lanes], "reverse": True, "nice": False}},
+            "y2": {"field": "y2"},
+            "color": {"field": "part", "type": "nominal", "title": "jobs that share it",
+                      "scale": {"domain": shown, "range": [hues[name] for name in shown]},
+                      "legend": {"orient": "bottom", "direction": "horizontal", "columns": 6}},
+        },
+    }  # fmt: skip
+    return spec, words

@@ -1,0 +1,106 @@
+"""Write files to begin with: none is overwritten, and either all are written or none."""
+
+from __future__ import annotations
+
+import difflib
+import keyword
+import re
+from collections.abc import Mapping
+from enum import StrEnum
+from importlib.resources import files
+from pathlib import Path
+
+from unrack.errors import InputError, RunError
+from unrack.study.starters.examples import examples, without_folder
+
+
+class Kind(StrEnum):
+    """What a policy of one's own decides itself; the rest is as in a built-in one."""
+
+    ORDER = "order"
+    PLACEMENT = "placement"
+    DISCIPLINE = "discipline"
+
+
+def policy_files(name: str, kind: Kind) -> dict[str, str]:
+    """A template of a policy and its test: name of the file → text.
+
+    Raises
+    ------
+    InputError
+        The name is no name of Python.
+    """
+    stem = name.removesuffix(".py")
+    if not stem.isidentifier() or keyword.iskeyword(stem):
+        plain = re.sub(r"\W+", "_", stem).strip("_")
+        hint = f", such as {plain}" if plain.isidentifier() and not keyword.iskeyword(plain) else ""
+        raise InputError("unrack init policy", repr(name), f"a name of Python{hint}")
+    return {f"{stem}.py": _template(f"{kind}.py.txt", stem), f"test_{stem}.py": _template("test_policy.py.txt", stem)}
+
+
+def study_file(name: str) -> dict[str, str]:
+    """A template of a study: name of the file → text."""
+    stem = _stem(name)
+    return {f"{stem}.toml": _template("study.toml.txt", stem)}
+
+
+def example_files(example: str, name: str | None) -> tuple[dict[str, str], str]:
+    """The files of an example, its study perhaps by another name, and the command that runs it.
+
+    Raises
+    ------
+    InputError
+        There is no such example.
+    """
+    known = examples()
+    if example not in known:
+        near = difflib.get_close_matches(example, known, 1)
+        want = f"{near[0]!r} perhaps; unrack init --list has them all" if near else f"one of {', '.join(known)}"
+        raise InputError("--example", repr(example), want)
+    found = known[example]
+    texts = {path.name: without_folder(path.read_text()) for path in found.files}
+    if name is None or len({path.suffix for path in found.files}) == 1 < len(found.files):
+        return texts, found.command
+    study, first = f"{_stem(name)}.toml", found.files[0].name
+    return {study if key == first else key: text for key, text in texts.items()}, found.command.replace(first, study)
+
+
+def write_files(texts: Mapping[str, str], folder: Path, force: bool) -> list[Path]:
+    """Write files into a folder, which is made if it is not there.
+
+    Raises
+    ------
+    InputError
+        One of them is there already, and ``force`` is not said; nothing was written.
+    RunError
+        Something cannot be written.
+    """
+    paths = [folder / name for name in texts]
+    there = [str(path) for path in paths if path.exists()]
+    if there and not force:
+        raise InputError("unrack init", f"{', '.join(there)}: there already", "another name, or --force to overwrite")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for path, text in zip(paths, texts.values(), strict=True):
+            path.write_text(text)
+    except OSError as error:
+        raise RunError(f"{error.filename or folder}: {error.strerror or error}") from error
+    return paths
+
+
+def _stem(name: str) -> str:
+    """The name of a study without its ending.
+
+    Raises
+    ------
+    InputError
+        It is no name of a file.
+    """
+    stem = name.removesuffix(".toml")
+    if not re.fullmatch(r"[\w][\w .-]*", stem):
+        raise InputError("unrack init study", repr(name), "letters, digits, -, _ and dots (another folder: --out DIR)")
+    return stem
+
+
+def _template(file: str, name: str) -> str:
+    return files("unrack.study.starters").joinpath("templates", file).read_text().replace("@NAME@", name)

@@ -1,0 +1,180 @@
+"""Pods that run and wait now, as ``kubectl get pods -o json`` tells of them: what a run starts from."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any
+
+import polars as pl
+
+from unrack.cluster.formats.kubernetes_nodes import GPUS
+from unrack.errors import InputError
+from unrack.kubernetes_text.objects import entries, inside, moment_s, objects, table
+from unrack.kubernetes_text.quantities import quantity
+from unrack.units import time_us
+from unrack.workload.formats.intake import DEVICE, EXTRA, Tally, workload
+from unrack.workload.formats.quantities import MOST, MOST_MB, choice, shown
+from unrack.workload.formats.source import Source, load
+from unrack.workload.job import Workload
+
+COMMAND = "the output of: kubectl get pods --all-namespaces -o json"
+_SCHEMA: dict[str, Any] = {
+    "id": pl.String, "running": pl.Boolean, "created": pl.Float64, "started": pl.Float64, "limit_s": pl.Float64,
+    "cores": pl.Int64, "memory_mb": pl.Int64, "gpus": pl.Int64, "priority": pl.Int64, "user": pl.String,
+    "app": pl.String, "places": pl.Boolean, "others": pl.Boolean, f"{EXTRA}state": pl.String,
+    f"{EXTRA}node": pl.String,
+}  # fmt: skip
+_REQUEST = ("cpu", "memory", *GPUS)
+
+
+def read_pods(
+    path: str | os.PathLike[str] | Source,
+    *,
+    run: float | str | None = None,
+    cpu: str = "whole",
+    gpus: str = "gpus.count",
+) -> Workload:
+    """Read pods; each becomes a job of one task, and those that run are submitted first.
+
+    A pod asks for what its containers request together, or for what one of its init containers requests if that is
+    more. Time 0 is the latest time in the file: pods that run are submitted then, and those that wait right after them
+    (a µs apart), in the order of their creation. Its namespace becomes the user, and its controller's name the app.
+
+    Parameters
+    ----------
+    path
+        The file; other objects of the list, such as nodes, are passed over.
+    run
+        How long each pod runs from now on, s or text such as ``"1 h"``; needed for pods without an
+        activeDeadlineSeconds, which has them run until then.
+    cpu
+        ``"whole"``: cores, rounded up; ``"milli"``: thousandths of a core, for a cluster whose cores are counted so.
+    gpus
+        What GPUs are asked as: ``"gpus.count"``, ``"gpu.devices"`` and the like, or ``"ignore"``.
+
+    Raises
+    ------
+    TraceError
+        The file cannot be read, or a pod has a value that cannot be.
+    InputError
+        An option has a value it cannot have, or a run time is not known.
+    """
+    choice("cpu", cpu, ("whole", "milli"))
+    if not isinstance(gpus, str) or (gpus != "ignore" and gpus.count(".") != 1):
+        raise InputError("option gpus", repr(gpus), "KIND.QUANTITY such as gpus.count or gpu.devices, or ignore")
+    run_s = _run_s(run)
+    source = load(path)
+    try:
+        content = json.loads(source.data)
+    except (ValueError, RecursionError) as error:
+        raise source.fault(None, "", f"damaged JSON ({str(error)[:80]})", "whole JSON") from None
+    try:
+        found = objects(content, "Pod")
+    except ValueError as error:
+        raise source.fault(None, "", "another document", str(error).rpartition(" is not ")[2]) from None
+    if not found:
+        raise source.fault(None, "", "no pod", COMMAND)
+    rows = [_row(source, where, pod, cpu == "milli") for where, pod in found]
+    frame = pl.DataFrame(rows, _SCHEMA, orient="row")
+    tally = Tally()
+    frame = tally.drop(frame, "already over", pl.col(f"{EXTRA}state").is_in(["Succeeded", "Failed"]))
+    now = max((time for row in rows for time in row[2:4] if time is not None), default=0.0)
+    frame = _timed(frame, now, run_s, source, tally)
+    tally.change_where(frame, "place asked for", pl.col("places"))
+    tally.change_where(frame, "other devices", pl.col("others"))
+    frame = frame.drop("gpus") if gpus == "ignore" else frame.rename({"gpus": DEVICE + gpus})
+    header = {"Columns": "pods that run come first", "UnixStartTime": str(int(now))}
+    return workload(source, "kubernetes", len(rows), frame.drop("places", "others"), tally, "keep", header)
+
+
+def _timed(frame: pl.DataFrame, now: float, run_s: float | None, source: Source, tally: Tally) -> pl.DataFrame:
+    """Submissions and run times."""
+    if run_s is None and (unknown := frame["limit_s"].null_count()):
+        pods = f"{unknown} pods without activeDeadlineSeconds"
+        raise InputError(f"{source.path}: run times", pods, "the option run = '1 h', how long pods run from now on")
+    runs = pl.col("running")
+    tally.change_where(frame, "holds from the start", runs)
+    ran = pl.when(runs).then((now - pl.col("started")).fill_null(0.0)).otherwise(0.0)
+    left = pl.when(pl.col("limit_s").is_null()).then(pl.lit(run_s, pl.Float64)).otherwise(pl.col("limit_s") - ran)
+    frame = frame.with_columns(work_us=(left * 1e6).round().cast(pl.Int64))
+    tally.change_where(frame, "past its limit", pl.col("work_us") < 1_000_000)
+    order = pl.struct(pl.col("created").fill_null(now), pl.int_range(pl.len())).rank("ordinal").cast(pl.Int64)
+    return frame.with_columns(
+        pl.col("work_us").clip(lower_bound=1_000_000),
+        submit_us=pl.when(runs).then(0).otherwise(order),
+        tasks=pl.lit(1, pl.Int64),
+        **{f"{EXTRA}waited_s": pl.when(~runs).then(now - pl.col("created"))},
+    ).drop("running", "created", "started", "limit_s")
+
+
+def _row(source: Source, where: str, pod: Mapping[str, Any], milli: bool) -> tuple[Any, ...]:
+    def read(field: str, value: Any, parse: Any) -> Any:
+        try:
+            return parse(value)
+        except ValueError as error:
+            at = f"{where}.{field}".lstrip(".")
+            raise source.fault(None, at, shown(str(value)), str(error).rpartition(" is not ")[2]) from None
+
+    asked = {key: Fraction(0) for key in _REQUEST}
+    others = False
+    for of in ("containers", "initContainers"):
+        for place, container in enumerate(entries(pod, "spec", of)):
+            wanted = {**table(container, "resources", "limits"), **table(container, "resources", "requests")}
+            others |= any("/" in str(key) and key not in GPUS for key in wanted)
+            for key in _REQUEST:
+                if key in wanted:
+                    amount = read(f"spec.{of}.{place}.resources.requests.{key}", wanted[key], quantity)
+                    asked[key] = max(asked[key], amount) if of == "initContainers" else asked[key] + amount
+    cores = max(math.ceil(asked["cpu"] * (1000 if milli else 1)), 1)
+    memory_mb = math.ceil(asked["memory"] / 2**20)
+    count = math.ceil(sum(asked[key] for key in GPUS))
+    for field, amount, most in (("cpu", cores, MOST), ("memory", memory_mb, MOST_MB), ("gpu", count, MOST)):
+        if amount >= most:
+            raise source.fault(None, f"{where}.spec, {field}".lstrip("."), str(amount), f"below {most}")
+    phase = inside(pod, "status", "phase")
+    node = inside(pod, "spec", "nodeName")
+    limit = inside(pod, "spec", "activeDeadlineSeconds")
+    priority = inside(pod, "spec", "priority")
+    labels = table(pod, "metadata", "labels")
+    owners = [one.get("name") for one in entries(pod, "metadata", "ownerReferences")]
+    app = next((str(labels[key]) for key in ("app.kubernetes.io/name", "app", "k8s-app") if key in labels), None)
+    namespace = inside(pod, "metadata", "namespace")
+    name = inside(pod, "metadata", "name")
+    return (
+        "/".join(str(part) for part in (namespace, name) if part) or None,
+        isinstance(node, str) and phase != "Pending",
+        read("metadata.creationTimestamp", inside(pod, "metadata", "creationTimestamp"), moment_s),
+        read("status.startTime", inside(pod, "status", "startTime"), moment_s),
+        None if limit is None else float(read("spec.activeDeadlineSeconds", limit, _seconds)),
+        cores,
+        memory_mb,
+        count,
+        priority if isinstance(priority, int) and abs(priority) < 2**53 else None,
+        None if namespace is None else str(namespace),
+        app or (str(owners[0]) if owners and owners[0] else None),
+        bool(inside(pod, "spec", "nodeSelector") or inside(pod, "spec", "affinity")),
+        others,
+        phase if isinstance(phase, str) else None,
+        node if isinstance(node, str) else None,
+    )
+
+
+def _seconds(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 < value < 2**31:
+        raise ValueError(f"{value!r} is not a whole number of seconds")
+    return value
+
+
+def _run_s(run: float | str | None) -> float | None:
+    if run is None:
+        return None
+    try:
+        if isinstance(run, (int, float, str)) and not isinstance(run, bool):
+            return time_us(run) / 1e6
+    except ValueError:
+        pass
+    raise InputError("option run", repr(run), "a time such as '1 h'")

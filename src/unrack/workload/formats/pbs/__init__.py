@@ -1,0 +1,1 @@
+"""Accounting logs of PBS, OpenPBS and Torque."""

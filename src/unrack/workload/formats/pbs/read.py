@@ -1,0 +1,150 @@
+"""Jobs of the past from accounting logs of PBS, OpenPBS and Torque: the records ``E``, which say how a job ended.
+
+References
+----------
+The manual pages pbs_accounting(8B) and pbs_resources(7B) of OpenPBS.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import polars as pl
+
+from unrack.errors import InputError
+from unrack.workload.formats.intake import DEVICE, EXTRA, OVERRUN, Tally, workload
+from unrack.workload.formats.pbs.records import Record, job_name, records
+from unrack.workload.formats.pbs.requests import Request, memory_mb, request, span_s
+from unrack.workload.formats.quantities import MOST_MB, choice, shown
+from unrack.workload.formats.source import Source, load
+from unrack.workload.job import Workload
+
+_CARRIED = {"queue": "queue", "group": "group", "account": "account", "project": "project", "Exit_status": "exit_code"}
+_SUBMITTED = {"submit": ("ctime", "qtime", "etime"), "eligible": ("etime", "qtime", "ctime")}
+_LATEST_S = 2**33
+
+
+def read_pbs(
+    path: str | os.PathLike[str] | Source,
+    *,
+    memory: str = "requested",
+    gpus: str = "gpus.count",
+    arrival: str = "submit",
+    overrun: str = "truncate",
+) -> Workload:
+    """Read accounting logs, one after the other in one file; the first job is submitted at 0.
+
+    Parameters
+    ----------
+    path
+        The file.
+    memory
+        ``"requested"``, ``"used"`` (resources_used.mem), ``"max"`` of both, or ``"ignore"``.
+    gpus
+        What GPUs are asked as: ``"gpus.count"``, ``"gpu.devices"`` and the like, or ``"ignore"``.
+    arrival
+        ``"submit"`` (ctime), or ``"eligible"`` (etime): when nothing but resources kept a job waiting any more.
+    overrun
+        As in :func:`unrack.workload.formats.swf.read_swf`.
+
+    Raises
+    ------
+    TraceError
+        The file cannot be read, or a line is not what it should be.
+    InputError
+        An option has a value it cannot have.
+    """
+    choice("overrun", overrun, OVERRUN)
+    choice("memory", memory, ("requested", "used", "max", "ignore"))
+    choice("arrival", arrival, tuple(_SUBMITTED))
+    if not isinstance(gpus, str) or (gpus != "ignore" and gpus.count(".") != 1):
+        raise InputError("option gpus", repr(gpus), "KIND.QUANTITY such as gpus.count or gpu.devices, or ignore")
+    source = load(path)
+    tally = Tally()
+    every = list(records(source))
+    ends = [record for record in every if record.kind == "E" and not _is_array(record, source)]
+    tally.dropped |= {"no job of its own": len(every) - len(ends)} if len(every) > len(ends) else {}
+    last = {record.job: place for place, record in enumerate(ends)}
+    kept = [record for place, record in enumerate(ends) if last[record.job] == place]
+    tally.dropped |= {"run before a requeue": len(ends) - len(kept)} if len(ends) > len(kept) else {}
+    rows = [_row(record, source, arrival, memory) for record in kept]
+    asked = pl.DataFrame(rows, _SCHEMA, orient="row")
+    for rule, column in (("parts not equal", "unequal"), ("place asked for", "places")):
+        tally.change(rule, int(asked[column].sum()))
+    frame = asked.drop("unequal", "places").with_columns(_ids(kept))
+    frame = tally.drop(frame, "never started", pl.col(f"{EXTRA}log_wait_s").is_null() & (pl.col("work_us") == 0))
+    if gpus == "ignore":
+        frame = frame.drop("gpus")
+    else:
+        frame = frame.rename({"gpus": DEVICE + gpus})
+    start_us = int(frame.select(pl.col("submit_us").min()).item() or 0)
+    frame = frame.with_columns(pl.col("submit_us") - start_us)
+    header = {"Columns": f"{memory} memory", "UnixStartTime": str(start_us // 1_000_000)}
+    return workload(source, "pbs", len(every), frame, tally, overrun, header)
+
+
+_SCHEMA: dict[str, Any] = {
+    "submit_us": pl.Int64, "work_us": pl.Int64, "request_us": pl.Int64, "tasks": pl.Int64, "cores": pl.Int64,
+    "gpus": pl.Int64, "memory_mb": pl.Int64, "unequal": pl.Boolean, "places": pl.Boolean, "user": pl.String,
+    f"{EXTRA}log_wait_s": pl.Float64, **{EXTRA + name: pl.String for name in _CARRIED.values()},
+}  # fmt: skip
+
+
+def _is_array(record: Record, source: Source) -> bool:
+    """Whether a record is about an array as a whole."""
+    return bool(_read(source, record, "job", record.job, lambda text: job_name(text).member == -1))
+
+
+def _row(record: Record, source: Source, arrival: str, memory: str) -> tuple[Any, ...]:
+    def time(*names: str) -> int | None:
+        name = next((name for name in names if record.fields.get(name, "0") != "0"), None)
+        return None if name is None else _read(source, record, name, record.fields[name], _epoch_us)
+
+    def value(name: str, parse: Callable[[str], int]) -> int | None:
+        text = record.fields.get(name)
+        return None if not text else _read(source, record, name, text, parse)
+
+    submit, start, end = time(*_SUBMITTED[arrival]), time("start"), time("end")
+    asked: Request = _read(source, record, "Resource_List", None, lambda _: request(record.fields))
+    run_s = value("resources_used.walltime", span_s)
+    run = run_s * 1_000_000 if run_s is not None else None if start is None or end is None else max(end - start, 0)
+    limit_s = value("Resource_List.walltime", span_s)
+    used_mb = value("resources_used.mem", memory_mb)
+    used = None if used_mb is None else -(-used_mb // max(asked.tasks, 1))
+    said = {"requested": [asked.mb], "used": [used], "max": [asked.mb, used], "ignore": []}[memory]
+    mb = max((amount for amount in said if amount is not None), default=None)
+    if mb is not None and mb >= MOST_MB:
+        raise source.fault(record.line, "Resource_List", f"{mb} MB", "an amount below 4 EB")
+    wait = None if start is None or submit is None or start < submit else (start - submit) / 1e6
+    return (
+        submit, run, None if limit_s is None else limit_s * 1_000_000, asked.tasks, asked.cores, asked.gpus, mb,
+        asked.unequal, asked.places, record.fields.get("user"), wait,
+        *(record.fields.get(name) for name in _CARRIED),
+    )  # fmt: skip
+
+
+def _read(source: Source, record: Record, field: str, text: str | None, parse: Callable[[str], Any]) -> Any:
+    try:
+        return parse(text or "")
+    except ValueError as error:
+        got, _, want = str(error).partition(" is not ")
+        raise source.fault(record.line, field, got if want else shown(text or ""), want or str(error)) from None
+
+
+def _epoch_us(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) < 12 and int(text) < _LATEST_S):
+        raise ValueError(f"{text!r} is not a number of seconds since 1970")
+    return int(text) * 1_000_000
+
+
+def _ids(kept: Sequence[Record]) -> list[pl.Series]:
+    """The ids: numbers where all are; and, of arrays, ``extra:array``."""
+    names = [job_name(record.job) for record in kept]
+    servers = {record.job.partition(".")[2] for record in kept}
+    if all(name.member is None for name in names) and len(servers) <= 1:
+        return [pl.Series("id", [name.number for name in names], pl.Int64)]
+    ids = [record.job if len(servers) > 1 else record.job.partition(".")[0] for record in kept]
+    arrays = [None if name.member is None else name.number for name in names]
+    return [pl.Series("id", ids, pl.String), pl.Series(f"{EXTRA}array", arrays, pl.Int64)]

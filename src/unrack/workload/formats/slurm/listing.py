@@ -1,0 +1,136 @@
+"""What Slurm printed as a frame of text, a column for each field by our name: tables with any delimiter or aligned."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import polars as pl
+
+from unrack.workload.formats.quantities import shown
+from unrack.workload.formats.slurm.names import GIVEAWAY, ours, plain
+from unrack.workload.formats.source import Locator, Source, text_bytes
+
+MOST_COLUMNS = 500
+_DASHES = re.compile(r"\s*-+(?: +-+)*\s*")
+ASK_FOR = "JobID,JobIDRaw,User,Submit,Start,End,ElapsedRaw,TimelimitRaw,State,AllocCPUS,NNodes,ReqMem,ReqTRES,AllocTRES"
+"""What to ask of ``sacct``."""
+COMMAND = f"the output of: sacct --allusers --parsable2 --format={ASK_FOR}"
+
+
+class Listing(NamedTuple):
+    """Rows of text.
+
+    Attributes
+    ----------
+    frame
+        A column of text for each field, by our name; null = empty.
+    at
+        Where the rows are.
+    replaced
+        How many lines have bytes that are not UTF-8.
+    repeated
+        How many lines repeat the header.
+    cut
+        Whether columns are aligned, so that what is too long ends in ``+``.
+    """
+
+    frame: pl.DataFrame
+    at: Locator
+    replaced: int = 0
+    repeated: int = 0
+    cut: bool = False
+
+
+def heads_a_list(line: str) -> bool:
+    """Whether a line is the header of such a table.
+
+    Examples
+    --------
+    >>> heads_a_list("JobID|State|Elapsed"), heads_a_list("  JOBID PARTITION  NAME  USER ST  TIME"), heads_a_list("a,b")
+    (True, True, False)
+    """
+    names = {plain(name) for name in re.split(r"[^\w()]+", line)}
+    return bool(names & {"jobid", "jobidraw", "arrayjobid"}) and bool(names & GIVEAWAY)
+
+
+def listing(source: Source, delimiter: str | None = None) -> Listing:
+    """Read a table with a header, and a delimiter or aligned columns.
+
+    Raises
+    ------
+    TraceError
+        There is no header, or a line has more or fewer fields.
+    """
+    data = text_bytes(source)
+    text = data.decode("utf-8", "replace")
+    replaced = 0 if "\N{REPLACEMENT CHARACTER}" not in text else sum("\ufffd" in line for line in text.split("\n"))
+    lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
+    if not lines:
+        raise source.fault(None, "", "an empty list", COMMAND)
+    first, header = lines[0]
+    if not heads_a_list(header):
+        raise source.fault(first, "header", shown(header.strip()), f"names of columns such as JobID|State; {COMMAND}")
+    aligned = len(lines) > 1 and _DASHES.fullmatch(lines[1][1]) is not None and delimiter is None
+    if aligned:
+        spans = [match.span() for match in re.finditer("-+", lines[1][1])]
+        names, rows = _cells(header, spans), [_cells(line, spans) for _, line in lines[2:]]
+        numbers = [number for number, _ in lines[2:]]
+    else:
+        mark = delimiter or _delimiter(header)
+        names = _split(header, mark, None, source, first)
+        rows = [_split(line, mark, names, source, number) for number, line in lines[1:]]
+        numbers = [number for number, _ in lines[1:]]
+    titles = [plain(name) for name in names]
+    names = _named(names, source, first)
+    kept = [place for place, row in enumerate(rows) if [plain(cell) for cell in row] != titles and not _ruler(row)]
+    line_of = [numbers[place] for place in kept]
+    columns = list(zip(*(rows[place] for place in kept), strict=True)) or [()] * len(names)
+    frame = pl.DataFrame(
+        [
+            pl.Series(name, column, pl.String).str.strip_chars().replace({"": None})
+            for name, column in zip(names, columns, strict=True)
+            if name
+        ]
+    )
+    return Listing(frame, Locator(source, lambda row: line_of[row]), replaced, len(rows) - len(kept), aligned)
+
+
+def _ruler(row: Sequence[str]) -> bool:
+    return all(re.fullmatch("-+", cell) for cell in row)
+
+
+def _cells(line: str, spans: Sequence[tuple[int, int]]) -> list[str]:
+    """The cells of an aligned line; the last runs to the end."""
+    ends = [*(end for _, end in spans[:-1]), None]
+    return [line[begin:end].strip() for (begin, _), end in zip(spans, ends, strict=True)]
+
+
+def _delimiter(header: str) -> str:
+    """What stands behind the first name; a blank stands for any number of blanks."""
+    found = re.search(r"[^\w()\s.]|\t", header.strip())
+    return found[0] if found else " "
+
+
+def _split(line: str, mark: str, names: Sequence[str] | None, source: Source, number: int) -> list[str]:
+    """The cells of a line; ``names`` of the header, where it is none itself."""
+    cells = line.split() if mark == " " else line.split(mark)
+    if names is None or len(cells) == len(names):
+        return cells
+    if mark == " " and len(cells) > len(names) and plain(names[-1]) in ("nodelistreason", "reason"):
+        return [*cells[: len(names) - 1], " ".join(cells[len(names) - 1 :])]
+    if len(cells) == len(names) + 1 and not cells[-1].strip():
+        return cells[:-1]
+    want = f"{len(names)}, as in the header"
+    if len(cells) > len(names):
+        want += f" (is there {'a blank' if mark == ' ' else repr(mark)} in a name? leave JobName out)"
+    raise source.fault(number, "", f"{len(cells)} field{'s' * (len(cells) != 1)}", want)
+
+
+def _named(names: Sequence[str], source: Source, line: int) -> list[str]:
+    """Our names of the columns; ``""`` for one without a name or with that of one before it."""
+    if len(names) > MOST_COLUMNS:
+        raise source.fault(line, "header", f"{len(names)} columns", f"at most {MOST_COLUMNS}")
+    found = [ours(name) for name in names]
+    return [name if name not in found[:place] else "" for place, name in enumerate(found)]

@@ -1,0 +1,156 @@
+"""Jobs that wait and run now, as ``squeue`` and ``scontrol show job`` tell of them: what a run starts from."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+import polars as pl
+
+from unrack.errors import InputError
+from unrack.slurm_text.states import HOLDING, WAITING
+from unrack.slurm_text.times import moment_s
+from unrack.units import time_us
+from unrack.workload.formats.intake import EXTRA, Tally, workload
+from unrack.workload.formats.slurm.asked import Choices
+from unrack.workload.formats.slurm.identity import at_rows, identified
+from unrack.workload.formats.slurm.jobs import STATE, described, timed
+from unrack.workload.formats.slurm.parsing import Columns
+from unrack.workload.formats.slurm.snapshots import COMMAND, snapshot
+from unrack.workload.formats.source import Source, load
+from unrack.workload.job import Workload
+
+_HELD = r"(?i)held|dependency|begintime|reservation|deadline"
+_NEEDED = (("jobid", "jobidraw"), ("state",), ("ncpus", "reqtres", "alloctres"), ("timelimit", "timeleft"))
+
+
+def read_queue(
+    path: str | os.PathLike[str] | Source,
+    *,
+    memory: str = "requested",
+    gpus: str = "gpus.count",
+    gres: Mapping[str, str] | None = None,
+    licences: bool = True,
+    held: str = "drop",
+    unlimited: float | str = "7 d",
+    now: str | None = None,
+) -> Workload:
+    """Read jobs that run and wait: those that run are submitted first, with the time that they have left.
+
+    How long jobs really run is not known before they end; here they run until their limits. Time 0 is the time of the
+    snapshot: jobs that run are submitted then, and those that wait right after them (a µs apart), in the order of their
+    submission.
+
+    Parameters
+    ----------
+    path
+        The file.
+    memory
+        ``"requested"`` or ``"ignore"``.
+    gpus, gres, licences
+        As in :func:`unrack.workload.formats.slurm.sacct.read_sacct`.
+    held
+        Jobs that are held or wait for something else than resources: ``"drop"`` or ``"keep"``.
+    unlimited
+        How long a job without a limit is taken to run, s or text such as ``"7 d"``.
+    now
+        When the snapshot was taken, such as ``2026-01-02T03:04:05``; by default what the times of running jobs tell, or
+        else the latest time in it.
+
+    Raises
+    ------
+    TraceError
+        The file cannot be read, lacks a column, or has a value that cannot be.
+    InputError
+        An option has a value it cannot have.
+    """
+    for option, value, allowed in (("memory", memory, ("requested", "ignore")), ("held", held, ("drop", "keep"))):
+        if value not in allowed:
+            raise InputError(f"option {option}", repr(value), f"one of {', '.join(allowed)}")
+    choices = Choices("allocated", memory, gpus, gres or {}, licences)
+    longest_us, now_us = _longest_us(unlimited), _moment_us(now)
+    source = load(path)
+    found = snapshot(source)
+    for needed in _NEEDED:
+        if not set(needed) & set(found.frame.columns):
+            raise source.fault(None, f"column {' or '.join(needed)}", "no such column", COMMAND)
+    tally = Tally()
+    jobs = timed(found.frame.with_row_index("row"), found, "submit")
+    read = jobs.height
+    columns = Columns(jobs, at_rows(found, jobs))
+    jobs = jobs.with_columns(left_us=columns.span_us("timeleft"), held=_held(columns, jobs))
+    latest = _latest(columns, jobs) if now_us is None else now_us
+    jobs = tally.drop(jobs, "already over", ~pl.col(STATE).is_in(HOLDING | WAITING))
+    if held == "drop":
+        jobs = tally.drop(jobs, "held back", pl.col("held"))
+    jobs = _until_the_limit(jobs, latest, longest_us, tally)
+    kept = identified(jobs.drop("left_us", "held"), found, tally)
+    ours = described(kept, found, None, choices, tally)
+    if "log_priority" in (name.removeprefix(EXTRA) for name in ours.columns):
+        ours = ours.rename({f"{EXTRA}log_priority": "priority"})
+        ours = ours.with_columns(pl.col("priority").cast(pl.Int64, strict=False).clip(-(2**53), 2**53))
+    words = f"jobs that run come first, with the time that they have left; {memory} memory"
+    header = {"Columns": words} | ({} if latest is None else {"UnixStartTime": str(latest // 1_000_000)})
+    return workload(source, "slurm-queue", read + kept.height - jobs.height, ours, tally, "keep", header)
+
+
+def _held(columns: Columns, jobs: pl.DataFrame) -> pl.Series:
+    """Which jobs wait for something else than resources."""
+    reason = pl.select(pl.coalesce(columns.text("reason"), columns.text("nodelist"))).to_series()
+    return reason.str.contains(_HELD).fill_null(False) & jobs[STATE].is_in(list(WAITING)).fill_null(False)
+
+
+def _latest(columns: Columns, jobs: pl.DataFrame) -> int | None:
+    """When the snapshot was taken, µs since 1970, as far as it tells."""
+    runs = jobs.filter(pl.col(STATE) == "RUNNING")
+    sums = (runs["start_us"] + runs["work_us"]).drop_nulls()
+    if len(sums) and ("elapsed" in columns or "elapsedraw" in columns):
+        return int(sums.max())  # type: ignore[arg-type]
+    seen = [columns.moment_us(name).max() for name in ("submit", "lastschedeval")]
+    seen.append(jobs.filter(pl.col(STATE).is_in(HOLDING))["start_us"].max())
+    return max((int(one) for one in seen if isinstance(one, int)), default=None)
+
+
+def _until_the_limit(jobs: pl.DataFrame, now_us: int | None, longest_us: int, tally: Tally) -> pl.DataFrame:
+    """Run times and requests: what is left of the limit, and for those that wait all of it; submitted in this order."""
+    runs, limit = pl.col(STATE).is_in(HOLDING), pl.col("request_us")
+    tally.change_where(jobs, "holds from the start", runs)
+    tally.change_where(jobs, "limit not known", limit.is_null() & pl.col("left_us").is_null())
+    ran = pl.coalesce("ran_us", pl.lit(now_us, pl.Int64) - pl.col("start_us"), pl.lit(0, pl.Int64))
+    has_run = pl.col("work_us") if "elapsed" in jobs.columns else pl.lit(None, pl.Int64)
+    jobs = jobs.with_columns(ran_us=has_run).with_columns(ran_us=ran)
+    left = pl.coalesce("left_us", limit.fill_null(longest_us) - pl.col("ran_us"))
+    jobs = jobs.with_columns(work_us=pl.when(runs).then(left).otherwise(limit.fill_null(longest_us)))
+    tally.change_where(jobs, "past its limit", pl.col("work_us") < 1_000_000)
+    jobs = jobs.with_columns(pl.col("work_us").clip(lower_bound=1_000_000))
+    waited_s = (pl.lit(now_us, pl.Int64) - pl.col("submit_us")) / 1e6
+    order = pl.struct(pl.col("submit_us").fill_null(0), "row").rank("ordinal").cast(pl.Int64)
+    deadline = pl.col("deadline_us") - pl.lit(now_us, pl.Int64)
+    return jobs.with_columns(
+        request_us=pl.col("work_us"),
+        submit_us=pl.when(runs).then(0).otherwise(order),
+        deadline_us=deadline,
+        **{f"{EXTRA}waited_s": pl.when(~runs & (waited_s >= 0)).then(waited_s)},
+    ).drop("ran_us", f"{EXTRA}log_wait_s")
+
+
+def _longest_us(unlimited: float | str) -> int:
+    try:
+        if not isinstance(unlimited, bool) and isinstance(unlimited, (int, float, str)):
+            found = time_us(unlimited)
+            if 1_000_000 <= found <= 2**52:
+                return found
+    except ValueError:
+        pass
+    raise InputError("option unlimited", repr(unlimited), "a time of 1 s or more, such as '7 d'")
+
+
+def _moment_us(now: str | None) -> int | None:
+    if now is None:
+        return None
+    try:
+        if (found := moment_s(str(now))) is not None:
+            return found * 1_000_000
+    except ValueError:
+        pass
+    raise InputError("option now", repr(now), "a time such as 2026-01-02T03:04:05")

@@ -1,0 +1,39 @@
+"""Notebooks run as Jupyter runs them, cell after cell in a kernel of their own.
+
+``python tests/stories/notebook.py`` runs all of them for the site, into out/notebooks.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[2]
+NOTEBOOKS = {path.stem: path for path in sorted((ROOT / "docs" / "notebooks").glob("*.ipynb"))}
+SECONDS = 300
+
+
+def run(path: Path, folder: Path) -> Any:
+    """The notebook with what its cells gave; it runs in a folder, with this Python."""
+    import nbformat
+    from nbclient import NotebookClient
+
+    notebook = nbformat.read(path, as_version=4)
+    NotebookClient(notebook, timeout=SECONDS, resources={"metadata": {"path": str(folder)}}).execute()
+    return notebook
+
+
+def main() -> None:
+    """Run those that were changed since they were last run."""
+    import nbformat
+
+    folder = ROOT / "out" / "notebooks"
+    folder.mkdir(parents=True, exist_ok=True)
+    for path in NOTEBOOKS.values():
+        kept = folder / path.name
+        if not kept.is_file() or kept.stat().st_mtime < path.stat().st_mtime:
+            nbformat.write(run(path, folder), kept)
+
+
+if __name__ == "__main__":
+    main()
