@@ -131,3 +131,23 @@ def test_the_account_of_a_log_shows_its_memory_by_bands(tmp_path: Path) -> None:
     assert "128 GB or more" in console.export_text()
     without = describe(slurm("2,0,5,9,0,-2,-2,64,0,1,3"))
     assert without["memory_bands"] is None
+
+
+@pytest.mark.parametrize(
+    ("header", "row", "expected"),
+    [
+        ("job_id,submit,duration,wclimit,tasks,partition,account,cpus_per_task,tasks_per_node,mem_mb,mem_is_per_cpu,"
+         "min_nodes,min_cpus,shared,sim_executable,dependency", "2,100,90,90,0,normal,1000,-2,0,1180,1,-2,512,-2,1,",
+         "slurm"),
+        ("jobid,submit,start,end,nnodes,duration,memory", "7,100,103,113,2,10,96", "perlmutter"),
+        ("JobID,State,Submit,Start,End,Elapsed,NNodes,AllocCPUS",
+         "7,COMPLETED,2026-01-01T00:00:00,2026-01-01T00:00:05,2026-01-01T00:01:05,00:01:00,1,4", "sacct"),
+    ],
+)  # fmt: skip
+def test_a_published_layout_is_known_before_the_lists_that_slurm_prints(
+    tmp_path: Path, header: str, row: str, expected: str
+) -> None:
+    (tmp_path / "jobs.csv").write_text(f"{header}\n{row}\n")
+    made = read_trace(tmp_path / "jobs.csv")
+    assert made.intake.format == expected
+    assert len(made.jobs.ids) == 1

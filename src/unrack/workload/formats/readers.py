@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from unrack.errors import InputError
@@ -121,10 +121,8 @@ def read_trace(path: str | os.PathLike[str], format: str | None = None, **option
     if format is not None and format not in FORMATS:
         raise InputError("format", repr(format), f"one of {', '.join(FORMATS)}")
     source = load(path)
-    name = format or recognised(source) or sniff(source)
-    if format is None and name == "csv":
-        name = _layout(source, options)
-    elif format is None and name in _ALSO_TABLES and not set(options) <= set(FORMATS[name].options):
+    name = format or _published(source) or recognised(source) or sniff(source)
+    if format is None and name in _TABLES and not set(options) <= set(FORMATS[name].options):
         name = "csv"
     check_content(source, name)
     for option in options:
@@ -134,20 +132,21 @@ def read_trace(path: str | os.PathLike[str], format: str | None = None, **option
     return FORMATS[name].reader(source, **options)
 
 
-_ALSO_TABLES = ("sacct", "slurm-queue")
+_TABLES = {"sacct", "slurm-queue", "perlmutter", "alibaba2018", *GIVEAWAYS}
 """Formats that are tables, too, and are read as any table where the options are those of any."""
 
 
-def _layout(source: Source, options: Mapping[str, Any]) -> str:
-    """The format of a CSV: one of its own if the first line gives it away and the options are its, else ``"csv"``."""
+def _published(source: Source) -> str | None:
+    """The format of a table that was published in a layout of its own, which its first line gives away."""
+    if source.data.startswith((b"PAR1", b"{", b"[")):
+        return None
     first = text_bytes(source)[:10_000].lstrip(b"\n").split(b"\n", 1)[0].decode("utf-8", "replace").strip()
-    fields = [field.strip() for field in first.split(",")]
-    name = next((name for name, given in GIVEAWAYS.items() if set(given) <= set(fields)), "csv")
-    if tuple(fields) == PERLMUTTER:
-        name = "perlmutter"
-    elif ALIBABA.fullmatch(first):
-        name = "alibaba2018"
-    return name if set(options) <= set(FORMATS[name].options) else "csv"
+    fields = tuple(field.strip() for field in first.split(","))
+    if fields == PERLMUTTER:
+        return "perlmutter"
+    if ALIBABA.fullmatch(first):
+        return "alibaba2018"
+    return next((name for name, given in GIVEAWAYS.items() if set(given) <= set(fields)), None)
 
 
 def check_content(source: Source, name: str) -> None:

@@ -7,7 +7,6 @@ import re
 from unrack.workload.formats.slurm.listing import heads_a_list
 from unrack.workload.formats.slurm.names import plain
 from unrack.workload.formats.source import Source, text_bytes
-from unrack.workload.formats.table.published import PERLMUTTER
 
 _PBS = re.compile(r"[0-9]{2}/[0-9]{2}/[0-9]{4} [0-9]{2}:[0-9]{2}:[0-9]{2};[A-Za-z];[^;]*;.*")
 _PAST = {"end", "elapsedraw", "exitcode", "alloctres", "reqtres", "maxrss", "cputime", "cputimeraw", "jobidraw"}
@@ -26,7 +25,7 @@ def recognised(source: Source) -> str | None:
         return "slurm-queue"
     if first.lstrip().startswith(("{", "[")):
         return _json(head)
-    if not heads_a_list(first) or tuple(first.strip().split(",")) == PERLMUTTER:
+    if not heads_a_list(first):
         return None
     names = {plain(name) for name in re.split(r"[^\w()]+", first)}
     return "slurm-queue" if names & _NOW and not names & _PAST else "sacct"
