@@ -1,0 +1,1 @@
+"""A real Slurm as the world that a policy drives."""

@@ -1,0 +1,33 @@
+"""How Slurm is reached: one small interface; commands and the REST service stand behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from unrack.errors import RunError
+from unrack.live.slurm.orders import Answer, Order
+from unrack.live.slurm.reading import Reading
+
+
+class UnreachableError(RunError):
+    """Slurm did not answer, or not in time: nothing is known of what was asked; ask again later."""
+
+
+class Client(Protocol):
+    """A way to reach Slurm. All its methods may raise :class:`UnreachableError`."""
+
+    def changed(self) -> bool:
+        """Whether anything may have changed since the last :meth:`read`: cheap, and never False by mistake."""
+        ...
+
+    def read(self) -> Reading:
+        """All that there is now."""
+        ...
+
+    def carry_out(self, orders: Sequence[Order]) -> list[Answer]:
+        """Give orders, in order, as few commands as can be; one that is refused does not keep the others back.
+
+        Every order may be given twice: a job that is placed, released or held already stays so.
+        """
+        ...

@@ -1,0 +1,192 @@
+"""What Slurm says at one moment: nodes, jobs and licences, checked and in one form whatever version said it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from unrack.slurm_text.states import HOLDING, UNUSABLE, WAITING
+
+
+@dataclass(frozen=True, slots=True)
+class SlurmNode:
+    """A node.
+
+    Attributes
+    ----------
+    name
+        Its name.
+    cores, memory_mb
+        What jobs may have of it: without what is set aside for the system.
+    gres
+        Name of a generic resource → how many: ``{"gpu": 4}``.
+    words
+        The words of its state: ``{"IDLE", "DRAIN"}``.
+    partitions
+        Which it is in.
+    reason
+        Why it is down or draining; ``""``: not said.
+    """
+
+    name: str
+    cores: int
+    memory_mb: int
+    gres: Mapping[str, int] = field(default_factory=dict)
+    words: frozenset[str] = frozenset()
+    partitions: frozenset[str] = frozenset()
+    reason: str = ""
+
+    @property
+    def usable(self) -> bool:
+        """True if jobs may be started on it."""
+        return not self.words & UNUSABLE
+
+    @property
+    def lost(self) -> bool:
+        """True if it is down: what ran on it does not run any more, or nobody can tell."""
+        return "DOWN" in self.words
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What a job has of one node: cores, and memory in MB."""
+
+    cores: int
+    memory_mb: int
+
+
+@dataclass(frozen=True, slots=True)
+class SlurmJob:
+    """A job, or a task of an array that Slurm keeps a record of its own for, or those of an array that still wait.
+
+    Attributes
+    ----------
+    id
+        Its number in Slurm. Of an array with one record for all that wait, the number of the array.
+    array, tasks_waiting
+        Of a member of an array: the array's number. Of a record for all that wait: which members it stands for.
+    array_limit
+        How many members of the array may run at once; 0: any number.
+    member
+        Which member of its array it is; -1: none, or a record of several.
+    het
+        True: a component of a heterogeneous job.
+    name, user, account, comment, admin_comment, partition
+        Words of the user, never to be trusted. ``partition`` may list several, split by commas.
+    state, reason
+        The base state, such as PENDING, and why it waits, such as JobHeldUser.
+    completing
+        True: it has ended, and what it held is being cleared up.
+    priority
+        Slurm's; 0: held.
+    submit_s, eligible_s, start_s, end_s
+        When, s since 1970; 0: not known, or not yet. Of a waiting job ``start_s`` is what Slurm expects.
+    limit_s
+        Its time limit; ``None``: none.
+    nodes_min, nodes_max
+        How many nodes it asks; ``nodes_max`` 0: not said.
+    tasks, cpus, cpus_per_task
+        What it asks.
+    node_memory_mb, cpu_memory_mb
+        What it asks of each node, or of each CPU; both 0: not said.
+    gres
+        What it asks of generic resources on each node.
+    gres_total
+        What it asks of them in all, whatever the node (``--gpus``).
+    licences
+        What it asks of licences.
+    required_nodes, excluded_nodes
+        By name.
+    exclusive
+        True: it wants its nodes for itself.
+    dependency
+        What it waits for; ``""``: nothing.
+    holds
+        What it holds, by node; empty unless it runs.
+    restarts
+        How often it was started again.
+    exit_code
+        Of its batch script, once it has ended.
+    """
+
+    id: int
+    state: str
+    reason: str = ""
+    array: int = 0
+    tasks_waiting: tuple[int, ...] = ()
+    array_limit: int = 0
+    member: int = -1
+    het: bool = False
+    name: str = ""
+    user: str = ""
+    account: str = ""
+    partition: str = ""
+    comment: str = ""
+    admin_comment: str = ""
+    completing: bool = False
+    priority: int = 0
+    submit_s: int = 0
+    eligible_s: int = 0
+    start_s: int = 0
+    end_s: int = 0
+    limit_s: int | None = None
+    nodes_min: int = 1
+    nodes_max: int = 0
+    tasks: int = 1
+    cpus: int = 1
+    cpus_per_task: int = 1
+    node_memory_mb: int = 0
+    cpu_memory_mb: int = 0
+    gres: Mapping[str, int] = field(default_factory=dict)
+    gres_total: Mapping[str, int] = field(default_factory=dict)
+    licences: Mapping[str, int] = field(default_factory=dict)
+    required_nodes: tuple[str, ...] = ()
+    excluded_nodes: tuple[str, ...] = ()
+    exclusive: bool = False
+    dependency: str = ""
+    holds: Mapping[str, Held] = field(default_factory=dict)
+    restarts: int = 0
+    exit_code: int = 0
+
+    @property
+    def waits(self) -> bool:
+        """True if it waits to be started."""
+        return self.state in WAITING
+
+    @property
+    def runs(self) -> bool:
+        """True if it holds nodes."""
+        return self.state in HOLDING or self.completing
+
+    @property
+    def is_held(self) -> bool:
+        """True if Slurm will not start it, whatever is free, until it is released."""
+        return self.waits and self.priority == 0
+
+
+@dataclass(frozen=True, slots=True)
+class Licence:
+    """Licences of one name: how many there are, and how many jobs hold."""
+
+    total: int
+    used: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """All that was read at one moment.
+
+    Attributes
+    ----------
+    at_s
+        When, by the clock of this machine, s since 1970.
+    nodes, jobs
+        In order of name, and of id. Jobs that have ended are there as long as Slurm remembers them.
+    licences
+        By name.
+    """
+
+    at_s: float
+    nodes: tuple[SlurmNode, ...]
+    jobs: tuple[SlurmJob, ...]
+    licences: Mapping[str, Licence] = field(default_factory=dict)
