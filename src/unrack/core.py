@@ -6,7 +6,7 @@ The simulated and the live worlds both drive this, through :meth:`Core.handle` o
 from __future__ import annotations
 
 from collections.abc import MutableSequence, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,24 @@ from numpy.typing import NDArray
 from unrack.admission import Admission, check, check_asks
 from unrack.cluster.spec import Cluster
 from unrack.errors import InputError, PolicyError, RefusedError
+from unrack.events import (
+    Adopted,
+    Detached,
+    Drained,
+    Event,
+    Expected,
+    Failed,
+    Finished,
+    Kept,
+    Repaired,
+    Round,
+    Started,
+    StartFailed,
+    Stuck,
+    Submitted,
+    Vacated,
+    Withdrawn,
+)  # fmt: skip
 from unrack.ledger.affected import struck
 from unrack.ledger.devices.columns import SERIAL, SINCE_US
 from unrack.ledger.exchange import exchange_all, is_plain
@@ -34,85 +52,8 @@ from unrack.workload.store import JobStore, one_row
 Ints = NDArray[np.int64]
 
 
-class Submitted(NamedTuple):
-    """A job has arrived.
-
-    Attributes
-    ----------
-    job
-        The job, which gets the next number; or, of a core that was made with a table of jobs, the number of its next
-        row, which nobody has been shown before.
-    work_us
-        Beside a job: how long it runs at speed 1, for policies whose estimates are exact; ``None``: not known.
-    """
-
-    job: Job | int
-    work_us: int | None = None
-
-
-class Finished(NamedTuple):
-    """A running job has ended by itself."""
-
-    job: int
-
-
-class Vacated(NamedTuple):
-    """A running job has given back what it held; its :class:`Finished` follows, later at this time.
-
-    For worlds in which others arrive in between: policies learn how long it ran only from the second event.
-    """
-
-    job: int
-
-
-class Kept(NamedTuple):
-    """How much work a job that was stopped with its work kept had done in that attempt, µs at speed 1.
-
-    The world tells it where it knows better than the core, which counts the time that the job ran, or with models of
-    devices the progress that these predict: jobs that contend for memory get less done. Counts if the job still waits.
-    """
-
-    job: int
-    done_us: int
-
-
-class Failed(NamedTuple):
-    """Nodes have gone down together; the jobs that used them are stopped and queued again.
-
-    ``domain`` is the name of what failed, if it has one.
-    """
-
-    nodes: tuple[int, ...]
-    domain: str = ""
-
-
-class Repaired(NamedTuple):
-    """Nodes are back."""
-
-    nodes: tuple[int, ...]
-
-
-class Stuck(NamedTuple):
-    """Jobs stand still for lack of memory, and no job goes on: the first of them is stopped."""
-
-    jobs: tuple[int, ...]
-
-
-class Detached(NamedTuple):
-    """Devices whose detaching is over: they are free again."""
-
-    devices: tuple[int, ...]
-
-
-class Round(NamedTuple):
-    """Time for the policy to decide."""
-
-
-Event = Submitted | Finished | Vacated | Kept | Used | Failed | Repaired | Detached | Stuck | Round
-
 NOTHING: list[Decision] = []
 NO_JOBS = job_table(submit_us=np.zeros(0, np.int64), work_us=np.zeros(0, np.int64), tasks=np.zeros(0, np.int64))
-ROUND = Round()
 
 
 class Core:
@@ -231,10 +172,54 @@ class Core:
         if isinstance(event, Detached):
             state.detached(event.devices)
             return NOTHING
-        assert isinstance(event, Repaired)
-        for node in event.nodes:
-            state.set_online(node, True)
+        if isinstance(event, Repaired):
+            for node in event.nodes:
+                state.resume(node)
+            return NOTHING
+        return self._outside(event, now)
+
+    def _outside(self, event: Event, now: int) -> list[Decision]:
+        """What others did, or what became of what was decided: events of worlds in which a start is an intention."""
+        state = self.state
+        if isinstance(event, Adopted):
+            self._adopt(event, now)
+        elif isinstance(event, Started):
+            state.rebook(event.job, now + self.booked_us(event.job))
+        elif isinstance(event, StartFailed):
+            stopped: list[Decision] = [Requeue(event.job, event.reason)]
+            self._do(stopped[0], now)
+            return self._reserved(stopped)
+        elif isinstance(event, Withdrawn):
+            if state.condition(event.job) == RUNNING:
+                state.release(event.job, now, noted=False)
+            elif state.condition(event.job) == QUEUED:
+                state.reject(event.job)
+                self.reasons[event.job] = event.reason
+            else:
+                raise RefusedError(f"withdraw job {event.job}: it neither waits nor runs")
+        elif isinstance(event, Expected):
+            state.rebook(event.job, max(event.end_us, now))
+        else:
+            assert isinstance(event, Drained)
+            for node in event.nodes:
+                state.drain(node)
         return NOTHING
+
+    def _adopt(self, event: Adopted, now: int) -> None:
+        """Note a job that runs already."""
+        state = self.state
+        job = self._receive(event.job, event.work_us, False) if isinstance(event.job, Job) else event.job
+        if job != state.known:
+            state.condition(job)
+            raise RefusedError(f"adopt job {job}: the next one is job {state.known}; jobs come in order")
+        state.submit(job)
+        try:
+            state.start(event.lease._replace(job=job), event.left_us, now, below=True)
+        except RefusedError:
+            state.reject(job)
+            raise
+        self._before_us[job] = self._whole_us[job] = self._expected_us[job]
+        self._expect(job, event.left_us)
 
     def _submit(self, event: Submitted) -> list[Decision]:
         state = self.state
@@ -252,8 +237,8 @@ class Core:
             self._reserve(job)
         return NOTHING
 
-    def _receive(self, job: Job, work_us: int | None) -> int:
-        """Take in a job that nobody knew; returns its number.
+    def _receive(self, job: Job, work_us: int | None, to_be_placed: bool = True) -> int:
+        """Take in a job that nobody knew, which the policy is to place or somebody else has; returns its number.
 
         Raises
         ------
@@ -264,13 +249,14 @@ class Core:
         state, cluster = self.state, self.state.cluster
         if state.known < state.jobs:
             raise RefusedError(f"submit job {job.id}: row {state.known} of the table comes first")
-        if self._exact and work_us is None:
+        if self._exact and work_us is None and to_be_placed:
             raise RefusedError(
                 f"submit job {job.id}: {self.policy.name} plans on exact run times, and nobody gives its"
             )
         row = one_row(job, work_us)
         try:
-            check_asks(self.policy, cluster, row)
+            if to_be_placed:
+                check_asks(self.policy, cluster, row)
         except (PolicyError, InputError) as error:
             raise RefusedError(f"submit job {job.id}: {error}") from None
         self.store.add(job, row)
@@ -283,6 +269,7 @@ class Core:
 
     def _decide(self, now: int) -> list[Decision]:
         """Ask the policy once, and do what it decides."""
+        self.state.withhold()
         decisions, self.memory = self.policy.decide(self.view, self.memory, now)
         self._commit(decisions, now)
         return decisions
@@ -361,6 +348,7 @@ class Core:
             if self.state.condition(job) != RUNNING:
                 raise RefusedError(f"use of job {job}: it is not running")
         done: list[Decision] = []
+        self.state.withhold()
         while self._adjusts is not None:
             step, self.memory = self._adjusts(self.view, self.memory, used, now)
             self._commit(step, now)
@@ -534,5 +522,5 @@ class Core:
                 decision = Requeue(job, Reason(Code.NODE_FAILED, what))
                 self._requeue(decision, now)
                 decisions.append(decision)
-            self.state.set_online(node, False)
+            self.state.drain(node)
         return decisions

@@ -20,6 +20,8 @@ class Code(StrEnum):
     NODE_FAILED = "node-failed"  # killed: a node under it failed
     PREEMPTED = "preempted"  # stopped by the policy
     OUT_OF_MEMORY = "out-of-memory"  # stopped: it, or another, needed memory that was not there
+    WITHDRAWN = "withdrawn"  # somebody took it away, or it does not want to start now
+    START_FAILED = "start-failed"  # its start was decided and could not be carried out
     NEVER_STARTED = "never-started"  # the run ended and it was still queued
 
 

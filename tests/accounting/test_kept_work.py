@@ -10,8 +10,9 @@ from scripted import Scripted
 from small_worlds import J, S, start_on, work
 
 from unrack.cluster.spec import Cluster
-from unrack.core import Core, Kept, Round, Submitted
+from unrack.core import Core
 from unrack.errors import RefusedError
+from unrack.events import Kept, Round, Submitted
 from unrack.ledger.lease import Lease, Share
 from unrack.policy.contract import Decision, Estimates, Requeue, Start
 from unrack.policy.table import parse_policy

@@ -8,8 +8,9 @@ import pytest
 from device_worlds import D, World, cluster, crowd, play, pool, table, worlds
 from hypothesis import given, settings
 
-from unrack.core import Core, Round, Submitted
+from unrack.core import Core
 from unrack.errors import PolicyError
+from unrack.events import Round, Submitted
 from unrack.policy.contract import Decision, Start
 from unrack.policy.discipline.list_pass import ListPass, Pass, Step
 from unrack.policy.discipline.list_scheduler import ListScheduler

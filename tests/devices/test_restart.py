@@ -10,7 +10,8 @@ from device_worlds import PLACERS, D, S, World, cluster, pool, pressing, random_
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unrack.core import Core, Finished, Round, Submitted
+from unrack.core import Core
+from unrack.events import Finished, Round, Submitted
 from unrack.ledger.devices.columns import Columns
 from unrack.ledger.lease import NO_LOANS, Lease
 from unrack.policy.orders import ORDERS

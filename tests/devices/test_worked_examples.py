@@ -11,7 +11,8 @@ from ledger import audit
 from small_worlds import nodes_held
 
 from unrack.cluster.spec import Cluster
-from unrack.core import Core, Submitted
+from unrack.core import Core
+from unrack.events import Submitted
 from unrack.ledger.lease import Lease, Share
 from unrack.ledger.state import ClusterState
 from unrack.policy.pools.place_kernel import MAX_COMPOSITION, MIN_FRAGMENTATION, alpha, spare

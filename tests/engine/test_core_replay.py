@@ -9,8 +9,9 @@ import pytest
 from small_worlds import J, S, lease_on, start_on, table, work
 
 from unrack.cluster.spec import Cluster
-from unrack.core import Core, Event, Failed, Finished, Repaired, Round, Submitted
+from unrack.core import Core
 from unrack.errors import FaultyPolicyError, PolicyError, RefusedError, RunError
+from unrack.events import Event, Failed, Finished, Repaired, Round, Submitted
 from unrack.ledger.lease import Lease
 from unrack.policy.complete import complete
 from unrack.policy.contract import Decision, Need, Reject, Requeue, Resize, Start, Used

@@ -24,7 +24,8 @@ from small_worlds import (
 )
 
 from unrack.cluster.spec import Cluster
-from unrack.core import Core, Round, Submitted
+from unrack.core import Core
+from unrack.events import Round, Submitted
 from unrack.policy.table import POLICIES, parse_policy
 from unrack.sim.kernel import Kernel, Ties
 from unrack.sim.simulate import simulate

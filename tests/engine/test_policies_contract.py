@@ -22,8 +22,9 @@ from small_worlds import (
 )
 
 from unrack.cluster.spec import Cluster
-from unrack.core import Core, Submitted
+from unrack.core import Core
 from unrack.errors import PolicyError
+from unrack.events import Submitted
 from unrack.policy.contract import Decision, Estimates, Policy, Start
 from unrack.policy.orders import ORDERS
 from unrack.policy.table import POLICIES, canonical, make_policy, parse_policy

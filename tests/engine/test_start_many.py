@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unrack import Cluster
-from unrack.core import Core, Round, Submitted
+from unrack.core import Core
 from unrack.errors import RefusedError
+from unrack.events import Round, Submitted
 from unrack.ledger.lease import Lease
 from unrack.ledger.start_many import start_many
 from unrack.policy.contract import Start

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from unrack import Cluster
-from unrack.core import Core, Submitted
+from unrack.core import Core
+from unrack.events import Submitted
 from unrack.policy.flow.left import Left
 from unrack.policy.flow.promise import Promise
 from unrack.policy.flow.scheduler import Flow, Round

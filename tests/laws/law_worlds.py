@@ -9,7 +9,8 @@ import numpy as np
 import polars as pl
 
 from unrack.cluster.spec import Cluster
-from unrack.core import Core, Event
+from unrack.core import Core
+from unrack.events import Event
 from unrack.policy.contract import Decision, Policy, Resize, Start
 from unrack.policy.table import POLICIES, parse_policy
 from unrack.sim.faults.fault import Fault

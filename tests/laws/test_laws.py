@@ -13,8 +13,9 @@ import polars as pl
 import pytest
 from law_worlds import CASES, IDS, S, World, attempts, begun, ledger, mixed, plain, recorded, words
 
-from unrack.core import Core, Submitted
+from unrack.core import Core
 from unrack.errors import RefusedError, RunError
+from unrack.events import Submitted
 from unrack.ledger.lease import Lease
 from unrack.ledger.state import RUNNING
 from unrack.policy.complete import complete

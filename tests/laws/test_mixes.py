@@ -12,7 +12,8 @@ from law_worlds import World, attempts, begun, faults
 from mixed_worlds import DISCIPLINES, MIXES, everything, honest, mixed_cases, tiers_and_pools, with_rules
 from test_laws import LAWS, Make
 
-from unrack.core import Core, Round, Submitted
+from unrack.core import Core
+from unrack.events import Round, Submitted
 from unrack.ledger.lease import LENDER
 from unrack.ledger.state import FINISHED, REJECTED
 from unrack.policy.contract import Start

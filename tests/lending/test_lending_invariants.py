@@ -13,7 +13,8 @@ from plain_lending import EVERYBODY, RULES
 from small_worlds import J, table
 
 from unrack.cluster.spec import Cluster
-from unrack.core import Core, Event
+from unrack.core import Core
+from unrack.events import Event
 from unrack.ledger.lease import Lease
 from unrack.policy.contract import Decision, Start
 from unrack.policy.table import parse_policy

@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from linked_worlds import claimed, jobs_of, linked, run
 
-from unrack.core import Core, Round, Submitted
+from unrack.core import Core
 from unrack.errors import RefusedError
+from unrack.events import Round, Submitted
 from unrack.ledger.lease import Lease, Share
 from unrack.policy.contract import Start
 from unrack.policy.table import parse_policy

@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import unrack
-from unrack.core import Core, Round, Submitted
+from unrack.core import Core
 from unrack.errors import FaultyPolicyError, PolicyError, RefusedError
+from unrack.events import Round, Submitted
 from unrack.ledger.candidate import TaskAsk, candidates_on, lease_on
 from unrack.policy import (
     Code,

@@ -13,8 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unrack.cluster.spec import Cluster
-from unrack.core import Core, Round, Submitted
+from unrack.core import Core
 from unrack.errors import ClusterError, PolicyError, RefusedError, RunError
+from unrack.events import Round, Submitted
 from unrack.ledger.lease import Lease
 from unrack.policy.contract import Start
 from unrack.policy.discipline.list_scheduler import ListScheduler

@@ -220,6 +220,13 @@ def hold_job(
 
 
 @compiled
+def rebook_job(running: Ints, count: int, end: int, later: int, job: int) -> None:
+    """Move a running job that is booked to end at ``end`` to another place in the order of booked ends."""
+    remove_running(running, count, find_running(running, count, end, job))
+    insert_running(running, count - 1, later, job)
+
+
+@compiled
 def exchange_job(
     job: int, rows: Ints, loans: Ints, below: bool, group: Ints, asks: Ints, free: Ints, held: Ints, held_loans: Ints
 ) -> int:

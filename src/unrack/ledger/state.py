@@ -16,7 +16,7 @@ from unrack.ledger.claims import Claimed, ClaimReader
 from unrack.ledger.devices.reader import DeviceReader
 from unrack.ledger.devices.state import DeviceState
 from unrack.ledger.growing import grown, room_for
-from unrack.ledger.holding import MEETS, PROBLEMS, exchange_job, hold_job, release_job, strike
+from unrack.ledger.holding import MEETS, PROBLEMS, exchange_job, hold_job, rebook_job, release_job, strike
 from unrack.ledger.lease import CORES, LENDER, NO_LOANS, NODES, Lease, Share, loans_of
 from unrack.ledger.memory_use import MemoryUse, drop_uses, make_memory_use, note_uses, with_room
 from unrack.ledger.past_runs import Runs, no_runs
@@ -133,16 +133,19 @@ class Seen:
 
 
 class ClusterState:
-    """Free amounts, queue and leases; changed by its four writers only.
+    """Free amounts, queue and leases; changed by its writers only.
 
     The writers are :meth:`submit`, :meth:`apply`, :meth:`release` (with :meth:`reject` for a job that leaves the queue
-    unserved) and :meth:`set_online`. Each checks everything, then writes; a refusal raises and changes nothing.
+    unserved), :meth:`set_online` (with :meth:`drain`, :meth:`withhold` and :meth:`resume` where jobs go on) and
+    :meth:`rebook`. Each checks everything, then writes; a refusal raises and changes nothing.
 
     Attributes
     ----------
     free, total : int64[2, nodes]
         Rows: cores, MB. A node that is offline has nothing free.
     online : bool[nodes]
+    withheld
+        Node that drains → int64[2], the cores and MB of it that are neither free nor held.
     conditions, status
         A :class:`Status` each, as a bytearray and as int8[jobs] over the same memory.
     queue : int64[jobs + 1]
@@ -193,6 +196,7 @@ class ClusterState:
         self.total = np.ascontiguousarray(np.stack([cluster.cores, cluster.memory_mb]))
         self.free = self.total.copy()
         self.online = np.ones(nodes, np.bool_)
+        self.withheld: dict[int, Ints] = {}
         self.conditions = bytearray(jobs)
         self.status = np.frombuffer(self.conditions, np.int8)
         self.queue = np.zeros(jobs + 1, np.int64)
@@ -264,7 +268,7 @@ class ClusterState:
         self.jobs = job + 1
         return job
 
-    # --- the four writers ---------------------------------------------------------------------------------------
+    # --- the writers ---------------------------------------------------------------------------------------
 
     def submit(self, job: int) -> None:
         """Put a job at its place in the queue: its first time, or again after it was stopped.
@@ -335,8 +339,8 @@ class ClusterState:
         self.exchange(lease, below)
         self.version += 1
 
-    def start(self, lease: Lease, expected_us: int, now: int) -> None:
-        """Give a queued job what the lease says, as :meth:`apply` does.
+    def start(self, lease: Lease, expected_us: int, now: int, below: bool = False) -> None:
+        """Give a queued job what the lease says, as :meth:`apply` does; ``below``: it may hold less than it asks.
 
         Raises
         ------
@@ -347,7 +351,7 @@ class ClusterState:
         if self.condition(job) != QUEUED:
             raise RefusedError(f"start job {job}: it is not queued")
         self._check_rows(lease)
-        self._start(lease, expected_us, now)
+        self._start(lease, expected_us, now, below)
         self.conditions[job] = RUNNING
         self.leave_queue(job)
         if self.runs is not None:
@@ -437,6 +441,74 @@ class ClusterState:
         self.releases += 1
         self.capacity_version += 1
 
+    def drain(self, node: int) -> None:
+        """Take a node out of service: at once if it is idle, or else what comes free there is withheld until then.
+
+        A node that is out of service or drains already stays so.
+
+        Raises
+        ------
+        RefusedError
+            There is no such node.
+        """
+        if not 0 <= node < len(self.online):
+            raise RefusedError(f"node {node} does not exist")
+        if self.online[node] and node not in self.withheld:
+            self.withheld[node] = np.zeros(2, np.int64)
+            self.version += 1
+            self.capacity_version += 1
+        self.withhold()
+
+    def withhold(self) -> None:
+        """Keep back what has come free on nodes that drain; those that are idle by now go out of service."""
+        for node in sorted(self.withheld):
+            kept, free = self.withheld[node], self.free[:, node]
+            if free.any():
+                self.free_cores -= int(free[0])
+                kept += free
+                free[:] = 0
+                self.version += 1
+            if (kept == self.total[:, node]).all() and not (self.devices is not None and self.devices.busy_at(node)):
+                self._give_back(node)
+                self.set_online(node, False)
+
+    def resume(self, node: int) -> None:
+        """Bring a node back into service, or let one that drains be used again.
+
+        Raises
+        ------
+        RefusedError
+            There is no such node, or it is in service.
+        """
+        if node not in self.withheld:
+            self.set_online(node, True)
+            return
+        self._give_back(node)
+        self.version += 1
+        self.releases += 1
+        self.capacity_version += 1
+
+    def _give_back(self, node: int) -> None:
+        """Nothing of a node is withheld any more."""
+        kept = self.withheld.pop(node)
+        self.free[:, node] += kept
+        self.free_cores += int(kept[0])
+
+    def rebook(self, job: int, end_us: int) -> None:
+        """Expect the end of a running job at another time, µs; of one that holds devices, their models say when.
+
+        Raises
+        ------
+        RefusedError
+            It is not running.
+        """
+        if self.condition(job) != RUNNING:
+            raise RefusedError(f"expect the end of job {job}: it is not running")
+        if self.devices is not None and self.devices.asking[job]:
+            return
+        rebook_job(self.running, self.running_count, self.booked_end(job), end_us, job)
+        self.version += 1
+
     def detached(self, devices: tuple[int, ...]) -> None:
         """Devices whose detaching is over are free again.
 
@@ -519,19 +591,19 @@ class ClusterState:
         if rows.dtype != INT64 or rows.ndim != 2 or rows.shape[1] != 5:
             raise RefusedError(f"start job {lease.job}: the rows of its lease are no int64[rows, 5]")
 
-    def _start(self, lease: Lease, expected_us: int, now: int) -> None:
+    def _start(self, lease: Lease, expected_us: int, now: int, below: bool = False) -> None:
         devices = self.devices
         if devices is None:
             if lease.shares:
                 raise RefusedError(f"start job {lease.job}: it would hold devices, and this cluster has none")
-            self.take_rows(lease, now + expected_us)
+            self.take_rows(lease, now + expected_us, below)
             return
         if not lease.shares and not devices.asking[lease.job]:
-            self.take_rows(lease, now + expected_us)
+            self.take_rows(lease, now + expected_us, below)
             return
         devices.take(lease, now)
         try:
-            self.take_rows(lease, devices.end_us(lease.job, expected_us, now))
+            self.take_rows(lease, devices.end_us(lease.job, expected_us, now), below)
         except RefusedError:
             devices.undo(lease.job, lease.shares)
             raise

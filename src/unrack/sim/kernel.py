@@ -17,8 +17,9 @@ from math import ceil
 
 import numpy as np
 
-from unrack.core import ROUND, Core, Detached, Failed, Finished, Kept, Repaired, Stuck, Submitted, Vacated
+from unrack.core import Core
 from unrack.errors import RunError
+from unrack.events import ROUND, Detached, Failed, Finished, Kept, Repaired, Stuck, Submitted, Vacated
 from unrack.ledger.lacking import held_of, needs_of
 from unrack.ledger.lease import LOAN_MB, LOCAL_MB, NODES, Lease, loans_of
 from unrack.ledger.state import Peaks

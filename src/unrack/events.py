@@ -1,0 +1,146 @@
+"""What happens: the events that a world, simulated or live, tells the core, in one total order."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from unrack.ledger.lease import Lease
+from unrack.policy.contract import Used
+from unrack.reasons import Reason
+from unrack.workload.job import Job
+
+
+class Submitted(NamedTuple):
+    """A job has arrived.
+
+    Attributes
+    ----------
+    job
+        The job, which gets the next number; or, of a core that was made with a table of jobs, the number of its next
+        row, which nobody has been shown before.
+    work_us
+        Beside a job: how long it runs at speed 1, for policies whose estimates are exact; ``None``: not known.
+    """
+
+    job: Job | int
+    work_us: int | None = None
+
+
+class Finished(NamedTuple):
+    """A running job has ended by itself."""
+
+    job: int
+
+
+class Vacated(NamedTuple):
+    """A running job has given back what it held; its :class:`Finished` follows, later at this time.
+
+    For worlds in which others arrive in between: policies learn how long it ran only from the second event.
+    """
+
+    job: int
+
+
+class Kept(NamedTuple):
+    """How much work a job that was stopped with its work kept had done in that attempt, µs at speed 1.
+
+    The world tells it where it knows better than the core, which counts the time that the job ran, or with models of
+    devices the progress that these predict: jobs that contend for memory get less done. Counts if the job still waits.
+    """
+
+    job: int
+    done_us: int
+
+
+class Failed(NamedTuple):
+    """Nodes have gone down together; the jobs that used them are stopped and queued again.
+
+    ``domain`` is the name of what failed, if it has one.
+    """
+
+    nodes: tuple[int, ...]
+    domain: str = ""
+
+
+class Repaired(NamedTuple):
+    """Nodes are back."""
+
+    nodes: tuple[int, ...]
+
+
+class Stuck(NamedTuple):
+    """Jobs stand still for lack of memory, and no job goes on: the first of them is stopped."""
+
+    jobs: tuple[int, ...]
+
+
+class Detached(NamedTuple):
+    """Devices whose detaching is over: they are free again."""
+
+    devices: tuple[int, ...]
+
+
+class Round(NamedTuple):
+    """Time for the policy to decide."""
+
+
+class Adopted(NamedTuple):
+    """A job that somebody started before, or started without asking, holds what the lease names.
+
+    Attributes
+    ----------
+    job
+        As of :class:`Submitted`; it gets its number in the same way.
+    lease
+        What it holds, which may be less than it asks; its ``job`` does not count.
+    left_us
+        How much longer it is expected to run, µs; if it is queued again, it is expected to run as long as it asks.
+    work_us
+        As of :class:`Submitted`.
+    """
+
+    job: Job | int
+    lease: Lease
+    left_us: int
+    work_us: int | None = None
+
+
+class Started(NamedTuple):
+    """A job whose start was decided runs since now, of which a world that starts jobs at once need not tell."""
+
+    job: int
+
+
+class StartFailed(NamedTuple):
+    """A job whose start was decided could not be started, or was stopped by others: it waits again at its old place."""
+
+    job: int
+    reason: Reason
+
+
+class Withdrawn(NamedTuple):
+    """A waiting job does not want to be started any more, or a running one was taken away before its end."""
+
+    job: int
+    reason: Reason
+
+
+class Expected(NamedTuple):
+    """A running job is expected to end at another time, µs: its limit was changed, or it runs beyond it."""
+
+    job: int
+    end_us: int
+
+
+class Drained(NamedTuple):
+    """Nothing may be started on these nodes until they are :class:`Repaired`; what runs on them goes on."""
+
+    nodes: tuple[int, ...]
+
+
+Event = (
+    Submitted | Adopted | Started | StartFailed | Finished | Vacated | Withdrawn | Expected | Kept | Used
+    | Failed | Drained | Repaired | Detached | Stuck | Round
+)  # fmt: skip
+
+ROUND = Round()
