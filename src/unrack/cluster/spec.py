@@ -259,7 +259,7 @@ class Cluster(Sealed):
 
     @cached_property
     def number_of(self) -> Mapping[str, int]:
-        """Name of a node → its number; nodes without names are called ``node0``, ``node1`` …"""
+        """Name of a node → its number; nodes without names are called ``node<number>``."""
         return by_name(self.names, len(self))
 
     @cached_property

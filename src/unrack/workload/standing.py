@@ -51,7 +51,8 @@ def standing_leases(cluster: Cluster, jobs: JobTable) -> list[Lease]:
                 free[row, node] -= needs
         nodes = sorted(tasks)
         counts = [tasks[node] for node in nodes]
-        lease = Lease.on(job, nodes, counts, *([count * int(one) for count in counts] for one in each))
+        cores, mb = ([count * int(one) for count in counts] for one in each)
+        lease = Lease.on(job, nodes, counts, cores, mb)
         claims = NO_CLAIMS
         if asked[:, job].any():
             claims = cluster.places.claims(asked[:, job], np.array(nodes), np.array(counts), free_places)
@@ -118,4 +119,3 @@ def _no_pooled_devices(jobs: JobTable, job: int) -> None:
 
 def _called(cluster: Cluster, node: int) -> str:
     return cluster.names[node] if cluster.names else str(node)
-
