@@ -220,8 +220,8 @@ def gpus_each(job: SlurmJob, nodes: int) -> int:
 
 
 def licences_of(job: SlurmJob, cluster: Cluster) -> dict[str, int]:
-    known = _counters(cluster)
     """Name of a counter → how much the whole job claims of it."""
+    known = _counters(cluster)
     return {counter(name): count for name, count in sorted(job.licences.items()) if counter(name) in known and count}
 
 
