@@ -87,7 +87,6 @@ def test_a_run_that_is_cut_and_begun_again_goes_on_as_it_did(
 
 
 @settings(max_examples=60)
-@settings(max_examples=60)
 @given(st.lists(st.tuples(st.integers(0, 60), st.integers(1, 30), st.integers(1, 4)), min_size=2, max_size=25),
        st.integers(0, 120))  # fmt: skip
 def test_conservative_goes_on_as_it_did_where_any_core_will_do(jobs: list[tuple[int, int, int]], at_s: int) -> None:
