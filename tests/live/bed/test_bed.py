@@ -56,10 +56,8 @@ def test_nothing_is_left_when_a_cluster_has_stopped(new_bed: Callable[..., Bed])
     assert not bed._left_over()
 
 
-def test_a_job_submit_script_and_hooks_are_run(
-    new_bed: Callable[..., Bed], tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    folder = tmp_path_factory.mktemp("hooks")
+def test_a_job_submit_script_and_hooks_are_run(new_bed: Callable[..., Bed], tmp_path: Path) -> None:
+    folder = tmp_path
     hook = folder / "epilog"
     hook.write_text(f"#!/bin/sh\ntouch {folder}/$SLURM_JOB_ID\n")
     hook.chmod(0o755)
