@@ -140,6 +140,8 @@ def odd(job: SlurmJob, cluster: Cluster) -> Iterator[str]:
         yield "it asks for nodes by name"
     if job.excluded_nodes:
         yield "it leaves out nodes by name"
+    if job.beyond:
+        yield f"it asks for {', '.join(said(word) for word in job.beyond[:4])}"
     kinds = sorted({*job.gres, *job.gres_total} - {GPU})
     if kinds:
         yield f"it asks for {len(kinds)} kind{'s' * (len(kinds) != 1)} of generic resources that are not GPUs"
@@ -179,11 +181,13 @@ def made(job: SlurmJob, demand: Demand, how: JobReading, key: object, now_us: in
 
 def _nodes(job: SlurmJob, cluster: Cluster) -> int | Problem:
     """How many nodes it is to have: the fewest that it says, or that hold its tasks."""
-    fewest, most = max(job.nodes_min, 1), job.nodes_max or len(cluster)
-    if job.exclusive or fewest >= most:
-        return fewest
     each = max(job.cpus_per_task, 1)
     tasks = max(-(-max(job.cpus, 1) // each), 1)
+    fewest, most = max(job.nodes_min, 1), job.nodes_max or len(cluster)
+    if job.tasks_per_node:
+        fewest = max(fewest, min(-(-tasks // job.tasks_per_node), most))
+    if job.exclusive or fewest >= most:
+        return fewest
     room = int(cluster.cores.max()) // each
     if not room:
         return Problem(f"a task asks for {each} cores, and the largest node has {int(cluster.cores.max())}")

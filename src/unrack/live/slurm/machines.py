@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
 from unrack.cluster.formats.described import Described, DescribedNode, converted
@@ -40,7 +40,7 @@ def machines_of(
     additions: Mapping[str, Any] | None = None,
     *,
     name: str = "slurm",
-    partition: str | None = None,
+    partitions: Collection[str] | None = None,
     in_use: bool = False,
 ) -> Machines:
     """The nodes of a reading, equal ones together, and its licences.
@@ -55,8 +55,8 @@ def machines_of(
         Further keys of a cluster file, such as pools and who lends memory to whom. Lists go behind what Slurm says.
     name
         What reports call the cluster.
-    partition
-        Only its nodes; ``None``: all.
+    partitions
+        Only their nodes; ``None``: all.
     in_use
         Leave out nodes on which nothing runs and nothing can be started; those on which something runs are
         ``drained``. Else all are there, and none is said to be drained.
@@ -64,12 +64,14 @@ def machines_of(
     Raises
     ------
     ClusterError
-        There is no such partition, no node is left, or a key of the site says again what Slurm says.
+        There are no such partitions, no node is left, or a key of the site says again what Slurm says.
     """
-    nodes = [node for node in reading.nodes if partition is None or partition in node.partitions]
+    nodes = [node for node in reading.nodes if partitions is None or node.partitions & set(partitions)]
     if not nodes:
         known = sorted({one for node in reading.nodes for one in node.partitions})
-        raise ClusterError("--partition", repr(partition), f"one of {', '.join(known)}" if known else "a node in Slurm")
+        raise ClusterError(
+            "--partition", ", ".join(partitions or ()), f"one of {', '.join(known)}" if known else "a node in Slurm"
+        )
     busy = {held for job in reading.jobs if job.runs for held in job.holds}
     notes = []
     if in_use:

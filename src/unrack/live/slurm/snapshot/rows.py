@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any, NamedTuple
 
 from unrack.cluster.spec import Cluster
@@ -69,7 +69,7 @@ def rows_of(
     cluster: Cluster,
     how: JobReading,
     *,
-    partition: str | None = None,
+    partitions: Collection[str] | None = None,
     held_by_admin: bool = False,
 ) -> Rows:
     """The jobs that run on a cluster or wait for it, those that run first, then in order of their submission.
@@ -82,8 +82,8 @@ def rows_of(
         Its nodes, with names.
     how
         How jobs are read.
-    partition
-        Only waiting jobs that may run in it; those that run on its nodes are of any partition.
+    partitions
+        Only waiting jobs that may run in one of them; those that run on their nodes are of any partition.
     held_by_admin
         Whether jobs that an administrator or a plugin holds wait in the queue, as where unrack schedules.
     """
@@ -95,7 +95,7 @@ def rows_of(
             row = _running(member, reading, cluster, how, tally)
             if row is not None:
                 runs.append(row)
-        elif job.waits and (partition is None or partition in job.partition.split(",")):
+        elif job.waits and (partitions is None or set(partitions) & set(job.partition.split(","))):
             waits.append(_waiting(member, reading, cluster, how, held_by_admin, tally))
     waiting = sorted((row for row in waits if row is not None), key=lambda row: (row.slurm.submit_s, _number(row.key)))
     first = [

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from unrack.live.slurm.client import UnreachableError
+from unrack.live.slurm.commands.run import clean_environment, find_command, run_all
 
-COMMAND = ("scontrol", "show", "config")
 _LINE = re.compile(r"^([A-Za-z]\w*)\s*=\s(.*)$", re.MULTILINE)
 _MOST_BYTES = 1_000_000
 _NUMBER = re.compile(r"[0-9]{1,6}")
@@ -102,12 +101,12 @@ def read_scheduler(timeout_s: float = 10.0, environment: Mapping[str, str] | Non
     ------
     UnreachableError
         It does not answer, or not in time.
+    InputError
+        There is no such command.
     """
-    try:
-        done = subprocess.run(list(COMMAND), capture_output=True, timeout=timeout_s, env=environment, check=False)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise UnreachableError(f"scontrol show config: {type(error).__name__}") from None
-    if done.returncode:
-        why = done.stderr[:200].decode("utf-8", "replace").strip()
-        raise UnreachableError(f"scontrol show config: {why or f'exit code {done.returncode}'}")
-    return scheduler_of(done.stdout[:_MOST_BYTES].decode("utf-8", "replace"))
+    kept = clean_environment(environment)
+    done = run_all([[find_command("scontrol", kept), "show", "config"]], kept, timeout_s)[0]
+    if done.code:
+        why = done.err[:200].decode("utf-8", "replace").strip()
+        raise UnreachableError(f"scontrol show config: {why or f'exit code {done.code}'}")
+    return scheduler_of(done.out[:_MOST_BYTES].decode("utf-8", "replace"))

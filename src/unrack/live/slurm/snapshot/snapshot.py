@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -117,7 +117,7 @@ def snapshot_of(
     reading: Reading,
     scheduler: Scheduler,
     *,
-    partition: str | None = None,
+    partitions: Collection[str] | None = None,
     additions: Mapping[str, Any] | None = None,
     longest_us: int = 7 * 86_400 * SECOND_US,
     held_by_admin: bool = False,
@@ -128,8 +128,8 @@ def snapshot_of(
     ----------
     reading, scheduler
         What Slurm says.
-    partition
-        Only its nodes, the jobs that run there, and those that may; ``None``: all, as one cluster.
+    partitions
+        Only their nodes, the jobs that run there, and those that may; ``None``: all, as one cluster.
     additions
         Further keys of the cluster, as of :func:`unrack.live.slurm.machines.machines_of`.
     longest_us
@@ -140,13 +140,13 @@ def snapshot_of(
     Raises
     ------
     ClusterError
-        There is no such partition, or no node is left.
+        There are no such partitions, or no node is left.
     """
-    machines = machines_of(reading, additions, partition=partition, in_use=True)
+    machines = machines_of(reading, additions, partitions=partitions, in_use=True)
     cluster = Cluster.from_dict(machines.content, "cluster")
     how = JobReading(longest_us, scheduler.memory, lenient=True)
-    found = rows_of(reading, cluster, how, partition=partition, held_by_admin=held_by_admin)
-    notes = [*machines.notes, *scheduler.notes, *found.notes, *_partitions(reading, partition)]
+    found = rows_of(reading, cluster, how, partitions=partitions, held_by_admin=held_by_admin)
+    notes = [*machines.notes, *scheduler.notes, *found.notes, *_partitions(reading, partitions)]
     return Snapshot(reading.at_s, machines.content, found.rows, scheduler.policy, tuple(notes))
 
 
@@ -166,7 +166,7 @@ def parts_of(reading: Reading) -> list[tuple[str, ...]]:
     return sorted(tuple(sorted(group)) for group in groups)
 
 
-def _partitions(reading: Reading, chosen: str | None) -> Sequence[str]:
+def _partitions(reading: Reading, chosen: Collection[str] | None) -> Sequence[str]:
     parts = parts_of(reading)
     if chosen is None and len(parts) > 1:
         listed = "; ".join(", ".join(part) for part in parts[:8])
