@@ -75,6 +75,7 @@ def predicted(
     *,
     draws: int = DRAWS,
     seed: int = 0,
+    label: str = "",
 ) -> Prediction:
     """When the waiting jobs of a workload start under a policy.
 
@@ -90,6 +91,8 @@ def predicted(
         How often run times are drawn; without runs of the past they are not.
     seed
         Of the draws.
+    label
+        What reports call the policy; ``""``: what it calls itself.
 
     Raises
     ------
@@ -100,7 +103,7 @@ def predicted(
     """
     jobs = workload.jobs
     waits = np.flatnonzero(_waits(jobs))
-    first, log_reasons, label = _starts(cluster, workload, policy, jobs.work_us)
+    first, reasons, name = _starts(cluster, workload, policy, jobs.work_us)
     drawn = [
         _starts(cluster, workload, policy, drawn_us(jobs, learnt, seed, draw))[0]
         for draw in range(draws if learnt.runs else 0)
@@ -112,9 +115,9 @@ def predicted(
         known, of_user = learnt.shares(_user(jobs, job))
         early, middle, late = (_seconds(int(column[job]), begin) for column in spread)
         asked = _seconds(int(first[job]), begin)
-        why = log_reasons.get(job, "") if asked is None else ""
+        why = reasons.get(job, "") if asked is None else ""
         starts.append(Start(str(jobs.ids[job]), asked, early, middle, late, len(known), of_user, why))
-    return Prediction(label, tuple(starts))
+    return Prediction(label or name, tuple(starts))
 
 
 def drawn_us(jobs: JobTable, learnt: Learnt, seed: int, draw: int) -> Ints:
