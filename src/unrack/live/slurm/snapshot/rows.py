@@ -116,7 +116,7 @@ def table_row(row: Row, at_s: float) -> dict[str, Any]:
     devices = demand.devices
     return {
         "id": row.key,
-        "submit": 0.0 if row.runs else row.submit_s,
+        "submit": None if row.submit_s is None else round(row.submit_s, 6),
         "run": run_s,
         "request": run_s,
         "tasks": demand.tasks,
@@ -130,7 +130,7 @@ def table_row(row: Row, at_s: float) -> dict[str, Any]:
         **({"gpus.count": devices[GPUS]["count"]} if GPUS in devices else {}),
         **{f"{COUNTED}.{name}": amount for name, amount in devices.get(COUNTED, {}).items()},
         "waits_for": row.waits_for or None,
-        "waited_s": max(0.0, at_s - slurm.submit_s) if slurm.submit_s and not row.runs else None,
+        "waited_s": max(0, round(at_s - slurm.submit_s)) if slurm.submit_s and not row.runs else None,
         "slurm_state": said(slurm.state),
         "slurm_reason": _reason(slurm),
         "slurm_partition": said(slurm.partition),

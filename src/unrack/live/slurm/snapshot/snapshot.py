@@ -27,7 +27,7 @@ from unrack.workload.job import Workload
 _DTYPES: dict[str, type[pl.DataType]] = {
     "id": pl.String, "submit": pl.Float64, "run": pl.Float64, "request": pl.Float64, "tasks": pl.Int64,
     "cores": pl.Int64, "memory": pl.Int64, "priority": pl.Int64, "user": pl.String, "app": pl.String, "on": pl.String,
-    "ran": pl.Float64, "waits_for": pl.String, "waited_s": pl.Float64, "slurm_state": pl.String,
+    "ran": pl.Float64, "waits_for": pl.String, "waited_s": pl.Int64, "slurm_state": pl.String,
     "slurm_reason": pl.String, "slurm_partition": pl.String, "slurm_account": pl.String, "slurm_limit_s": pl.Int64,
     "slurm_submit_s": pl.Int64, "slurm_start_s": pl.Int64,
 }  # fmt: skip
