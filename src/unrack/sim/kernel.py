@@ -186,7 +186,7 @@ class Kernel:
             assert under_way is not None
             ran_us, work_us = int(under_way.ran_us[job]), None if self.shown else self.work[job]
             told = job if self.shown else self.jobs.job(job)
-            self.core.handle(Adopted(told, lease, self.expected_us(job), work_us, ran_us), now)
+            self.core.handle(Adopted(told, lease, self.expected_us(job), work_us), now)
             self.kept_work[job] = self.work[job] - ran_us
             self.standing.add(job)
             self.begin(lease, now)
