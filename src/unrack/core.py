@@ -416,6 +416,10 @@ class Core:
         # of a number that no job has the state says so
         self.state.start(lease, self._expected_us[job] if 0 <= job < len(self._expected_us) else 0, now)
 
+    def begin_anew(self) -> None:
+        """Let the policy make its memory again, from the jobs that run and wait now."""
+        self.memory = self.policy.begin(self.view)
+
     def refused(self) -> NDArray[np.bool_]:
         """bool[jobs]: of the rows of its table, which are rejected when they are submitted."""
         return self._admission.all_never()

@@ -192,6 +192,8 @@ class Kernel:
             self.begin(lease, now)
         if drained := self.core.state.cluster.drained:
             self.core.handle(Drained(drained), self.submit[0] if len(self.submit) else 0)
+        if leases:
+            self.core.begin_anew()
         return len(leases)
 
     def expected_us(self, job: int) -> int:
