@@ -107,6 +107,26 @@ def test_a_second_crash_while_it_is_opened_again_loses_nothing_either(
 
 
 @settings(max_examples=60, deadline=None)
+@given(steps=STEPS, seed=st.integers(0, 2**32), power=st.booleans())
+def test_what_was_found_after_a_crash_and_written_on_outlives_a_power_cut(
+    tmp_path_factory: pytest.TempPathFactory, steps: list[int], seed: int, power: bool
+) -> None:
+    folder, random = tmp_path_factory.mktemp("journal"), Random(seed)
+    writer = Writer(folder, FragileDisk())
+    writer.disk.cut_at = random.randrange(1, calls_of(steps, folder) + 1)
+    with pytest.raises(PowerCutError):
+        writer.run(steps)
+    left = writer.disk.after_power_cut(random) if power else writer.disk.after_kill()
+    with Journal.open(folder, keep=KEEP, disk=left) as journal:
+        found = [record.value for record in journal.read()]
+        if seed % 2:
+            journal.append([{"value": -2}])
+            found.append({"value": -2})
+    later = left.after_power_cut(random)
+    assert [record.value for record in Journal.open(folder, keep=KEEP, disk=later).read()] == found
+
+
+@settings(max_examples=60, deadline=None)
 @given(steps=STEPS, data=st.data(), code=st.sampled_from([errno.ENOSPC, errno.EIO]))
 def test_a_call_that_fails_leaves_a_journal_that_goes_on_or_can_be_opened_again(
     tmp_path_factory: pytest.TempPathFactory, steps: list[int], data: st.DataObject, code: int
@@ -159,6 +179,23 @@ def test_a_disk_that_does_not_even_cut_is_not_written_to_again(tmp_path: Path) -
                 journal.append([{"a": 2}])
         disk.always_fails = 0
     assert [record.value["a"] for record in Journal.open(tmp_path, disk=disk.after_kill()).read()] == [1]
+
+
+@pytest.mark.parametrize("call", [4, 5], ids=["rename", "sync_folder"])
+def test_a_rotation_that_may_have_happened_stops_the_writer_until_it_is_opened_again(tmp_path: Path, call: int) -> None:
+    disk = FragileDisk()
+    with Journal.open(tmp_path, disk=disk) as journal:
+        journal.append([{"a": 1}])
+        disk.fail = {disk.calls + call: errno.EIO}
+        with pytest.raises(JournalError, match="open the journal again"):
+            journal.rotate({"a": 2})
+        with pytest.raises(JournalError, match="cannot be written to"):
+            journal.append([{"a": 3}])
+    left = disk.after_kill()
+    with Journal.open(tmp_path, disk=left) as journal:
+        journal.append([{"a": 4}])
+    values = [record.value["a"] for record in read_journal(tmp_path, disk=left)]
+    assert values == ([1, 4] if call == 4 else [1, 2, 4])
 
 
 def test_an_interrupted_append_leaves_nothing_behind_the_next(tmp_path: Path) -> None:
