@@ -6,6 +6,8 @@ import os
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
+from unrack.live.durable import sync_folder
+
 
 class Disk(Protocol):
     """What a journal needs of a file system; everything may raise ``OSError``."""
@@ -116,12 +118,3 @@ class RealDisk:
     def read(self, path: Path) -> BinaryIO:
         """A file to read, from its beginning."""
         return path.open("rb", buffering=2**18)
-
-
-def sync_folder(folder: Path) -> None:
-    """Return when the names in a folder are on disk."""
-    number = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(number)
-    finally:
-        os.close(number)
