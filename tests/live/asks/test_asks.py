@@ -30,8 +30,8 @@ LUAS = [path for name in ("lua5.1", "lua5.3", "lua5.4") if (path := shutil.which
 PIECES = [
     "unrack:", "UNRACK:", "unrack", ";", "\n", " ", "\t", "\r", "=", ".", "/s", "nvme.", "nvme.capacity=",
     "nvme.bandwidth=", "nvme.devices=", "memory=", "deadline=", "priority=", "app=",
-    "counted.matlab=", "1", "0",
-    "9" * 13, "1.5", "-", "+", "GB", "Gb", "MiB/s", "h", "min", "d", "us", "amber", "\x00", "\x07", "\\", "'", '"', "$(", "é", "\ud800",
+    "counted.matlab=", "1", "0", "9" * 13, "1.5", "-", "+", "GB", "Gb", "MiB/s", "h", "min", "d", "us", "amber",
+    "\x00", "\x07", "\\", "'", '"', "$(", "é", "\ud800",
 ]  # fmt: skip
 COMMENTS = st.one_of(
     st.lists(st.sampled_from(PIECES), max_size=30).map("".join),
