@@ -94,7 +94,7 @@ class _Answers(BaseHTTPRequestHandler):
     server_version = "unrack"
     sys_version = ""
 
-    def do_GET(self) -> None:  # noqa: N802 (the name that http.server looks for)
+    def do_GET(self) -> None:
         path = self.path.partition("?")[0]
         if path == "/healthz":
             well, told = self.server.health.told()
