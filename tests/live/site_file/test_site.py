@@ -62,7 +62,8 @@ def test_relative_paths_are_beside_the_file(tmp_path: Path) -> None:
 def test_a_policy_and_models_are_written_as_in_studies(tmp_path: Path) -> None:
     text = (
         'partitions = ["a"]\npolicy = { name = "slurm", depth = 50 }\nmodels = ["smufin"]\n'
-        '[[cluster.pools]]\nkind = "nvme"\ncount = 2\nquantities = { bandwidth_mb_s = "2 GB/s", capacity_mb = "600 GB" }'
+        '[[cluster.pools]]\nkind = "nvme"\ncount = 2\n'
+        'quantities = { bandwidth_mb_s = "2 GB/s", capacity_mb = "600 GB" }'
     )
     found = site(text, tmp_path)
     assert dict(found.policy_spec.parameters) == {"depth": 50}
@@ -125,7 +126,7 @@ def test_a_wrong_key_or_value_is_refused_with_its_place(text: str, where: str, g
 @pytest.mark.parametrize(
     ("text", "want"),
     [
-        ('poll = "5 s"\npoll_slowest = "1 s"', "poll_slowest that is not below poll"),
+        ('poll = "5 s"\npoll_slowest = "1 s"', "a poll_slowest of poll or more"),
         ('[metrics]\naddress = "0.0.0.0:80"', "a loopback address such as"),
         ('command_timeout = "5 min"', "stalled_after of twice command_timeout"),
     ],
@@ -152,7 +153,7 @@ def test_nodes_are_named_as_in_slurm_and_numbered_when_they_are_known(tmp_path: 
     ).additions
     nodes = ["cn05", "cn04", "cn03", "cn02", "cn01", "login", "other"]
     keys = found.keys(nodes)
-    assert keys["domains"] == {"roof": ["0", "3", "r2"]}
+    assert keys["domains"] == {"roof": ["0", "3", "0-1", "5"]}
     assert keys["failure_domains"] == {"feed": {"A": ["r1"], "B": ["1", "0"]}}
     assert (keys["pools"][0]["reach"], keys["pools"][0]["home"]) == (["0-1", "roof"], ["5"])
     assert "racks" not in keys

@@ -92,10 +92,10 @@ def test_the_fields_of_every_event_cannot_be_hidden(written: io.StringIO) -> Non
 
 
 def test_plain_records_of_other_files_and_broken_ones_are_written_too(written: io.StringIO) -> None:
-    log = logging.getLogger("unrack.live.fabric")
-    log.warning("attach of %s failed", "d1")
-    log.warning("two %s of %s", "one")
-    assert [line["event"] for line in lines(written)] == ["attach of d1 failed", "two %s of %s"]
+    logging.getLogger("unrack.live.fabric").warning("attach of %s failed", "d1")
+    assert [line["event"] for line in lines(written)] == ["attach of d1 failed"]
+    broken = logging.LogRecord("unrack.live", logging.INFO, __file__, 1, "two %s of %s", ("one",), None)
+    assert json.loads(JsonLines().format(broken))["event"] == "two %s of %s"
 
 
 def test_an_exception_is_told_with_its_end(written: io.StringIO) -> None:

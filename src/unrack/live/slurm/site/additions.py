@@ -88,10 +88,12 @@ class Additions:
             if node not in number:
                 raise InputError("cluster.racks", f"'{printable(node)}'", "a node that Slurm has")
 
-        def translated(entries: Iterable[str], where: str) -> list[str]:
+        def translated(entries: Iterable[str], where: str, whole: bool = False) -> list[str]:
             found: list[str] = []
             for entry in entries:
                 members = self.nodes_of(entry)
+                if whole and not members:  # where a cluster file has nothing but numbers
+                    members = [node for node, rack in self._racks.items() if rack == entry]
                 missing = next((node for node in members if node not in number), None)
                 if missing is not None:
                     raise InputError(where, f"'{printable(missing)}'", "a node that Slurm has, a rack or a domain")
@@ -107,7 +109,8 @@ class Additions:
             ]  # fmt: skip
         if "domains" in made:
             made["domains"] = {
-                name: translated(entries, f"cluster.domains.{name}") for name, entries in made["domains"].items()
+                name: translated(entries, f"cluster.domains.{name}", whole=True)
+                for name, entries in made["domains"].items()
             }
         if "failure_domains" in made:
             made["failure_domains"] = {

@@ -220,7 +220,7 @@ class SiteTable(Strict):
     @model_validator(mode="after")
     def _in_order(self) -> SiteTable:
         if self.poll_slowest_us < self.poll_us:
-            raise ValueError("poll_slowest that is not below poll")
+            raise ValueError("a poll_slowest of poll or more")
         if self.metrics.stalled_after_us < 2 * self.command_timeout_us:
             raise ValueError("metrics.stalled_after of twice command_timeout or more: commands may take so long")
         return self

@@ -36,7 +36,7 @@ def _trace(record: logging.LogRecord) -> str:
     if not record.exc_info or record.exc_info[1] is None:
         return ""
     text = "".join(traceback.format_exception(record.exc_info[1]))
-    return clean_text(text[-MOST_TRACE:], MOST_TRACE)
+    return clean_text(text[-MOST_TRACE:], 8 * MOST_TRACE)[-MOST_TRACE:]  # how it ends says most
 
 
 def _time(record: logging.LogRecord) -> str:
