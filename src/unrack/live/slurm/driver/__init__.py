@@ -1,0 +1,1 @@
+"""What drives Slurm: readings into events, decisions into orders, all of it in a journal."""

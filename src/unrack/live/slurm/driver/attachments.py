@@ -1,0 +1,117 @@
+"""Devices of jobs, attached and detached in the background: what is under way, what is done, what failed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import NamedTuple
+
+from unrack.live.fabric.contract import Attachment, Fabric, FabricError
+from unrack.live.slurm.driver.entry import Entry
+from unrack.live.slurm.portable import Names
+
+AT_ONCE = 8
+"""How many jobs' devices are attached or detached at the same time."""
+FIRST_RETRY_US, SLOWEST_RETRY_US = 200_000, 30_000_000
+
+
+class Outcome(NamedTuple):
+    """What became of the devices of a job: ``""``, or why they could not be attached."""
+
+    key: str
+    operations: tuple[str, ...]
+    attached: bool
+    problem: str = ""
+
+
+class Attachments:
+    """Attaches and detaches the devices of jobs.
+
+    What has to be attached is tried once; what has to be detached is tried until it is.
+
+    Parameters
+    ----------
+    fabric
+        The fabric manager.
+    """
+
+    def __init__(self, fabric: Fabric) -> None:
+        self.fabric = fabric
+        self._pool = ThreadPoolExecutor(AT_ONCE, "unrack-fabric")
+        self._working: dict[str, Future[Outcome]] = {}
+        self._retry: dict[str, tuple[int, int]] = {}
+        self.failures = 0
+
+    def attach(self, entry: Entry, wanted: list[Attachment]) -> None:
+        """Begin to attach what a job holds, unless that is under way."""
+        if entry.key not in self._working:
+            self._begin(entry.key, lambda: self._attach(entry.key, wanted))
+
+    def detach(self, entry: Entry, now: int) -> None:
+        """Begin to detach what a job holds, unless something of it is under way or the next try is not due."""
+        due, _ = self._retry.get(entry.key, (0, 0))
+        if entry.key not in self._working and now >= due:
+            key, operations = entry.key, tuple(entry.operations)
+            self._begin(key, lambda: self._detach(key, operations))
+
+    def _begin(self, key: str, work: Callable[[], Outcome]) -> None:
+        self._working[key] = self._pool.submit(work)
+
+    def done(self, now: int) -> list[Outcome]:
+        """What has come to an end since this was last asked, in order of the jobs' keys."""
+        ended = sorted(key for key, future in self._working.items() if future.done())
+        found = [self._working.pop(key).result() for key in ended]
+        for outcome in found:
+            if outcome.problem:
+                self.failures += 1
+                _, before = self._retry.get(outcome.key, (0, 0))
+                wait = min(max(2 * before, FIRST_RETRY_US), SLOWEST_RETRY_US)
+                self._retry[outcome.key] = now + wait, wait
+            else:
+                self._retry.pop(outcome.key, None)
+        return found
+
+    @property
+    def busy(self) -> bool:
+        """True if something is under way or waits to be tried again."""
+        return bool(self._working or self._retry)
+
+    def close(self) -> None:
+        """Wait for what is under way."""
+        self._pool.shutdown(wait=True, cancel_futures=True)
+
+    def _attach(self, key: str, wanted: list[Attachment]) -> Outcome:
+        operations = tuple(one.operation for one in wanted)
+        for one in wanted:
+            try:
+                self.fabric.attach(one)
+            except FabricError as error:
+                return Outcome(key, operations, True, str(error)[:300] or "the fabric refused")
+        return Outcome(key, operations, True)
+
+    def _detach(self, key: str, operations: tuple[str, ...]) -> Outcome:
+        for operation in operations:
+            try:
+                self.fabric.detach(operation)
+            except FabricError as error:
+                return Outcome(key, operations, False, str(error)[:300] or "the fabric refused")
+        return Outcome(key, operations, False)
+
+
+def attachments_of(entry: Entry, names: Names) -> list[Attachment]:
+    """What has to be attached for a job, one operation a share of its lease.
+
+    An operation is named after the job and the time of the decision, so that a later start is another operation.
+    """
+    assert entry.lease is not None
+    devices = names.cluster.devices
+    found = []
+    for number, (node, held, amounts, parts) in enumerate(entry.lease.get("shares", ())):
+        device = names.device_of[held[0]]
+        pool, kind = devices.pools[devices.pool[device]], devices.kind[device]
+        told = {} if pool.share == 1 else dict(zip(devices.quantities[kind], amounts, strict=True))
+        if parts:
+            told["parts"] = parts
+        operation = f"{entry.key}.{entry.decided_us}.{number}"
+        found.append(Attachment(operation, entry.key, node, tuple(held), told))
+    return found

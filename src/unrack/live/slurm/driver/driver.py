@@ -1,0 +1,393 @@
+"""The loop: read, tell, decide, write down, act; begin anew whenever what there is has changed."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, Protocol
+
+from unrack.errors import InputError, RunError
+from unrack.events import Drained, Submitted
+from unrack.ledger.state import QUEUED
+from unrack.live.fabric.contract import Fabric
+from unrack.live.records import decision_record, job_of_record
+from unrack.live.slurm.client import Client
+from unrack.live.slurm.driver.attachments import Attachments, attachments_of
+from unrack.live.slurm.driver.entry import HOLDS, Entry, Phase
+from unrack.live.slurm.driver.epoch import Beginning, Epoch, Spec
+from unrack.live.slurm.driver.orders import Orders
+from unrack.live.slurm.driver.table import Table
+from unrack.live.slurm.driver.terms import Terms
+from unrack.live.slurm.driver.turn import APART, Turn
+from unrack.live.slurm.reading import Reading
+
+VERSION = 1
+MOST_APART, MOST_PLACES = 256, 1_000_000
+"""How many jobs may have tasks that are kept apart, and on how many nodes so many."""
+FALLBACK = "fcfs"
+"""Who goes on where a policy failed and the site wants the driver to go on."""
+log = logging.getLogger("unrack.live.slurm")
+
+
+class Written(Protocol):
+    """What the driver needs of a journal: :class:`unrack.live.journal.journal.Journal`."""
+
+    @property
+    def segment_bytes(self) -> int:
+        """Bytes since the last snapshot."""
+        ...
+
+    def append(self, records: list[Mapping[str, Any]]) -> None:
+        """Write records; they are on disk when it returns."""
+        ...
+
+    def rotate(self, snapshot: Mapping[str, Any]) -> None:
+        """Write a record from which a reader may begin."""
+        ...
+
+
+class Settings(NamedTuple):
+    """How the driver goes about its work.
+
+    Attributes
+    ----------
+    stop_on_fault
+        Whether it ends when a policy raises; else first come, first served goes on.
+    snapshot_bytes
+        After how many bytes of journal it begins a new epoch.
+    """
+
+    stop_on_fault: bool = False
+    snapshot_bytes: int = 64 * 2**20
+
+
+class Clock:
+    """The driver's time: µs since an origin, never going back, whatever happens to the clock of the machine.
+
+    Parameters
+    ----------
+    origin_s
+        The origin, s since 1970.
+    last_us
+        The last time that was written down; time goes on from there or later.
+    """
+
+    def __init__(self, origin_s: float, last_us: int = 0) -> None:
+        self.origin_s = origin_s
+        self._at = max(last_us, round((time.time() - origin_s) * 1e6))
+        self._since = time.monotonic_ns()
+
+    def now(self) -> int:
+        """The time, µs."""
+        return self._at + (time.monotonic_ns() - self._since) // 1000
+
+
+class PolicyFaultError(RunError):
+    """The policy raised something, and the site wants the driver to end then."""
+
+
+class Driver:
+    """Schedules the jobs of some partitions of a Slurm.
+
+    Parameters
+    ----------
+    client, fabric, journal, terms
+        How Slurm is reached; how devices are attached; where all is written down; what the site agreed on.
+    settings
+        How it goes about its work.
+    kept
+        Records of the journal's newest part, where there is one: the driver goes on from them.
+    watch
+        Told what happened, by words and how often, after every turn.
+    clock
+        Whose time counts; default: that of the machine.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        fabric: Fabric,
+        journal: Written,
+        terms: Terms,
+        settings: Settings | None = None,
+        kept: Kept | None = None,
+        watch: Callable[[Mapping[str, int]], None] | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self.client, self.fabric, self.journal, self.terms = client, fabric, journal, terms
+        self.settings = settings or Settings()
+        kept = kept or Kept(time.time(), 0, {})
+        self.clock = clock or Clock(kept.origin_s, kept.now_us)
+        self.table = Table(kept.entries)
+        self.attachments = Attachments(fabric)
+        self.orders = Orders(self.table)
+        self.watch = watch
+        self.epoch: Epoch | None = None
+        self.policy: Spec | None = None
+        self.wanted_us: int | None = None
+        self._missed: frozenset[str] = frozenset()
+        self._read_again = True
+        self._late_us = 0
+
+    # --- the loop -------------------------------------------------------------------------------------------------
+
+    def step(self) -> bool:
+        """Look, decide and act once; True if anything happened.
+
+        Raises
+        ------
+        UnreachableError
+            Slurm does not answer: nothing was done, or what was done is written down; call it again later.
+        PolicyFaultError
+            The policy failed, and the site wants the driver to end.
+        """
+        now = self.clock.now()
+        reading = None
+        if self._read_again or self._deadline_passed(now) or self.client.changed():
+            reading = self.client.read()
+            now = self.clock.now()
+        if self.epoch is None or (reading is not None and self._other_nodes(reading)):
+            assert reading is not None
+            self._begin(reading, "the driver started" if self.epoch is None else "the nodes changed", now)
+        happened = self._turn(reading, now)
+        return self._act(self.clock.now()) or happened
+
+    def _deadline_passed(self, now: int) -> bool:
+        """Whether something has to be looked at though Slurm reports nothing."""
+        for entry in self.table:
+            if entry.phase == Phase.RELEASED and now - entry.released_us > self.terms.start_timeout_us:
+                return True
+            if entry.phase == Phase.ASIDE and 0 < entry.again_us <= now:
+                entry.again_us = 0
+                return True
+            if entry.phase in (Phase.RECALLING, Phase.STOPPING):
+                return True
+        return False
+
+    def _turn(self, reading: Reading | None, now: int) -> bool:
+        """Tell the core what has happened, ask the policy, write both down."""
+        assert self.epoch is not None
+        turn = Turn(self.epoch, self.table, self.terms, now, self._missed)
+        if reading is not None:
+            turn.read(reading)
+            self._missed = frozenset(turn.missing)
+            self._read_again = bool(turn.missing)
+        self._fabric_done(turn)
+        due = self.wanted_us is not None and now >= self.wanted_us
+        fault, decided = "", []
+        if self.epoch.told or due:
+            turn.late()
+            found = turn.round()
+            fault, decided = found.fault, [decision_record(decision) for decision in found.decisions]
+            self.wanted_us = self.epoch.next_round(now)
+        told, entries = self.epoch.taken(), self.table.taken()
+        if told or entries:
+            record = {"k": "turn", "now": now, "told": told, "decided": decided, "entries": entries}
+            if fault:
+                record["fault"] = fault
+            if turn.over:
+                record["over"] = turn.over
+            self.journal.append([record])
+        if self.watch is not None and turn.counts:
+            self.watch(turn.counts)
+        if fault:
+            self._failed(fault, now)
+        elif turn.keep_apart:
+            before = self.epoch.beginning
+            groups = {APART: {"groups": min(MOST_APART, MOST_PLACES // len(before.nodes))}}
+            self._begin_from(before._replace(cluster=before.cluster | groups), "tasks are kept apart", now)
+        elif self.journal.segment_bytes > self.settings.snapshot_bytes and reading is not None:
+            self._begin(reading, "the journal is long", now)
+        return bool(told)
+
+    def _failed(self, fault: str, now: int) -> None:
+        """The policy raised something."""
+        log.error("the policy failed", extra={"fields": {"fault": fault}})
+        if self.settings.stop_on_fault:
+            raise PolicyFaultError(f"the policy failed: {fault}")
+        assert self.epoch is not None
+        if self.policy == FALLBACK:
+            return
+        self.policy = FALLBACK
+        self._begin_from(self.epoch.beginning._replace(policy=FALLBACK), "the policy failed", now)
+
+    # --- epochs ---------------------------------------------------------------------------------------------------
+
+    def _other_nodes(self, reading: Reading) -> bool:
+        """Whether there are other nodes than the epoch knows, or they are of another size."""
+        assert self.epoch is not None
+        before = self.epoch.beginning
+        found = self.terms.beginning(reading)
+        cluster = {key: value for key, value in before.cluster.items() if key != APART or key in found.cluster}
+        return found.nodes != before.nodes or found.cluster != cluster
+
+    def _begin(self, reading: Reading, why: str, now: int) -> None:
+        """Begin an epoch with the nodes of a reading."""
+        beginning = self.terms.beginning(reading)
+        if self.policy is not None:
+            beginning = beginning._replace(policy=self.policy)
+        if self.epoch is not None and (kept := self.epoch.beginning.cluster.get(APART)):
+            beginning.cluster.setdefault(APART, kept)
+        seen = {node.name: node.usable for node in reading.nodes}
+        self._begin_from(beginning, why, now, [name for name in beginning.nodes if not seen.get(name, False)])
+
+    def _begin_from(self, beginning: Beginning, why: str, now: int, down: list[str] | None = None) -> None:
+        """Begin an epoch: what holds something is adopted, what waits is submitted, as it came before."""
+        if down is None:
+            assert self.epoch is not None
+            state, names = self.epoch.core.state, self.epoch.names
+            down = [name for i, name in enumerate(names.nodes) if not state.online[i] or i in state.withheld]
+        epoch = Epoch(beginning)
+        turn = Turn(epoch, self.table, self.terms, now)
+        holding = [entry for entry in self.table.in_phase(HOLDS | {Phase.STOPPING}) if entry.lease is not None]
+        waiting = [entry for entry in self.table.in_phase((Phase.WAITING, Phase.STOPPING)) if entry.lease is None]
+        waiting.sort(key=lambda entry: (entry.number, entry.seen_us, entry.key))
+        self.table.forget_numbers()
+        for entry in holding:
+            assert entry.lease is not None
+            self._check_devices(entry, epoch)
+            turn.adopt(entry, entry.job, epoch.names.lease(entry.lease))
+        numbers = sorted(epoch.names.node_of[name] for name in down)
+        if numbers:
+            epoch.tell(Drained(tuple(numbers)), now)
+        for entry in waiting:
+            number, decisions = epoch.submit(Submitted(job_of_record(entry.job)), now)
+            self.table.number(entry, number)
+            turn.decided(decisions)
+        for entry in self.table.in_phase(Phase.ASIDE):
+            if entry.why.startswith("rejected"):  # it may have room now
+                entry.why = ""
+        self.epoch, self.wanted_us, self._read_again = epoch, now, True
+        self.table.taken()
+        record = {
+            "k": "begin", "version": VERSION, "now": now, "origin_s": self.clock.origin_s, "why": why,
+            "beginning": beginning.record(), "told": epoch.taken(), "entries": self.table.records(),
+        }  # fmt: skip
+        self.journal.rotate(record)
+        log.info("an epoch begins", extra={"fields": {"why": why, "jobs": len(self.table)}})
+
+    def _check_devices(self, entry: Entry, epoch: Epoch) -> None:
+        """Refuse to forget a device that a job holds."""
+        assert entry.lease is not None
+        for _, devices, _, _ in entry.lease.get("shares", ()):
+            if not all(device in epoch.names.device_of for device in devices):
+                raise InputError(
+                    "the pools of the site", f"no device {', '.join(devices)}, which job {entry.key} holds",
+                    "the pools that there were until that job has ended",
+                )  # fmt: skip
+
+    # --- acting ---------------------------------------------------------------------------------------------------
+
+    def _act(self, now: int) -> bool:
+        """Give orders, attach and detach, and write down what became of it; True if anything was done."""
+        assert self.epoch is not None
+        for entry in self.table.in_phase((Phase.ATTACHING, Phase.DETACHING)):
+            if entry.phase == Phase.DETACHING:
+                self.attachments.detach(entry, now)
+                continue
+            wanted = attachments_of(entry, self.epoch.names)
+            if not entry.operations:
+                entry.operations = [one.operation for one in wanted]
+                self.table.touch(entry)
+        self._write_did(now)
+        for entry in self.table.in_phase(Phase.ATTACHING):
+            self.attachments.attach(entry, attachments_of(entry, self.epoch.names))
+        orders = self.orders.due(now)
+        if not orders:
+            return False
+        answers = self.client.carry_out(orders)
+        refused = self.orders.answered(answers, self.clock.now())
+        self._write_did(self.clock.now())
+        if self.watch is not None:
+            self.watch({"ordered": len(orders), "refused": refused})
+        for answer in answers:
+            if not answer.done:
+                fields = {"order": type(answer.order).__name__, "job": str(answer.order.job), "why": answer.problem}
+                log.warning("Slurm refused an order", extra={"fields": fields})
+        return True
+
+    def _write_did(self, now: int) -> None:
+        """Write down how far jobs have come by what was done."""
+        if entries := self.table.taken():
+            self.journal.append([{"k": "did", "now": now, "entries": entries}])
+
+    def _fabric_done(self, turn: Turn) -> None:
+        """Note what became of attaching and detaching."""
+        for outcome in self.attachments.done(turn.now):
+            entry = self.table.get(outcome.key)
+            if entry is None:
+                continue
+            if outcome.problem:
+                log.warning("the fabric failed", extra={"fields": {"job": entry.key, "why": outcome.problem}})
+            if outcome.attached and entry.phase == Phase.ATTACHING:
+                if outcome.problem:
+                    turn.give_up(entry, f"devices could not be attached: {outcome.problem}")
+                else:
+                    self.table.move(entry, Phase.ORDERING)
+            elif not outcome.attached and not outcome.problem and entry.phase == Phase.DETACHING:
+                why, entry.operations = entry.why, []
+                word, _, rest = why.partition(": ")
+                if word in ("failed", "stopped"):
+                    turn.back(entry, rest, word == "failed")
+                    self._read_again = True
+                else:
+                    turn.close(entry)
+
+    def settle_fabric(self) -> None:
+        """Detach what is attached for nobody: the remains of operations that were cut off.
+
+        Raises
+        ------
+        FabricError
+            The fabric does not tell what is attached, or does not detach it.
+        """
+        known = {operation for entry in self.table for operation in entry.operations}
+        for attachment in self.fabric.state():
+            if attachment.operation not in known:
+                log.warning("detaching what nobody holds", extra={"fields": {"operation": attachment.operation}})
+                self.fabric.detach(attachment.operation)
+
+    def close(self) -> None:
+        """End what is under way in the background."""
+        self.attachments.close()
+
+    def queued(self) -> list[Entry]:
+        """The jobs that wait in the core, in its order."""
+        assert self.epoch is not None
+        state = self.epoch.core.state
+        waiting = state.queue[state.queue_start : state.queue_end].tolist()
+        return [self.table.of_number(number) for number in waiting if state.conditions[number] == QUEUED]
+
+
+class Kept(NamedTuple):
+    """What a journal keeps of a driver that has ended: its origin of time, its last time, its entries."""
+
+    origin_s: float
+    now_us: int
+    entries: dict[str, dict[str, Any]]
+
+
+def kept_of(records: list[Mapping[str, Any]]) -> Kept | None:
+    """What the records of a journal say, the newest beginning first; ``None``: nothing yet.
+
+    Raises
+    ------
+    InputError
+        They are those of a later version.
+    """
+    kept: Kept | None = None
+    for record in records:
+        if record.get("k") == "begin":
+            if record.get("version") != VERSION:
+                raise InputError("journal", f"version {json.dumps(record.get('version'))}", f"version {VERSION}")
+            kept = Kept(record["origin_s"], record["now"], dict(record["entries"]))
+        elif kept is not None and record.get("k") in ("turn", "did"):
+            for key, entry in record["entries"].items():
+                if entry is None:
+                    kept.entries.pop(key, None)
+                else:
+                    kept.entries[key] = entry
+            kept = kept._replace(now_us=max(kept.now_us, record["now"]))
+    return kept

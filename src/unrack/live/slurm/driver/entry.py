@@ -1,0 +1,118 @@
+"""What the driver knows of one job of Slurm: how far its start has come, what it holds, under which number."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from enum import StrEnum
+from typing import Any
+
+from unrack.live.slurm.portable import Portable
+
+
+class Phase(StrEnum):
+    """How far a job has come."""
+
+    WAITING = "waiting"  # in the queue of the core
+    ATTACHING = "attaching"  # its start is decided, devices are being attached
+    ORDERING = "ordering"  # Slurm is to be told
+    RELEASED = "released"  # Slurm was told, and has not reported the start
+    RECALLING = "recalling"  # it did not start in time, or must not: Slurm is to hold it again
+    RUNNING = "running"  # Slurm reported its start, where it was decided
+    STOPPING = "stopping"  # the policy stopped it; it waits in the core, and Slurm has not reported it held
+    DETACHING = "detaching"  # it has ended, devices are being detached
+    FOREIGN = "foreign"  # it runs, and we did not start it
+    ASIDE = "aside"  # it waits, and is not to be started now, for the reason in ``why``
+
+
+INTENDED = frozenset({Phase.ATTACHING, Phase.ORDERING, Phase.RELEASED, Phase.RECALLING})
+"""Its start is decided and not acknowledged."""
+HOLDS = INTENDED | {Phase.RUNNING, Phase.DETACHING, Phase.FOREIGN}
+"""It holds a lease."""
+
+
+@dataclass(slots=True)
+class Entry:
+    """One job.
+
+    Attributes
+    ----------
+    key
+        Which job: see :class:`unrack.live.slurm.orders.JobKey`.
+    phase
+        How far it has come.
+    number
+        Its number in the core; -1: it has none there now.
+    ours
+        Whether it is the driver's to start.
+    job
+        What the core was told that it asks: a record of :func:`unrack.live.records.job_record`.
+    lease
+        What it holds, by names.
+    operations
+        The attachments of its devices, by id.
+    why
+        Why it is aside, or was recalled.
+    again_us
+        Not to be tried before this time.
+    tries
+        How many starts have failed in a row.
+    seen_us, decided_us, released_us, started_us, ended_us
+        When it came, and when its present start was decided, given to Slurm, reported, and over; -1: not yet.
+    submit_s, start_s, end_s
+        Slurm's own times, s since 1970; 0: not known.
+    limit_s
+        Its time limit as last seen; -1: none.
+    restarts
+        As Slurm counted when it was last seen.
+    state
+        Slurm's word for how it ended.
+    group
+        Its own among those whose tasks are kept apart; 0: none.
+    short
+        Whether the lease is less than Slurm says that it holds, because more was not free in the ledger.
+    """
+
+    key: str
+    phase: Phase
+    number: int = -1
+    ours: bool = False
+    job: dict[str, Any] = field(default_factory=dict)
+    lease: Portable | None = None
+    operations: list[str] = field(default_factory=list)
+    why: str = ""
+    again_us: int = 0
+    tries: int = 0
+    seen_us: int = -1
+    decided_us: int = -1
+    released_us: int = -1
+    started_us: int = -1
+    ended_us: int = -1
+    submit_s: int = 0
+    start_s: int = 0
+    end_s: int = 0
+    limit_s: int = -1
+    restarts: int = 0
+    state: str = ""
+    group: int = 0
+    short: bool = False
+
+    def record(self) -> dict[str, Any]:
+        """As plain values; what is as by default is left out."""
+        found = asdict(self)
+        return {key: value for key, value in found.items() if key in ("key", "phase") or value != DEFAULTS[key]}
+
+    @classmethod
+    def of_record(cls, record: Mapping[str, Any]) -> Entry:
+        """The entry that :meth:`record` wrote."""
+        return cls(**{**record, "phase": Phase(record["phase"])})
+
+    @property
+    def nodes(self) -> list[str]:
+        """The nodes of its lease, by name, in ascending order."""
+        return [] if self.lease is None else sorted({row[0] for row in self.lease["rows"]})
+
+
+DEFAULTS: dict[str, Any] = {}
+for _one in fields(Entry):
+    DEFAULTS[_one.name] = [] if _one.name == "operations" else {} if _one.name == "job" else _one.default

@@ -1,0 +1,179 @@
+"""A core and what it is told, from a record of how it began: the part of the driver that a journal can play again.
+
+An epoch lasts as long as the nodes, the policy and the driver stay the same. Whatever it is told is recorded, its
+decisions with it; the same records give the same decisions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from unrack.cluster.spec import Cluster
+from unrack.core import Core
+from unrack.errors import InputError, RefusedError, UnrackError
+from unrack.events import ROUND, Event, Submitted
+from unrack.live.records import decision_record, event_of_record, event_record
+from unrack.live.slurm.portable import Names
+from unrack.policy.complete import complete
+from unrack.policy.contract import Decision, Policy
+from unrack.policy.file import is_file, load_policy
+from unrack.policy.table import make_policy, parse_policy
+from unrack.sim.guard import PolicyAtWork
+from unrack.slowdown.model import make_models
+
+Spec = str | Mapping[str, Any]
+"""A policy: a name, with parameters or without; ``FILE.py:NAME``; or a table with ``name`` and parameters."""
+
+
+class Beginning(NamedTuple):
+    """What an epoch begins with.
+
+    Attributes
+    ----------
+    cluster
+        The keys of a cluster file.
+    nodes
+        Name of each node that runs jobs, in the order of the cluster.
+    policy, models, seed
+        As in a study.
+    """
+
+    cluster: dict[str, Any]
+    nodes: tuple[str, ...]
+    policy: Spec
+    models: tuple[Any, ...] = ()
+    seed: int = 0
+
+    def record(self) -> dict[str, Any]:
+        """As plain values."""
+        return {**self._asdict(), "nodes": list(self.nodes), "models": list(self.models)}
+
+    @classmethod
+    def of_record(cls, record: Mapping[str, Any]) -> Beginning:
+        """The beginning that :meth:`record` wrote."""
+        return cls(record["cluster"], tuple(record["nodes"]), record["policy"], tuple(record["models"]), record["seed"])
+
+
+class Round(NamedTuple):
+    """What a round brought: decisions, as they were made; or what went wrong, and then nothing was decided."""
+
+    decisions: list[Decision]
+    fault: str = ""
+
+
+def policy_of(spec: Spec) -> Policy[Any]:
+    """The policy that is meant.
+
+    Raises
+    ------
+    PolicyError
+        There is none, or a parameter is wrong.
+    """
+    if isinstance(spec, str):
+        return load_policy(spec) if is_file(spec) else parse_policy(spec)
+    parameters = {key: value for key, value in spec.items() if key not in ("name", "label")}
+    if "name" not in spec:
+        raise InputError("policy", f"the keys {', '.join(spec)}", "a key name")
+    return make_policy(str(spec["name"]), parameters, spec.get("label"))
+
+
+class Epoch:
+    """A core as it goes on from a beginning.
+
+    Parameters
+    ----------
+    beginning
+        What it begins with.
+
+    Attributes
+    ----------
+    names
+        What its nodes and devices are called.
+    told
+        Records of the events since :meth:`taken` was last called.
+    """
+
+    def __init__(self, beginning: Beginning) -> None:
+        self.beginning = beginning
+        cluster = Cluster.from_dict(beginning.cluster, "cluster")
+        policy = complete(policy_of(beginning.policy), "policy")
+        if hasattr(policy, "seeded"):
+            policy = policy.seeded(beginning.seed)
+        self.policy = policy
+        with PolicyAtWork(policy):
+            self.core = Core(cluster, None, policy, make_models(beginning.models))
+        self.names = Names(cluster, beginning.nodes)
+        self.told: list[list[Any]] = []
+
+    def tell(self, event: Event, now: int) -> list[Decision]:
+        """Tell the core what has happened, and note it once the core has taken it.
+
+        Raises
+        ------
+        RefusedError
+            It contradicts what the core knows; nothing was noted.
+        """
+        decisions = self.core.handle(event, now)
+        self.told.append(event_record(event))
+        return decisions
+
+    def attempt(self, event: Event, now: int) -> bool:
+        """Tell it of something that it may refuse; what was refused is noted if it left a trace.
+
+        A job that was refused keeps its number, which whoever plays this again must give out, too.
+        """
+        jobs = self.core.state.jobs
+        try:
+            self.tell(event, now)
+        except RefusedError:
+            if self.core.state.jobs > jobs:
+                self.told.append(["refused", event_record(event)])
+            return False
+        return True
+
+    def submit(self, event: Submitted, now: int) -> tuple[int, list[Decision]]:
+        """Tell it of a job that has come; returns the job's number, and what became of it at once."""
+        number = self.core.state.jobs
+        return number, self.tell(event, now)
+
+    def round(self, now: int) -> Round:
+        """Let the policy decide; whatever its code does wrong is an answer, not an error."""
+        self.told.append(["round"])
+        try:
+            with PolicyAtWork(self.core.policy):
+                return Round(self.core.handle(ROUND, now))
+        except UnrackError as error:
+            return Round([], f"{type(error).__name__}: {error}"[:2000])
+        except Exception as error:
+            return Round([], f"{type(error).__name__}: {error}"[:2000])
+
+    def next_round(self, now: int) -> int | None:
+        """When the policy wants to be asked again, µs; ``None``: when something happens, or it cannot tell."""
+        try:
+            with PolicyAtWork(self.core.policy):
+                return self.core.next_round(now)
+        except Exception:
+            return None
+
+    def taken(self) -> list[list[Any]]:
+        """The records of what it was told since this was last asked."""
+        told, self.told = self.told, []
+        return told
+
+
+def replayed(epoch: Epoch, told: Sequence[Sequence[Any]], now: int) -> tuple[list[Any], str]:
+    """Tell an epoch what another was told; returns records of what it decided in rounds, and what went wrong."""
+    decided: list[Any] = []
+    fault = ""
+    for record in told:
+        if record[0] == "round":
+            found = epoch.round(now)
+            decided += [decision_record(decision) for decision in found.decisions]
+            fault = found.fault
+        elif record[0] == "refused":
+            epoch.attempt(event_of_record(record[1]), now)
+        else:
+            epoch.tell(event_of_record(record), now)
+    epoch.taken()
+    return decided, fault

@@ -1,0 +1,68 @@
+"""What Slurm has to be told, by how far jobs have come; and what its answers change."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from unrack.live.slurm.driver.entry import Entry, Phase
+from unrack.live.slurm.driver.seen import key_of
+from unrack.live.slurm.driver.table import Table
+from unrack.live.slurm.orders import Answer, HoldBack, Order, Place, Release, RequeueHeld
+
+AGAIN_US = 1_000_000
+"""After how long an order whose effect is not seen is given again."""
+ACTING = (Phase.ORDERING, Phase.RECALLING, Phase.STOPPING)
+
+
+class Orders:
+    """The orders that are due.
+
+    Parameters
+    ----------
+    table
+        How far jobs have come.
+    """
+
+    def __init__(self, table: Table) -> None:
+        self.table = table
+        self._given: dict[str, tuple[Phase, int]] = {}
+
+    def due(self, now: int) -> list[Order]:
+        """The orders that are to be given now, those of a job one after the other."""
+        found: list[Order] = []
+        acting = self.table.in_phase(ACTING)
+        self._given = {entry.key: self._given[entry.key] for entry in acting if entry.key in self._given}
+        for entry in acting:
+            phase, at = self._given.get(entry.key, (None, 0))
+            if phase == entry.phase and now - at < AGAIN_US:
+                continue
+            self._given[entry.key] = entry.phase, now
+            found += self._of(entry)
+        return found
+
+    def _of(self, entry: Entry) -> list[Order]:
+        job = key_of(entry.key)
+        if entry.phase == Phase.RECALLING:
+            return [HoldBack(job)]
+        if entry.phase == Phase.STOPPING:
+            return [RequeueHeld(job)]
+        return [Place(job, tuple(entry.nodes)), Release(job)]
+
+    def answered(self, answers: Sequence[Answer], now: int) -> int:
+        """Note what became of orders; returns how many were refused."""
+        refused = 0
+        for answer in answers:
+            entry = self.table.get(str(answer.order.job))
+            if entry is None:
+                continue
+            if not answer.done:
+                refused += 1
+            if entry.phase != Phase.ORDERING:
+                continue
+            if not answer.done:
+                what = type(answer.order).__name__.lower()
+                self.table.move(entry, Phase.RECALLING, f"Slurm refused to {what} it: {answer.problem}"[:300])
+            elif isinstance(answer.order, Release):
+                entry.released_us = now
+                self.table.move(entry, Phase.RELEASED)
+        return refused

@@ -1,0 +1,93 @@
+"""All jobs that the driver knows, by key and by number; which of them have changed since they were written down."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+
+from unrack.live.slurm.driver.entry import Entry, Phase
+
+
+class Table:
+    """The jobs that the driver knows.
+
+    Every change of an entry is followed by :meth:`touch`, so that it comes into the journal.
+    """
+
+    def __init__(self, entries: Mapping[str, Mapping[str, Any]] | None = None) -> None:
+        self._entries = {key: Entry.of_record(record) for key, record in (entries or {}).items()}
+        self._by_number = {entry.number: entry for entry in self._entries.values() if entry.number >= 0}
+        self._touched: dict[str, None] = {}
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __iter__(self) -> Iterator[Entry]:
+        return iter(list(self._entries.values()))
+
+    def get(self, key: str) -> Entry | None:
+        """The entry of a job; ``None``: it is not known."""
+        return self._entries.get(key)
+
+    def add(self, entry: Entry) -> Entry:
+        """Take in a job."""
+        self._entries[entry.key] = entry
+        self.touch(entry)
+        return entry
+
+    def drop(self, entry: Entry) -> None:
+        """Forget a job."""
+        del self._entries[entry.key]
+        self._by_number.pop(entry.number, None)
+        self._touched[entry.key] = None
+
+    def number(self, entry: Entry, number: int) -> None:
+        """Give a job its number in the core; -1: it has none any more."""
+        self._by_number.pop(entry.number, None)
+        entry.number = number
+        if number >= 0:
+            self._by_number[number] = entry
+        self.touch(entry)
+
+    def forget_numbers(self) -> None:
+        """No job has a number: another core gives them anew."""
+        self._by_number.clear()
+        for entry in self._entries.values():
+            entry.number = -1
+
+    def of_number(self, number: int) -> Entry:
+        """The job with a number of the core."""
+        return self._by_number[number]
+
+    def in_phase(self, phases: Phase | Collection[Phase]) -> list[Entry]:
+        """The jobs that have come so far, in the order in which they came."""
+        wanted = (phases,) if isinstance(phases, Phase) else phases
+        found = [entry for entry in self._entries.values() if entry.phase in wanted]
+        return sorted(found, key=lambda entry: (entry.seen_us, entry.number, entry.key))
+
+    def free_group(self, groups: int) -> int:
+        """The lowest group from 1 that no job has; 0: all have one."""
+        taken = {entry.group for entry in self._entries.values()}
+        return next((group for group in range(1, groups + 1) if group not in taken), 0)
+
+    def touch(self, entry: Entry) -> None:
+        """Note that an entry has changed."""
+        self._touched[entry.key] = None
+
+    def move(self, entry: Entry, phase: Phase, why: str = "") -> None:
+        """Note how far a job has come."""
+        entry.phase, entry.why = phase, why
+        self.touch(entry)
+
+    def taken(self) -> dict[str, Any]:
+        """Records of all that changed since this was last asked; ``None`` for jobs that were forgotten."""
+        found = {}
+        for key in self._touched:
+            entry = self._entries.get(key)
+            found[key] = None if entry is None else entry.record()
+        self._touched.clear()
+        return found
+
+    def records(self) -> dict[str, Any]:
+        """Records of all."""
+        return {key: entry.record() for key, entry in self._entries.items()}

@@ -1,0 +1,54 @@
+"""What a site has agreed on: which jobs are the driver's, what they ask, which nodes there are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from unrack.ledger.lease import Lease
+from unrack.live.slurm.driver.epoch import Beginning
+from unrack.live.slurm.driver.seen import Take
+from unrack.live.slurm.orders import JobKey
+from unrack.live.slurm.portable import Names
+from unrack.live.slurm.reading import Reading, SlurmJob
+from unrack.workload.job import Job
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Why the driver cannot schedule a job: a sentence for people, of printable characters."""
+
+    why: str
+
+
+class Terms(Protocol):
+    """What a site has agreed on.
+
+    Attributes
+    ----------
+    partitions
+        Their jobs are the driver's; no others are ever touched.
+    take
+        Which of their jobs.
+    start_timeout_us
+        How long Slurm may take to start a job that was released.
+    longest_us
+        How long a job without a limit is expected to run.
+    """
+
+    partitions: frozenset[str]
+    take: Take
+    start_timeout_us: int
+    longest_us: int
+
+    def beginning(self, reading: Reading) -> Beginning:
+        """The cluster that a reading shows, and the policy."""
+        ...
+
+    def job(self, job: SlurmJob, key: JobKey, names: Names, now_us: int) -> Job | Problem:
+        """What a job asks of the core, which came ``now_us``."""
+        ...
+
+    def stands(self, job: SlurmJob, names: Names) -> tuple[Job, Lease] | None:
+        """A job that somebody else has started: what it asks, and what it holds of these nodes; ``None``: nothing."""
+        ...

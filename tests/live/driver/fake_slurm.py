@@ -1,0 +1,239 @@
+"""A Slurm in memory: nodes, held jobs, orders; it starts what is released where it is told to, and counts starts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from unrack.ledger.lease import Lease
+from unrack.live.slurm.client import UnreachableError
+from unrack.live.slurm.driver.driver import Clock
+from unrack.live.slurm.driver.epoch import Beginning
+from unrack.live.slurm.driver.seen import Take
+from unrack.live.slurm.driver.terms import Problem
+from unrack.live.slurm.orders import Answer, HoldBack, JobKey, Order, Place, Release, RequeueHeld
+from unrack.live.slurm.portable import Names
+from unrack.live.slurm.reading import Held, Reading, SlurmJob, SlurmNode
+from unrack.workload.job import Demand, Job
+
+ORIGIN_S = 1_700_000_000
+IDLE = frozenset({"IDLE"})
+
+
+class Killed(BaseException):
+    """The driver is killed here."""
+
+
+class HandClock(Clock):
+    """Time that goes on by hand."""
+
+    def __init__(self) -> None:
+        self.origin_s = float(ORIGIN_S)
+        self.at_us = 0
+
+    def now(self) -> int:
+        return self.at_us
+
+    @property
+    def wall_s(self) -> float:
+        return self.origin_s + self.at_us / 1e6
+
+
+@dataclass
+class FakeJob:
+    """A job of the fake."""
+
+    id: int
+    nodes: int
+    cores: int
+    run_s: float
+    limit_s: int
+    comment: str = ""
+    memory_mb: int = 0
+    partition: str = "ours"
+    state: str = "PENDING"
+    priority: int = 0
+    reason: str = "JobHeldAdmin"
+    submit_s: int = ORIGIN_S
+    start_us: int = -1
+    end_us: int = -1
+    required: tuple[str, ...] = ()
+    held_on: tuple[str, ...] = ()
+    restarts: int = 0
+    starts: list[tuple[int, tuple[str, ...]]] = field(default_factory=list)
+
+
+class FakeSlurm:
+    """The fake: a client, and the cluster behind it."""
+
+    def __init__(self, clock: HandClock, nodes: int = 4, cores: int = 4, memory_mb: int = 1000) -> None:
+        self.clock = clock
+        self.nodes = {
+            f"n{i + 1}": SlurmNode(
+                f"n{i + 1}", cores, memory_mb, words=frozenset({"IDLE"}), partitions=frozenset({"ours", "other"})
+            )
+            for i in range(nodes)
+        }
+        self.jobs: dict[int, FakeJob] = {}
+        self.dirty = True
+        self.unreachable = 0
+        self.refuse: dict[int, int] = {}
+        self.stuck: set[int] = set()
+        self.commands = 0
+
+    # --- as a client ----------------------------------------------------------------------------------------------
+
+    def changed(self) -> bool:
+        self._reach()
+        return self.dirty
+
+    def read(self) -> Reading:
+        self._reach()
+        self.dirty = False
+        return Reading(self.clock.wall_s, tuple(self.nodes.values()), tuple(map(self._shown, self.jobs.values())))
+
+    def carry_out(self, orders: Sequence[Order]) -> list[Answer]:
+        self._reach()
+        answers = []
+        for order in orders:
+            self.commands += 1
+            answers.append(Answer(order, self._obey(order)))
+        self.dirty = True
+        self.schedule()
+        return answers
+
+    def _reach(self) -> None:
+        if self.unreachable:
+            self.unreachable -= 1
+            raise UnreachableError("no answer")
+
+    def _obey(self, order: Order) -> str:
+        job = self.jobs.get(order.job.id)
+        if job is None:
+            return "Invalid job id specified"
+        if self.refuse.get(job.id, 0):
+            self.refuse[job.id] -= 1
+            return "Requested node configuration is not available"
+        if isinstance(order, RequeueHeld):
+            if job.state != "RUNNING":
+                return "Job is pending execution"
+            self.requeue(job.id, held=True)
+        elif job.state != "PENDING":
+            return "Job is no longer pending execution"
+        elif isinstance(order, Place):
+            job.required = order.nodes
+        elif isinstance(order, Release):
+            job.priority, job.reason = 100, "None"
+        else:
+            assert isinstance(order, HoldBack)
+            job.priority, job.reason, job.required = 0, "JobHeldAdmin", ()
+        return ""
+
+    def _shown(self, job: FakeJob) -> SlurmJob:
+        def second(at_us: int) -> int:
+            return 0 if at_us < 0 else int(ORIGIN_S + at_us / 1e6)
+
+        return SlurmJob(
+            job.id, job.state, job.reason, user="u", partition=job.partition, comment=job.comment,
+            priority=job.priority, submit_s=job.submit_s, start_s=second(job.start_us), end_s=second(job.end_us),
+            limit_s=job.limit_s, nodes_min=job.nodes, tasks=job.nodes, cpus=job.nodes * job.cores,
+            cpus_per_task=job.cores, node_memory_mb=job.memory_mb, required_nodes=job.required,
+            holds={name: Held(job.cores, job.memory_mb) for name in job.held_on}, restarts=job.restarts,
+        )  # fmt: skip
+
+    # --- the cluster ------------------------------------------------------------------------------------------------
+
+    def submit(self, nodes: int = 1, cores: int = 1, run_s: float = 5, limit_s: int = 10, **more: Any) -> int:
+        number = len(self.jobs) + 1
+        submit_s = int(self.clock.wall_s)
+        self.jobs[number] = FakeJob(number, nodes, cores, run_s, limit_s, submit_s=submit_s, **more)
+        self.dirty = True
+        return number
+
+    def free(self, name: str) -> tuple[int, int]:
+        node = self.nodes[name]
+        running = [job for job in self.jobs.values() if name in job.held_on]
+        return node.cores - sum(job.cores for job in running), node.memory_mb - sum(job.memory_mb for job in running)
+
+    def fits(self, job: FakeJob, name: str) -> bool:
+        cores, mb = self.free(name)
+        return self.nodes[name].usable and cores >= job.cores and mb >= job.memory_mb
+
+    def schedule(self) -> None:
+        """Start what is released and has room."""
+        for job in self.jobs.values():
+            if job.state != "PENDING" or not job.priority or job.id in self.stuck:
+                continue
+            names = job.required or tuple(name for name in self.nodes if self.fits(job, name))[: job.nodes]
+            if len(names) == job.nodes and all(name in self.nodes and self.fits(job, name) for name in names):
+                job.state, job.held_on, job.start_us, job.reason = "RUNNING", tuple(names), self.clock.at_us, "None"
+                job.starts.append((self.clock.at_us, tuple(names)))
+                self.dirty = True
+
+    def tick(self, us: int) -> None:
+        """Time goes on: jobs end, released ones start."""
+        self.clock.at_us += us
+        for job in self.jobs.values():
+            if job.state == "RUNNING" and self.clock.at_us >= job.start_us + job.run_s * 1e6:
+                self.end(job.id, "COMPLETED")
+        self.schedule()
+
+    def end(self, number: int, state: str) -> None:
+        job = self.jobs[number]
+        if job.state in ("RUNNING", "PENDING"):
+            job.state, job.held_on, job.end_us = state, (), self.clock.at_us
+            self.dirty = True
+
+    def requeue(self, number: int, held: bool) -> None:
+        job = self.jobs[number]
+        if job.state == "RUNNING":
+            job.state, job.held_on, job.start_us, job.restarts = "PENDING", (), -1, job.restarts + 1
+            job.priority, job.reason = (0, "JobHeldAdmin") if held else (100, "None")
+            self.dirty = True
+
+    def mark(self, name: str, *words: str) -> None:
+        self.nodes[name] = replace(self.nodes[name], words=frozenset(words))
+        self.dirty = True
+
+    def forget_ended(self) -> None:
+        self.jobs = {k: j for k, j in self.jobs.items() if j.state in ("PENDING", "RUNNING")}
+        self.dirty = True
+
+
+class PlainTerms:
+    """Terms of a site with one partition; comments such as ``nvme=200`` ask for MB of a pool of drives."""
+
+    def __init__(
+        self, policy: Any = "easy", pools: list[dict[str, Any]] | None = None, start_timeout_s: int = 10
+    ) -> None:
+        self.partitions, self.take = frozenset({"ours"}), Take.BY_ADMIN
+        self.start_timeout_us, self.longest_us = start_timeout_s * 1_000_000, 86_400_000_000
+        self.policy, self.pools = policy, pools
+
+    def beginning(self, reading: Reading) -> Beginning:
+        groups = [{"count": 1, "cores": node.cores, "memory": node.memory_mb} for node in reading.nodes]
+        cluster: dict[str, Any] = {"name": "fake", "nodes": groups}
+        if self.pools:
+            cluster["pools"] = self.pools
+        return Beginning(cluster, tuple(node.name for node in reading.nodes), self.policy)
+
+    def job(self, job: SlurmJob, key: JobKey, names: Names, now_us: int) -> Job | Problem:
+        if job.comment == "problem":
+            return Problem("it says so itself")
+        devices = {"nvme": {"capacity_mb": int(job.comment[5:])}} if job.comment.startswith("nvme=") else {}
+        limit_us = self.longest_us if job.limit_s is None else job.limit_s * 1_000_000
+        demand = Demand(job.nodes_min, job.cpus_per_task, job.node_memory_mb, devices)
+        return Job(0, str(key), now_us, limit_us, None, 0, job.user, "", demand)
+
+    def stands(self, job: SlurmJob, names: Names) -> tuple[Job, Lease] | None:
+        held = [(names.node_of[name], one) for name, one in sorted(job.holds.items()) if name in names.node_of]
+        if not held:
+            return None
+        lease = Lease.on(
+            -1, [node for node, _ in held], [1] * len(held), [one.cores for _, one in held],
+            [one.memory_mb for _, one in held],
+        )  # fmt: skip
+        limit_us = self.longest_us if job.limit_s is None else job.limit_s * 1_000_000
+        demand = Demand(len(held), max(one.cores for _, one in held), 0)
+        return Job(0, str(job.id), 0, limit_us, None, 0, job.user, "", demand), lease

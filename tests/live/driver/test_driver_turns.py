@@ -1,0 +1,325 @@
+"""The driver over a Slurm in memory: what it decides, what others do, what goes wrong."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+from fake_fabric import FakeFabric
+from fake_slurm import FakeSlurm, HandClock, PlainTerms
+from memory_journal import MemoryJournal
+
+from unrack.live.slurm.client import UnreachableError
+from unrack.live.slurm.driver.driver import Driver, PolicyFaultError, Settings, kept_of
+from unrack.live.slurm.driver.entry import Phase
+
+POOL = [{"kind": "nvme", "count": 2, "quantities": {"capacity_mb": 300}}]
+
+
+class World:
+    """A fake Slurm and a driver."""
+
+    def __init__(self, policy: Any = "easy", pools: list[dict[str, Any]] | None = None, **more: Any) -> None:
+        self.clock = HandClock()
+        self.slurm = FakeSlurm(self.clock, **more)
+        self.fabric, self.journal, self.terms = FakeFabric(), MemoryJournal(), PlainTerms(policy, pools)
+        self.driver = self.make()
+
+    def make(self, **more: Any) -> Driver:
+        kept = kept_of(self.journal.records())
+        return Driver(self.slurm, self.fabric, self.journal, self.terms, kept=kept, clock=self.clock, **more)
+
+    def go(self, steps: int = 1, us: int = 200_000) -> None:
+        for _ in range(steps):
+            self.driver.step()
+            while self.driver.attachments._working and not all(
+                f.done() for f in self.driver.attachments._working.values()
+            ):
+                time.sleep(0.0005)
+            self.slurm.tick(us)
+
+    def until_done(self, steps: int = 400) -> None:
+        for _ in range(steps):
+            if all(job.state not in ("PENDING", "RUNNING") for job in self.slurm.jobs.values()):
+                break
+            self.go()
+        self.go(5)
+
+    def phase(self, number: int) -> Phase | None:
+        entry = self.driver.table.get(str(number))
+        return None if entry is None else entry.phase
+
+    def starts(self) -> dict[int, list[tuple[int, tuple[str, ...]]]]:
+        return {number: job.starts for number, job in self.slurm.jobs.items()}
+
+
+def test_a_job_runs_on_the_nodes_that_were_decided_and_its_place_comes_back() -> None:
+    world = World()
+    world.slurm.submit(nodes=2, cores=4)
+    world.go(2)
+    entry = world.driver.table.get("1")
+    assert entry is not None
+    assert entry.phase == Phase.RUNNING
+    assert world.slurm.jobs[1].held_on == tuple(entry.nodes)
+    world.until_done()
+    assert world.slurm.jobs[1].state == "COMPLETED"
+    assert len(world.driver.table) == 0
+    assert world.driver.epoch is not None
+    assert (world.driver.epoch.core.state.free == world.driver.epoch.core.state.total).all()
+
+
+@pytest.mark.parametrize(
+    "policy", ["fcfs", "easy", "conservative", "slurm(interval=1 s)", "list(backfill=any)", "flow"]
+)
+def test_everything_is_done_once_under_any_discipline(policy: str) -> None:
+    world = World(policy)
+    for i in range(30):
+        world.slurm.submit(nodes=1 + i % 4, cores=1 + i % 3, run_s=1 + i % 5, limit_s=8)
+    world.until_done(1500)
+    assert [len(starts) for starts in world.starts().values()] == [1] * 30
+    assert {job.state for job in world.slurm.jobs.values()} == {"COMPLETED"}
+
+
+def test_devices_are_attached_before_a_job_is_released_and_detached_after_it() -> None:
+    world = World(pools=POOL)
+    world.slurm.submit(comment="nvme=200")
+    world.slurm.submit(comment="nvme=200")
+    world.slurm.submit(comment="nvme=200")
+    world.driver.step()
+    assert {world.phase(1), world.phase(2)} == {Phase.ATTACHING}
+    assert world.phase(3) == Phase.WAITING
+    assert not world.slurm.commands
+    world.go(3)
+    assert len(world.fabric.attached) == 2
+    world.until_done()
+    assert not world.fabric.attached
+    assert max(world.fabric.peak_mb.values()) <= 300
+    assert [len(starts) for starts in world.starts().values()] == [1, 1, 1]
+
+
+def test_a_fabric_that_fails_half_way_is_undone_and_tried_again() -> None:
+    world = World(pools=POOL)
+    trouble = iter([False, True, True, False, False])
+    world.fabric.fails = lambda when: next(trouble, False)
+    world.slurm.submit(comment="nvme=200")
+    world.until_done()
+    assert world.slurm.jobs[1].state == "COMPLETED"
+    assert not world.fabric.attached
+
+
+def test_a_job_that_is_not_started_in_time_is_recalled_and_tried_again() -> None:
+    world = World()
+    world.slurm.submit()
+    world.slurm.stuck.add(1)
+    world.go(60)
+    assert world.slurm.jobs[1].priority == 0 or world.phase(1) == Phase.RELEASED
+    entry = world.driver.table.get("1")
+    assert entry is not None
+    assert entry.tries >= 1
+    world.slurm.stuck.clear()
+    world.until_done()
+    assert len(world.slurm.jobs[1].starts) == 1
+
+
+def test_an_order_that_is_refused_gives_the_place_back() -> None:
+    world = World(nodes=1)
+    world.slurm.submit(cores=4)
+    world.slurm.submit(cores=4)
+    world.slurm.refuse[1] = 2
+    world.until_done()
+    assert {job.state for job in world.slurm.jobs.values()} == {"COMPLETED"}
+
+
+def test_jobs_that_others_start_hold_what_they_hold_and_are_never_touched() -> None:
+    world = World(nodes=2)
+    other = world.slurm.submit(nodes=1, cores=3, run_s=8, partition="other", priority=5)
+    world.slurm.schedule()
+    ours = world.slurm.submit(nodes=2, cores=2)
+    small = world.slurm.submit(nodes=2, cores=1, run_s=1, limit_s=2)
+    world.go(3)
+    assert world.phase(other) == Phase.FOREIGN
+    assert world.phase(ours) == Phase.WAITING
+    assert world.slurm.jobs[small].starts
+    world.until_done()
+    assert world.slurm.jobs[other].restarts == 0
+    assert world.slurm.jobs[ours].starts[0][0] >= 8_000_000
+
+
+def test_a_place_that_others_took_first_is_found_again_elsewhere() -> None:
+    world = World(nodes=2)
+    world.slurm.submit(cores=4, run_s=3)
+    world.driver.step()
+    world.slurm.jobs[1].priority = 0  # Slurm has not started it when another takes the node
+    job = world.slurm.jobs[1]
+    job.state, job.held_on, job.starts = "PENDING", (), []
+    taken = job.required[0]
+    other = world.slurm.submit(cores=3, run_s=20, partition="other")
+    world.slurm.jobs[other].priority, world.slurm.jobs[other].required = 9, (taken,)
+    world.slurm.schedule()
+    job.priority = 100
+    world.until_done()
+    assert job.state == "COMPLETED"
+    assert job.starts[0][1] != (taken,)
+    assert job.starts[0][0] < 10_000_000
+
+
+@pytest.mark.parametrize("held_by_user", [True, False])
+def test_a_waiting_job_that_is_cancelled_or_held_by_its_user_leaves_the_queue(held_by_user: bool) -> None:
+    world = World(nodes=1)
+    world.slurm.submit(cores=4, run_s=3)
+    second = world.slurm.submit(cores=4)
+    third = world.slurm.submit(cores=4)
+    world.go(2)
+    if held_by_user:
+        world.slurm.jobs[second].reason = "JobHeldUser"
+        world.slurm.dirty = True
+    else:
+        world.slurm.end(second, "CANCELLED")
+    world.go(25)
+    assert world.slurm.jobs[third].starts
+    assert not world.slurm.jobs[second].starts
+    if held_by_user:
+        world.slurm.jobs[second].reason = "JobHeldAdmin"
+        world.slurm.dirty = True
+        world.until_done()
+        assert world.slurm.jobs[second].state == "COMPLETED"
+
+
+def test_a_job_that_somebody_requeues_is_held_again_and_started_by_the_policy() -> None:
+    world = World()
+    world.slurm.submit(run_s=6)
+    world.go(3)
+    world.slurm.stuck.add(1)
+    world.slurm.requeue(1, held=False)
+    world.go(3)
+    world.slurm.stuck.clear()
+    world.until_done()
+    assert world.slurm.jobs[1].state == "COMPLETED"
+    assert len(world.slurm.jobs[1].starts) == 2
+
+
+def test_a_changed_demand_counts() -> None:
+    world = World(nodes=1)
+    world.slurm.submit(cores=4, run_s=3)
+    second = world.slurm.submit(cores=4)
+    world.go(2)
+    world.slurm.jobs[second].cores = 2
+    world.slurm.dirty = True
+    world.go()
+    assert world.driver.epoch is not None
+    number = world.driver.table.get(str(second)).number  # type: ignore[union-attr]
+    assert world.driver.epoch.core.view.cores[number] == 2
+
+
+def test_nodes_that_drain_come_back_and_are_added() -> None:
+    world = World(nodes=2)
+    first = world.slurm.submit(nodes=2, cores=1, run_s=5)
+    world.go(2)
+    world.slurm.mark("n1", "MIXED", "DRAIN")
+    second = world.slurm.submit(nodes=2, cores=1)
+    third = world.slurm.submit(nodes=1, cores=2, run_s=2)
+    world.go(3)
+    assert world.slurm.jobs[third].starts[0][1] == ("n2",)
+    assert world.slurm.jobs[first].state == "RUNNING"
+    assert not world.slurm.jobs[second].starts
+    world.slurm.nodes["n3"] = type(world.slurm.nodes["n2"])(
+        "n3", 4, 1000, words=frozenset({"IDLE"}), partitions=frozenset({"ours"})
+    )
+    world.slurm.dirty = True
+    world.go(4)
+    assert world.slurm.jobs[second].starts[0][1] == ("n2", "n3")
+    world.slurm.mark("n1", "IDLE")
+    world.until_done()
+    assert {job.state for job in world.slurm.jobs.values()} == {"COMPLETED"}
+
+
+def test_a_job_too_big_for_now_is_tried_again_when_nodes_are_added() -> None:
+    world = World(nodes=1)
+    world.slurm.submit(nodes=2, cores=4)
+    world.go(3)
+    entry = world.driver.table.get("1")
+    assert entry is not None
+    assert entry.phase == Phase.ASIDE
+    assert "rejected" in entry.why
+    world.slurm.nodes["n2"] = type(world.slurm.nodes["n1"])(
+        "n2", 4, 1000, words=frozenset({"IDLE"}), partitions=frozenset({"ours"})
+    )
+    world.slurm.dirty = True
+    world.until_done()
+    assert world.slurm.jobs[1].state == "COMPLETED"
+
+
+def test_a_job_that_cannot_be_scheduled_is_left_held_with_the_reason() -> None:
+    world = World()
+    world.slurm.submit(comment="problem")
+    world.go(3)
+    entry = world.driver.table.get("1")
+    assert entry is not None
+    assert (entry.phase, entry.why) == (Phase.ASIDE, "it says so itself")
+    assert world.slurm.jobs[1].priority == 0
+
+
+def test_slurm_may_be_unreachable_at_any_time() -> None:
+    world = World()
+    for i in range(6):
+        world.slurm.submit(cores=4, run_s=2 + i % 2)
+    for step in range(200):
+        world.slurm.unreachable = int(step % 7 == 0)
+        try:
+            world.go()
+        except UnreachableError:
+            world.slurm.tick(200_000)
+    assert [len(starts) for starts in world.starts().values()] == [1] * 6
+
+
+def test_a_job_that_runs_longer_than_expected_does_not_stop_the_others() -> None:
+    world = World(nodes=1)
+    world.slurm.submit(cores=3, run_s=30, limit_s=2)
+    world.slurm.submit(cores=4, run_s=1)
+    world.slurm.submit(cores=1, run_s=1, limit_s=2)
+    world.go(40)
+    assert world.slurm.jobs[3].starts
+    world.until_done()
+    assert {job.state for job in world.slurm.jobs.values()} == {"COMPLETED"}
+
+
+def test_a_limit_that_changes_is_expected(tmp_path: Any) -> None:
+    world = World()
+    world.slurm.submit(run_s=50, limit_s=100)
+    world.go(3)
+    assert world.driver.epoch is not None
+    before = world.driver.epoch.core.state.booked_end(0)
+    world.slurm.jobs[1].limit_s = 200
+    world.slurm.dirty = True
+    world.go()
+    assert world.driver.epoch.core.state.booked_end(0) - before == pytest.approx(100e6, abs=2e6)
+
+
+FAULTY = '''\
+class Faulty:
+    """Raises once three jobs wait."""
+
+    name = "faulty"
+
+    def decide(self, view, memory, now):
+        if view.waiting >= 3:
+            raise ZeroDivisionError("three are a crowd")
+        return [], memory
+'''
+
+
+@pytest.mark.parametrize("stop", [True, False])
+def test_a_policy_that_raises_ends_the_driver_or_gives_way_to_first_come(tmp_path: Any, stop: bool) -> None:
+    (tmp_path / "mine.py").write_text(FAULTY)
+    world = World(f"{tmp_path / 'mine.py'}:Faulty")
+    world.driver = world.make(settings=Settings(stop_on_fault=stop))
+    for _ in range(3):
+        world.slurm.submit()
+    if stop:
+        with pytest.raises(PolicyFaultError, match="three are a crowd"):
+            world.go(3)
+        assert any("fault" in record for record in world.journal.records())
+    else:
+        world.until_done()
+        assert {job.state for job in world.slurm.jobs.values()} == {"COMPLETED"}
