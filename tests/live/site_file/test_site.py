@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 
 from unrack.cluster.spec import Cluster
 from unrack.errors import InputError
+from unrack.live.slurm.driver.seen import Take, not_now
 from unrack.live.slurm.reading import SlurmJob
 from unrack.live.slurm.site import Site
 from unrack.live.slurm.site.additions import ClusterAdditions
-from unrack.live.slurm.site.tables import JournalTable, LogTable, MetricsTable, OnPolicyFault, SiteTable, Take
+from unrack.live.slurm.site.tables import JournalTable, LogTable, MetricsTable, OnPolicyFault, SiteTable
 from unrack.live.watch.address import Address
 from unrack.resources.table import RESOURCES
 
@@ -47,7 +48,7 @@ def test_only_the_partitions_are_needed(tmp_path: Path) -> None:
     found = site('partitions = ["a", "b.c-d_1"]', tmp_path)
     assert (found.policy_spec.name, found.take, found.on_policy_fault) == (
         "easy",
-        Take.HELD_BY_ADMIN,
+        Take.BY_ADMIN,
         OnPolicyFault.FCFS,
     )
     assert (found.fabric, found.performance_models, found.additions.keys(["n1"])) == ({"kind": "none"}, (), {})
@@ -168,27 +169,39 @@ def test_a_node_that_slurm_does_not_have_is_refused_where_it_is_named(tmp_path: 
         found.keys(["n1"])
 
 
+def test_classes_of_nodes_are_parted_by_racks_and_what_the_site_adds_goes_behind(tmp_path: Path) -> None:
+    found = Site.load(EXAMPLE).additions
+    names = [*(f"n{i}" for i in range(5, 17)), "n1", "n2", "n3", "n4", "login"]
+    content = {
+        "name": "slurm", "nodes": [{"count": 12, "cores": 8, "name": "a"}, {"count": 5, "cores": 4, "name": "b"}],
+        "pools": [{"kind": "gpu", "count": 2}],
+    }  # fmt: skip
+    made = found.joined(content, names)
+    assert [(kind["count"], kind["cores"], kind["rack"]) for kind in made["nodes"]] == [
+        (4, 8, "r1"), (8, 8, "r2"), (4, 4, "r1"), (1, 4, "other"),
+    ]  # fmt: skip
+    assert [pool["kind"] for pool in made["pools"]] == ["gpu", "nvme"]
+    cluster = Cluster.from_dict(made)
+    assert (len(cluster), sorted(cluster.rack_names)) == (17, ["other", "r1", "r2"])
+    assert found.joined(content, names) == made
+    assert "rack" not in content["nodes"][0]
+
+
 HELD = {"state": "PENDING", "priority": 0, "partition": "a"}
 
 
 @pytest.mark.parametrize(
-    ("job", "by_admin", "by_anybody"),
+    ("job", "why"),
     [
-        ({**HELD, "reason": "JobHeldAdmin"}, True, True),
-        ({**HELD, "reason": "JobHeldUser"}, False, True),
-        ({**HELD, "reason": "JobHeldUser", "admin_comment": "unrack:"}, True, True),
-        ({**HELD, "reason": "JobHeldUser", "comment": "unrack: app=x"}, False, True),
-        ({**HELD, "reason": "JobHeldAdmin", "partition": "b"}, False, False),
-        ({**HELD, "reason": "JobHeldAdmin", "partition": "a,b"}, False, False),
-        ({**HELD, "priority": 1}, False, False),
-        ({**HELD, "state": "RUNNING"}, False, False),
+        ({**HELD, "reason": "JobHeldAdmin"}, ""),
+        ({**HELD, "reason": "JobHeldUser"}, "held by its user"),
+        ({**HELD, "reason": "JobHeldUser", "admin_comment": "unrack:"}, ""),
+        ({**HELD, "reason": "JobHeldUser", "comment": "unrack: app=x"}, "held by its user"),
     ],
 )
-def test_only_held_jobs_of_its_partitions_are_its_own(
-    job: dict[str, Any], by_admin: bool, by_anybody: bool, tmp_path: Path
-) -> None:
-    assert site('partitions = ["a"]', tmp_path).takes(SlurmJob(1, **job)) is by_admin
-    assert site('partitions = ["a"]\ntake = "held"', tmp_path).takes(SlurmJob(1, **job)) is by_anybody
+def test_jobs_that_the_script_held_are_taken_and_those_of_a_user_are_not(job: dict[str, Any], why: str) -> None:
+    assert not_now(SlurmJob(1, **job), Take.BY_ADMIN, 0.0) == why
+    assert not_now(SlurmJob(1, **job), Take.HELD, 0.0) == ""
 
 
 VALUES = st.recursive(

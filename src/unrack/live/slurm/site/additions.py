@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import Any
 
 from pydantic import Field
@@ -15,10 +16,12 @@ from unrack.cluster.spec import Cluster
 from unrack.errors import ClusterError, InputError
 from unrack.live.printable import printable
 from unrack.resources.table import RESOURCES
-from unrack.slurm_text.hostlists import expand
+from unrack.slurm_text.hostlists import compress, expand
 from unrack.study.input.document import Document, nearest
 from unrack.study.input.file import Strict
 
+OTHER_RACK = "other"
+"""The rack of nodes that are in none of the site's."""
 NODES_FROM_SLURM = "no nodes: they come from Slurm"
 _NUMBERS = re.compile(r"[0-9]+(?:-[0-9]+)?")
 
@@ -120,6 +123,43 @@ class Additions:
             }  # fmt: skip
         return made
 
+    def joined(self, content: Mapping[str, Any], nodes: Sequence[str]) -> dict[str, Any]:
+        """A cluster file that Slurm's nodes were written to, with what the site adds.
+
+        Parameters
+        ----------
+        content
+            The keys of the cluster file. Classes of nodes with several racks are parted; lists of the site go behind.
+        nodes
+            The names of all nodes with cores, in order.
+
+        Raises
+        ------
+        InputError
+            The site names a node that there is not.
+        """
+        made = {**content, "nodes": self._parted(content["nodes"], nodes)} if self._racks else dict(content)
+        for key, value in self.keys(nodes).items():
+            made[key] = [*made[key], *value] if isinstance(made.get(key), list) and isinstance(value, list) else value
+        return made
+
+    def _parted(self, classes: Sequence[Mapping[str, Any]], nodes: Sequence[str]) -> list[dict[str, Any]]:
+        """Classes of nodes, each in one rack, in the same order of nodes."""
+        found: list[dict[str, Any]] = []
+        at = 0
+        for i, kind in enumerate(classes):
+            members = nodes[at : at + kind["count"]]
+            at += kind["count"]
+            for rack, run in groupby(members, lambda node: self._racks.get(node, OTHER_RACK)):
+                names = list(run)
+                part = {**kind, "count": len(names), "rack": rack}
+                if "names" in kind:
+                    part["names"] = compress(names)
+                if len(names) < len(members):
+                    part["name"] = f"{kind.get('name') or f'class{i}'} in {rack} from {names[0]}"
+                found.append(part)
+        return found
+
     def entries(self) -> Iterator[str]:
         """What stands where nodes, racks or domains are named."""
         for pool in self._table.get("pools", ()):
@@ -169,7 +209,9 @@ def checked(table: Mapping[str, Any], document: Document) -> Additions:
     names = additions.named or ["n1"]
     nodes = [{"count": 1, "cores": 1, "memory": "1 TB", "name": f"{i} {name}"} for i, name in enumerate(names)]
     if "racks" in table:
-        nodes = [{**node, "rack": additions.rack_of(name) or "other"} for node, name in zip(nodes, names, strict=True)]
+        nodes = [
+            {**node, "rack": additions.rack_of(name) or OTHER_RACK} for node, name in zip(nodes, names, strict=True)
+        ]
     try:
         keys = additions.keys(names)
         keys.pop("gpus", None)  # machines must be those of the real nodes: looked at when these are known

@@ -9,10 +9,8 @@ from typing import Any
 from pydantic import PrivateAttr
 
 from unrack.errors import InputError
-from unrack.live.slurm.asks.words import is_marked
-from unrack.live.slurm.reading import SlurmJob
 from unrack.live.slurm.site.additions import Additions, checked
-from unrack.live.slurm.site.tables import SiteTable, Take
+from unrack.live.slurm.site.tables import SiteTable
 from unrack.slowdown.model import Model, make_models
 from unrack.study.input.document import Document
 from unrack.study.input.inputs import PolicySpec, make_policy_spec
@@ -91,13 +89,3 @@ class Site(SiteTable):
     def additions(self) -> Additions:
         """What Slurm does not know of the nodes."""
         return self._additions
-
-    def takes(self, job: SlurmJob) -> bool:
-        """True of a held job that is the scheduler's to start; of no job of another partition, or of several.
-
-        ``held-by-admin``: an administrator held it, or the script of :mod:`unrack.live.slurm.asks.script` did, which
-        says so in the admin comment. A job that its user holds is then left alone.
-        """
-        if not job.is_held or job.partition not in self.partitions:
-            return False
-        return self.take == Take.HELD or job.reason == "JobHeldAdmin" or is_marked(job.admin_comment)

@@ -10,19 +10,13 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from unrack.live.slurm.asks.amounts import MOST_PRIORITY
+from unrack.live.slurm.driver.seen import Take
 from unrack.live.watch.address import Address
 from unrack.study.input.file import Strict
 from unrack.units import SECOND_US, memory_mb, seconds_text, time_us
 
 MOST_PATH = 4000
 PARTITION = re.compile(r"[A-Za-z0-9_.+-]{1,64}")
-
-
-class Take(StrEnum):
-    """Which held jobs of the partitions are the scheduler's to start."""
-
-    HELD_BY_ADMIN = "held-by-admin"
-    HELD = "held"
 
 
 class OnPolicyFault(StrEnum):
@@ -166,8 +160,10 @@ class SiteTable(Strict):
         The folder of the journal and the lock.
     wake
         A file that scripts write to when something happened, so that it looks at once.
-    take, memory, on_policy_fault
-        See :class:`Take`, :class:`MemoryUse`, :class:`OnPolicyFault`.
+    take
+        Which held jobs: see :class:`unrack.live.slurm.driver.seen.Take`.
+    memory, on_policy_fault
+        See :class:`MemoryUse`, :class:`OnPolicyFault`.
     user_priority_most
         The highest priority that users may ask for in comments.
     poll_us, poll_slowest_us
@@ -189,7 +185,7 @@ class SiteTable(Strict):
     models: list[str | dict[str, Any]] = Field(default_factory=list)
     state: SitePath = Path("/var/lib/unrack")
     wake: SitePath | None = None
-    take: Take = Take.HELD_BY_ADMIN
+    take: Take = Take.BY_ADMIN
     memory: MemoryUse = MemoryUse.REQUESTED
     on_policy_fault: OnPolicyFault = OnPolicyFault.FCFS
     user_priority_most: Annotated[int, Field(ge=-MOST_PRIORITY, le=MOST_PRIORITY, strict=True)] = 0
