@@ -299,9 +299,12 @@ class Driver:
             return False
         answers = self.client.carry_out(orders)
         refused = self.orders.answered(answers, self.clock.now())
+        if releases := self.orders.then(answers):
+            answers += self.client.carry_out(releases)
+            refused += self.orders.answered(answers[len(orders) :], self.clock.now())
         self._write_did(self.clock.now())
         if self.watch is not None:
-            self.watch({"ordered": len(orders), "refused": refused})
+            self.watch({"ordered": len(answers), "refused": refused})
         for answer in answers:
             if not answer.done:
                 fields = {"order": type(answer.order).__name__, "job": str(answer.order.job), "why": answer.problem}

@@ -28,7 +28,7 @@ class Orders:
         self._given: dict[str, tuple[Phase, int]] = {}
 
     def due(self, now: int) -> list[Order]:
-        """The orders that are to be given now, those of a job one after the other."""
+        """The orders that are to be given now; what is placed has to be released when Slurm has taken that."""
         found: list[Order] = []
         acting = self.table.in_phase(ACTING)
         self._given = {entry.key: self._given[entry.key] for entry in acting if entry.key in self._given}
@@ -46,7 +46,12 @@ class Orders:
             return [HoldBack(job)]
         if entry.phase == Phase.STOPPING:
             return [RequeueHeld(job)]
-        return [Place(job, tuple(entry.nodes)), Release(job)]
+        return [Place(job, tuple(entry.nodes))]
+
+    @staticmethod
+    def then(answers: Sequence[Answer]) -> list[Order]:
+        """The orders that follow on those that Slurm has taken: a job that was not placed must not be released."""
+        return [Release(answer.order.job) for answer in answers if answer.done and isinstance(answer.order, Place)]
 
     def answered(self, answers: Sequence[Answer], now: int) -> int:
         """Note what became of orders; returns how many were refused."""
