@@ -2,20 +2,23 @@
 
 What holds a job, and who may undo it (tried on 22.05; ``U``: its user, ``O``: an operator):
 
-==============================  ==========================  ==================  ====================  ===============
-held by                         reason                      U: release          U: hold, uhold        U: priority 100
-==============================  ==========================  ==================  ====================  ===============
-U: sbatch -H, hold, uhold,      JobHeldUser                 released            stays                 refused
-priority 0; O: uhold
-O: hold, priority 0; HoldBack   JobHeldAdmin                refused             stays                 refused
-job_submit plugin, priority 0   see below                   see below           stays                 refused
-requeuehold by U or O,          job_requeued_in_held_state  released            stays                 refused
-RequeueHeld
-Slurm: can never run so         BadConstraints              refused             the reason is lost    refused
-==============================  ==========================  ==================  ====================  ===============
+==================================================  ==============  ================  ==============  ===============
+held by                                             reason          U: release        U: hold, uhold  U: priority 100
+==================================================  ==============  ================  ==============  ===============
+U: sbatch -H, hold, uhold, priority 0; O: uhold     JobHeldUser     released          stays           refused
+O: hold, priority 0; HoldBack                       JobHeldAdmin    refused           stays           refused
+a job_submit plugin that sets the priority to 0     JobHeldUser     released, unless  stays           refused
+                                                                    the plugin's
+                                                                    job_modify says
+                                                                    no
+requeuehold by U or O; RequeueHeld                  JobHeldUser     released          stays           refused
+Slurm itself: it can never run as it was placed     BadConstraints  refused           reason is lost  refused
+==================================================  ==============  ================  ==============  ===============
 
-All of them have priority 0. An operator's ``hold`` of a job that its user holds leaves the reason JobHeldUser. An
-operator's ``release`` undoes them all. A running job can be held: it goes on, and waits held if it is requeued.
+All of them have priority 0, and an operator's ``release`` undoes them all. An operator's ``hold`` of a job that its user
+holds leaves the reason JobHeldUser, and with it the user's right to release it. (``scontrol`` shows another reason for
+jobs that were requeued, job_requeued_in_held_state.) A running job can be held by ``scontrol hold``: it goes on, and
+waits held if it is requeued.
 """
 
 from __future__ import annotations
