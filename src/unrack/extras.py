@@ -10,7 +10,13 @@ from typing import Any
 
 from unrack.errors import MissingError
 
-OF_LIBRARY = {"ortools": "solvers", "vl_convert": "figures", "altair": "figures", "pandas": "pandas"}
+OF_LIBRARY = {
+    "ortools": "solvers",
+    "vl_convert": "figures",
+    "altair": "figures",
+    "pandas": "pandas",
+    "prometheus_client": "live",
+}
 """Library → the extra that installs it: ``pip install 'unrack[solvers]'``."""
 
 

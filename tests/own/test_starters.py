@@ -85,7 +85,7 @@ def test_what_cannot_be_written_is_refused_in_one_sentence(
 
 def test_every_example_is_listed_with_what_it_asks(tmp_path: Path) -> None:
     lines = unrack("init", "--list", folder=tmp_path).stdout.splitlines()
-    shipped = {path.stem for path in (ROOT / "examples").glob("*.toml")} | {"place"}
+    shipped = {path.stem for path in (ROOT / "examples").glob("*.toml")} | {"place", "slurm"}
     assert {line.split()[0] for line in lines if line} >= shipped
     assert set(examples()) == shipped
     assert all(example.summary for example in examples().values())
@@ -100,7 +100,7 @@ def test_every_example_can_be_copied_and_loaded_elsewhere(
     monkeypatch.chdir(tmp_path)
     assert "examples/" not in "".join(texts.values()) + command
     assert {word for word in command.split() if word.endswith(".toml")} <= set(texts)
-    if name not in ("place", "kth-sp2"):  # no studies; a log that is not there
+    if name not in ("place", "slurm", "kth-sp2"):  # no studies; a log that is not there
         load_study(str(paths[0]))
 
 

@@ -18,7 +18,7 @@ class Layout:
     ``partitions`` has names → lists of hosts, ``""``: all; the first is the one for jobs that name none.
     ``scheduler`` is ``builtin`` or ``backfill``. ``hooks`` has keys of slurm.conf (``Prolog``, ``Epilog``,
     ``PrologSlurmctld``, ``EpilogSlurmctld``) → paths of scripts. ``job_submit`` is the text of a job_submit.lua,
-    ``""``: none. ``extra`` are more lines for slurm.conf.
+    ``""``: none. ``node_words`` are more words on the line of the nodes, ``extra`` more lines for slurm.conf.
     """
 
     nodes: int = 16
@@ -32,6 +32,7 @@ class Layout:
     parameters: str = "sched_interval=1,bf_interval=1,batch_sched_delay=1"
     remember_s: int = 300
     job_submit: str = ""
+    node_words: str = "ThreadsPerCore=1"
     hooks: Mapping[str, Path] = field(default_factory=dict)
     extra: tuple[str, ...] = ()
 
@@ -90,9 +91,9 @@ def _slurm_conf(folder: Path, layout: Layout, ports: range, host: str) -> str:
         *([f"Licenses={','.join(f'{name}:{n}' for name, n in layout.licences.items())}"] if layout.licences else []),
         *layout.extra,
         f"NodeName=n[1-{layout.nodes}] NodeHostname={host} NodeAddr=127.0.0.1 "
-        f"Port=[{ports[1]}-{ports[layout.nodes]}] CPUs={layout.cores} Sockets=1 CoresPerSocket={layout.cores} "
-        f"ThreadsPerCore=1 RealMemory={layout.memory_mb} State=UNKNOWN"
-        + (f" Gres={','.join(counts)}" if counts else ""),
+        f"Port=[{ports[1]}-{ports[layout.nodes]}] CPUs={layout.cores} Sockets=1 "
+        f"CoresPerSocket={layout.cores // (2 if 'ThreadsPerCore=2' in layout.node_words else 1)} {layout.node_words} "
+        f"RealMemory={layout.memory_mb} State=UNKNOWN" + (f" Gres={','.join(counts)}" if counts else ""),
     ]
     default = "YES"
     for name, hosts in layout.partitions.items():

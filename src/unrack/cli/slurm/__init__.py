@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from unrack.cli.slurm import predict, snapshot
+from unrack.cli.slurm import predict, replay, run, snapshot, status
 
 _HELP = "A running Slurm: take it as a study that begins now, predict starts, schedule its jobs."
 app = typer.Typer(help=_HELP, no_args_is_help=True)
@@ -17,3 +17,6 @@ def _group() -> None:
 
 app.command("snapshot")(snapshot.snapshot)
 app.command("predict")(predict.predict)
+app.command("run")(run.run)
+app.command("replay")(replay.replay)
+app.command("status")(status.status)

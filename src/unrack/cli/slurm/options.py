@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -42,3 +43,21 @@ def longest_us(text: str) -> int:
     if not 1_000_000 <= found <= 2**52:
         raise InputError("--unlimited", repr(text), "a time of 1 s or more, such as '7 d'")
     return found
+
+
+def state_of(config: Path | None, state: Path | None) -> Path:
+    """The folder of the driver's state, by a site file or itself.
+
+    Raises
+    ------
+    InputError
+        Neither or both are given, or the site file is wrong.
+    """
+    from unrack.live.slurm.site.site import Site
+
+    if (config is None) == (state is None):
+        raise InputError("--config and --state", "both" if config else "neither", "one of them")
+    if state is not None:
+        return state
+    assert config is not None
+    return Site.load(config).state

@@ -115,7 +115,12 @@ def stands(
     lease = lease_of(job, node_of, cluster)
     if lease is None:
         return None
-    demand = Demand(len(lease.rows), max(int(lease.rows[:, 3].max()), 1), 0)
+    devices: dict[str, dict[str, int]] = {}
+    if (gpus := gpus_each(job, len(job.holds))) and GPUS in cluster.places.installed:
+        devices[GPUS] = {COUNT: gpus}
+    if licences := licences_of(job, cluster):
+        devices[COUNTED] = licences
+    demand = Demand(len(lease.rows), max(int(lease.rows[:, 3].max()), 1), 0, devices)
     return made(job, demand, how, job.id, 0), lease
 
 

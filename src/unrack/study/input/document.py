@@ -44,8 +44,8 @@ class Document:
     text: str = field(default="", repr=False)
 
     @classmethod
-    def read(cls, path: str | Path) -> Document:
-        """Read a TOML file.
+    def read(cls, path: str | Path, kind: str = "a study file") -> Document:
+        """Read a TOML file; ``kind`` is what it should be, in words.
 
         Raises
         ------
@@ -61,7 +61,7 @@ class Document:
             ) from None
         except (OSError, ValueError) as error:
             got = "a folder" if isinstance(error, IsADirectoryError) else getattr(error, "strerror", None) or str(error)
-            raise StudyError(where, got, "a study file (TOML)") from None
+            raise StudyError(where, got, f"{kind} (TOML)") from None
         text = text.replace("\r\n", "\n")
         try:
             return cls(where, file.parent, tomllib.loads(text), text)
@@ -70,7 +70,7 @@ class Document:
             at = f"{where}, line {line[1]}" if line else f"{where}, line {text.count(chr(10)) + 1}"
             raise StudyError(at, str(error), "valid TOML") from None
         except RecursionError:
-            raise StudyError(where, "values nested too deeply", "a study file (TOML)") from None
+            raise StudyError(where, "values nested too deeply", f"{kind} (TOML)") from None
 
     def fault(self, location: Location, got: str, want: str) -> StudyError:
         """An error at a key: the message names the file, the line where it is known, and the key."""

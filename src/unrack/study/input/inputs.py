@@ -16,7 +16,7 @@ from unrack.policy.contract import Policy
 from unrack.policy.file import is_file, load_policy, source_digest, with_name
 from unrack.policy.table import POLICIES, canonical, make_policy, split_policy
 from unrack.resources.table import RESOURCES
-from unrack.study.input.document import Document, nearest
+from unrack.study.input.document import Document, Location, nearest
 from unrack.study.input.file import WorkloadTable
 from unrack.study.world import World, labelled, make_world, split_world
 from unrack.workload.filters import FILTERS, filtered
@@ -128,17 +128,19 @@ def written_out(table: Mapping[str, Any], document: Document, index: int) -> dic
     return {**(content_of(_beside(str(table["file"]), document)) if "file" in table else {}), **own}
 
 
-def make_policy_spec(entry: str | Mapping[str, Any], document: Document, index: int) -> PolicySpec:
+def make_policy_spec(
+    entry: str | Mapping[str, Any], document: Document, index: int, key: Location | None = None
+) -> PolicySpec:
     """The policy of an entry of ``policies``: text, or a table with ``name`` or ``file``, and perhaps ``world``.
 
-    An ``index`` below 0 stands for one that was added on the command line.
+    An ``index`` below 0 stands for one that was added on the command line; ``key`` is where it stands if elsewhere.
 
     Raises
     ------
     StudyError
         It cannot be made.
     """
-    at: tuple[str | int, ...] = ("policies", index) if index >= 0 else ("--policy",)
+    at: Location = key or (("policies", index) if index >= 0 else ("--policy",))
     try:
         if isinstance(entry, str):
             text, world = split_world(entry)

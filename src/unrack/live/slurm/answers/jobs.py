@@ -10,7 +10,7 @@ from unrack.live.slurm.answers.values import listed, number, small, table, text,
 from unrack.live.slurm.reading import SlurmJob, SlurmNode
 from unrack.slurm_text.hostlists import expand
 from unrack.slurm_text.job_ids import members
-from unrack.slurm_text.states import HOLDING, JOB_STATES
+from unrack.slurm_text.states import HOLDING, JOB_STATES, WAITING
 from unrack.slurm_text.tres import gres, licences
 
 BASE = frozenset(
@@ -66,7 +66,7 @@ def job_of(record: Mapping[str, Any], nodes: Mapping[str, SlurmNode]) -> SlurmJo
         It cannot be understood.
     """
     state, completing = _state(record)
-    waits = state == "PENDING"
+    waits = state in WAITING
     tasks = max(number(record.get("tasks"), 1), 1)
     array, member = number(record.get("array_job_id")), number(record.get("array_task_id"), -1)
     waiting = text(record.get("array_task_string")).partition("%")[0].strip("[]") if array and member < 0 else ""

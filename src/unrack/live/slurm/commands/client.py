@@ -2,20 +2,23 @@
 
 What holds a job, and who may undo it (tried on 22.05; ``U``: its user, ``O``: an operator):
 
-==============================  ==========================  ==================  ====================  ===============
-held by                         reason                      U: release          U: hold, uhold        U: priority 100
-==============================  ==========================  ==================  ====================  ===============
-U: sbatch -H, hold, uhold,      JobHeldUser                 released            stays                 refused
-priority 0; O: uhold
-O: hold, priority 0; HoldBack   JobHeldAdmin                refused             stays                 refused
-job_submit plugin, priority 0   see below                   see below           stays                 refused
-requeuehold by U or O,          job_requeued_in_held_state  released            stays                 refused
-RequeueHeld
-Slurm: can never run so         BadConstraints              refused             the reason is lost    refused
-==============================  ==========================  ==================  ====================  ===============
+==================================================  ==============  ================  ==============  ===============
+held by                                             reason          U: release        U: hold, uhold  U: priority 100
+==================================================  ==============  ================  ==============  ===============
+U: sbatch -H, hold, uhold, priority 0; O: uhold     JobHeldUser     released          stays           refused
+O: hold, priority 0; HoldBack                       JobHeldAdmin    refused           stays           refused
+a job_submit plugin that sets the priority to 0     JobHeldUser     released, unless  stays           refused
+                                                                    the plugin's
+                                                                    job_modify says
+                                                                    no
+requeuehold by U or O; RequeueHeld                  JobHeldUser     released          stays           refused
+Slurm itself: it can never run as it was placed     BadConstraints  refused           reason is lost  refused
+==================================================  ==============  ================  ==============  ===============
 
-All of them have priority 0. An operator's ``hold`` of a job that its user holds leaves the reason JobHeldUser. An
-operator's ``release`` undoes them all. A running job can be held: it goes on, and waits held if it is requeued.
+All of them have priority 0, and an operator's ``release`` undoes them all. An operator's ``hold`` of a job its user
+holds leaves the reason JobHeldUser, and with it the user's right to release it. (``scontrol`` shows another reason for
+jobs that were requeued, job_requeued_in_held_state.) A running job can be held by ``scontrol hold``: it goes on, and
+waits held if it is requeued.
 """
 
 from __future__ import annotations
@@ -52,8 +55,6 @@ from unrack.slurm_text.states import HOLDING
 
 BATCH = 500
 """Orders that one ``scontrol`` is given at most."""
-NUL = "\0"
-"""What no field of a listing can have in it."""
 ORDER_S = 0.1
 """What each order of a batch adds to the time limit."""
 
@@ -82,6 +83,7 @@ class CommandClient:
         )
         self._major = 0
         self._digest = b""
+        self._between = separator()
 
     def changed(self) -> bool:
         """Whether anything may have changed since the last :meth:`read`, by short listings of all that matters."""
@@ -92,6 +94,7 @@ class CommandClient:
         at_s = time.time()
         if not self._major:
             self._major = self._version()
+        self._between = separator()  # another one each time: users see in the list of processes what was used
         digest, listed, licences = self._look()
         old = self._major < 23
         squeue = [self._squeue, "--all", "--states=all", "--json"]
@@ -106,7 +109,7 @@ class CommandClient:
             nodes, bad_nodes = nodes_of(_parsed(done[1], "the nodes"), aside_mb)
         except ValueError as error:
             raise UnreachableError(f"Slurm's answer about nodes cannot be understood: {error}") from error
-        spare = as_records(_rows(listed, JOB_FIELDS, NUL))
+        spare = as_records(_rows(listed, JOB_FIELDS, self._between))
         try:
             answer = _parsed(done[0], "squeue --json")
             _fill(answer, spare)
@@ -143,8 +146,8 @@ class CommandClient:
         return [Answer(order, problem) for order, problem in zip(orders, problems, strict=True)]
 
     def _look(self) -> tuple[bytes, bytes, str]:
-        """A digest of short listings, the jobs with NUL between their fields, and what was printed of licences."""
-        between = separator()
+        """A digest of short listings, the one of the jobs, and what was printed of licences."""
+        between = self._between
         commands = [
             jobs_command(self._squeue, JOB_FIELDS, between),
             excluded_command(self._squeue),
@@ -156,11 +159,10 @@ class CommandClient:
             _printed(done, name)
         # sinfo goes through the partitions in any order.
         by_name = sorted(map(tuple, map(dict.values, _rows(nodes.out, NODE_FIELDS, between))))
-        listed = jobs.out.replace(between.encode(), NUL.encode())
-        digest = hashlib.blake2b(listed)
+        digest = hashlib.blake2b(jobs.out)
         for part in (excluded.out, repr(by_name).encode(), licences.out):
-            digest.update(NUL.encode() + part)
-        return digest.digest(), listed, _printed(licences, "scontrol")
+            digest.update(b"\0" + part)
+        return digest.digest(), jobs.out, _printed(licences, "scontrol")
 
     def _version(self) -> int:
         printed = _printed(run_all([[self._scontrol, "--version"]], self._environment, self._timeout_s)[0], "scontrol")

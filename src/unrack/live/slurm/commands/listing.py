@@ -27,7 +27,7 @@ PLACED_FIELDS = ("jobid", "jobarrayid", "state", "reqnodes", "nodelist")
 
 def separator() -> str:
     """A word that nobody has written anywhere."""
-    return f"@{secrets.token_hex(8)}@"
+    return f"~{secrets.token_urlsafe(6)}"
 
 
 def fields_option(fields: Sequence[str], between: str) -> list[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
 import selectors
 import shutil
@@ -17,6 +19,7 @@ from unrack.live.slurm.client import UnreachableError
 MOST_BYTES = 1 << 30
 """The longest output that is read of a command."""
 _PIECE = 1 << 18
+_PIPE = 1 << 20
 _SETTINGS_OF_A_USER = ("SQUEUE_", "SINFO_", "SCONTROL_", "SBATCH_", "SLURM_TIME_FORMAT", "SLURM_JSON", "SLURM_YAML")
 
 
@@ -96,6 +99,8 @@ def _gather(running: Sequence[subprocess.Popen[bytes]], given: bytes, until: flo
             for stream in (process.stdout, process.stderr):
                 assert stream is not None
                 outputs[stream] = bytearray()
+                with contextlib.suppress(OSError):  # fewer turns for long listings; some systems allow no more
+                    fcntl.fcntl(stream, fcntl.F_SETPIPE_SZ, _PIPE)
                 watched.register(stream, selectors.EVENT_READ)
             if process.stdin is not None:
                 os.set_blocking(process.stdin.fileno(), False)

@@ -28,7 +28,7 @@ class Orders:
         self._given: dict[str, tuple[Phase, int]] = {}
 
     def due(self, now: int) -> list[Order]:
-        """The orders that are to be given now, those of a job one after the other."""
+        """The orders that are to be given now; what is placed has to be released when Slurm has taken that."""
         found: list[Order] = []
         acting = self.table.in_phase(ACTING)
         self._given = {entry.key: self._given[entry.key] for entry in acting if entry.key in self._given}
@@ -46,18 +46,18 @@ class Orders:
             return [HoldBack(job)]
         if entry.phase == Phase.STOPPING:
             return [RequeueHeld(job)]
-        return [Place(job, tuple(entry.nodes)), Release(job)]
+        return [Place(job, tuple(entry.nodes))]
 
-    def answered(self, answers: Sequence[Answer], now: int) -> int:
-        """Note what became of orders; returns how many were refused."""
-        refused = 0
+    @staticmethod
+    def then(answers: Sequence[Answer]) -> list[Order]:
+        """The orders that follow on those that Slurm has taken: a job that was not placed must not be released."""
+        return [Release(answer.order.job) for answer in answers if answer.done and isinstance(answer.order, Place)]
+
+    def answered(self, answers: Sequence[Answer], now: int) -> None:
+        """Note what became of orders."""
         for answer in answers:
             entry = self.table.get(str(answer.order.job))
-            if entry is None:
-                continue
-            if not answer.done:
-                refused += 1
-            if entry.phase != Phase.ORDERING:
+            if entry is None or entry.phase != Phase.ORDERING:
                 continue
             if not answer.done:
                 what = type(answer.order).__name__.lower()
@@ -65,4 +65,3 @@ class Orders:
             elif isinstance(answer.order, Release):
                 entry.released_us = now
                 self.table.move(entry, Phase.RELEASED)
-        return refused

@@ -8,18 +8,20 @@ from dataclasses import replace
 from enum import StrEnum
 from typing import NamedTuple
 
+from unrack.live.slurm.asks.words import is_marked
 from unrack.live.slurm.orders import JobKey
 from unrack.live.slurm.reading import Reading, SlurmJob
 
 MOST_MEMBERS = 2_000
 """How many waiting members of one array are looked at; the others follow as these start."""
 HELD_BY_USER = "JobHeldUser"
+"""Also what Slurm says of a job that a job_submit script has held, so that such a job has to be marked."""
 
 
 class Take(StrEnum):
     """Which held jobs of its partitions the driver takes."""
 
-    BY_ADMIN = "held-by-admin"  # those that an administrator, or a job_submit plugin, has held
+    BY_ADMIN = "held-by-admin"  # those that an administrator has held, or the job_submit script, which marks them
     HELD = "held"  # whoever held them
 
 
@@ -64,7 +66,8 @@ def is_in(job: SlurmJob, partitions: Collection[str]) -> bool:
 
 def not_now(job: SlurmJob, take: Take, at_s: float) -> str:
     """Why a held job is not to be started now; ``""``: it is."""
-    if take == Take.BY_ADMIN and job.reason == HELD_BY_USER:
+    by_user = job.reason == HELD_BY_USER and not job.restarts  # who was requeued is said to be held by its user
+    if take == Take.BY_ADMIN and by_user and not is_marked(job.admin_comment):
         return "held by its user"
     if job.dependency:
         return "waits for other jobs"

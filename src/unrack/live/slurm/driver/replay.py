@@ -1,0 +1,92 @@
+"""The decisions of a journal again, from nothing but what was told: the same, or where they differ."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from unrack.errors import InputError
+from unrack.live.slurm.driver.epoch import Beginning, Epoch, replayed
+
+
+class Difference(NamedTuple):
+    """A turn that was decided otherwise.
+
+    Attributes
+    ----------
+    turn
+        Which, from 1.
+    now_us
+        When, by the driver's clock.
+    was, now
+        Records of the decisions then and now; or what went wrong.
+    """
+
+    turn: int
+    now_us: int
+    was: Any
+    now: Any
+
+
+class Replay(NamedTuple):
+    """What came of playing a journal again.
+
+    Attributes
+    ----------
+    turns, decisions, epochs
+        How many there were.
+    differences
+        Turns that were decided otherwise; the epoch goes on as the driver did only where there are none.
+    """
+
+    turns: int
+    decisions: int
+    epochs: int
+    differences: list[Difference]
+
+
+def replay(records: Iterable[Mapping[str, Any]], policy: str | None = None) -> Replay:
+    """Play the records of a journal again.
+
+    Parameters
+    ----------
+    records
+        From a beginning on.
+    policy
+        Another policy than that of the journal: what it would have decided in the first turn where it differs, of each
+        epoch; behind that turn the epoch is no longer played.
+
+    Raises
+    ------
+    InputError
+        They do not begin with a beginning, or hold what is none of the driver's.
+    """
+    epoch: Epoch | None = None
+    turns = decisions = epochs = 0
+    lost = False
+    differences: list[Difference] = []
+    for record in records:
+        kind = record.get("k")
+        if kind == "begin":
+            beginning = Beginning.of_record(record["beginning"])
+            epoch = Epoch(beginning if policy is None else beginning._replace(policy=policy))
+            epochs, lost = epochs + 1, False
+            replayed(epoch, record["told"], record["now"])
+            continue
+        if kind != "turn":
+            continue
+        if epoch is None:
+            raise InputError("journal", "a turn", "a beginning first")
+        turns += 1
+        decisions += len(record["decided"])
+        if lost:
+            continue
+        found, fault = replayed(epoch, record["told"], record["now"])
+        if found != record["decided"] or bool(fault) != bool(record.get("fault")):
+            was = record.get("fault") or record["decided"]
+            differences.append(Difference(turns, record["now"], was, fault or found))
+            lost = True
+        epoch.next_round(record["now"])
+    if epoch is None:
+        raise InputError("journal", "no record of a beginning", "the journal of a driver")
+    return Replay(turns, decisions, epochs, differences)

@@ -1,0 +1,1 @@
+"""What operators watch: metrics, health, logs, and the service that systemd keeps alive."""

@@ -1,0 +1,70 @@
+"""Whether a live scheduler is well: its loop has turned a short while ago."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from unrack.live.printable import printable
+
+
+class Health:
+    """What ``/healthz`` says. The loop calls :meth:`turned`; all else may be called from any thread.
+
+    Parameters
+    ----------
+    stalled_after_s
+        The loop is stalled if it has not turned for so long.
+    clock
+        Seconds that never go back.
+    """
+
+    def __init__(self, stalled_after_s: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._stalled_after_s = stalled_after_s
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._begun = self._turned = clock()
+        self._turns = 0
+        self._unreachable: float | None = None
+        self._failed = ""
+
+    def turned(self) -> None:
+        """The loop has turned."""
+        with self._lock:
+            self._turned = self._clock()
+            self._turns += 1
+
+    def slurm(self, reachable: bool) -> None:
+        """Whether Slurm answered; that it does not makes nobody ill here, but it is told."""
+        with self._lock:
+            if reachable:
+                self._unreachable = None
+            elif self._unreachable is None:
+                self._unreachable = self._clock()
+
+    def failed(self, reason: str) -> None:
+        """The scheduler has stopped for good, such as after a fault of its policy."""
+        with self._lock:
+            self._failed = printable(reason, 300)
+
+    def told(self) -> tuple[bool, dict[str, Any]]:
+        """Whether it is well, and what is told of it."""
+        with self._lock:
+            now = self._clock()
+            since_s = max(now - self._turned, 0.0)
+            told: dict[str, Any] = {
+                "since_turn_s": round(since_s, 3),
+                "turns": self._turns,
+                "up_s": round(now - self._begun, 3),
+                "slurm": "reachable" if self._unreachable is None else "unreachable",
+            }
+            if self._unreachable is not None:
+                told["unreachable_s"] = round(now - self._unreachable, 3)
+            reason = self._failed
+            if not reason and since_s > self._stalled_after_s:
+                reason = f"the loop has not turned for {since_s:.1f} s; it should within {self._stalled_after_s:g} s"
+            if reason:
+                return False, {"status": "ill", "reason": reason, **told}
+            return True, {"status": "well" if self._turns else "starting", **told}

@@ -1,0 +1,216 @@
+"""The numbers that operators watch, in the form that Prometheus collects. Without its library nothing is counted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+import unrack
+
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
+
+LATENCIES_S = (
+    0.01,
+    0.025,
+    0.05,
+    0.1,
+    0.25,
+    0.5,
+    1.0,
+    2.5,
+    5.0,
+    10.0,
+    30.0,
+    60.0,
+    300.0,
+    900.0,
+    3600.0,
+    14_400.0,
+    86_400.0,
+)
+"""Upper ends of the bins of latencies, from a command to a night in the queue."""
+ROUNDS_S = (0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0)
+MISSING = "nothing is counted: the library prometheus_client is not there; pip install 'unrack[live]'\n"
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+
+class Decided(StrEnum):
+    """Kinds of decisions."""
+
+    START = "start"
+    CHANGE = "change"
+    STOP = "stop"
+    REJECT = "reject"
+
+
+class Step(StrEnum):
+    """Steps from submission to start; each is measured from the one before it, ``TOTAL`` from the first to the last."""
+
+    DECIDED = "submit_to_decided"
+    RELEASED = "decided_to_released"
+    STARTED = "released_to_started"
+    TOTAL = "submit_to_started"
+
+
+class Operation(StrEnum):
+    """Operations of a fabric."""
+
+    ATTACH = "attach"
+    DETACH = "detach"
+    STATE = "state"
+
+
+class Meters:
+    """What a live scheduler counts. All methods may be called from any thread, and cost microseconds.
+
+    Labels are words of this file alone: nothing that a user wrote gets into them, and there are never more of them.
+
+    Parameters
+    ----------
+    policy, partitions
+        Told with the version, as ``unrack_build_info``.
+    wanted
+        False: count nothing, as where the library is not installed.
+
+    Examples
+    --------
+    >>> meters = Meters("easy", ["batch"])
+    >>> meters.queue(waiting=3, running=2, foreign=1)
+    >>> meters.latency(Step.TOTAL, 0.8)
+    """
+
+    def __init__(self, policy: str = "", partitions: Iterable[str] = (), wanted: bool = True) -> None:
+        self._registry: CollectorRegistry | None = None
+        if not wanted:
+            return
+        try:
+            import prometheus_client as prometheus
+        except ModuleNotFoundError:
+            return
+        registry = self._registry = prometheus.CollectorRegistry(auto_describe=True)
+        prometheus.ProcessCollector(registry=registry)
+        self._text = prometheus.generate_latest
+
+        def gauge(name: str, words: str, labels: Iterable[str] = ()) -> Any:
+            return prometheus.Gauge(f"unrack_{name}", words, labels, registry=registry)
+
+        def counter(name: str, words: str, labels: Iterable[str] = ()) -> Any:
+            return prometheus.Counter(f"unrack_{name}", words, labels, registry=registry)
+
+        def histogram(name: str, words: str, bins: Iterable[float], labels: Iterable[str] = ()) -> Any:
+            return prometheus.Histogram(f"unrack_{name}", words, labels, registry=registry, buckets=tuple(bins))
+
+        info = gauge("build_info", "1, with what is running.", ("version", "policy", "partitions"))
+        info.labels(unrack.__version__, policy, ",".join(partitions)).set(1)
+        self._jobs = gauge(
+            "jobs", "Jobs: waiting and running ones of ours, and foreign ones that hold nodes.", ("state",)
+        )
+        self._decisions = counter("decisions_total", "Decisions of the policy that were carried out.", ("kind",))
+        self._round_s = histogram("round_seconds", "Time that the policy took for a round.", ROUNDS_S)
+        self._step_s = histogram("job_step_seconds", "Time from one step of a job to the next.", LATENCIES_S, ("step",))
+        self._polls = counter("polls_total", "Times that Slurm was asked whether anything changed.", ("changed",))
+        self._poll_s = histogram("read_seconds", "Time that reading all of Slurm's state took.", ROUNDS_S)
+        self._refused = counter("refused_orders_total", "Orders that Slurm refused.", ("order",))
+        self._failed = counter("failed_starts_total", "Jobs that were released and did not start.")
+        self._rejected = counter("rejected_asks_total", "Jobs whose comment could not be understood.")
+        self._faults = counter("policy_faults_total", "Times that the policy raised an error or answered wrongly.")
+        self._unreachable = counter("slurm_unreachable_total", "Times that Slurm did not answer.")
+        self._reachable = gauge("slurm_reachable", "1 if Slurm answered when it was last asked, else 0.")
+        self._journal = gauge("journal_bytes", "Size of the journal on disk.")
+        self._fabric_s = histogram("fabric_seconds", "Time of operations of the fabric.", LATENCIES_S, ("operation",))
+        self._fabric_failed = counter("fabric_failures_total", "Operations of the fabric that failed.", ("operation",))
+        for kind in Decided:
+            self._decisions.labels(kind)
+        for step in Step:
+            self._step_s.labels(step)
+        for operation in Operation:
+            self._fabric_s.labels(operation)
+            self._fabric_failed.labels(operation)
+        for order in ORDERS:
+            self._refused.labels(order)
+
+    @property
+    def counts(self) -> bool:
+        """True if anything is counted: the library is there, and it is wanted."""
+        return self._registry is not None
+
+    def queue(self, waiting: int, running: int, foreign: int) -> None:
+        """How many jobs wait, run, and hold nodes without being ours."""
+        if self.counts:
+            for state, count in (("waiting", waiting), ("running", running), ("foreign", foreign)):
+                self._jobs.labels(state).set(count)
+
+    def round(self, seconds: float, decisions: Mapping[Decided, int] | None = None) -> None:
+        """A round of the policy: how long it took, and what it decided."""
+        if self.counts:
+            self._round_s.observe(seconds)
+            for kind, count in (decisions or {}).items():
+                self._decisions.labels(Decided(kind)).inc(count)
+
+    def latency(self, step: Step, seconds: float) -> None:
+        """A step of a job; clocks that jumped count as no time."""
+        if self.counts:
+            self._step_s.labels(Step(step)).observe(max(seconds, 0.0))
+
+    def polled(self, changed: bool) -> None:
+        """Slurm was asked whether anything changed, and answered."""
+        if self.counts:
+            self._polls.labels("yes" if changed else "no").inc()
+            self._reachable.set(1)
+
+    def read(self, seconds: float) -> None:
+        """All of Slurm's state was read."""
+        if self.counts:
+            self._poll_s.observe(seconds)
+            self._reachable.set(1)
+
+    def unreachable(self) -> None:
+        """Slurm did not answer."""
+        if self.counts:
+            self._unreachable.inc()
+            self._reachable.set(0)
+
+    def refused_order(self, order: object) -> None:
+        """Slurm refused an order, or an order of this class."""
+        if self.counts:
+            name = (order if isinstance(order, type) else type(order)).__name__
+            self._refused.labels(name if name in ORDERS else "other").inc()
+
+    def failed_start(self) -> None:
+        """A job was released and did not start."""
+        self._count("_failed")
+
+    def rejected_ask(self) -> None:
+        """A job asks for what cannot be understood."""
+        self._count("_rejected")
+
+    def policy_fault(self) -> None:
+        """The policy raised an error, or answered what is no answer."""
+        self._count("_faults")
+
+    def journal(self, size_bytes: int) -> None:
+        """How large the journal is now."""
+        if self.counts:
+            self._journal.set(size_bytes)
+
+    def fabric(self, operation: Operation, seconds: float, failed: bool = False) -> None:
+        """An operation of the fabric."""
+        if self.counts:
+            self._fabric_s.labels(Operation(operation)).observe(max(seconds, 0.0))
+            if failed:
+                self._fabric_failed.labels(Operation(operation)).inc()
+
+    def text(self) -> bytes:
+        """All numbers, as Prometheus reads them; empty if nothing is counted."""
+        make: Callable[[Any], bytes] | None = getattr(self, "_text", None)
+        return b"" if make is None else make(self._registry)
+
+    def _count(self, name: str) -> None:
+        if self.counts:
+            getattr(self, name).inc()
+
+
+ORDERS = ("Place", "Release", "HoldBack", "RequeueHeld", "other")
+"""Labels of orders: the classes of :mod:`unrack.live.slurm.orders`, and any other."""

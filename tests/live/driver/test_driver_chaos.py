@@ -1,0 +1,194 @@
+"""Kills at any moment, and others who do as they please: nothing starts twice, nothing is lost, no device leaks."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+from fake_fabric import FakeFabric
+from fake_slurm import FakeSlurm, HandClock, Killed, PlainTerms
+from memory_journal import MemoryJournal
+
+from unrack.errors import UnrackError
+from unrack.live.slurm.client import UnreachableError
+from unrack.live.slurm.driver.driver import Driver, kept_of
+from unrack.live.slurm.driver.replay import replay
+from unrack.live.slurm.orders import Order
+
+POOL = [{"kind": "nvme", "count": 3, "quantities": {"capacity_mb": 300}}]
+
+
+class Dangerous(FakeSlurm):
+    """A Slurm whose driver may be killed before and after every order, and which checks what it starts."""
+
+    danger: Any = None
+    fabric: Any = None
+    faults: list[str]
+
+    def _obey(self, order: Order) -> str:
+        self.danger("before an order")
+        answer = super()._obey(order)
+        self.danger("after an order")
+        return answer
+
+    def schedule(self) -> None:
+        before = {number: len(job.starts) for number, job in self.jobs.items()}
+        super().schedule()
+        for number, job in self.jobs.items():
+            if len(job.starts) > before[number] and job.comment.startswith("nvme="):
+                has = {one.node for one in self.fabric.state() if one.job == str(number)}
+                if has != set(job.held_on):
+                    self.faults.append(f"job {number} started on {job.held_on} with devices on {has}")
+
+
+class Story:
+    """A fake Slurm, a driver that is killed now and then, and others."""
+
+    def __init__(self, seed: int, policy: str, deadly: float, meddling: float, failing: float) -> None:
+        self.random = np.random.default_rng(seed)
+        self.deadly, self.meddling, self.failing = deadly, meddling, failing
+        self.clock = HandClock()
+        self.fabric = FakeFabric(self._fails)
+        self.slurm = Dangerous(self.clock, nodes=4)
+        self.slurm.danger, self.slurm.fabric, self.slurm.faults = self._danger, self.fabric, []
+        self.journal = MemoryJournal(self._danger)
+        self.terms = PlainTerms(policy, POOL, start_timeout_s=3)
+        self.kills = 0
+        self.cancelled: set[int] = set()
+        self.driver: Driver | None = None
+        self.calm = False
+
+    def _danger(self, where: str) -> None:
+        if not self.calm and self.random.random() < self.deadly:
+            raise Killed(where)
+
+    def _fails(self, where: str) -> bool:
+        return not self.calm and self.random.random() < self.failing
+
+    def step(self) -> None:
+        try:
+            if self.driver is None:
+                kept = kept_of(self.journal.records())
+                self.driver = Driver(self.slurm, self.fabric, self.journal, self.terms, kept=kept, clock=self.clock)
+            self.driver.step()
+            while not all(future.done() for future in self.driver.attachments._working.values()):
+                time.sleep(0.0002)
+        except UnreachableError:
+            pass
+        except Killed:
+            self.kills += 1
+            assert self.driver is not None
+            self.driver.close()
+            self.driver = None
+        self.slurm.tick(int(self.random.integers(50_000, 700_000)))
+
+    def meddle(self) -> None:
+        """Somebody does something, as an operator, a user or a broken node would."""
+        if self.random.random() >= self.meddling:
+            return
+        live = [n for n, job in self.slurm.jobs.items() if job.state in ("PENDING", "RUNNING")]
+        what = int(self.random.integers(9))
+        name = f"n{self.random.integers(1, 5)}"
+        if what == 0:
+            self.slurm.mark(name, "IDLE", "DRAIN")
+        elif what == 1:
+            self.slurm.mark(name, "IDLE")
+        elif what == 2:
+            self.slurm.mark(name, "DOWN")
+            for number in [n for n, job in self.slurm.jobs.items() if name in job.held_on]:
+                self.slurm.requeue(number, held=bool(self.random.integers(2)))
+        elif what == 3:
+            self.slurm.unreachable = int(self.random.integers(1, 4))
+        elif what == 4:
+            other = self.slurm.submit(cores=2, run_s=3, partition="other", priority=5)
+            self.slurm.jobs[other].reason = "None"
+        elif live:
+            number = live[int(self.random.integers(len(live)))]
+            if what == 5 and self.random.random() < 0.3:
+                self.slurm.end(number, "CANCELLED")
+                self.cancelled.add(number)
+            elif what == 6:
+                self.slurm.requeue(number, held=bool(self.random.integers(2)))
+            elif what == 7 and self.slurm.jobs[number].partition == "ours":
+                self.slurm.refuse[number] = 1
+            elif what == 8:
+                self.slurm.jobs[number].limit_s = int(self.random.integers(5, 30))
+                self.slurm.dirty = True
+
+
+def audit(story: Story) -> None:
+    """Look at what Slurm, the fabric and the journal say, and at nothing of the driver's own state."""
+    assert story.slurm.faults == []
+    for number, job in story.slurm.jobs.items():
+        assert len(job.starts) <= 1 + job.restarts, f"job {number} started twice"
+        if job.partition == "ours":
+            assert job.state == "COMPLETED" or number in story.cancelled, f"job {number} is lost: {job}"
+    assert story.fabric.attached == {}, "devices leak"
+    assert max(story.fabric.peak_mb.values(), default=0) <= 300, "a device was held twice"
+    records = story.journal.records()
+    places: dict[str, list[list[str]]] = {}
+    for record in records:
+        for key, entry in (record.get("entries") or {}).items():
+            if entry and entry.get("lease") and entry.get("ours"):
+                places.setdefault(key, []).append(sorted({row[0] for row in entry["lease"]["rows"]}))
+    for number, job in story.slurm.jobs.items():
+        if job.partition == "ours":
+            for _, nodes in job.starts:
+                assert sorted(nodes) in places.get(str(number), []), f"job {number} started where nobody decided"
+    again = replay(records)
+    assert again.differences == []
+
+
+@pytest.mark.parametrize("policy", ["easy", "conservative", "disaggregation-aware"])
+@pytest.mark.parametrize("seed", range(70))
+def test_whatever_happens_every_job_runs_once_and_no_device_leaks(seed: int, policy: str) -> None:
+    story = Story(seed, policy, deadly=0.04, meddling=0.15, failing=0.15)
+    for i in range(24):
+        comment = f"nvme={int(story.random.integers(50, 300))}" if i % 3 == 0 else ""
+        nodes = 1 if comment else int(story.random.integers(1, 4))
+        story.slurm.submit(
+            nodes, int(story.random.integers(1, 4)), float(story.random.integers(1, 6)), 10, comment=comment
+        )
+        if i % 4 == 3:
+            for _ in range(4):
+                story.step()
+                story.meddle()
+    for _ in range(60):
+        story.step()
+        story.meddle()
+    story.calm, story.slurm.refuse, story.slurm.unreachable = True, {}, 0
+    for name in list(story.slurm.nodes):
+        story.slurm.mark(name, "IDLE")
+    for _ in range(900):
+        story.step()
+        if (
+            all(job.state not in ("PENDING", "RUNNING") for job in story.slurm.jobs.values())
+            and not story.fabric.attached
+        ):
+            break
+    story.step()
+    audit(story)
+    assert story.kills > 0 or seed % 7
+
+
+@pytest.mark.parametrize("broken", ["no recall", "no detach", "no memory"])
+def test_the_auditor_finds_a_driver_that_is_broken(broken: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from unrack.live.slurm.driver import driver as module
+    from unrack.live.slurm.driver.turn import Turn
+
+    if broken == "no recall":
+        monkeypatch.setattr(module, "kept_of", lambda records: None)
+        monkeypatch.setattr("test_driver_chaos.kept_of", lambda records: None)
+    elif broken == "no detach":
+        monkeypatch.setattr(Turn, "_over", lambda self, entry, job: self.close(entry))
+    else:
+        monkeypatch.setattr(FakeFabric, "detach", lambda self, operation: None)
+    found = 0
+    for seed in range(12):
+        try:
+            test_whatever_happens_every_job_runs_once_and_no_device_leaks(seed, "easy")
+        except (AssertionError, UnrackError):
+            found += 1
+    assert found
