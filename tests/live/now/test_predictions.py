@@ -19,7 +19,7 @@ from unrack.live.slurm.prediction.forecast import Forecast, forecast_from, forec
 from unrack.live.slurm.prediction.hindsight import hindsight
 from unrack.live.slurm.prediction.learnt import LEAST, Learnt, Past, past_of_reading
 from unrack.live.slurm.prediction.saved import Saved, SavedStart, load_saved, save, seen_starts
-from unrack.live.slurm.prediction.starts import predicted
+from unrack.live.slurm.prediction.starts import predicted, quicker
 from unrack.live.slurm.snapshot.scheduler import Scheduler
 from unrack.live.slurm.snapshot.snapshot import snapshot_of
 
@@ -56,6 +56,17 @@ def test_a_range_is_in_order_and_the_same_for_the_same_seed() -> None:
         assert start.middle_s is not None
         assert start.early_s <= start.middle_s <= (start.late_s or np.inf)
         assert not start.of_user
+
+
+def test_long_queues_are_drawn_with_fewer_backfills_and_short_ones_as_configured() -> None:
+    for waits, same in ((5, True), (400, False)):
+        jobs = [*FULL, *(waiting(100 + number, cpus=8, limit_s=7200) for number in range(waits))]
+        taken = snapshot_of(reading(jobs), Scheduler(backfill_depth=50))
+        quick = quicker(taken.policy, taken.cluster, taken.workload.jobs)
+        assert isinstance(quick, dict)
+        assert (quick["interval"] == 30) is same
+        assert quick["depth"] == 50
+        assert float(quick["interval"]) % 30 == 0
 
 
 def test_other_policies_stand_beside_the_present_one() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -13,11 +14,13 @@ from unrack.cluster.spec import Cluster
 from unrack.live.slurm.driver.epoch import policy_of
 from unrack.live.slurm.prediction.learnt import Learnt
 from unrack.sim.simulate import simulate
-from unrack.units import NEVER_US, SECOND_US
+from unrack.units import NEVER_US, SECOND_US, time_us
 from unrack.workload.job import Ints, JobTable, Workload
 
 DRAWS = 50
 QUANTILES = (0.1, 0.5, 0.9)
+DEPTH, PLANS = 100, 60_000
+"""Of simulations with drawn run times: how deep backfill looks, and how many jobs all backfills of one plan for."""
 _SEED = 0x5351
 """Beside the seed of the user, so that these draws are no generator's."""
 
@@ -104,8 +107,9 @@ def predicted(
     jobs = workload.jobs
     waits = np.flatnonzero(_waits(jobs))
     first, reasons, name = _starts(cluster, workload, policy, jobs.work_us)
+    quick = quicker(policy, cluster, jobs)
     drawn = [
-        _starts(cluster, workload, policy, drawn_us(jobs, learnt, seed, draw))[0]
+        _starts(cluster, workload, quick, drawn_us(jobs, learnt, seed, draw))[0]
         for draw in range(draws if learnt.runs else 0)
     ]
     spread = np.quantile(np.array(drawn or [first]), QUANTILES, axis=0, method="inverted_cdf")
@@ -118,6 +122,22 @@ def predicted(
         why = reasons.get(job, "") if asked is None else ""
         starts.append(Start(str(jobs.ids[job]), asked, early, middle, late, len(known), of_user, why))
     return Prediction(label or name, tuple(starts))
+
+
+def quicker(policy: str | Mapping[str, Any], cluster: Cluster, jobs: JobTable) -> str | Mapping[str, Any]:
+    """A Slurm-like policy as it is simulated many times: of a long queue, fewer backfills that look less deep.
+
+    A simulation then plans for ``PLANS`` jobs or so in all its backfills. Short queues keep what is configured.
+    """
+    if isinstance(policy, str) or policy.get("name") != "slurm" or not len(jobs):
+        return policy
+    depth = min(int(policy.get("depth", DEPTH)), DEPTH)
+    interval_us = time_us(policy.get("interval", "30 s"))
+    area = float((jobs.left_us * (jobs.tasks * jobs.cores).astype(np.float64)).sum())
+    horizon_us = area / max(cluster.total_cores, 1) + float(jobs.left_us.max())
+    rounds = max(PLANS // max(min(depth, int(_waits(jobs).sum())), 1), 1)
+    times = max(1, math.ceil(horizon_us / rounds / interval_us))
+    return {**policy, "depth": depth, "interval": times * interval_us / SECOND_US}
 
 
 def drawn_us(jobs: JobTable, learnt: Learnt, seed: int, draw: int) -> Ints:

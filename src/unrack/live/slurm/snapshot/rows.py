@@ -22,8 +22,8 @@ _ELSE = re.compile(r"(?i)held|dependency|begintime|reservation|deadline")
 _REASON = re.compile(r"[A-Za-z0-9_]{0,60}")
 APART = "spread"
 """The resource that keeps the tasks of a group apart."""
-MOST_APART = 256
-"""Jobs whose tasks are kept apart: the first that wait."""
+MOST_APART, MOST_WAITING = 8, 60
+"""As many jobs may have tasks that are kept apart, and as many wait: plans with more of them take minutes."""
 _SOON_S = 1
 """How much longer a job that is past its limit, or being cleared up, is taken to hold its nodes."""
 
@@ -117,18 +117,19 @@ def rows_of(
 
 def _apart(rows: list[Row], cluster: Cluster, tally: dict[str, int]) -> tuple[list[Row], int]:
     """The rows, with groups for those that are to have several nodes and could have fewer; and how many groups."""
-    made, groups = [], 0
-    for row in rows:
+    places = []
+    for place, row in enumerate(rows):
         demand = row.job.demand
         two = (cluster.cores >= 2 * demand.cores) & (cluster.memory_mb >= 2 * demand.memory_mb)
         if demand.tasks > 1 and row.slurm.nodes_min == demand.tasks and bool(two.any()) and row.submit_s is not None:
-            if groups == MOST_APART:
-                _count(tally, "Several nodes asked for, and may have fewer here")
-            else:
-                groups += 1
-                row = row._replace(group=groups)
-        made.append(row)
-    return made, groups
+            places.append(place)
+    if len(places) > MOST_APART or (places and len(rows) > MOST_WAITING):
+        tally["Asks for several nodes, and may have fewer here, as the queue is long"] = len(places)
+        return rows, 0
+    made = list(rows)
+    for group, place in enumerate(places, 1):
+        made[place] = rows[place]._replace(group=group)
+    return made, len(places)
 
 
 def table_row(row: Row, at_s: float) -> dict[str, Any]:
