@@ -23,12 +23,13 @@ TIMES ?=
 PODS ?=
 NODES ?=
 POD_PAGE = gpu-fragmentation,--seeds,3,--pods,$(PODS),--nodes,$(NODES)
+ONLY ?= live
 PAGES ?= $(POOL_PAGES) $(MEMORY_PAGES) $(PROVISIONING_PAGES) $(TIER_PAGES) $(GPU_PAGES) $(FLOW_PAGES) \
 	$(if $(TIMES),$(foreach name,gpu-timeline gpu-pack-spread gpu-collocation,$(name),--times,$(TIMES))) \
 	$(if $(PODS),$(POD_PAGE)) \
 	$(if $(SERVERS),$(foreach name,slo-violations slo-price slo-utilisation,$(name),--servers,$(SERVERS)))
 
-.PHONY: help demo test check lint types tests slow-tests worker-tests test-pythons coverage bench reproductions pictures env clean docs docs-env stories gallery
+.PHONY: help demo test check lint types tests slow-tests worker-tests live test-pythons coverage bench reproductions pictures env clean docs docs-env stories gallery
 
 help:
 	@echo "make demo      install, run examples/demo.toml, say where the report is"
@@ -36,6 +37,7 @@ help:
 	@echo "make check     ruff, mypy --strict, all tests"
 	@echo "make slow-tests  the tests that take minutes: whole scenarios against plain twins"
 	@echo "make worker-tests  one suite over processes, Dask and Ray, which it installs"
+	@echo "make live      the tests against a real Slurm on this machine, as root; ONLY=live_quick: the two minutes that CI runs"
 	@echo "make test-pythons  the wheel, the demo and the quick tests on every Python 3.11 to 3.13 of this machine"
 	@echo "make bench     the speed of the engine against a plain-Python reference"
 	@echo "make reproductions  all pages of docs/reproductions again (hours); PAGES='nvme-s1 torus-scaling': some of them;"
@@ -79,6 +81,12 @@ slow-tests: env
 worker-tests: env
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[all,dev,dask,ray]'
 	$(BIN)/python -m pytest tests/workers -m "slow or not slow"
+
+live: env
+	@command -v slurmctld >/dev/null && command -v munged >/dev/null || \
+		{ PATH="$$PATH:/usr/sbin:/sbin"; command -v slurmctld && command -v munged; } >/dev/null || \
+		echo "No Slurm here, so all will be skipped: apt-get install slurm-wlm slurm-wlm-basic-plugins munge"
+	$(BIN)/python -m pytest tests/live -m $(ONLY)
 
 test-pythons:
 	.ci/pythons tests

@@ -21,6 +21,7 @@ from unrack.slowdown.model import Model
 from unrack.slowdown.pools import pace_of
 from unrack.vocabulary import Need
 from unrack.workload.job import CORES, MEMORY, JobTable, plain
+from unrack.workload.standing import standing_leases
 
 Ints = NDArray[np.int64]
 
@@ -33,8 +34,9 @@ def check(policy: Policy[Any], cluster: Cluster, jobs: JobTable) -> None:
     PolicyError
         It names the first thing that is missing.
     InputError
-        A job names a tier or a level that the cluster does not have.
+        A job names a tier or a level that the cluster does not have, or runs when the run begins where it cannot.
     """
+    standing_leases(cluster, jobs)
     needs = traits_of(policy).needs
     for need in sorted(needs - jobs.says) if needs and len(jobs) else ():
         raise PolicyError(f"policy {policy.name}", f"a workload without {need.words}", f"a workload with {need.words}")

@@ -214,7 +214,7 @@ class Core:
             raise RefusedError(f"adopt job {job}: the next one is job {state.known}; jobs come in order")
         state.submit(job)
         try:
-            state.start(event.lease._replace(job=job), event.left_us, now, below=True)
+            state.start(event.lease._replace(job=job), event.left_us, now, True, event.ran_us)
         except RefusedError:
             state.reject(job)
             raise

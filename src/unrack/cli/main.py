@@ -25,6 +25,7 @@ from unrack.cli import (
     topology,
 )
 from unrack.cli import cluster as cluster_commands
+from unrack.cli import slurm as slurm_commands
 from unrack.cli import trace as trace_commands
 from unrack.cli import usage as usage_commands
 from unrack.errors import UnrackError
@@ -83,6 +84,7 @@ app.add_typer(trace_commands.app, name="trace")
 cluster_commands.app.command("bill")(bill.bill)
 app.add_typer(cluster_commands.app, name="cluster")
 app.add_typer(usage_commands.app, name="usage")
+app.add_typer(slurm_commands.app, name="slurm")
 app.command("policies")(listing.policies)
 app.command("metrics")(listing.metrics)
 app.command("presets")(listing.presets)

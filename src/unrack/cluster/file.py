@@ -95,6 +95,8 @@ class NodeClass(BaseModel):
     torus
         How the cores of a die are laid out: ``[rows, columns]``, joined as a torus. A node has as many such dies as its
         cores fill. Left out: not known.
+    names
+        What the nodes are called, such as ``"n[1-16]"``: as many names as there are nodes, in order of their numbers.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -106,6 +108,7 @@ class NodeClass(BaseModel):
     rack: str | None = None
     gpus: Count | None = None
     torus: Torus | None = None
+    names: str | None = Field(default=None, min_length=1)
 
 
 class MemoryPool(BaseModel):
@@ -171,6 +174,9 @@ class ClusterFile(BaseModel):
         with the memory pools that it has by their ``shared_by``.
     prices
         What its parts cost: the name of a preset, or a table. They change no schedule.
+    drained
+        Nodes, by names or numbers such as ``"n[3,7]"`` or ``"2,6"``, on which nothing is started; what runs there when
+        a run begins goes on. They count as installed.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -187,6 +193,7 @@ class ClusterFile(BaseModel):
     tiers: list[TierFile] = Field(default_factory=list)
     pool_clusters: list[list[int | str]] | None = Field(default=None, min_length=1)
     prices: str | dict[str, Any] | None = None
+    drained: str | None = Field(default=None, min_length=1)
 
     @property
     def computing(self) -> int:

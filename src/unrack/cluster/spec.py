@@ -19,6 +19,7 @@ from unrack.cluster.brief import cluster_facts
 from unrack.cluster.domains import NAMED, NODE, RACK, Level, NodeSets
 from unrack.cluster.file import LONGEST_SIDE, MOST_NODES, ClusterFile, MemoryPool, NodeClass, machines_table
 from unrack.cluster.groups import lending_groups_of, rack_groups_of, racks_of
+from unrack.cluster.node_names import by_name, drained_nodes, node_names_of
 from unrack.cluster.pools.from_file import plan_pools
 from unrack.cluster.pools.pool import Devices, PoolFile, build_devices, no_devices
 from unrack.cluster.pools.supply import Supplier, suppliers_of
@@ -73,6 +74,10 @@ class Cluster(Sealed):
         What there is of resources such as licences: where how much of it can be held.
     prices
         What its parts cost; ``None``: nobody said. They change no schedule, and no digest.
+    names
+        What the nodes are called, in order of their numbers; none: nobody said.
+    drained
+        The nodes on which nothing is started, in order.
     """
 
     name: str
@@ -91,6 +96,8 @@ class Cluster(Sealed):
     torus: Ints | None = None
     places: Places = field(default_factory=lambda: no_places(0))
     prices: Prices | None = None
+    names: tuple[str, ...] = ()
+    drained: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         for name in GROUPS:
@@ -251,6 +258,11 @@ class Cluster(Sealed):
         return suppliers_of(self.devices, self.cores, self.memory_mb)
 
     @cached_property
+    def number_of(self) -> Mapping[str, int]:
+        """Name of a node → its number; nodes without names are called ``node<number>``."""
+        return by_name(self.names, len(self))
+
+    @cached_property
     def _levels(self) -> dict[str, Level]:
         return {level.name: level for level in (Level(RACK, self.rack_names, self.rack), *self.failure_levels)}
 
@@ -318,6 +330,10 @@ class Cluster(Sealed):
             total.update(b"torus" + self.torus.astype("<i8").tobytes())
         if len(self.places):
             total.update(self.places.identity().encode())
+        if self.names:  # jobs that run at the start say by name where
+            total.update(repr(self.names).encode())
+        if self.drained:
+            total.update(f"drained {self.drained}".encode())
         return total.hexdigest()
 
 
@@ -418,6 +434,7 @@ def _build(file: ClusterFile, where: str, resources: Mapping[str, Any]) -> Clust
     sets = NodeSets(total, rack, rack_names)
     sets.name_domains(file, where)
     sets.part(file, where)
+    node_names = node_names_of(file, where)
     cores_of = np.repeat(np.array(cores, np.int64), counts)
     memory_of = np.repeat(np.array(memory, np.int64), counts)
     return Cluster(
@@ -436,4 +453,6 @@ def _build(file: ClusterFile, where: str, resources: Mapping[str, Any]) -> Clust
         tiers=build_tiers(file, cores_of, where),
         torus=_torus_of(file, where),
         places=built(resources, Nodes(cores_of, memory_of, rack, rack_names), where),
+        names=node_names,
+        drained=drained_nodes(file, node_names, total, where),
     )

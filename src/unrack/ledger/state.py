@@ -339,8 +339,10 @@ class ClusterState:
         self.exchange(lease, below)
         self.version += 1
 
-    def start(self, lease: Lease, expected_us: int, now: int, below: bool = False) -> None:
+    def start(self, lease: Lease, expected_us: int, now: int, below: bool = False, ran_us: int = 0) -> None:
         """Give a queued job what the lease says, as :meth:`apply` does; ``below``: it may hold less than it asks.
+
+        ``ran_us``: how long it has run already.
 
         Raises
         ------
@@ -355,7 +357,7 @@ class ClusterState:
         self.conditions[job] = RUNNING
         self.leave_queue(job)
         if self.runs is not None:
-            self.runs.started_us[job] = now
+            self.runs.started_us[job] = now - ran_us
         self.version += 1
 
     def release(self, job: int, now: int, status: int = FINISHED, noted: bool = True) -> None:

@@ -76,12 +76,12 @@ def bound(
     pace
         The models' speeds, as the run has them; ``None``: every job runs its base time.
     work_us : int64[jobs]
-        What jobs have to do, µs at speed 1; default: that of the table.
+        What jobs have to do, µs at speed 1; default: what they have left when the run begins.
     window_us
         Count only the jobs submitted in this window (both ends included). The others may be put off, so the bound on
         the jobs of the window alone holds.
     """
-    work = jobs.work_us if work_us is None else work_us
+    work = jobs.left_us if work_us is None else work_us
     pace = no_pace(cluster.devices, len(jobs)) if pace is None else pace
     if window_us is not None:
         rows = np.flatnonzero((jobs.submit_us >= window_us[0]) & (jobs.submit_us <= window_us[1]))

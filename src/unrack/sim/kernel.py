@@ -19,11 +19,11 @@ import numpy as np
 
 from unrack.core import Core
 from unrack.errors import RunError
-from unrack.events import ROUND, Detached, Failed, Finished, Kept, Repaired, Stuck, Submitted, Vacated
+from unrack.events import ROUND, Adopted, Detached, Drained, Failed, Finished, Kept, Repaired, Stuck, Submitted, Vacated
 from unrack.ledger.lacking import held_of, needs_of
 from unrack.ledger.lease import LOAN_MB, LOCAL_MB, NODES, Lease, loans_of
 from unrack.ledger.state import Peaks
-from unrack.policy.contract import Decision, Hold, Requeue, Resize, Start, Used
+from unrack.policy.contract import Decision, Estimates, Hold, Requeue, Resize, Start, Used
 from unrack.reasons import Code, Reason
 from unrack.resources.places import NO_CLAIMS
 from unrack.sim.compiled.columns import ROUND_ONLY
@@ -41,6 +41,7 @@ from unrack.slowdown.memory.speeds import MemorySpeeds
 from unrack.slowdown.undisturbed import Undisturbed
 from unrack.units import NEVER_US
 from unrack.workload.job import JobTable, plain
+from unrack.workload.standing import standing_leases
 
 
 class Ties(StrEnum):
@@ -100,6 +101,7 @@ class Kernel:
         self.groups: dict[int, tuple[int, ...]] = {}
         self.leaving: list[tuple[int, ...]] = []
         self.kept_work: dict[int, float] = {}
+        self.standing: set[int] = set()
         self.works = Work()
         self.recorder = Recorder()
         self.heap: list[Entry] = []
@@ -142,7 +144,7 @@ class Kernel:
         """
         heap, submit, state = self.heap, self.submit, self.core.state
         together = self.ties == Ties.TOGETHER
-        count, i, now, wake = len(submit), 0, 0, NEVER_US
+        count, i, now, wake = len(submit), self.take_over(), 0, NEVER_US
         stretch = Stretch.of(self) if after_round is None and type(self) is Kernel and self.use is None else None
         while i < count or self.running or state.queue_start != state.queue_end:
             next_submit = submit[i] if i < count else NEVER_US
@@ -174,6 +176,30 @@ class Kernel:
         if progress is not None:
             progress(count, count)
         return self.log(now)
+
+    def take_over(self) -> int:
+        """Hand over the jobs that run when the run begins, and the nodes that drain then; returns how many jobs."""
+        leases = standing_leases(self.core.state.cluster, self.jobs)
+        for job, lease in enumerate(leases):
+            assert lease.job == job  # they are the first of the table
+            now, under_way = self.submit[job], self.jobs.under_way
+            assert under_way is not None
+            ran_us, work_us = int(under_way.ran_us[job]), None if self.shown else self.work[job]
+            told = job if self.shown else self.jobs.job(job)
+            self.core.handle(Adopted(told, lease, self.expected_us(job), work_us, ran_us), now)
+            self.kept_work[job] = self.work[job] - ran_us
+            self.standing.add(job)
+            self.begin(lease, now)
+        if drained := self.core.state.cluster.drained:
+            self.core.handle(Drained(drained), self.submit[0] if len(self.submit) else 0)
+        return len(leases)
+
+    def expected_us(self, job: int) -> int:
+        """How much longer a job that runs when the run begins is expected to run, µs: what is left of its request."""
+        jobs = self.jobs
+        assert jobs.under_way is not None
+        whole_us = jobs.work_us if self.core.traits.estimates == Estimates.EXACT else jobs.request_us
+        return max(0, int(whole_us[job]) - int(jobs.under_way.ran_us[job]))
 
     def round(self, now: int) -> int:
         """Ask the policy and carry out what it decides; returns when it wants to be asked again."""
@@ -224,28 +250,31 @@ class Kernel:
         """Turn decisions into future events."""
         for decision in decisions:
             if type(decision) is Start:
-                lease = decision.lease
-                lease.rows.flags.writeable = False  # the log keeps them
-                job = lease.job
-                self.running[job] = (now, lease)
-                work = self.kept_work.get(job, self.work[job]) if self.kept_work else self.work[job]
+                self.begin(decision.lease, now)
                 if decision.rule:
-                    self.rule[job] = decision.rule
-                if lease.shares:
-                    self.groups[job] = self.core.groups(lease)
-                if self.slowdown is None:
-                    self.plan_end(job, now + ceil(work), now)
-                else:
-                    self.works.start(job, work, self.core.begins_us(job, now))
-                    self.update_speeds(lease, now, job)
-                    if self.use is not None:
-                        self.uses_memory(job, now)
+                    self.rule[decision.lease.job] = decision.rule
             elif isinstance(decision, Requeue):
                 self.stop(decision, now)
             elif isinstance(decision, Resize):
                 self.exchange(decision.lease, now)
             elif isinstance(decision, Hold):
                 self.hold(decision.job, now)
+
+    def begin(self, lease: Lease, now: int) -> None:
+        """A job runs with a lease from now on."""
+        lease.rows.flags.writeable = False  # the log keeps them
+        job = lease.job
+        self.running[job] = (now, lease)
+        work = self.kept_work.get(job, self.work[job]) if self.kept_work else self.work[job]
+        if lease.shares:
+            self.groups[job] = self.core.groups(lease)
+        if self.slowdown is None:
+            self.plan_end(job, now + ceil(work), now)
+        else:
+            self.works.start(job, work, self.core.begins_us(job, now))
+            self.update_speeds(lease, now, job)
+            if self.use is not None:
+                self.uses_memory(job, now)
 
     # --- memory in use ------------------------------------------------------------------------------------------
 
@@ -362,7 +391,8 @@ class Kernel:
         """Plan the end of a running job."""
         rank = FINISH
         if self.ties == Ties.SUBMIT_FIRST:
-            booked = self.core.learns or time == self.running[job][0] + self.core.booked_us(job)
+            expected_us = self.expected_us(job) if job in self.standing else self.core.booked_us(job)
+            booked = self.core.learns or time == self.running[job][0] + expected_us
             rank = BOOKED if booked and time > now else LATE_FINISH
         self.push(time, rank, job, self.version[job])
 
@@ -370,6 +400,10 @@ class Kernel:
         """Note that an attempt has ended; returns what it held."""
         start, lease = self.running.pop(job)
         self.version[job] += 1
+        if self.standing and job in self.standing:
+            self.standing.remove(job)
+            if outcome == FINISHED_OUTCOME:
+                del self.kept_work[job]
         self.freed = True
         if self.held and self.held.pop(job, None) is not None:
             self.recorder.stood_still(job, now, lease)
@@ -407,7 +441,8 @@ class Kernel:
         left = stopped_at = self.works.left(job, now) if self.slowdown else at_start - (now - self.running[job][0])
         if decision.keep_work:
             if decision.reason.code == Code.OUT_OF_MEMORY:  # only what a checkpoint has kept
-                before = self.work[job] - at_start + (self.changes.restart_cost if job in self.kept_work else 0)
+                returned = job in self.kept_work and job not in self.standing
+                before = self.work[job] - at_start + (self.changes.restart_cost if returned else 0)
                 kept = self.changes.kept_us(max(before, self.work[job] - left))
                 left = self.work[job] - kept + (self.changes.restart_cost if kept else 0)
             self.kept_work[job] = left
@@ -469,12 +504,14 @@ class Kernel:
             self.down[node] -= 1
         rising = tuple(node for node in nodes if self.down[node] == 0)
         self.core.handle(Repaired(rising), now)
+        if drained := tuple(node for node in self.core.state.cluster.drained if node in rising):
+            self.core.handle(Drained(drained), now)
         return self.note_capacity(now)
 
     def note_capacity(self, now: int) -> bool:
-        """Record the cores online from now on."""
-        state = self.core.state
-        self.capacity.append((now, int(state.cluster.cores[state.online].sum())))
+        """Record the cores online from now on; those of nodes that drain are."""
+        cores = self.core.state.cluster.cores
+        self.capacity.append((now, int(cores[np.array(self.down) == 0].sum())))
         return True
 
     def log(self, now: int) -> RunLog:

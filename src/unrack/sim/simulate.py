@@ -221,7 +221,7 @@ class Result:
         jobs = self.log.jobs
         if not bool((jobs.deadline_us >= 0).any()):
             return None
-        run_us = np.floor(jobs.work_us / np.maximum(self.fastest, 1e-9)).astype(np.int64)
+        run_us = np.floor(jobs.left_us / np.maximum(self.fastest, 1e-9)).astype(np.int64)
         return bound(self.log.cluster, jobs, run_us, self.pace, window_us=self.window_us)
 
     @cached_property

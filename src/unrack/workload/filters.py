@@ -11,12 +11,11 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import polars as pl
 from numpy.typing import NDArray
 
 from unrack.errors import InputError
 from unrack.units import LONGEST_US, SECOND_US, seconds_text, time_us
-from unrack.workload.job import JobTable, Workload
+from unrack.workload.job import JobTable, Workload, order_of
 from unrack.workload.recorded import recorded
 from unrack.workload.resample import draw_again
 from unrack.workload.usage.settings import ask_for_more, use
@@ -107,6 +106,8 @@ def scale_load(workload: Workload, factor: float) -> Workload:
 def jitter(workload: Workload, most_us: int, seed: int = 0) -> Workload:
     """Move each submission by a time drawn evenly from -most to +most, though never below 0; deadlines move along.
 
+    Jobs that run when the run begins stay where they are, and nothing moves to before then.
+
     One log is one sample: the same policies on jittered copies of it tell how much of a difference is chance.
 
     Parameters
@@ -128,6 +129,8 @@ def jitter(workload: Workload, most_us: int, seed: int = 0) -> Workload:
     jobs = workload.jobs
     moved = np.random.default_rng([_JITTER, seed]).integers(-most_us, most_us + 1, len(jobs))
     submit = np.clip(jobs.submit_us + moved, 0, LONGEST_US)
+    if jobs.under_way is not None:  # the run begins when it did
+        submit = np.where(jobs.under_way.runs, jobs.submit_us, np.maximum(submit, _first_us(jobs)))
     words = f"submissions moved by up to {seconds_text(most_us / SECOND_US)} either way, seed {seed}"
     return _moved(workload, submit, "arrivals jittered", words)
 
@@ -164,10 +167,8 @@ def _moved(workload: Workload, submit_us: NDArray[np.int64], rule: str, words: s
     jobs = workload.jobs
     moved = int(np.count_nonzero(submit_us != jobs.submit_us))
     deadline = np.where(jobs.deadline_us < 0, -1, np.maximum(jobs.deadline_us + submit_us - jobs.submit_us, 0))
-    order = pl.DataFrame({"submit": submit_us, "id": jobs.ids}).select(
-        pl.arg_sort_by("submit", "id", maintain_order=True).cast(pl.Int64)
-    )
-    jobs = replace(jobs, submit_us=submit_us, deadline_us=deadline).take(order.to_series().to_numpy())
+    jobs = replace(jobs, submit_us=submit_us, deadline_us=deadline)
+    jobs = jobs.take(order_of(jobs))
     changed = dict(workload.intake.changed)
     if moved:
         changed[rule] = changed.get(rule, 0) + moved

@@ -91,7 +91,7 @@ def fat_node(cluster: Cluster, jobs: JobTable) -> FatNode:
     for resource, amounts in asked.items():
         if "." in resource and resource not in capacity and bool(amounts.any()):
             capacity[resource] = 0
-    start_us, end_us = run_fat_node(capacity, jobs.submit_us, jobs.work_us, jobs.tasks, asked)
+    start_us, end_us = run_fat_node(capacity, jobs.submit_us, jobs.left_us, jobs.tasks, asked)
     return FatNode(capacity, start_us, end_us)
 
 

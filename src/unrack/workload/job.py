@@ -18,6 +18,7 @@ from unrack.resources.places import is_resource
 from unrack.vocabulary import Need
 from unrack.workload.brief import job_facts, workload_facts
 from unrack.workload.tier_asks import NO_CEILING, TierAsks, first_fault
+from unrack.workload.under_way import UnderWay, check_under_way
 from unrack.workload.usage.curves import UsageCurves, check_curves
 
 Ints = NDArray[np.int64]
@@ -100,6 +101,8 @@ class Job:
 class JobTable:
     """Jobs in columns, in order of (submission, id); row i is job i everywhere in a run.
 
+    Jobs that run when the run begins come before all others.
+
     Attributes
     ----------
     ids : pl.Series, Int64 or String
@@ -122,6 +125,9 @@ class JobTable:
         What the jobs ask of the tiers of memory; all are then servers of one task. ``None`` = nothing.
     usage
         What tasks use of the memory that they ask for; ``None`` = all of it. Policies are not shown it.
+    under_way
+        Which of them run when a run begins, and where; ``None`` = none. ``work_us`` and the request are of all that
+        they run; what they have run already is said here.
     """
 
     ids: pl.Series
@@ -138,6 +144,7 @@ class JobTable:
     devices: Mapping[tuple[str, str], Ints] = field(default_factory=dict)
     slo: TierAsks | None = None
     usage: UsageCurves | None = None
+    under_way: UnderWay | None = None
 
     def __len__(self) -> int:
         return len(self.submit_us)
@@ -185,6 +192,11 @@ class JobTable:
         """int64[jobs]: requested run time."""
         column: Ints = self.asks[ESTIMATE]
         return column
+
+    @property
+    def left_us(self) -> Ints:
+        """int64[jobs]: how long each has to run when a run begins: its work, without what it has run already."""
+        return self.work_us if self.under_way is None else self.work_us - self.under_way.ran_us
 
     def job(self, index: int) -> Job:
         """Job ``index`` as an object."""
@@ -239,6 +251,7 @@ class JobTable:
             devices={key: amounts[index] for key, amounts in self.devices.items()},
             slo=None if self.slo is None else self.slo.take(index),
             usage=None if self.usage is None else self.usage.take(index),
+            under_way=None if self.under_way is None else self.under_way.take(index),
         )
 
     def digest(self) -> str:
@@ -256,6 +269,8 @@ class JobTable:
             self.slo.add_to(total)
         if self.usage is not None:
             self.usage.add_to(total)
+        if self.under_way is not None:
+            self.under_way.add_to(total)
         return total.hexdigest()
 
 
@@ -276,6 +291,7 @@ def job_table(
     devices: Mapping[tuple[str, str], Ints] | None = None,
     slo: TierAsks | None = None,
     usage: UsageCurves | None = None,
+    under_way: UnderWay | None = None,
 ) -> JobTable:
     """Build a table from columns in any order of rows: sorts by (submission, id) and fills in what is not given.
 
@@ -286,7 +302,8 @@ def job_table(
     Raises
     ------
     InputError
-        ``slo`` asks for what cannot be: :func:`unrack.workload.tier_asks.first_fault`.
+        ``slo`` asks for what cannot be: :func:`unrack.workload.tier_asks.first_fault`; or a job that runs when the run
+        begins could not: :func:`unrack.workload.under_way.check_under_way`.
     """
     count = len(submit_us)
 
@@ -324,15 +341,25 @@ def job_table(
         devices={} if devices is None else dict(devices),
         slo=slo,
         usage=usage,
+        under_way=under_way,
     )
     if usage is not None:
         check_usage(usage, table.tasks)
     if slo is not None and (fault := first_fault(slo, table.tasks, table.memory_mb)) is not None:
         raise InputError(f"job {ids[fault.row]}, {fault.field}", fault.got, fault.want)
-    keys = pl.DataFrame({"submit": table.submit_us, "id": ids})
-    return table.take(
-        keys.select(pl.arg_sort_by("submit", "id", maintain_order=True)).to_series().cast(pl.Int64).to_numpy()
+    if under_way is not None:
+        check_under_way(table)
+    return table.take(order_of(table))
+
+
+def order_of(table: JobTable) -> Ints:
+    """int64[jobs]: the rows in order of (submission, id); those that run when the run begins come first."""
+    waits = np.ones(len(table), np.bool_) if table.under_way is None else ~table.under_way.runs
+    keys = pl.DataFrame({"submit": table.submit_us, "waits": waits, "id": table.ids})
+    order: Ints = (
+        keys.select(pl.arg_sort_by("submit", "waits", "id", maintain_order=True)).to_series().cast(pl.Int64).to_numpy()
     )
+    return order
 
 
 def check_usage(usage: UsageCurves, tasks: Ints) -> None:

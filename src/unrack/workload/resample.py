@@ -85,6 +85,8 @@ def draw_again(workload: Workload, value: Any, seed: int = 0) -> Workload:
     jobs = workload.jobs
     if jobs.slo is not None and bool((jobs.slo.group >= 0).any()):
         raise InputError("filter resample", "servers that are replicas of each other", "jobs that stand for themselves")
+    if jobs.under_way is not None:
+        raise InputError("filter resample", "jobs that run when the run begins", "jobs of which all are still to start")
     if len(jobs) == 0:
         return recorded(workload, jobs, "drawn from no job: none")
     asks, unit = _asks(jobs, table.amount)

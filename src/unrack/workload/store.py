@@ -8,11 +8,11 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from unrack.errors import RefusedError
+from unrack.errors import InputError, RefusedError
 from unrack.ledger.growing import grown, room_for
 from unrack.sealed import sealed
-from unrack.workload.job import Demand, Job, JobTable, job_table
-from unrack.workload.tier_asks import BETWEEN, NO_CEILING, TierAsks, tier_asks
+from unrack.workload.job import MEMORY, TASKS, Demand, Job, JobTable
+from unrack.workload.tier_asks import BETWEEN, NO_CEILING, TierAsks, first_fault, tier_asks
 
 Ints = NDArray[np.int64]
 
@@ -166,24 +166,29 @@ def one_row(job: Job, work_us: int | None) -> JobTable:
     if demand.tasks < 1 or min(amounts) < 0:
         raise RefusedError(f"submit job {job.id}: it asks for no task, or for less than nothing ({demand})")
 
-    def one(value: int) -> Ints:
-        return np.array([value], np.int64)
-
-    return job_table(
-        ids=pl.Series([job.id]),
-        submit_us=one(job.submit_us),
-        work_us=one(job.request_us if work_us is None else work_us),
-        request_us=one(job.request_us),
-        tasks=one(demand.tasks),
-        cores=one(demand.cores),
-        memory_mb=one(demand.memory_mb),
-        priority=one(job.priority),
-        deadline_us=one(-1 if job.deadline_us is None else job.deadline_us),
-        user=pl.Series([job.user or None], dtype=pl.String),
-        app=pl.Series([job.app or None], dtype=pl.String),
-        devices={(kind, name): one(amount) for kind, of in demand.devices.items() for name, amount in of.items()},
-        slo=_asks_of(demand),
+    slo = _asks_of(demand)
+    work_us = job.request_us if work_us is None else work_us
+    asks = np.array([[demand.tasks], [demand.cores], [demand.memory_mb], [job.request_us]], np.int64)
+    if slo is not None and (fault := first_fault(slo, asks[TASKS], asks[MEMORY])) is not None:
+        raise InputError(f"job {job.id}, {fault.field}", fault.got, fault.want)
+    return JobTable(
+        ids=pl.Series("job", [job.id]),
+        submit_us=_one(job.submit_us),
+        work_us=_one(work_us),
+        asks=asks,
+        priority=_one(job.priority),
+        deadline_us=_one(-1 if job.deadline_us is None else job.deadline_us),
+        user=np.array([0 if job.user else -1], np.int32),
+        app=np.array([0 if job.app else -1], np.int32),
+        user_names=(job.user,) if job.user else (),
+        app_names=(job.app,) if job.app else (),
+        devices={(kind, name): _one(amount) for kind, of in demand.devices.items() for name, amount in of.items()},
+        slo=slo,
     )
+
+
+def _one(value: int) -> Ints:
+    return np.array([value], np.int64)
 
 
 def _asks_of(demand: Demand) -> TierAsks | None:

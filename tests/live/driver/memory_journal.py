@@ -13,7 +13,7 @@ class MemoryJournal:
     def __init__(self, danger: Callable[[str], None] = lambda _: None) -> None:
         self.lines: list[str] = []
         self.danger = danger
-        self.segment_bytes = 0
+        self.segment_bytes = self.size_bytes = 0
 
     def append(self, records: list[Mapping[str, Any]]) -> None:
         self.danger("before a write")

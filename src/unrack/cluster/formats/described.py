@@ -149,6 +149,7 @@ def _content(system: Described, nodes: list[DescribedNode]) -> dict[str, Any]:
         kind: dict[str, Any] = {"count": len(alike), "cores": cores}
         kind |= {} if memory_mb is None else {"memory": memory_mb}
         kind |= {"name": name if names[name] == 1 else f"{name} ({names[name]})"}
+        kind |= {"names": compress([node.name for node in alike])}
         content["nodes"].append(kind | ({"rack": rack} if rack else {}))
         last = first + len(alike) - 1
         if count:

@@ -20,16 +20,18 @@ class Attachment:
     Attributes
     ----------
     operation
-        The id of the operation that attaches it: letters, digits, ``-``, ``_`` and ``.``, at most 100. Asked for twice,
-        it is done once.
+        The id of the operation that attaches it: letters, digits, ``-``, ``_`` and ``.``, at most 100, a letter or
+        digit first. Asked for twice, it is done once.
     job
         The number of the job in Slurm, or what else names it, in the same characters.
     node
         The name of the node.
     devices
-        The names of the devices, as the fabric knows them.
+        The names of the devices, as the fabric knows them: letters, digits, ``-``, ``_``, ``.``, ``:``, ``+``, in
+        parts split by ``/`` that each begin with a letter or digit; at most 80.
     amounts
-        What the job has of them: quantity → amount, such as ``{"capacity_mb": 1000}``; a device may be shared.
+        What the job has of them in all: quantity → amount, such as ``{"capacity_mb": 1000}``; others may then have
+        the rest. Empty: the devices are the job's alone.
     """
 
     operation: str

@@ -28,11 +28,14 @@ class Place:
         On exactly these, by name.
     tasks
         How many tasks it has on them; 0: leave that alone.
+    at_once
+        True: forget the time before which it was not to begin. Slurm sets one, two minutes ahead, when it requeues.
     """
 
     job: JobKey
     nodes: tuple[str, ...]
     tasks: int = 0
+    at_once: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,14 +47,28 @@ class Release:
 
 @dataclass(frozen=True, slots=True)
 class HoldBack:
-    """Hold a job that waits, and forget where it was to run."""
+    """Hold a job that waits, and forget where it was to run. Refused, and nothing is changed, if it runs already.
+
+    Attributes
+    ----------
+    job
+        Which.
+    nodes_min, nodes_max, tasks
+        What it asked for before it was placed; 0: leave as it is.
+    required_nodes
+        What it asked for by name before it was placed.
+    """
 
     job: JobKey
+    nodes_min: int = 0
+    nodes_max: int = 0
+    tasks: int = 0
+    required_nodes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class RequeueHeld:
-    """Stop a running job and queue it again, held."""
+    """Stop a running job and queue it again, held. One that has ended, or waits, stays as it is."""
 
     job: JobKey
 

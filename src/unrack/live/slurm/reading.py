@@ -17,7 +17,7 @@ class SlurmNode:
     name
         Its name.
     cores, memory_mb
-        What jobs may have of it: without what is set aside for the system.
+        What jobs may have of it: without what is set aside for the system. Cores are what Slurm calls CPUs.
     gres
         Name of a generic resource → how many: ``{"gpu": 4}``.
     words
@@ -49,7 +49,7 @@ class SlurmNode:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What a job has of one node: cores, and memory in MB."""
+    """What a job has of one node: cores (Slurm's CPUs), and memory in MB."""
 
     cores: int
     memory_mb: int
@@ -76,7 +76,8 @@ class SlurmJob:
     state, reason
         The base state, such as PENDING, and why it waits, such as JobHeldUser.
     completing
-        True: it has ended, and what it held is being cleared up.
+        True: it has ended, and what it held is being cleared up. Versions before 23.11 do not say then what became of
+        it, and its state is COMPLETING.
     priority
         Slurm's; 0: held.
     submit_s, eligible_s, start_s, end_s
@@ -101,6 +102,10 @@ class SlurmJob:
         True: it wants its nodes for itself.
     dependency
         What it waits for; ``""``: nothing.
+    tasks_per_node
+        How many tasks it wants on each node; 0: not said. A job that says so does not start on fewer nodes.
+    beyond
+        What it asks that no field here tells of, by the words of Slurm: ``("features", "reservation")``.
     holds
         What it holds, by node; empty unless it runs.
     restarts
@@ -144,6 +149,8 @@ class SlurmJob:
     excluded_nodes: tuple[str, ...] = ()
     exclusive: bool = False
     dependency: str = ""
+    tasks_per_node: int = 0
+    beyond: tuple[str, ...] = ()
     holds: Mapping[str, Held] = field(default_factory=dict)
     restarts: int = 0
     exit_code: int = 0
@@ -184,9 +191,13 @@ class Reading:
         In order of name, and of id. Jobs that have ended are there as long as Slurm remembers them.
     licences
         By name.
+    unreadable
+        What could not be understood, a sentence for each. A job of which only that is known that it holds nodes is in
+        ``jobs`` nevertheless, without a partition and with ``beyond`` = ``("unreadable",)``.
     """
 
     at_s: float
     nodes: tuple[SlurmNode, ...]
     jobs: tuple[SlurmJob, ...]
     licences: Mapping[str, Licence] = field(default_factory=dict)
+    unreadable: tuple[str, ...] = ()

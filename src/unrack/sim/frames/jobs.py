@@ -38,7 +38,8 @@ def jobs_frame(
     """One row a job, in order of (submission, id).
 
     Of a job whose lease changed while it ran, ``nodes`` and ``cores`` are the most that it held at one time; ``core_s``
-    is what it held, integrated over time.
+    is what it held, integrated over time. Of a job that ran already when the run began, ``start_s`` is when it began;
+    how long it had waited before is not known: its wait, response and slowdowns are null.
 
     Parameters
     ----------
@@ -69,6 +70,12 @@ def jobs_frame(
         reasons[job] = str(reason)
     with np.errstate(divide="ignore", invalid="ignore"):
         slowdown = np.where(finished & (run > 0), response / run, np.nan)
+    waited = finished
+    if jobs.under_way is not None:
+        waited = finished & ~jobs.under_way.runs
+        slowdown[~waited] = np.nan
+        on = [pl.Series("on", jobs.under_way.on), pl.Series("ran_s", jobs.under_way.ran_us / SECOND_US)]
+        more = [*more, on[0], on[1].set(jobs.under_way.on.is_null(), None)]
     late = ~finished | (end > jobs.deadline_us)
     bounded = np.maximum(1.0, response / np.maximum(run, BOUND_US))
     users = pl.Series([*jobs.user_names, None], dtype=pl.String)
@@ -81,14 +88,14 @@ def jobs_frame(
             "submit_s": jobs.submit_us / SECOND_US,
             "start_s": _seconds(start, finished),
             "end_s": _seconds(end, finished),
-            "wait_s": _seconds(start - jobs.submit_us, finished),
-            "response_s": _seconds(response, finished),
+            "wait_s": _seconds(start - jobs.submit_us, waited),
+            "response_s": _seconds(response, waited),
             "run_s": _seconds(run, finished),
             "request_s": jobs.request_us / SECOND_US,
             "work_s": jobs.work_us / SECOND_US,
             "deadline_s": _seconds(jobs.deadline_us, jobs.deadline_us >= 0),
             "slowdown": pl.Series(slowdown, nan_to_null=True),
-            "bounded_slowdown": pl.Series(np.where(finished, bounded, np.nan), nan_to_null=True),
+            "bounded_slowdown": pl.Series(np.where(waited, bounded, np.nan), nan_to_null=True),
             "tasks": jobs.tasks,
             "cores_per_task": jobs.cores,
             "memory_mb_per_task": jobs.memory_mb,

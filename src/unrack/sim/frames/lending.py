@@ -41,7 +41,7 @@ def loan_columns(log: RunLog) -> list[pl.Series]:
     lenders = np.bincount(pairs // len(log.cluster), minlength=len(jobs))
     with np.errstate(divide="ignore", invalid="ignore"):
         share = np.where(finished & (held > 0), part / held, np.nan)
-        stretch = np.where(finished & (jobs.work_us > 0), run / jobs.work_us, np.nan)
+        stretch = np.where(finished & (jobs.left_us > 0), run / jobs.left_us, np.nan)
     return [
         pl.Series("remote_mb", remote),
         pl.Series("remote_share", share, nan_to_null=True),

@@ -29,11 +29,13 @@ from unrack.sim.usage.memory_changes import make_memory_changes
 from unrack.slowdown.combined import Together, make_together
 from unrack.slowdown.memory.settings import MemoryContention, make_contention
 from unrack.slowdown.model import Model
+from unrack.slurm_text.hostlists import expand
 from unrack.study.results.keep import CURVES, LISTED, PROFILES, ROUNDS, TORUS
 from unrack.study.results.record import RECORD, WRITTEN, believed, read_record
 from unrack.units import SECOND_US
 from unrack.workload.job import JobTable, job_table
 from unrack.workload.tier_asks import NO_CEILING, TierAsks, tier_asks
+from unrack.workload.under_way import UnderWay
 from unrack.workload.usage.curves import curves_again
 
 
@@ -170,6 +172,7 @@ class Again:
                 if f"{kind}.{name}" in frame.columns
             },
             slo=_asks(frame),
+            under_way=_under_way(frame),
             usage=curves_again(read_table(path), len(frame)) if (path := self.folder / CURVES).is_file() else None,
         )
 
@@ -201,6 +204,8 @@ class Again:
             devices=_devices(kept.get("devices"), len(columns["cores"])),
             tiers=tiers_again(kept.get("tiers")),
             places=built(kept.get("resources", {}), nodes, kept["name"]),
+            names=tuple(expand(kept["names"])) if "names" in kept else (),
+            drained=tuple(kept.get("drained", ())),
             **columns,
         )
 
@@ -255,6 +260,14 @@ def _levels(kept: dict[str, dict[str, list[str]]], nodes: int) -> tuple[Level, .
         }
         found.append(parted(name, members, nodes, name))
     return tuple(found)
+
+
+def _under_way(frame: pl.DataFrame) -> UnderWay | None:
+    """Which jobs ran when the run began."""
+    if not {"on", "ran_s"} <= set(frame.columns) or frame["on"].dtype != pl.String:
+        return None
+    ran_us = (frame["ran_s"].fill_null(0) * SECOND_US).round().cast(pl.Int64)
+    return UnderWay(frame["on"], ran_us.to_numpy())
 
 
 def _asks(frame: pl.DataFrame) -> TierAsks | None:

@@ -28,6 +28,7 @@ from unrack.sim.effect import notes_of, too_late
 from unrack.sim.simulate import Result
 from unrack.slowdown.combined import WORDS
 from unrack.slowdown.contention.profile_file import write_profiles
+from unrack.slurm_text.hostlists import compress
 from unrack.study.grid import Run, Study
 from unrack.study.notes import told
 from unrack.study.results.record import RECORD, is_intact, read_record, sealed, write_whole
@@ -144,6 +145,8 @@ def description(run: Run, result: Result) -> dict[str, Any]:
             "columns": columns(cluster),
             **({"devices": pools(cluster)} if len(cluster.devices) else {}),
             **({"tiers": tiers_record(cluster)} if cluster.tiers is not None else {}),
+            **({"names": compress(cluster.names)} if cluster.names else {}),
+            **({"drained": list(cluster.drained)} if cluster.drained else {}),
             **({"resources": cluster.places.written()} if len(cluster.places) else {}),
             "digest": cluster.digest(),
         },

@@ -13,6 +13,7 @@ from unrack.workload.formats.rules import RULES
 from unrack.workload.formats.source import Source
 from unrack.workload.job import Intake, JobTable, Workload, job_table
 from unrack.workload.tier_asks import NO_CEILING, TierAsks, tier_asks
+from unrack.workload.under_way import UnderWay
 
 OVERRUN = ("truncate", "extend", "keep")
 """What to do about a run longer than the requested time."""
@@ -90,7 +91,7 @@ def workload(
         How many job lines there were.
     frame
         Columns of :data:`FIELDS` (any may be absent), and columns prefixed by :data:`EXTRA`, :data:`DEVICE`
-        or :data:`ASK`.
+        or :data:`ASK`; and ``on``, ``ran_us`` and ``line`` of jobs that run when the run begins.
     tally
         What the reader counted so far; more is added.
     overrun
@@ -107,7 +108,7 @@ def workload(
         if name.startswith(EXTRA) and (nulls := frame[name].null_count()):
             tally.missing[name.removeprefix(EXTRA)] = nulls
             frame = frame.drop(name) if nulls == frame.height else frame
-    jobs = _table(_order(_times(frame, tally, overrun), tally))
+    jobs = _table(_order(_times(frame, tally, overrun), tally), source.path)
     return Workload(
         source.name,
         jobs,
@@ -152,12 +153,14 @@ def _times(frame: pl.DataFrame, tally: Tally, overrun: str) -> pl.DataFrame:
 def _order(frame: pl.DataFrame, tally: Tally) -> pl.DataFrame:
     tally.change("id repeated", frame.height - frame["id"].n_unique())
     submit, job = pl.col("submit_us"), pl.col("id")
+    if "on" in frame.columns:  # those that run come first, by themselves
+        frame = frame.sort(pl.col("on").is_null(), maintain_order=True)
     before, previous = submit.shift(1), job.shift(1)
     tally.change_where(frame, "out of order", (submit < before) | ((submit == before) & (job < previous)))
     return frame
 
 
-def _table(frame: pl.DataFrame) -> JobTable:
+def _table(frame: pl.DataFrame, path: str) -> JobTable:
     filled = frame.with_columns(
         pl.col("cores").fill_null(1),
         pl.col("memory_mb", "priority").fill_null(0),
@@ -182,7 +185,14 @@ def _table(frame: pl.DataFrame) -> JobTable:
         extra=filled.select(list(extra)).rename(extra) if extra else None,
         devices=devices,
         slo=_asks(frame),
+        under_way=_under_way(frame, path),
     )
+
+
+def _under_way(frame: pl.DataFrame, path: str) -> UnderWay | None:
+    if "on" not in frame.columns or frame["on"].null_count() == frame.height:
+        return None
+    return UnderWay(frame["on"], frame["ran_us"].to_numpy(), frame["line"].to_numpy(), path)
 
 
 def _asks(frame: pl.DataFrame) -> TierAsks | None:

@@ -106,8 +106,8 @@ def write_table(path: str | os.PathLike[str], workload: Workload) -> None:
     """Write a workload as CSV (packed if the path ends in ``.gz``) or, if it ends in ``.parquet``, as Parquet.
 
     The columns have the names that :func:`unrack.workload.formats.table.read.read_table` maps by itself: times in s,
-    memory in MB per task, ``devices.KIND.QUANTITY``; then what is asked of tiers of memory, in MB and names, and the
-    further columns of the trace.
+    memory in MB per task, ``devices.KIND.QUANTITY``; then what is asked of tiers of memory, in MB and names, where jobs
+    run when the run begins, and the further columns of the trace.
 
     Raises
     ------
@@ -139,6 +139,9 @@ def write_table(path: str | os.PathLike[str], workload: Workload) -> None:
         ceiling = pl.Series(jobs.slo.ceiling_mb)
         columns |= {"local": pl.Series(jobs.slo.floor_mb), "ceiling": ceiling.set(ceiling >= NO_CEILING, None)}
         columns |= jobs.slo.texts()
+    if jobs.under_way is not None:
+        ran = time(jobs.under_way.ran_us)
+        columns |= {"on": jobs.under_way.on, "ran": ran.set(pl.Series(~jobs.under_way.runs), None)}
     columns |= {name: jobs.extra[name] for name in jobs.extra.columns if name not in columns}
     frame = pl.DataFrame([values.alias(name) for name, values in columns.items()])
     if parquet:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from unrack.errors import InputError, RunError
@@ -21,6 +21,7 @@ from unrack.live.slurm.driver.orders import Orders
 from unrack.live.slurm.driver.table import Table
 from unrack.live.slurm.driver.terms import Terms
 from unrack.live.slurm.driver.turn import APART, Turn
+from unrack.live.slurm.orders import Answer
 from unrack.live.slurm.reading import Reading
 
 VERSION = 1
@@ -39,12 +40,33 @@ class Written(Protocol):
         """Bytes since the last snapshot."""
         ...
 
-    def append(self, records: list[Mapping[str, Any]]) -> None:
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all of it."""
+        ...
+
+    def append(self, records: Sequence[Mapping[str, Any]]) -> None:
         """Write records; they are on disk when it returns."""
         ...
 
     def rotate(self, snapshot: Mapping[str, Any]) -> None:
         """Write a record from which a reader may begin."""
+        ...
+
+
+class Watch(Protocol):
+    """Who is told what the driver does."""
+
+    def turned(self, counts: Mapping[str, int], steps: Sequence[tuple[int, int, int, int]], round_s: float) -> None:
+        """After every turn in which something was told: words → how often; :attr:`Turn.steps`; the policy's time."""
+        ...
+
+    def ordered(self, answers: Sequence[Answer]) -> None:
+        """After orders were given."""
+        ...
+
+    def fabric(self, attached: bool, failed: bool) -> None:
+        """After devices were attached or detached, or were not."""
         ...
 
 
@@ -100,7 +122,7 @@ class Driver:
     kept
         Records of the journal's newest part, where there is one: the driver goes on from them.
     watch
-        Told what happened, by words and how often, after every turn.
+        Told what happened.
     clock
         Whose time counts; default: that of the machine.
     """
@@ -113,7 +135,7 @@ class Driver:
         terms: Terms,
         settings: Settings | None = None,
         kept: Kept | None = None,
-        watch: Callable[[Mapping[str, int]], None] | None = None,
+        watch: Watch | None = None,
         clock: Clock | None = None,
     ) -> None:
         self.client, self.fabric, self.journal, self.terms = client, fabric, journal, terms
@@ -143,6 +165,17 @@ class Driver:
         PolicyFaultError
             The policy failed, and the site wants the driver to end.
         """
+        happened = self.look()
+        return self._act(self.clock.now()) or happened
+
+    def look(self) -> bool:
+        """Look and decide once, and write that down; True if anything happened.
+
+        Raises
+        ------
+        UnreachableError
+            As of :meth:`step`; and :class:`PolicyFaultError`.
+        """
         now = self.clock.now()
         reading = None
         if self._read_again or self._deadline_passed(now) or self.client.changed():
@@ -151,8 +184,7 @@ class Driver:
         if self.epoch is None or (reading is not None and self._other_nodes(reading)):
             assert reading is not None
             self._begin(reading, "the driver started" if self.epoch is None else "the nodes changed", now)
-        happened = self._turn(reading, now)
-        return self._act(self.clock.now()) or happened
+        return self._turn(reading, now)
 
     def _deadline_passed(self, now: int) -> bool:
         """Whether something has to be looked at though Slurm reports nothing."""
@@ -176,10 +208,12 @@ class Driver:
             self._read_again = bool(turn.missing)
         self._fabric_done(turn)
         due = self.wanted_us is not None and now >= self.wanted_us
-        fault, decided = "", []
+        fault, decided, round_s = "", [], 0.0
         if self.epoch.told or due:
             turn.late()
+            began = time.perf_counter()
             found = turn.round()
+            round_s = time.perf_counter() - began
             fault, decided = found.fault, [decision_record(decision) for decision in found.decisions]
             self.wanted_us = self.epoch.next_round(now)
         told, entries = self.epoch.taken(), self.table.taken()
@@ -190,8 +224,8 @@ class Driver:
             if turn.over:
                 record["over"] = turn.over
             self.journal.append([record])
-        if self.watch is not None and turn.counts:
-            self.watch(turn.counts)
+        if self.watch is not None and (told or turn.counts):
+            self.watch.turned(turn.counts, turn.steps, round_s)
         if fault:
             self._failed(fault, now)
         elif turn.keep_apart:
@@ -298,13 +332,13 @@ class Driver:
         if not orders:
             return False
         answers = self.client.carry_out(orders)
-        refused = self.orders.answered(answers, self.clock.now())
+        self.orders.answered(answers, self.clock.now())
         if releases := self.orders.then(answers):
             answers += self.client.carry_out(releases)
-            refused += self.orders.answered(answers[len(orders) :], self.clock.now())
+            self.orders.answered(answers[len(orders) :], self.clock.now())
         self._write_did(self.clock.now())
         if self.watch is not None:
-            self.watch({"ordered": len(answers), "refused": refused})
+            self.watch.ordered(answers)
         for answer in answers:
             if not answer.done:
                 fields = {"order": type(answer.order).__name__, "job": str(answer.order.job), "why": answer.problem}
@@ -320,6 +354,8 @@ class Driver:
         """Note what became of attaching and detaching."""
         for outcome in self.attachments.done(turn.now):
             entry = self.table.get(outcome.key)
+            if self.watch is not None:
+                self.watch.fabric(outcome.attached, bool(outcome.problem))
             if entry is None:
                 continue
             if outcome.problem:
@@ -372,7 +408,7 @@ class Kept(NamedTuple):
     entries: dict[str, dict[str, Any]]
 
 
-def kept_of(records: list[Mapping[str, Any]]) -> Kept | None:
+def kept_of(records: Sequence[Mapping[str, Any]]) -> Kept | None:
     """What the records of a journal say, the newest beginning first; ``None``: nothing yet.
 
     Raises

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import Any
 
@@ -99,8 +99,8 @@ class Entry:
 
     def record(self) -> dict[str, Any]:
         """As plain values; what is as by default is left out."""
-        found = asdict(self)
-        return {key: value for key, value in found.items() if key in ("key", "phase") or value != DEFAULTS[key]}
+        found = {name: getattr(self, name) for name in DEFAULTS}
+        return {name: value for name, value in found.items() if name in ("key", "phase") or value != DEFAULTS[name]}
 
     @classmethod
     def of_record(cls, record: Mapping[str, Any]) -> Entry:

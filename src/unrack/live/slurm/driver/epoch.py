@@ -11,19 +11,19 @@ from typing import Any, NamedTuple
 
 from unrack.cluster.spec import Cluster
 from unrack.core import Core
-from unrack.errors import InputError, RefusedError, UnrackError
+from unrack.errors import RefusedError, UnrackError
 from unrack.events import ROUND, Event, Submitted
 from unrack.live.records import decision_record, event_of_record, event_record
 from unrack.live.slurm.portable import Names
 from unrack.policy.complete import complete
 from unrack.policy.contract import Decision, Policy
-from unrack.policy.file import is_file, load_policy
-from unrack.policy.table import make_policy, parse_policy
 from unrack.sim.guard import PolicyAtWork
 from unrack.slowdown.model import make_models
+from unrack.study.input.document import Document
+from unrack.study.input.inputs import make_policy_spec
 
 Spec = str | Mapping[str, Any]
-"""A policy: a name, with parameters or without; ``FILE.py:NAME``; or a table with ``name`` and parameters."""
+"""A policy, as an entry of ``policies`` of a study."""
 
 
 class Beginning(NamedTuple):
@@ -70,12 +70,7 @@ def policy_of(spec: Spec) -> Policy[Any]:
     PolicyError
         There is none, or a parameter is wrong.
     """
-    if isinstance(spec, str):
-        return load_policy(spec) if is_file(spec) else parse_policy(spec)
-    parameters = {key: value for key, value in spec.items() if key not in ("name", "label")}
-    if "name" not in spec:
-        raise InputError("policy", f"the keys {', '.join(spec)}", "a key name")
-    return make_policy(str(spec["name"]), parameters, spec.get("label"))
+    return make_policy_spec(spec, Document("policy", None, {}), 0, ("policy",)).make()
 
 
 class Epoch:

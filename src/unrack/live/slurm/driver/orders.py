@@ -53,16 +53,11 @@ class Orders:
         """The orders that follow on those that Slurm has taken: a job that was not placed must not be released."""
         return [Release(answer.order.job) for answer in answers if answer.done and isinstance(answer.order, Place)]
 
-    def answered(self, answers: Sequence[Answer], now: int) -> int:
-        """Note what became of orders; returns how many were refused."""
-        refused = 0
+    def answered(self, answers: Sequence[Answer], now: int) -> None:
+        """Note what became of orders."""
         for answer in answers:
             entry = self.table.get(str(answer.order.job))
-            if entry is None:
-                continue
-            if not answer.done:
-                refused += 1
-            if entry.phase != Phase.ORDERING:
+            if entry is None or entry.phase != Phase.ORDERING:
                 continue
             if not answer.done:
                 what = type(answer.order).__name__.lower()
@@ -70,4 +65,3 @@ class Orders:
             elif isinstance(answer.order, Release):
                 entry.released_us = now
                 self.table.move(entry, Phase.RELEASED)
-        return refused

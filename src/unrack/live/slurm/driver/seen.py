@@ -66,7 +66,8 @@ def is_in(job: SlurmJob, partitions: Collection[str]) -> bool:
 
 def not_now(job: SlurmJob, take: Take, at_s: float) -> str:
     """Why a held job is not to be started now; ``""``: it is."""
-    if take == Take.BY_ADMIN and job.reason == HELD_BY_USER and not is_marked(job.admin_comment):
+    by_user = job.reason == HELD_BY_USER and not job.restarts  # who was requeued is said to be held by its user
+    if take == Take.BY_ADMIN and by_user and not is_marked(job.admin_comment):
         return "held by its user"
     if job.dependency:
         return "waits for other jobs"

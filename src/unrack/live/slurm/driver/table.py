@@ -49,6 +49,13 @@ class Table:
             self._by_number[number] = entry
         self.touch(entry)
 
+    def counts(self) -> dict[Phase, int]:
+        """How many jobs have come so far."""
+        found: dict[Phase, int] = {}
+        for entry in self._entries.values():
+            found[entry.phase] = found.get(entry.phase, 0) + 1
+        return found
+
     def forget_numbers(self) -> None:
         """No job has a number: another core gives them anew."""
         self._by_number.clear()

@@ -11,6 +11,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from unrack.errors import RefusedError
 from unrack.events import (
     Adopted,
@@ -23,7 +25,7 @@ from unrack.events import (
     Submitted,
     Withdrawn,
 )  # fmt: skip
-from unrack.ledger.lease import CORES, FIRST, LOCAL_MB, NODES, Lease
+from unrack.ledger.lease import CORES, FIRST, LOCAL_MB, NODES, TASKS, Lease
 from unrack.ledger.state import QUEUED, RUNNING
 from unrack.live.records import job_of_record, job_record
 from unrack.live.slurm.driver.entry import HOLDS, INTENDED, Entry, Phase
@@ -65,6 +67,8 @@ class Turn:
         Records of the jobs that are over, as they were last known.
     missing
         The jobs that are not in this reading.
+    steps
+        Of jobs whose first start was acknowledged: when they came, were decided, released and seen to run, µs.
     keep_apart
         True: a job has tasks that the present epoch cannot keep apart.
     """
@@ -76,6 +80,7 @@ class Turn:
         self.counts: dict[str, int] = {}
         self.over: list[dict[str, Any]] = []
         self.missing: set[str] = set()
+        self.steps: list[tuple[int, int, int, int]] = []
         self.wall_s = 0.0
         self.keep_apart = False
 
@@ -240,6 +245,8 @@ class Turn:
         job = member.job
         if entry.phase in INTENDED and job.runs:
             self._acknowledge(entry, job)
+        elif entry.phase == Phase.RELEASED and job.is_held:
+            self.table.move(entry, Phase.RECALLING, f"held again ({job.reason})"[:300])
         elif entry.phase == Phase.RELEASED and self.now - entry.released_us > self.terms.start_timeout_us:
             self._count("timed-out")
             why = f"Slurm did not start it in {self.terms.start_timeout_us // SECOND_US} s ({job.reason})"
@@ -277,6 +284,8 @@ class Turn:
         self.epoch.tell(Started(entry.number), self.now)
         self.table.move(entry, Phase.RUNNING)
         self._count("started")
+        if entry.restarts == 0 and entry.released_us >= 0:
+            self.steps.append((entry.seen_us, entry.decided_us, entry.released_us, self.now))
 
     def _elsewhere(self, entry: Entry, job: SlurmJob) -> None:
         """Somebody made a job run on other nodes than those that were decided: it holds what it holds."""
@@ -409,6 +418,7 @@ class Turn:
         if stands is None:
             return False
         asked, lease = stands
+        lease = self._with_claims(asked, lease)
         ran_us = 0 if not job.start_s else max(0, self.now - self._moment_us(job.start_s))
         entry.started_us, entry.start_s = self.now - ran_us, job.start_s
         entry.limit_s = -1 if job.limit_s is None else job.limit_s
@@ -417,6 +427,19 @@ class Turn:
         if entry.short:
             self._recall_from(entry)
         return True
+
+    def _with_claims(self, asked: Job, lease: Lease) -> Lease:
+        """A lease with what its job claims of GPUs and licences, wherever these are free."""
+        claimed, places = self.epoch.core.state.claimed, self.epoch.names.cluster.places
+        if claimed is None or not asked.demand.devices:
+            return lease
+        amounts = {
+            (kind, name): np.array([amount], np.int64)
+            for kind, of in asked.demand.devices.items()
+            for name, amount in of.items()
+        }
+        claims = places.claims(places.asked(amounts, 1)[:, 0], lease.nodes, lease.rows[:, TASKS], claimed.free)
+        return lease._replace(claims=claims)
 
     def _recall_from(self, entry: Entry) -> None:
         """Starts that were decided on what somebody else's job holds now will not come about."""
@@ -452,7 +475,11 @@ class Turn:
             row[CORES] = max(0, min(int(row[CORES]), int(free[0, row[FIRST]])))
             row[LOCAL_MB] = max(0, min(int(row[LOCAL_MB]), int(free[1, row[FIRST]])))
         plain = {key: value for key, value in asked.items() if key != "devices"}
-        plain |= {"tasks": int(rows[:, 2].sum()), "cores": 1 if len(rows) and rows[:, CORES].min() > 0 else 0, "mb": 0}
+        plain |= {
+            "tasks": int(rows[:, TASKS].sum()),
+            "cores": 1 if len(rows) and rows[:, CORES].min() > 0 else 0,
+            "mb": 0,
+        }
         if len(rows):
             yield Lease(-1, rows, claims=NO_CLAIMS), plain, True
 

@@ -14,10 +14,11 @@ from unrack.workload.formats.quantities import amounts, numbers, refuse, times_u
 from unrack.workload.formats.source import Locator
 from unrack.workload.formats.table.tier_columns import LIMITS, WORDS, TierColumns
 
-TIMES = ("submit", "start", "end", "run", "request", "deadline")
+TIMES = ("submit", "start", "end", "run", "request", "deadline", "ran")
 NAMES = ("id", "user", "app")
-TEXTS = (*NAMES, *WORDS)
-COLUMNS = ("id", *TIMES, "tasks", "cores", "memory", *LIMITS, *WORDS, "priority", "user", "app")
+ON = "on"
+TEXTS = (*NAMES, *WORDS, ON)
+COLUMNS = ("id", *TIMES, "tasks", "cores", "memory", *LIMITS, *WORDS, "priority", "user", "app", ON)
 """What a column can be mapped to, besides ``KIND.QUANTITY`` for a device demand."""
 
 _MISSING = ("", "NA", "N/A", "na", "null", "NULL", "None", "NaN", "nan", "-")
@@ -103,6 +104,8 @@ class TableColumns:
         for ours in NAMES:
             if (names := self._names(ours)) is not None:
                 made[ours] = names
+        if (on := self._on()) is not None:
+            made |= on
         return [values.alias(name) for name, values in made.items()]
 
     def _called(self, ours: str) -> str:
@@ -218,8 +221,7 @@ class TableColumns:
         for ours in WORDS:
             default = None if ours == "spread" else self.defaults.get(ours)
             if ours in self.columns:
-                text = self.frame[self.columns[ours]].cast(pl.String).str.strip_chars()
-                text = text.set(text.is_in(_MISSING).fill_null(True), None)
+                text = self._text(ours)
                 words[ours] = text if default is None else text.fill_null(str(default))
             elif default is not None:
                 words[ours] = self._constant(str(default))
@@ -232,6 +234,20 @@ class TableColumns:
             words,
             None if spread is None else str(spread),
         ).asks(tasks, memory)
+
+    def _on(self) -> dict[str, pl.Series] | None:
+        """The nodes of jobs that run at the start, and for how long these have run; ``None``: no job does."""
+        if ON not in self.columns or (on := self._text(ON)).null_count() == len(on):
+            return None
+        ran = self._time("ran")
+        none = pl.Series([0]).new_from_index(0, self.frame.height)
+        line = pl.Series([self.at.line_of(row) or 0 for row in range(self.frame.height)], dtype=pl.Int64)
+        return {"on": on, "ran_us": (none if ran is None else ran).fill_null(0), "line": line}
+
+    def _text(self, ours: str) -> pl.Series:
+        """A column of words; those that say that there is none are null."""
+        text = self.frame[self.columns[ours]].cast(pl.String).str.strip_chars()
+        return text.set(text.is_in(_MISSING).fill_null(True), None)
 
     def _names(self, ours: str) -> pl.Series | None:
         if ours not in self.columns:

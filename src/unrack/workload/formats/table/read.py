@@ -49,11 +49,12 @@ def read_table(
     columns
         Our name → the file's column, or its number from 1: ``id``, ``submit``, ``start``, ``end``, ``run``,
         ``request``, ``deadline``, ``tasks``, ``cores`` (per task), ``memory``, ``priority``, ``user``, ``app``,
-        ``local``, ``ceiling``, ``group``, ``spread``, ``forbidden`` (asks of tiers of memory), or ``KIND.QUANTITY`` for
-        a device demand per task. Columns of the same name need no mapping, and those with a usual name
-        (:data:`unrack.workload.formats.table.aliases.ALIASES`) neither; but ``group`` and ``spread`` count only
-        together, as logs call other things a group. ``submit`` is needed, and ``run``, or ``end`` with or without
-        ``start``.
+        ``local``, ``ceiling``, ``group``, ``spread``, ``forbidden`` (asks of tiers of memory), ``on`` and ``ran`` (the
+        nodes of a job that runs when the run begins, and for how long it has), or ``KIND.QUANTITY`` for a device demand
+        per task. Columns of the same name need no mapping, and those with a usual name
+        (:data:`unrack.workload.formats.table.aliases.ALIASES`) neither; but ``group`` and ``spread``, and ``on`` and
+        ``ran``, count only together, as logs call other things so. ``submit`` is needed, and ``run``, or ``end`` with
+        or without ``start``.
     defaults
         Our name → the value where the column or its entry is missing; of ``spread``, only where there is a group.
     scale
@@ -166,7 +167,7 @@ def mapped(
         if not isinstance(name, str) or name not in frame.columns:
             raise at.source.fault(None, f"column for {ours}", f"no column {theirs!r}", _one_of(frame))
         found[ours] = name
-    for ours, beside in (("group", "spread"), ("spread", "group")):
+    for ours, beside in (("group", "spread"), ("spread", "group"), ("on", "ran"), ("ran", "on")):
         if ours in found and ours not in columns and beside not in {**found, **defaults}:
             del found[ours]
     return found

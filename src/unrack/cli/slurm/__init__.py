@@ -1,0 +1,22 @@
+"""``unrack slurm``: a running Slurm as a study, predicted starts, and scheduling it; one file a command."""
+
+from __future__ import annotations
+
+import typer
+
+from unrack.cli.slurm import predict, replay, run, snapshot, status
+
+_HELP = "A running Slurm: take it as a study that begins now, predict starts, schedule its jobs."
+app = typer.Typer(help=_HELP, no_args_is_help=True)
+
+
+@app.callback(help=_HELP)
+def _group() -> None:
+    pass
+
+
+app.command("snapshot")(snapshot.snapshot)
+app.command("predict")(predict.predict)
+app.command("run")(run.run)
+app.command("replay")(replay.replay)
+app.command("status")(status.status)

@@ -1,0 +1,72 @@
+"""``unrack slurm run``: schedule the jobs of some partitions, or say what would be decided."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from unrack.live.slurm.rehearsal import Rehearsal
+
+SHOWN = 40
+
+
+def run(
+    config: Annotated[Path, typer.Option("--config", metavar="SITE.toml", help="The site file: docs/slurm-site.md.")],
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would be decided now, and why the others wait; change nothing.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="With --dry-run: JSON.")] = False,
+) -> None:
+    """Schedule the held jobs of the partitions of a site file, until SIGTERM or Ctrl-C."""
+    from unrack.errors import InputError
+    from unrack.live.slurm.site.site import Site
+
+    site = Site.load(config)
+    if dry_run:
+        from unrack.live.slurm.commands.client import CommandClient
+        from unrack.live.slurm.rehearsal import rehearse
+
+        _show(rehearse(site, CommandClient(site.command_timeout_us / 1e6)), as_json)
+        return
+    if as_json:
+        raise InputError("--json", "it without --dry-run", "--dry-run --json; a running scheduler logs JSON lines")
+    from unrack.live.slurm.service import serve
+    from unrack.live.watch.log import start_log
+
+    start_log(site.log.level, site.log.form)
+    serve(site)
+
+
+def _show(found: Rehearsal, as_json: bool) -> None:
+    if as_json:
+        decisions = [decision._asdict() for decision in found.decisions]
+        typer.echo(json.dumps({**found._asdict(), "decisions": decisions}, indent=2))
+        return
+    counts = {what: sum(one.what == what for one in found.decisions) for what in ("start", "wait", "aside", "foreign")}
+    typer.echo(f"{found.policy} on {found.usable} of {found.nodes} nodes; nothing is changed.")
+    typer.echo(
+        f"{counts['start']} would start, {counts['wait']} would wait, {counts['aside']} are not to be started now; "
+        f"{counts['foreign']} of others hold nodes."
+    )
+    for what, words in (("start", "would start"), ("wait", "waits"), ("aside", "not now")):
+        chosen = [one for one in found.decisions if one.what == what]
+        for one in chosen[:SHOWN]:
+            typer.echo(
+                f"  {one.job:>10}  {words:<11}  {_place(one.nodes, one.devices) if what == 'start' else one.why}"
+            )
+        if len(chosen) > SHOWN:
+            typer.echo(f"  and {len(chosen) - SHOWN} more; --json has all")
+    if found.fault:
+        typer.echo(f"the policy failed: {found.fault}")
+    for problem in found.unreadable:
+        typer.echo(f"not understood: {problem}")
+
+
+def _place(nodes: list[str], devices: list[str]) -> str:
+    from unrack.slurm_text.hostlists import compress
+
+    return f"on {compress(nodes)}" + (f" with {', '.join(devices)}" if devices else "")

@@ -1,0 +1,1 @@
+"""Attachments as files in a shared folder, which a prolog and an epilog of Slurm carry out on the nodes."""

@@ -1,0 +1,1 @@
+"""Loop devices of this machine as stand-ins for drives behind a fabric."""

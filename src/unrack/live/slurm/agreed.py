@@ -1,0 +1,92 @@
+"""What a site file and a reading of Slurm say together: the terms under which the driver works."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from unrack.ledger.lease import Lease
+from unrack.live.slurm.asks.asks import Askable, AskError, asks_of_job
+from unrack.live.slurm.driver.epoch import Beginning
+from unrack.live.slurm.driver.terms import Problem
+from unrack.live.slurm.jobs import JobReading, job_of, stands
+from unrack.live.slurm.machines import machines_of
+from unrack.live.slurm.orders import JobKey
+from unrack.live.slurm.portable import Names
+from unrack.live.slurm.reading import Reading, SlurmJob
+from unrack.live.slurm.site.site import Site
+from unrack.live.slurm.site.tables import MemoryUse
+from unrack.workload.job import Job
+
+LONGEST_US = 7 * 86_400_000_000
+"""How long a job without a time limit is expected to run."""
+
+
+class Agreed:
+    """The terms of a site: see :class:`unrack.live.slurm.driver.terms.Terms`.
+
+    Parameters
+    ----------
+    site
+        The site file.
+    """
+
+    def __init__(self, site: Site) -> None:
+        self.site = site
+        self.partitions, self.take = frozenset(site.partitions), site.take
+        self.start_timeout_us, self.longest_us = site.start_timeout_us, LONGEST_US
+        self._how = JobReading(LONGEST_US, site.memory == MemoryUse.REQUESTED)
+        self._seen: Any = None
+        self._beginning: Beginning | None = None
+        self._askable: tuple[Names, Askable] | None = None
+
+    def beginning(self, reading: Reading) -> Beginning:
+        """The nodes of the site's partitions, as Slurm and the site file tell of them.
+
+        Raises
+        ------
+        InputError
+            There are no such partitions or nodes, or what the site adds cannot be.
+        """
+        nodes = [node for node in reading.nodes if node.partitions & self.partitions]
+        seen = (
+            [(node.name, node.cores, node.memory_mb, sorted(node.gres.items())) for node in nodes],
+            sorted((name, licence.total) for name, licence in reading.licences.items()),
+        )
+        if self._beginning is None or seen != self._seen:
+            found = machines_of(reading, None, partitions=self.site.partitions)
+            content = self.site.additions.joined(found.content, found.names)
+            policy = self.site.policy_spec
+            spec = {"label": policy.label, **({"file": policy.file} if policy.file else {"name": policy.name})}
+            models = tuple(self.site.models)
+            self._beginning = Beginning(content, found.names, spec | dict(policy.parameters), models)
+            self._seen = seen
+        return self._beginning._replace(cluster=dict(self._beginning.cluster))
+
+    def job(self, job: SlurmJob, key: JobKey, names: Names, now_us: int) -> Job | Problem:
+        """What a job asks of Slurm, and in its comment beyond that."""
+        asked = job_of(job, names.cluster, self._how, key=key, now_us=now_us)
+        if isinstance(asked, Problem):
+            return asked
+        if self._askable is None or self._askable[0] is not names:
+            self._askable = names, Askable.of(names.cluster)
+        try:
+            asks = asks_of_job(job, self._askable[1], self.site.user_priority_most)
+        except AskError as error:
+            return Problem(str(error)[:300])
+        demand = asked.demand
+        devices = {kind: dict(of) for kind, of in demand.devices.items()}
+        for (kind, quantity), amount in asks.devices.items():
+            devices.setdefault(kind, {})[quantity] = amount
+        memory_mb = demand.memory_mb if asks.memory_mb is None else asks.memory_mb
+        return replace(
+            asked,
+            priority=asks.priority or 0,
+            deadline_us=None if asks.deadline_us is None else now_us + asks.deadline_us,
+            app=asks.app or asked.app,
+            demand=replace(demand, memory_mb=memory_mb, devices=devices),
+        )
+
+    def stands(self, job: SlurmJob, names: Names) -> tuple[Job, Lease] | None:
+        """What a job that somebody else has started holds of the site's nodes."""
+        return stands(job, names.node_of, names.cluster, self._how)

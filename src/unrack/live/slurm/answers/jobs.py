@@ -1,0 +1,197 @@
+"""Jobs, in the layouts of all versions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from unrack.live.slurm.answers.allocation import held_nodes, holds_of, spread
+from unrack.live.slurm.answers.values import listed, number, small, table, text, words
+from unrack.live.slurm.reading import SlurmJob, SlurmNode
+from unrack.slurm_text.hostlists import expand
+from unrack.slurm_text.job_ids import members
+from unrack.slurm_text.states import HOLDING, JOB_STATES, WAITING
+from unrack.slurm_text.tres import gres, licences
+
+BASE = frozenset(
+    {"PENDING", "RUNNING", "SUSPENDED", "COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "NODE_FAIL", "PREEMPTED",
+     "BOOT_FAIL", "DEADLINE", "OUT_OF_MEMORY"}
+)  # fmt: skip
+"""States that a job is in; all others are said besides."""
+NOT_GRES = frozenset({"cpu", "mem", "node", "billing", "energy", "pages", "vmem"})
+_ASKS_BEYOND = {
+    "features": "features", "batch_features": "features", "cluster_features": "features", "prefer": "features",
+    "resv_name": "reservation", "tres_per_socket": "resources a socket", "core_spec": "specialised cores",
+    "thread_spec": "specialised cores", "contiguous": "contiguous nodes", "network": "network",
+    "burst_buffer": "burst buffer", "memory_per_tres": "memory a resource", "cpus_per_tres": "cores a resource",
+}  # fmt: skip
+
+
+def jobs_of(answer: Any, nodes: Iterable[SlurmNode]) -> tuple[list[SlurmJob], list[str]]:
+    """The jobs of an answer, in order of id, and what could not be understood.
+
+    A record that makes no sense is left out; if it names nodes and does not say that it has ended, it stays as a job of
+    which nothing is known but that it holds them.
+
+    Raises
+    ------
+    ValueError
+        There are no jobs in it.
+    """
+    records = table(answer).get("jobs")
+    if records is None:
+        raise ValueError("an answer without jobs")
+    by_name = {node.name: node for node in nodes}
+    jobs, unreadable = {}, []
+    for place, record in enumerate(listed(records)):
+        try:
+            job = job_of(table(record), by_name)
+        except ValueError as error:
+            number_of = _number_or(record, -1 - place)
+            unreadable.append(f"job {number_of if number_of > 0 else f'in place {place}'}: {error}")
+            holder = _holder(record, number_of, by_name)
+            if holder is not None:
+                jobs[holder.id] = holder
+        else:
+            jobs[job.id] = job
+    return [jobs[job_id] for job_id in sorted(jobs)], unreadable
+
+
+def job_of(record: Mapping[str, Any], nodes: Mapping[str, SlurmNode]) -> SlurmJob:
+    """A job.
+
+    Raises
+    ------
+    ValueError
+        It cannot be understood.
+    """
+    state, completing = _state(record)
+    waits = state in WAITING
+    tasks = max(number(record.get("tasks"), 1), 1)
+    array, member = number(record.get("array_job_id")), number(record.get("array_task_id"), -1)
+    waiting = text(record.get("array_task_string")).partition("%")[0].strip("[]") if array and member < 0 else ""
+    limit_minutes = number(record.get("time_limit"), -1)
+    node_memory_mb, cpu_memory_mb = number(record.get("memory_per_node")), number(record.get("memory_per_cpu"))
+    holds_now = state in HOLDING or completing
+    return SlurmJob(
+        id=_job_number(record),
+        state=state,
+        reason=text(record.get("state_reason")),
+        array=array,
+        tasks_waiting=members(waiting) if waiting else (),
+        array_limit=number(record.get("array_max_tasks")),
+        member=member if array else -1,
+        het=number(record.get("het_job_id")) > 0,
+        name=text(record.get("name")),
+        user=text(record.get("user_name")),
+        account=text(record.get("account")),
+        partition=text(record.get("partition")),
+        comment=text(record.get("comment")),
+        admin_comment=text(record.get("admin_comment")),
+        completing=completing,
+        priority=number(record.get("priority")),
+        submit_s=number(record.get("submit_time")),
+        eligible_s=number(record.get("eligible_time")),
+        start_s=number(record.get("start_time")),
+        end_s=0 if waits or (holds_now and not completing) else number(record.get("end_time")),
+        limit_s=None if limit_minutes < 0 else limit_minutes * 60,
+        nodes_min=max(number(record.get("node_count"), 1), 1),
+        nodes_max=number(record.get("max_nodes")),
+        tasks=tasks,
+        cpus=max(number(record.get("cpus"), 1), 1),
+        cpus_per_task=max(small(record.get("cpus_per_task"), 1), 1),
+        node_memory_mb=node_memory_mb,
+        cpu_memory_mb=0 if node_memory_mb else cpu_memory_mb,
+        gres=_gres(record.get("tres_per_node")),
+        gres_total=_total(record, tasks),
+        licences=licences(text(record.get("licenses"))),
+        required_nodes=_names(record.get("required_nodes")),
+        excluded_nodes=_names(record.get("excluded_nodes")),
+        exclusive="NONE" in words(record.get("shared")) or "TRUE" in words(record.get("exclusive")),
+        dependency=text(record.get("dependency")),
+        tasks_per_node=small(record.get("tasks_per_node")),
+        beyond=tuple(dict.fromkeys(word for key, word in _ASKS_BEYOND.items() if _is_said(record.get(key)))),
+        holds=holds_of(record, nodes) if holds_now else {},
+        restarts=number(record.get("restart_cnt")),
+        exit_code=_exit_code(record.get("exit_code")),
+    )
+
+
+def _job_number(record: Mapping[str, Any]) -> int:
+    found = number(record.get("job_id"))
+    if not found:
+        raise ValueError("a job without a number")
+    return found
+
+
+def _state(record: Mapping[str, Any]) -> tuple[str, bool]:
+    """The state, and whether it is being cleared up."""
+    said = words(record.get("job_state"))
+    if not said or not all(word in JOB_STATES for word in said):
+        raise ValueError(f"{repr(record.get('job_state'))[:60]} is not a state")
+    completing = "COMPLETING" in said
+    state = next((word for word in said if word in BASE), said[0])
+    if completing and state in ("PENDING", "RUNNING"):
+        state = "COMPLETING"  # it was requeued, or nobody says yet how it ended
+    return state, completing
+
+
+def _gres(value: Any) -> dict[str, int]:
+    return {name: count for name, count in gres(text(value)).gres.items() if name not in NOT_GRES}
+
+
+def _total(record: Mapping[str, Any], tasks: int) -> dict[str, int]:
+    total = _gres(record.get("tres_per_job"))
+    for name, count in _gres(record.get("tres_per_task")).items():
+        total[name] = total.get(name, 0) + tasks * count
+    return total
+
+
+def _names(value: Any) -> tuple[str, ...]:
+    """Names of nodes, as a list of hosts, or as a list of names."""
+    if isinstance(value, list):
+        return tuple(text(name) for name in value)
+    names = text(value)
+    return tuple(expand(names)) if names else ()
+
+
+def _is_said(value: Any) -> bool:
+    return value not in (None, "", 0, False, "(null)") and not (isinstance(value, Mapping) and not number(value))
+
+
+def _exit_code(value: Any) -> int:
+    """The code itself, or 128 and the number of the signal, whether it is a word of ``wait`` or a table."""
+    if isinstance(value, Mapping) and "return_code" in value:
+        signal = table(value.get("signal"))
+        by_signal = number(signal.get("signal_id", signal.get("id")))
+        return 128 + by_signal if by_signal else number(value.get("return_code"))
+    status = number(value)
+    return 128 + (status & 127) if status & 127 else status >> 8
+
+
+def _number_or(record: Any, otherwise: int) -> int:
+    try:
+        return number(record.get("job_id"), otherwise) if isinstance(record, Mapping) else otherwise
+    except ValueError:
+        return otherwise
+
+
+def _holder(record: Any, job: int, nodes: Mapping[str, SlurmNode]) -> SlurmJob | None:
+    """A job that holds nodes and of which nothing else is known; ``None`` if it holds none."""
+    if not isinstance(record, Mapping):
+        return None
+    try:
+        said = set(words(record.get("job_state")))
+    except ValueError:
+        said = set()
+    if said & (BASE - {"RUNNING", "SUSPENDED"}) and not said & HOLDING:
+        return None
+    try:
+        names = held_nodes(record)
+        exact = holds_of(record, nodes)
+    except ValueError:
+        names, exact = [name for name in nodes if name in str(record.get("nodes"))], {}
+    if not names:
+        return None
+    holds = exact or spread(record, names, nodes)
+    return SlurmJob(id=job, state="RUNNING", beyond=("unreadable",), holds=holds)

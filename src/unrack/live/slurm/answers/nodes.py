@@ -1,0 +1,73 @@
+"""Nodes, in the layouts of all versions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from unrack.live.slurm.answers.values import listed, number, table, text, words
+from unrack.live.slurm.reading import SlurmNode
+from unrack.slurm_text.states import node_words
+from unrack.slurm_text.tres import gres, tres
+
+
+def nodes_of(answer: Any, set_aside_mb: Mapping[str, int] | None = None) -> tuple[list[SlurmNode], list[str]]:
+    """The nodes of an answer, in order of name, and what could not be understood.
+
+    Parameters
+    ----------
+    answer
+        The table that has ``nodes``.
+    set_aside_mb
+        Node → memory that jobs may not have, for versions whose nodes do not say so themselves.
+
+    Raises
+    ------
+    ValueError
+        There are no nodes in it.
+    """
+    records = table(answer).get("nodes")
+    if records is None:
+        raise ValueError("an answer without nodes")
+    nodes, unreadable = {}, []
+    for place, record in enumerate(listed(records)):
+        try:
+            node = node_of(table(record), set_aside_mb or {})
+        except ValueError as error:
+            unreadable.append(f"node {_named(record, place)}: {error}")
+        else:
+            nodes[node.name] = node
+    return [nodes[name] for name in sorted(nodes)], unreadable
+
+
+def node_of(record: Mapping[str, Any], set_aside_mb: Mapping[str, int]) -> SlurmNode:
+    """A node.
+
+    Raises
+    ------
+    ValueError
+        It cannot be understood.
+    """
+    name = text(record.get("name"))
+    if not name:
+        raise ValueError("a node without a name")
+    partitions = record.get("partitions")
+    if isinstance(partitions, str):
+        partitions = partitions.split(",")
+    memory_mb = number(record.get("real_memory"))
+    aside_mb = number(record.get("specialized_memory")) or set_aside_mb.get(name, 0)
+    state = [*words(record.get("state")), *words(record.get("state_flags"))]
+    return SlurmNode(
+        name=name,
+        cores=number(record.get("effective_cpus")) or tres(text(record.get("tres"))).cpus or number(record.get("cpus")),
+        memory_mb=max(memory_mb - aside_mb, 0),
+        gres=gres(text(record.get("gres"))).gres,
+        words=frozenset().union(*map(node_words, state)),
+        partitions=frozenset(text(partition) for partition in listed(partitions) if partition),
+        reason=text(record.get("reason")),
+    )
+
+
+def _named(record: Any, place: int) -> str:
+    name = record.get("name") if isinstance(record, Mapping) else None
+    return repr(name)[:60] if isinstance(name, str) else f"number {place}"

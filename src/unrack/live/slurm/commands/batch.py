@@ -1,0 +1,96 @@
+"""Orders as lines for ``scontrol``, and whose fault each line of its complaints is."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from unrack.errors import InputError
+from unrack.live.slurm.orders import HoldBack, JobKey, Order, Place, Release
+from unrack.slurm_text.hostlists import compress
+
+_NODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,254}")
+_MOST_NODES = 100_000
+_UNREACHABLE = re.compile(
+    r"Unable to contact|Socket timed out|Connection refused|Zero Bytes were transmitted|standby mode|"
+    r"Unable to connect|Connection reset|Communication connection failure|Protocol authentication",
+    re.IGNORECASE,
+)
+
+
+def words_of(order: Order) -> list[list[str]]:
+    """The commands of ``scontrol`` that carry an order out: one, or a second that is given if the first was taken.
+
+    Raises
+    ------
+    InputError
+        It names no job, or a node whose name is none.
+    """
+    job = _job(order.job)
+    if isinstance(order, Place):
+        if not order.nodes:
+            raise InputError(f"the place of job {job}", "no nodes", "at least one")
+        return [
+            [
+                *_update(job, order.nodes),
+                f"NumNodes={len(order.nodes)}-{len(order.nodes)}",
+                *([f"NumTasks={order.tasks}"] if order.tasks > 0 else []),
+                *(["StartTime=now"] if order.at_once else []),
+            ]
+        ]
+    if isinstance(order, Release):
+        return [["release", job]]
+    if isinstance(order, HoldBack):
+        # One command, begun by an empty list of nodes: Slurm refuses that as a whole for a job that runs. A list with
+        # nodes, or a number of them, would take nodes away from it.
+        again = [*_update(job, ()), "Priority=0"]
+        if order.nodes_min > 0:
+            again.append(f"NumNodes={order.nodes_min}" + (f"-{order.nodes_max}" if order.nodes_max > 0 else ""))
+        if order.tasks > 0:
+            again.append(f"NumTasks={order.tasks}")
+        return [again, *([_update(job, order.required_nodes)] if order.required_nodes else [])]
+    # Incomplete: without it, a job that has ended meanwhile would be run again.
+    return [["requeuehold", "Incomplete", job]]
+
+
+def attributed(complaints: str, marks: Sequence[str]) -> list[str | None]:
+    """What ``scontrol`` complained of before each mark; ``""``: of nothing; ``None``: the mark never came."""
+    found: list[str | None] = []
+    lines = complaints.splitlines()
+    at = 0
+    for mark in marks:
+        end = next((place for place in range(at, len(lines)) if lines[place].endswith(mark)), None)
+        if end is None:
+            return found + [None] * (len(marks) - len(found))
+        found.append(problem_in(lines[at:end]))
+        at = end + 1
+    return found
+
+
+def problem_in(lines: Sequence[str]) -> str:
+    """The first complaint among lines, without what introduces it; ``""``: none."""
+    for line in lines:
+        said = re.sub(r"^(scontrol: )?(error: )?", "", line.strip())
+        if said:
+            return "".join(letter if letter.isprintable() else "?" for letter in said[:200])
+    return ""
+
+
+def is_unreachable(problem: str) -> bool:
+    """True if a complaint means that Slurm was not there, so that nothing is known of the order."""
+    return _UNREACHABLE.search(problem) is not None
+
+
+def _update(job: str, nodes: Sequence[str]) -> list[str]:
+    if len(nodes) > _MOST_NODES:
+        raise InputError(f"the place of job {job}", f"{len(nodes)} nodes", f"at most {_MOST_NODES}")
+    for name in nodes:
+        if _NODE.fullmatch(name) is None:
+            raise InputError(f"the place of job {job}", repr(name)[:80], "names of nodes")
+    return ["update", f"JobId={job}", f"ReqNodeList={compress(nodes)}"]
+
+
+def _job(key: JobKey) -> str:
+    if not 0 < key.id < 2**32 or key.member >= 2**32:
+        raise InputError("an order", f"job {key.id}", "the number of a job")
+    return str(key)

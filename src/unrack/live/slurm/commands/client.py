@@ -1,0 +1,265 @@
+"""Slurm through its commands.
+
+What holds a job, and who may undo it (tried on 22.05; ``U``: its user, ``O``: an operator):
+
+==================================================  ==============  ================  ==============  ===============
+held by                                             reason          U: release        U: hold, uhold  U: priority 100
+==================================================  ==============  ================  ==============  ===============
+U: sbatch -H, hold, uhold, priority 0; O: uhold     JobHeldUser     released          stays           refused
+O: hold, priority 0; HoldBack                       JobHeldAdmin    refused           stays           refused
+a job_submit plugin that sets the priority to 0     JobHeldUser     released, unless  stays           refused
+                                                                    the plugin's
+                                                                    job_modify says
+                                                                    no
+requeuehold by U or O; RequeueHeld                  JobHeldUser     released          stays           refused
+Slurm itself: it can never run as it was placed     BadConstraints  refused           reason is lost  refused
+==================================================  ==============  ================  ==============  ===============
+
+All of them have priority 0, and an operator's ``release`` undoes them all. An operator's ``hold`` of a job its user
+holds leaves the reason JobHeldUser, and with it the user's right to release it. (``scontrol`` shows another reason for
+jobs that were requeued, job_requeued_in_held_state.) A running job can be held by ``scontrol hold``: it goes on, and
+waits held if it is requeued.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from unrack.live.slurm.answers.jobs import jobs_of
+from unrack.live.slurm.answers.licences import licences_in
+from unrack.live.slurm.answers.nodes import nodes_of
+from unrack.live.slurm.client import UnreachableError
+from unrack.live.slurm.commands.batch import attributed, is_unreachable, problem_in, words_of
+from unrack.live.slurm.commands.listing import (
+    JOB_FIELDS,
+    NODE_FIELDS,
+    PLACED_FIELDS,
+    as_records,
+    excluded_command,
+    jobs_command,
+    nodes_command,
+    rows,
+    separator,
+)
+from unrack.live.slurm.commands.run import Done, clean_environment, find_command, run_all
+from unrack.live.slurm.orders import Answer, Order, Place
+from unrack.live.slurm.reading import Reading
+from unrack.slurm_text.hostlists import expand
+from unrack.slurm_text.records import records
+from unrack.slurm_text.states import HOLDING
+
+BATCH = 500
+"""Orders that one ``scontrol`` is given at most."""
+ORDER_S = 0.1
+"""What each order of a batch adds to the time limit."""
+
+
+class CommandClient:
+    """A client that runs Slurm's commands. It needs no more rights than those of its orders: an operator's.
+
+    Parameters
+    ----------
+    timeout_s
+        How long a command may take.
+    environment
+        The environment of the commands, with ``PATH`` and perhaps ``SLURM_CONF``; ``None``: that of this process.
+
+    Raises
+    ------
+    InputError
+        The commands are not on the ``PATH``.
+    """
+
+    def __init__(self, timeout_s: float = 10.0, environment: Mapping[str, str] | None = None) -> None:
+        self._timeout_s = timeout_s
+        self._environment = clean_environment(environment)
+        self._squeue, self._sinfo, self._scontrol = (
+            find_command(name, self._environment) for name in ("squeue", "sinfo", "scontrol")
+        )
+        self._major = 0
+        self._digest = b""
+        self._between = separator()
+
+    def changed(self) -> bool:
+        """Whether anything may have changed since the last :meth:`read`, by short listings of all that matters."""
+        return self._look()[0] != self._digest
+
+    def read(self) -> Reading:
+        """All that there is now; a change while it is read is a change after it."""
+        at_s = time.time()
+        if not self._major:
+            self._major = self._version()
+        self._between = separator()  # another one each time: users see in the list of processes what was used
+        digest, listed, licences = self._look()
+        old = self._major < 23
+        squeue = [self._squeue, "--all", "--states=all", "--json"]
+        # 22.05 has JSON of nodes in sinfo alone, without the memory that is set aside; later, sinfo groups them.
+        if old:
+            commands = [squeue, [self._sinfo, "--all", "--json"], [self._scontrol, "--all", "-o", "show", "nodes"]]
+        else:
+            commands = [squeue, [self._scontrol, "--all", "--json", "show", "nodes"]]
+        done = run_all(commands, self._environment, self._timeout_s)
+        aside_mb = _set_aside_mb(_printed(done[2], "scontrol")) if old else {}
+        try:
+            nodes, bad_nodes = nodes_of(_parsed(done[1], "the nodes"), aside_mb)
+        except ValueError as error:
+            raise UnreachableError(f"Slurm's answer about nodes cannot be understood: {error}") from error
+        spare = as_records(_rows(listed, JOB_FIELDS, self._between))
+        try:
+            answer = _parsed(done[0], "squeue --json")
+            _fill(answer, spare)
+            jobs, bad_jobs = jobs_of(answer, nodes)
+        except ValueError as error:
+            jobs, bad_jobs = jobs_of(spare, nodes)
+            bad_jobs.insert(0, f"squeue --json: {error}; its plain listing was read in its place")
+        found, bad_licences = licences_in(licences)
+        self._digest = digest
+        return Reading(at_s, tuple(nodes), tuple(jobs), found, tuple(bad_nodes + bad_jobs + bad_licences))
+
+    def carry_out(self, orders: Sequence[Order]) -> list[Answer]:
+        """Give orders, one ``scontrol`` for many of them.
+
+        A :class:`Place` of a job that holds nodes is not given: Slurm would take those nodes away from it that are not
+        named. Between looking and placing are some milliseconds, in which nobody but another operator starts a job
+        that is held.
+        """
+        words = [words_of(order) for order in orders]
+        problems: list[str] = [""] * len(orders)
+        to_give = list(range(len(orders)))
+        if any(isinstance(order, Place) for order in orders):
+            settled = self._settled(orders)
+            for place, problem in settled.items():
+                problems[place] = problem
+            to_give = [place for place in to_give if place not in settled]
+        for first in range(0, len(to_give), BATCH):
+            some = to_give[first : first + BATCH]
+            for place, problem in zip(some, self._give([words[place][0] for place in some]), strict=True):
+                problems[place] = problem
+        second = [place for place in to_give if len(words[place]) > 1 and not problems[place]]
+        for place, problem in zip(second, self._give([words[place][1] for place in second]), strict=True):
+            problems[place] = problem
+        return [Answer(order, problem) for order, problem in zip(orders, problems, strict=True)]
+
+    def _look(self) -> tuple[bytes, bytes, str]:
+        """A digest of short listings, the one of the jobs, and what was printed of licences."""
+        between = self._between
+        commands = [
+            jobs_command(self._squeue, JOB_FIELDS, between),
+            excluded_command(self._squeue),
+            nodes_command(self._sinfo, between),
+            [self._scontrol, "-o", "show", "licenses"],
+        ]
+        jobs, excluded, nodes, licences = run_all(commands, self._environment, self._timeout_s)
+        for done, name in ((jobs, "squeue"), (excluded, "squeue"), (nodes, "sinfo"), (licences, "scontrol")):
+            _printed(done, name)
+        # sinfo goes through the partitions in any order.
+        by_name = sorted(map(tuple, map(dict.values, _rows(nodes.out, NODE_FIELDS, between))))
+        digest = hashlib.blake2b(jobs.out)
+        for part in (excluded.out, repr(by_name).encode(), licences.out):
+            digest.update(b"\0" + part)
+        return digest.digest(), jobs.out, _printed(licences, "scontrol")
+
+    def _version(self) -> int:
+        printed = _printed(run_all([[self._scontrol, "--version"]], self._environment, self._timeout_s)[0], "scontrol")
+        match = re.search(r"([0-9]{2})\.[0-9]{2}", printed)
+        if match is None:
+            raise UnreachableError(f"scontrol --version printed {printed[:60]!r}, and no version")
+        return int(match[1])
+
+    def _settled(self, orders: Sequence[Order]) -> dict[int, str]:
+        """Places among orders that must not be given: place in the list → ``""`` (it is so already), or why not."""
+        between = separator()
+        done = run_all([jobs_command(self._squeue, PLACED_FIELDS, between)], self._environment, self._timeout_s)[0]
+        _printed(done, "squeue")
+        running = {}
+        for row in _rows(done.out, PLACED_FIELDS, between):
+            if row["state"] in HOLDING:
+                running[row["jobid"]] = running[row["jobarrayid"]] = row
+        settled = {}
+        for place, order in enumerate(orders):
+            if isinstance(order, Place) and str(order.job) in running:
+                nodes = running[str(order.job)]["nodelist"]
+                settled[place] = "" if set(_hosts(nodes)) == set(order.nodes) else f"it holds {nodes[:80]} already"
+        return settled
+
+    def _give(self, commands: Sequence[Sequence[str]]) -> list[str]:
+        """What is complained of each command."""
+        if not commands:
+            return []
+        marks = [f"{separator()}{place}" for place in range(len(commands))]
+        # A word that scontrol does not know makes it complain of that word, between its complaints of the others.
+        lines = [f"{' '.join(words)}\n{mark}\n" for words, mark in zip(commands, marks, strict=True)]
+        limit_s = self._timeout_s + ORDER_S * len(commands)
+        done = run_all([[self._scontrol]], self._environment, limit_s, "".join(lines).encode())[0]
+        problems = attributed(done.err.decode("utf-8", "replace"), marks)
+        answers = [self._alone(words) if said is None else said for words, said in zip(commands, problems, strict=True)]
+        for said in answers:
+            if is_unreachable(said):
+                raise UnreachableError(f"scontrol: {said}")
+        return answers
+
+    def _alone(self, words: Sequence[str]) -> str:
+        """The same of one command, given by itself."""
+        done = run_all([[self._scontrol, *words]], self._environment, self._timeout_s)[0]
+        said = problem_in(done.err.decode("utf-8", "replace").splitlines())
+        return (said or f"scontrol ended with {done.code}") if done.code else ""
+
+
+def _rows(printed: bytes, fields: Sequence[str], between: str) -> list[dict[str, str]]:
+    try:
+        return rows(printed, fields, between)
+    except ValueError as error:
+        raise UnreachableError(f"squeue or sinfo printed {error}") from error
+
+
+def _printed(done: Done, name: str) -> str:
+    """What a command printed, if it did what it was asked."""
+    if done.code:
+        complaint = problem_in(done.err.decode("utf-8", "replace").splitlines())
+        raise UnreachableError(f"{name}: {complaint or f'ended with {done.code}'}")
+    return done.out.decode("utf-8", "replace")
+
+
+def _parsed(done: Done, what: str) -> dict[str, Any]:
+    """JSON that a command printed; bytes that are no UTF-8, which 22.05 passes on from users, are replaced."""
+    printed = _printed(done, what)
+    try:
+        answer = json.loads(printed, strict=False)
+    except RecursionError:
+        raise ValueError("JSON that is nested too deeply") from None
+    if not isinstance(answer, dict):
+        raise ValueError("JSON that is no table")
+    return answer
+
+
+def _fill(answer: dict[str, Any], spare: Mapping[str, list[dict[str, Any]]]) -> None:
+    """Give jobs what their version's JSON leaves out: 22.05 never says how many CPUs a task has."""
+    known = {row["job_id"]: row for row in spare["jobs"]}
+    jobs = answer.get("jobs")
+    for job in jobs if isinstance(jobs, list) else ():
+        if isinstance(job, dict) and job.get("cpus_per_task") is None:
+            row = known.get(str(job.get("job_id")))
+            if row is not None:
+                job["cpus_per_task"] = row["cpus_per_task"]
+
+
+def _set_aside_mb(printed: str) -> dict[str, int]:
+    """Node → memory that is set aside for the system."""
+    found = {}
+    for record in records(printed, "NodeName"):
+        aside = record.fields.get("MemSpecLimit", "")
+        if aside.isascii() and aside.isdigit():
+            found[record.fields["NodeName"]] = int(aside[:12])
+    return found
+
+
+def _hosts(listed: str) -> list[str]:
+    try:
+        return expand(listed) if listed else []
+    except ValueError:
+        return []

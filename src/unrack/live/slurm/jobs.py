@@ -1,0 +1,239 @@
+"""Jobs of Slurm as jobs: what they ask, and what those that run hold.
+
+A job of N nodes becomes N tasks, each with what it asks of a node: cores of whole tasks of Slurm, memory, GPUs. Where
+Slurm may choose the number of nodes, it is the fewest on which the job fits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from unrack.cluster.formats.described import counter
+from unrack.cluster.spec import UNCOUNTED_MB, Cluster
+from unrack.ledger.lease import Lease
+from unrack.live.slurm.driver.terms import Problem
+from unrack.live.slurm.reading import Held, SlurmJob
+from unrack.units import SECOND_US
+from unrack.workload.job import Demand, Job
+
+GPUS, COUNT, COUNTED, GPU = "gpus", "count", "counted", "gpu"
+SHOWN = 80
+"""Characters of a user's words that go into tables."""
+MOST_PRIORITY = 2**53
+
+
+class JobReading(NamedTuple):
+    """How jobs are read.
+
+    Attributes
+    ----------
+    longest_us
+        How long a job without a limit is taken to run.
+    memory
+        Whether the memory that jobs ask for counts; ``False``: Slurm does not look at it either.
+    lenient
+        Whether a job of which something cannot be kept is one all the same: nodes asked for by name, generic resources
+        that the cluster does not count, one of several partitions. What it needs in amounts is kept.
+    """
+
+    longest_us: int = 7 * 86_400 * SECOND_US
+    memory: bool = True
+    lenient: bool = False
+
+
+STRICT = JobReading()
+
+
+def job_of(
+    job: SlurmJob, cluster: Cluster, how: JobReading = STRICT, *, key: object = None, now_us: int = 0
+) -> Job | Problem:
+    """What a waiting job asks.
+
+    Parameters
+    ----------
+    job
+        As Slurm tells of it; of an array record, one of its members.
+    cluster
+        On which it is to run.
+    how
+        How it is read.
+    key
+        What it is called; default: its number.
+    now_us
+        When it came.
+
+    Returns
+    -------
+    Job or Problem
+        Or why it cannot be scheduled by us.
+    """
+    if how.lenient:
+        found = None
+    else:
+        found = next(odd(job, cluster), None)
+    if found is not None:
+        return Problem(found)
+    nodes = _nodes(job, cluster)
+    if isinstance(nodes, Problem):
+        return nodes
+    cores = _cores(job, cluster, nodes)
+    devices: dict[str, dict[str, int]] = {}
+    if (gpus := gpus_each(job, nodes)) and GPUS in cluster.places.installed:
+        devices[GPUS] = {COUNT: gpus}
+    if licences := licences_of(job, cluster):
+        devices[COUNTED] = licences
+    demand = Demand(nodes, cores, _memory(job, cluster, cores) if how.memory else 0, devices)
+    return made(job, demand, how, job.id if key is None else key, now_us)
+
+
+def lease_of(job: SlurmJob, node_of: Mapping[str, int], cluster: Cluster) -> Lease | None:
+    """What a running job holds of the nodes of a cluster, at most what they have; ``None``: nothing.
+
+    Each of its nodes is one task. Which GPUs it has is not known and not in the lease, nor are licences.
+
+    Parameters
+    ----------
+    node_of
+        Name of a node → its number.
+    """
+    held = held_of(job, node_of, cluster)
+    if not held:
+        return None
+    nodes = sorted(held)
+    cores, mb = ([getattr(held[node], name) for node in nodes] for name in ("cores", "memory_mb"))
+    return Lease.on(-1, nodes, [1] * len(nodes), cores, mb)
+
+
+def stands(
+    job: SlurmJob, node_of: Mapping[str, int], cluster: Cluster, how: JobReading = STRICT
+) -> tuple[Job, Lease] | None:
+    """A job that runs, whoever started it: what it asks, which is what it holds, and its lease.
+
+    ``None``: it holds nothing of these nodes.
+    """
+    lease = lease_of(job, node_of, cluster)
+    if lease is None:
+        return None
+    devices: dict[str, dict[str, int]] = {}
+    if (gpus := gpus_each(job, len(job.holds))) and GPUS in cluster.places.installed:
+        devices[GPUS] = {COUNT: gpus}
+    if licences := licences_of(job, cluster):
+        devices[COUNTED] = licences
+    demand = Demand(len(lease.rows), max(int(lease.rows[:, 3].max()), 1), 0, devices)
+    return made(job, demand, how, job.id, 0), lease
+
+
+def held_of(job: SlurmJob, node_of: Mapping[str, int], cluster: Cluster) -> dict[int, Held]:
+    """Node → what a job holds of it, at most what it has."""
+    found = {}
+    for name, one in job.holds.items():
+        if (node := node_of.get(name)) is not None:
+            cores = min(one.cores, int(cluster.cores[node]))
+            has_mb = int(cluster.memory_mb[node])
+            found[node] = Held(cores, 0 if has_mb >= UNCOUNTED_MB else min(one.memory_mb, has_mb))
+    return found
+
+
+def odd(job: SlurmJob, cluster: Cluster) -> Iterator[str]:
+    """What of a job cannot be kept, a sentence each, of words of ours alone."""
+    if job.het:
+        yield "it is a component of a heterogeneous job"
+    if "," in job.partition:
+        yield "it may run in several partitions"
+    if job.required_nodes:
+        yield "it asks for nodes by name"
+    if job.excluded_nodes:
+        yield "it leaves out nodes by name"
+    if job.beyond:
+        yield f"it asks for {', '.join(said(word) for word in job.beyond[:4])}"
+    kinds = sorted({*job.gres, *job.gres_total} - {GPU})
+    if kinds:
+        yield f"it asks for {len(kinds)} kind{'s' * (len(kinds) != 1)} of generic resources that are not GPUs"
+    if (job.gres.get(GPU, 0) or job.gres_total.get(GPU, 0)) and GPUS not in cluster.places.installed:
+        yield "it asks for GPUs, and no node has any"
+    known = _counters(cluster)
+    if any(counter(name) not in known for name in job.licences):
+        yield "it asks for licences that there are none of"
+
+
+def said(words: str) -> str:
+    r"""A user's words for a table: printable, at most ``SHOWN`` characters.
+
+    Examples
+    --------
+    >>> said("run\n1\x1b[31m")
+    'run 1?[31m'
+    """
+    line = " ".join(words[: 4 * SHOWN].split())[:SHOWN]
+    return "".join(character if character.isprintable() else "?" for character in line)
+
+
+def limit_us(job: SlurmJob, how: JobReading) -> int:
+    """How long a job may run, µs."""
+    return how.longest_us if job.limit_s is None else max(job.limit_s, 1) * SECOND_US
+
+
+# --- inside -----------------------------------------------------------------------------------------------------------
+
+
+def made(job: SlurmJob, demand: Demand, how: JobReading, key: object, now_us: int) -> Job:
+    """A job of Slurm that asks for this."""
+    priority = min(max(job.priority, 0), MOST_PRIORITY)
+    user, name = said(job.user), said(job.name)
+    return Job(0, str(key), now_us, limit_us(job, how), None, priority, user, name, demand)
+
+
+def _nodes(job: SlurmJob, cluster: Cluster) -> int | Problem:
+    """How many nodes it is to have: the fewest that it says, or that hold its tasks."""
+    each = max(job.cpus_per_task, 1)
+    tasks = max(-(-max(job.cpus, 1) // each), 1)
+    fewest, most = max(job.nodes_min, 1), job.nodes_max or len(cluster)
+    if job.tasks_per_node:
+        fewest = max(fewest, min(-(-tasks // job.tasks_per_node), most))
+    if job.exclusive or fewest >= most:
+        return fewest
+    room = int(cluster.cores.max()) // each
+    if not room:
+        return Problem(f"a task asks for {each} cores, and the largest node has {int(cluster.cores.max())}")
+    nodes = max(fewest, -(-tasks // room))
+    if nodes > max(most, fewest):
+        return Problem(f"{tasks} tasks of {each} cores do not fit on {most} nodes")
+    return nodes
+
+
+def _cores(job: SlurmJob, cluster: Cluster, nodes: int) -> int:
+    """Cores on each node, in whole tasks; all of the smallest node that has enough where it wants nodes for itself."""
+    each = max(job.cpus_per_task, 1)
+    tasks = max(-(-max(job.cpus, 1) // each), 1)
+    cores = -(-tasks // nodes) * each
+    if job.exclusive:
+        enough = cluster.cores[cluster.cores >= cores]
+        return int(enough.min()) if len(enough) else cores
+    return cores
+
+
+def _memory(job: SlurmJob, cluster: Cluster, cores: int) -> int:
+    """MB on each node; if it says nothing, all of the smallest node that has the cores, which is what Slurm gives."""
+    if job.node_memory_mb:
+        return job.node_memory_mb
+    if job.cpu_memory_mb:
+        return job.cpu_memory_mb * cores
+    counted = (cluster.cores >= max(cores, 1)) & (cluster.memory_mb < UNCOUNTED_MB)
+    return int(cluster.memory_mb[counted].min()) if counted.any() else 0
+
+
+def gpus_each(job: SlurmJob, nodes: int) -> int:
+    """GPUs on each node."""
+    return max(job.gres.get(GPU, 0), -(-job.gres_total.get(GPU, 0) // max(nodes, 1)))
+
+
+def licences_of(job: SlurmJob, cluster: Cluster) -> dict[str, int]:
+    """Name of a counter → how much the whole job claims of it."""
+    known = _counters(cluster)
+    return {counter(name): count for name, count in sorted(job.licences.items()) if counter(name) in known and count}
+
+
+def _counters(cluster: Cluster) -> frozenset[str]:
+    installed = cluster.places.installed.get(COUNTED)
+    return frozenset() if installed is None else frozenset(installed.quantities)

@@ -1,0 +1,124 @@
+"""The nodes and licences of a Slurm as a cluster, with what a site adds that Slurm does not know."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any, NamedTuple
+
+from unrack.cluster.formats.described import Described, DescribedNode, converted
+from unrack.cluster.spec import Cluster
+from unrack.errors import ClusterError
+from unrack.live.slurm.reading import Reading, SlurmNode
+from unrack.slurm_text.hostlists import compress, expand
+
+GPU = "gpu"
+LEAST_MB = 2
+"""Slurm says 1 MB of a node of which nobody has said how much memory it has."""
+_LISTS = ("nodes", "pools", "counted", "memory_pools")
+
+
+class Machines(NamedTuple):
+    """A cluster as a Slurm has it.
+
+    Attributes
+    ----------
+    content
+        The keys of a cluster file.
+    names
+        Name of each node that runs jobs, in the order of the cluster.
+    notes
+        What was left out or changed, a sentence each.
+    """
+
+    content: dict[str, Any]
+    names: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+def machines_of(
+    reading: Reading,
+    additions: Mapping[str, Any] | None = None,
+    *,
+    name: str = "slurm",
+    partitions: Collection[str] | None = None,
+    in_use: bool = False,
+) -> Machines:
+    """The nodes of a reading, equal ones together, and its licences.
+
+    GPUs are counted, as are licences; other generic resources of nodes are left out unless the site adds pools of them.
+
+    Parameters
+    ----------
+    reading
+        What Slurm says.
+    additions
+        Further keys of a cluster file, such as pools and who lends memory to whom. Lists go behind what Slurm says.
+    name
+        What reports call the cluster.
+    partitions
+        Only their nodes; ``None``: all.
+    in_use
+        Leave out nodes on which nothing runs and nothing can be started; those on which something runs are
+        ``drained``. Else all are there, and none is said to be drained.
+
+    Raises
+    ------
+    ClusterError
+        There are no such partitions, no node is left, or a key of the site says again what Slurm says.
+    """
+    nodes = [node for node in reading.nodes if partitions is None or node.partitions & set(partitions)]
+    if not nodes:
+        known = sorted({one for node in reading.nodes for one in node.partitions})
+        raise ClusterError(
+            "--partition", ", ".join(partitions or ()), f"one of {', '.join(known)}" if known else "a node in Slurm"
+        )
+    busy = {held for job in reading.jobs if job.runs for held in job.holds}
+    notes = []
+    if in_use:
+        idle = [node.name for node in nodes if not node.usable and node.name not in busy]
+        if idle:
+            notes.append(f"{len(idle)} node{'s' * (len(idle) != 1)} out of service left out.")
+        nodes = [node for node in nodes if node.usable or node.name in busy]
+    licences = {key: licence.total for key, licence in reading.licences.items() if licence.total > 0}
+    described = Described("Slurm", name, tuple(_described(node) for node in nodes), licences)
+    made = converted(described, all_nodes=True)
+    content = dict(made.content)
+    if in_use and (drained := [node.name for node in nodes if not node.usable]):
+        content["drained"] = compress(drained)
+    return Machines(_with(content, additions or {}), _names(content), (*made.notes, *notes))
+
+
+def cluster_of(
+    reading: Reading, additions: Mapping[str, Any] | None = None, **chosen: Any
+) -> tuple[Cluster, tuple[str, ...]]:
+    """The cluster itself, and the name of each node that runs jobs; parameters as of :func:`machines_of`.
+
+    Raises
+    ------
+    ClusterError
+        As of :func:`machines_of`, or what the site adds cannot be.
+    """
+    made = machines_of(reading, additions, **chosen)
+    return Cluster.from_dict(made.content, "cluster"), made.names
+
+
+def _described(node: SlurmNode) -> DescribedNode:
+    others = {kind: count for kind, count in node.gres.items() if kind != GPU and count}
+    memory = node.memory_mb if node.memory_mb >= LEAST_MB else None
+    return DescribedNode(node.name, node.cores, memory, node.gres.get(GPU, 0), "", node.partitions, others=others)
+
+
+def _with(content: dict[str, Any], additions: Mapping[str, Any]) -> dict[str, Any]:
+    """The keys with those of the site."""
+    for key, value in additions.items():
+        if key in _LISTS and isinstance(value, list):
+            content[key] = [*content.get(key, []), *value]
+        elif key in content and key != "name":
+            raise ClusterError(f"cluster.{key}", "a key of which Slurm says what it is", "other keys of a cluster file")
+        else:
+            content[key] = value
+    return content
+
+
+def _names(content: Mapping[str, Any]) -> tuple[str, ...]:
+    return tuple(name for kind in content["nodes"] if "names" in kind for name in expand(kind["names"]))

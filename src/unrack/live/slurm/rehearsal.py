@@ -1,0 +1,136 @@
+"""What the driver would decide now, and why the others wait: with a journal that forgets, and no order given."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from unrack.live.fabric.contract import Fabric
+from unrack.live.fabric.table import make_fabric
+from unrack.live.slurm.agreed import Agreed
+from unrack.live.slurm.client import Client
+from unrack.live.slurm.driver.driver import Driver, Settings
+from unrack.live.slurm.driver.entry import INTENDED, Phase
+from unrack.live.slurm.orders import Answer, Order
+from unrack.live.slurm.reading import Reading
+from unrack.live.slurm.site.site import Site
+
+
+class Decision(NamedTuple):
+    """What is to become of one job.
+
+    Attributes
+    ----------
+    job
+        Its number in Slurm.
+    what
+        ``"start"``, ``"wait"``, ``"aside"`` or ``"foreign"``.
+    nodes
+        Where it would run, or runs.
+    devices
+        Names of the pooled devices it would have.
+    why
+        Why it waits, or is aside.
+    """
+
+    job: str
+    what: str
+    nodes: list[str]
+    devices: list[str]
+    why: str
+
+
+class Rehearsal(NamedTuple):
+    """What the driver would do now.
+
+    Attributes
+    ----------
+    decisions
+        Of all jobs that it looks at, in the order in which they came.
+    nodes, usable
+        How many nodes its partitions have, and on how many of them jobs may start.
+    policy
+        Which decided.
+    fault
+        What went wrong in the policy; ``""``: nothing.
+    unreadable
+        What of Slurm's answers could not be understood.
+    """
+
+    decisions: list[Decision]
+    nodes: int
+    usable: int
+    policy: str
+    fault: str
+    unreadable: tuple[str, ...]
+
+
+class _Forgets:
+    """A journal that keeps nothing."""
+
+    segment_bytes = size_bytes = 0
+
+    def __init__(self) -> None:
+        self.fault = ""
+
+    def append(self, records: Sequence[Mapping[str, Any]]) -> None:
+        """Keep nothing but what went wrong."""
+        for record in records:
+            self.fault = record.get("fault", "") or self.fault
+
+    def rotate(self, snapshot: Mapping[str, Any]) -> None:
+        """Keep nothing."""
+
+
+class _Reads:
+    """A client that only reads, and only once."""
+
+    def __init__(self, reading: Reading) -> None:
+        self._reading = reading
+
+    def changed(self) -> bool:
+        """Never."""
+        return False
+
+    def read(self) -> Reading:
+        """What was read."""
+        return self._reading
+
+    def carry_out(self, orders: Sequence[Order]) -> list[Answer]:
+        """Refuse all: nothing is ordered in a rehearsal."""
+        raise AssertionError(f"an order in a rehearsal: {orders[0]}")
+
+
+def rehearse(site: Site, client: Client) -> Rehearsal:
+    """Read a Slurm, and say what the driver would decide; changes nothing, and needs no right to.
+
+    Raises
+    ------
+    UnreachableError
+        Slurm does not answer.
+    InputError
+        Site file and Slurm do not go together.
+    """
+    reading = client.read()
+    terms = Agreed(site)
+    journal = _Forgets()
+    nothing: Fabric = make_fabric({"kind": "none"})
+    driver = Driver(_Reads(reading), nothing, journal, terms, Settings(stop_on_fault=False))
+    driver.look()
+    assert driver.epoch is not None
+    core = driver.epoch.core
+    decisions = []
+    for entry in driver.table.in_phase(tuple(Phase)):
+        devices = [] if entry.lease is None else [d for share in entry.lease.get("shares", ()) for d in share[1]]
+        what, why = "aside", entry.why
+        if entry.phase in INTENDED:
+            what, why = "start", ""
+        elif entry.phase == Phase.FOREIGN:
+            what = "foreign"
+        elif entry.phase == Phase.WAITING:
+            what, why = "wait", str(core.why(entry.number, driver.clock.now()))
+        decisions.append(Decision(entry.key, what, entry.nodes, devices, why))
+    driver.close()
+    usable = int(core.state.online[: len(driver.epoch.names.nodes)].sum()) - len(core.state.withheld)
+    policy = driver.epoch.policy.name
+    return Rehearsal(decisions, len(driver.epoch.names.nodes), usable, policy, journal.fault, reading.unreadable)

@@ -1,0 +1,257 @@
+"""The driver as a service: lock, journal, poll with back-off, wake file, signals, metrics, systemd."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import FrameType
+
+from unrack.live.fabric.contract import FabricError
+from unrack.live.fabric.table import make_fabric
+from unrack.live.journal.journal import Journal
+from unrack.live.journal.lock import Lock
+from unrack.live.slurm.agreed import Agreed
+from unrack.live.slurm.client import Client, UnreachableError
+from unrack.live.slurm.commands.client import CommandClient
+from unrack.live.slurm.driver.driver import Driver, Kept, Settings, kept_of
+from unrack.live.slurm.driver.entry import Phase
+from unrack.live.slurm.orders import Answer
+from unrack.live.slurm.site.site import Site
+from unrack.live.slurm.site.tables import OnPolicyFault
+from unrack.live.watch.health import Health
+from unrack.live.watch.log import Events
+from unrack.live.watch.meters import Decided, Meters, Operation, Step
+from unrack.live.watch.server import WatchServer
+from unrack.live.watch.systemd import Notifier
+
+JOURNAL = "journal"
+"""The journal's folder within the folder of the state."""
+SLICE_S = 0.02
+"""How often the wake file is looked at."""
+QUIET_S = 60.0
+"""After so long without a change it looks less often, step by step."""
+SLOWER = 1.1
+UNREACHABLE_S = 0.5, 30.0
+"""How long it waits when Slurm does not answer: at first, and at most."""
+DECIDED = {
+    "decided-start": Decided.START, "decided-resize": Decided.CHANGE, "decided-requeue": Decided.STOP,
+    "decided-reject": Decided.REJECT,
+}  # fmt: skip
+log = Events("slurm")
+
+
+class Watched:
+    """Counts what the driver does: see :class:`unrack.live.slurm.driver.driver.Watch`."""
+
+    def __init__(self, meters: Meters) -> None:
+        self._meters = meters
+
+    def turned(self, counts: Mapping[str, int], steps: Sequence[tuple[int, int, int, int]], round_s: float) -> None:
+        """Count a turn."""
+        decided = {kind: counts[word] for word, kind in DECIDED.items() if word in counts}
+        if round_s:
+            self._meters.round(round_s, decided)
+        for _ in range(counts.get("start-failed", 0)):
+            self._meters.failed_start()
+        for seen, chosen, released, started in steps:
+            self._meters.latency(Step.DECIDED, (chosen - seen) / 1e6)
+            self._meters.latency(Step.RELEASED, (released - chosen) / 1e6)
+            self._meters.latency(Step.STARTED, (started - released) / 1e6)
+            self._meters.latency(Step.TOTAL, (started - seen) / 1e6)
+
+    def ordered(self, answers: Sequence[Answer]) -> None:
+        """Count orders."""
+        for answer in answers:
+            if not answer.done:
+                self._meters.refused_order(answer.order)
+
+    def fabric(self, attached: bool, failed: bool) -> None:
+        """Count operations of the fabric."""
+        self._meters.fabric(Operation.ATTACH if attached else Operation.DETACH, 0.0, failed)
+
+
+class Stop:
+    """Whether somebody wants the service to end: SIGTERM, SIGINT, or :meth:`ask`."""
+
+    def __init__(self) -> None:
+        self._asked = threading.Event()
+
+    def ask(self, number: int = 0, frame: FrameType | None = None) -> None:
+        """Ask it to end after the present turn."""
+        self._asked.set()
+
+    @property
+    def asked(self) -> bool:
+        """True if it is to end."""
+        return self._asked.is_set()
+
+    def listen(self) -> None:
+        """End on SIGTERM and SIGINT; only in the main thread."""
+        for one in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(one, self.ask)
+
+
+class Wake:
+    """Waiting that ends early when a file is touched: by the epilog, by the job_submit plugin, by anybody.
+
+    Parameters
+    ----------
+    path
+        The file; it need not be there.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._seen = self._stamp()
+
+    def _stamp(self) -> tuple[int, int]:
+        try:
+            found = os.stat(self._path)
+        except OSError:
+            return 0, 0
+        return found.st_mtime_ns, found.st_size
+
+    def wait(self, seconds: float, stop: Stop) -> bool:
+        """Wait so long, or until the file is touched or the service is to end; True if it was touched."""
+        until = time.monotonic() + seconds
+        while not stop.asked:
+            now = self._stamp()
+            if now != self._seen:
+                self._seen = now
+                return True
+            left = until - time.monotonic()
+            if left <= 0:
+                return False
+            time.sleep(min(SLICE_S, left))
+        return False
+
+
+def serve(
+    site: Site, client: Client | None = None, stop: Stop | None = None, ready: Callable[[Driver], None] | None = None
+) -> None:
+    """Schedule the jobs of a site's partitions until somebody asks it to end.
+
+    Parameters
+    ----------
+    site
+        The site file.
+    client
+        How Slurm is reached; default: its commands.
+    stop
+        How it is asked to end; default: signals.
+    ready
+        Called once, when it has begun.
+
+    Raises
+    ------
+    InputError
+        Another one runs; or the state, the fabric or the cluster is not as the site file says.
+    PolicyFaultError
+        The policy failed, and the site wants it to end then.
+    """
+    if stop is None:
+        stop = Stop()
+        stop.listen()
+    site.state.mkdir(parents=True, exist_ok=True)
+    client = client or CommandClient(site.command_timeout_us / 1e6)
+    fabric = make_fabric(site.fabric)
+    terms, notifier = Agreed(site), Notifier()
+    address = site.metrics.address
+    meters = Meters(site.policy_spec.label, site.partitions, address is not None)
+    health = Health(site.metrics.stalled_after_us / 1e6)
+    with Lock.take(site.state), Journal.open(site.state / JOURNAL, keep=site.journal.keep) as journal:
+        kept = kept_of([record.value for record in journal.read(from_newest_snapshot=True)])
+        server = None
+        if address is not None:
+            server = WatchServer(address, meters, health, site.metrics.allow_remote)
+        driver = Driver(
+            client, fabric, journal, terms,
+            Settings(site.on_policy_fault == OnPolicyFault.STOP, site.journal.snapshot_every_mb * 2**20), kept,
+            Watched(meters),
+        )  # fmt: skip
+        try:
+            _settled(driver, kept)
+            _loop(driver, site, stop, meters, health, notifier, ready)
+        except Exception as error:
+            health.failed(str(error))
+            raise
+        finally:
+            notifier.stopping()
+            driver.close()
+            if server is not None:
+                server.close()
+
+
+def _settled(driver: Driver, kept: Kept | None) -> None:
+    """Detach what an earlier run left attached for nobody."""
+    try:
+        driver.settle_fabric()
+    except FabricError as error:
+        log.error("the fabric does not answer", why=str(error))
+    if kept is not None:
+        log.info("going on from the journal", jobs=len(kept.entries))
+
+
+def _loop(
+    driver: Driver, site: Site, stop: Stop, meters: Meters, health: Health, notifier: Notifier,
+    ready: Callable[[Driver], None] | None,
+) -> None:  # fmt: skip
+    wake = Wake(site.wake or site.state / "wake")
+    least_s, most_s = site.poll_us / 1e6, site.poll_slowest_us / 1e6
+    wait_s, silent_s, quiet_since = least_s, UNREACHABLE_S[0], time.monotonic()
+    begun = False
+    while not stop.asked:
+        try:
+            happened = driver.step()
+        except UnreachableError as error:
+            meters.unreachable()
+            health.slurm(False)
+            health.turned()
+            log.warning("Slurm does not answer", why=str(error), again_s=round(silent_s, 1))
+            notifier.alive()
+            wake.wait(silent_s, stop)
+            silent_s = min(2 * silent_s, UNREACHABLE_S[1])
+            continue
+        silent_s = UNREACHABLE_S[0]
+        meters.polled(happened)
+        health.slurm(True)
+        health.turned()
+        notifier.alive()
+        if not begun:
+            begun = True
+            notifier.ready()
+            if ready is not None:
+                ready(driver)
+        _measure(driver, meters)
+        now = time.monotonic()
+        if happened or driver.attachments.busy:
+            wait_s, quiet_since = least_s, now
+        elif now - quiet_since > QUIET_S:
+            wait_s = min(wait_s * SLOWER, most_s)
+        pause = _pause_s(driver, wait_s)
+        if wake.wait(pause, stop):
+            wait_s, quiet_since = least_s, time.monotonic()
+
+
+def _pause_s(driver: Driver, wait_s: float) -> float:
+    """How long to wait: less where the policy wants to be asked sooner, or a fabric is at work."""
+    pause = min(wait_s, SLICE_S) if driver.attachments.busy else wait_s
+    if driver.wanted_us is not None:
+        pause = min(pause, max(0.0, (driver.wanted_us - driver.clock.now()) / 1e6))
+    return pause
+
+
+def _measure(driver: Driver, meters: Meters) -> None:
+    """Count who waits, runs, and is not ours; and the journal."""
+    if not meters.counts:
+        return
+    counts = driver.table.counts()
+    waiting = counts.get(Phase.WAITING, 0) + counts.get(Phase.STOPPING, 0)
+    foreign = counts.get(Phase.FOREIGN, 0)
+    ours = sum(counts.values()) - waiting - foreign - counts.get(Phase.ASIDE, 0)
+    meters.queue(waiting, ours, foreign)
+    meters.journal(driver.journal.size_bytes)

@@ -1,0 +1,1 @@
+"""A running Slurm as a study that begins now."""

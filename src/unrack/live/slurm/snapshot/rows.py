@@ -1,0 +1,207 @@
+"""The jobs of a reading as rows of a table of jobs: those that run, those that wait, and those that wait for more."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator
+from typing import Any, NamedTuple
+
+from unrack.cluster.spec import Cluster
+from unrack.live.slurm.driver.seen import HELD_BY_USER, Member, members
+from unrack.live.slurm.driver.terms import Problem
+from unrack.live.slurm.jobs import COUNTED, GPUS, JobReading, job_of, odd, said
+from unrack.live.slurm.reading import Reading, SlurmJob
+from unrack.live.slurm.snapshot.standing import standing_of
+from unrack.slurm_text.hostlists import compress
+from unrack.units import SECOND_US
+from unrack.workload.job import Job
+from unrack.workload.standing import said_on
+
+_ELSE = re.compile(r"(?i)held|dependency|begintime|reservation|deadline")
+"""Reasons of Slurm that have to do with something else than what is free."""
+_REASON = re.compile(r"[A-Za-z0-9_]{0,60}")
+_SOON_S = 1
+"""How much longer a job that is past its limit, or being cleared up, is taken to hold its nodes."""
+
+
+class Row(NamedTuple):
+    """A job of a snapshot.
+
+    Attributes
+    ----------
+    key
+        What Slurm calls it: ``123``, or ``123_4`` of a member of an array.
+    job
+        What it asks.
+    on, ran_s
+        Of a job that runs: the nodes of its tasks, and for how long it has run; ``""`` and 0 of others.
+    submit_s
+        When it joins the queue, s from now; ``None``: not as long as it waits for something else.
+    waits_for
+        What else it waits for; ``""``: for nothing but its turn.
+    slurm
+        What Slurm says of it.
+    """
+
+    key: str
+    job: Job
+    on: str
+    ran_s: float
+    submit_s: float | None
+    waits_for: str
+    slurm: SlurmJob
+
+    @property
+    def runs(self) -> bool:
+        """True if it runs."""
+        return bool(self.on)
+
+
+class Rows(NamedTuple):
+    """The rows of a snapshot, and what was left out or changed, a sentence each."""
+
+    rows: tuple[Row, ...]
+    notes: tuple[str, ...]
+
+
+def rows_of(
+    reading: Reading,
+    cluster: Cluster,
+    how: JobReading,
+    *,
+    partitions: Collection[str] | None = None,
+    held_by_admin: bool = False,
+) -> Rows:
+    """The jobs that run on a cluster or wait for it, those that run first, then in order of their submission.
+
+    Parameters
+    ----------
+    reading
+        What Slurm says.
+    cluster
+        Its nodes, with names.
+    how
+        How jobs are read.
+    partitions
+        Only waiting jobs that may run in one of them; those that run on their nodes are of any partition.
+    held_by_admin
+        Whether jobs that an administrator or a plugin holds wait in the queue, as where unrack schedules.
+    """
+    tally: dict[str, int] = {}
+    runs, waits = [], []
+    for member in members(reading):
+        job = member.job
+        if job.runs:
+            row = _running(member, reading, cluster, how, tally)
+            if row is not None:
+                runs.append(row)
+        elif job.waits and (partitions is None or set(partitions) & set(job.partition.split(","))):
+            waits.append(_waiting(member, reading, cluster, how, held_by_admin, tally))
+    waiting = sorted((row for row in waits if row is not None), key=lambda row: (row.slurm.submit_s, _number(row.key)))
+    first = [
+        row if row.submit_s is None else row._replace(submit_s=max(row.submit_s, (place + 1) / SECOND_US))
+        for place, row in enumerate(waiting)
+    ]
+    notes = [f"{what}: {count} job{'s' * (count != 1)}." for what, count in tally.items()]
+    return Rows((*sorted(runs, key=lambda row: _number(row.key)), *first), tuple(notes))
+
+
+def table_row(row: Row, at_s: float) -> dict[str, Any]:
+    """A row as columns of a CSV; what Slurm says beside them has names that begin with ``slurm_``."""
+    job, slurm, demand = row.job, row.slurm, row.job.demand
+    limit_s = job.request_us / SECOND_US
+    run_s = max(limit_s, row.ran_s + _SOON_S) if row.runs else limit_s
+    if slurm.completing:
+        run_s = row.ran_s + _SOON_S
+    devices = demand.devices
+    return {
+        "id": row.key,
+        "submit": 0.0 if row.runs else row.submit_s,
+        "run": run_s,
+        "request": run_s,
+        "tasks": demand.tasks,
+        "cores": demand.cores,
+        "memory": demand.memory_mb,
+        "priority": job.priority,
+        "user": job.user or None,
+        "app": job.app or None,
+        "on": row.on or None,
+        "ran": row.ran_s if row.runs else None,
+        **({"gpus.count": devices[GPUS]["count"]} if GPUS in devices else {}),
+        **{f"{COUNTED}.{name}": amount for name, amount in devices.get(COUNTED, {}).items()},
+        "waits_for": row.waits_for or None,
+        "waited_s": max(0.0, at_s - slurm.submit_s) if slurm.submit_s and not row.runs else None,
+        "slurm_state": said(slurm.state),
+        "slurm_reason": _reason(slurm),
+        "slurm_partition": said(slurm.partition),
+        "slurm_account": said(slurm.account),
+        "slurm_limit_s": slurm.limit_s,
+        "slurm_submit_s": slurm.submit_s or None,
+        "slurm_start_s": slurm.start_s or None,
+    }
+
+
+def _running(member: Member, reading: Reading, cluster: Cluster, how: JobReading, tally: dict[str, int]) -> Row | None:
+    job = member.job
+    found = standing_of(job, cluster.names, cluster.number_of, cluster, how)
+    if found is None:
+        if not job.holds:
+            _count(tally, "Runs, and Slurm does not say where; left out")
+        return None
+    if found.less_mb:
+        _count(tally, "Has more memory on some of its nodes than is said here")
+    ran_s = max(0.0, reading.at_s - job.start_s) if job.start_s else 0.0
+    names = said_on(list(found.tasks), list(found.tasks.values()))
+    return Row(str(member.key), found.job, compress(names), round(ran_s, 3), 0.0, "", job)
+
+
+def _waiting(
+    member: Member, reading: Reading, cluster: Cluster, how: JobReading, held_by_admin: bool, tally: dict[str, int]
+) -> Row | None:
+    job = member.job
+    asked = job_of(job, cluster, how, key=member.key)
+    if isinstance(asked, Problem):
+        _count(tally, f"Left out, as {asked.why}")
+        return None
+    for sentence in odd(job, cluster):
+        _count(tally, f"Not kept of a job: {sentence}")
+    waits_for = waits_for_more(job, reading.at_s, held_by_admin)
+    submit_s: float | None = 0.0
+    if waits_for:
+        _count(tally, f"Waits for something else ({waits_for})")
+        submit_s = job.eligible_s - reading.at_s if waits_for == BEGIN else None
+    return Row(str(member.key), asked, "", 0.0, submit_s, waits_for, job)
+
+
+BEGIN = "its begin time"
+
+
+def waits_for_more(job: SlurmJob, at_s: float, held_by_admin: bool = False) -> str:
+    """What a waiting job waits for beside its turn; ``""``: nothing."""
+    if job.is_held:
+        if not held_by_admin or job.reason == HELD_BY_USER:
+            return "its release"
+    elif _ELSE.search(job.reason) and "begintime" not in job.reason.lower():
+        return "other jobs" if job.dependency else _reason(job)
+    if job.dependency:
+        return "other jobs"
+    return BEGIN if job.eligible_s > at_s else ""
+
+
+def _reason(job: SlurmJob) -> str:
+    return job.reason if _REASON.fullmatch(job.reason) else ""
+
+
+def _count(tally: dict[str, int], what: str) -> None:
+    tally[what] = tally.get(what, 0) + 1
+
+
+def _number(key: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in key.split("_"))
+
+
+def columns_of(rows: Iterator[dict[str, Any]]) -> dict[str, list[Any]]:
+    """Rows as columns; amounts that a row does not have are 0."""
+    listed = list(rows)
+    names = list(dict.fromkeys(name for row in listed for name in row))
+    return {name: [row.get(name, 0) for row in listed] for name in names}

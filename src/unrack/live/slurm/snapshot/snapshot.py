@@ -1,0 +1,178 @@
+"""A running Slurm at one moment: its cluster, its jobs as a workload that begins now, and its present policy."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import tomli_w
+
+from unrack.cluster.spec import Cluster
+from unrack.errors import InputError
+from unrack.live.slurm.jobs import JobReading
+from unrack.live.slurm.machines import machines_of
+from unrack.live.slurm.reading import Reading
+from unrack.live.slurm.snapshot.rows import Row, columns_of, rows_of, table_row
+from unrack.live.slurm.snapshot.scheduler import Scheduler
+from unrack.units import SECOND_US
+from unrack.workload.formats.source import Source
+from unrack.workload.formats.table.read import read_table
+from unrack.workload.job import Workload
+
+_DTYPES: dict[str, type[pl.DataType]] = {
+    "id": pl.String, "submit": pl.Float64, "run": pl.Float64, "request": pl.Float64, "tasks": pl.Int64,
+    "cores": pl.Int64, "memory": pl.Int64, "priority": pl.Int64, "user": pl.String, "app": pl.String, "on": pl.String,
+    "ran": pl.Float64, "waits_for": pl.String, "waited_s": pl.Float64, "slurm_state": pl.String,
+    "slurm_reason": pl.String, "slurm_partition": pl.String, "slurm_account": pl.String, "slurm_limit_s": pl.Int64,
+    "slurm_submit_s": pl.Int64, "slurm_start_s": pl.Int64,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class Snapshot:
+    """A running system.
+
+    Attributes
+    ----------
+    at_s
+        When, s since 1970.
+    content
+        The keys of its cluster file.
+    rows
+        Its jobs.
+    policy
+        The policy that is most like its own, as a study has it.
+    notes
+        What was left out or changed, a sentence each.
+    """
+
+    at_s: float
+    content: Mapping[str, Any]
+    rows: tuple[Row, ...]
+    policy: Mapping[str, Any]
+    notes: tuple[str, ...]
+
+    @cached_property
+    def cluster(self) -> Cluster:
+        """Its nodes."""
+        return Cluster.from_dict(self.content, "cluster")
+
+    @cached_property
+    def table(self) -> pl.DataFrame:
+        """A row a job, as :meth:`write` writes them; those that wait for something else have no ``submit``."""
+        columns = columns_of(table_row(row, self.at_s) for row in self.rows)
+        if not columns:
+            columns = {name: [] for name in _DTYPES}
+        return pl.DataFrame(
+            [pl.Series(name, values, dtype=_DTYPES.get(name, pl.Int64)) for name, values in columns.items()]
+        )
+
+    @property
+    def workload(self) -> Workload:
+        """Its jobs, without those that wait for something else.
+
+        Raises
+        ------
+        TraceError
+            There are none.
+        """
+        buffer = io.BytesIO()
+        self.table.write_parquet(buffer)
+        return read_table(Source("now", buffer.getvalue()))
+
+    def write(self, path: Path) -> Path:
+        """Write a study file, and a CSV of the jobs beside it; returns the latter.
+
+        Raises
+        ------
+        InputError
+            They cannot be written.
+        """
+        jobs = path.with_suffix(".jobs.csv")
+        study = {
+            "name": path.stem,
+            "question": "What happens from now on?",
+            "clusters": [dict(self.content)],
+            "workloads": [{"name": "now", "trace": jobs.name, "format": "csv"}],
+            "policies": [dict(self.policy)],
+        }
+        comments = [
+            f"# A running Slurm at {self.at_s:.0f} s since 1970: begins with the jobs that run.",
+            *map(_comment, self.notes),
+        ]
+        try:
+            jobs.write_text(self.table.write_csv(), encoding="utf-8")
+            path.write_text("\n".join(comments) + "\n\n" + tomli_w.dumps(study), encoding="utf-8")
+        except OSError as error:
+            raise InputError(str(error.filename), error.strerror or str(error), "a file that can be written") from None
+        return jobs
+
+
+def snapshot_of(
+    reading: Reading,
+    scheduler: Scheduler,
+    *,
+    partitions: Collection[str] | None = None,
+    additions: Mapping[str, Any] | None = None,
+    longest_us: int = 7 * 86_400 * SECOND_US,
+    held_by_admin: bool = False,
+) -> Snapshot:
+    """What a reading shows, as a study that begins then.
+
+    Parameters
+    ----------
+    reading, scheduler
+        What Slurm says.
+    partitions
+        Only their nodes, the jobs that run there, and those that may; ``None``: all, as one cluster.
+    additions
+        Further keys of the cluster, as of :func:`unrack.live.slurm.machines.machines_of`.
+    longest_us
+        How long a job without a limit is taken to run.
+    held_by_admin
+        Whether jobs that an administrator or a plugin holds wait in the queue, as where unrack schedules.
+
+    Raises
+    ------
+    ClusterError
+        There are no such partitions, or no node is left.
+    """
+    machines = machines_of(reading, additions, partitions=partitions, in_use=True)
+    cluster = Cluster.from_dict(machines.content, "cluster")
+    how = JobReading(longest_us, scheduler.memory, lenient=True)
+    found = rows_of(reading, cluster, how, partitions=partitions, held_by_admin=held_by_admin)
+    notes = [*machines.notes, *scheduler.notes, *found.notes, *_partitions(reading, partitions)]
+    return Snapshot(reading.at_s, machines.content, found.rows, scheduler.policy, tuple(notes))
+
+
+def parts_of(reading: Reading) -> list[tuple[str, ...]]:
+    """The partitions, those together that share nodes, in order of name; nodes of none are left out."""
+    groups: list[set[str]] = []
+    for node in reading.nodes:
+        if not node.partitions:
+            continue
+        mine, others = set(node.partitions), []
+        for group in groups:
+            if group & mine:
+                mine |= group
+            else:
+                others.append(group)
+        groups = [*others, mine]
+    return sorted(tuple(sorted(group)) for group in groups)
+
+
+def _partitions(reading: Reading, chosen: Collection[str] | None) -> Sequence[str]:
+    parts = parts_of(reading)
+    if chosen is None and len(parts) > 1:
+        listed = "; ".join(", ".join(part) for part in parts[:8])
+        return [f"Partitions that share no nodes are one cluster here ({listed}): --partition takes one."]
+    return []
+
+
+def _comment(note: str) -> str:
+    return "# " + " ".join("".join(c if c.isprintable() else "?" for c in note).split())

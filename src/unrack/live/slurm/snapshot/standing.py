@@ -1,0 +1,57 @@
+"""Running jobs of Slurm as equal tasks on nodes by name, as tables of jobs have them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import gcd
+from typing import NamedTuple
+
+from unrack.cluster.spec import Cluster
+from unrack.live.slurm.jobs import COUNT, COUNTED, GPUS, STRICT, JobReading, gpus_each, held_of, licences_of, made
+from unrack.live.slurm.reading import SlurmJob
+from unrack.workload.job import Demand, Job
+
+
+class Standing(NamedTuple):
+    """A running job as equal tasks, for tables.
+
+    Attributes
+    ----------
+    job
+        What it asks: what it holds.
+    tasks
+        Name of a node → how many of its tasks are there.
+    less_mb
+        MB that it holds beyond what is said of it, as its nodes are unequal.
+    """
+
+    job: Job
+    tasks: Mapping[str, int]
+    less_mb: int
+
+
+def standing_of(
+    job: SlurmJob, names: tuple[str, ...], node_of: Mapping[str, int], cluster: Cluster, how: JobReading = STRICT
+) -> Standing | None:
+    """A running job as equal tasks on its nodes; ``None``: it holds no node of ours.
+
+    On nodes of which it has as many cores each it has a task a node. Otherwise each task has the cores that divide all
+    these, and the memory that each of them certainly has.
+    """
+    held = held_of(job, node_of, cluster)
+    held = {node: one for node, one in held.items() if one.cores > 0}
+    if not held:
+        return None
+    cores = gcd(*(one.cores for one in held.values()))
+    tasks = {node: one.cores // cores for node, one in held.items()}
+    mb = min(one.memory_mb // tasks[node] for node, one in held.items()) if how.memory else 0
+    less = sum(one.memory_mb - tasks[node] * mb for node, one in held.items()) if how.memory else 0
+    devices: dict[str, dict[str, int]] = {}
+    gpus = gpus_each(job, len(held))
+    if gpus and GPUS in cluster.places.installed and set(tasks.values()) == {1}:
+        devices[GPUS] = {COUNT: gpus}
+    if licences := licences_of(job, cluster):
+        devices[COUNTED] = licences
+    demand = Demand(sum(tasks.values()), cores, mb, devices)
+    asked = made(job, demand, how, job.id, 0)
+    return Standing(asked, {names[node]: count for node, count in sorted(tasks.items())}, less)

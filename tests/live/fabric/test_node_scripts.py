@@ -1,0 +1,333 @@
+"""What prolog and epilog do on a node, run as Slurm runs them: with its variables and nothing else."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fabrics import attachment, is_clean
+
+from unrack.live.fabric.contract import FabricError
+from unrack.live.fabric.files.fabric import FileFabric
+from unrack.live.fabric.files.scripts import scripts_folder
+
+HOOK = """#!/bin/sh
+echo "$*|$UNRACK_DEVICE|$UNRACK_AMOUNTS|$PATH" >> {log}
+case "$*" in *"{fails}"*) exit 3;; *"{hangs}"*) sleep 60;; esac
+"""
+
+
+class Bed:
+    """A folder of a fabric, a node with the scripts, and a command of the site that writes down what it is told."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.fabric = FileFabric(folder / "f")
+        self.bin = folder / "bin"
+        shutil.copytree(scripts_folder(), self.bin, ignore=shutil.ignore_patterns("__*"))
+        self.hook()
+        self.settings()
+
+    def hook(self, fails: str = "nothing", hangs: str = "nothing") -> None:
+        path = self.folder / "hook"
+        path.write_text(HOOK.format(log=self.folder / "log", fails=fails, hangs=hangs))
+        path.chmod(0o755)
+
+    def settings(self, **changes: Any) -> None:
+        words = [str(self.folder / "hook"), "{device}", "of {job}"]
+        known = {
+            "folder": str(self.folder / "f"),
+            "attach": [words[0], "attach", *words[1:]],
+            "detach": [words[0], "detach", *words[1:]],
+            "timeout_s": 5,
+            "wait_s": 0.2,
+        }
+        path = self.bin / "unrack-fabric.json"
+        path.write_text(json.dumps({key: value for key, value in {**known, **changes}.items() if value is not None}))
+        path.chmod(0o644)
+
+    def run(self, script: str, job: str = "7", node: str = "n1", **variables: str) -> subprocess.CompletedProcess[str]:
+        environment = {"SLURM_JOB_ID": job, "SLURMD_NODENAME": node, **variables}
+        command = [sys.executable, "-I", str(self.bin / f"unrack-{script}")]
+        return subprocess.run(
+            command, env=environment, capture_output=True, text=True, timeout=30, check=False, cwd="/"
+        )
+
+    def says(self, script: str, text: str, **how: str) -> None:
+        """The script fails, and says so in one line."""
+        done = self.run(script, **how)
+        assert done.returncode == 1, done
+        assert text in done.stderr
+        assert done.stderr.startswith("unrack: ")
+        assert not done.stdout
+
+    def works(self, script: str, **how: str) -> None:
+        done = self.run(script, **how)
+        assert (done.returncode, done.stderr) == (0, "")
+
+    def log(self) -> list[str]:
+        path = self.folder / "log"
+        lines = path.read_text().splitlines() if path.exists() else []
+        path.unlink(missing_ok=True)
+        return [line.partition("|")[0] for line in lines]
+
+    def notes(self) -> list[str]:
+        return sorted(path.name for path in (self.folder / "f" / "connected").rglob("*.json"))
+
+
+@pytest.fixture
+def bed(tmp_path: Path) -> Bed:
+    return Bed(tmp_path)
+
+
+def test_a_job_with_nothing_attached_passes(bed: Bed) -> None:
+    bed.works("prolog")
+    bed.works("epilog")
+    assert bed.log() == []
+
+
+def test_devices_are_connected_before_the_job_and_disconnected_after_it(bed: Bed) -> None:
+    bed.fabric.attach(attachment(devices="d1 rack/d2", mb=9))
+    bed.fabric.attach(attachment("other", job="8", devices="d3"))
+    bed.works("prolog")
+    whole = (bed.folder / "log").read_text().splitlines()
+    assert whole[0] == "attach d1 of 7|d1|capacity_mb=9|/usr/sbin:/usr/bin:/sbin:/bin"
+    assert bed.log() == ["attach d1 of 7", "attach rack/d2 of 7"]
+    assert bed.notes() == ["op-1.json"]
+    with pytest.raises(FabricError, match="n1 still uses op-1"):
+        bed.fabric.detach("op-1")
+    assert [one.operation for one in bed.fabric.state()] == ["op-1", "other"]
+    assert not bed.fabric.wake.changed()
+    bed.works("epilog")
+    assert bed.fabric.wake.changed()
+    assert not bed.fabric.wake.changed()
+    assert bed.log() == ["detach d1 of 7", "detach rack/d2 of 7"]
+    bed.fabric.detach("op-1")
+    bed.fabric.detach("other")
+    assert bed.notes() == []
+
+
+def test_what_was_announced_and_is_not_there_fails_the_prolog(bed: Bed) -> None:
+    bed.settings(announced="nvme")
+    bed.works("prolog", SLURM_JOB_COMMENT="nothing of that kind")
+    bed.says("prolog", "has announced devices", SLURM_JOB_COMMENT='unrack: nvme=3 "$(id)"')
+    bed.fabric.attach(attachment())
+    bed.works("prolog", SLURM_JOB_COMMENT="unrack: nvme=3")
+    bed.says("prolog", "has announced devices", SLURM_JOB_COMMENT="nvme", node="n2")
+
+
+def test_what_is_announced_may_come_a_moment_later(bed: Bed) -> None:
+    bed.settings(announced="nvme", wait_s=10)
+    timer = threading.Timer(0.5, bed.fabric.attach, [attachment()])
+    timer.start()
+    bed.works("prolog", SLURM_JOB_COMMENT="nvme")
+    assert bed.log() == ["attach d1 of 7"]
+
+
+def test_what_is_being_detached_fails_the_prolog(bed: Bed) -> None:
+    bed.fabric.attach(attachment())
+    bed.works("prolog")
+    with pytest.raises(FabricError):
+        bed.fabric.detach("op-1")
+    bed.works("epilog")
+    bed.log()
+    bed.says("prolog", "only in part, or being detached")
+    assert bed.log() == []
+    bed.fabric.attach(attachment())
+    bed.works("prolog")
+
+
+def test_a_command_that_fails_undoes_what_was_begun(bed: Bed) -> None:
+    bed.hook(fails="attach d2")
+    bed.fabric.attach(attachment(devices="d1 d2 d3"))
+    bed.fabric.attach(attachment("op-2", devices="d4"))
+    bed.says("prolog", "hook ended with 3 for d2")
+    assert bed.log() == ["attach d1 of 7", "attach d2 of 7", "detach d1 of 7", "detach d2 of 7", "detach d3 of 7"]
+    assert bed.notes() == []
+    bed.fabric.detach("op-1")
+
+
+def test_a_command_that_hangs_is_ended_with_all_that_it_started(bed: Bed) -> None:
+    bed.hook(hangs="attach d1")
+    bed.settings(timeout_s=0.5)
+    bed.fabric.attach(attachment())
+    began = time.monotonic()
+    bed.says("prolog", "took over 0.5 s for d1")
+    assert time.monotonic() - began < 10
+    assert not [line for line in processes() if str(bed.folder) in line]
+
+
+def processes() -> list[str]:
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            found.append(path.read_text())
+        except OSError:  # it has ended
+            continue
+    return found
+
+
+def test_what_cannot_be_disconnected_stays_with_the_node(bed: Bed) -> None:
+    bed.hook(fails="detach d1")
+    bed.fabric.attach(attachment())
+    bed.fabric.attach(attachment("op-2", devices="d2"))
+    bed.works("prolog")
+    bed.says("epilog", "hook ended with 3 for d1")
+    assert bed.notes() == ["op-1.json"]
+    assert bed.fabric.wake.changed()
+    with pytest.raises(FabricError, match="still uses"):
+        bed.fabric.detach("op-1")
+    bed.fabric.detach("op-2")
+    bed.hook()
+    bed.works("epilog")
+    bed.fabric.detach("op-1")
+    assert bed.fabric.state() == []
+
+
+def test_a_device_that_does_not_show_up_fails_the_prolog(bed: Bed) -> None:
+    bed.settings(device_path=str(bed.folder / "dev-{device}"), timeout_s=0.3)
+    bed.fabric.attach(attachment())
+    bed.says("prolog", "dev-d1 of op-1 is not there")
+    assert bed.notes() == []
+    (bed.folder / "dev-d1").write_text("")
+    bed.works("prolog")
+
+
+def test_what_a_node_used_before_it_started_again_is_disconnected(bed: Bed) -> None:
+    bed.fabric.attach(attachment())
+    bed.works("prolog")
+    (note,) = (bed.folder / "f" / "connected").rglob("*.json")
+    note.write_text(json.dumps({**json.loads(note.read_text()), "boot": "the one before"}))
+    bed.log()
+    bed.works("epilog", job="", node="n2")
+    assert bed.notes() == ["op-1.json"]
+    bed.works("epilog", job="")
+    assert bed.log() == ["detach d1 of 7"]
+    assert bed.notes() == []
+    bed.fabric.detach("op-1")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"devices": ["$(reboot)"]}, {"devices": ["../../sda"]}, {"devices": ["-x"]}, {"devices": ["d\n"]},
+        {"devices": []},
+        {"devices": "d1"}, {"devices": [1]}, {"job": "8"}, {"node": "n2"}, {"operation": "op-2"}, {"version": 2},
+        {"amounts": {"a b": 1}}, {"amounts": {"a": -1}}, {"amounts": {"a": "1"}}, {"amounts": []},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_files_that_say_something_odd_reach_no_command(bed: Bed, changes: dict[str, Any]) -> None:
+    bed.fabric.attach(attachment())
+    (file,) = (bed.folder / "f" / "attached").rglob("*.json")
+    file.write_text(json.dumps({**json.loads(file.read_text()), **changes}))
+    bed.says("prolog", "is no attachment of job 7 on n1")
+    assert bed.log() == []
+
+
+@pytest.mark.parametrize("what", ["link", "pipe", "huge", "deep", "list", "folder"])
+def test_files_that_are_none_reach_no_command_and_do_not_hang(bed: Bed, what: str) -> None:
+    bed.fabric.attach(attachment())
+    (file,) = (bed.folder / "f" / "attached").rglob("*.json")
+    content = file.read_bytes()
+    file.unlink()
+    if what == "link":
+        (bed.folder / "elsewhere").write_bytes(content)
+        file.symlink_to(bed.folder / "elsewhere")
+    elif what == "pipe":
+        os.mkfifo(file)
+    elif what == "folder":
+        file.mkdir()
+    else:
+        file.write_bytes({"huge": content + b" " * 2**21 + b"x", "deep": b"[" * 10**5, "list": b"[1]"}[what])
+    if what == "huge":
+        file.write_bytes(b'{"a": "' + b"x" * 2**21 + b'"}')
+    assert bed.run("prolog").returncode == 1
+    assert bed.log() == []
+
+
+@pytest.mark.parametrize("variables", [{"job": "7;id"}, {"job": "../7"}, {"node": "../n1"}, {"node": ""}])
+def test_odd_variables_are_refused(bed: Bed, variables: dict[str, str]) -> None:
+    bed.says("prolog", "SLURMD_NODENAME is", **variables)
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({"attach": "rm -rf /"}, "no list of words"), ({"attach": ["rm"]}, "absolute path"),
+        ({"folder": "f"}, "absolute"),
+        ({"attach": ["/bin/echo", "{user}"]}, "names something else"), ({"shell": True}, "unknown key shell"),
+        ({"timeout_s": "1"}, "no number of seconds"), ({"folder": "/nowhere"}, "is it mounted?"),
+        ({"folder": None}, "folder"),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_settings_that_are_wrong_fail_the_prolog(bed: Bed, changes: dict[str, Any], text: str) -> None:
+    bed.settings(**changes)
+    bed.says("prolog", text)
+
+
+def test_settings_that_others_may_change_are_not_trusted(bed: Bed) -> None:
+    (bed.bin / "unrack-fabric.json").chmod(0o666)
+    bed.says("prolog", "may be changed by others")
+
+
+def test_prolog_and_detach_at_the_same_time_never_both_have_the_device(bed: Bed) -> None:
+    for i in range(10):
+        bed.fabric.attach(attachment())
+        bed.log()
+        passed: list[int] = []
+        script = threading.Thread(target=lambda passed=passed: passed.append(bed.run("prolog").returncode))
+        script.start()
+        time.sleep(0.05 + 0.01 * i)
+        try:
+            bed.fabric.detach("op-1")
+            was_detached = True
+        except FabricError:
+            was_detached = False
+        script.join()
+        assert not (was_detached and bed.notes())
+        assert not (was_detached and bed.log())
+        bed.works("epilog")
+        bed.fabric.detach("op-1")
+    shutil.rmtree(bed.folder / "f" / "connected", ignore_errors=True)
+    assert is_clean(bed.folder / "f")
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_detach_just_before_or_after_the_node_notes_its_use_lets_neither_go_on(
+    bed: Bed, when: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = spec_from_file_location("node_of_bed", bed.bin / "unrack_node.py")
+    assert spec is not None
+    assert spec.loader is not None
+    scripts = module_from_spec(spec)
+    spec.loader.exec_module(scripts)
+    note = scripts.Node.note
+
+    def meanwhile(node: object, one: object) -> None:
+        if when == "before":
+            bed.fabric.detach("op-1")
+        note(node, one)
+        if when == "after":
+            with pytest.raises(FabricError, match="still uses"):
+                bed.fabric.detach("op-1")
+
+    monkeypatch.setattr(scripts.Node, "note", meanwhile)
+    bed.fabric.attach(attachment())
+    node = scripts.Node({"SLURM_JOB_ID": "7", "SLURMD_NODENAME": "n1"})
+    with pytest.raises(scripts.Problem, match="is being detached"):
+        scripts.prolog(node)
+    assert bed.notes() == []
+    assert not [line for line in bed.log() if line.startswith("attach")]
+    bed.fabric.detach("op-1")
+    assert bed.fabric.state() == []
