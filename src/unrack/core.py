@@ -214,7 +214,7 @@ class Core:
             raise RefusedError(f"adopt job {job}: the next one is job {state.known}; jobs come in order")
         state.submit(job)
         try:
-            state.start(event.lease._replace(job=job), event.left_us, now, True, event.ran_us)
+            state.start(event.lease._replace(job=job), event.left_us, now, below=True)
         except RefusedError:
             state.reject(job)
             raise
@@ -415,6 +415,10 @@ class Core:
         job = lease.job
         # of a number that no job has the state says so
         self.state.start(lease, self._expected_us[job] if 0 <= job < len(self._expected_us) else 0, now)
+
+    def begin_anew(self) -> None:
+        """Let the policy make its memory again, from the jobs that run and wait now."""
+        self.memory = self.policy.begin(self.view)
 
     def refused(self) -> NDArray[np.bool_]:
         """bool[jobs]: of the rows of its table, which are rejected when they are submitted."""

@@ -97,15 +97,12 @@ class Adopted(NamedTuple):
         How much longer it is expected to run, µs; if it is queued again, it is expected to run as long as it asks.
     work_us
         As of :class:`Submitted`.
-    ran_us
-        How long it has run already, for policies that learn run times.
     """
 
     job: Job | int
     lease: Lease
     left_us: int
     work_us: int | None = None
-    ran_us: int = 0
 
 
 class Started(NamedTuple):

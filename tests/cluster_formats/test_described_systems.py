@@ -33,9 +33,9 @@ def test_a_slurm_conf_is_its_nodes_with_gpus_and_licences() -> None:
     made = read("slurm.conf").content
     assert made["name"] == "lab"
     assert made["nodes"] == [
-        {"count": 2, "cores": 64, "memory": 512000, "name": "g[1-2]"},
-        {"count": 4, "cores": 64, "memory": 250000, "name": "cn[001-003,010]"},
-        {"count": 1, "cores": 128, "memory": 2048000, "name": "fat1"},
+        {"count": 2, "cores": 64, "memory": 512000, "name": "g[1-2]", "names": "g[1-2]"},
+        {"count": 4, "cores": 64, "memory": 250000, "name": "cn[001-003,010]", "names": "cn[001-003,010]"},
+        {"count": 1, "cores": 128, "memory": 2048000, "name": "fat1", "names": "fat1"},
     ]
     assert made["gpus"] == [{"nodes": "0-1", "machine": {"gpus": 4, "model": "a100"}}]
     assert made["counted"] == [{"name": "matlab", "amount": 20}, {"name": "ansys_flex", "amount": 4}]
@@ -61,8 +61,9 @@ def test_nodes_of_one_partition_and_nodes_that_are_down_can_be_asked_for() -> No
 @pytest.mark.parametrize("name", ["scontrol-node.txt", "scontrol-o-node.txt", "sinfo.json"])
 def test_nodes_that_slurm_showed_are_alike_however_it_showed_them(name: str) -> None:
     made = read(name).content
-    assert made["nodes"] == [{"count": 4, "cores": 8, "memory": 32000, "name": "n[1-4]"}]
+    assert made["nodes"] == [{"count": 4, "cores": 8, "memory": 32000, "name": "n[1-4]", "names": "n[1-4]"}]
     assert made["gpus"] == [{"nodes": "0-3", "machine": {"gpus": 2, "model": "a100"}}]
+    assert Cluster.from_dict(made).names == ("n1", "n2", "n3", "n4")
 
 
 def test_nodes_that_are_drained_stay_out() -> None:
@@ -75,8 +76,8 @@ def test_nodes_that_are_drained_stay_out() -> None:
 def test_nodes_of_kubernetes_have_what_is_allocatable() -> None:
     made = read("kubectl.json")
     assert made.content["nodes"] == [
-        {"count": 1, "cores": 7, "memory": 32012, "name": "node-a", "rack": "zone-1"},
-        {"count": 1, "cores": 4, "memory": 16384, "name": "node-b", "rack": "zone-2"},
+        {"count": 1, "cores": 7, "memory": 32012, "name": "node-a", "names": "node-a", "rack": "zone-1"},
+        {"count": 1, "cores": 4, "memory": 16384, "name": "node-b", "names": "node-b", "rack": "zone-2"},
     ]
     assert made.content["gpus"][0]["machine"] == {"gpus": 2, "model": "NVIDIA-A100-SXM4-40GB"}
     assert "2 nodes left out (cordoned: 1, of the control plane: 1); --all-nodes keeps them." in made.notes

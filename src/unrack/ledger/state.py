@@ -339,10 +339,8 @@ class ClusterState:
         self.exchange(lease, below)
         self.version += 1
 
-    def start(self, lease: Lease, expected_us: int, now: int, below: bool = False, ran_us: int = 0) -> None:
+    def start(self, lease: Lease, expected_us: int, now: int, below: bool = False) -> None:
         """Give a queued job what the lease says, as :meth:`apply` does; ``below``: it may hold less than it asks.
-
-        ``ran_us``: how long it has run already.
 
         Raises
         ------
@@ -357,7 +355,7 @@ class ClusterState:
         self.conditions[job] = RUNNING
         self.leave_queue(job)
         if self.runs is not None:
-            self.runs.started_us[job] = now - ran_us
+            self.runs.started_us[job] = now
         self.version += 1
 
     def release(self, job: int, now: int, status: int = FINISHED, noted: bool = True) -> None:

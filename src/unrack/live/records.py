@@ -140,8 +140,7 @@ def event_record(event: Event) -> list[Value]:
     if isinstance(event, Submitted) and isinstance(event.job, Job):
         return ["submitted", job_record(event.job), event.work_us]
     if isinstance(event, Adopted) and isinstance(event.job, Job):
-        ran = [event.ran_us] if event.ran_us else []
-        return ["adopted", job_record(event.job), lease_record(event.lease), event.left_us, *ran]
+        return ["adopted", job_record(event.job), lease_record(event.lease), event.left_us]
     if isinstance(event, StartFailed | Withdrawn):
         kind = "start-failed" if isinstance(event, StartFailed) else "withdrawn"
         return [kind, event.job, reason_record(event.reason)]
@@ -158,7 +157,7 @@ def event_record(event: Event) -> list[Value]:
 
 READ: dict[str, Callable[[Sequence[Value]], Event]] = {
     "submitted": lambda r: Submitted(job_of_record(r[1]), r[2]),
-    "adopted": lambda r: Adopted(job_of_record(r[1]), lease_of_record(r[2]), r[3], None, *r[4:5]),
+    "adopted": lambda r: Adopted(job_of_record(r[1]), lease_of_record(r[2]), r[3]),
     "start-failed": lambda r: StartFailed(r[1], reason_of_record(r[2])),
     "withdrawn": lambda r: Withdrawn(r[1], reason_of_record(r[2])),
     "started": lambda r: Started(r[1]),

@@ -186,12 +186,14 @@ class Kernel:
             assert under_way is not None
             ran_us, work_us = int(under_way.ran_us[job]), None if self.shown else self.work[job]
             told = job if self.shown else self.jobs.job(job)
-            self.core.handle(Adopted(told, lease, self.expected_us(job), work_us, ran_us), now)
+            self.core.handle(Adopted(told, lease, self.expected_us(job), work_us), now)
             self.kept_work[job] = self.work[job] - ran_us
             self.standing.add(job)
             self.begin(lease, now)
         if drained := self.core.state.cluster.drained:
             self.core.handle(Drained(drained), self.submit[0] if len(self.submit) else 0)
+        if leases:
+            self.core.begin_anew()
         return len(leases)
 
     def expected_us(self, job: int) -> int:

@@ -180,6 +180,7 @@ def follow(
         for row in range(3):
             told[row, job] = asks[row, job]
     predict(queue, asks, user, users, known if once else 0, average_us, told)
+    predict(booked[WHO, :booked_count], asks, user, users, known, average_us, told)  # those that ran when they came
     kept = 0
     for i in range(count):
         end, job = running[ENDS_US, i], running[WHO, i]

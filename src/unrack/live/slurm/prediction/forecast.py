@@ -273,7 +273,9 @@ def _facts(part: Snapshot) -> dict[str, Facts]:
 
 def _facts_of(jobs: JobTable) -> dict[str, Facts]:
     extra, count = jobs.extra, len(jobs)
-    waited = extra["waited_s"].to_list() if "waited_s" in extra.columns else [None] * count
+    waited = [None] * count
+    if "waited_s" in extra.columns:
+        waited = extra["waited_s"].cast(pl.Float64, strict=False).to_list()
     users, apps = (
         pl.Series([*names, ""], dtype=pl.String).gather([code if code >= 0 else len(names) for code in codes]).to_list()
         for codes, names in ((jobs.user.tolist(), jobs.user_names), (jobs.app.tolist(), jobs.app_names))

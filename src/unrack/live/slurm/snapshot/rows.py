@@ -20,6 +20,10 @@ from unrack.workload.standing import said_on
 _ELSE = re.compile(r"(?i)held|dependency|begintime|reservation|deadline")
 """Reasons of Slurm that have to do with something else than what is free."""
 _REASON = re.compile(r"[A-Za-z0-9_]{0,60}")
+APART = "spread"
+"""The resource that keeps the tasks of a group apart."""
+MOST_APART = 256
+"""Jobs whose tasks are kept apart: the first that wait."""
 _SOON_S = 1
 """How much longer a job that is past its limit, or being cleared up, is taken to hold its nodes."""
 
@@ -41,6 +45,8 @@ class Row(NamedTuple):
         What else it waits for; ``""``: for nothing but its turn.
     slurm
         What Slurm says of it.
+    group
+        Its own group among those whose tasks are kept apart, each on a node of its own; 0: none.
     """
 
     key: str
@@ -50,6 +56,7 @@ class Row(NamedTuple):
     submit_s: float | None
     waits_for: str
     slurm: SlurmJob
+    group: int = 0
 
     @property
     def runs(self) -> bool:
@@ -58,9 +65,10 @@ class Row(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """The rows of a snapshot, and what was left out or changed, a sentence each."""
+    """The rows of a snapshot, how many jobs have tasks that are kept apart, and what was left out, a sentence each."""
 
     rows: tuple[Row, ...]
+    groups: int
     notes: tuple[str, ...]
 
 
@@ -102,8 +110,25 @@ def rows_of(
         row if row.submit_s is None else row._replace(submit_s=max(row.submit_s, (place + 1) / SECOND_US))
         for place, row in enumerate(waiting)
     ]
+    first, groups = _apart(first, cluster, tally)
     notes = [f"{what}: {count} job{'s' * (count != 1)}." for what, count in tally.items()]
-    return Rows((*sorted(runs, key=lambda row: _number(row.key)), *first), tuple(notes))
+    return Rows((*sorted(runs, key=lambda row: _number(row.key)), *first), groups, tuple(notes))
+
+
+def _apart(rows: list[Row], cluster: Cluster, tally: dict[str, int]) -> tuple[list[Row], int]:
+    """The rows, with groups for those that are to have several nodes and could have fewer; and how many groups."""
+    made, groups = [], 0
+    for row in rows:
+        demand = row.job.demand
+        two = (cluster.cores >= 2 * demand.cores) & (cluster.memory_mb >= 2 * demand.memory_mb)
+        if demand.tasks > 1 and row.slurm.nodes_min == demand.tasks and bool(two.any()) and row.submit_s is not None:
+            if groups == MOST_APART:
+                _count(tally, "Several nodes asked for, and may have fewer here")
+            else:
+                groups += 1
+                row = row._replace(group=groups)
+        made.append(row)
+    return made, groups
 
 
 def table_row(row: Row, at_s: float) -> dict[str, Any]:
@@ -116,7 +141,7 @@ def table_row(row: Row, at_s: float) -> dict[str, Any]:
     devices = demand.devices
     return {
         "id": row.key,
-        "submit": 0.0 if row.runs else row.submit_s,
+        "submit": None if row.submit_s is None else round(row.submit_s, 6),
         "run": run_s,
         "request": run_s,
         "tasks": demand.tasks,
@@ -128,9 +153,10 @@ def table_row(row: Row, at_s: float) -> dict[str, Any]:
         "on": row.on or None,
         "ran": row.ran_s if row.runs else None,
         **({"gpus.count": devices[GPUS]["count"]} if GPUS in devices else {}),
+        **({f"{APART}.group": row.group, f"{APART}.most": 1} if row.group else {}),
         **{f"{COUNTED}.{name}": amount for name, amount in devices.get(COUNTED, {}).items()},
         "waits_for": row.waits_for or None,
-        "waited_s": max(0.0, at_s - slurm.submit_s) if slurm.submit_s and not row.runs else None,
+        "waited_s": max(0, round(at_s - slurm.submit_s)) if slurm.submit_s and not row.runs else None,
         "slurm_state": said(slurm.state),
         "slurm_reason": _reason(slurm),
         "slurm_partition": said(slurm.partition),

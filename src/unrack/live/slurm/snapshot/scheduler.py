@@ -45,7 +45,7 @@ class Scheduler:
         """The policy that is most like it, as a study has it; jobs go by the priorities that Slurm gave them."""
         nodes = {"nodes": "whole"} if self.whole_nodes else {}
         if self.kind == "builtin":
-            return {"name": "fcfs", "order": "priority", "label": "present (builtin)", **nodes}
+            return {"name": "list", "order": "priority", "label": "present (builtin)", **nodes}
         return {
             "name": "slurm",
             "order": "priority",

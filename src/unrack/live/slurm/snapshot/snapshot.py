@@ -17,7 +17,7 @@ from unrack.errors import InputError
 from unrack.live.slurm.jobs import JobReading
 from unrack.live.slurm.machines import machines_of
 from unrack.live.slurm.reading import Reading
-from unrack.live.slurm.snapshot.rows import Row, columns_of, rows_of, table_row
+from unrack.live.slurm.snapshot.rows import APART, Row, columns_of, rows_of, table_row
 from unrack.live.slurm.snapshot.scheduler import Scheduler
 from unrack.units import SECOND_US
 from unrack.workload.formats.source import Source
@@ -27,7 +27,7 @@ from unrack.workload.job import Workload
 _DTYPES: dict[str, type[pl.DataType]] = {
     "id": pl.String, "submit": pl.Float64, "run": pl.Float64, "request": pl.Float64, "tasks": pl.Int64,
     "cores": pl.Int64, "memory": pl.Int64, "priority": pl.Int64, "user": pl.String, "app": pl.String, "on": pl.String,
-    "ran": pl.Float64, "waits_for": pl.String, "waited_s": pl.Float64, "slurm_state": pl.String,
+    "ran": pl.Float64, "waits_for": pl.String, "waited_s": pl.Int64, "slurm_state": pl.String,
     "slurm_reason": pl.String, "slurm_partition": pl.String, "slurm_account": pl.String, "slurm_limit_s": pl.Int64,
     "slurm_submit_s": pl.Int64, "slurm_start_s": pl.Int64,
 }  # fmt: skip
@@ -147,7 +147,8 @@ def snapshot_of(
     how = JobReading(longest_us, scheduler.memory, lenient=True)
     found = rows_of(reading, cluster, how, partitions=partitions, held_by_admin=held_by_admin)
     notes = [*machines.notes, *scheduler.notes, *found.notes, *_partitions(reading, partitions)]
-    return Snapshot(reading.at_s, machines.content, found.rows, scheduler.policy, tuple(notes))
+    content = {**machines.content, APART: {"groups": found.groups}} if found.groups else machines.content
+    return Snapshot(reading.at_s, content, found.rows, scheduler.policy, tuple(notes))
 
 
 def parts_of(reading: Reading) -> list[tuple[str, ...]]:

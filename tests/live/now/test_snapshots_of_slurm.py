@@ -1,0 +1,190 @@
+"""A running Slurm as a study: every job in its place, and a run that begins there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from now_readings import AT_S, node, reading, running, waiting
+
+from unrack.errors import InputError
+from unrack.live.slurm.reading import Reading
+from unrack.live.slurm.snapshot.rows import waits_for_more
+from unrack.live.slurm.snapshot.scheduler import Scheduler, scheduler_of
+from unrack.live.slurm.snapshot.snapshot import Snapshot, parts_of, snapshot_of
+from unrack.policy.table import make_policy
+from unrack.sim.simulate import simulate
+from unrack.study.grid import load_study
+from unrack.study.runner import simulated
+
+CONFIG = """Configuration data as of 2026-01-01T00:00:00
+SchedulerParameters     = bf_interval=10,bf_max_job_test=200,default_queue_depth=50,bf_window=x
+SchedulerType           = sched/backfill
+SelectType              = select/cons_tres
+SelectTypeParameters    = CR_CORE_MEMORY
+"""
+
+
+def snapshot(seen: Reading, **options: object) -> Snapshot:
+    return snapshot_of(seen, Scheduler(), **options)  # type: ignore[arg-type]
+
+
+def test_jobs_that_run_are_on_their_nodes_and_those_that_wait_in_order() -> None:
+    later = waiting(3, submit_s=int(AT_S) - 50)
+    taken = snapshot(reading([later, waiting(4), running(9, {"n2": (4, 100), "n3": (4, 100)})]))
+    jobs = taken.workload.jobs
+    assert jobs.ids.to_list() == [9, 4, 3]
+    assert jobs.under_way is not None
+    assert jobs.under_way.on.to_list() == ["n[2-3]", None, None]
+    assert jobs.left_us.tolist()[0] == 540_000_000
+    assert taken.table["waited_s"].to_list() == [None, 100, 50]
+
+
+def test_a_job_with_unequal_nodes_is_tasks_of_the_cores_that_divide_them() -> None:
+    taken = snapshot(reading([running(9, {"n1": (4, 1000), "n2": (2, 400)})]))
+    assert taken.table.select("tasks", "cores", "memory", "on").row(0) == (3, 2, 400, "n[1,1-2]")
+    assert any("more memory" in note for note in taken.notes)
+    simulate(taken.cluster, taken.workload, "fcfs")
+
+
+def test_jobs_that_wait_for_something_else_are_there_and_not_in_the_queue() -> None:
+    jobs = [
+        waiting(1, priority=0, reason="JobHeldUser"), waiting(2, priority=0, reason="JobHeldAdmin"),
+        waiting(3, dependency="afterok:1", reason="Dependency"), waiting(4, eligible_s=int(AT_S) + 30),
+        waiting(5, reason="Resources"), waiting(6, reason="ReqNodeNotAvail, Reserved for maintenance"),
+    ]  # fmt: skip
+    taken = snapshot(reading(jobs))
+    listed = dict(zip(taken.table["id"], taken.table["waits_for"], strict=True))
+    assert listed == {
+        "1": "its release",
+        "2": "its release",
+        "3": "other jobs",
+        "4": "its begin time",
+        "5": None,
+        "6": None,
+    }
+    assert sorted(taken.workload.jobs.ids.to_list()) == [4, 5, 6]
+    assert taken.workload.jobs.submit_us.max() == 30_000_000
+    assert waits_for_more(jobs[1], AT_S, held_by_admin=True) == ""
+    assert waits_for_more(jobs[0], AT_S, held_by_admin=True) == "its release"
+
+
+def test_members_of_an_array_are_jobs_as_far_as_its_limit_lets_them_run() -> None:
+    runs = running(12, {"n1": (1, 100)}, array=10, member=1)
+    taken = snapshot(reading([runs, waiting(10, array=10, tasks_waiting=(2, 3, 4, 5), array_limit=3)]))
+    assert taken.table["id"].to_list() == ["10_1", "10_2", "10_3"]
+
+
+def test_a_job_past_its_limit_and_one_that_is_cleared_up_hold_their_nodes_a_little_longer() -> None:
+    jobs = [running(1, {"n1": (1, 1)}, ran_s=900), running(2, {"n1": (1, 1)}, completing=True)]
+    assert (snapshot(reading(jobs)).workload.jobs.left_us == 1_000_000).all()
+
+
+def test_what_is_written_is_a_study_that_begins_now(tmp_path: Path) -> None:
+    nodes = [node("n1"), node("n2", words=frozenset({"DRAIN", "MIXED"})), node("g1", gres={"gpu": 2, "nvme": 1})]
+    jobs = [
+        running(1, {"n2": (8, 16_000)}, name='a"b,c\nd', licences={"lic": 1}), waiting(2, cpus=8, licences={"lic": 1}),
+        running(3, {"g1": (2, 100)}, gres={"gpu": 1}), waiting(4, gres={"gpu": 2}), waiting(5, priority=0),
+    ]  # fmt: skip
+    taken = snapshot(reading(jobs, nodes, {"lic": 1}))
+    written = taken.write(tmp_path / "now.toml")
+    assert written.name == "now.jobs.csv"
+    run = load_study(str(tmp_path / "now.toml")).runs[0]
+    assert run.workload.jobs.digest() == taken.workload.jobs.digest()
+    assert run.cluster.digest() == taken.cluster.digest()
+    found = simulated(run).jobs
+    starts = dict(zip(found["job"], found["start_s"], strict=True))
+    assert starts[1] == starts[3] == 0
+    assert starts[2] >= 540  # the licence
+    assert starts[4] >= 540  # the GPU
+    assert 5 not in starts
+
+
+@settings(max_examples=40)
+@given(st.data())
+def test_whatever_runs_and_waits_a_run_begins_there(data: st.DataObject) -> None:
+    free = {f"n{number}": [8, 16_000] for number in range(1, 5)}
+    jobs = []
+    for number in range(1, data.draw(st.integers(0, 12)) + 1):
+        if data.draw(st.booleans()):
+            holds = {}
+            for name in data.draw(st.sets(st.sampled_from(sorted(free)), min_size=1)):
+                if free[name][0]:
+                    cores = data.draw(st.integers(1, free[name][0]))
+                    mb = data.draw(st.integers(0, free[name][1]))
+                    free[name] = [free[name][0] - cores, free[name][1] - mb]
+                    holds[name] = (cores, mb)
+            if holds:
+                jobs.append(running(number, holds, ran_s=data.draw(st.integers(0, 1000))))
+        else:
+            jobs.append(
+                waiting(number, cpus=data.draw(st.integers(1, 40)), node_memory_mb=data.draw(st.integers(0, 16_000)))
+            )
+    taken = snapshot(reading(jobs))
+    if not taken.rows:
+        return
+    result = simulate(taken.cluster, taken.workload, make_policy("slurm", {"order": "priority", "interval": "30 s"}))
+    ran = [int(row.key) for row in taken.rows if row.runs]
+    assert result.jobs.filter(pl.col("job").is_in(ran))["start_s"].to_list() == [0.0] * len(ran)
+    assert (result.jobs["state"] == "finished").all()
+
+
+def test_a_job_that_asks_for_several_nodes_gets_them_though_it_would_fit_on_one() -> None:
+    jobs = [
+        waiting(1, cpus=3, nodes_min=3, nodes_max=3),
+        waiting(2, cpus=3),
+        running(3, {"n1": (2, 100), "n2": (2, 100)}),
+    ]
+    taken = snapshot(reading(jobs))
+    assert taken.content["spread"] == {"groups": 1}
+    placed = simulate(taken.cluster, taken.workload, "fcfs").placements
+    assert placed.filter(pl.col("job") == 1)["nodes"].sum() == 3
+    assert placed.filter(pl.col("job") == 2)["nodes"].sum() == 1
+
+
+def test_the_policy_is_the_one_that_is_configured() -> None:
+    found = scheduler_of(CONFIG)
+    assert found == Scheduler("backfill", 10, 200, 50, True, False)
+    assert found.policy["interval"] == "10 s"
+    builtin = scheduler_of(CONFIG.replace("backfill", "builtin").replace("_MEMORY", ""))
+    assert (builtin.kind, builtin.memory) == ("builtin", False)
+    for one in (found, builtin, Scheduler(whole_nodes=True)):
+        parameters = {key: value for key, value in one.policy.items() if key not in ("name", "label")}
+        make_policy(one.policy["name"], parameters, one.policy["label"])
+
+
+@given(st.text(max_size=400))
+def test_any_text_is_some_scheduler(text: str) -> None:
+    assert scheduler_of(f"SchedulerType = {text}\nSchedulerParameters = {text}").interval_s >= 1
+
+
+def test_partitions_that_share_nodes_belong_together() -> None:
+    nodes = [
+        node("n1", partitions=frozenset({"a", "b"})), node("n2", partitions=frozenset({"c"})),
+        node("n3", partitions=frozenset({"d", "b"})), node("n4", partitions=frozenset()),
+    ]  # fmt: skip
+    assert parts_of(reading([], nodes)) == [("a", "b", "d"), ("c",)]
+    notes = snapshot(reading([], nodes[:3])).notes
+    assert any("share no nodes" in note for note in notes)
+
+
+def test_a_partition_has_what_runs_on_its_nodes_whoever_started_it() -> None:
+    nodes = [node("n1"), node("n2", partitions=frozenset({"other"}))]
+    jobs = [
+        running(1, {"n1": (1, 1)}, partition="gone"),
+        running(2, {"n2": (1, 1)}),
+        waiting(3),
+        waiting(4, partition="other"),
+    ]
+    assert snapshot(reading(jobs, nodes), partitions=["main"]).table["id"].to_list() == ["1", "3"]
+
+
+def test_an_empty_system_is_a_snapshot_too(tmp_path: Path) -> None:
+    taken = snapshot(reading([]))
+    assert taken.table.height == 0
+    taken.write(tmp_path / "now.toml")
+    with pytest.raises(InputError, match="can be written"):
+        taken.write(tmp_path / "nowhere" / "now.toml")
