@@ -23,7 +23,10 @@ MOST = 10
 
 
 def explain(
-    directory: Annotated[Path, typer.Argument(metavar="DIR", help="The directory that `unrack run` wrote.")],
+    directory: Annotated[
+        Path | None,
+        typer.Argument(metavar="DIR", help="The directory that `unrack run` wrote.", show_default=False),
+    ] = None,
     job: Annotated[
         str | None, typer.Argument(metavar="JOB", help="The job's id in the trace.", show_default=False)
     ] = None,
@@ -43,6 +46,12 @@ def explain(
     out: Annotated[
         str | None, typer.Option("--out", metavar="FILE.svg", help="Draw the networks of the round.")
     ] = None,
+    live: Annotated[
+        bool, typer.Option("--live", help="From the journal of `unrack slurm run`: unrack explain --live JOB.")
+    ] = False,
+    state: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="With --live: the state folder. [default: /var/lib/unrack]")
+    ] = None,
     everything: Annotated[bool, typer.Option("--all", help="Print long lists whole.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
@@ -50,6 +59,12 @@ def explain(
     from unrack.errors import InputError
     from unrack.study.results.from_folder import finished_run
 
+    if live:
+        _tell_live(directory, job, state, as_json)
+        return
+    if directory is None or state is not None:
+        got = "no directory" if directory is None else "--state without --live"
+        raise InputError("explain", got, "unrack explain DIR JOB, or unrack explain --live JOB")
     if (job is None) == (at is None):
         got = "neither a job nor --round" if job is None else f"job {job!r} and --round {at!r}"
         raise InputError("explain", got, "one of them: unrack explain DIR JOB, or unrack explain DIR --round TIME")
@@ -63,6 +78,17 @@ def explain(
     else:
         assert job is not None
         _tell_job(again, job, policy, everything, as_json)
+
+
+def _tell_live(directory: Path | None, job: str | None, state: Path | None, as_json: bool) -> None:
+    """Print the life of a job of a live scheduler: ``--live JOB``, or ``--live DIR JOB``."""
+    from unrack.cli.explain_live import USUAL, tell_live
+    from unrack.errors import InputError
+
+    if directory is None or (job is not None and state is not None):
+        got = "no job" if directory is None else "a directory and --state"
+        raise InputError("explain --live", got, "unrack explain --live JOB [--state DIR]")
+    tell_live(state or (USUAL if job is None else directory), job or str(directory), as_json)
 
 
 def _tell_job(again: Again, job: str, policy: str | None, everything: bool, as_json: bool) -> None:

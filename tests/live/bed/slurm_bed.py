@@ -59,6 +59,11 @@ class Bed:
         """The names of its nodes."""
         return self.layout.names
 
+    @property
+    def last_port(self) -> int:
+        """A port of its own that no daemon of Slurm uses."""
+        return self._block.ports[-1]
+
     # The daemons
 
     def start_controller(self) -> None:

@@ -34,9 +34,8 @@ def client(bed: Bed) -> CommandClient:
 
 @pytest.mark.parametrize("update", UPDATES)
 def test_a_change_of_a_waiting_job_is_seen(bed: Bed, client: CommandClient, update: str) -> None:
-    job = (
-        bed.submit(hold=True, nodes=1, mem=10, begin="now+7200") if "Time=" in update else bed.submit(hold=True, mem=10)
-    )
+    waits_for = {"begin": "now+7200"} if update.startswith(("StartTime", "Priority")) else {"hold": True}
+    job = bed.submit(nodes=1, mem=10, **waits_for)
     before = client.read()
     assert not client.changed()
     done = bed.call("scontrol", "update", f"JobId={job}", update, check=False)

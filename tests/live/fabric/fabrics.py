@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -40,6 +41,8 @@ def fabric(kind: str, folder: Path) -> Fabric:
 
 def loops(folder: Path) -> dict[str, str]:
     """The loop devices of files in a folder, and those files."""
+    if shutil.which("losetup") is None:
+        return {}
     command = ["losetup", "--list", "--noheadings", "--output", "NAME,BACK-FILE"]
     lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
     return {name: file for name, file in (line.split(maxsplit=1) for line in lines) if file.startswith(f"{folder}/")}

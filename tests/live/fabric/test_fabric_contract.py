@@ -270,3 +270,19 @@ def test_a_damaged_file_of_an_attachment_is_an_error_with_its_path(kind: str, tm
             one.state()
     file.write_text(content)
     one.detach("op-1")
+
+
+@LASTING_KINDS
+def test_a_file_that_was_moved_away_and_put_back_is_believed(kind: str, tmp_path: Path) -> None:
+    one = fabric(kind, tmp_path / "f")
+    one.attach(attachment())
+    (file,) = (tmp_path / "f" / "attached").rglob("*.json")
+    content = file.read_bytes()
+    file.unlink()
+    assert one.state() == []
+    one.attach(attachment("other", job="8", devices="d2"))
+    one.detach("other")
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(content)
+    one.detach("op-1")
+    assert is_clean(tmp_path / "f")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from unrack.cli.slurm import predict, replay, run, snapshot, status
+from unrack.cli.slurm import predict, replay, run, snapshot, status, unit
 
 _HELP = "A running Slurm: take it as a study that begins now, predict starts, schedule its jobs."
 app = typer.Typer(help=_HELP, no_args_is_help=True)
@@ -20,3 +20,5 @@ app.command("predict")(predict.predict)
 app.command("run")(run.run)
 app.command("replay")(replay.replay)
 app.command("status")(status.status)
+app.command("unit")(unit.unit)
+app.command("submit-script")(unit.submit_script)

@@ -85,14 +85,19 @@ class AttachmentFiles:
         return sorted((kept for kept in found if kept is not None), key=lambda kept: kept.attachment.operation)
 
     def get(self, operation: str) -> Kept | None:
-        """The attachment of an operation, as it stands on disk."""
-        if not NAME.fullmatch(operation):
-            return None
+        """The attachment of an operation, as it stands on disk, if this process knows of it."""
         known = self.holders.attachments.get(operation)
         kept = _read(self._path(known)) if known is not None else None
-        if kept is None:  # not known, or somebody has moved the file
+        if kept is None:  # somebody has moved the file
             self.holders.drop(operation)
-            kept = next((_read(path) for path in self._paths() if path.name == f"{operation}.json"), None)
+        return kept
+
+    def find(self, operation: str) -> Kept | None:
+        """The same, and also one that somebody has put back: every folder is looked at, if need be."""
+        kept = self.get(operation)
+        if kept is None and NAME.fullmatch(operation):
+            path = next((path for path in self._paths() if path.name == f"{operation}.json"), None)
+            kept = None if path is None else _read(path)
             if kept is not None:
                 self.holders.put(kept.attachment)
         return kept

@@ -69,6 +69,12 @@ class Watched:
             if not answer.done:
                 self._meters.refused_order(answer.order)
 
+    def looked(self, changed: bool, read_s: float) -> None:
+        """Count a look at Slurm."""
+        self._meters.polled(changed)
+        if changed:
+            self._meters.read(read_s)
+
     def fabric(self, attached: bool, failed: bool) -> None:
         """Count operations of the fabric."""
         self._meters.fabric(Operation.ATTACH if attached else Operation.DETACH, 0.0, failed)
@@ -217,7 +223,6 @@ def _loop(
             silent_s = min(2 * silent_s, UNREACHABLE_S[1])
             continue
         silent_s = UNREACHABLE_S[0]
-        meters.polled(happened)
         health.slurm(True)
         health.turned()
         notifier.alive()

@@ -68,7 +68,7 @@ class FileFabric:
         """
         try:
             with self._guard:
-                kept = self._files.get(operation)
+                kept = self._files.find(operation)
                 if kept is None:
                     return
                 one = kept.attachment

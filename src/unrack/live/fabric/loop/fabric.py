@@ -86,7 +86,7 @@ class LoopFabric:
         """
         try:
             with self._guard:
-                kept = self._files.get(operation)
+                kept = self._files.find(operation)
                 if kept is None:
                     return
                 if kept.whole:

@@ -18,6 +18,8 @@ BASE = frozenset(
      "BOOT_FAIL", "DEADLINE", "OUT_OF_MEMORY"}
 )  # fmt: skip
 """States that a job is in; all others are said besides."""
+NO_SPEC = 0x7FFE
+"""What 24.05 and later write for specialised threads that nobody asked for."""
 NOT_GRES = frozenset({"cpu", "mem", "node", "billing", "energy", "pages", "vmem"})
 _ASKS_BEYOND = {
     "features": "features", "batch_features": "features", "cluster_features": "features", "prefer": "features",
@@ -156,7 +158,9 @@ def _names(value: Any) -> tuple[str, ...]:
 
 
 def _is_said(value: Any) -> bool:
-    return value not in (None, "", 0, False, "(null)") and not (isinstance(value, Mapping) and not number(value))
+    if isinstance(value, Mapping):
+        return number(value) > 0
+    return value not in (None, "", 0, False, "(null)", NO_SPEC)
 
 
 def _exit_code(value: Any) -> int:

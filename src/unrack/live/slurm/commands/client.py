@@ -15,10 +15,10 @@ requeuehold by U or O; RequeueHeld                  JobHeldUser     released    
 Slurm itself: it can never run as it was placed     BadConstraints  refused           reason is lost  refused
 ==================================================  ==============  ================  ==============  ===============
 
-All of them have priority 0, and an operator's ``release`` undoes them all. An operator's ``hold`` of a job its user
-holds leaves the reason JobHeldUser, and with it the user's right to release it. (``scontrol`` shows another reason for
-jobs that were requeued, job_requeued_in_held_state.) A running job can be held by ``scontrol hold``: it goes on, and
-waits held if it is requeued.
+All of them have priority 0, and an operator's ``release`` undoes them all. An operator's ``hold`` of a job that its
+user holds leaves the reason JobHeldUser, and with it the user's right to release it. (``scontrol`` shows another reason
+for jobs that were requeued, job_requeued_in_held_state.) A running job can be held by ``scontrol hold``: it goes on,
+and waits held if it is requeued. Jobs that wait for a time or for other jobs have a priority, and are not held.
 """
 
 from __future__ import annotations

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
@@ -23,13 +22,14 @@ from unrack.live.slurm.driver.terms import Terms
 from unrack.live.slurm.driver.turn import APART, Turn
 from unrack.live.slurm.orders import Answer
 from unrack.live.slurm.reading import Reading
+from unrack.live.watch.log import Events
 
 VERSION = 1
 MOST_APART, MOST_PLACES = 256, 1_000_000
 """How many jobs may have tasks that are kept apart, and on how many nodes so many."""
 FALLBACK = "fcfs"
 """Who goes on where a policy failed and the site wants the driver to go on."""
-log = logging.getLogger("unrack.live.slurm")
+log = Events("slurm")
 
 
 class Written(Protocol):
@@ -63,6 +63,10 @@ class Watch(Protocol):
 
     def ordered(self, answers: Sequence[Answer]) -> None:
         """After orders were given."""
+        ...
+
+    def looked(self, changed: bool, read_s: float) -> None:
+        """After Slurm was asked whether anything changed, and was read if so."""
         ...
 
     def fabric(self, attached: bool, failed: bool) -> None:
@@ -151,7 +155,7 @@ class Driver:
         self.wanted_us: int | None = None
         self._missed: frozenset[str] = frozenset()
         self._read_again = True
-        self._late_us = 0
+        self._unreadable: tuple[str, ...] = ()
 
     # --- the loop -------------------------------------------------------------------------------------------------
 
@@ -176,11 +180,18 @@ class Driver:
         UnreachableError
             As of :meth:`step`; and :class:`PolicyFaultError`.
         """
-        now = self.clock.now()
+        now, read_s = self.clock.now(), 0.0
         reading = None
         if self._read_again or self._deadline_passed(now) or self.client.changed():
+            began = time.perf_counter()
             reading = self.client.read()
-            now = self.clock.now()
+            read_s, now = time.perf_counter() - began, self.clock.now()
+        if self.watch is not None:
+            self.watch.looked(reading is not None, read_s)
+        if reading is not None and reading.unreadable != self._unreadable:
+            self._unreadable = reading.unreadable
+            for problem in reading.unreadable[:20]:
+                log.warning("what Slurm says of something cannot be understood", what=problem)
         if self.epoch is None or (reading is not None and self._other_nodes(reading)):
             assert reading is not None
             self._begin(reading, "the driver started" if self.epoch is None else "the nodes changed", now)
@@ -226,6 +237,7 @@ class Driver:
             self.journal.append([record])
         if self.watch is not None and (told or turn.counts):
             self.watch.turned(turn.counts, turn.steps, round_s)
+        self._say(turn)
         if fault:
             self._failed(fault, now)
         elif turn.keep_apart:
@@ -236,9 +248,17 @@ class Driver:
             self._begin(reading, "the journal is long", now)
         return bool(told)
 
+    @staticmethod
+    def _say(turn: Turn) -> None:
+        """Log what a turn brought, and by name what went wrong."""
+        if turn.counts:
+            log.info("a turn", **dict(sorted(turn.counts.items())))
+        for job, why in turn.troubles:
+            log.warning("a start did not come about", job=job, why=why)
+
     def _failed(self, fault: str, now: int) -> None:
         """The policy raised something."""
-        log.error("the policy failed", extra={"fields": {"fault": fault}})
+        log.error("the policy failed", fault=fault)
         if self.settings.stop_on_fault:
             raise PolicyFaultError(f"the policy failed: {fault}")
         assert self.epoch is not None
@@ -300,7 +320,7 @@ class Driver:
             "beginning": beginning.record(), "told": epoch.taken(), "entries": self.table.records(),
         }  # fmt: skip
         self.journal.rotate(record)
-        log.info("an epoch begins", extra={"fields": {"why": why, "jobs": len(self.table)}})
+        log.info("an epoch begins", why=why, jobs=len(self.table), nodes=len(beginning.nodes))
 
     def _check_devices(self, entry: Entry, epoch: Epoch) -> None:
         """Refuse to forget a device that a job holds."""
@@ -341,8 +361,8 @@ class Driver:
             self.watch.ordered(answers)
         for answer in answers:
             if not answer.done:
-                fields = {"order": type(answer.order).__name__, "job": str(answer.order.job), "why": answer.problem}
-                log.warning("Slurm refused an order", extra={"fields": fields})
+                order = type(answer.order).__name__
+                log.warning("Slurm refused an order", order=order, job=str(answer.order.job), why=answer.problem)
         return True
 
     def _write_did(self, now: int) -> None:
@@ -359,7 +379,7 @@ class Driver:
             if entry is None:
                 continue
             if outcome.problem:
-                log.warning("the fabric failed", extra={"fields": {"job": entry.key, "why": outcome.problem}})
+                log.warning("the fabric failed", job=entry.key, why=outcome.problem)
             if outcome.attached and entry.phase == Phase.ATTACHING:
                 if outcome.problem:
                     turn.give_up(entry, f"devices could not be attached: {outcome.problem}")
@@ -385,7 +405,7 @@ class Driver:
         known = {operation for entry in self.table for operation in entry.operations}
         for attachment in self.fabric.state():
             if attachment.operation not in known:
-                log.warning("detaching what nobody holds", extra={"fields": {"operation": attachment.operation}})
+                log.warning("detaching what nobody holds", operation=attachment.operation)
                 self.fabric.detach(attachment.operation)
 
     def close(self) -> None:

@@ -67,6 +67,8 @@ class Turn:
         Records of the jobs that are over, as they were last known.
     missing
         The jobs that are not in this reading.
+    troubles
+        Jobs whose start did not come about, and why.
     steps
         Of jobs whose first start was acknowledged: when they came, were decided, released and seen to run, µs.
     keep_apart
@@ -80,6 +82,7 @@ class Turn:
         self.counts: dict[str, int] = {}
         self.over: list[dict[str, Any]] = []
         self.missing: set[str] = set()
+        self.troubles: list[tuple[str, str]] = []
         self.steps: list[tuple[int, int, int, int]] = []
         self.wall_s = 0.0
         self.keep_apart = False
@@ -203,6 +206,7 @@ class Turn:
         entry.tries = entry.tries + 1 if failed else 0
         if failed:
             self._count("start-failed")
+            self.troubles.append((entry.key, why))
         if entry.tries >= 2:
             entry.again_us = self.now + min(2 ** min(entry.tries, 20) * SECOND_US, SLOWEST_RETRY_US)
             self._aside(entry, f"its start failed {entry.tries} times: {why}"[:300])
