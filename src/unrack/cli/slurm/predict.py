@@ -55,21 +55,23 @@ def predict(
 
     if from_ is not None and (partition or held_by_admin):
         raise InputError("--from", "beside --partition or --held-by-admin", "a snapshot that was taken with these")
-    if from_ is not None:
-        made = forecast_from(from_, policy or [], history, draws=draws, seed=seed)
-    else:
-        made = forecast_now(
-            policy or [], history, save, partitions=partition, longest_us=longest_us(unlimited),
-            held_by_admin=held_by_admin, timeout_s=timeout, draws=draws, seed=seed,
-        )  # fmt: skip
+    from rich.console import Console
+
+    longest = longest_us(unlimited)
+    with Console(stderr=True).status("simulating what comes next"):  # nothing where nobody looks
+        if from_ is not None:
+            made = forecast_from(from_, policy or [], history, draws=draws, seed=seed)
+        else:
+            made = forecast_now(
+                policy or [], history, save, partitions=partition, longest_us=longest,
+                held_by_admin=held_by_admin, timeout_s=timeout, draws=draws, seed=seed,
+            )  # fmt: skip
     looked_back = None if since is None else _hindsight(since, save, made)
     if save is not None:
         append(save, made.saved)
     if as_json:
         typer.echo(json.dumps(_json(made, looked_back), indent=2, ensure_ascii=False))
         return
-    from rich.console import Console
-
     from unrack.cli.slurm.predict_page import page
 
     console = Console(highlight=False)
