@@ -171,7 +171,10 @@ def test_no_usual_name_stands_for_two_of_ours() -> None:
     names = [name for alias in ALIASES.values() for name in alias.names]
     assert len(set(names)) == len(names)
     assert not set(names) & set(COLUMNS)
-    assert {ours for ours in ALIASES if "." not in ours} == set(COLUMNS) - set(WORDS)
+    assert {ours for ours in ALIASES if "." not in ours} == set(COLUMNS) - set(WORDS) - {
+        "on",
+        "ran",
+    }  # these by their own names only
     written = [
         f"{name}{ending}"
         for ours, alias in ALIASES.items()
