@@ -209,7 +209,8 @@ def test_where_json_cannot_be_read_the_listing_is(
     assert [job.id for job in spare.jobs] == [job.id for job in exact.jobs]
     for job, same in zip(exact.jobs, spare.jobs, strict=True):
         for key in SAME if job.waits or job.runs else ():
-            assert getattr(job, key) == getattr(same, key), (job.id, key)
+            if key != "array_limit" or job.waits:  # a listing shows it on the record of those that wait
+                assert getattr(job, key) == getattr(same, key), (job.id, key)
     assert next(job for job in spare.jobs if job.id == held).name == "a\nb~\ufffd"
 
 
