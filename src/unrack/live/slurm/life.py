@@ -103,5 +103,7 @@ def _waits(records: list[dict[str, Any]], entry: dict[str, Any] | None) -> tuple
         if "told" in record:
             now = record["now"]
             replayed(epoch, record["told"], now)
+            if record["k"] == "begin":
+                epoch.begun()
     core, number = epoch.core, entry["number"]
     return core.view.queue.tolist().index(number), str(core.why(number, now))

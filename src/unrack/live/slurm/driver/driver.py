@@ -313,6 +313,7 @@ class Driver:
         for entry in self.table.in_phase(Phase.ASIDE):
             if entry.why.startswith("rejected"):  # it may have room now
                 entry.why = ""
+        epoch.begun()
         self.epoch, self.wanted_us, self._read_again = epoch, now, True
         self.table.taken()
         record = {

@@ -63,6 +63,8 @@ class Entry:
         Slurm's own times, s since 1970; 0: not known.
     limit_s
         Its time limit as last seen; -1: none.
+    nodes_min, nodes_max
+        How many nodes it asked for before it was placed; 0: not said.
     restarts
         As Slurm counted when it was last seen.
     state
@@ -92,6 +94,8 @@ class Entry:
     start_s: int = 0
     end_s: int = 0
     limit_s: int = -1
+    nodes_min: int = 0
+    nodes_max: int = 0
     restarts: int = 0
     state: str = ""
     group: int = 0

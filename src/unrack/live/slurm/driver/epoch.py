@@ -151,6 +151,11 @@ class Epoch:
         except Exception:
             return None
 
+    def begun(self) -> None:
+        """All that there was when it began has been told: the policy makes its memory from that."""
+        with PolicyAtWork(self.core.policy):
+            self.core.begin_anew()
+
     def taken(self) -> list[list[Any]]:
         """The records of what it was told since this was last asked."""
         told, self.told = self.told, []

@@ -43,10 +43,10 @@ class Orders:
     def _of(self, entry: Entry) -> list[Order]:
         job = key_of(entry.key)
         if entry.phase == Phase.RECALLING:
-            return [HoldBack(job)]
+            return [HoldBack(job, entry.nodes_min, entry.nodes_max)]
         if entry.phase == Phase.STOPPING:
             return [RequeueHeld(job)]
-        return [Place(job, tuple(entry.nodes))]
+        return [Place(job, tuple(entry.nodes), at_once=entry.restarts > 0)]
 
     @staticmethod
     def then(answers: Sequence[Answer]) -> list[Order]:

@@ -72,6 +72,7 @@ def replay(records: Iterable[Mapping[str, Any]], policy: str | None = None) -> R
             epoch = Epoch(beginning if policy is None else beginning._replace(policy=policy))
             epochs, lost = epochs + 1, False
             replayed(epoch, record["told"], record["now"])
+            epoch.begun()
             continue
         if kind != "turn":
             continue

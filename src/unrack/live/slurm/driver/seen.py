@@ -71,6 +71,6 @@ def not_now(job: SlurmJob, take: Take, at_s: float) -> str:
         return "held by its user"
     if job.dependency:
         return "waits for other jobs"
-    if job.eligible_s > at_s:
+    if job.eligible_s > at_s and not job.restarts:  # Slurm sets one whenever it requeues
         return "its begin time has not come"
     return ""

@@ -399,7 +399,8 @@ class Turn:
         if isinstance(asked, Problem):
             self.table.move(entry, Phase.ASIDE, asked.why)
             return
-        entry.job = job_record(asked)
+        entry.job, entry.restarts = job_record(asked), member.job.restarts
+        entry.nodes_min, entry.nodes_max = member.job.nodes_min, member.job.nodes_max
         try:
             number, decisions = self.epoch.submit(Submitted(asked), self.now)
         except RefusedError as error:

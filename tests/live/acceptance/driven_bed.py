@@ -1,0 +1,141 @@
+"""A driver at work on a real Slurm, as an operator starts it, and an auditor who knows of it what it wrote."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from slurm_bed import Bed
+
+from unrack.live.journal.reading import read_journal
+from unrack.live.slurm.driver.replay import replay
+from unrack.slurm_text.hostlists import expand
+
+POOL = """
+[[cluster.pools]]
+kind = "nvme"
+count = 6
+quantities = { capacity_mb = "600 GB", bandwidth_mb_s = "2 GB/s" }
+"""
+SITE = """
+partitions = ["main"]
+policy = "{policy}"
+take = "held"
+state = "{state}"
+poll = "0.2 s"
+poll_slowest = "0.5 s"
+start_timeout = "15 s"
+{more}
+
+[cluster]
+{cluster}
+
+[fabric]
+{fabric}
+
+[metrics]
+address = ""
+"""
+
+
+class Driven:
+    """A Slurm and the folder of a driver, which is started, killed and started again."""
+
+    def __init__(
+        self, bed: Bed, folder: Path, policy: str, cluster: str = "", more: str = "", fabric: str = ""
+    ) -> None:
+        self.bed, self.folder, self.state = bed, folder, folder / "state"
+        self.fabric_folder = folder / "fabric"
+        self.site = folder / "site.toml"
+        fabric = fabric or 'kind = "none"'
+        text = SITE.format(policy=policy, state=self.state, more=more, cluster=cluster, fabric=fabric)
+        self.site.write_text(text.replace("FABRIC", str(self.fabric_folder)))
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self, environment: dict[str, str] | None = None, wait_s: float = 30, check: bool = True) -> None:
+        """Start the driver, and wait until it has begun."""
+        before = self.epochs()
+        with open(self.folder / "driver.log", "ab") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "unrack", "slurm", "run", "--config", str(self.site)],
+                env={**self.bed.env, **(environment or {})}, stdout=log, stderr=log, stdin=subprocess.DEVNULL,
+            )  # fmt: skip
+        until = time.monotonic() + wait_s
+        while self.epochs() == before and self.process.poll() is None and time.monotonic() < until:
+            time.sleep(0.05)
+        if check and self.process.poll() is not None:
+            raise RuntimeError((self.folder / "driver.log").read_text()[-2000:])
+
+    def epochs(self) -> int:
+        """How many epochs have begun."""
+        try:
+            return sum(record["k"] == "begin" for record in self.records())
+        except Exception:
+            return 0
+
+    def stop(self, how: signal.Signals = signal.SIGTERM) -> int:
+        """End it, or kill it; its exit code."""
+        assert self.process is not None
+        self.process.send_signal(how)
+        return self.process.wait(30)
+
+    def records(self) -> list[dict[str, Any]]:
+        """What its journal says."""
+        return [dict(record.value) for record in read_journal(self.state / "journal")]
+
+    def command(self, *words: str) -> str:
+        """What a command of unrack prints."""
+        done = subprocess.run(
+            [sys.executable, "-m", "unrack", *words], env=self.bed.env, capture_output=True, timeout=120, check=True
+        )
+        return done.stdout.decode()
+
+    def all_over(self, jobs: list[int]) -> bool:
+        """True if none of these jobs waits or runs."""
+        left = set(self.bed.call("squeue", "-h", "-a", "-o", "%A").stdout.decode().split())
+        return not left & set(map(str, jobs))
+
+    def run_all(self, asked: list[dict[str, Any]], timeout_s: float = 240) -> list[int]:
+        """Submit jobs, held, and wait until all are over."""
+        jobs = self.bed.submit_many([{"hold": True, "partition": "main", "time": "1", **one} for one in asked])
+        self.bed.wait_until(lambda: self.all_over(jobs), timeout_s, "all jobs are over")
+        return jobs
+
+    def wait_until(self, holds: Callable[[], bool], timeout_s: float = 30) -> None:
+        """Wait until something holds."""
+        self.bed.wait_until(holds, timeout_s)
+
+
+def audit(driven: Driven, jobs: list[int], cancelled: frozenset[int] = frozenset()) -> None:
+    """No job lost or started twice, every start where the journal says, nothing attached for nobody.
+
+    Looks at what Slurm, the fabric and the journal say, and at nothing of the driver's own state.
+    """
+    records = driven.records()
+    planned: dict[str, list[list[str]]] = {}
+    for record in records:
+        for key, entry in (record.get("entries") or {}).items():
+            if entry and entry.get("lease") and entry.get("ours"):
+                planned.setdefault(key, []).append(sorted({row[0] for row in entry["lease"]["rows"]}))
+    known = {int(one["JobId"]): one for one in driven.bed.jobs()}
+    for job in jobs:
+        one = known[job]
+        if job in cancelled:
+            continue
+        assert one["JobState"] == "COMPLETED", f"job {job} is lost: {one}"
+        ran_on = sorted(expand(one["NodeList"]))
+        assert ran_on in planned.get(str(job), []), f"job {job} ran on {ran_on}, planned {planned.get(str(job))}"
+    logs = [line for path in driven.folder.glob("ran.*") for line in path.read_text().split()]
+    for job in jobs:
+        assert logs.count(str(job)) <= 1 + int(known[job]["Restarts"]), f"job {job} ran {logs.count(str(job))} times"
+    if driven.fabric_folder.exists():
+        left = [path for path in driven.fabric_folder.rglob("*.json") if json.loads(path.read_text()).get("operation")]
+        assert left == [], "attached for nobody"
+    again = replay(records)
+    assert again.differences == [], f"replayed otherwise: {again.differences[:2]}"
