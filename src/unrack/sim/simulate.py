@@ -391,6 +391,7 @@ def prepared(
     arrivals: bool = False,
     how: Together = Together.ADD,
     changes: MemoryChanges | None = None,
+    make: type[Kernel] = Kernel,
 ) -> Kernel:
     """A run that is about to begin; parameters as in :func:`simulate`.
 
@@ -402,6 +403,8 @@ def prepared(
         How the speeds by devices and by memory combine.
     changes
         What it costs that memory changes while jobs run.
+    make
+        Which world drives it.
     """
     if hasattr(policy, "seeded"):
         policy = policy.seeded(seed)
@@ -413,4 +416,4 @@ def prepared(
             core.view.contention = memory = MemorySpeeds(contention, cluster, jobs)
             parts.append(memory)
         slowdown = together([*parts, *by_resource(cluster, jobs)], how)
-    return Kernel(core, Ties(ties), faults, slowdown, jobs if arrivals else None, changes)
+    return make(core, Ties(ties), faults, slowdown, jobs if arrivals else None, changes)

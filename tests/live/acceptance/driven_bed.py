@@ -39,6 +39,9 @@ start_timeout = "15 s"
 [fabric]
 {fabric}
 
+[journal]
+keep = 10000
+
 [metrics]
 address = ""
 """

@@ -57,8 +57,10 @@ class Entry:
         Not to be tried before this time.
     tries
         How many starts have failed in a row.
-    seen_us, decided_us, released_us, started_us, ended_us
-        When it came, and when its present start was decided, given to Slurm, reported, and over; -1: not yet.
+    seen_us, queued_us
+        When it came, and when the core was last told of it; -1: not yet.
+    decided_us, released_us, started_us, ended_us
+        When its present start was decided, given to Slurm, reported, and over; -1: not yet.
     submit_s, start_s, end_s
         Slurm's own times, s since 1970; 0: not known.
     limit_s
@@ -86,6 +88,7 @@ class Entry:
     again_us: int = 0
     tries: int = 0
     seen_us: int = -1
+    queued_us: int = -1
     decided_us: int = -1
     released_us: int = -1
     started_us: int = -1

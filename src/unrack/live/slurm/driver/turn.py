@@ -406,6 +406,7 @@ class Turn:
         except RefusedError as error:
             self.table.move(entry, Phase.ASIDE, f"rejected: {error}"[:300])
             return
+        entry.queued_us = self.now
         self.table.number(entry, number)
         self.table.move(entry, Phase.WAITING)
         self.decided(decisions)

@@ -1,0 +1,55 @@
+"""``unrack slurm compare`` and ``unrack slurm report``: what really happened beside a simulation of it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+State = Annotated[Path, typer.Argument(metavar="STATE", help="The state folder of `unrack slurm run`.")]
+SHOWN = 20
+
+
+def compare(
+    state: State,
+    as_json: Annotated[bool, typer.Option("--json", help="JSON.")] = False,
+) -> None:
+    """Simulate the journal's submissions with the run times that were; list who started in another order, and why."""
+    from unrack.live.slurm.history.order import compare as compared
+    from unrack.live.slurm.history.past import past_of
+
+    found = compared(past_of(state))
+    if as_json:
+        typer.echo(json.dumps({**found._asdict(), "different": [one._asdict() for one in found.different]}, indent=1))
+        return
+    typer.echo(f"{found.jobs} jobs, {found.pairs} pairs that were not started in the same turn")
+    if not found.different:
+        typer.echo("started in the same order as in the simulation")
+    else:
+        typer.echo(f"{len(found.different)} pairs in another order than in the simulation:")
+        for cause, count in found.causes.items():
+            typer.echo(f"  {count:>6}  {cause}")
+        for one in found.different[:SHOWN]:
+            really, there = f"{one.live_s:.1f} s before", f"{one.simulated_s:.1f} s after"
+            typer.echo(f"  job {one.first} {really} {one.second}, there {there}: {one.cause}")
+    typer.echo(f"on other nodes: {found.elsewhere} jobs; starts differ by {found.shift_s:.1f} s at most")
+    for note in found.notes:
+        typer.echo(f"note: {note}")
+
+
+def report(
+    state: State,
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where the study and its page are written.")],
+    policy: Annotated[
+        list[str] | None, typer.Option("--policy", metavar="POLICY", help="Simulate another one, too; repeatable.")
+    ] = None,
+) -> None:
+    """Write one report of what really happened and of simulations of the same submissions, side by side."""
+    from unrack.live.slurm.history.past import past_of
+    from unrack.live.slurm.history.study import keep_past
+    from unrack.report.page import write_report
+
+    keep_past(past_of(state), out, policy or [])
+    typer.echo(write_report(out))

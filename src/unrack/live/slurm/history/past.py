@@ -1,0 +1,100 @@
+"""The jobs that a driver has brought to an end, from its journal: what they asked, and when what became of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from unrack.cluster.spec import Cluster
+from unrack.errors import InputError
+from unrack.live.journal.reading import read_journal
+from unrack.live.slurm.driver.entry import Entry, Phase
+from unrack.live.slurm.driver.epoch import Beginning
+from unrack.live.slurm.portable import Names
+from unrack.live.slurm.service import JOURNAL
+
+
+@dataclass(frozen=True)
+class Past:
+    """What a journal tells of jobs that are over.
+
+    Attributes
+    ----------
+    beginning
+        Of the last epoch.
+    names
+        Its nodes and devices.
+    jobs
+        Those that we started once and that ran to an end, in the order in which they came.
+    tries
+        Job → how often a start of it failed.
+    again
+        Jobs that were started several times: requeued, or stopped.
+    foreign
+        Jobs that others started on our nodes, and that ended.
+    others
+        How many jobs left without having run.
+    drained
+        How often nodes went out of service.
+    gaps_s
+        How long the driver was away between epochs that began because it started, s, in all.
+    end_us
+        The last time in the journal.
+    """
+
+    beginning: Beginning
+    names: Names
+    jobs: list[Entry] = field(default_factory=list)
+    tries: Mapping[str, int] = field(default_factory=dict)
+    again: frozenset[str] = frozenset()
+    foreign: list[Entry] = field(default_factory=list)
+    others: int = 0
+    drained: int = 0
+    gaps_s: float = 0.0
+    end_us: int = 0
+
+
+def past_of(state: Path) -> Past:
+    """What the journal in a folder of state tells, as far back as it goes.
+
+    Raises
+    ------
+    InputError
+        There is no journal, it is damaged, or no job has ended yet.
+    """
+    folder = state / JOURNAL if (state / JOURNAL).is_dir() else state
+    beginning: Beginning | None = None
+    jobs: list[Entry] = []
+    foreign: list[Entry] = []
+    tries: dict[str, int] = {}
+    starts: dict[str, set[int]] = {}
+    others = drained = end_us = 0
+    gap_us = 0
+    for record in (one.value for one in read_journal(folder)):
+        now = int(record.get("now", 0))
+        if record["k"] == "begin":
+            beginning = Beginning.of_record(record["beginning"])
+            gap_us += now - end_us if record["why"] == "the driver started" and end_us else 0
+        end_us = max(end_us, now)
+        drained += sum(one[0] == "drained" for one in record.get("told", ()) if record["k"] == "turn")
+        for key, entry in (record.get("entries") or {}).items():
+            if entry is not None:
+                tries[key] = max(tries.get(key, 0), entry.get("tries", 0))
+                if entry["phase"] == Phase.RUNNING:
+                    starts.setdefault(key, set()).add(entry.get("started_us", -1))
+        for over in record.get("over", ()):
+            entry = Entry.of_record(over)
+            if entry.lease is not None and entry.started_us >= 0 and entry.decided_us >= 0 and entry.ours:
+                jobs.append(entry)
+            elif entry.phase == Phase.FOREIGN and entry.lease is not None:
+                foreign.append(entry)
+            else:
+                others += 1
+    if beginning is None or not jobs:
+        raise InputError(str(folder), "no job that was started and has ended", "a journal with some")
+    jobs.sort(key=lambda entry: (entry.queued_us, entry.number, entry.key))
+    names = Names(Cluster.from_dict(beginning.cluster, "cluster"), beginning.nodes)
+    again = frozenset(key for key, times in starts.items() if len(times) > 1)
+    failed = {key: count for key, count in tries.items() if count}
+    return Past(beginning, names, jobs, failed, again, foreign, others, drained, gap_us / 1e6, end_us)

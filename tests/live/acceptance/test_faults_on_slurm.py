@@ -1,0 +1,140 @@
+"""Faults on a real Slurm, one after the other, until there were enough; then the auditor looks.
+
+``UNRACK_FAULTS`` says how many: 200 by default, which takes about twenty minutes.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from driven_bed import POOL, Driven, audit
+from slurm_bed import Bed
+
+pytestmark = [pytest.mark.live, pytest.mark.slow]
+FABRIC = """kind = "drill"
+inner = { kind = "files", folder = "FABRIC" }
+seed = 1
+refuse = 0.05
+half = 0.08
+slow = 0.1
+slow_s = 0.5
+often = 1"""
+
+
+class Faults:
+    """A deadly driver on a Slurm, and what befalls them."""
+
+    def __init__(self, bed: Bed, folder: Path, seed: int) -> None:
+        self.driven = Driven(bed, folder, "easy", cluster=POOL, fabric=FABRIC)
+        self.bed, self.seed, self.count = bed, seed, 0
+        self.random = np.random.default_rng(seed)
+        self.jobs: list[int] = []
+        self.cancelled: set[int] = set()
+        self.down: str | None = None
+        self.chance = 0.05
+
+    def alive(self) -> bool:
+        """True if the driver runs; one that was killed is counted, its journal perhaps torn, and begun again."""
+        process = self.driven.process
+        if process is not None and process.poll() is None:
+            return True
+        if process is not None:
+            assert process.returncode == -signal.SIGKILL, (self.driven.folder / "driver.log").read_text()[-3000:]
+            self.count += 1
+            if self.random.random() < 0.3:
+                self.tear()
+        self.seed += 1
+        with open(self.driven.folder / "driver.log", "ab") as log:
+            self.driven.process = subprocess.Popen(
+                [sys.executable, str(Path(__file__).parent / "deadly.py"), str(self.driven.site), str(self.seed),
+                 str(self.chance)],
+                env=self.bed.env, stdout=log, stderr=log, stdin=subprocess.DEVNULL,
+            )  # fmt: skip
+        return False
+
+    def tear(self) -> None:
+        """Half a line, as of a write that a power cut stopped."""
+        files = sorted(path for path in (self.driven.state / "journal").iterdir() if path.suffix == ".jsonl")
+        if files:
+            with open(files[-1], "rb+") as file:
+                last = file.readlines()[-1]
+                file.seek(0, os.SEEK_END)
+                file.write(last[: int(self.random.integers(1, len(last)))].rstrip(b"\n"))
+            self.count += 1
+
+    def submit(self) -> None:
+        """A few more jobs; each writes down that it ran."""
+        asked: list[dict[str, Any]] = []
+        for _ in range(3):
+            drive = self.random.random() < 0.5
+            script = f"echo $SLURM_JOB_ID >> {self.driven.folder}/ran.$SLURM_JOB_ID\nsleep {self.random.integers(1, 3)}"
+            asked.append({
+                "script": script, "nodes": 1 if drive else int(self.random.integers(1, 4)), "mem": 100,
+                "cpus_per_task": int(self.random.integers(1, 5)), "hold": True, "partition": "main", "time": "1",
+                **({"comment": "unrack: nvme.capacity=300GB"} if drive else {}),
+            })  # fmt: skip
+        self.jobs += self.bed.submit_many(asked)
+
+    def befall(self) -> None:
+        """Something happens that is not the driver's death."""
+        what = int(self.random.integers(8))
+        if what == 0:
+            self.bed.restart_controller()
+        elif what == 1:
+            self.bed.kill_controller()
+            self.bed.start_controller()
+        elif what == 2:
+            self.bed.pause_controller()
+            time.sleep(3)
+            self.bed.resume_controller()
+        elif what == 3 and self.down is None:
+            self.down = f"n{self.random.integers(1, 5)}"
+            self.bed.node_down(self.down)
+        elif what in (4, 5) and self.down is not None:
+            self.bed.node_up(self.down)
+            self.down = None
+        elif what == 6 and self.jobs:
+            job = self.jobs[-1]
+            self.cancelled.add(job)
+            self.bed.call("scancel", str(job), check=False)
+        elif what == 7 and self.jobs:
+            job = self.jobs[int(self.random.integers(len(self.jobs)))]
+            self.bed.call("scontrol", "requeue", "Incomplete", str(job), check=False)
+        else:
+            return
+        self.count += 1
+
+
+def test_no_fault_starts_a_job_twice_loses_one_or_leaks_a_device(new_bed: Callable[..., Bed], tmp_path: Path) -> None:
+    bed = new_bed(nodes=6, scheduler="backfill", remember_s=7200)
+    faults = Faults(bed, tmp_path, 1)
+    wanted, began = int(os.environ.get("UNRACK_FAULTS", "200")), time.monotonic()
+    while faults.count < wanted and time.monotonic() - began < 3000:
+        faults.alive()
+        if len([job for job in faults.jobs if not faults.driven.all_over([job])]) < 12:
+            faults.submit()
+        if faults.random.random() < 0.3:
+            faults.befall()
+        time.sleep(0.4)
+    if faults.down is not None:
+        bed.node_up(faults.down)
+    faults.chance = 0.0
+    if faults.driven.process is not None and faults.driven.process.poll() is None:
+        faults.driven.stop(signal.SIGKILL)
+    faults.alive()
+    try:
+        bed.wait_until(lambda: faults.driven.all_over(faults.jobs), 180, "all jobs are over")
+        time.sleep(3)
+    finally:
+        (tmp_path / "faults").write_text(f"{faults.count} faults, {len(faults.jobs)} jobs\n")
+    assert faults.driven.stop() == 0
+    audit(faults.driven, faults.jobs, frozenset(faults.cancelled))
