@@ -11,6 +11,9 @@ import pytest
 from driven_bed import POOL, Driven, audit
 from slurm_bed import Bed
 
+from unrack.live.slurm.history.order import compare
+from unrack.live.slurm.history.past import past_of
+
 pytestmark = pytest.mark.live
 LENT = 'lending = "all"'
 
@@ -71,8 +74,12 @@ def test_three_hundred_jobs_run_where_they_are_planned(
     one = driven(policy, cluster=cluster)
     asked = jobs_of(300, 1) if comment is None else jobs_of(300, 1, comment)
     jobs = one.run_all(asked, 400)
+    one.wait_until(lambda: "no jobs" in one.command("slurm", "status", "--state", str(one.state)))
     assert one.stop() == 0
     audit(one, jobs)
+    order = compare(past_of(one.state))
+    assert order.jobs == 300
+    assert "not explained" not in order.causes, order.causes
 
 
 @pytest.mark.live_quick
@@ -84,6 +91,9 @@ def test_a_few_jobs_with_drives_are_scheduled_and_told_of(driven: Callable[..., 
     assert "COMPLETED" in one.command("explain", "--live", str(jobs[0]), "--state", str(one.state))
     assert one.stop() == 0
     assert "all the same" in one.command("slurm", "replay", str(one.state))
+    assert "same order" in one.command("slurm", "compare", str(one.state))
+    page = one.command("slurm", "report", str(one.state), "--out", str(one.folder / "page"), "--policy", "fcfs")
+    assert Path(page.strip()).stat().st_size > 10_000
     audit(one, jobs)
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple, Protocol
 
+from unrack.cluster.spec import Cluster
 from unrack.errors import InputError, RunError
 from unrack.events import Drained, Submitted
 from unrack.ledger.state import QUEUED
@@ -19,8 +21,9 @@ from unrack.live.slurm.driver.epoch import Beginning, Epoch, Spec
 from unrack.live.slurm.driver.orders import Orders
 from unrack.live.slurm.driver.table import Table
 from unrack.live.slurm.driver.terms import Terms
-from unrack.live.slurm.driver.turn import APART, Turn
+from unrack.live.slurm.driver.turn import APART, Turn, wants_apart
 from unrack.live.slurm.orders import Answer
+from unrack.live.slurm.portable import Names
 from unrack.live.slurm.reading import Reading
 from unrack.live.watch.log import Events
 
@@ -195,6 +198,8 @@ class Driver:
         if self.epoch is None or (reading is not None and self._other_nodes(reading)):
             assert reading is not None
             self._begin(reading, "the driver started" if self.epoch is None else "the nodes changed", now)
+        elif reading is not None and self._new_kind(reading):
+            self._begin(reading, "tasks are kept apart", now)
         return self._turn(reading, now)
 
     def _deadline_passed(self, now: int) -> bool:
@@ -242,8 +247,8 @@ class Driver:
             self._failed(fault, now)
         elif turn.keep_apart:
             before = self.epoch.beginning
-            groups = {APART: {"groups": min(MOST_APART, MOST_PLACES // len(before.nodes))}}
-            self._begin_from(before._replace(cluster=before.cluster | groups), "tasks are kept apart", now)
+            cluster = before.cluster | {APART: _groups(before)}
+            self._begin_from(before._replace(cluster=cluster), "tasks are kept apart", now)
         elif self.journal.segment_bytes > self.settings.snapshot_bytes and reading is not None:
             self._begin(reading, "the journal is long", now)
         return bool(told)
@@ -277,6 +282,14 @@ class Driver:
         cluster = {key: value for key, value in before.cluster.items() if key != APART or key in found.cluster}
         return found.nodes != before.nodes or found.cluster != cluster
 
+    def _new_kind(self, reading: Reading) -> bool:
+        """Whether a job has come whose tasks the present epoch cannot keep apart."""
+        assert self.epoch is not None
+        if APART in self.epoch.beginning.cluster:
+            return False
+        new = [job for job in reading.jobs if job.waits and self.table.get(str(job.id)) is None]
+        return wants_apart(replace(reading, jobs=tuple(new)), self.terms, self.epoch.names)
+
     def _begin(self, reading: Reading, why: str, now: int) -> None:
         """Begin an epoch with the nodes of a reading."""
         beginning = self.terms.beginning(reading)
@@ -284,6 +297,10 @@ class Driver:
             beginning = beginning._replace(policy=self.policy)
         if self.epoch is not None and (kept := self.epoch.beginning.cluster.get(APART)):
             beginning.cluster.setdefault(APART, kept)
+        if APART not in beginning.cluster:
+            names = Names(Cluster.from_dict(beginning.cluster, "cluster"), beginning.nodes)
+            if wants_apart(reading, self.terms, names):
+                beginning.cluster[APART] = _groups(beginning)
         seen = {node.name: node.usable for node in reading.nodes}
         self._begin_from(beginning, why, now, [name for name in beginning.nodes if not seen.get(name, False)])
 
@@ -419,6 +436,11 @@ class Driver:
         state = self.epoch.core.state
         waiting = state.queue[state.queue_start : state.queue_end].tolist()
         return [self.table.of_number(number) for number in waiting if state.conditions[number] == QUEUED]
+
+
+def _groups(beginning: Beginning) -> dict[str, int]:
+    """How many jobs may have tasks that are kept apart."""
+    return {"groups": max(1, min(MOST_APART, MOST_PLACES // len(beginning.nodes)))}
 
 
 class Kept(NamedTuple):

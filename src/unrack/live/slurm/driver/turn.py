@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from unrack.cluster.spec import Cluster
 from unrack.errors import RefusedError
 from unrack.events import (
     Adopted,
@@ -33,6 +34,7 @@ from unrack.live.slurm.driver.epoch import Epoch, Round
 from unrack.live.slurm.driver.seen import Member, Take, is_in, members, not_now
 from unrack.live.slurm.driver.table import Table
 from unrack.live.slurm.driver.terms import Problem, Terms
+from unrack.live.slurm.portable import Names
 from unrack.live.slurm.reading import Reading, SlurmJob
 from unrack.policy.contract import Decision, Reject, Requeue, Resize, Start
 from unrack.reasons import Code, Reason
@@ -377,9 +379,8 @@ class Turn:
         asked = self.terms.job(member.job, member.key, self.epoch.names, entry.seen_us)
         if isinstance(asked, Problem) or asked.demand.tasks == 1:
             return asked
-        cluster, demand = self.epoch.names.cluster, asked.demand
-        two = (cluster.cores >= 2 * demand.cores) & (cluster.memory_mb >= 2 * demand.memory_mb)
-        if not two.any():
+        demand = asked.demand
+        if not could_share(asked, self.epoch.names.cluster):
             return asked
         groups = int(self.epoch.beginning.cluster.get(APART, {}).get("groups", 0))
         if not groups:
@@ -534,6 +535,24 @@ class Turn:
 
     def _count(self, what: str) -> None:
         self.counts[what] = self.counts.get(what, 0) + 1
+
+
+def could_share(job: Job, cluster: Cluster) -> bool:
+    """True if a job has several tasks, and two of them could be on one node."""
+    demand = job.demand
+    two = (cluster.cores >= 2 * demand.cores) & (cluster.memory_mb >= 2 * demand.memory_mb)
+    return demand.tasks > 1 and bool(two.any())
+
+
+def wants_apart(reading: Reading, terms: Terms, names: Names) -> bool:
+    """True if a job that waits has tasks that must be kept apart, as each stands for a node of Slurm."""
+    for member in members(reading):
+        job = member.job
+        if job.waits and job.is_held and is_in(job, terms.partitions):
+            asked = terms.job(job, member.key, names, 0)
+            if not isinstance(asked, Problem) and could_share(asked, names.cluster):
+                return True
+    return False
 
 
 def _ran(job: SlurmJob) -> bool:

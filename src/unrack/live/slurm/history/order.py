@@ -123,4 +123,6 @@ def _cause(past: Past, first: str, second: str) -> str:
         return "nodes were out of service"
     if past.gaps_s > 1:
         return "the driver was away for a time"
+    if any(past.jobs[0].queued_us < time <= end for time in past.begun_us):
+        return "the driver began anew while jobs ran or waited, which numbers them anew"
     return UNEXPLAINED

@@ -37,6 +37,8 @@ class Past:
         How many jobs left without having run.
     drained
         How often nodes went out of service.
+    begun_us
+        When epochs began: jobs were numbered anew then, and equal ones may go in another order.
     gaps_s
         How long the driver was away between epochs that began because it started, s, in all.
     end_us
@@ -51,6 +53,7 @@ class Past:
     foreign: list[Entry] = field(default_factory=list)
     others: int = 0
     drained: int = 0
+    begun_us: tuple[int, ...] = ()
     gaps_s: float = 0.0
     end_us: int = 0
 
@@ -71,10 +74,12 @@ def past_of(state: Path) -> Past:
     starts: dict[str, set[int]] = {}
     others = drained = end_us = 0
     gap_us = 0
+    begun: list[int] = []
     for record in (one.value for one in read_journal(folder)):
         now = int(record.get("now", 0))
         if record["k"] == "begin":
             beginning = Beginning.of_record(record["beginning"])
+            begun.append(now)
             gap_us += now - end_us if record["why"] == "the driver started" and end_us else 0
         end_us = max(end_us, now)
         drained += sum(one[0] == "drained" for one in record.get("told", ()) if record["k"] == "turn")
@@ -97,4 +102,4 @@ def past_of(state: Path) -> Past:
     names = Names(Cluster.from_dict(beginning.cluster, "cluster"), beginning.nodes)
     again = frozenset(key for key, times in starts.items() if len(times) > 1)
     failed = {key: count for key, count in tries.items() if count}
-    return Past(beginning, names, jobs, failed, again, foreign, others, drained, gap_us / 1e6, end_us)
+    return Past(beginning, names, jobs, failed, again, foreign, others, drained, tuple(begun), gap_us / 1e6, end_us)

@@ -32,9 +32,9 @@ LATENCIES = ("to_decided_s", "to_released_s", "to_started_s", "end_seen_s")
 def workload_of(past: Past, name: str) -> Workload:
     """The submissions of a past, as the driver saw them.
 
-    A job is submitted when the driver put it into the queue. It runs for as long as it held its nodes: from the decision to the
-    moment in which its end was seen. That is longer than the job itself by what it takes to attach devices, to tell
-    Slurm and to see start and end.
+    A job is submitted when the driver put it into the queue. It runs for as long as it held its nodes: from the
+    decision to the moment in which its end was seen, which is longer than the job itself by what it takes to attach
+    devices, to tell Slurm, and to see start and end.
     """
     jobs = [job_of_record(entry.job) for entry in past.jobs]
     first = past.jobs[0].queued_us
