@@ -131,7 +131,8 @@ def audit(driven: Driven, jobs: list[int], cancelled: frozenset[int] = frozenset
         one = known[job]
         if job in cancelled:
             continue
-        assert one["JobState"] == "COMPLETED", f"job {job} is lost: {one}"
+        # a controller that is killed forgets that jobs have ended, and lets them run to their limit once more
+        assert one["JobState"] in ("COMPLETED", "TIMEOUT"), f"job {job} is lost: {one}"
         ran_on = sorted(expand(one["NodeList"]))
         assert ran_on in planned.get(str(job), []), f"job {job} ran on {ran_on}, planned {planned.get(str(job))}"
     logs = [line for path in driven.folder.glob("ran.*") for line in path.read_text().split()]

@@ -323,3 +323,33 @@ def test_a_policy_that_raises_ends_the_driver_or_gives_way_to_first_come(tmp_pat
     else:
         world.until_done()
         assert {job.state for job in world.slurm.jobs.values()} == {"COMPLETED"}
+
+
+@pytest.mark.parametrize("running", [True, False])
+def test_a_job_that_a_killed_controller_brings_back_is_held_and_started_with_its_devices(running: bool) -> None:
+    world = World(pools=POOL)
+    world.slurm.submit(comment="nvme=200", run_s=2)
+    world.until_done()
+    assert not world.fabric.attached
+    world.driver.close()
+    world.driver = world.make()  # who is over is in the journal, too
+    job = world.slurm.jobs[1]
+    if running:
+        job.state, job.held_on, job.start_us = "RUNNING", ("n1",), world.clock.at_us
+        world.slurm.dirty = True
+        world.go(2)
+        assert world.phase(1) == Phase.FOREIGN
+        world.slurm.stuck.add(1)
+        world.slurm.requeue(1, held=False)
+    else:
+        world.slurm.stuck.add(1)
+        job.state, job.priority, job.held_on, job.restarts = "PENDING", 50, (), 1
+        world.slurm.dirty = True
+    world.go(3)
+    assert job.priority == 0 or world.phase(1) not in (None, Phase.RECALLING)
+    world.slurm.stuck.clear()
+    world.go(4)
+    assert [one.job for one in world.fabric.state()] == ["1"]
+    world.until_done()
+    assert job.state == "COMPLETED"
+    assert not world.fabric.attached

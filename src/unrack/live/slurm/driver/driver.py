@@ -147,9 +147,9 @@ class Driver:
     ) -> None:
         self.client, self.fabric, self.journal, self.terms = client, fabric, journal, terms
         self.settings = settings or Settings()
-        kept = kept or Kept(time.time(), 0, {})
+        kept = kept or Kept(time.time(), 0, {}, {})
         self.clock = clock or Clock(kept.origin_s, kept.now_us)
-        self.table = Table(kept.entries)
+        self.table = Table(kept.entries, tuple(kept.ended))
         self.attachments = Attachments(fabric)
         self.orders = Orders(self.table)
         self.watch = watch
@@ -336,6 +336,7 @@ class Driver:
         record = {
             "k": "begin", "version": VERSION, "now": now, "origin_s": self.clock.origin_s, "why": why,
             "beginning": beginning.record(), "told": epoch.taken(), "entries": self.table.records(),
+            "ended": list(self.table.ended),
         }  # fmt: skip
         self.journal.rotate(record)
         log.info("an epoch begins", why=why, jobs=len(self.table), nodes=len(beginning.nodes))
@@ -444,11 +445,12 @@ def _groups(beginning: Beginning) -> dict[str, int]:
 
 
 class Kept(NamedTuple):
-    """What a journal keeps of a driver that has ended: its origin of time, its last time, its entries."""
+    """What a journal keeps of a driver that has ended: origin of time, last time, entries, jobs that are over."""
 
     origin_s: float
     now_us: int
     entries: dict[str, dict[str, Any]]
+    ended: dict[str, None]
 
 
 def kept_of(records: Sequence[Mapping[str, Any]]) -> Kept | None:
@@ -464,12 +466,14 @@ def kept_of(records: Sequence[Mapping[str, Any]]) -> Kept | None:
         if record.get("k") == "begin":
             if record.get("version") != VERSION:
                 raise InputError("journal", f"version {json.dumps(record.get('version'))}", f"version {VERSION}")
-            kept = Kept(record["origin_s"], record["now"], dict(record["entries"]))
+            ended = dict.fromkeys(record.get("ended", ()))
+            kept = Kept(record["origin_s"], record["now"], dict(record["entries"]), ended)
         elif kept is not None and record.get("k") in ("turn", "did"):
             for key, entry in record["entries"].items():
                 if entry is None:
                     kept.entries.pop(key, None)
                 else:
                     kept.entries[key] = entry
+            kept.ended.update((over["key"], None) for over in record.get("over", ()) if over.get("ours"))
             kept = kept._replace(now_us=max(kept.now_us, record["now"]))
     return kept

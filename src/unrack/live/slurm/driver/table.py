@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from unrack.live.slurm.driver.entry import Entry, Phase
+
+MOST_ENDED = 2_000
 
 
 class Table:
     """The jobs that the driver knows.
 
     Every change of an entry is followed by :meth:`touch`, so that it comes into the journal.
+
+    Attributes
+    ----------
+    ended
+        The keys of the last of our jobs that are over: a controller that was killed may have forgotten that they are.
     """
 
-    def __init__(self, entries: Mapping[str, Mapping[str, Any]] | None = None) -> None:
+    def __init__(self, entries: Mapping[str, Mapping[str, Any]] | None = None, ended: Sequence[str] = ()) -> None:
+        self.ended = dict.fromkeys(ended)
         self._entries = {key: Entry.of_record(record) for key, record in (entries or {}).items()}
         self._by_number = {entry.number: entry for entry in self._entries.values() if entry.number >= 0}
         self._touched: dict[str, None] = {}
@@ -40,6 +48,14 @@ class Table:
         del self._entries[entry.key]
         self._by_number.pop(entry.number, None)
         self._touched[entry.key] = None
+
+    def end(self, entry: Entry) -> None:
+        """Forget a job that is over; of ours it is remembered that it was."""
+        self.drop(entry)
+        if entry.ours:
+            self.ended[entry.key] = None
+            while len(self.ended) > MOST_ENDED:
+                del self.ended[next(iter(self.ended))]
 
     def number(self, entry: Entry, number: int) -> None:
         """Give a job its number in the core; -1: it has none any more."""

@@ -109,6 +109,9 @@ class Turn:
                 self._foreign(member)
         self._nodes_that_drain(reading)
         for member in new:
+            if member.job.waits and not member.job.is_held and str(member.key) in self.table.ended:
+                self._come_back(member)
+        for member in new:
             if member.job.waits and member.job.is_held and is_in(member.job, self.terms.partitions):
                 self._come(member, reading)
 
@@ -177,14 +180,17 @@ class Turn:
         self._count("ended" if entry.phase != Phase.FOREIGN else "foreign-ended")
         self.table.touch(entry)
         self.over.append(entry.record())
-        self.table.drop(entry)
+        self.table.end(entry)
 
     def _queued_again(self, entry: Entry, job: SlurmJob) -> None:
         """A running job waits again: somebody requeued it, or its node failed."""
-        if entry.phase == Phase.FOREIGN and not entry.ours:
+        if entry.phase == Phase.FOREIGN:
             self.epoch.tell(Withdrawn(entry.number, Reason(Code.WITHDRAWN, "requeued")), self.now)
-            self.table.drop(entry)
-            return
+            self.table.number(entry, -1)
+            entry.lease = None
+            if not entry.ours:
+                self.table.drop(entry)
+                return
         self._count("requeued")
         entry.state, entry.restarts = "", job.restarts
         if job.is_held:
@@ -205,6 +211,9 @@ class Turn:
         if entry.number >= 0 and self.epoch.core.state.conditions[entry.number] == RUNNING:
             self.epoch.tell(StartFailed(entry.number, Reason(Code.START_FAILED, why[:200])), self.now)
         entry.lease, entry.decided_us, entry.released_us, entry.started_us, entry.start_s = None, -1, -1, -1, 0
+        if entry.number < 0:  # it came back after its end: the core does not know it
+            self.table.move(entry, Phase.ASIDE, why[:300])
+            return
         entry.tries = entry.tries + 1 if failed else 0
         if failed:
             self._count("start-failed")
@@ -369,6 +378,14 @@ class Turn:
         else:
             self._submit(entry, member)
 
+    def _come_back(self, member: Member) -> None:
+        """A job of ours that was over waits again, not held: Slurm would start it without its devices."""
+        if is_in(member.job, self.terms.partitions):
+            entry = Entry(str(member.key), Phase.RECALLING, ours=True, seen_us=self.now, why="queued again by Slurm")
+            entry.submit_s, entry.restarts = member.job.submit_s, member.job.restarts
+            self.table.add(entry)
+            self._count("came-back")
+
     def _until(self, entry: Entry, job: SlurmJob, reading: Reading) -> None:
         """Look at a job again when its begin time has come, which Slurm does not tell of."""
         if job.eligible_s > reading.at_s:
@@ -414,7 +431,8 @@ class Turn:
 
     def _foreign(self, member: Member) -> None:
         """A job runs that we did not start: what it holds of our nodes is not free."""
-        entry = Entry(str(member.key), Phase.FOREIGN, seen_us=self.now, submit_s=member.job.submit_s)
+        ours = str(member.key) in self.table.ended  # a controller that was killed has forgotten that it is over
+        entry = Entry(str(member.key), Phase.FOREIGN, ours=ours, seen_us=self.now, submit_s=member.job.submit_s)
         if self._adopt(entry, member.job):
             self.table.add(entry)
             self._count("foreign")
