@@ -61,6 +61,8 @@ class Entry:
         When it came, and when the core was last told of it; -1: not yet.
     decided_us, released_us, started_us, ended_us
         When its present start was decided, given to Slurm, reported, and over; -1: not yet.
+    freed_us
+        When what it held was free again: later than its end where devices had to be detached.
     submit_s, start_s, end_s
         Slurm's own times, s since 1970; 0: not known.
     limit_s
@@ -93,6 +95,7 @@ class Entry:
     released_us: int = -1
     started_us: int = -1
     ended_us: int = -1
+    freed_us: int = -1
     submit_s: int = 0
     start_s: int = 0
     end_s: int = 0

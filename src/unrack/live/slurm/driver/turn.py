@@ -175,6 +175,7 @@ class Turn:
                 self.epoch.tell(Finished(entry.number), self.now)
             elif status in (RUNNING, QUEUED):
                 self.epoch.tell(Withdrawn(entry.number, Reason(Code.WITHDRAWN, entry.state.lower())), self.now)
+        entry.freed_us = self.now
         if entry.ended_us < 0:
             entry.ended_us = self.now
         self._count("ended" if entry.phase != Phase.FOREIGN else "foreign-ended")

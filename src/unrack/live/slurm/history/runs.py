@@ -33,8 +33,8 @@ def workload_of(past: Past, name: str) -> Workload:
     """The submissions of a past, as the driver saw them.
 
     A job is submitted when the driver put it into the queue. It runs for as long as it held its nodes: from the
-    decision to the moment in which its end was seen, which is longer than the job itself by what it takes to attach
-    devices, to tell Slurm, and to see start and end.
+    decision to the moment in which these were free again, which is longer than the job itself by what it takes to
+    attach and detach devices, to tell Slurm, and to see start and end.
     """
     jobs = [job_of_record(entry.job) for entry in past.jobs]
     first = past.jobs[0].queued_us
@@ -52,7 +52,7 @@ def workload_of(past: Past, name: str) -> Workload:
     table = job_table(
         ids=pl.Series(order),  # jobs that came together go in the order in which the driver took them
         submit_us=column(seen),
-        work_us=column([max(entry.ended_us - entry.decided_us, 0) for entry in past.jobs]),
+        work_us=column([max(entry.freed_us - entry.decided_us, 0) for entry in past.jobs]),
         request_us=column([job.request_us for job in jobs]),
         tasks=column([job.demand.tasks for job in jobs]),
         cores=column([job.demand.cores for job in jobs]),
@@ -89,20 +89,20 @@ def live_result(past: Past, workload: Workload) -> Result:
     first = past.jobs[0].queued_us
     jobs: JobTable = workload.jobs
     groups = 0
-    by_end = sorted(range(len(jobs)), key=lambda i: (entries[jobs.ids[i]].ended_us, i))
+    by_end = sorted(range(len(jobs)), key=lambda i: (entries[jobs.ids[i]].freed_us, i))
     for i in by_end:
         entry = entries[jobs.ids[i]]
         assert entry.lease is not None
         lease = past.names.lease(entry.lease, i)
         recorder.attempt(
-            i, entry.decided_us - first, entry.ended_us - first, Outcome.FINISHED, lease.rows, lease.borrowed
+            i, entry.decided_us - first, entry.freed_us - first, Outcome.FINISHED, lease.rows, lease.borrowed
         )
         if lease.shares:
             recorder.share(lease.shares, tuple(range(groups, groups + len(lease.shares))))
             groups += len(lease.shares)
         if len(lease.claims):
             recorder.claim(lease.claims)
-    end_us = max(entry.ended_us for entry in past.jobs) - first
+    end_us = max(entry.freed_us for entry in past.jobs) - first
     state = np.full(len(jobs), FINISHED, np.int8)
     log = RunLog.of(recorder, cluster, jobs, state, {}, [], end_us)
     traits: Traits = spec_of(past).make().traits
