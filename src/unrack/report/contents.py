@@ -8,6 +8,7 @@ from typing import Any
 from unrack.report.charts.chart import MOST_SETTINGS, Chart, setting_charts
 from unrack.report.charts.sweep import Sweep, sweeps
 from unrack.report.directory import FinishedStudy
+from unrack.report.live_section import live_section
 from unrack.report.memory.section import MemorySection, memory_section
 from unrack.report.pools.section import PoolSection, pool_section
 from unrack.report.resource_section import ResourceSection, resource_sections
@@ -67,5 +68,5 @@ def contents_of(study: FinishedStudy) -> Contents:
         settings, shown, policies, tuple(setting_charts(setting, policies) for setting in shown),
         sweeps(settings, policies), pool_section(shown, policies), memory_section(settings, shown, policies),
         tier_section(shown, policies), use_section(settings, shown), round_section(shown, policies),
-        resource_sections(shown),
+        (*filter(None, [live_section(shown)]), *resource_sections(shown)),
     )  # fmt: skip

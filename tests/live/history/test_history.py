@@ -89,6 +89,10 @@ def test_a_past_becomes_a_study_with_a_live_run_and_simulated_ones(tmp_path: Pat
     assert live["to_started_s"].min() >= 0
     page = write_report(tmp_path / "out").read_text()
     assert "live: easy" in page
+    assert "released to seen to run" in page
+    study = keep_past(past_of(tmp_path / "state"), tmp_path / "again")
+    simulated = tmp_path / "again" / "runs" / study.runs[1].id / "jobs.parquet"
+    assert pl.read_parquet(simulated).height == 15
 
 
 def test_status_and_life_are_told_from_the_journal_alone(tmp_path: Path) -> None:
