@@ -221,6 +221,8 @@ class PlainTerms:
     def job(self, job: SlurmJob, key: JobKey, names: Names, now_us: int) -> Job | Problem:
         if job.comment == "problem":
             return Problem("it says so itself")
+        if job.required_nodes:
+            return Problem("it asks for nodes by name")
         devices = {"nvme": {"capacity_mb": int(job.comment[5:])}} if job.comment.startswith("nvme=") else {}
         limit_us = self.longest_us if job.limit_s is None else job.limit_s * 1_000_000
         demand = Demand(job.nodes_min, job.cpus_per_task, job.node_memory_mb, devices)

@@ -353,3 +353,22 @@ def test_a_job_that_a_killed_controller_brings_back_is_held_and_started_with_its
     world.until_done()
     assert job.state == "COMPLETED"
     assert not world.fabric.attached
+
+
+def test_a_place_that_we_gave_is_not_taken_for_what_a_requeued_job_asks() -> None:
+    world = World()
+    world.slurm.submit(run_s=6)
+    world.go(3)
+    assert world.slurm.jobs[1].required
+    world.slurm.requeue(1, held=True)
+    world.until_done()
+    assert world.slurm.jobs[1].state == "COMPLETED"
+    assert len(world.slurm.jobs[1].starts) == 2
+
+
+def test_nodes_that_a_user_asks_for_by_name_are_not_ours_to_change() -> None:
+    world = World()
+    number = world.slurm.submit()
+    world.slurm.jobs[number].required = ("n3",)
+    world.go(3)
+    assert world.phase(number) == Phase.ASIDE

@@ -69,6 +69,8 @@ class Entry:
         Its time limit as last seen; -1: none.
     nodes_min, nodes_max
         How many nodes it asked for before it was placed; 0: not said.
+    placed
+        The nodes that we have asked for by name in its place, perhaps; whatever else is asked by name is its user's.
     restarts
         As Slurm counted when it was last seen.
     state
@@ -102,6 +104,7 @@ class Entry:
     limit_s: int = -1
     nodes_min: int = 0
     nodes_max: int = 0
+    placed: list[str] = field(default_factory=list)
     restarts: int = 0
     state: str = ""
     group: int = 0
@@ -125,4 +128,4 @@ class Entry:
 
 DEFAULTS: dict[str, Any] = {}
 for _one in fields(Entry):
-    DEFAULTS[_one.name] = [] if _one.name == "operations" else {} if _one.name == "job" else _one.default
+    DEFAULTS[_one.name] = [] if _one.name in ("operations", "placed") else {} if _one.name == "job" else _one.default

@@ -368,6 +368,8 @@ class Turn:
         job = member.job
         entry = Entry(str(member.key), Phase.ASIDE, ours=True, seen_us=self.now, submit_s=job.submit_s)
         entry.restarts = job.restarts
+        if entry.key in self.table.ended:  # it came back after its end, with the place that we gave it
+            entry.placed = list(job.required_nodes)
         if self.terms.take == Take.BY_ADMIN and job.reason != "JobHeldAdmin" and self._no(job, reading):
             return  # not ours as long as its user holds it
         self.table.add(entry)
@@ -394,7 +396,11 @@ class Turn:
 
     def _asks(self, entry: Entry, member: Member) -> Job | Problem:
         """What a job asks; the tasks of one that could share a node are kept apart: each stands for a node of Slurm."""
-        asked = self.terms.job(member.job, member.key, self.epoch.names, entry.seen_us)
+        job = member.job
+        if entry.placed and set(job.required_nodes) == set(entry.placed):  # what we have asked for is not what it asks
+            least, most = entry.nodes_min or job.nodes_min, entry.nodes_max
+            job = replace(job, required_nodes=(), nodes_min=least, nodes_max=most)
+        asked = self.terms.job(job, member.key, self.epoch.names, entry.seen_us)
         if isinstance(asked, Problem) or asked.demand.tasks == 1:
             return asked
         demand = asked.demand
@@ -419,7 +425,8 @@ class Turn:
             self.table.move(entry, Phase.ASIDE, asked.why)
             return
         entry.job, entry.restarts = job_record(asked), member.job.restarts
-        entry.nodes_min, entry.nodes_max = member.job.nodes_min, member.job.nodes_max
+        if not entry.placed:
+            entry.nodes_min, entry.nodes_max = member.job.nodes_min, member.job.nodes_max
         try:
             number, decisions = self.epoch.submit(Submitted(asked), self.now)
         except RefusedError as error:
@@ -537,6 +544,7 @@ class Turn:
     def _starts(self, lease: Lease) -> None:
         entry = self.table.of_number(lease.job)
         entry.lease, entry.decided_us = self.epoch.names.portable(lease), self.now
+        entry.placed = entry.nodes
         if entry.phase == Phase.STOPPING:  # once Slurm shows it held
             self.table.touch(entry)
         else:
