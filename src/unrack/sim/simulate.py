@@ -391,7 +391,7 @@ def prepared(
     arrivals: bool = False,
     how: Together = Together.ADD,
     changes: MemoryChanges | None = None,
-    make: type[Kernel] = Kernel,
+    make: type[Kernel] | None = None,
 ) -> Kernel:
     """A run that is about to begin; parameters as in :func:`simulate`.
 
@@ -404,7 +404,7 @@ def prepared(
     changes
         What it costs that memory changes while jobs run.
     make
-        Which world drives it.
+        Which world drives it; ``None``: the usual one.
     """
     if hasattr(policy, "seeded"):
         policy = policy.seeded(seed)
@@ -416,4 +416,4 @@ def prepared(
             core.view.contention = memory = MemorySpeeds(contention, cluster, jobs)
             parts.append(memory)
         slowdown = together([*parts, *by_resource(cluster, jobs)], how)
-    return make(core, Ties(ties), faults, slowdown, jobs if arrivals else None, changes)
+    return (make or Kernel)(core, Ties(ties), faults, slowdown, jobs if arrivals else None, changes)
