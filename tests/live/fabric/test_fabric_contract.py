@@ -16,7 +16,10 @@ from unrack.live.fabric.contract import Attachment, FabricError
 from unrack.live.fabric.table import FABRICS, make_fabric
 
 KINDS = pytest.mark.parametrize("kind", FABRICS)
-LASTING_KINDS = pytest.mark.parametrize("kind", LASTING)
+LASTING_KINDS = pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=pytest.mark.slow) if kind == "loop" else kind for kind in LASTING]
+)
+"""A loop device takes its time, and there are a hundred places to be killed at."""
 
 
 def test_every_kind_of_the_table_is_tested_here() -> None:
