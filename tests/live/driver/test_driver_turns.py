@@ -372,3 +372,23 @@ def test_nodes_that_a_user_asks_for_by_name_are_not_ours_to_change() -> None:
     world.slurm.jobs[number].required = ("n3",)
     world.go(3)
     assert world.phase(number) == Phase.ASIDE
+
+
+@pytest.mark.parametrize("held", [True, False])
+def test_a_job_that_has_run_is_not_started_again_because_a_killed_controller_forgot_it(held: bool) -> None:
+    world = World()
+    world.slurm.submit(run_s=1)
+    world.until_done()
+    job = world.slurm.jobs[1]
+    job.state, job.held_on, job.required, job.priority = "PENDING", (), (), 0 if held else 50
+    world.slurm.stuck.add(1)
+    world.slurm.dirty = True
+    world.go(3)
+    world.slurm.stuck.clear()
+    world.go(20)
+    assert world.phase(1) == Phase.ASIDE
+    assert len(job.starts) == 1
+    job.restarts += 1  # somebody wants it to run again
+    world.slurm.dirty = True
+    world.until_done()
+    assert len(job.starts) == 2

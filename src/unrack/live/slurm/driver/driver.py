@@ -149,7 +149,7 @@ class Driver:
         self.settings = settings or Settings()
         kept = kept or Kept(time.time(), 0, {}, {})
         self.clock = clock or Clock(kept.origin_s, kept.now_us)
-        self.table = Table(kept.entries, tuple(kept.ended))
+        self.table = Table(kept.entries, kept.ended)
         self.attachments = Attachments(fabric)
         self.orders = Orders(self.table)
         self.watch = watch
@@ -336,7 +336,7 @@ class Driver:
         record = {
             "k": "begin", "version": VERSION, "now": now, "origin_s": self.clock.origin_s, "why": why,
             "beginning": beginning.record(), "told": epoch.taken(), "entries": self.table.records(),
-            "ended": list(self.table.ended),
+            "ended": self.table.ended,
         }  # fmt: skip
         self.journal.rotate(record)
         log.info("an epoch begins", why=why, jobs=len(self.table), nodes=len(beginning.nodes))
@@ -450,7 +450,7 @@ class Kept(NamedTuple):
     origin_s: float
     now_us: int
     entries: dict[str, dict[str, Any]]
-    ended: dict[str, None]
+    ended: dict[str, int]
 
 
 def kept_of(records: Sequence[Mapping[str, Any]]) -> Kept | None:
@@ -466,7 +466,7 @@ def kept_of(records: Sequence[Mapping[str, Any]]) -> Kept | None:
         if record.get("k") == "begin":
             if record.get("version") != VERSION:
                 raise InputError("journal", f"version {json.dumps(record.get('version'))}", f"version {VERSION}")
-            ended = dict.fromkeys(record.get("ended", ()))
+            ended = dict(record.get("ended", {}))
             kept = Kept(record["origin_s"], record["now"], dict(record["entries"]), ended)
         elif kept is not None and record.get("k") in ("turn", "did"):
             for key, entry in record["entries"].items():
@@ -474,6 +474,8 @@ def kept_of(records: Sequence[Mapping[str, Any]]) -> Kept | None:
                     kept.entries.pop(key, None)
                 else:
                     kept.entries[key] = entry
-            kept.ended.update((over["key"], None) for over in record.get("over", ()) if over.get("ours"))
+            kept.ended.update(
+                (over["key"], over.get("restarts", 0)) for over in record.get("over", ()) if over.get("ours")
+            )
             kept = kept._replace(now_us=max(kept.now_us, record["now"]))
     return kept

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from unrack.live.slurm.driver.entry import Entry, Phase
@@ -18,11 +18,14 @@ class Table:
     Attributes
     ----------
     ended
-        The keys of the last of our jobs that are over: a controller that was killed may have forgotten that they are.
+        The last of our jobs that are over, with how often they had been started again: a controller that was killed may
+        have forgotten that they are.
     """
 
-    def __init__(self, entries: Mapping[str, Mapping[str, Any]] | None = None, ended: Sequence[str] = ()) -> None:
-        self.ended = dict.fromkeys(ended)
+    def __init__(
+        self, entries: Mapping[str, Mapping[str, Any]] | None = None, ended: Mapping[str, int] | None = None
+    ) -> None:
+        self.ended = dict(ended or {})
         self._entries = {key: Entry.of_record(record) for key, record in (entries or {}).items()}
         self._by_number = {entry.number: entry for entry in self._entries.values() if entry.number >= 0}
         self._touched: dict[str, None] = {}
@@ -53,7 +56,7 @@ class Table:
         """Forget a job that is over; of ours it is remembered that it was."""
         self.drop(entry)
         if entry.ours:
-            self.ended[entry.key] = None
+            self.ended[entry.key] = entry.restarts
             while len(self.ended) > MOST_ENDED:
                 del self.ended[next(iter(self.ended))]
 

@@ -44,6 +44,9 @@ from unrack.workload.job import Job
 SECOND_US = 1_000_000
 LATER_US = 30 * SECOND_US
 """How much longer a job that runs beyond its expected end is expected to run, again and again."""
+FORGOTTEN = (
+    "it has run and ended, by the journal, and Slurm's controller forgot that: cancel it, or requeue it to run again"
+)
 SLOWEST_RETRY_US = 300 * SECOND_US
 APART = "spread"
 """The resource that keeps tasks of a group apart; a job's own group makes that one task a node."""
@@ -350,6 +353,8 @@ class Turn:
             if job.runs:
                 self._foreign(member)
             return
+        if entry.why == FORGOTTEN and job.restarts <= entry.restarts:
+            return
         if self.now >= entry.again_us and not self._no(job, reading):
             asked = self._asks(entry, member)
             if isinstance(asked, Problem):
@@ -373,6 +378,10 @@ class Turn:
         if self.terms.take == Take.BY_ADMIN and job.reason != "JobHeldAdmin" and self._no(job, reading):
             return  # not ours as long as its user holds it
         self.table.add(entry)
+        if self._is_forgotten(member):
+            self._count("forgotten")
+            self.table.move(entry, Phase.ASIDE, FORGOTTEN)
+            return
         self._count("came")
         why = self._no(job, reading)
         if why:
@@ -381,10 +390,15 @@ class Turn:
         else:
             self._submit(entry, member)
 
+    def _is_forgotten(self, member: Member) -> bool:
+        """True if a job that waits has run to its end, and nobody has had it queued again since."""
+        return member.job.restarts <= self.table.ended.get(str(member.key), -1)
+
     def _come_back(self, member: Member) -> None:
         """A job of ours that was over waits again, not held: Slurm would start it without its devices."""
         if is_in(member.job, self.terms.partitions):
-            entry = Entry(str(member.key), Phase.RECALLING, ours=True, seen_us=self.now, why="queued again by Slurm")
+            why = FORGOTTEN if self._is_forgotten(member) else "queued again by Slurm"
+            entry = Entry(str(member.key), Phase.RECALLING, ours=True, seen_us=self.now, why=why)
             entry.submit_s, entry.restarts = member.job.submit_s, member.job.restarts
             self.table.add(entry)
             self._count("came-back")
