@@ -161,7 +161,7 @@ class Kernel:
                     break
                 something = self.happen(heappop(heap), now) or something
             while next_submit == now and not (something and not together):
-                self.core.handle(Submitted(i) if self.shown else Submitted(self.jobs.job(i), self.work[i]), now)
+                self.arrive(i, now)
                 i += 1
                 something = True
                 next_submit = submit[i] if i < count else NEVER_US
@@ -176,6 +176,10 @@ class Kernel:
         if progress is not None:
             progress(count, count)
         return self.log(now)
+
+    def arrive(self, job: int, now: int) -> None:
+        """A job is submitted."""
+        self.core.handle(Submitted(job) if self.shown else Submitted(self.jobs.job(job), self.work[job]), now)
 
     def take_over(self) -> int:
         """Hand over the jobs that run when the run begins, and the nodes that drain then; returns how many jobs."""

@@ -6,16 +6,21 @@ from collections import Counter
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from unrack.ledger.lease import nodes_of
-from unrack.live.slurm.history.acknowledged import acknowledged
+from unrack.live.slurm.history.cause import UNEXPLAINED, causes_of
 from unrack.live.slurm.history.past import Past
 from unrack.live.slurm.history.runs import notes_of
-from unrack.sim.log import RunLog
+from unrack.live.slurm.history.stay import Stay
+from unrack.live.slurm.history.world import Fact, Played, play
+
+__all__ = ["MOST_JOBS", "MOST_PAIRS", "UNEXPLAINED", "Comparison", "Pair", "compare"]
 
 MOST_JOBS = 5_000
 """Of more, the first are compared: pairs are many."""
-UNEXPLAINED = "not explained"
+MOST_PAIRS = 100_000
+"""Pairs in another order whose causes are looked for."""
 
 
 class Pair(NamedTuple):
@@ -28,7 +33,7 @@ class Pair(NamedTuple):
     live_s, simulated_s
         By how much: really, and the other way round in the simulation.
     cause
-        By what the journal tells of the two.
+        The class of facts with which the simulation gives the real order.
     """
 
     first: str
@@ -44,9 +49,11 @@ class Comparison(NamedTuple):
     Attributes
     ----------
     jobs, pairs
-        How many jobs were compared, and how many pairs of them did not start at the same time in both.
+        How many jobs were compared, and how many pairs of them were not decided in the same turn.
+    differing
+        How many pairs were started in another order.
     different
-        The pairs in another order, in order of the first job's start.
+        Those pairs, in order of the first job's start; at most ``MOST_PAIRS``.
     causes
         Cause → pairs.
     elsewhere
@@ -59,6 +66,7 @@ class Comparison(NamedTuple):
 
     jobs: int
     pairs: int
+    differing: int
     different: list[Pair]
     causes: dict[str, int]
     elsewhere: int
@@ -66,63 +74,73 @@ class Comparison(NamedTuple):
     notes: tuple[str, ...]
 
 
-def compare(past: Past) -> Comparison:
+def compare(past: Past, at_once: bool = False) -> Comparison:
     """Simulate the submissions of a past with the run times that were, and compare who started before whom.
+
+    Parameters
+    ----------
+    past
+        What happened.
+    at_once
+        Whether starts of the simulation are acknowledged at once, and jobs run from the acknowledgement to the end that
+        was seen; else they take as long to be acknowledged, and places to be given back, as they did.
 
     Raises
     ------
     UnrackError
         The simulation fails.
     """
-    log = acknowledged(past)
-    starts = dict(zip(log.attempt_job.tolist(), log.attempt_start_us.tolist(), strict=True))
-    first = past.jobs[0].queued_us
-    entries = {entry.key: entry for entry in past.jobs}
-    ids = [str(one) for one in log.jobs.ids.to_list()][:MOST_JOBS]
-    live = np.array([entries[one].decided_us - first for one in ids]) / 1e6
-    told = np.array([starts.get(job, np.nan) for job in range(len(ids))]) / 1e6
-    different = []
-    ahead = live[:, None] < live[None, :]
-    behind = told[:, None] > told[None, :]
-    for a, b in zip(*np.nonzero(ahead & behind), strict=True):
-        cause = _cause(past, ids[a], ids[b])
-        different.append(Pair(ids[a], ids[b], float(live[b] - live[a]), float(told[a] - told[b]), cause))
-    different.sort(key=lambda pair: (entries[pair.first].decided_us, entries[pair.second].decided_us))
-    causes = dict(Counter(pair.cause for pair in different).most_common())
-    places = _places(past, log)
-    elsewhere = sum(places.get(one) != sorted(entries[one].nodes) for one in ids)
-    shift = float(np.nanmax(np.abs(live - told))) if len(ids) else 0.0
-    return Comparison(len(ids), int(ahead.sum()), different, causes, elsewhere, shift, notes_of(past))
+    base = frozenset() if at_once else frozenset({Fact.LATE})
+    played = play(past, base)
+    jobs = compared(past)
+    live = np.array([decided_us(stay) for stay in jobs], np.int64)
+    told = played.starts_us(jobs)
+    first, second = _swapped(live, told)
+    differing, first, second = len(first), first[:MOST_PAIRS], second[:MOST_PAIRS]
+    causes = causes_of(past, base, jobs, first, second)
+    different = [
+        Pair(jobs[a].key, jobs[b].key, float(live[b] - live[a]) / 1e6, float(told[a] - told[b]) / 1e6, cause)
+        for a, b, cause in zip(first.tolist(), second.tolist(), causes, strict=True)
+    ]
+    places = _places(past, played)
+    elsewhere = sum(places.get(stay.key) != sorted(stay.last.planned) for stay in jobs if stay.last is not None)
+    started = told >= 0
+    shift = float(np.abs(live - told)[started].max()) / 1e6 if started.any() else 0.0
+    pairs = sum(int((live[i + 1 :] != live[i]).sum()) for i in range(len(live)))
+    counts = dict(Counter(causes).most_common())
+    return Comparison(len(jobs), pairs, differing, different, counts, elsewhere, shift, notes_of(past))
 
 
-def _places(past: Past, log: RunLog) -> dict[str, list[str]]:
+def compared(past: Past) -> list[Stay]:
+    """The jobs that we started and that ran to an end, the last time of each, in the order of their starts."""
+    found = {stay.key: stay for stay in past.told.stays if stay.ours and not stay.adopted and stay.ran}
+    return sorted(found.values(), key=lambda stay: (decided_us(stay), stay.came_us))[:MOST_JOBS]
+
+
+def decided_us(stay: Stay) -> int:
+    """When the last start of a job was decided."""
+    assert stay.last is not None
+    return stay.last.decided_us
+
+
+def _swapped(live: NDArray[np.int64], told: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The pairs in another order, by their places: who was first, who second; ``live`` does not fall."""
+    first, second = [], []
+    for place in range(len(live)):
+        behind = np.flatnonzero((live[place + 1 :] > live[place]) & (told[place + 1 :] < told[place])) + place + 1
+        behind = behind[told[behind] >= 0]
+        first.append(np.full(len(behind), place, np.int64))
+        second.append(behind)
+    none = np.zeros(0, np.int64)
+    return np.concatenate([none, *first]), np.concatenate([none, *second])
+
+
+def _places(past: Past, played: Played) -> dict[str, list[str]]:
     """Job → names of the nodes it had in the simulation."""
     found: dict[str, list[str]] = {}
+    log = played.log
     for attempt, job in enumerate(log.attempt_job.tolist()):
         rows = log.rows[log.attempt_rows[attempt] : log.attempt_rows[attempt + 1]]
         nodes = nodes_of(np.asarray(rows, np.int64)).tolist()
-        found[str(log.jobs.ids[job])] = sorted(past.names.nodes[node] for node in nodes)
+        found[played.stays[job].key] = sorted(past.names.nodes[node] for node in nodes)
     return found
-
-
-def _cause(past: Past, first: str, second: str) -> str:
-    """Why two jobs started in another order, by what the journal tells; never a guess."""
-    for job in (first, second):
-        if job in past.again:
-            return "one of them was started several times"
-        if job in past.tries:
-            return "a start of one of them failed and was tried again"
-    entries = {entry.key: entry for entry in past.jobs}
-    begin = min(entries[first].seen_us, entries[second].seen_us)
-    end = max(entries[first].decided_us, entries[second].decided_us)
-    if any(entry.seen_us < end and entry.ended_us > begin for entry in past.foreign):
-        return "jobs of others held nodes meanwhile"
-    if any(entries[job].decided_us >= begin and entries[job].decided_us <= end for job in past.tries if job in entries):
-        return "a start of another job failed meanwhile"
-    if past.drained:
-        return "nodes were out of service"
-    if past.gaps_s > 1:
-        return "the driver was away for a time"
-    if any(past.jobs[0].queued_us < time <= end for time in past.begun_us):
-        return "the driver began anew while jobs ran or waited, which numbers them anew"
-    return UNEXPLAINED

@@ -11,6 +11,7 @@ from unrack.errors import InputError
 from unrack.live.journal.reading import read_journal
 from unrack.live.slurm.driver.entry import Entry, Phase
 from unrack.live.slurm.driver.epoch import Beginning
+from unrack.live.slurm.history.told import Fold, Told
 from unrack.live.slurm.portable import Names
 from unrack.live.slurm.service import JOURNAL
 
@@ -43,6 +44,8 @@ class Past:
         How long the driver was away between epochs that began because it started, s, in all.
     end_us
         The last time in the journal.
+    told
+        All that the core was told.
     """
 
     beginning: Beginning
@@ -56,6 +59,7 @@ class Past:
     begun_us: tuple[int, ...] = ()
     gaps_s: float = 0.0
     end_us: int = 0
+    told: Told = field(default_factory=Told)
 
 
 def past_of(state: Path) -> Past:
@@ -75,7 +79,9 @@ def past_of(state: Path) -> Past:
     others = drained = end_us = 0
     gap_us = 0
     begun: list[int] = []
+    fold = Fold(str(folder))
     for record in (one.value for one in read_journal(folder)):
+        fold.take(record)
         now = int(record.get("now", 0))
         if record["k"] == "begin":
             beginning = Beginning.of_record(record["beginning"])
@@ -102,4 +108,7 @@ def past_of(state: Path) -> Past:
     names = Names(Cluster.from_dict(beginning.cluster, "cluster"), beginning.nodes)
     again = frozenset(key for key, times in starts.items() if len(times) > 1)
     failed = {key: count for key, count in tries.items() if count}
-    return Past(beginning, names, jobs, failed, again, foreign, others, drained, tuple(begun), gap_us / 1e6, end_us)
+    away_s = gap_us / 1e6
+    return Past(
+        beginning, names, jobs, failed, again, foreign, others, drained, tuple(begun), away_s, end_us, fold.told
+    )

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from unrack.ledger.state import FINISHED
 from unrack.live.records import job_of_record
@@ -21,7 +22,7 @@ from unrack.study.grid import Run
 from unrack.study.input.document import Document
 from unrack.study.input.inputs import PolicySpec, make_policy_spec
 from unrack.study.results.identity import id_of_run
-from unrack.workload.job import Intake, JobTable, Workload, job_table
+from unrack.workload.job import Intake, Job, JobTable, Workload, job_table
 
 LIVE = "live: "
 """What the labels of live runs begin with."""
@@ -38,35 +39,58 @@ def workload_of(past: Past, name: str) -> Workload:
     """
     jobs = [job_of_record(entry.job) for entry in past.jobs]
     first = past.jobs[0].queued_us
+    seen = [entry.queued_us for entry in past.jobs]
+    work = [max(entry.freed_us - entry.decided_us, 0) for entry in past.jobs]
+    table = table_of(jobs, seen, work, first, _latencies(past.jobs))
+    keys = pl.Series("job", [past.jobs[int(i)].key for i in table.ids.to_list()])
+    intake = Intake("the journal", "journal", len(jobs) + past.others, len(jobs), {"never ran": past.others})
+    return Workload(name, replace(table, ids=keys), intake)
 
-    def column(values: Sequence[int]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-        return np.array(values, np.int64)
 
-    devices: dict[tuple[str, str], np.ndarray[tuple[int], np.dtype[np.int64]]] = {}
+def table_of(
+    jobs: Sequence[Job],
+    came_us: Sequence[int],
+    work_us: Sequence[int],
+    first_us: int,
+    extra: pl.DataFrame | None = None,
+) -> JobTable:
+    """Jobs as a table, with their places in the sequence as ids.
+
+    Parameters
+    ----------
+    jobs
+        In the order in which the driver took them, which those that came together keep.
+    came_us, work_us
+        When each came by the driver's clock, and how long it runs.
+    first_us
+        The time of the driver's clock that is 0 in the table.
+    extra
+        Further columns.
+    """
+
+    def column(values: Iterable[int]) -> NDArray[np.int64]:
+        return np.fromiter(values, np.int64)
+
+    devices: dict[tuple[str, str], NDArray[np.int64]] = {}
     for i, job in enumerate(jobs):
         for kind, of in job.demand.devices.items():
             for quantity, amount in of.items():
                 devices.setdefault((kind, quantity), np.zeros(len(jobs), np.int64))[i] = amount
-    seen = [entry.queued_us - first for entry in past.jobs]
-    order = column(range(len(jobs)))
-    table = job_table(
-        ids=pl.Series(order),  # jobs that came together go in the order in which the driver took them
-        submit_us=column(seen),
-        work_us=column([max(entry.freed_us - entry.decided_us, 0) for entry in past.jobs]),
-        request_us=column([job.request_us for job in jobs]),
-        tasks=column([job.demand.tasks for job in jobs]),
-        cores=column([job.demand.cores for job in jobs]),
-        memory_mb=column([job.demand.memory_mb for job in jobs]),
-        priority=column([job.priority for job in jobs]),
-        deadline_us=column([-1 if job.deadline_us is None else max(job.deadline_us - first, 0) for job in jobs]),
+    return job_table(
+        ids=pl.Series(np.arange(len(jobs), dtype=np.int64)),
+        submit_us=column(time - first_us for time in came_us),
+        work_us=column(work_us),
+        request_us=column(job.request_us for job in jobs),
+        tasks=column(job.demand.tasks for job in jobs),
+        cores=column(job.demand.cores for job in jobs),
+        memory_mb=column(job.demand.memory_mb for job in jobs),
+        priority=column(job.priority for job in jobs),
+        deadline_us=column(-1 if job.deadline_us is None else max(job.deadline_us - first_us, 0) for job in jobs),
         user=pl.Series([job.user or None for job in jobs], dtype=pl.String),
         app=pl.Series([job.app or None for job in jobs], dtype=pl.String),
         devices=devices,
-        extra=_latencies(past.jobs),
-    )  # fmt: skip
-    keys = pl.Series("job", [past.jobs[int(i)].key for i in table.ids.to_list()])
-    intake = Intake("the journal", "journal", len(jobs) + past.others, len(jobs), {"never ran": past.others})
-    return Workload(name, replace(table, ids=keys), intake)
+        extra=extra,
+    )
 
 
 def _latencies(entries: Sequence[Entry]) -> pl.DataFrame:

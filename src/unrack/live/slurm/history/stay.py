@@ -78,6 +78,8 @@ class Stay:
         When it was submitted, by Slurm's clock, s since 1970.
     restarts
         As Slurm counted them last.
+    expected_us
+        Of a job that was adopted: how much longer it was expected to run then.
     """
 
     key: str
@@ -88,6 +90,7 @@ class Stay:
     left_us: int = NOT_YET
     submit_s: int = 0
     restarts: int = 0
+    expected_us: int = 0
     short: bool = False
     became: Became = Became.OPEN
     why: str = ""

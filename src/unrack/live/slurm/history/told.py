@@ -92,27 +92,51 @@ def told_of(records: Iterable[Mapping[str, Any]], where: str = "journal") -> Tol
     InputError
         They do not begin with a beginning, or contradict themselves.
     """
-    fold = _Fold()
+    fold = Fold(where)
     for record in records:
-        if record.get("k") != "begin" and not fold.told.begun:
-            raise InputError(where, f"a record {record.get('k')!r:.40}", "a beginning first")
-        try:
-            fold.take(record)
-        except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
-            raise InputError(where, f"a record that cannot be ({error!r:.80})", "the journal of a driver") from None
+        fold.take(record)
     return fold.told
 
 
-class _Fold:
-    """Takes one record after the other."""
+class Fold:
+    """Takes one record of a journal after the other.
 
-    def __init__(self) -> None:
-        self.told = Told()
+    Parameters
+    ----------
+    where
+        What errors call the journal.
+
+    Attributes
+    ----------
+    told
+        What the records so far tell.
+    """
+
+    def __init__(self, where: str = "journal") -> None:
+        self.told, self.where = Told(), where
+        self._down: dict[str, None] = {}
         self._numbers: list[Stay | None] = []
         self._open: dict[str, Stay] = {}
+        self._latest: dict[str, Stay] = {}
         self._nodes: tuple[str, ...] = ()
 
     def take(self, record: Mapping[str, Any]) -> None:
+        """Take the next one.
+
+        Raises
+        ------
+        InputError
+            It cannot come here.
+        """
+        if record.get("k") != "begin" and not self.told.begun:
+            raise InputError(self.where, f"a record {record.get('k')!r:.40}", "a beginning first")
+        try:
+            self._take(record)
+        except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
+            got = f"a record that cannot be ({error!r:.80})"
+            raise InputError(self.where, got, "the journal of a driver") from None
+
+    def _take(self, record: Mapping[str, Any]) -> None:
         now, entries = int(record["now"]), record.get("entries") or {}
         begins = record["k"] == "begin"
         if begins:
@@ -120,8 +144,11 @@ class _Fold:
             self.told.begun.append(Begun(now, str(record["why"]), gap))
             self._numbers, self._nodes = [], tuple(record["beginning"]["nodes"])
         self.told.end_us = max(self.told.end_us, now)
+        before, self._down = self._down, {} if begins else self._down
         for event in record.get("told", ()):
             self._event(event, now, entries, begins)
+        if begins and (back := tuple(name for name in before if name not in self._down and name in self._nodes)):
+            self.told.nodes.append(NodesMoved(now, back, True))  # a new core has them in service unless it is told
         for decision in record.get("decided", ()):
             self._decision(decision, now, entries)
         for key, entry in entries.items():
@@ -139,10 +166,13 @@ class _Fold:
         elif kind in ("drained", "repaired"):
             names = tuple(self._nodes[node] for node in event[1] if node < len(self._nodes))
             self.told.nodes.append(NodesMoved(now, names, kind == "repaired"))
+            for name in names:
+                self._down.pop(name, None)
+                self._down |= {} if kind == "repaired" else {name: None}
         elif kind == "submitted":
             self._submitted(event[1], now, entries, begins)
         elif kind == "adopted":
-            self._adopted(event[1], now, entries)
+            self._adopted(event[1], int(event[3]), now, entries)
         elif kind == "refused":
             self._numbers.append(None)
         else:
@@ -178,7 +208,7 @@ class _Fold:
             stay = self._new(Stay(key, True, False, job, queued if queued >= 0 else entry.get("seen_us", now)))
         self._numbers.append(stay)
 
-    def _adopted(self, job: dict[str, Any], now: int, entries: Mapping[str, Any]) -> None:
+    def _adopted(self, job: dict[str, Any], expected_us: int, now: int, entries: Mapping[str, Any]) -> None:
         key = str(job["id"])
         entry = entries.get(key) or {}
         stay = self._open.get(key)
@@ -192,6 +222,7 @@ class _Fold:
             names = _names(lease)
             decided = now if stay.adopted else entry["decided_us"]
             stay.attempts.append(Attempt(lease, names, names, decided, started_us=now if stay.adopted else NOT_YET))
+            stay.expected_us = expected_us
         stay.short = stay.short or bool(entry.get("short"))
         self._numbers.append(stay)
 
@@ -247,7 +278,7 @@ class _Fold:
     def _over(self, over: Mapping[str, Any], now: int) -> None:
         """A job is over: its stay is closed already, or the core had no number for it."""
         key = str(over["key"])
-        stay = next((one for one in reversed(self.told.stays) if one.key == key), None)
+        stay = self._latest.get(key)
         if stay is None:
             return
         self._facts(stay, over)
@@ -259,7 +290,7 @@ class _Fold:
 
     def _new(self, stay: Stay) -> Stay:
         self.told.stays.append(stay)
-        self._open[stay.key] = stay
+        self._open[stay.key] = self._latest[stay.key] = stay
         return stay
 
     def _close(self, stay: Stay, became: Became, why: str, now: int) -> None:
