@@ -296,6 +296,21 @@ def test_a_limit_that_changes_is_expected(tmp_path: Any) -> None:
     assert world.driver.epoch.core.state.booked_end(0) - before == pytest.approx(100e6, abs=2e6)
 
 
+def test_a_start_that_is_not_acknowledged_when_an_epoch_begins_is_expected_to_take_what_it_asked() -> None:
+    world = World()
+    world.slurm.submit(run_s=50, limit_s=100)
+    world.driver.step()
+    assert world.phase(1) == Phase.RELEASED
+    world.driver = world.make()
+    world.driver.look()
+    world.go(3)
+    assert world.driver.epoch is not None
+    entry = world.driver.table.get("1")
+    assert entry is not None
+    assert entry.phase == Phase.RUNNING
+    assert world.driver.epoch.core.state.booked_end(entry.number) == pytest.approx(100e6, abs=2e6)
+
+
 FAULTY = '''\
 class Faulty:
     """Raises once three jobs wait."""

@@ -61,8 +61,8 @@ class Fate(NamedTuple):
         For how long it holds its place once it is started; -1: until it leaves.
     late_us
         How long after its start the core is told that it runs; -1: it is not told.
-    failing_us
-        How long each of its first starts holds its place, and then is undone.
+    undone_us
+        Of each of its first starts: how long it holds its place until it is undone, and ``late_us`` of it.
     leaves_us
         When it leaves, by the driver's clock, whatever has become of it; -1: it does not.
     """
@@ -70,7 +70,7 @@ class Fate(NamedTuple):
     stay: Stay
     work_us: int
     late_us: int = -1
-    failing_us: tuple[int, ...] = ()
+    undone_us: tuple[tuple[int, int], ...] = ()
     leaves_us: int = -1
 
 
@@ -120,7 +120,7 @@ class ToldWorld(Kernel):
         told = past.told
         self.names, self.fates, self.first_us = past.names, fates, first_us
         self.slowdown = None  # the times are those that were, with all that slowed jobs down
-        self.failing = {row: list(fate.failing_us) for row, fate in enumerate(fates) if fate.failing_us}
+        self.failing = {row: list(fate.undone_us) for row, fate in enumerate(fates) if fate.undone_us}
         self.row_of = {fate.stay.key: row for row, fate in enumerate(fates)}
         self.outside: list[Outside] = []
         self.anew, self.cut = False, 0
@@ -215,13 +215,13 @@ class ToldWorld(Kernel):
         """A job starts; it will be acknowledged, or its start will be undone."""
         super().begin(lease, now)
         job = lease.job
-        fate, version = self.fates[job], self.version[job]
+        late_us, version = self.fates[job].late_us, self.version[job]
         if self.failing.get(job):
-            after = self.failing[job].pop(0)
+            after_us, late_us = self.failing[job].pop(0)
             self.outside.append(Outside("undo", job, version))
-            self.push(now + after, OUTSIDE, len(self.outside) - 1, 0)
-        elif fate.late_us >= 0:
-            self.push(now + fate.late_us, ACKNOWLEDGE, job, version)
+            self.push(now + after_us, OUTSIDE, len(self.outside) - 1, 0)
+        if late_us >= 0:
+            self.push(now + late_us, ACKNOWLEDGE, job, version)
 
     def plan_end(self, job: int, time: int, now: int) -> None:
         """Plan the end of a job, if it is one that ends by itself."""
@@ -304,7 +304,7 @@ def _fates(past: Past, facts: Collection[Fact]) -> list[Fate]:
     for stay in past.told.stays:
         last, end = stay.last, stay.left_us if stay.left_us >= 0 else past.told.end_us
         undone = tuple(
-            max(one.freed_us - one.decided_us, 1)
+            (max(one.freed_us - one.decided_us, 1), one.started_us - one.decided_us if one.started_us >= 0 else -1)
             for one in stay.attempts if one.became in (Became.FAILED, Became.AGAIN) and one.freed_us >= 0
         )  # fmt: skip
         if stay.adopted:
