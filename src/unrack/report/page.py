@@ -21,6 +21,7 @@ from unrack.report.failure_section import failure_section
 from unrack.report.setting import Setting
 from unrack.report.table import comparison
 from unrack.study.notes import told
+from unrack.study.results.keep import PAST
 from unrack.study.results.record import believed, write_whole
 
 MOST_NAMES = 12
@@ -110,6 +111,7 @@ def render(study: FinishedStudy) -> str:
         breakdowns=[table for setting in shown[:4] for table in breakdowns(_narrow(setting))],
         study_text=study.text,
         digests=_digests(study.runs),
+        past=any(PAST in run.record for run in study.runs),
         versions=sorted({str(run.record.get("unrack", "unknown")) for run in study.runs}),
         charts_json=script_json(charts),
         gantt_json=script_json(gantts),

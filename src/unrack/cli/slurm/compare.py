@@ -14,13 +14,17 @@ SHOWN = 20
 
 def compare(
     state: State,
+    at_once: Annotated[
+        bool,
+        typer.Option("--at-once", help="Starts of the simulation are acknowledged at once; else as late as really."),
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="JSON.")] = False,
 ) -> None:
     """Simulate the journal's submissions with the run times that were; list who started in another order, and why."""
     from unrack.live.slurm.history.order import compare as compared
     from unrack.live.slurm.history.past import past_of
 
-    found = compared(past_of(state))
+    found = compared(past_of(state), at_once)
     if as_json:
         typer.echo(json.dumps({**found._asdict(), "different": [one._asdict() for one in found.different]}, indent=1))
         return
@@ -28,7 +32,7 @@ def compare(
     if not found.different:
         typer.echo("started in the same order as in the simulation")
     else:
-        typer.echo(f"{len(found.different)} pairs in another order than in the simulation:")
+        typer.echo(f"{found.differing} pairs in another order than in the simulation:")
         for cause, count in found.causes.items():
             typer.echo(f"  {count:>6}  {cause}")
         for one in found.different[:SHOWN]:
@@ -48,8 +52,11 @@ def report(
 ) -> None:
     """Write one report of what really happened and of simulations of the same submissions, side by side."""
     from unrack.live.slurm.history.past import past_of
+    from unrack.live.slurm.history.starts import starts_frame
     from unrack.live.slurm.history.study import keep_past
     from unrack.report.page import write_report
 
-    keep_past(past_of(state), out, policy or [])
+    past = past_of(state)
+    keep_past(past, out, policy or [])
+    starts_frame(past.told).write_csv(out / "starts.csv")
     typer.echo(write_report(out))

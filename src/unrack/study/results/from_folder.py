@@ -30,7 +30,7 @@ from unrack.slowdown.combined import Together, make_together
 from unrack.slowdown.memory.settings import MemoryContention, make_contention
 from unrack.slowdown.model import Model
 from unrack.slurm_text.hostlists import expand
-from unrack.study.results.keep import CURVES, LISTED, PROFILES, ROUNDS, TORUS
+from unrack.study.results.keep import CURVES, LISTED, PAST, PROFILES, ROUNDS, TORUS
 from unrack.study.results.record import RECORD, WRITTEN, believed, read_record
 from unrack.units import SECOND_US
 from unrack.workload.job import JobTable, job_table
@@ -78,8 +78,9 @@ class Again:
         Raises
         ------
         InputError
-            There is no such job, or the policy's file is not where it was.
+            There is no such job, the policy's file is not where it was, or the run was not simulated from a study.
         """
+        self._refuse_past()
         index = self.index(job)
         with believed(self.folder, [self.record]):
             return explain(self.cluster(), self.jobs(), self.policy(policy_file), index, **self._world())
@@ -99,12 +100,19 @@ class Again:
         PolicyError
             The policy tells no rounds, or its file is not where it was.
         InputError
-            There is no round then or later.
+            There is no round then or later, or the run was not simulated from a study.
         """
+        self._refuse_past()
         with believed(self.folder, [self.record]):
             policy = self.policy(policy_file)
             at_us = self._busiest_us() if from_us is None else from_us
             return explain_round(self.cluster(), self.jobs(), policy, at_us, **self._world())
+
+    def _refuse_past(self) -> None:
+        """To simulate it once more would tell what did not happen."""
+        if PAST in self.record:
+            got = "a run that was made of the journal of a driver"
+            raise InputError(str(self.folder), got, "a run of a study; unrack explain --live JOB tells of the journal")
 
     def _busiest_us(self) -> int:
         """When most jobs started in a round; 0 where nobody knows."""

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -46,6 +47,8 @@ LISTED = "study.json"
 """The ids of the runs of a study that is not finished, in the folder of the runs; later they are in the summary."""
 Files = Mapping[str, bytes]
 """The files of a finished run by their names in its folder."""
+PAST = "past"
+"""Key of the record of runs that were made of what a driver really did: ``"real"`` or ``"simulated"``."""
 PROFILES = "profiles"
 """Folder, in that of a run, of the application profiles by which its jobs slowed each other down."""
 
@@ -60,10 +63,10 @@ def list_runs(directory: Path, runs: Sequence[Run]) -> None:
     write_whole(directory / "runs" / LISTED, json.dumps([run.id for run in runs], indent=1) + "\n")
 
 
-def keep_run(directory: Path, run: Run, result: Result) -> None:
-    """Write a finished run; the folder appears whole or not at all."""
+def keep_run(directory: Path, run: Run, result: Result, more: Mapping[str, Any] | None = None) -> None:
+    """Write a finished run, with further keys of its record; the folder appears whole or not at all."""
     with _appearing(directory, run.id) as building:
-        _fill(building, run, result)
+        _fill(building, run, result, more or {})
 
 
 def files_of(run: Run, result: Result) -> Files:
@@ -99,7 +102,7 @@ def _appearing(directory: Path, run_id: str) -> Iterator[Path]:
         raise
 
 
-def _fill(building: Path, run: Run, result: Result) -> None:
+def _fill(building: Path, run: Run, result: Result, more: Mapping[str, Any] = MappingProxyType({})) -> None:
     """Write the files of a finished run, its record last."""
     names = [*(POOL_FRAMES if len(run.cluster.devices) else FRAMES), *(["loans"] if len(result.log.loans) else [])]
     names += ["failures"] if result.log.failures else []
@@ -114,7 +117,7 @@ def _fill(building: Path, run: Run, result: Result) -> None:
         curves_frame(usage).write_parquet(building / CURVES, compression="zstd")
     if run.contention is not None:
         write_profiles(run.contention.profiles, building / PROFILES)
-    record = sealed(description(run, result), building)
+    record = sealed({**description(run, result), **more}, building)
     write_whole(building / RECORD, json.dumps(record, indent=1, ensure_ascii=False) + "\n")
 
 

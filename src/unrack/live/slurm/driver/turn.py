@@ -340,7 +340,7 @@ class Turn:
             self.epoch.tell(Expected(number, self.now + LATER_US), self.now)
 
     def _left_us(self, entry: Entry) -> int:
-        """How much longer a job may run; its limit is read when its start is acknowledged, before it is what it asked."""
+        """How much longer a job may run: by its limit, or, until its start is acknowledged, by what it asked."""
         if entry.started_us < 0 and "request" in entry.job:
             return int(entry.job["request"])
         limit = self.terms.longest_us if entry.limit_s < 0 else entry.limit_s * SECOND_US

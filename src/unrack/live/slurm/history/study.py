@@ -10,7 +10,7 @@ from unrack.live.slurm.history.runs import LIVE, live_result, run_of, spec_of, w
 from unrack.study.grid import Study
 from unrack.study.input.document import Document
 from unrack.study.input.inputs import make_policy_spec
-from unrack.study.results.keep import keep_run, keep_study
+from unrack.study.results.keep import PAST, keep_run, keep_study
 from unrack.study.runner import make_folder, simulated
 
 QUESTION = "What really happened, and what would have happened to the same submissions?"
@@ -32,9 +32,9 @@ def keep_past(past: Past, directory: Path, policies: Sequence[str] = ()) -> Stud
     make_folder(directory)
     live = run_of(past, workload, specs[0], f"{LIVE}{specs[0].label}")
     runs = [live, *(run_of(past, workload, spec, f"simulated: {spec.label}") for spec in specs)]
-    keep_run(directory, live, live_result(past, workload))
+    keep_run(directory, live, live_result(past, workload), {PAST: "real"})
     for run in runs[1:]:
-        keep_run(directory, run, simulated(run))
+        keep_run(directory, run, simulated(run), {PAST: "simulated"})
     resolved = {"name": "live", "question": QUESTION, "clusters": [past.beginning.cluster],
                 "policies": [run.policy.label for run in runs]}  # fmt: skip
     study = Study("live", QUESTION, tuple(runs), resolved)

@@ -1,0 +1,99 @@
+"""The causes of another order: found by what the simulation is told, never by what happened nearby."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from eventful import MEDDLING, Eventful, meddled
+
+from unrack.live.slurm.history.cause import UNEXPLAINED
+from unrack.live.slurm.history.order import Comparison, compare, compared, decided_us
+from unrack.live.slurm.history.past import Past
+from unrack.live.slurm.history.stay import Stay
+from unrack.live.slurm.history.world import Fact, play
+
+OF_KIND = {
+    "foreign": Fact.FOREIGN, "cancel": Fact.LEFT, "drain": Fact.NODES, "stuck": Fact.FAILED, "requeue": Fact.FAILED,
+    "limit": Fact.ENDS,
+}  # fmt: skip
+
+
+def exchanged(past: Past) -> tuple[Stay, Stay]:
+    """Make the journal say of two jobs that each started when the other did: nothing that it tells did that."""
+    *_, other = jobs = compared(past)
+    one = next(stay for stay in reversed(jobs) if decided_us(stay) < decided_us(other))
+    assert one.last is not None
+    assert other.last is not None
+    one.last.decided_us, other.last.decided_us = other.last.decided_us, one.last.decided_us
+    return one, other
+
+
+@pytest.mark.parametrize("policy", ["fcfs", "easy", "conservative"])
+@pytest.mark.parametrize("seed", range(3))
+def test_where_nobody_meddles_the_simulation_is_what_happened_to_the_microsecond(
+    tmp_path: Path, policy: str, seed: int
+) -> None:
+    past = meddled(tmp_path, policy, seed, ())
+    found = compare(past)
+    assert (found.jobs, found.differing, found.elsewhere, found.shift_s) == (25, 0, 0, 0.0)
+
+
+@pytest.mark.parametrize("kind", sorted(OF_KIND))
+def test_what_others_did_is_the_cause_once_the_simulation_is_told_of_it(tmp_path: Path, kind: str) -> None:
+    causes: dict[str, int] = {}
+    for seed in range(4, 8):
+        for cause, count in compare(meddled(tmp_path / str(seed), "easy", seed, (kind,))).causes.items():
+            causes[cause] = causes.get(cause, 0) + count
+    assert causes, "nothing was started in another order: the test shows nothing"
+    assert max(causes, key=lambda cause: causes[cause]) == OF_KIND[kind]
+    assert causes.get(UNEXPLAINED, 0) <= 0.1 * sum(causes.values()), causes
+
+
+@pytest.mark.parametrize("kind", sorted({*OF_KIND, "restart"}))
+def test_what_happened_nearby_is_no_cause_of_an_order_that_it_does_not_give(tmp_path: Path, kind: str) -> None:
+    past = meddled(tmp_path, "fcfs", 1, (kind,))
+    one, other = exchanged(past)
+    pair = next(pair for pair in compare(past).different if {pair.first, pair.second} == {one.key, other.key})
+    assert pair.cause == UNEXPLAINED
+
+
+def test_all_facts_together_give_the_starts_that_were_but_for_few(tmp_path: Path) -> None:
+    starts = away = 0
+    for seed in range(5):
+        past = meddled(tmp_path / str(seed), "easy", seed, MEDDLING)
+        jobs = compared(past)
+        real = np.array([decided_us(stay) for stay in jobs])
+        away += int((play(past, set(Fact)).starts_us(jobs) != real).sum())
+        starts += len(jobs)
+    assert starts > 80
+    assert away <= 0.05 * starts
+
+
+def slow_first(state: Path) -> Comparison:
+    """One node; the first job's start is reported 3 s late, so that a third job comes before its place is free."""
+    world = Eventful(state, "list(backfill=any)", nodes=2)
+    slow = world.slurm.submit(cores=4, run_s=4, limit_s=60)
+    quick = world.slurm.submit(cores=4, run_s=6, limit_s=60)
+    wide = world.slurm.submit(nodes=1, cores=4, run_s=1, limit_s=60)
+    world.slurm.stuck.add(slow)
+    world.go(15)
+    world.slurm.stuck.clear()
+    world.go(2)
+    assert world.slurm.jobs[quick].starts
+    assert not world.slurm.jobs[wide].starts
+    world.go(10)
+    world.slurm.submit(cores=4, run_s=1, limit_s=60)
+    return compare(world.until_done(), at_once=True)
+
+
+def test_starts_that_are_acknowledged_at_once_show_what_late_ones_changed(tmp_path: Path) -> None:
+    found = slow_first(tmp_path)
+    assert set(found.causes) <= {str(Fact.LATE)}
+    assert found.shift_s > 1
+
+
+def test_a_comparison_changes_nothing_and_says_the_same_again(tmp_path: Path) -> None:
+    past = meddled(tmp_path, "conservative", 2, MEDDLING)
+    assert compare(past) == compare(past)
