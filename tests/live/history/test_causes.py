@@ -59,6 +59,16 @@ def test_what_happened_nearby_is_no_cause_of_an_order_that_it_does_not_give(tmp_
     assert pair.cause == UNEXPLAINED
 
 
+def test_a_policy_that_acts_at_multiples_of_an_interval_is_simulated_on_the_clock_of_the_driver(tmp_path: Path) -> None:
+    world = Eventful(tmp_path, "slurm(interval=7 s)")
+    world.go(13)  # jobs come at no multiple of the interval
+    for i in range(24):
+        world.slurm.submit(1 + i % 3, 1 + i % 4, 1 + i % 5, 9)
+        world.go(i % 3)
+    found = compare(world.until_done())
+    assert (found.jobs, found.differing, found.elsewhere, found.shift_s) == (24, 0, 0, 0.0)
+
+
 def test_all_facts_together_give_the_starts_that_were_but_for_few(tmp_path: Path) -> None:
     starts = away = 0
     for seed in range(5):

@@ -38,10 +38,9 @@ def workload_of(past: Past, name: str) -> Workload:
     attach and detach devices, to tell Slurm, and to see start and end.
     """
     jobs = [job_of_record(entry.job) for entry in past.jobs]
-    first = past.jobs[0].queued_us
     seen = [entry.queued_us for entry in past.jobs]
     work = [max(entry.freed_us - entry.decided_us, 0) for entry in past.jobs]
-    table = table_of(jobs, seen, work, first, _latencies(past.jobs))
+    table = table_of(jobs, seen, work, _latencies(past.jobs))
     keys = pl.Series("job", [past.jobs[int(i)].key for i in table.ids.to_list()])
     intake = Intake("the journal", "journal", len(jobs) + past.others, len(jobs), {"never ran": past.others})
     return Workload(name, replace(table, ids=keys), intake)
@@ -51,10 +50,11 @@ def table_of(
     jobs: Sequence[Job],
     came_us: Sequence[int],
     work_us: Sequence[int],
-    first_us: int,
     extra: pl.DataFrame | None = None,
 ) -> JobTable:
-    """Jobs as a table, with their places in the sequence as ids.
+    """Jobs as a table, with their places in the sequence as ids, and the times of the driver's clock.
+
+    Time is not counted from the first job: some policies act at multiples of an interval.
 
     Parameters
     ----------
@@ -62,8 +62,6 @@ def table_of(
         In the order in which the driver took them, which those that came together keep.
     came_us, work_us
         When each came by the driver's clock, and how long it runs.
-    first_us
-        The time of the driver's clock that is 0 in the table.
     extra
         Further columns.
     """
@@ -78,14 +76,14 @@ def table_of(
                 devices.setdefault((kind, quantity), np.zeros(len(jobs), np.int64))[i] = amount
     return job_table(
         ids=pl.Series(np.arange(len(jobs), dtype=np.int64)),
-        submit_us=column(time - first_us for time in came_us),
+        submit_us=column(came_us),
         work_us=column(work_us),
         request_us=column(job.request_us for job in jobs),
         tasks=column(job.demand.tasks for job in jobs),
         cores=column(job.demand.cores for job in jobs),
         memory_mb=column(job.demand.memory_mb for job in jobs),
         priority=column(job.priority for job in jobs),
-        deadline_us=column(-1 if job.deadline_us is None else max(job.deadline_us - first_us, 0) for job in jobs),
+        deadline_us=column(-1 if job.deadline_us is None else job.deadline_us for job in jobs),
         user=pl.Series([job.user or None for job in jobs], dtype=pl.String),
         app=pl.Series([job.app or None for job in jobs], dtype=pl.String),
         devices=devices,
@@ -110,7 +108,6 @@ def live_result(past: Past, workload: Workload) -> Result:
     """What really happened, as a result: each job held its lease from the decision to the moment its end was seen."""
     cluster, recorder = past.names.cluster, Recorder()
     entries = {entry.key: entry for entry in past.jobs}
-    first = past.jobs[0].queued_us
     jobs: JobTable = workload.jobs
     groups = 0
     by_end = sorted(range(len(jobs)), key=lambda i: (entries[jobs.ids[i]].freed_us, i))
@@ -118,15 +115,13 @@ def live_result(past: Past, workload: Workload) -> Result:
         entry = entries[jobs.ids[i]]
         assert entry.lease is not None
         lease = past.names.lease(entry.lease, i)
-        recorder.attempt(
-            i, entry.decided_us - first, entry.freed_us - first, Outcome.FINISHED, lease.rows, lease.borrowed
-        )
+        recorder.attempt(i, entry.decided_us, entry.freed_us, Outcome.FINISHED, lease.rows, lease.borrowed)
         if lease.shares:
             recorder.share(lease.shares, tuple(range(groups, groups + len(lease.shares))))
             groups += len(lease.shares)
         if len(lease.claims):
             recorder.claim(lease.claims)
-    end_us = max(entry.freed_us for entry in past.jobs) - first
+    end_us = max(entry.freed_us for entry in past.jobs)
     state = np.full(len(jobs), FINISHED, np.int8)
     log = RunLog.of(recorder, cluster, jobs, state, {}, [], end_us)
     traits: Traits = spec_of(past).make().traits

@@ -93,21 +93,18 @@ class Played(NamedTuple):
         The run; the ids of its jobs are places in ``stays``.
     stays
         The jobs in it, in order.
-    first_us
-        The time of the driver's clock that is 0 in the run.
     cut
         How many jobs of others found less free than they really held: others were there first.
     """
 
     log: RunLog
     stays: list[Stay]
-    first_us: int
     cut: int
 
     def starts_us(self, jobs: Sequence[Stay]) -> NDArray[np.int64]:
         """int64[jobs]: when each of these started for the last time, by the driver's clock; -1: it did not."""
         starts = np.full(len(self.stays) + 1, -1, np.int64)
-        starts[self.log.attempt_job] = self.log.attempt_start_us + self.first_us  # in the order of their ends
+        starts[self.log.attempt_job] = self.log.attempt_start_us  # in the order of their ends
         place = {id(stay): place for place, stay in enumerate(self.stays)}
         return starts[[place.get(id(stay), -1) for stay in jobs]]
 
@@ -115,18 +112,18 @@ class Played(NamedTuple):
 class ToldWorld(Kernel):
     """The simulated world, where others act as they really did. Made by :func:`play`."""
 
-    def tell_of(self, past: Past, fates: Sequence[Fate], first_us: int, facts: Collection[Fact]) -> None:
+    def tell_of(self, past: Past, fates: Sequence[Fate], facts: Collection[Fact]) -> None:
         """Say what will happen."""
         told = past.told
-        self.names, self.fates, self.first_us = past.names, fates, first_us
+        self.names, self.fates = past.names, fates
         self.slowdown = None  # the times are those that were, with all that slowed jobs down
         self.failing = {row: list(fate.undone_us) for row, fate in enumerate(fates) if fate.undone_us}
         self.row_of = {fate.stay.key: row for row, fate in enumerate(fates)}
         self.outside: list[Outside] = []
         self.anew, self.cut = False, 0
-        self.looks = [time - first_us for time in told.rounds_us] if Fact.LOOKS in facts else []
+        self.looks = told.rounds_us if Fact.LOOKS in facts else []
         self.away = [
-            (one.at_us - one.gap_us - first_us, one.at_us - first_us)
+            (one.at_us - one.gap_us, one.at_us)
             for one in told.begun if Fact.AWAY in facts and one.gap_us and one.why == "the driver started"
         ]  # fmt: skip
         for row, fate in enumerate(fates):
@@ -140,9 +137,9 @@ class ToldWorld(Kernel):
             self.later(begun.at_us, Outside("anew"))
 
     def later(self, at_us: int, what: Outside) -> None:
-        """Let something happen at a time of the driver's clock; at once if the run begins after it."""
+        """Let something happen."""
         self.outside.append(what)
-        self.push(max(at_us - self.first_us, 0), OUTSIDE, len(self.outside) - 1, 0)
+        self.push(at_us, OUTSIDE, len(self.outside) - 1, 0)
 
     # --- the loop ---------------------------------------------------------------------------------------------------
 
@@ -285,17 +282,16 @@ def play(past: Past, facts: Collection[Fact]) -> Played:
         The simulation fails.
     """
     fates = sorted(_fates(past, facts), key=lambda fate: fate.stay.came_us)  # of one time: as they were told
-    first_us = fates[0].stay.came_us if fates else 0
     jobs = [_asks(fate.stay) for fate in fates]
-    table = table_of(jobs, [fate.stay.came_us for fate in fates], [max(fate.work_us, 0) for fate in fates], first_us)
+    table = table_of(jobs, [fate.stay.came_us for fate in fates], [max(fate.work_us, 0) for fate in fates])
     policy = spec_of(past).make()
     with PolicyAtWork(policy):
         models, seed = make_models(past.beginning.models), past.beginning.seed
         world = prepared(past.names.cluster, table, policy, seed, "together", (), models, make=ToldWorld)
         assert isinstance(world, ToldWorld)
-        world.tell_of(past, fates, first_us, facts)
+        world.tell_of(past, fates, facts)
         log = world.run()
-    return Played(log, [fate.stay for fate in fates], first_us, world.cut)
+    return Played(log, [fate.stay for fate in fates], world.cut)
 
 
 def _fates(past: Past, facts: Collection[Fact]) -> list[Fate]:
