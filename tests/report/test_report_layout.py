@@ -1,8 +1,5 @@
 """How the page looks, measured in Chromium: on a phone, on a desk and on paper."""
 
-import shutil
-from pathlib import Path
-
 import polars as pl
 import pytest
 from fabricate import make_study
@@ -12,8 +9,6 @@ from measure import FAULTS
 from unrack.report.page import write_report
 
 pytestmark = pytest.mark.browser
-CHROMIUM = next((path for path in ("/usr/bin/chromium", "/usr/bin/chromium-browser") if Path(path).exists()), None)
-FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 LOAD = ("workloads.scale_load", [0.8, 1.0, 1.2])
 LONG = ("fcfs", "disaggregation-aware", "easy(place=disaggregation-aware)")
 STUDIES = {
@@ -26,17 +21,6 @@ STUDIES = {
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory):
     return {name: write_report(make(tmp_path_factory.mktemp("study") / "out")) for name, make in STUDIES.items()}
-
-
-@pytest.fixture(scope="module")
-def browser():
-    api = pytest.importorskip("playwright.sync_api")
-    if CHROMIUM is None and shutil.which("chromium") is None:
-        pytest.skip("Chromium is not installed")
-    with api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM or shutil.which("chromium"), args=FLAGS)
-        yield browser
-        browser.close()
 
 
 @pytest.fixture

@@ -3,8 +3,6 @@ import gzip
 import itertools
 import json
 import re
-import shutil
-from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -25,8 +23,6 @@ from unrack.report.memory.study import bars_of, study_charts
 from unrack.report.page import write_report
 from unrack.report.setting import policies_of, settings_of
 from unrack.report.table import group_of
-
-CHROMIUM = next((path for path in ("/usr/bin/chromium", "/usr/bin/chromium-browser") if Path(path).exists()), None)
 
 
 @pytest.fixture(scope="module")
@@ -255,43 +251,33 @@ def test_the_page_has_the_section_only_where_a_policy_lends(folder, tmp_path):
 
 @pytest.mark.browser
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_maps_are_drawn_answer_the_pointer_and_change_with_the_choice(folder, scheme):
-    api = pytest.importorskip("playwright.sync_api")
-    if CHROMIUM is None and shutil.which("chromium") is None:
-        pytest.skip("Chromium is not installed")
+def test_maps_are_drawn_answer_the_pointer_and_change_with_the_choice(browser, folder, scheme):
     faults, path = [], write_report(folder)
     count = """(id) => {
         const canvas = document.querySelector(`figure[data-chart='${id}'] canvas`);
         const image = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
         return new Set(new Uint32Array(image.data.buffer)).size;
     }"""
-    with api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=CHROMIUM or shutil.which("chromium"), args=["--headless", "--no-sandbox", "--disable-gpu"]
-        )
-        page = browser.new_context(color_scheme=scheme, viewport={"width": 1280, "height": 900}).new_page()
-        page.on("console", lambda message: faults.append(message.text))
-        page.on("pageerror", lambda error: faults.append(str(error)))
-        page.goto(path.as_uri())
-        page.wait_for_selector("html[data-charts=drawn]")
-        assert page.evaluate(count, "lent over time") > 20
-        assert page.evaluate(count, "lent between") > 10
-        before = page.evaluate("document.querySelector('#memory-runs canvas').toDataURL()")
-        page.select_option("#memory-colour", "share")
-        page.wait_for_function(
-            "(old) => document.querySelector('#memory-runs canvas')?.toDataURL() !== old", arg=before
-        )
-        page.wait_for_selector("#memory-runs figure:last-child svg")
-        plot = page.locator("figure[data-chart='lent between'] canvas")
-        plot.scroll_into_view_if_needed()
-        box, words = plot.bounding_box(), ""
-        for step in range(4, 36):
-            page.mouse.move(box["x"] + box["width"] * step / 40, box["y"] + box["height"] * 0.72)
-            words = page.evaluate("document.querySelector('#vg-tooltip-element.visible')?.innerText ?? ''")
-            if words:
-                break
-        assert re.search(
-            r"lent by\s+node \d+\s+used by\s+node \d+\s+memory\s+[\d.]+ [MG]B\s+of all that was lent", words
-        )
-        browser.close()
+    context = browser.new_context(color_scheme=scheme, viewport={"width": 1280, "height": 900})
+    page = context.new_page()
+    page.on("console", lambda message: faults.append(message.text))
+    page.on("pageerror", lambda error: faults.append(str(error)))
+    page.goto(path.as_uri())
+    page.wait_for_selector("html[data-charts=drawn]")
+    assert page.evaluate(count, "lent over time") > 20
+    assert page.evaluate(count, "lent between") > 10
+    before = page.evaluate("document.querySelector('#memory-runs canvas').toDataURL()")
+    page.select_option("#memory-colour", "share")
+    page.wait_for_function("(old) => document.querySelector('#memory-runs canvas')?.toDataURL() !== old", arg=before)
+    page.wait_for_selector("#memory-runs figure:last-child svg")
+    plot = page.locator("figure[data-chart='lent between'] canvas")
+    plot.scroll_into_view_if_needed()
+    box, words = plot.bounding_box(), ""
+    for step in range(4, 36):
+        page.mouse.move(box["x"] + box["width"] * step / 40, box["y"] + box["height"] * 0.72)
+        words = page.evaluate("document.querySelector('#vg-tooltip-element.visible')?.innerText ?? ''")
+        if words:
+            break
+    assert re.search(r"lent by\s+node \d+\s+used by\s+node \d+\s+memory\s+[\d.]+ [MG]B\s+of all that was lent", words)
+    context.close()
     assert faults == []

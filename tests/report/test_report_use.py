@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +27,6 @@ from unrack.report.use.shares import shares_of
 from unrack.study.grid import load_study
 from unrack.study.runner import run_study
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 JOBS = "id,submit,run,tasks,cores,memory\n1,0,1000,1,4,100\n2,0,2000,1,4,100\n"
 USE = "job,progress,mb\n1,0,50\n1,0.65,100\n2,0,50\n2,0.42,100\n"
 """Both use 50 MB and then 100: the first from 650 s on, the second from 840 s on, of 150 on two nodes."""
@@ -218,36 +216,30 @@ def test_a_run_of_many_looks_is_drawn_with_as_many_points_as_one_of_few(two: Fin
 
 @pytest.mark.browser
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_picture_is_drawn_answers_the_pointer_and_changes_with_the_run(two: FinishedStudy, scheme: Any) -> None:
-    api = pytest.importorskip("playwright.sync_api")
-    if CHROMIUM is None:
-        pytest.skip("Chromium is not installed")
+def test_the_picture_is_drawn_answers_the_pointer_and_changes_with_the_run(
+    browser: Any, two: FinishedStudy, scheme: Any
+) -> None:
     faults: list[str] = []
     path = write_report(two.folder)
-    with api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=CHROMIUM, args=["--headless", "--no-sandbox", "--disable-gpu"]
-        )
-        page = browser.new_context(color_scheme=scheme, viewport={"width": 1280, "height": 900}).new_page()
-        page.on("console", lambda message: faults.append(message.text))
-        page.on("pageerror", lambda error: faults.append(str(error)))
-        page.goto(path.as_uri())
-        page.wait_for_selector("html[data-charts=drawn]")
-        picture = "figure[data-chart='use over time'] svg"
-        shown = (
-            "[...document.querySelectorAll('#use [data-run]')].filter(one => !one.hidden).map(one => one.dataset.run)"
-        )
-        assert page.evaluate(shown) == ["0"]
-        points = f"{picture} path[aria-roledescription='point']"
-        assert page.locator(points).count() == 0
-        page.select_option("#use-run", "1")
-        page.wait_for_selector(points, state="attached")
-        assert page.evaluate(shown) == ["1"]
-        page.locator(picture).scroll_into_view_if_needed()
-        box = page.locator(picture).bounding_box()
-        page.mouse.move(box["x"] + box["width"] * 0.5, box["y"] + box["height"] * 0.5)
-        page.wait_for_selector("#vg-tooltip-element.visible")
-        words = page.evaluate("document.querySelector('#vg-tooltip-element').innerText")
-        assert re.search(r"asked \(GB\)\s+[\d.]+\s+held \(GB\)\s+[\d.]+\s+used \(GB\)\s+[\d.]+", words)
-        browser.close()
+    context = browser.new_context(color_scheme=scheme, viewport={"width": 1280, "height": 900})
+    page = context.new_page()
+    page.on("console", lambda message: faults.append(message.text))
+    page.on("pageerror", lambda error: faults.append(str(error)))
+    page.goto(path.as_uri())
+    page.wait_for_selector("html[data-charts=drawn]")
+    picture = "figure[data-chart='use over time'] svg"
+    shown = "[...document.querySelectorAll('#use [data-run]')].filter(one => !one.hidden).map(one => one.dataset.run)"
+    assert page.evaluate(shown) == ["0"]
+    points = f"{picture} path[aria-roledescription='point']"
+    assert page.locator(points).count() == 0
+    page.select_option("#use-run", "1")
+    page.wait_for_selector(points, state="attached")
+    assert page.evaluate(shown) == ["1"]
+    page.locator(picture).scroll_into_view_if_needed()
+    box = page.locator(picture).bounding_box()
+    page.mouse.move(box["x"] + box["width"] * 0.5, box["y"] + box["height"] * 0.5)
+    page.wait_for_selector("#vg-tooltip-element.visible")
+    words = page.evaluate("document.querySelector('#vg-tooltip-element').innerText")
+    assert re.search(r"asked \(GB\)\s+[\d.]+\s+held \(GB\)\s+[\d.]+\s+used \(GB\)\s+[\d.]+", words)
+    context.close()
     assert faults == []
