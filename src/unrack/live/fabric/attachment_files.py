@@ -22,6 +22,7 @@ from unrack.live.durable import make_folder, remove_file, sync_folder, write_fil
 from unrack.live.fabric.contract import Attachment, FabricError
 from unrack.live.fabric.holders import Holders
 from unrack.live.fabric.names import AMOUNT_MAX, DEVICE, DEVICES_MAX, NAME
+from unrack.live.fabric.steps import Between
 
 VERSION = 1
 MARK = "fabric.json"
@@ -133,6 +134,16 @@ class AttachmentFiles:
         make_folder(path.parent)
         write_file(path, json.dumps(content).encode() + b"\n")
         self.holders.put(attachment)
+
+    def withdraw(self, operation: str, between: Between) -> Attachment | None:
+        """Say that an attachment is not whole any more: nobody begins to use it. ``None``: there is none."""
+        kept = self.find(operation)
+        if kept is None:
+            return None
+        if kept.whole:
+            self.put(kept.attachment, whole=False)
+            between("withdrawn")
+        return kept.attachment
 
     def remove(self, attachment: Attachment) -> None:
         """Remove an attachment, and the folders that are empty without it."""

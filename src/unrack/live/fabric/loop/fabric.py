@@ -86,15 +86,12 @@ class LoopFabric:
         """
         try:
             with self._guard:
-                kept = self._files.find(operation)
-                if kept is None:
+                one = self._files.withdraw(operation, self.between)
+                if one is None:
                     return
-                if kept.whole:
-                    self._files.put(kept.attachment, whole=False)
-                    self.between("withdrawn")
-                for device in kept.attachment.devices:
-                    self._unmake(kept.attachment, device)
-                self._files.remove(kept.attachment)
+                for device in one.devices:
+                    self._unmake(one, device)
+                self._files.remove(one)
                 self.between("removed")
         except OSError as error:
             raise FabricError(f"detaching {operation}: {error}") from error
