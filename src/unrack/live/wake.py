@@ -1,4 +1,4 @@
-"""A file that nodes touch when a job has ended, so that a scheduler need not wait for its next look."""
+"""A file that is touched when something has happened, so that a scheduler need not wait for its next look."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ class Wake:
         before, self._seen = self._seen, self._touched()
         return self._seen != before
 
-    def _touched(self) -> tuple[int, int]:
+    def _touched(self) -> tuple[int, int, int]:
         try:
             found = self.path.stat()
         except OSError:
-            return (0, 0)
-        return (found.st_ino, found.st_mtime_ns)
+            return (0, 0, 0)
+        return (found.st_ino, found.st_mtime_ns, found.st_size)

@@ -7,18 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 
+from unrack.live.slurm.history.columns import LATENCIES, LIVE
 from unrack.report.charts.chart import MOST_POLICIES
 from unrack.report.resource_section import ResourceSection
 from unrack.report.setting import Setting
 from unrack.resources.contract import Table
 
-STEPS = (
-    ("to_decided_s", "submitted to decided"),
-    ("to_released_s", "decided to released"),
-    ("to_started_s", "released to seen to run"),
-    ("end_seen_s", "seen to run, longer than by Slurm's clock"),
-)
-"""Column of the jobs of a live run → the step."""
 WORDS = (
     "A start is decided, then Slurm is told where (after the devices of the job are attached), then Slurm reports it. "
     "The job counts as holding its nodes from the decision to the moment in which all that it held was free again; "
@@ -33,7 +27,7 @@ def live_section(settings: Sequence[Setting]) -> ResourceSection | None:
     for setting in settings:
         rows: list[tuple[str, ...]] = []
         for policy, runs in list(setting.runs.items())[:MOST_POLICIES]:
-            if policy.startswith("live: "):
+            if policy.startswith(LIVE):
                 rows += _rows(policy, runs[0].frame("jobs"))
         if rows:
             found.append((setting.title, (Table("From submission to start", WORDS, HEAD, tuple(rows)),)))
@@ -43,7 +37,7 @@ def live_section(settings: Sequence[Setting]) -> ResourceSection | None:
 def _rows(policy: str, jobs: pl.DataFrame) -> list[tuple[str, ...]]:
     """A row a step, of the columns that there are."""
     rows = []
-    for column, words in STEPS:
+    for column, words in LATENCIES.items():
         values = jobs[column].drop_nulls() if column in jobs.columns else pl.Series([], dtype=pl.Float64)
         if len(values):
             told = np.quantile(values.to_numpy(), (0.5, 0.9, 1.0)).tolist()

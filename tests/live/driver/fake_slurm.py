@@ -221,6 +221,8 @@ class PlainTerms:
     def job(self, job: SlurmJob, key: JobKey, names: Names, now_us: int) -> Job | Problem:
         if job.comment == "problem":
             return Problem("it says so itself")
+        if job.comment == "misread":
+            return Problem("it asks for what there is not", misread=True)
         if job.required_nodes:
             return Problem("it asks for nodes by name")
         devices = {"nvme": {"capacity_mb": int(job.comment[5:])}} if job.comment.startswith("nvme=") else {}

@@ -19,10 +19,9 @@ def replay(
     """Play a journal again; exits with 1 if decisions differ from those in it."""
     from unrack.live.journal.reading import read_journal
     from unrack.live.slurm.driver.replay import replay as play
-    from unrack.live.slurm.service import JOURNAL
+    from unrack.live.slurm.folders import journal_of
 
-    folder = journal / JOURNAL if (journal / JOURNAL).is_dir() else journal
-    found = play((record.value for record in read_journal(folder)), policy)
+    found = play((record.value for record in read_journal(journal_of(journal))), policy)
     if as_json:
         told = {**found._asdict(), "differences": [one._asdict() for one in found.differences]}
         typer.echo(json.dumps(told, indent=2))

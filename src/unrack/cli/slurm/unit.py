@@ -39,9 +39,9 @@ def submit_script(
 ) -> None:
     """Print a job_submit.lua that holds the jobs of the site's partitions and checks what they ask."""
     from unrack.live.slurm.asks.script import script_text
-    from unrack.live.slurm.site.site import Site
+    from unrack.live.slurm.site.site import WAKE, Site
 
     site = Site.load(config)
-    wake = (site.wake or site.state / "wake").absolute()
+    wake = (site.wake or site.state / WAKE).absolute()
     text = script_text(site.partitions, None, [0, *(operator or [])], site.user_priority_most, wake)
     typer.echo(text, nl=False)

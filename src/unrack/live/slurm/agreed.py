@@ -73,7 +73,7 @@ class Agreed:
         try:
             asks = asks_of_job(job, self._askable[1], self.site.user_priority_most)
         except AskError as error:
-            return Problem(str(error)[:300])
+            return Problem(str(error)[:300], misread=True)
         demand = asked.demand
         devices = {kind: dict(of) for kind, of in demand.devices.items()}
         for (kind, quantity), amount in asks.devices.items():

@@ -10,7 +10,7 @@ from unrack.live.journal.reading import read_journal
 from unrack.live.slurm.driver.driver import kept_of
 from unrack.live.slurm.driver.entry import Entry, Phase
 from unrack.live.slurm.driver.epoch import Beginning, Epoch, replayed
-from unrack.live.slurm.service import JOURNAL
+from unrack.live.slurm.folders import JOURNAL
 
 
 class Moment(NamedTuple):

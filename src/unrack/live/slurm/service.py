@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from types import FrameType
 
 from unrack.live.fabric.contract import FabricError
@@ -19,19 +17,19 @@ from unrack.live.slurm.client import Client, UnreachableError
 from unrack.live.slurm.commands.client import CommandClient
 from unrack.live.slurm.driver.driver import Driver, Kept, Settings, kept_of
 from unrack.live.slurm.driver.entry import Phase
+from unrack.live.slurm.folders import JOURNAL
 from unrack.live.slurm.orders import Answer
-from unrack.live.slurm.site.site import Site
+from unrack.live.slurm.site.site import WAKE, Site
 from unrack.live.slurm.site.tables import OnPolicyFault
+from unrack.live.wake import Wake
 from unrack.live.watch.health import Health
 from unrack.live.watch.log import Events
 from unrack.live.watch.meters import Decided, Meters, Operation, Step
 from unrack.live.watch.server import WatchServer
 from unrack.live.watch.systemd import Notifier
 
-JOURNAL = "journal"
-"""The journal's folder within the folder of the state."""
 SLICE_S = 0.02
-"""How often the wake file is looked at."""
+"""How often wake files are looked at."""
 QUIET_S = 60.0
 """After so long without a change it looks less often, step by step."""
 SLOWER = 1.1
@@ -55,8 +53,12 @@ class Watched:
         decided = {kind: counts[word] for word, kind in DECIDED.items() if word in counts}
         if round_s:
             self._meters.round(round_s, decided)
-        for _ in range(counts.get("start-failed", 0)):
-            self._meters.failed_start()
+        for word, note in (
+            ("start-failed", self._meters.failed_start), ("misread", self._meters.rejected_ask),
+            ("policy-fault", self._meters.policy_fault),
+        ):  # fmt: skip
+            for _ in range(counts.get(word, 0)):
+                note()
         for seen, chosen, released, started in steps:
             self._meters.latency(Step.DECIDED, (chosen - seen) / 1e6)
             self._meters.latency(Step.RELEASED, (released - chosen) / 1e6)
@@ -75,9 +77,9 @@ class Watched:
         if changed:
             self._meters.read(read_s)
 
-    def fabric(self, attached: bool, failed: bool) -> None:
+    def fabric(self, operation: Operation, seconds: float, failed: bool) -> None:
         """Count operations of the fabric."""
-        self._meters.fabric(Operation.ATTACH if attached else Operation.DETACH, 0.0, failed)
+        self._meters.fabric(operation, seconds, failed)
 
 
 class Stop:
@@ -101,39 +103,18 @@ class Stop:
             signal.signal(one, self.ask)
 
 
-class Wake:
-    """Waiting that ends early when a file is touched: by the epilog, by the job_submit plugin, by anybody.
-
-    Parameters
-    ----------
-    path
-        The file; it need not be there.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._seen = self._stamp()
-
-    def _stamp(self) -> tuple[int, int]:
-        try:
-            found = os.stat(self._path)
-        except OSError:
-            return 0, 0
-        return found.st_mtime_ns, found.st_size
-
-    def wait(self, seconds: float, stop: Stop) -> bool:
-        """Wait so long, or until the file is touched or the service is to end; True if it was touched."""
-        until = time.monotonic() + seconds
-        while not stop.asked:
-            now = self._stamp()
-            if now != self._seen:
-                self._seen = now
-                return True
-            left = until - time.monotonic()
-            if left <= 0:
-                return False
-            time.sleep(min(SLICE_S, left))
-        return False
+def waited(seconds: float, wakes: Sequence[Wake], stop: Stop) -> bool:
+    """Wait so long, or until a file is touched or the service is to end; True if one was touched."""
+    until = time.monotonic() + seconds
+    while not stop.asked:
+        touched = [wake.changed() for wake in wakes]  # all of them are looked at: none is left for the next wait
+        if any(touched):
+            return True
+        left = until - time.monotonic()
+        if left <= 0:
+            return False
+        time.sleep(min(SLICE_S, left))
+    return False
 
 
 def serve(
@@ -206,7 +187,9 @@ def _loop(
     driver: Driver, site: Site, stop: Stop, meters: Meters, health: Health, notifier: Notifier,
     ready: Callable[[Driver], None] | None,
 ) -> None:  # fmt: skip
-    wake = Wake(site.wake or site.state / "wake")
+    wakes = [Wake(site.wake or site.state / WAKE)]
+    if isinstance(of_nodes := getattr(driver.fabric, "wake", None), Wake):  # touched by epilogs
+        wakes.append(of_nodes)
     least_s, most_s = site.poll_us / 1e6, site.poll_slowest_us / 1e6
     wait_s, silent_s, quiet_since = least_s, UNREACHABLE_S[0], time.monotonic()
     begun = False
@@ -219,7 +202,7 @@ def _loop(
             health.turned()
             log.warning("Slurm does not answer", why=str(error), again_s=round(silent_s, 1))
             notifier.alive()
-            wake.wait(silent_s, stop)
+            waited(silent_s, wakes, stop)
             silent_s = min(2 * silent_s, UNREACHABLE_S[1])
             continue
         silent_s = UNREACHABLE_S[0]
@@ -238,7 +221,7 @@ def _loop(
         elif now - quiet_since > QUIET_S:
             wait_s = min(wait_s * SLOWER, most_s)
         pause = _pause_s(driver, wait_s)
-        if wake.wait(pause, stop):
+        if waited(pause, wakes, stop):
             wait_s, quiet_since = least_s, time.monotonic()
 
 

@@ -10,7 +10,7 @@ from unrack.live.journal.lock import Owner, owner
 from unrack.live.journal.reading import read_journal
 from unrack.live.slurm.driver.driver import kept_of
 from unrack.live.slurm.driver.entry import Entry
-from unrack.live.slurm.service import JOURNAL
+from unrack.live.slurm.folders import JOURNAL
 
 RECENT_US = 60_000_000
 

@@ -12,9 +12,9 @@ from threading import Lock
 
 from unrack.live.fabric.attachment_files import AttachmentFiles
 from unrack.live.fabric.contract import Attachment, FabricError
-from unrack.live.fabric.files.wake import Wake
 from unrack.live.fabric.names import checked
 from unrack.live.fabric.steps import Between, go_on
+from unrack.live.wake import Wake
 
 
 class FileFabric:
@@ -68,13 +68,9 @@ class FileFabric:
         """
         try:
             with self._guard:
-                kept = self._files.find(operation)
-                if kept is None:
+                one = self._files.withdraw(operation, self.between)
+                if one is None:
                     return
-                one = kept.attachment
-                if kept.whole:  # no prolog may begin with it from now on
-                    self._files.put(one, whole=False)
-                    self.between("withdrawn")
                 note = self._files.folder / "connected" / one.node / one.job / f"{operation}.json"
                 if note.exists():
                     raise FabricError(f"{one.node} still uses {operation}: its epilog is to remove {note}")

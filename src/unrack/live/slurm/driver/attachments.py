@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from typing import NamedTuple
 
 from unrack.live.fabric.contract import Attachment, Fabric, FabricError
 from unrack.live.slurm.driver.entry import Entry
 from unrack.live.slurm.portable import Names
+from unrack.live.watch.meters import Operation
 
 AT_ONCE = 8
 """How many jobs' devices are attached or detached at the same time."""
@@ -16,11 +19,11 @@ FIRST_RETRY_US, SLOWEST_RETRY_US = 200_000, 30_000_000
 
 
 class Outcome(NamedTuple):
-    """What became of the devices of a job: ``""``, or why they could not be attached."""
+    """What became of the devices of a job: which operation it was, how long it took, and why it failed or ``""``."""
 
     key: str
-    operations: tuple[str, ...]
-    attached: bool
+    operation: Operation
+    seconds: float
     problem: str = ""
 
 
@@ -40,22 +43,20 @@ class Attachments:
         self._pool = ThreadPoolExecutor(AT_ONCE, "unrack-fabric")
         self._working: dict[str, Future[Outcome]] = {}
         self._retry: dict[str, tuple[int, int]] = {}
-        self.failures = 0
 
     def attach(self, entry: Entry, wanted: list[Attachment]) -> None:
         """Begin to attach what a job holds, unless that is under way."""
         if entry.key not in self._working:
-            self._begin(entry.key, lambda: self._attach(entry.key, wanted))
+            self._begin(entry.key, Operation.ATTACH, [partial(self.fabric.attach, one) for one in wanted])
 
     def detach(self, entry: Entry, now: int) -> None:
         """Begin to detach what a job holds, unless something of it is under way or the next try is not due."""
         due, _ = self._retry.get(entry.key, (0, 0))
         if entry.key not in self._working and now >= due:
-            key, operations = entry.key, tuple(entry.operations)
-            self._begin(key, lambda: self._detach(key, operations))
+            self._begin(entry.key, Operation.DETACH, [partial(self.fabric.detach, one) for one in entry.operations])
 
-    def _begin(self, key: str, work: Callable[[], Outcome]) -> None:
-        self._working[key] = self._pool.submit(work)
+    def _begin(self, key: str, operation: Operation, steps: Sequence[Callable[[], None]]) -> None:
+        self._working[key] = self._pool.submit(_done, key, operation, steps)
 
     def done(self, now: int) -> list[Outcome]:
         """What has come to an end since this was last asked, in order of the jobs' keys."""
@@ -63,7 +64,6 @@ class Attachments:
         found = [self._working.pop(key).result() for key in ended]
         for outcome in found:
             if outcome.problem:
-                self.failures += 1
                 _, before = self._retry.get(outcome.key, (0, 0))
                 wait = min(max(2 * before, FIRST_RETRY_US), SLOWEST_RETRY_US)
                 self._retry[outcome.key] = now + wait, wait
@@ -80,22 +80,17 @@ class Attachments:
         """Wait for what is under way."""
         self._pool.shutdown(wait=True, cancel_futures=True)
 
-    def _attach(self, key: str, wanted: list[Attachment]) -> Outcome:
-        operations = tuple(one.operation for one in wanted)
-        for one in wanted:
-            try:
-                self.fabric.attach(one)
-            except FabricError as error:
-                return Outcome(key, operations, True, str(error)[:300] or "the fabric refused")
-        return Outcome(key, operations, True)
 
-    def _detach(self, key: str, operations: tuple[str, ...]) -> Outcome:
-        for operation in operations:
-            try:
-                self.fabric.detach(operation)
-            except FabricError as error:
-                return Outcome(key, operations, False, str(error)[:300] or "the fabric refused")
-        return Outcome(key, operations, False)
+def _done(key: str, operation: Operation, steps: Sequence[Callable[[], None]]) -> Outcome:
+    """Take the steps of an operation, up to the first that fails."""
+    began = time.perf_counter()
+    problem = ""
+    try:
+        for step in steps:
+            step()
+    except FabricError as error:
+        problem = str(error)[:300] or "the fabric refused"
+    return Outcome(key, operation, time.perf_counter() - began, problem)
 
 
 def attachments_of(entry: Entry, names: Names) -> list[Attachment]:

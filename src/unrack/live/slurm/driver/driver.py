@@ -26,10 +26,13 @@ from unrack.live.slurm.orders import Answer
 from unrack.live.slurm.portable import Names
 from unrack.live.slurm.reading import Reading
 from unrack.live.watch.log import Events
+from unrack.live.watch.meters import Operation
 
 VERSION = 1
 MOST_APART, MOST_PLACES = 256, 1_000_000
 """How many jobs may have tasks that are kept apart, and on how many nodes so many."""
+STARTED = "the driver started"
+"""Why the first epoch of a process begins."""
 FALLBACK = "fcfs"
 """Who goes on where a policy failed and the site wants the driver to go on."""
 log = Events("slurm")
@@ -72,8 +75,8 @@ class Watch(Protocol):
         """After Slurm was asked whether anything changed, and was read if so."""
         ...
 
-    def fabric(self, attached: bool, failed: bool) -> None:
-        """After devices were attached or detached, or were not."""
+    def fabric(self, operation: Operation, seconds: float, failed: bool) -> None:
+        """After an operation of the fabric: how long it took, and whether it failed."""
         ...
 
 
@@ -197,7 +200,7 @@ class Driver:
                 log.warning("what Slurm says of something cannot be understood", what=problem)
         if self.epoch is None or (reading is not None and self._other_nodes(reading)):
             assert reading is not None
-            self._begin(reading, "the driver started" if self.epoch is None else "the nodes changed", now)
+            self._begin(reading, STARTED if self.epoch is None else "the nodes changed", now)
         elif reading is not None and self._new_kind(reading):
             self._begin(reading, "tasks are kept apart", now)
         return self._turn(reading, now)
@@ -394,17 +397,18 @@ class Driver:
         for outcome in self.attachments.done(turn.now):
             entry = self.table.get(outcome.key)
             if self.watch is not None:
-                self.watch.fabric(outcome.attached, bool(outcome.problem))
+                self.watch.fabric(outcome.operation, outcome.seconds, bool(outcome.problem))
             if entry is None:
                 continue
             if outcome.problem:
                 log.warning("the fabric failed", job=entry.key, why=outcome.problem)
-            if outcome.attached and entry.phase == Phase.ATTACHING:
+            attached = outcome.operation == Operation.ATTACH
+            if attached and entry.phase == Phase.ATTACHING:
                 if outcome.problem:
                     turn.give_up(entry, f"devices could not be attached: {outcome.problem}")
                 else:
                     self.table.move(entry, Phase.ORDERING)
-            elif not outcome.attached and not outcome.problem and entry.phase == Phase.DETACHING:
+            elif not attached and not outcome.problem and entry.phase == Phase.DETACHING:
                 why, entry.operations = entry.why, []
                 word, _, rest = why.partition(": ")
                 if word in ("failed", "stopped"):
@@ -422,7 +426,11 @@ class Driver:
             The fabric does not tell what is attached, or does not detach it.
         """
         known = {operation for entry in self.table for operation in entry.operations}
-        for attachment in self.fabric.state():
+        began = time.perf_counter()
+        attachments = self.fabric.state()
+        if self.watch is not None:
+            self.watch.fabric(Operation.STATE, time.perf_counter() - began, False)
+        for attachment in attachments:
             if attachment.operation not in known:
                 log.warning("detaching what nobody holds", operation=attachment.operation)
                 self.fabric.detach(attachment.operation)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from unrack.cluster.spec import Cluster
 from unrack.core import Core
-from unrack.errors import RefusedError, UnrackError
+from unrack.errors import RefusedError
 from unrack.events import ROUND, Event, Submitted
 from unrack.live.records import decision_record, event_of_record, event_record
 from unrack.live.slurm.portable import Names
@@ -138,8 +138,6 @@ class Epoch:
         try:
             with PolicyAtWork(self.core.policy):
                 return Round(self.core.handle(ROUND, now))
-        except UnrackError as error:
-            return Round([], f"{type(error).__name__}: {error}"[:2000])
         except Exception as error:
             return Round([], f"{type(error).__name__}: {error}"[:2000])
 

@@ -16,9 +16,18 @@ from unrack.workload.job import Job
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Why the driver cannot schedule a job: a sentence for people, of printable characters."""
+    """Why the driver cannot schedule a job.
+
+    Attributes
+    ----------
+    why
+        A sentence for people, of printable characters.
+    misread
+        True: what it asks for in its comment cannot be understood.
+    """
 
     why: str
+    misread: bool = False
 
 
 class Terms(Protocol):

@@ -25,7 +25,7 @@ from unrack.events import (
     StartFailed,
     Submitted,
     Withdrawn,
-)  # fmt: skip
+)
 from unrack.ledger.lease import CORES, FIRST, LOCAL_MB, NODES, TASKS, Lease
 from unrack.ledger.state import QUEUED, RUNNING
 from unrack.live.records import job_of_record, job_record
@@ -39,9 +39,9 @@ from unrack.live.slurm.reading import Reading, SlurmJob
 from unrack.policy.contract import Decision, Reject, Requeue, Resize, Start
 from unrack.reasons import Code, Reason
 from unrack.resources.places import NO_CLAIMS
+from unrack.units import SECOND_US
 from unrack.workload.job import Job
 
-SECOND_US = 1_000_000
 LATER_US = 30 * SECOND_US
 """How much longer a job that runs beyond its expected end is expected to run, again and again."""
 FORGOTTEN = (
@@ -438,6 +438,8 @@ class Turn:
         """Put a job in the queue of the core, if it is one that can be scheduled."""
         asked = self._asks(entry, member)
         if isinstance(asked, Problem):
+            if asked.misread:
+                self._count("misread")
             self.table.move(entry, Phase.ASIDE, asked.why)
             return
         entry.job, entry.restarts = job_record(asked), member.job.restarts
@@ -537,6 +539,8 @@ class Turn:
     def round(self) -> Round:
         """Ask the policy, and note what it decides."""
         found = self.epoch.round(self.now)
+        if found.fault:
+            self._count("policy-fault")
         self.decided(found.decisions)
         return found
 

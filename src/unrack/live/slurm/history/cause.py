@@ -13,6 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from unrack.live.slurm.driver.driver import STARTED
 from unrack.live.slurm.history.past import Past
 from unrack.live.slurm.history.stay import Became, Stay
 from unrack.live.slurm.history.world import Fact, play
@@ -65,6 +66,6 @@ def there_is(past: Past, fact: Fact) -> bool:
         undone = Became.FAILED, Became.AGAIN
         return any(one.became in undone for stay in told.stays for one in stay.attempts)
     if fact == Fact.AWAY:
-        return any(one.gap_us and one.why == "the driver started" for one in told.begun)
+        return any(one.gap_us and one.why == STARTED for one in told.begun)
     amounts = {Fact.NODES: len(told.nodes), Fact.ENDS: len(told.ends), Fact.ANEW: len(told.begun) - 1}
     return amounts.get(fact, 1) > 0

@@ -9,11 +9,12 @@ from pathlib import Path
 from unrack.cluster.spec import Cluster
 from unrack.errors import InputError
 from unrack.live.journal.reading import read_journal
+from unrack.live.slurm.driver.driver import STARTED
 from unrack.live.slurm.driver.entry import Entry, Phase
 from unrack.live.slurm.driver.epoch import Beginning
+from unrack.live.slurm.folders import journal_of
 from unrack.live.slurm.history.told import Fold, Told
 from unrack.live.slurm.portable import Names
-from unrack.live.slurm.service import JOURNAL
 
 
 @dataclass(frozen=True)
@@ -38,12 +39,6 @@ class Past:
         How many jobs left without having run.
     drained
         How often nodes went out of service.
-    begun_us
-        When epochs began: jobs were numbered anew then, and equal ones may go in another order.
-    gaps_s
-        How long the driver was away between epochs that began because it started, s, in all.
-    end_us
-        The last time in the journal.
     told
         All that the core was told.
     """
@@ -56,10 +51,12 @@ class Past:
     foreign: list[Entry] = field(default_factory=list)
     others: int = 0
     drained: int = 0
-    begun_us: tuple[int, ...] = ()
-    gaps_s: float = 0.0
-    end_us: int = 0
     told: Told = field(default_factory=Told)
+
+    @property
+    def gaps_s(self) -> float:
+        """How long the driver was away between epochs that began because it started, s, in all."""
+        return sum(one.gap_us for one in self.told.begun if one.why == STARTED) / 1e6
 
 
 def past_of(state: Path) -> Past:
@@ -70,24 +67,18 @@ def past_of(state: Path) -> Past:
     InputError
         There is no journal, it is damaged, or no job has ended yet.
     """
-    folder = state / JOURNAL if (state / JOURNAL).is_dir() else state
+    folder = journal_of(state)
     beginning: Beginning | None = None
     jobs: list[Entry] = []
     foreign: list[Entry] = []
     tries: dict[str, int] = {}
     starts: dict[str, set[int]] = {}
-    others = drained = end_us = 0
-    gap_us = 0
-    begun: list[int] = []
+    others = drained = 0
     fold = Fold(str(folder))
     for record in (one.value for one in read_journal(folder)):
         fold.take(record)
-        now = int(record.get("now", 0))
         if record["k"] == "begin":
             beginning = Beginning.of_record(record["beginning"])
-            begun.append(now)
-            gap_us += now - end_us if record["why"] == "the driver started" and end_us else 0
-        end_us = max(end_us, now)
         drained += sum(one[0] == "drained" for one in record.get("told", ()) if record["k"] == "turn")
         for key, entry in (record.get("entries") or {}).items():
             if entry is not None:
@@ -108,7 +99,4 @@ def past_of(state: Path) -> Past:
     names = Names(Cluster.from_dict(beginning.cluster, "cluster"), beginning.nodes)
     again = frozenset(key for key, times in starts.items() if len(times) > 1)
     failed = {key: count for key, count in tries.items() if count}
-    away_s = gap_us / 1e6
-    return Past(
-        beginning, names, jobs, failed, again, foreign, others, drained, tuple(begun), away_s, end_us, fold.told
-    )
+    return Past(beginning, names, jobs, failed, again, foreign, others, drained, fold.told)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from unrack.ledger.state import FINISHED
 from unrack.live.records import job_of_record
 from unrack.live.slurm.driver.entry import Entry
+from unrack.live.slurm.history.columns import LATENCIES
 from unrack.live.slurm.history.past import Past
 from unrack.policy.contract import Traits
 from unrack.sim.log import RunLog
@@ -23,11 +24,6 @@ from unrack.study.input.document import Document
 from unrack.study.input.inputs import PolicySpec, make_policy_spec
 from unrack.study.results.identity import id_of_run
 from unrack.workload.job import Intake, Job, JobTable, Workload, job_table
-
-LIVE = "live: "
-"""What the labels of live runs begin with."""
-LATENCIES = ("to_decided_s", "to_released_s", "to_started_s", "end_seen_s")
-"""Columns that live runs have more."""
 
 
 def workload_of(past: Past, name: str) -> Workload:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from unrack.live.slurm.history.columns import LIVE
 from unrack.live.slurm.history.past import Past
-from unrack.live.slurm.history.runs import LIVE, live_result, run_of, spec_of, workload_of
+from unrack.live.slurm.history.runs import live_result, run_of, spec_of, workload_of
 from unrack.study.grid import Study
 from unrack.study.input.document import Document
 from unrack.study.input.inputs import make_policy_spec

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 from unrack.errors import InputError
 from unrack.live.journal.reading import read_journal
 from unrack.live.slurm.driver.entry import Phase
+from unrack.live.slurm.folders import journal_of
 from unrack.live.slurm.history.stay import NOT_YET, Attempt, Became, Stay
 from unrack.live.slurm.portable import Portable
-from unrack.live.slurm.service import JOURNAL
 
 GOES_ON = ("counted anew", "not ours")
 """Reasons for which a running job is taken away to be adopted again at once."""
@@ -80,7 +80,7 @@ def told_by(state: Path) -> Told:
     InputError
         There is no journal, or it is damaged.
     """
-    folder = state / JOURNAL if (state / JOURNAL).is_dir() else state
+    folder = journal_of(state)
     return told_of((one.value for one in read_journal(folder)), str(folder))
 
 
