@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from unrack.ledger.lease import Lease
@@ -57,9 +58,9 @@ class Agreed:
             found = machines_of(reading, None, partitions=self.site.partitions)
             content = self.site.additions.joined(found.content, found.names)
             policy = self.site.policy_spec
-            spec = {"label": policy.label, **({"file": policy.file} if policy.file else {"name": policy.name})}
-            models = tuple(self.site.models)
-            self._beginning = Beginning(content, found.names, spec | dict(policy.parameters), models)
+            made = {"file": _absolute(policy.file)} if policy.file else {"name": policy.name, **dict(policy.parameters)}
+            spec = {"label": policy.label, **made}
+            self._beginning = Beginning(content, found.names, spec, self.site.performance_models)
             self._seen = seen
         return self._beginning._replace(cluster=dict(self._beginning.cluster))
 
@@ -90,3 +91,9 @@ class Agreed:
     def stands(self, job: SlurmJob, names: Names) -> tuple[Job, Lease] | None:
         """What a job that somebody else has started holds of the site's nodes."""
         return stands(job, names.node_of, names.cluster, self._how)
+
+
+def _absolute(policy: str) -> str:
+    """``FILE.py:NAME`` with the file's absolute path: the journal is read from other folders, too."""
+    path, colon, name = policy.rpartition(":")
+    return f"{Path(path).absolute()}{colon}{name}"

@@ -18,7 +18,7 @@ from unrack.live.slurm.portable import Names
 from unrack.policy.complete import complete
 from unrack.policy.contract import Decision, Policy
 from unrack.sim.guard import PolicyAtWork
-from unrack.slowdown.model import make_models
+from unrack.slowdown.model import Model
 from unrack.study.input.document import Document
 from unrack.study.input.inputs import make_policy_spec
 
@@ -35,24 +35,33 @@ class Beginning(NamedTuple):
         The keys of a cluster file.
     nodes
         Name of each node that runs jobs, in the order of the cluster.
-    policy, models, seed
-        As in a study.
+    policy, seed
+        As in a study; files by absolute paths.
+    models
+        How fast jobs run on devices, ready for use: the journal needs no other file for them.
     """
 
     cluster: dict[str, Any]
     nodes: tuple[str, ...]
     policy: Spec
-    models: tuple[Any, ...] = ()
+    models: tuple[Model, ...] = ()
     seed: int = 0
 
     def record(self) -> dict[str, Any]:
         """As plain values."""
-        return {**self._asdict(), "nodes": list(self.nodes), "models": list(self.models)}
+        return {**self._asdict(), "nodes": list(self.nodes), "models": [model._asdict() for model in self.models]}
 
     @classmethod
     def of_record(cls, record: Mapping[str, Any]) -> Beginning:
         """The beginning that :meth:`record` wrote."""
-        return cls(record["cluster"], tuple(record["nodes"]), record["policy"], tuple(record["models"]), record["seed"])
+        models = tuple(model_of_record(model) for model in record["models"])
+        return cls(record["cluster"], tuple(record["nodes"]), record["policy"], models, record["seed"])
+
+
+def model_of_record(record: Mapping[str, Any]) -> Model:
+    """The model whose fields a record holds, as JSON gives them back."""
+    times = tuple(tuple(row) for row in record["times_s"])
+    return Model(**{**record, "apps": tuple(record["apps"]), "governs": tuple(record["governs"]), "times_s": times})
 
 
 class Round(NamedTuple):
@@ -97,7 +106,7 @@ class Epoch:
             policy = policy.seeded(beginning.seed)
         self.policy = policy
         with PolicyAtWork(policy):
-            self.core = Core(cluster, None, policy, make_models(beginning.models))
+            self.core = Core(cluster, None, policy, beginning.models)
         self.names = Names(cluster, beginning.nodes)
         self.told: list[list[Any]] = []
 

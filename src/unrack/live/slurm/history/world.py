@@ -28,7 +28,6 @@ from unrack.sim.kernel import Entry, Kernel
 from unrack.sim.log import RunLog
 from unrack.sim.recorder import Outcome
 from unrack.sim.simulate import prepared
-from unrack.slowdown.model import make_models
 from unrack.units import NEVER_US
 from unrack.workload.job import Job
 
@@ -286,7 +285,7 @@ def play(past: Past, facts: Collection[Fact]) -> Played:
     table = table_of(jobs, [fate.stay.came_us for fate in fates], [max(fate.work_us, 0) for fate in fates])
     policy = spec_of(past).make()
     with PolicyAtWork(policy):
-        models, seed = make_models(past.beginning.models), past.beginning.seed
+        models, seed = past.beginning.models, past.beginning.seed
         world = prepared(past.names.cluster, table, policy, seed, "together", (), models, make=ToldWorld)
         assert isinstance(world, ToldWorld)
         world.tell_of(past, fates, facts)
