@@ -407,3 +407,25 @@ def test_a_job_that_has_run_is_not_started_again_because_a_killed_controller_for
     world.slurm.dirty = True
     world.until_done()
     assert len(job.starts) == 2
+
+
+def test_a_job_that_has_given_some_of_its_nodes_back_when_it_is_first_seen_ran_where_it_was_planned() -> None:
+    world = World()
+    world.slurm.submit(nodes=2, cores=4)
+    world.driver.step()
+    job = world.slurm.jobs[1]
+    assert len(job.held_on) == 2
+    job.state, job.completing, job.held_on = "COMPLETED", True, job.held_on[1:]
+    world.slurm.dirty = True
+    world.driver.step()
+    assert world.phase(1) == Phase.RUNNING
+    assert sum(name == "started" for name in map(_kind, world.journal.records())) == 1
+    job.completing, job.held_on, job.end_us = False, (), world.clock.at_us
+    world.slurm.dirty = True
+    world.driver.step()
+    assert world.phase(1) is None
+
+
+def _kind(record: dict[str, Any]) -> str:
+    """``"started"`` of a turn in which a start was acknowledged."""
+    return "started" if any(event[0] == "started" for event in record.get("told", ())) else ""

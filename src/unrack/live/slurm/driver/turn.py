@@ -295,7 +295,8 @@ class Turn:
         """Slurm reports the start of a job."""
         entry.start_s, entry.restarts, entry.state = job.start_s, job.restarts, ""
         planned, held = set(entry.nodes), set(job.holds)
-        if job.runs and held and planned != held:
+        some_left = job.completing and held <= planned  # it has ended, and is seen for the first time
+        if job.runs and held and planned != held and not some_left:
             self._elsewhere(entry, job)
             return
         entry.started_us, entry.tries = self.now, 0
