@@ -122,11 +122,11 @@ def audit(driven: Driven, jobs: list[int], cancelled: frozenset[int] = frozenset
     """
     records = driven.records()
     planned: dict[str, list[list[str]]] = {}
-    again: dict[str, int] = {}  # the most that was seen: a controller that is killed forgets this, too
+    restarted: dict[str, int] = {}  # the most that was seen: a controller that is killed forgets this, too
     for record in records:
         for key, entry in (record.get("entries") or {}).items():
             if entry:
-                again[key] = max(again.get(key, 0), entry.get("restarts", 0))
+                restarted[key] = max(restarted.get(key, 0), entry.get("restarts", 0))
             if entry and entry.get("lease") and entry.get("ours"):
                 planned.setdefault(key, []).append(sorted({row[0] for row in entry["lease"]["rows"]}))
     known = {int(one["JobId"]): one for one in driven.bed.jobs()}
@@ -144,7 +144,7 @@ def audit(driven: Driven, jobs: list[int], cancelled: frozenset[int] = frozenset
         assert ran_on in planned.get(str(job), []), f"job {job} ran on {ran_on}, planned {planned.get(str(job))}"
     logs = [line for path in driven.folder.glob("ran.*") for line in path.read_text().split()]
     for job in jobs:
-        restarts = max(int(known[job]["Restarts"]) if job in known else 0, again.get(str(job), 0))
+        restarts = max(int(known[job]["Restarts"]) if job in known else 0, restarted.get(str(job), 0))
         assert logs.count(str(job)) <= 1 + restarts, f"job {job} ran {logs.count(str(job))} times"
     if driven.fabric_folder.exists():
         left = [path for path in driven.fabric_folder.rglob("*.json") if json.loads(path.read_text()).get("operation")]

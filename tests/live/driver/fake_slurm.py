@@ -140,7 +140,8 @@ class FakeSlurm:
             priority=job.priority, submit_s=job.submit_s, start_s=second(job.start_us), end_s=second(job.end_us),
             limit_s=job.limit_s, nodes_min=job.nodes, tasks=job.nodes, cpus=job.nodes * job.cores,
             cpus_per_task=job.cores, node_memory_mb=job.memory_mb, required_nodes=job.required,
-            holds={name: Held(job.cores, job.memory_mb) for name in job.held_on}, restarts=job.restarts, completing=job.completing,
+            holds={name: Held(job.cores, job.memory_mb) for name in job.held_on}, restarts=job.restarts,
+            completing=job.completing,
         )  # fmt: skip
 
     # --- the cluster ------------------------------------------------------------------------------------------------
