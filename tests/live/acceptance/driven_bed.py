@@ -30,7 +30,7 @@ take = "held"
 state = "{state}"
 poll = "0.2 s"
 poll_slowest = "0.5 s"
-start_timeout = "15 s"
+start_timeout = "{start_timeout}"
 {more}
 
 [cluster]
@@ -51,13 +51,16 @@ class Driven:
     """A Slurm and the folder of a driver, which is started, killed and started again."""
 
     def __init__(
-        self, bed: Bed, folder: Path, policy: str, cluster: str = "", more: str = "", fabric: str = ""
-    ) -> None:
+        self, bed: Bed, folder: Path, policy: str, cluster: str = "", more: str = "", fabric: str = "",
+        start_timeout: str = "15 s",
+    ) -> None:  # fmt: skip
         self.bed, self.folder, self.state = bed, folder, folder / "state"
         self.fabric_folder = folder / "fabric"
         self.site = folder / "site.toml"
         fabric = fabric or 'kind = "none"'
-        text = SITE.format(policy=policy, state=self.state, more=more, cluster=cluster, fabric=fabric)
+        text = SITE.format(
+            policy=policy, state=self.state, start_timeout=start_timeout, more=more, cluster=cluster, fabric=fabric
+        )
         self.site.write_text(text.replace("FABRIC", str(self.fabric_folder)))
         self.process: subprocess.Popen[bytes] | None = None
 

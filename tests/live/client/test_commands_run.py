@@ -53,8 +53,8 @@ def test_output_without_end_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_megabytes_go_in_and_out_at_the_same_time() -> None:
     given = b"0123456789abcde\n" * 200_000
-    assert run_all([["cat"], ["cat"]], ENVIRONMENT, 30, given)[1].out == given
-    assert run_all([["true"]], ENVIRONMENT, 30, given)[0].code == 0  # it never reads
+    assert run_all([["cat"], ["cat"]], ENVIRONMENT, 30, [given, given])[1].out == given
+    assert run_all([["true"]], ENVIRONMENT, 30, [given])[0].code == 0  # it never reads
 
 
 def test_a_command_that_is_not_there_is_unreachable_and_ends_the_others() -> None:

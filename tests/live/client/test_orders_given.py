@@ -260,11 +260,16 @@ def test_words_that_are_no_names_of_nodes_are_never_given(bed: Bed, client: Comm
             client.carry_out([Release(key)])
 
 
-def test_two_hundred_jobs_are_placed_in_one_batch(bed: Bed, client: CommandClient) -> None:
+def test_two_hundred_jobs_are_placed_in_one_batch_and_each_complaint_finds_its_order(
+    bed: Bed, client: CommandClient
+) -> None:
     jobs = bed.submit_many([{"hold": True, "mem": 10}] * 200)
-    orders = [o for k, j in enumerate(jobs) for o in (Place(JobKey(j), (f"n{k % 16 + 1}",)), Release(JobKey(j)))]
+    no_such = {number: 900_000 + number for number in (3, 4, 50, 121, 199)}
+    asked = [no_such.get(k, job) for k, job in enumerate(jobs)]
+    orders = [o for k, j in enumerate(asked) for o in (Place(JobKey(j), (f"n{k % 16 + 1}",)), Release(JobKey(j)))]
     began = time.monotonic()
     answers = client.carry_out(orders)
     took_s = time.monotonic() - began
-    assert all(answer.done for answer in answers)
+    assert [answer.order for answer in answers] == orders
+    assert {k // 2 for k, answer in enumerate(answers) if not answer.done} == set(no_such)
     assert took_s < 20  # under a second on a quiet machine; this only finds what is hopeless

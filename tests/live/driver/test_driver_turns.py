@@ -381,6 +381,22 @@ def test_a_place_that_we_gave_is_not_taken_for_what_a_requeued_job_asks() -> Non
     assert len(world.slurm.jobs[1].starts) == 2
 
 
+def test_an_earlier_place_of_ours_is_not_taken_for_what_a_job_asks_when_a_later_one_was_never_given() -> None:
+    world = World(pools=POOL)
+    world.slurm.submit(run_s=5, comment="nvme=100")
+    world.go(4)
+    first = world.slurm.jobs[1].held_on[0]
+    world.slurm.mark(first, "IDLE", "DRAIN")
+    world.slurm.requeue(1, held=True)
+    for _ in range(3):  # decided elsewhere, again and again, and never given to Slurm
+        world.fabric.fails = lambda where: where == "before"
+        world.go(20)
+        assert world.slurm.jobs[1].required == (first,)
+    world.fabric.fails = lambda where: False
+    world.until_done()
+    assert world.slurm.jobs[1].state == "COMPLETED"
+
+
 def test_nodes_that_a_user_asks_for_by_name_are_not_ours_to_change() -> None:
     world = World()
     number = world.slurm.submit()

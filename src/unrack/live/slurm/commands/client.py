@@ -54,7 +54,9 @@ from unrack.slurm_text.records import records
 from unrack.slurm_text.states import HOLDING
 
 BATCH = 500
-"""Orders that one ``scontrol`` is given at most."""
+"""Orders that are given at a time at most."""
+LANES, SIDE_BY_SIDE = 2, 50
+"""How many ``scontrol`` share orders, and from how many orders on: while one waits, Slurm answers the other."""
 ORDER_S = 0.1
 """What each order of a batch adds to the time limit."""
 
@@ -138,10 +140,12 @@ class CommandClient:
             to_give = [place for place in to_give if place not in settled]
         for first in range(0, len(to_give), BATCH):
             some = to_give[first : first + BATCH]
-            for place, problem in zip(some, self._give([words[place][0] for place in some]), strict=True):
+            found = self._give([words[place][0] for place in some], [orders[place].job.id for place in some])
+            for place, problem in zip(some, found, strict=True):
                 problems[place] = problem
         second = [place for place in to_give if len(words[place]) > 1 and not problems[place]]
-        for place, problem in zip(second, self._give([words[place][1] for place in second]), strict=True):
+        found = self._give([words[place][1] for place in second], [orders[place].job.id for place in second])
+        for place, problem in zip(second, found, strict=True):
             problems[place] = problem
         return [Answer(order, problem) for order, problem in zip(orders, problems, strict=True)]
 
@@ -187,17 +191,22 @@ class CommandClient:
                 settled[place] = "" if set(_hosts(nodes)) == set(order.nodes) else f"it holds {nodes[:80]} already"
         return settled
 
-    def _give(self, commands: Sequence[Sequence[str]]) -> list[str]:
-        """What is complained of each command."""
+    def _give(self, commands: Sequence[Sequence[str]], jobs: Sequence[int]) -> list[str]:
+        """What is complained of each command; those of a job are given in their order."""
         if not commands:
             return []
         marks = [f"{separator()}{place}" for place in range(len(commands))]
+        lanes = LANES if len(commands) >= SIDE_BY_SIDE else 1
+        shares = [[place for place, job in enumerate(jobs) if job % lanes == lane] for lane in range(lanes)]
         # A word that scontrol does not know makes it complain of that word, between its complaints of the others.
-        lines = [f"{' '.join(words)}\n{mark}\n" for words, mark in zip(commands, marks, strict=True)]
+        given = ["".join(f"{' '.join(commands[place])}\n{marks[place]}\n" for place in share) for share in shares]
         limit_s = self._timeout_s + ORDER_S * len(commands)
-        done = run_all([[self._scontrol]], self._environment, limit_s, "".join(lines).encode())[0]
-        problems = attributed(done.err.decode("utf-8", "replace"), marks)
-        answers = [self._alone(words) if said is None else said for words, said in zip(commands, problems, strict=True)]
+        every = run_all([[self._scontrol]] * lanes, self._environment, limit_s, [text.encode() for text in given])
+        answers = [""] * len(commands)
+        for share, done in zip(shares, every, strict=True):
+            problems = attributed(done.err.decode("utf-8", "replace"), [marks[place] for place in share])
+            for place, said in zip(share, problems, strict=True):
+                answers[place] = self._alone(commands[place]) if said is None else said
         for said in answers:
             if is_unreachable(said):
                 raise UnreachableError(f"scontrol: {said}")

@@ -57,9 +57,9 @@ def find_command(name: str, environment: Mapping[str, str]) -> str:
 
 
 def run_all(
-    commands: Sequence[Sequence[str]], environment: Mapping[str, str], timeout_s: float, given: bytes = b""
+    commands: Sequence[Sequence[str]], environment: Mapping[str, str], timeout_s: float, given: Sequence[bytes] = ()
 ) -> list[Done]:
-    """Run commands at the same time; ``given`` is the standard input of each.
+    """Run commands at the same time; ``given`` are their standard inputs, by default none.
 
     Raises
     ------
@@ -69,7 +69,7 @@ def run_all(
     running: list[subprocess.Popen[bytes]] = []
     try:
         for words in commands:
-            process = _started(words, environment, bool(given))
+            process = _started(words, environment, is_given=bool(given))
             running.append(process)
         return _gather(running, given, time.monotonic() + timeout_s, timeout_s)
     except OSError as error:
@@ -91,11 +91,13 @@ def _started(words: Sequence[str], environment: Mapping[str, str], is_given: boo
     )
 
 
-def _gather(running: Sequence[subprocess.Popen[bytes]], given: bytes, until: float, timeout_s: float) -> list[Done]:
+def _gather(
+    running: Sequence[subprocess.Popen[bytes]], given: Sequence[bytes], until: float, timeout_s: float
+) -> list[Done]:
     outputs: dict[IO[bytes], bytearray] = {}
     left: dict[IO[bytes], memoryview] = {}
     with selectors.DefaultSelector() as watched:
-        for process in running:
+        for number, process in enumerate(running):
             for stream in (process.stdout, process.stderr):
                 assert stream is not None
                 outputs[stream] = bytearray()
@@ -104,7 +106,7 @@ def _gather(running: Sequence[subprocess.Popen[bytes]], given: bytes, until: flo
                 watched.register(stream, selectors.EVENT_READ)
             if process.stdin is not None:
                 os.set_blocking(process.stdin.fileno(), False)
-                left[process.stdin] = memoryview(given)
+                left[process.stdin] = memoryview(given[number])
                 watched.register(process.stdin, selectors.EVENT_WRITE)
         while watched.get_map():
             ready = watched.select(max(until - time.monotonic(), 0))

@@ -22,7 +22,7 @@ from unrack.live.slurm.driver.orders import Orders
 from unrack.live.slurm.driver.table import Table
 from unrack.live.slurm.driver.terms import Terms
 from unrack.live.slurm.driver.turn import APART, Turn, wants_apart
-from unrack.live.slurm.orders import Answer
+from unrack.live.slurm.orders import Answer, Order
 from unrack.live.slurm.portable import Names
 from unrack.live.slurm.reading import Reading
 from unrack.live.watch.log import Events
@@ -31,6 +31,8 @@ from unrack.live.watch.meters import Operation
 VERSION = 1
 MOST_APART, MOST_PLACES = 256, 1_000_000
 """How many jobs may have tasks that are kept apart, and on how many nodes so many."""
+ORDERS_AT_ONCE = 250
+"""How many orders are given before what became of them is written down: the first jobs need not wait for the last."""
 STARTED = "the driver started"
 """Why the first epoch of a process begins."""
 FALLBACK = "fcfs"
@@ -373,6 +375,12 @@ class Driver:
         orders = self.orders.due(now)
         if not orders:
             return False
+        for first in range(0, len(orders), ORDERS_AT_ONCE):
+            self._give(orders[first : first + ORDERS_AT_ONCE])
+        return True
+
+    def _give(self, orders: Sequence[Order]) -> None:
+        """Give some orders and those that follow on them, and write down what became of them."""
         answers = self.client.carry_out(orders)
         self.orders.answered(answers, self.clock.now())
         if releases := self.orders.then(answers):
@@ -385,7 +393,6 @@ class Driver:
             if not answer.done:
                 order = type(answer.order).__name__
                 log.warning("Slurm refused an order", order=order, job=str(answer.order.job), why=answer.problem)
-        return True
 
     def _write_did(self, now: int) -> None:
         """Write down how far jobs have come by what was done."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import Any
@@ -29,6 +29,8 @@ INTENDED = frozenset({Phase.ATTACHING, Phase.ORDERING, Phase.RELEASED, Phase.REC
 """Its start is decided and not acknowledged."""
 HOLDS = INTENDED | {Phase.RUNNING, Phase.DETACHING, Phase.FOREIGN}
 """It holds a lease."""
+MOST_PLACED = 16
+"""How many places of a job are remembered."""
 
 
 @dataclass(slots=True)
@@ -70,7 +72,8 @@ class Entry:
     nodes_min, nodes_max
         How many nodes it asked for before it was placed; 0: not said.
     placed
-        The nodes that we have asked for by name in its place, perhaps; whatever else is asked by name is its user's.
+        The last places that we have asked for by name, perhaps, oldest first: which of them Slurm took last is not
+        known to whoever was cut off. Whatever else is asked by name is its user's.
     restarts
         As Slurm counted when it was last seen.
     state
@@ -104,7 +107,7 @@ class Entry:
     limit_s: int = -1
     nodes_min: int = 0
     nodes_max: int = 0
-    placed: list[str] = field(default_factory=list)
+    placed: list[list[str]] = field(default_factory=list)
     restarts: int = 0
     state: str = ""
     group: int = 0
@@ -119,6 +122,15 @@ class Entry:
     def of_record(cls, record: Mapping[str, Any]) -> Entry:
         """The entry that :meth:`record` wrote."""
         return cls(**{**record, "phase": Phase(record["phase"])})
+
+    def place(self, nodes: Sequence[str]) -> None:
+        """Note that these nodes may be asked for by name from now on."""
+        found = sorted(nodes)
+        self.placed = [*(one for one in self.placed if one != found), found][-MOST_PLACED:]
+
+    def is_placed(self, nodes: Collection[str]) -> bool:
+        """True if it is we who may have asked for these nodes by name."""
+        return sorted(nodes) in self.placed
 
     @property
     def nodes(self) -> list[str]:

@@ -376,8 +376,8 @@ class Turn:
         job = member.job
         entry = Entry(str(member.key), Phase.ASIDE, ours=True, seen_us=self.now, submit_s=job.submit_s)
         entry.restarts = job.restarts
-        if entry.key in self.table.ended:  # it came back after its end, with the place that we gave it
-            entry.placed = list(job.required_nodes)
+        if job.required_nodes and entry.key in self.table.ended:  # it came back after its end, placed by us
+            entry.place(job.required_nodes)
         if self.terms.take == Take.BY_ADMIN and job.reason != "JobHeldAdmin" and self._no(job, reading):
             return  # not ours as long as its user holds it
         self.table.add(entry)
@@ -414,7 +414,7 @@ class Turn:
     def _asks(self, entry: Entry, member: Member) -> Job | Problem:
         """What a job asks; the tasks of one that could share a node are kept apart: each stands for a node of Slurm."""
         job = member.job
-        if entry.placed and set(job.required_nodes) == set(entry.placed):  # what we have asked for is not what it asks
+        if entry.is_placed(job.required_nodes):  # what we have asked for is not what it asks
             least, most = entry.nodes_min or job.nodes_min, entry.nodes_max
             job = replace(job, required_nodes=(), nodes_min=least, nodes_max=most)
         asked = self.terms.job(job, member.key, self.epoch.names, entry.seen_us)
@@ -565,7 +565,7 @@ class Turn:
     def _starts(self, lease: Lease) -> None:
         entry = self.table.of_number(lease.job)
         entry.lease, entry.decided_us = self.epoch.names.portable(lease), self.now
-        entry.placed = entry.nodes
+        entry.place(entry.nodes)
         if entry.phase == Phase.STOPPING:  # once Slurm shows it held
             self.table.touch(entry)
         else:
