@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -42,6 +43,7 @@ class Faults:
         self.random = np.random.default_rng(seed)
         self.jobs: list[int] = []
         self.cancelled: set[int] = set()
+        self.kills: list[float] = []
         self.down: str | None = None
         self.chance = 0.05
 
@@ -75,11 +77,11 @@ class Faults:
             self.count += 1
 
     def submit(self) -> None:
-        """A few more jobs; each writes down that it ran."""
+        """A few more jobs; each writes down when it ran."""
         asked: list[dict[str, Any]] = []
         for _ in range(3):
             drive = self.random.random() < 0.5
-            script = f"echo $SLURM_JOB_ID >> {self.driven.folder}/ran.$SLURM_JOB_ID\nsleep {self.random.integers(1, 3)}"
+            script = f"date +%s.%N >> {self.driven.folder}/ran.$SLURM_JOB_ID\nsleep {self.random.integers(1, 3)}"
             asked.append({
                 "script": script, "nodes": 1 if drive else int(self.random.integers(1, 4)), "mem": 100,
                 "cpus_per_task": int(self.random.integers(1, 5)), "hold": True, "partition": "main", "time": "1",
@@ -102,6 +104,7 @@ class Faults:
             self.bed.restart_controller()
         elif what == 1:
             self.bed.kill_controller()
+            self.kills.append(time.time())
             self.bed.start_controller()
         elif what == 2:
             self.bed.pause_controller()
@@ -146,6 +149,7 @@ def test_no_fault_starts_a_job_twice_loses_one_or_leaks_a_device(new_bed: Callab
         bed.wait_until(lambda: faults.driven.all_over(faults.tidied()), 180, "all jobs are over")
         time.sleep(3)
     finally:
-        (tmp_path / "faults").write_text(f"{faults.count} faults, {len(faults.jobs)} jobs\n")
+        (tmp_path / "faults").write_text(f"{faults.count} faults, {len(faults.jobs)} jobs; killed at {faults.kills}\n")
+        shutil.copytree(bed.folder / "log", tmp_path / "log")
     assert faults.driven.stop() == 0
-    audit(faults.driven, faults.jobs, frozenset(faults.cancelled))
+    audit(faults.driven, faults.jobs, frozenset(faults.cancelled), faults.kills)
