@@ -179,13 +179,13 @@ def test_whatever_happens_every_job_runs_once_and_no_device_leaks(seed: int, pol
 @pytest.mark.parametrize("broken", ["no recall", "no detach", "no memory"])
 def test_the_auditor_finds_a_driver_that_is_broken(broken: str, monkeypatch: pytest.MonkeyPatch) -> None:
     from unrack.live.slurm.driver import driver as module
-    from unrack.live.slurm.driver.turn import Turn
+    from unrack.live.slurm.driver.ending import Ending
 
     if broken == "no recall":
         monkeypatch.setattr(module, "kept_of", lambda records: None)
         monkeypatch.setattr("test_driver_chaos.kept_of", lambda records: None)
     elif broken == "no detach":
-        monkeypatch.setattr(Turn, "_over", lambda self, entry, job: self.close(entry))
+        monkeypatch.setattr(Ending, "over", lambda self, entry, job: self.close(entry))
     else:
         monkeypatch.setattr(FakeFabric, "detach", lambda self, operation: None)
     found = 0

@@ -15,13 +15,14 @@ from unrack.ledger.state import QUEUED
 from unrack.live.fabric.contract import Fabric
 from unrack.live.records import decision_record, job_of_record
 from unrack.live.slurm.client import Client
+from unrack.live.slurm.driver.apart import APART, wants_apart
 from unrack.live.slurm.driver.attachments import Attachments, attachments_of
 from unrack.live.slurm.driver.entry import HOLDS, Entry, Phase
 from unrack.live.slurm.driver.epoch import Beginning, Epoch, Spec
 from unrack.live.slurm.driver.orders import Orders
 from unrack.live.slurm.driver.table import Table
 from unrack.live.slurm.driver.terms import Terms
-from unrack.live.slurm.driver.turn import APART, Turn, wants_apart
+from unrack.live.slurm.driver.turn import Turn
 from unrack.live.slurm.orders import Answer, Order
 from unrack.live.slurm.portable import Names
 from unrack.live.slurm.reading import Reading
@@ -66,7 +67,7 @@ class Watch(Protocol):
     """Who is told what the driver does."""
 
     def turned(self, counts: Mapping[str, int], steps: Sequence[tuple[int, int, int, int]], round_s: float) -> None:
-        """After every turn in which something was told: words → how often; :attr:`Turn.steps`; the policy's time."""
+        """After every turn in which something was told: words → how often; :attr:`Notes.steps`; the policy's time."""
         ...
 
     def ordered(self, answers: Sequence[Answer]) -> None:
@@ -225,15 +226,15 @@ class Driver:
         turn = Turn(self.epoch, self.table, self.terms, now, self._missed)
         if reading is not None:
             turn.read(reading)
-            self._missed = frozenset(turn.missing)
-            self._read_again = bool(turn.missing)
+            self._missed = frozenset(turn.notes.missing)
+            self._read_again = bool(turn.notes.missing)
         self._fabric_done(turn)
         due = self.wanted_us is not None and now >= self.wanted_us
         fault, decided, round_s = "", [], 0.0
         if self.epoch.told or due:
-            turn.late()
+            turn.holding.late()
             began = time.perf_counter()
-            found = turn.round()
+            found = turn.deciding.round()
             round_s = time.perf_counter() - began
             fault, decided = found.fault, [decision_record(decision) for decision in found.decisions]
             self.wanted_us = self.epoch.next_round(now)
@@ -242,15 +243,15 @@ class Driver:
             record = {"k": "turn", "now": now, "told": told, "decided": decided, "entries": entries}
             if fault:
                 record["fault"] = fault
-            if turn.over:
-                record["over"] = turn.over
+            if turn.notes.over:
+                record["over"] = turn.notes.over
             self.journal.append([record])
-        if self.watch is not None and (told or turn.counts):
-            self.watch.turned(turn.counts, turn.steps, round_s)
+        if self.watch is not None and (told or turn.notes.counts):
+            self.watch.turned(turn.notes.counts, turn.notes.steps, round_s)
         self._say(turn)
         if fault:
             self._failed(fault, now)
-        elif turn.keep_apart:
+        elif turn.notes.keep_apart:
             before = self.epoch.beginning
             cluster = before.cluster | {APART: _groups(before)}
             self._begin_from(before._replace(cluster=cluster), "tasks are kept apart", now)
@@ -261,9 +262,9 @@ class Driver:
     @staticmethod
     def _say(turn: Turn) -> None:
         """Log what a turn brought, and by name what went wrong."""
-        if turn.counts:
-            log.info("a turn", **dict(sorted(turn.counts.items())))
-        for job, why in turn.troubles:
+        if turn.notes.counts:
+            log.info("a turn", **dict(sorted(turn.notes.counts.items())))
+        for job, why in turn.notes.troubles:
             log.warning("a start did not come about", job=job, why=why)
 
     def _failed(self, fault: str, now: int) -> None:
@@ -324,14 +325,14 @@ class Driver:
         for entry in holding:
             assert entry.lease is not None
             self._check_devices(entry, epoch)
-            turn.adopt(entry, entry.job, epoch.names.lease(entry.lease))
+            turn.holding.adopt(entry, entry.job, epoch.names.lease(entry.lease))
         numbers = sorted(epoch.names.node_of[name] for name in down)
         if numbers:
             epoch.tell(Drained(tuple(numbers)), now)
         for entry in waiting:
             number, decisions = epoch.submit(Submitted(job_of_record(entry.job)), now)
             self.table.number(entry, number)
-            turn.decided(decisions)
+            turn.deciding.decided(decisions)
         for entry in self.table.in_phase(Phase.ASIDE):
             if entry.why.startswith("rejected"):  # it may have room now
                 entry.why = ""
@@ -412,17 +413,17 @@ class Driver:
             attached = outcome.operation == Operation.ATTACH
             if attached and entry.phase == Phase.ATTACHING:
                 if outcome.problem:
-                    turn.give_up(entry, f"devices could not be attached: {outcome.problem}")
+                    turn.ending.give_up(entry, f"devices could not be attached: {outcome.problem}")
                 else:
                     self.table.move(entry, Phase.ORDERING)
             elif not attached and not outcome.problem and entry.phase == Phase.DETACHING:
                 why, entry.operations = entry.why, []
                 word, _, rest = why.partition(": ")
                 if word in ("failed", "stopped"):
-                    turn.back(entry, rest, word == "failed")
+                    turn.ending.back(entry, rest, word == "failed")
                     self._read_again = True
                 else:
-                    turn.close(entry)
+                    turn.ending.close(entry)
 
     def settle_fabric(self) -> None:
         """Detach what is attached for nobody: the remains of operations that were cut off.

@@ -1,0 +1,138 @@
+"""Jobs that come, and what they ask; which are to be started now, and which are left aside, with the reason."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from unrack.errors import RefusedError
+from unrack.events import Submitted
+from unrack.live.records import job_record
+from unrack.live.slurm.driver.apart import APART, could_share
+from unrack.live.slurm.driver.deciding import Deciding
+from unrack.live.slurm.driver.entry import Entry, Phase
+from unrack.live.slurm.driver.holding import Holding
+from unrack.live.slurm.driver.notes import Notes, Part
+from unrack.live.slurm.driver.seen import Member, Take, is_in, not_now
+from unrack.live.slurm.driver.terms import Problem
+from unrack.live.slurm.reading import Reading, SlurmJob
+from unrack.units import SECOND_US
+from unrack.workload.job import Job
+
+FORGOTTEN = (
+    "it has run and ended, by the journal, and Slurm's controller forgot that: cancel it, or requeue it to run again"
+)
+
+
+class Coming(Part):
+    """Jobs that come."""
+
+    def __init__(self, notes: Notes, holding: Holding, deciding: Deciding) -> None:
+        super().__init__(notes)
+        self.holding, self.deciding = holding, deciding
+
+    def come(self, member: Member, reading: Reading) -> None:
+        """A job that was not known."""
+        job = member.job
+        entry = Entry(str(member.key), Phase.ASIDE, ours=True, seen_us=self.now, submit_s=job.submit_s)
+        entry.restarts = job.restarts
+        if job.required_nodes and entry.key in self.table.ended:  # it came back after its end, placed by us
+            entry.place(job.required_nodes)
+        if self.terms.take == Take.BY_ADMIN and job.reason != "JobHeldAdmin" and self.refusal(job, reading):
+            return  # not ours as long as its user holds it
+        self.table.add(entry)
+        if self._is_forgotten(member):
+            self.notes.count("forgotten")
+            self.table.move(entry, Phase.ASIDE, FORGOTTEN)
+            return
+        self.notes.count("came")
+        why = self.refusal(job, reading)
+        if why:
+            self.table.move(entry, Phase.ASIDE, why)
+            self.until(entry, job, reading)
+        else:
+            self.submit(entry, member)
+
+    def come_back(self, member: Member) -> None:
+        """A job of ours that was over waits again, not held: Slurm would start it without its devices."""
+        if is_in(member.job, self.terms.partitions):
+            why = FORGOTTEN if self._is_forgotten(member) else "queued again by Slurm"
+            entry = Entry(str(member.key), Phase.RECALLING, ours=True, seen_us=self.now, why=why)
+            entry.submit_s, entry.restarts = member.job.submit_s, member.job.restarts
+            self.table.add(entry)
+            self.notes.count("came-back")
+
+    def _is_forgotten(self, member: Member) -> bool:
+        """True if a job that waits has run to its end, and nobody has had it queued again since."""
+        return member.job.restarts <= self.table.ended.get(str(member.key), -1)
+
+    def until(self, entry: Entry, job: SlurmJob, reading: Reading) -> None:
+        """Look at a job again when its begin time has come, which Slurm does not tell of."""
+        if job.eligible_s > reading.at_s:
+            entry.again_us = self.now + round((job.eligible_s - reading.at_s) * SECOND_US)
+
+    def asks(self, entry: Entry, member: Member) -> Job | Problem:
+        """What a job asks; the tasks of one that could share a node are kept apart: each stands for a node of Slurm."""
+        job = member.job
+        if entry.is_placed(job.required_nodes):  # what we have asked for is not what it asks
+            least, most = entry.nodes_min or job.nodes_min, entry.nodes_max
+            job = replace(job, required_nodes=(), nodes_min=least, nodes_max=most)
+        asked = self.terms.job(job, member.key, self.epoch.names, entry.seen_us)
+        if isinstance(asked, Problem) or asked.demand.tasks == 1:
+            return asked
+        demand = asked.demand
+        if not could_share(asked, self.epoch.names.cluster):
+            return asked
+        groups = int(self.epoch.beginning.cluster.get(APART, {}).get("groups", 0))
+        if not groups:
+            self.notes.keep_apart = True
+            return Problem("its tasks are to be kept apart, for which the driver begins anew")
+        if not entry.group:
+            entry.group = self.table.free_group(groups)
+            self.table.touch(entry)
+        if not entry.group:
+            return Problem(f"{groups} jobs whose tasks have to be kept apart wait or run already")
+        devices = {**demand.devices, APART: {"group": entry.group, "most": 1}}
+        return replace(asked, demand=replace(demand, devices=devices))
+
+    def submit(self, entry: Entry, member: Member) -> None:
+        """Put a job in the queue of the core, if it is one that can be scheduled."""
+        asked = self.asks(entry, member)
+        if isinstance(asked, Problem):
+            if asked.misread:
+                self.notes.count("misread")
+            self.table.move(entry, Phase.ASIDE, asked.why)
+            return
+        entry.job, entry.restarts = job_record(asked), member.job.restarts
+        if not entry.placed:
+            entry.nodes_min, entry.nodes_max = member.job.nodes_min, member.job.nodes_max
+        try:
+            number, decisions = self.epoch.submit(Submitted(asked), self.now)
+        except RefusedError as error:
+            self.table.move(entry, Phase.ASIDE, f"rejected: {error}"[:300])
+            return
+        entry.queued_us = self.now
+        self.table.number(entry, number)
+        self.table.move(entry, Phase.WAITING)
+        self.deciding.decided(decisions)
+
+    def from_aside(self, entry: Entry, member: Member, reading: Reading) -> None:
+        """A job that was not to be started may be now; or somebody else has started it."""
+        job = member.job
+        if job.runs or not job.is_held or not is_in(job, self.terms.partitions):
+            self.table.drop(entry)
+            if job.runs:
+                self.holding.foreign(member)
+            return
+        if entry.why == FORGOTTEN and job.restarts <= entry.restarts:
+            return
+        if self.now >= entry.again_us and not self.refusal(job, reading):
+            asked = self.asks(entry, member)
+            if isinstance(asked, Problem):
+                if asked.why != entry.why:
+                    self.table.move(entry, Phase.ASIDE, asked.why)
+            elif job_record(asked) != entry.job or not entry.why.startswith("rejected"):
+                self.submit(entry, member)
+
+    def refusal(self, job: SlurmJob, reading: Reading) -> str:
+        """Why a job is not to be started at present; ``""``: it may be."""
+        return not_now(job, self.terms.take, reading.at_s)

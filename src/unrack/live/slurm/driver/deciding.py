@@ -1,0 +1,69 @@
+"""What the policy decides, and how far that brings jobs."""
+
+from __future__ import annotations
+
+from unrack.events import Withdrawn
+from unrack.ledger.lease import Lease
+from unrack.live.slurm.driver.entry import Entry, Phase
+from unrack.live.slurm.driver.epoch import Round
+from unrack.live.slurm.driver.holding import Holding
+from unrack.live.slurm.driver.notes import Notes, Part
+from unrack.policy.contract import Decision, Reject, Requeue, Resize, Start
+from unrack.reasons import Code, Reason
+
+
+class Deciding(Part):
+    """The policy's decisions."""
+
+    def __init__(self, notes: Notes, holding: Holding) -> None:
+        super().__init__(notes)
+        self.holding = holding
+
+    def round(self) -> Round:
+        """Ask the policy, and note what it decides."""
+        found = self.epoch.round(self.now)
+        if found.fault:
+            self.notes.count("policy-fault")
+        self.decided(found.decisions)
+        return found
+
+    def decided(self, decisions: list[Decision]) -> None:
+        """Note how far jobs have come by what was decided."""
+        for decision in decisions:
+            if isinstance(decision, Start):
+                self._starts(decision.lease)
+            elif isinstance(decision, Requeue):
+                self._stops(self.table.of_number(decision.job), decision)
+            elif isinstance(decision, Resize):
+                entry = self.table.of_number(decision.lease.job)
+                entry.lease = self.epoch.names.portable(decision.lease)
+                self.table.touch(entry)
+            elif isinstance(decision, Reject):
+                entry = self.table.of_number(decision.job)
+                self.table.number(entry, -1)
+                self.table.move(entry, Phase.ASIDE, f"rejected: {decision.reason}"[:300])
+            self.notes.count(f"decided-{type(decision).__name__.lower()}")
+
+    def _starts(self, lease: Lease) -> None:
+        entry = self.table.of_number(lease.job)
+        entry.lease, entry.decided_us = self.epoch.names.portable(lease), self.now
+        entry.place(entry.nodes)
+        if entry.phase == Phase.STOPPING:  # once Slurm shows it held
+            self.table.touch(entry)
+        else:
+            self.table.move(entry, self.first_phase(entry))
+
+    def _stops(self, entry: Entry, decision: Requeue) -> None:
+        if entry.phase != Phase.FOREIGN:
+            entry.lease, entry.decided_us = None, -1
+            self.table.move(entry, Phase.STOPPING, str(decision.reason))
+            return
+        self.notes.count("not-ours")  # nobody else's job is touched, whatever the policy says
+        self.epoch.tell(Withdrawn(entry.number, Reason(Code.WITHDRAWN, "not ours")), self.now)
+        assert entry.lease is not None
+        self.holding.adopt(entry, entry.job, self.epoch.names.lease(entry.lease))
+
+    @staticmethod
+    def first_phase(entry: Entry) -> Phase:
+        """What the start of a job begins with."""
+        return Phase.ATTACHING if entry.lease is not None and entry.lease.get("shares") else Phase.ORDERING
