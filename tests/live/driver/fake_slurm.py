@@ -8,7 +8,7 @@ from typing import Any
 
 from unrack.ledger.lease import Lease
 from unrack.live.slurm.client import UnreachableError
-from unrack.live.slurm.driver.driver import Clock
+from unrack.live.slurm.driver.clock import Clock
 from unrack.live.slurm.driver.epoch import Beginning
 from unrack.live.slurm.driver.seen import Take
 from unrack.live.slurm.driver.terms import Problem

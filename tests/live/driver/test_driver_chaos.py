@@ -13,7 +13,8 @@ from memory_journal import MemoryJournal
 
 from unrack.errors import UnrackError
 from unrack.live.slurm.client import UnreachableError
-from unrack.live.slurm.driver.driver import Driver, kept_of
+from unrack.live.slurm.driver.driver import Driver
+from unrack.live.slurm.driver.kept import kept_of
 from unrack.live.slurm.driver.replay import replay
 from unrack.live.slurm.orders import Order
 
@@ -178,11 +179,9 @@ def test_whatever_happens_every_job_runs_once_and_no_device_leaks(seed: int, pol
 
 @pytest.mark.parametrize("broken", ["no recall", "no detach", "no memory"])
 def test_the_auditor_finds_a_driver_that_is_broken(broken: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    from unrack.live.slurm.driver import driver as module
     from unrack.live.slurm.driver.ending import Ending
 
     if broken == "no recall":
-        monkeypatch.setattr(module, "kept_of", lambda records: None)
         monkeypatch.setattr("test_driver_chaos.kept_of", lambda records: None)
     elif broken == "no detach":
         monkeypatch.setattr(Ending, "over", lambda self, entry, job: self.close(entry))

@@ -11,8 +11,9 @@ from fake_slurm import FakeSlurm, HandClock, PlainTerms
 from memory_journal import MemoryJournal
 
 from unrack.live.slurm.client import UnreachableError
-from unrack.live.slurm.driver.driver import Driver, PolicyFaultError, Settings, kept_of
+from unrack.live.slurm.driver.driver import Driver, PolicyFaultError, Settings
 from unrack.live.slurm.driver.entry import Phase
+from unrack.live.slurm.driver.kept import kept_of
 
 POOL = [{"kind": "nvme", "count": 2, "quantities": {"capacity_mb": 300}}]
 

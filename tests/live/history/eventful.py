@@ -12,7 +12,8 @@ from fake_slurm import FakeSlurm, HandClock, PlainTerms
 
 from unrack.live.journal.journal import Journal
 from unrack.live.journal.reading import read_journal
-from unrack.live.slurm.driver.driver import Driver, kept_of
+from unrack.live.slurm.driver.driver import Driver
+from unrack.live.slurm.driver.kept import kept_of
 from unrack.live.slurm.history.past import Past, past_of
 
 MEDDLING = ("foreign", "cancel", "drain", "stuck", "requeue", "limit", "restart")

@@ -15,8 +15,9 @@ from unrack.live.journal.lock import Lock
 from unrack.live.slurm.agreed import Agreed
 from unrack.live.slurm.client import Client, UnreachableError
 from unrack.live.slurm.commands.client import CommandClient
-from unrack.live.slurm.driver.driver import Driver, Kept, Settings, kept_of
+from unrack.live.slurm.driver.driver import Driver, Settings
 from unrack.live.slurm.driver.entry import Phase
+from unrack.live.slurm.driver.kept import Kept, kept_of
 from unrack.live.slurm.folders import JOURNAL
 from unrack.live.slurm.orders import Answer
 from unrack.live.slurm.site.site import WAKE, Site

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple
 
 from unrack.cluster.spec import Cluster
 from unrack.errors import InputError, RunError
@@ -17,19 +16,21 @@ from unrack.live.records import decision_record, job_of_record
 from unrack.live.slurm.client import Client
 from unrack.live.slurm.driver.apart import APART, wants_apart
 from unrack.live.slurm.driver.attachments import Attachments, attachments_of
+from unrack.live.slurm.driver.clock import Clock
 from unrack.live.slurm.driver.entry import HOLDS, Entry, Phase
 from unrack.live.slurm.driver.epoch import Beginning, Epoch, Spec
+from unrack.live.slurm.driver.kept import VERSION, Kept
 from unrack.live.slurm.driver.orders import Orders
+from unrack.live.slurm.driver.sides import Watch, Written
 from unrack.live.slurm.driver.table import Table
 from unrack.live.slurm.driver.terms import Terms
 from unrack.live.slurm.driver.turn import Turn
-from unrack.live.slurm.orders import Answer, Order
+from unrack.live.slurm.orders import Order
 from unrack.live.slurm.portable import Names
 from unrack.live.slurm.reading import Reading
 from unrack.live.watch.log import Events
 from unrack.live.watch.meters import Operation
 
-VERSION = 1
 MOST_APART, MOST_PLACES = 256, 1_000_000
 """How many jobs may have tasks that are kept apart, and on how many nodes so many."""
 ORDERS_AT_ONCE = 250
@@ -39,48 +40,6 @@ STARTED = "the driver started"
 FALLBACK = "fcfs"
 """Who goes on where a policy failed and the site wants the driver to go on."""
 log = Events("slurm")
-
-
-class Written(Protocol):
-    """What the driver needs of a journal: :class:`unrack.live.journal.journal.Journal`."""
-
-    @property
-    def segment_bytes(self) -> int:
-        """Bytes since the last snapshot."""
-        ...
-
-    @property
-    def size_bytes(self) -> int:
-        """Bytes of all of it."""
-        ...
-
-    def append(self, records: Sequence[Mapping[str, Any]]) -> None:
-        """Write records; they are on disk when it returns."""
-        ...
-
-    def rotate(self, snapshot: Mapping[str, Any]) -> None:
-        """Write a record from which a reader may begin."""
-        ...
-
-
-class Watch(Protocol):
-    """Who is told what the driver does."""
-
-    def turned(self, counts: Mapping[str, int], steps: Sequence[tuple[int, int, int, int]], round_s: float) -> None:
-        """After every turn in which something was told: words → how often; :attr:`Notes.steps`; the policy's time."""
-        ...
-
-    def ordered(self, answers: Sequence[Answer]) -> None:
-        """After orders were given."""
-        ...
-
-    def looked(self, changed: bool, read_s: float) -> None:
-        """After Slurm was asked whether anything changed, and was read if so."""
-        ...
-
-    def fabric(self, operation: Operation, seconds: float, failed: bool) -> None:
-        """After an operation of the fabric: how long it took, and whether it failed."""
-        ...
 
 
 class Settings(NamedTuple):
@@ -96,27 +55,6 @@ class Settings(NamedTuple):
 
     stop_on_fault: bool = False
     snapshot_bytes: int = 64 * 2**20
-
-
-class Clock:
-    """The driver's time: µs since an origin, never going back, whatever happens to the clock of the machine.
-
-    Parameters
-    ----------
-    origin_s
-        The origin, s since 1970.
-    last_us
-        The last time that was written down; time goes on from there or later.
-    """
-
-    def __init__(self, origin_s: float, last_us: int = 0) -> None:
-        self.origin_s = origin_s
-        self._at = max(last_us, round((time.time() - origin_s) * 1e6))
-        self._since = time.monotonic_ns()
-
-    def now(self) -> int:
-        """The time, µs."""
-        return self._at + (time.monotonic_ns() - self._since) // 1000
 
 
 class PolicyFaultError(RunError):
@@ -458,40 +396,3 @@ class Driver:
 def _groups(beginning: Beginning) -> dict[str, int]:
     """How many jobs may have tasks that are kept apart."""
     return {"groups": max(1, min(MOST_APART, MOST_PLACES // len(beginning.nodes)))}
-
-
-class Kept(NamedTuple):
-    """What a journal keeps of a driver that has ended: origin of time, last time, entries, jobs that are over."""
-
-    origin_s: float
-    now_us: int
-    entries: dict[str, dict[str, Any]]
-    ended: dict[str, int]
-
-
-def kept_of(records: Sequence[Mapping[str, Any]]) -> Kept | None:
-    """What the records of a journal say, the newest beginning first; ``None``: nothing yet.
-
-    Raises
-    ------
-    InputError
-        They are those of a later version.
-    """
-    kept: Kept | None = None
-    for record in records:
-        if record.get("k") == "begin":
-            if record.get("version") != VERSION:
-                raise InputError("journal", f"version {json.dumps(record.get('version'))}", f"version {VERSION}")
-            ended = dict(record.get("ended", {}))
-            kept = Kept(record["origin_s"], record["now"], dict(record["entries"]), ended)
-        elif kept is not None and record.get("k") in ("turn", "did"):
-            for key, entry in record["entries"].items():
-                if entry is None:
-                    kept.entries.pop(key, None)
-                else:
-                    kept.entries[key] = entry
-            kept.ended.update(
-                (over["key"], over.get("restarts", 0)) for over in record.get("over", ()) if over.get("ours")
-            )
-            kept = kept._replace(now_us=max(kept.now_us, record["now"]))
-    return kept
