@@ -192,6 +192,7 @@ class FakeSlurm:
         if job.state == "RUNNING":
             job.state, job.held_on, job.start_us, job.restarts = "PENDING", (), -1, job.restarts + 1
             job.priority, job.reason = (0, "JobHeldAdmin") if held else (100, "None")
+            job.submit_s = int(self.clock.wall_s)  # as Slurm does
             self.dirty = True
 
     def mark(self, name: str, *words: str) -> None:

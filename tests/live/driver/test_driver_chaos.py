@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from fake_fabric import FakeFabric
-from fake_slurm import FakeSlurm, HandClock, Killed, PlainTerms
+from fake_slurm import FakeJob, FakeSlurm, HandClock, Killed, PlainTerms
 from memory_journal import MemoryJournal
 
 from unrack.errors import UnrackError
@@ -90,7 +90,7 @@ class Story:
         if self.random.random() >= self.meddling:
             return
         live = [n for n, job in self.slurm.jobs.items() if job.state in ("PENDING", "RUNNING")]
-        what = int(self.random.integers(9))
+        what = int(self.random.integers(10))
         name = f"n{self.random.integers(1, 5)}"
         if what == 0:
             self.slurm.mark(name, "IDLE", "DRAIN")
@@ -114,9 +114,20 @@ class Story:
                 self.slurm.requeue(number, held=bool(self.random.integers(2)))
             elif what == 7 and self.slurm.jobs[number].partition == "ours":
                 self.slurm.refuse[number] = 1
+            elif what == 9 and self.random.random() < 0.5:
+                self.replace(number)
             elif what == 8:
                 self.slurm.jobs[number].limit_s = int(self.random.integers(5, 30))
                 self.slurm.dirty = True
+
+    def replace(self, number: int) -> None:
+        """The controller is killed, has lost a job, and gives its number to the next."""
+        lost, now_s = self.slurm.jobs[number], int(self.clock.wall_s)
+        if lost.partition == "ours" and number not in self.cancelled and now_s > lost.submit_s:
+            comment = f"nvme={int(self.random.integers(50, 300))}" * bool(self.random.integers(2))
+            nodes = 1 if comment else int(self.random.integers(1, 4))
+            self.slurm.jobs[number] = FakeJob(number, nodes, 2, 3.0, 10, comment=comment, submit_s=now_s)
+            self.slurm.dirty = True
 
 
 def audit(story: Story) -> None:

@@ -371,6 +371,26 @@ def test_a_job_that_a_killed_controller_brings_back_is_held_and_started_with_its
     assert not world.fabric.attached
 
 
+@pytest.mark.parametrize("seen_running", [True, False])
+def test_a_job_that_was_brought_back_and_starts_before_it_can_be_held_holds_what_it_holds(seen_running: bool) -> None:
+    world = World()
+    world.slurm.submit(cores=3, run_s=2)
+    world.until_done()
+    job = world.slurm.jobs[1]
+    job.state, job.priority, job.held_on, job.restarts = "PENDING", 50, (), 1
+    world.slurm.refuse[1], world.slurm.dirty = 1, True
+    world.go(1)
+    assert world.slurm.jobs[1].state == "RUNNING"
+    if not seen_running:
+        world.slurm.end(1, "COMPLETED")
+    world.driver.step()
+    assert world.phase(1) == (Phase.FOREIGN if seen_running else None)
+    assert world.driver.epoch is not None
+    assert int(world.driver.epoch.core.state.free[0].sum()) == (16 - 3 if seen_running else 16)
+    world.until_done()
+    assert len(world.driver.table) == 0
+
+
 def test_a_place_that_we_gave_is_not_taken_for_what_a_requeued_job_asks() -> None:
     world = World()
     world.slurm.submit(run_s=6)
@@ -424,6 +444,33 @@ def test_a_job_that_has_run_is_not_started_again_because_a_killed_controller_for
     world.slurm.dirty = True
     world.until_done()
     assert len(job.starts) == 2
+
+
+@pytest.mark.parametrize("steps", [0, 1, 2, 4, 40])
+@pytest.mark.parametrize("held", [True, False])
+def test_a_number_that_a_killed_controller_gives_to_another_job_is_that_of_another_job(steps: int, held: bool) -> None:
+    world = World(pools=POOL)
+    blocker = world.slurm.submit(nodes=2, cores=4, run_s=2)
+    first = world.slurm.submit(nodes=1, cores=1, run_s=3, comment="nvme=300")
+    world.go(steps + 1 if steps < 10 else 1)
+    if steps == 40:
+        world.until_done()
+    world.clock.at_us += 2_000_000
+    del world.slurm.jobs[first]  # the controller lost it, and gives its number to the next
+    again = world.slurm.submit(nodes=2, cores=3, run_s=4, comment="nvme=100")
+    job = world.slurm.jobs[first] = world.slurm.jobs.pop(again)
+    job.id, world.slurm.dirty = first, True
+    if not held:
+        job.priority, job.partition = 50, "other"
+    world.until_done()
+    world.go(5)
+    assert job.state == "COMPLETED"
+    assert [len(nodes) for _, nodes in job.starts] == [2]
+    assert not world.fabric.attached
+    assert len(world.driver.table) == 0
+    assert world.driver.epoch is not None
+    assert (world.driver.epoch.core.state.free == world.driver.epoch.core.state.total).all()
+    assert world.slurm.jobs[blocker].state == "COMPLETED"
 
 
 def test_a_job_that_has_given_some_of_its_nodes_back_when_it_is_first_seen_ran_where_it_was_planned() -> None:

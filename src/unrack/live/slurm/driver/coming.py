@@ -35,7 +35,7 @@ class Coming(Part):
         job = member.job
         entry = Entry(str(member.key), Phase.ASIDE, ours=True, seen_us=self.now, submit_s=job.submit_s)
         entry.restarts = job.restarts
-        if job.required_nodes and entry.key in self.table.ended:  # it came back after its end, placed by us
+        if job.required_nodes and self.table.ended_as(entry.key, job):  # it came back after its end, placed by us
             entry.place(job.required_nodes)
         if self.terms.take == Take.BY_ADMIN and job.reason != "JobHeldAdmin" and self.refusal(job, reading):
             return  # not ours as long as its user holds it
@@ -63,7 +63,8 @@ class Coming(Part):
 
     def _is_forgotten(self, member: Member) -> bool:
         """True if a job that waits has run to its end, and nobody has had it queued again since."""
-        return member.job.restarts <= self.table.ended.get(str(member.key), -1)
+        ended = self.table.ended_as(str(member.key), member.job)
+        return ended is not None and member.job.restarts <= ended.restarts
 
     def until(self, entry: Entry, job: SlurmJob, reading: Reading) -> None:
         """Look at a job again when its begin time has come, which Slurm does not tell of."""

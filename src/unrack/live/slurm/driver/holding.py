@@ -29,6 +29,10 @@ class Holding(Part):
     def acknowledge(self, entry: Entry, job: SlurmJob) -> None:
         """Slurm reports the start of a job."""
         entry.start_s, entry.restarts, entry.state = job.start_s, job.restarts, ""
+        if entry.number < 0:  # it came back after its end, and started before it could be held
+            if job.runs:
+                self._adopt(entry, job)
+            return
         planned, held = set(entry.nodes), set(job.holds)
         some_left = job.completing and held <= planned  # it has ended, and is seen for the first time
         if job.runs and held and planned != held and not some_left:
@@ -85,7 +89,8 @@ class Holding(Part):
 
     def foreign(self, member: Member) -> None:
         """A job runs that we did not start: what it holds of our nodes is not free."""
-        ours = str(member.key) in self.table.ended  # a controller that was killed has forgotten that it is over
+        # A controller that was killed has forgotten that it is over.
+        ours = self.table.ended_as(str(member.key), member.job) is not None
         entry = Entry(str(member.key), Phase.FOREIGN, ours=ours, seen_us=self.now, submit_s=member.job.submit_s)
         if self._adopt(entry, member.job):
             self.table.add(entry)

@@ -18,7 +18,7 @@ class Kept(NamedTuple):
     origin_s: float
     now_us: int
     entries: dict[str, dict[str, Any]]
-    ended: dict[str, int]
+    ended: dict[str, Sequence[int]]
 
 
 def kept_of(records: Sequence[Mapping[str, Any]]) -> Kept | None:
@@ -43,7 +43,9 @@ def kept_of(records: Sequence[Mapping[str, Any]]) -> Kept | None:
                 else:
                     kept.entries[key] = entry
             kept.ended.update(
-                (over["key"], over.get("restarts", 0)) for over in record.get("over", ()) if over.get("ours")
+                (over["key"], (over.get("restarts", 0), over.get("submit_s", 0)))
+                for over in record.get("over", ())
+                if over.get("ours")
             )
             kept = kept._replace(now_us=max(kept.now_us, record["now"]))
     return kept

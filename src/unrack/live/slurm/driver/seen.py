@@ -58,6 +58,15 @@ def key_of(text: str) -> JobKey:
     return JobKey(int(match[1]), int(match[2]) if match[2] else -1)
 
 
+def is_another(job: SlurmJob, submit_s: int) -> bool:
+    """True if a job only has the number of one that was submitted at ``submit_s``, s since 1970.
+
+    A controller that is killed gives numbers again that it had not written down. Slurm moves the time of submission of
+    a job that is requeued, and counts how often it was: one that never was has the time that it came with.
+    """
+    return not job.restarts and 0 < submit_s < job.submit_s
+
+
 def is_in(job: SlurmJob, partitions: Collection[str]) -> bool:
     """True if a job asks for one of the driver's partitions, and for no other."""
     asked = job.partition.split(",")

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
-from typing import Any
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from unrack.live.slurm.driver.entry import Entry, Phase
+from unrack.live.slurm.driver.seen import is_another
+from unrack.live.slurm.reading import SlurmJob
 
 MOST_ENDED = 2_000
+
+
+class Ended(NamedTuple):
+    """A job that is over: how often it had been started again, and when it was submitted, s since 1970."""
+
+    restarts: int
+    submit_s: int
 
 
 class Table:
@@ -18,14 +27,13 @@ class Table:
     Attributes
     ----------
     ended
-        The last of our jobs that are over, with how often they had been started again: a controller that was killed may
-        have forgotten that they are.
+        The last of our jobs that are over, as they were: a controller that was killed may have forgotten that they are.
     """
 
     def __init__(
-        self, entries: Mapping[str, Mapping[str, Any]] | None = None, ended: Mapping[str, int] | None = None
+        self, entries: Mapping[str, Mapping[str, Any]] | None = None, ended: Mapping[str, Sequence[int]] | None = None
     ) -> None:
-        self.ended = dict(ended or {})
+        self.ended = {key: Ended(*values) for key, values in (ended or {}).items()}
         self._entries = {key: Entry.of_record(record) for key, record in (entries or {}).items()}
         self._by_number = {entry.number: entry for entry in self._entries.values() if entry.number >= 0}
         self._touched: dict[str, None] = {}
@@ -56,9 +64,14 @@ class Table:
         """Forget a job that is over; of ours it is remembered that it was."""
         self.drop(entry)
         if entry.ours:
-            self.ended[entry.key] = entry.restarts
+            self.ended[entry.key] = Ended(entry.restarts, entry.submit_s)
             while len(self.ended) > MOST_ENDED:
                 del self.ended[next(iter(self.ended))]
+
+    def ended_as(self, key: str, job: SlurmJob) -> Ended | None:
+        """How a job was when it was over; ``None``: it is none of ours that are."""
+        found = self.ended.get(key)
+        return None if found is None or is_another(job, found.submit_s) else found
 
     def number(self, entry: Entry, number: int) -> None:
         """Give a job its number in the core; -1: it has none any more."""

@@ -15,7 +15,7 @@ from unrack.live.slurm.driver.entry import INTENDED, Entry, Phase
 from unrack.live.slurm.driver.epoch import Epoch
 from unrack.live.slurm.driver.holding import Holding
 from unrack.live.slurm.driver.notes import Notes
-from unrack.live.slurm.driver.seen import Member, is_in, members
+from unrack.live.slurm.driver.seen import Member, is_another, is_in, members
 from unrack.live.slurm.driver.table import Table
 from unrack.live.slurm.driver.terms import Terms
 from unrack.live.slurm.reading import Reading
@@ -54,11 +54,16 @@ class Turn:
         found = {str(member.key): member for member in members(reading)}
         self._nodes_back(reading)
         known = self.table.in_phase(tuple(Phase))
+        shown = {entry.key: found.get(entry.key) for entry in known}
         for entry in known:
-            self._ended(entry, found.get(entry.key), reading)
+            if (member := shown[entry.key]) is not None and is_another(member.job, entry.submit_s):
+                shown[entry.key] = None
+                self._replaced(entry)
+            else:
+                self._ended(entry, member, reading)
         for entry in known:
             if self.table.get(entry.key) is entry:
-                self._going_on(entry, found.get(entry.key), reading)
+                self._going_on(entry, shown[entry.key], reading)
         new = [member for key, member in found.items() if self.table.get(key) is None]
         new.sort(key=lambda member: (member.job.submit_s, member.key.id, member.key.member))
         for member in new:
@@ -66,7 +71,8 @@ class Turn:
                 self.holding.foreign(member)
         self._nodes_that_drain(reading)
         for member in new:
-            if member.job.waits and not member.job.is_held and str(member.key) in self.table.ended:
+            ended = self.table.ended_as(str(member.key), member.job)
+            if ended is not None and member.job.waits and not member.job.is_held:
                 self.coming.come_back(member)
         for member in new:
             if member.job.waits and member.job.is_held and is_in(member.job, self.terms.partitions):
@@ -88,6 +94,14 @@ class Turn:
             if gone and state.online[number] and number not in state.withheld:
                 self.epoch.tell(Drained((number,)), self.now)
                 self.notes.count("node-drained")
+
+    def _replaced(self, entry: Entry) -> None:
+        """Slurm lost a job, and another has its number, which is not known as long as devices are detached."""
+        entry.state = entry.state or "GONE"
+        self.notes.count("replaced")
+        self.ending.over(entry, None)
+        if self.table.get(entry.key) is entry:
+            self.notes.missing.add(entry.key)
 
     def _ended(self, entry: Entry, member: Member | None, reading: Reading) -> None:
         """Whatever gives something back, or takes a job out of the queue."""
