@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from threading import Event, Thread
 
 import pytest
 from slurm_bed import Bed
 
+from unrack.live.slurm.client import UnreachableError
 from unrack.live.slurm.commands import client as client_file
 from unrack.live.slurm.commands.client import CommandClient
 from unrack.live.slurm.commands.run import Done
@@ -212,6 +218,50 @@ def test_where_json_cannot_be_read_the_listing_is(
             if key != "array_limit" or job.waits:  # a listing shows it on the record of those that wait
                 assert getattr(job, key) == getattr(same, key), (job.id, key)
     assert next(job for job in spare.jobs if job.id == held).name == "a\nb~\ufffd"
+
+
+def test_an_answer_of_a_controller_that_went_away_is_no_cluster_without_nodes_and_jobs(
+    new_bed: Callable[..., Bed],
+) -> None:
+    bed = new_bed(nodes=2)  # squeue and sinfo of 22.05 print JSON with no jobs or nodes then, and end with 0
+    client = CommandClient(timeout_s=3, environment=bed.env)
+    jobs = {bed.submit(hold=True, mem=10) for _ in range(3)}
+    assert {job.id for job in client.read().jobs} == jobs
+    over, seen = Event(), []
+
+    def look() -> None:
+        while not over.is_set():
+            with suppress(UnreachableError):
+                reading = client.read()
+                seen.append((len(reading.nodes), len(reading.jobs)))
+
+    looking = Thread(target=look)
+    looking.start()
+    for _ in range(4):
+        bed.restart_controller()
+        time.sleep(0.5)
+    over.set()
+    looking.join()
+    assert set(seen) == {(2, 3)}
+
+
+@pytest.mark.parametrize("listed", ["nodes", "jobs"])
+def test_an_empty_answer_with_errors_is_unreachable(
+    bed: Bed, client: CommandClient, listed: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bed.submit(hold=True, mem=10)
+    run_all = client_file.run_all
+    name = {"nodes": "sinfo", "jobs": "squeue"}[listed]
+
+    def failing(commands: list[list[str]], *rest: object) -> list[Done]:
+        done = run_all(commands, *rest)  # type: ignore[arg-type]
+        wrong = json.dumps({"errors": [{"error": "Unspecified error", "errno": -1}], listed: []}).encode()
+        fails = ["--json" in words and name in words[0] for words in commands]
+        return [each._replace(out=wrong) if fail else each for fail, each in zip(fails, done, strict=True)]
+
+    monkeypatch.setattr(client_file, "run_all", failing)
+    with pytest.raises(UnreachableError, match="Unspecified error"):
+        client.read()
 
 
 def test_reading_agrees_with_what_scontrol_says_of_each_job(bed: Bed, client: CommandClient) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from unrack.errors import ClusterError
 from unrack.ledger.lease import Lease
 from unrack.live.slurm.client import UnreachableError
 from unrack.live.slurm.driver.clock import Clock
@@ -215,6 +216,8 @@ class PlainTerms:
         self.policy, self.pools = policy, pools
 
     def beginning(self, reading: Reading) -> Beginning:
+        if not reading.nodes:
+            raise ClusterError("nodes", "none", "one")
         groups = [{"count": 1, "cores": node.cores, "memory": node.memory_mb} for node in reading.nodes]
         cluster: dict[str, Any] = {"name": "fake", "nodes": groups}
         if self.pools:

@@ -235,6 +235,21 @@ def test_nodes_that_drain_come_back_and_are_added() -> None:
     assert {job.state for job in world.slurm.jobs.values()} == {"COMPLETED"}
 
 
+def test_a_partition_without_nodes_waits_for_them_to_come_back() -> None:
+    world = World()
+    world.slurm.submit(nodes=2, run_s=2)
+    world.go(2)
+    kept = dict(world.slurm.nodes)
+    world.slurm.nodes, world.slurm.dirty = {}, True
+    world.slurm.submit()
+    world.go(15)
+    assert world.slurm.jobs[1].state == "COMPLETED"
+    assert world.slurm.jobs[2].state == "PENDING"
+    world.slurm.nodes, world.slurm.dirty = kept, True
+    world.until_done()
+    assert world.slurm.jobs[2].state == "COMPLETED"
+
+
 def test_a_job_too_big_for_now_is_tried_again_when_nodes_are_added() -> None:
     world = World(nodes=1)
     world.slurm.submit(nodes=2, cores=4)

@@ -108,12 +108,12 @@ class CommandClient:
         done = run_all(commands, self._environment, self._timeout_s)
         aside_mb = _set_aside_mb(_printed(done[2], "scontrol")) if old else {}
         try:
-            nodes, bad_nodes = nodes_of(_parsed(done[1], "the nodes"), aside_mb)
+            nodes, bad_nodes = nodes_of(_listing(_parsed(done[1], "the nodes"), "nodes", wanted=True), aside_mb)
         except ValueError as error:
             raise UnreachableError(f"Slurm's answer about nodes cannot be understood: {error}") from error
         spare = as_records(_rows(listed, JOB_FIELDS, self._between))
         try:
-            answer = _parsed(done[0], "squeue --json")
+            answer = _listing(_parsed(done[0], "squeue --json"), "jobs", wanted=bool(spare["jobs"]))
             _fill(answer, spare)
             jobs, bad_jobs = jobs_of(answer, nodes)
         except ValueError as error:
@@ -243,6 +243,16 @@ def _parsed(done: Done, what: str) -> dict[str, Any]:
         raise ValueError("JSON that is nested too deeply") from None
     if not isinstance(answer, dict):
         raise ValueError("JSON that is no table")
+    return answer
+
+
+def _listing(answer: dict[str, Any], name: str, wanted: bool) -> dict[str, Any]:
+    """An answer that is not empty only because something failed: such a command says so there, and ends with 0."""
+    errors = answer.get("errors")
+    if wanted and not answer.get(name) and isinstance(errors, list) and errors:
+        words = errors[0] if isinstance(errors[0], dict) else {}
+        said = str(words.get("description") or words.get("error") or errors[0])
+        raise UnreachableError(f"Slurm told of no {name}: {problem_in([said])}")
     return answer
 
 

@@ -222,7 +222,11 @@ class Driver:
         """Whether there are other nodes than the epoch knows, or they are of another size."""
         assert self.epoch is not None
         before = self.epoch.beginning
-        found = self.terms.beginning(reading)
+        try:
+            found = self.terms.beginning(reading)
+        except InputError as error:  # nodes that are gone drain, as long as there is no cluster without them
+            log.warning("the nodes that there are make no cluster of the site", why=str(error))
+            return False
         cluster = {key: value for key, value in before.cluster.items() if key != APART or key in found.cluster}
         return found.nodes != before.nodes or found.cluster != cluster
 

@@ -51,7 +51,13 @@ class Terms(Protocol):
     longest_us: int
 
     def beginning(self, reading: Reading) -> Beginning:
-        """The cluster that a reading shows, and the policy."""
+        """The cluster that a reading shows, and the policy.
+
+        Raises
+        ------
+        InputError
+            There are no nodes of the site, or they make no cluster with what the site adds.
+        """
         ...
 
     def job(self, job: SlurmJob, key: JobKey, names: Names, now_us: int) -> Job | Problem:
