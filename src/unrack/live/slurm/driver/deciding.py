@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from unrack.events import Withdrawn
 from unrack.ledger.lease import Lease
 from unrack.live.slurm.driver.entry import Entry, Phase
 from unrack.live.slurm.driver.epoch import Round
 from unrack.live.slurm.driver.holding import Holding
 from unrack.live.slurm.driver.notes import Notes, Part
 from unrack.policy.contract import Decision, Reject, Requeue, Resize, Start
-from unrack.reasons import Code, Reason
 
 
 class Deciding(Part):
@@ -59,7 +57,7 @@ class Deciding(Part):
             self.table.move(entry, Phase.STOPPING, str(decision.reason))
             return
         self.notes.count("not-ours")  # nobody else's job is touched, whatever the policy says
-        self.epoch.tell(Withdrawn(entry.number, Reason(Code.WITHDRAWN, "not ours")), self.now)
+        self.holding.withdraw(entry, "not ours")
         assert entry.lease is not None
         self.holding.adopt(entry, entry.job, self.epoch.names.lease(entry.lease))
 

@@ -58,8 +58,7 @@ class Ending(Part):
     def queued_again(self, entry: Entry, job: SlurmJob) -> None:
         """A running job waits again: somebody requeued it, or its node failed."""
         if entry.phase == Phase.FOREIGN:
-            self.epoch.tell(Withdrawn(entry.number, Reason(Code.WITHDRAWN, "requeued")), self.now)
-            self.table.number(entry, -1)
+            self.holding.withdraw(entry, "requeued")
             entry.lease = None
             if not entry.ours:
                 self.table.drop(entry)

@@ -52,10 +52,17 @@ class Holding(Part):
         if limit_s != entry.limit_s:
             entry.limit_s = limit_s
             self.table.touch(entry)
-            self.epoch.tell(Expected(entry.number, self.now + self._left_us(entry)), self.now)
+            if entry.number >= 0:
+                self.epoch.tell(Expected(entry.number, self.now + self._left_us(entry)), self.now)
         if entry.short and self._has_room(entry):
-            self.epoch.tell(Withdrawn(entry.number, Reason(Code.WITHDRAWN, "counted anew")), self.now)
+            self.withdraw(entry, "counted anew")
             self._adopt(entry, job)
+
+    def withdraw(self, entry: Entry, why: str) -> None:
+        """Give back what the core holds for a job, if it holds anything, and its number."""
+        if entry.number >= 0:
+            self.epoch.tell(Withdrawn(entry.number, Reason(Code.WITHDRAWN, why)), self.now)
+        self.table.number(entry, -1)
 
     def _has_room(self, entry: Entry) -> bool:
         """True if something is free on the nodes of a job."""
@@ -82,8 +89,7 @@ class Holding(Part):
     def elsewhere(self, entry: Entry, job: SlurmJob) -> None:
         """Somebody made a job run on other nodes than those that were decided: it holds what it holds."""
         self.notes.count("started-elsewhere")
-        self.epoch.tell(Withdrawn(entry.number, Reason(Code.WITHDRAWN, "started elsewhere")), self.now)
-        self.table.number(entry, -1)
+        self.withdraw(entry, "started elsewhere")
         self._adopt(entry, job)
         entry.ours = True
 
