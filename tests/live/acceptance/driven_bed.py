@@ -30,7 +30,7 @@ policy = "{policy}"
 take = "held"
 state = "{state}"
 poll = "0.2 s"
-poll_slowest = "0.5 s"
+poll_slowest = "{slowest}"
 start_timeout = "{start_timeout}"
 {more}
 
@@ -53,15 +53,16 @@ class Driven:
 
     def __init__(
         self, bed: Bed, folder: Path, policy: str, cluster: str = "", more: str = "", fabric: str = "",
-        start_timeout: str = "15 s",
+        start_timeout: str = "15 s", slowest: str = "0.5 s",
     ) -> None:  # fmt: skip
         self.bed, self.folder, self.state = bed, folder, folder / "state"
         self.fabric_folder = folder / "fabric"
         self.site = folder / "site.toml"
         fabric = fabric or 'kind = "none"'
         text = SITE.format(
-            policy=policy, state=self.state, start_timeout=start_timeout, more=more, cluster=cluster, fabric=fabric
-        )
+            policy=policy, state=self.state, start_timeout=start_timeout, slowest=slowest, more=more, cluster=cluster,
+            fabric=fabric,
+        )  # fmt: skip
         self.site.write_text(text.replace("FABRIC", str(self.fabric_folder)))
         self.process: subprocess.Popen[bytes] | None = None
 

@@ -101,12 +101,12 @@ def test_an_idle_system_starts_a_job_within_a_second_at_the_median(driven: Calla
     one = driven("easy", nodes=4)
     took = []
     for _ in range(12):
-        began = time.time()
         job = one.bed.submit("sleep 0.1", hold=True, partition="main", time="1")
+        began = time.time()
         one.wait_until(lambda job=job: one.bed.state(job) in ("RUNNING", "COMPLETING", "COMPLETED"), 20)  # type: ignore[misc]
         took.append(time.time() - began)
         time.sleep(1)
-    assert float(np.median(took)) < 1.3, took  # sbatch and squeue are in it
+    assert float(np.median(took)) < 1, took
 
 
 HOSTILE = [
