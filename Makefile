@@ -73,7 +73,7 @@ types: env
 	$(BIN)/mypy
 
 tests: env
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --durations=30
 
 slow-tests: env
 	$(BIN)/python -m pytest -n 2 -m slow
