@@ -150,6 +150,7 @@ def test_no_fault_starts_a_job_twice_loses_one_or_leaks_a_device(new_bed: Callab
         time.sleep(3)
     finally:
         (tmp_path / "faults").write_text(f"{faults.count} faults, {len(faults.jobs)} jobs; killed at {faults.kills}\n")
+        (tmp_path / "left").write_bytes(bed.call("scontrol", "show", "-o", "jobs", check=False).stdout)
         shutil.copytree(bed.folder / "log", tmp_path / "log")
     assert faults.driven.stop() == 0
     audit(faults.driven, faults.jobs, frozenset(faults.cancelled), faults.kills)
