@@ -251,19 +251,13 @@ def test_the_page_has_the_section_only_where_a_policy_lends(folder, tmp_path):
 
 @pytest.mark.browser
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_maps_are_drawn_answer_the_pointer_and_change_with_the_choice(browser, folder, scheme):
-    faults, path = [], write_report(folder)
+def test_maps_are_drawn_answer_the_pointer_and_change_with_the_choice(drawn, folder, scheme):
     count = """(id) => {
         const canvas = document.querySelector(`figure[data-chart='${id}'] canvas`);
         const image = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
         return new Set(new Uint32Array(image.data.buffer)).size;
     }"""
-    context = browser.new_context(color_scheme=scheme, viewport={"width": 1280, "height": 900})
-    page = context.new_page()
-    page.on("console", lambda message: faults.append(message.text))
-    page.on("pageerror", lambda error: faults.append(str(error)))
-    page.goto(path.as_uri())
-    page.wait_for_selector("html[data-charts=drawn]")
+    page, faults = drawn(write_report(folder), scheme)
     assert page.evaluate(count, "lent over time") > 20
     assert page.evaluate(count, "lent between") > 10
     before = page.evaluate("document.querySelector('#memory-runs canvas').toDataURL()")
@@ -279,5 +273,4 @@ def test_maps_are_drawn_answer_the_pointer_and_change_with_the_choice(browser, f
         if words:
             break
     assert re.search(r"lent by\s+node \d+\s+used by\s+node \d+\s+memory\s+[\d.]+ [MG]B\s+of all that was lent", words)
-    context.close()
     assert faults == []

@@ -217,16 +217,9 @@ def test_a_run_of_many_looks_is_drawn_with_as_many_points_as_one_of_few(two: Fin
 @pytest.mark.browser
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_picture_is_drawn_answers_the_pointer_and_changes_with_the_run(
-    browser: Any, two: FinishedStudy, scheme: Any
+    drawn: Any, two: FinishedStudy, scheme: Any
 ) -> None:
-    faults: list[str] = []
-    path = write_report(two.folder)
-    context = browser.new_context(color_scheme=scheme, viewport={"width": 1280, "height": 900})
-    page = context.new_page()
-    page.on("console", lambda message: faults.append(message.text))
-    page.on("pageerror", lambda error: faults.append(str(error)))
-    page.goto(path.as_uri())
-    page.wait_for_selector("html[data-charts=drawn]")
+    page, faults = drawn(write_report(two.folder), scheme)
     picture = "figure[data-chart='use over time'] svg"
     shown = "[...document.querySelectorAll('#use [data-run]')].filter(one => !one.hidden).map(one => one.dataset.run)"
     assert page.evaluate(shown) == ["0"]
@@ -241,5 +234,4 @@ def test_the_picture_is_drawn_answers_the_pointer_and_changes_with_the_run(
     page.wait_for_selector("#vg-tooltip-element.visible")
     words = page.evaluate("document.querySelector('#vg-tooltip-element').innerText")
     assert re.search(r"asked \(GB\)\s+[\d.]+\s+held \(GB\)\s+[\d.]+\s+used \(GB\)\s+[\d.]+", words)
-    context.close()
     assert faults == []

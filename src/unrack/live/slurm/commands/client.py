@@ -30,6 +30,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from unrack.live.slurm.answers.errors import error_in
 from unrack.live.slurm.answers.jobs import jobs_of
 from unrack.live.slurm.answers.licences import licences_in
 from unrack.live.slurm.answers.nodes import nodes_of
@@ -248,11 +249,8 @@ def _parsed(done: Done, what: str) -> dict[str, Any]:
 
 def _listing(answer: dict[str, Any], name: str, wanted: bool) -> dict[str, Any]:
     """An answer that is not empty only because something failed: such a command says so there, and ends with 0."""
-    errors = answer.get("errors")
-    if wanted and not answer.get(name) and isinstance(errors, list) and errors:
-        words = errors[0] if isinstance(errors[0], dict) else {}
-        said = str(words.get("description") or words.get("error") or errors[0])
-        raise UnreachableError(f"Slurm told of no {name}: {problem_in([said])}")
+    if wanted and not answer.get(name) and (said := error_in(answer)):
+        raise UnreachableError(f"Slurm told of no {name}: {said}")
     return answer
 
 

@@ -10,6 +10,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from unrack.live.slurm.answers.errors import error_in
 from unrack.live.slurm.answers.jobs import jobs_of
 from unrack.live.slurm.answers.licences import licences_of
 from unrack.live.slurm.answers.nodes import nodes_of
@@ -137,8 +138,6 @@ def _held_back(order: HoldBack) -> dict[str, Any]:
 
 def _problem(response: Response) -> str:
     """What an answer complains of: 22.05 sends its errors with status 200."""
-    for error in response.body.get("errors") or ():
-        if isinstance(error, Mapping):
-            said = " ".join(str(error[key]) for key in ("error", "description") if error.get(key))
-            return "".join(letter if letter.isprintable() else "?" for letter in (said or "an error")[:200])
+    if said := error_in(response.body):
+        return said
     return "" if response.status < 300 else f"status {response.status}"
