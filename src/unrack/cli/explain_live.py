@@ -16,6 +16,7 @@ USUAL = Path("/var/lib/unrack")
 WORDS = {
     "waiting": "waits", "attaching": "start decided, devices are attached", "ordering": "start decided",
     "released": "released", "recalling": "taken back", "running": "runs", "stopping": "stopped by the policy",
+    "holding": "waits, and is to be held again",
     "detaching": "devices are detached", "foreign": "runs, started by others", "aside": "not to be started now",
     "over": "over",
 }  # fmt: skip

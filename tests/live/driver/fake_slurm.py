@@ -83,6 +83,8 @@ class FakeSlurm:
         self.refuse: dict[int, int] = {}
         self.stuck: set[int] = set()
         self.commands = 0
+        self.saved: dict[int, FakeJob] = {}
+        self.comes_back_us = 0
 
     # --- as a client ----------------------------------------------------------------------------------------------
 
@@ -165,6 +167,8 @@ class FakeSlurm:
 
     def schedule(self) -> None:
         """Start what is released and has room."""
+        if self.clock.at_us < self.comes_back_us:
+            return
         for job in self.jobs.values():
             if job.state != "PENDING" or not job.priority or job.id in self.stuck:
                 continue
@@ -198,6 +202,20 @@ class FakeSlurm:
 
     def mark(self, name: str, *words: str) -> None:
         self.nodes[name] = replace(self.nodes[name], words=frozenset(words))
+        self.dirty = True
+
+    def save(self) -> None:
+        """The controller writes down what it knows of jobs that wait."""
+        self.saved = {number: replace(job) for number, job in self.jobs.items() if job.state == "PENDING"}
+
+    def crash(self, down_us: int) -> None:
+        """The controller is killed, forgets what it has been told since it saved, and starts nothing for a while."""
+        for number, job in self.jobs.items():
+            saved = self.saved.get(number)
+            same = saved is not None and job.state == "PENDING" and job.restarts == saved.restarts
+            if same and job.submit_s == saved.submit_s:
+                job.priority, job.reason, job.required = saved.priority, saved.reason, saved.required
+        self.comes_back_us = self.clock.at_us + down_us
         self.dirty = True
 
     def forget_ended(self) -> None:

@@ -16,8 +16,9 @@ from unrack.live.slurm.client import UnreachableError
 from unrack.live.slurm.driver.driver import Driver
 from unrack.live.slurm.driver.kept import kept_of
 from unrack.live.slurm.driver.replay import replay
-from unrack.live.slurm.orders import Order
+from unrack.live.slurm.orders import HoldBack, Order
 
+NEVER_US = 10**15
 POOL = [{"kind": "nvme", "count": 3, "quantities": {"capacity_mb": 300}}]
 
 
@@ -27,9 +28,12 @@ class Dangerous(FakeSlurm):
     danger: Any = None
     fabric: Any = None
     faults: list[str]
+    forgets: Any = None
 
     def _obey(self, order: Order) -> str:
         self.danger("before an order")
+        if isinstance(order, HoldBack):
+            self.forgets()
         answer = super()._obey(order)
         self.danger("after an order")
         return answer
@@ -54,12 +58,15 @@ class Story:
         self.fabric = FakeFabric(self._fails)
         self.slurm = Dangerous(self.clock, nodes=4)
         self.slurm.danger, self.slurm.fabric, self.slurm.faults = self._danger, self.fabric, []
+        self.slurm.forgets = self._forgets
         self.journal = MemoryJournal(self._danger)
         self.terms = PlainTerms(policy, POOL, start_timeout_s=3)
         self.kills = 0
         self.cancelled: set[int] = set()
         self.driver: Driver | None = None
         self.calm = False
+        self.steps_since_crash, self.crashed_us = 9, 0
+        self.crashes = False
 
     def _danger(self, where: str) -> None:
         if not self.calm and self.random.random() < self.deadly:
@@ -68,12 +75,26 @@ class Story:
     def _fails(self, where: str) -> bool:
         return not self.calm and self.random.random() < self.failing
 
+    def _forgets(self) -> None:
+        """The last that the controller writes down may be what was before an order."""
+        if not self.calm and self.random.random() < 0.5:
+            self.slurm.save()
+            self.crashes = True
+
+    def crash(self) -> None:
+        """The controller is killed, and starts nothing until the driver has looked, and acted."""
+        self.crashes, self.steps_since_crash, self.crashed_us = False, 0, self.clock.at_us
+        self.slurm.crash(NEVER_US)
+
     def step(self) -> None:
         try:
             if self.driver is None:
                 kept = kept_of(self.journal.records())
                 self.driver = Driver(self.slurm, self.fabric, self.journal, self.terms, kept=kept, clock=self.clock)
             self.driver.step()
+            self.steps_since_crash += 1
+            if self.steps_since_crash >= 3 and self.clock.at_us > self.crashed_us + 1_500_000:
+                self.slurm.comes_back_us = 0
             while not all(future.done() for future in self.driver.attachments._working.values()):
                 time.sleep(0.0002)
         except UnreachableError:
@@ -87,10 +108,15 @@ class Story:
 
     def meddle(self) -> None:
         """Somebody does something, as an operator, a user or a broken node would."""
+        if self.crashes and self.random.random() < 0.3:
+            self.crash()
+        if self.random.random() < 0.3 and not self.crashes:
+            self.slurm.save()
         if self.random.random() >= self.meddling:
             return
         live = [n for n, job in self.slurm.jobs.items() if job.state in ("PENDING", "RUNNING")]
-        what = int(self.random.integers(10))
+        what = int(self.random.integers(12))
+        self.slurm.stuck.clear()
         name = f"n{self.random.integers(1, 5)}"
         if what == 0:
             self.slurm.mark(name, "IDLE", "DRAIN")
@@ -102,6 +128,10 @@ class Story:
                 self.slurm.requeue(number, held=bool(self.random.integers(2)))
         elif what == 3:
             self.slurm.unreachable = int(self.random.integers(1, 4))
+        elif what == 10:
+            self.crash()
+        elif what == 11:
+            self.slurm.stuck = {job for job in live if job % 2}  # Slurm takes its time
         elif what == 4:
             other = self.slurm.submit(cores=2, run_s=3, partition="other", priority=5)
             self.slurm.jobs[other].reason = "None"
@@ -174,6 +204,7 @@ def test_whatever_happens_every_job_runs_once_and_no_device_leaks(seed: int, pol
         story.step()
         story.meddle()
     story.calm, story.slurm.refuse, story.slurm.unreachable = True, {}, 0
+    story.slurm.stuck.clear()
     for name in list(story.slurm.nodes):
         story.slurm.mark(name, "IDLE")
     for _ in range(900):

@@ -406,6 +406,55 @@ def test_a_job_that_was_brought_back_and_starts_before_it_can_be_held_holds_what
     assert len(world.driver.table) == 0
 
 
+@pytest.mark.parametrize("phase", [Phase.WAITING, Phase.ASIDE, Phase.ATTACHING])
+def test_a_hold_that_a_killed_controller_has_forgotten_is_no_release_by_somebody_else(phase: Phase) -> None:
+    world = World(pools=POOL, nodes=1)
+    job = world.slurm.jobs[world.slurm.submit(comment="nvme=200", run_s=2)]
+    world.slurm.stuck.add(1)
+    world.go(3)
+    assert world.phase(1) == Phase.RELEASED
+    world.slurm.save()
+    if phase != Phase.ASIDE:
+        world.slurm.mark("n1", "IDLE", "DRAIN")
+    while world.phase(1) not in (Phase.WAITING, Phase.ASIDE) or (phase, job.required) == (Phase.ASIDE, ("n1",)):
+        world.go()
+        assert world.clock.at_us < 60_000_000
+    if phase == Phase.ATTACHING:
+        world.slurm.mark("n1", "IDLE")
+        world.driver.step()
+    assert world.phase(1) == phase
+    assert not job.priority
+    world.slurm.crash(down_us=2_000_000)
+    assert (job.priority, job.required) == (100, ("n1",))
+    world.slurm.stuck.clear()
+    world.go(10)
+    world.slurm.mark("n1", "IDLE")
+    while job.state != "RUNNING":
+        world.go()
+        assert world.clock.at_us < 60_000_000
+    assert [one.job for one in world.fabric.state()] == ["1"]
+    world.until_done()
+    assert job.state == "COMPLETED"
+    assert len(job.starts) == 1
+    assert not world.fabric.attached
+
+
+def test_somebody_else_may_release_a_job_that_has_been_held_back() -> None:
+    world = World(nodes=1)
+    job = world.slurm.jobs[world.slurm.submit(run_s=2)]
+    world.slurm.stuck.add(1)
+    while world.phase(1) != Phase.ASIDE:
+        world.go()
+        assert world.clock.at_us < 60_000_000
+    job.priority, job.reason, world.slurm.dirty = 50, "None", True
+    world.go(2)
+    assert world.phase(1) is None
+    world.slurm.stuck.clear()
+    world.until_done()
+    assert job.state == "COMPLETED"
+    assert job.priority == 50
+
+
 def test_a_place_that_we_gave_is_not_taken_for_what_a_requeued_job_asks() -> None:
     world = World()
     world.slurm.submit(run_s=6)

@@ -16,7 +16,7 @@ from unrack.live.slurm.agreed import Agreed
 from unrack.live.slurm.client import Client, UnreachableError
 from unrack.live.slurm.commands.client import CommandClient
 from unrack.live.slurm.driver.driver import Driver, Settings
-from unrack.live.slurm.driver.entry import Phase
+from unrack.live.slurm.driver.entry import NOT_HELD, Phase
 from unrack.live.slurm.driver.kept import Kept, kept_of
 from unrack.live.slurm.folders import JOURNAL
 from unrack.live.slurm.orders import Answer
@@ -239,7 +239,7 @@ def _measure(driver: Driver, meters: Meters) -> None:
     if not meters.counts:
         return
     counts = driver.table.counts()
-    waiting = counts.get(Phase.WAITING, 0) + counts.get(Phase.STOPPING, 0)
+    waiting = sum(counts.get(phase, 0) for phase in NOT_HELD | {Phase.WAITING})
     foreign = counts.get(Phase.FOREIGN, 0)
     ours = sum(counts.values()) - waiting - foreign - counts.get(Phase.ASIDE, 0)
     meters.queue(waiting, ours, foreign)

@@ -117,8 +117,20 @@ class Coming(Part):
         self.deciding.decided(decisions)
 
     def from_aside(self, entry: Entry, member: Member, reading: Reading) -> None:
-        """A job that was not to be started may be now; or somebody else has started it."""
+        """A job that was not to be started may be now; or somebody else has started it.
+
+        One that waits, not held, for a place that we gave it has been released by nobody: whoever holds a job of ours
+        takes its place away with the same order. A controller that was killed has forgotten that.
+        """
         job = member.job
+        placed = entry.is_placed(job.required_nodes) and is_in(job, self.terms.partitions)
+        if placed and job.runs:
+            self.holding.elsewhere(entry, job)
+            return
+        if placed and job.waits and not job.is_held:
+            self.notes.count("hold-forgotten")
+            self.table.move(entry, Phase.RECALLING, entry.why)
+            return
         if job.runs or not job.is_held or not is_in(job, self.terms.partitions):
             self.table.drop(entry)
             if job.runs:

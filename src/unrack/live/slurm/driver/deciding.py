@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from unrack.ledger.lease import Lease
-from unrack.live.slurm.driver.entry import Entry, Phase
+from unrack.live.slurm.driver.entry import NOT_HELD, Entry, Phase
 from unrack.live.slurm.driver.epoch import Round
 from unrack.live.slurm.driver.holding import Holding
 from unrack.live.slurm.driver.notes import Notes, Part
@@ -46,7 +46,7 @@ class Deciding(Part):
         entry = self.table.of_number(lease.job)
         entry.lease, entry.decided_us = self.epoch.names.portable(lease), self.now
         entry.place(entry.nodes)
-        if entry.phase == Phase.STOPPING:  # once Slurm shows it held
+        if entry.phase in NOT_HELD:  # once Slurm shows it held
             self.table.touch(entry)
         else:
             self.table.move(entry, self.first_phase(entry))

@@ -17,8 +17,8 @@ from unrack.live.slurm.client import Client
 from unrack.live.slurm.driver.apart import APART, wants_apart
 from unrack.live.slurm.driver.attachments import Attachments, attachments_of
 from unrack.live.slurm.driver.clock import Clock
-from unrack.live.slurm.driver.entry import HOLDS, Entry, Phase
-from unrack.live.slurm.driver.epoch import Beginning, Epoch, Spec
+from unrack.live.slurm.driver.entry import HOLDS, NOT_HELD, Entry, Phase
+from unrack.live.slurm.driver.epoch import STARTED, Beginning, Epoch, Spec
 from unrack.live.slurm.driver.kept import VERSION, Kept
 from unrack.live.slurm.driver.orders import Orders
 from unrack.live.slurm.driver.sides import Watch, Written
@@ -35,8 +35,6 @@ MOST_APART, MOST_PLACES = 256, 1_000_000
 """How many jobs may have tasks that are kept apart, and on how many nodes so many."""
 ORDERS_AT_ONCE = 250
 """How many orders are given before what became of them is written down: the first jobs need not wait for the last."""
-STARTED = "the driver started"
-"""Why the first epoch of a process begins."""
 FALLBACK = "fcfs"
 """Who goes on where a policy failed and the site wants the driver to go on."""
 log = Events("slurm")
@@ -154,7 +152,7 @@ class Driver:
             if entry.phase == Phase.ASIDE and 0 < entry.again_us <= now:
                 entry.again_us = 0
                 return True
-            if entry.phase in (Phase.RECALLING, Phase.STOPPING):
+            if entry.phase == Phase.RECALLING or entry.phase in NOT_HELD:
                 return True
         return False
 
@@ -260,8 +258,8 @@ class Driver:
             down = [name for i, name in enumerate(names.nodes) if not state.online[i] or i in state.withheld]
         epoch = Epoch(beginning)
         turn = Turn(epoch, self.table, self.terms, now)
-        holding = [entry for entry in self.table.in_phase(HOLDS | {Phase.STOPPING}) if entry.lease is not None]
-        waiting = [entry for entry in self.table.in_phase((Phase.WAITING, Phase.STOPPING)) if entry.lease is None]
+        holding = [entry for entry in self.table.in_phase(HOLDS | NOT_HELD) if entry.lease is not None]
+        waiting = [entry for entry in self.table.in_phase(NOT_HELD | {Phase.WAITING}) if entry.lease is None]
         waiting.sort(key=lambda entry: (entry.number, entry.seen_us, entry.key))
         self.table.forget_numbers()
         for entry in holding:

@@ -106,6 +106,14 @@ class Ending(Part):
     def still_wanted(self, entry: Entry, job: SlurmJob, member: Member | None, reading: Reading) -> None:
         """A job that waits in the core: it may be held by its user, changed, or started by somebody else."""
         assert member is not None
+        if entry.is_placed(job.required_nodes) and is_in(job, self.terms.partitions):  # see Coming.from_aside
+            if job.runs:
+                self.holding.elsewhere(entry, job)
+                return
+            if not job.is_held:
+                self.notes.count("hold-forgotten")
+                self.table.move(entry, Phase.HOLDING, "Slurm has forgotten that it is held")
+                return
         if not job.waits or not job.is_held:
             self.notes.count("taken-away")
             self.aside(entry, "somebody else released it")

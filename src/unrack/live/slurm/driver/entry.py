@@ -20,6 +20,7 @@ class Phase(StrEnum):
     RECALLING = "recalling"  # it did not start in time, or must not: Slurm is to hold it again
     RUNNING = "running"  # Slurm reported its start, where it was decided
     STOPPING = "stopping"  # the policy stopped it; it waits in the core, and Slurm has not reported it held
+    HOLDING = "holding"  # it waits in the core, and Slurm, which has forgotten that, is to hold it again
     DETACHING = "detaching"  # it has ended, devices are being detached
     FOREIGN = "foreign"  # it runs, and we did not start it
     ASIDE = "aside"  # it waits, and is not to be started now, for the reason in ``why``
@@ -29,6 +30,8 @@ INTENDED = frozenset({Phase.ATTACHING, Phase.ORDERING, Phase.RELEASED, Phase.REC
 """Its start is decided and not acknowledged."""
 HOLDS = INTENDED | {Phase.RUNNING, Phase.DETACHING, Phase.FOREIGN}
 """It holds a lease."""
+NOT_HELD = frozenset({Phase.STOPPING, Phase.HOLDING})
+"""It waits in the core, which may have decided its next start, and Slurm has not reported it held."""
 MOST_PLACED = 16
 """How many places of a job are remembered."""
 

@@ -24,6 +24,8 @@ from unrack.study.input.inputs import make_policy_spec
 
 Spec = str | Mapping[str, Any]
 """A policy, as an entry of ``policies`` of a study."""
+STARTED = "the driver started"
+"""Why the first epoch of a process begins."""
 
 
 class Beginning(NamedTuple):

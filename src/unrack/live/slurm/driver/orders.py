@@ -11,7 +11,7 @@ from unrack.live.slurm.orders import Answer, HoldBack, Order, Place, Release, Re
 
 AGAIN_US = 1_000_000
 """After how long an order whose effect is not seen is given again."""
-ACTING = (Phase.ORDERING, Phase.RECALLING, Phase.STOPPING)
+ACTING = (Phase.ORDERING, Phase.RECALLING, Phase.STOPPING, Phase.HOLDING)
 
 
 class Orders:
@@ -42,7 +42,7 @@ class Orders:
 
     def _of(self, entry: Entry) -> list[Order]:
         job = key_of(entry.key)
-        if entry.phase == Phase.RECALLING:
+        if entry.phase in (Phase.RECALLING, Phase.HOLDING):
             return [HoldBack(job, entry.nodes_min, entry.nodes_max)]
         if entry.phase == Phase.STOPPING:
             return [RequeueHeld(job)]

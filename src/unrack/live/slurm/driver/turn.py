@@ -11,14 +11,14 @@ from unrack.events import Drained, Repaired
 from unrack.live.slurm.driver.coming import Coming
 from unrack.live.slurm.driver.deciding import Deciding
 from unrack.live.slurm.driver.ending import Ending
-from unrack.live.slurm.driver.entry import INTENDED, Entry, Phase
+from unrack.live.slurm.driver.entry import INTENDED, NOT_HELD, Entry, Phase
 from unrack.live.slurm.driver.epoch import Epoch
 from unrack.live.slurm.driver.holding import Holding
 from unrack.live.slurm.driver.notes import Notes
 from unrack.live.slurm.driver.seen import Member, is_another, is_in, members
 from unrack.live.slurm.driver.table import Table
 from unrack.live.slurm.driver.terms import Terms
-from unrack.live.slurm.reading import Reading
+from unrack.live.slurm.reading import Reading, SlurmJob
 from unrack.units import SECOND_US
 
 
@@ -130,6 +130,9 @@ class Turn:
         job = member.job
         if entry.phase in INTENDED and job.runs:
             self.holding.acknowledge(entry, job)
+        elif entry.phase in INTENDED and self._starts_elsewhere(entry, job):
+            self.notes.count("hold-forgotten")
+            self.table.move(entry, Phase.RECALLING, "Slurm was about to start it where it had been placed before")
         elif entry.phase == Phase.RELEASED and job.is_held:
             self.table.move(entry, Phase.RECALLING, f"held again ({job.reason})"[:300])
         elif entry.phase == Phase.RELEASED and self.now - entry.released_us > self.terms.start_timeout_us:
@@ -138,13 +141,24 @@ class Turn:
             self.table.move(entry, Phase.RECALLING, why)
         elif entry.phase in (Phase.RUNNING, Phase.FOREIGN) and job.runs:
             self.holding.runs(entry, job)
-        elif entry.phase == Phase.STOPPING and job.waits and job.is_held:
+        elif entry.phase in NOT_HELD and job.waits and job.is_held:
             self._stopped(entry)
+        elif entry.phase == Phase.STOPPING and job.waits:
+            self.table.move(entry, Phase.HOLDING, "queued again by Slurm")
+        elif entry.phase == Phase.HOLDING and job.runs:
+            self.holding.elsewhere(entry, job)
         elif entry.phase == Phase.ASIDE:
             self.coming.from_aside(entry, member, reading)
 
+    @staticmethod
+    def _starts_elsewhere(entry: Entry, job: SlurmJob) -> bool:
+        """True if Slurm has forgotten what it was told, and may start a job where it had been placed before."""
+        released = job.waits and not job.is_held and entry.is_placed(job.required_nodes)
+        told = entry.phase != Phase.ATTACHING and sorted(job.required_nodes) == entry.nodes
+        return released and not told and entry.phase != Phase.RECALLING
+
     def _stopped(self, entry: Entry) -> None:
-        """A job that the policy stopped waits in Slurm, too; the policy may have decided its next start already."""
+        """A job of the core's queue is held in Slurm, too; the policy may have decided its next start already."""
         if entry.operations:
             self.table.move(entry, Phase.DETACHING, "stopped: by the policy")
         elif entry.decided_us >= 0:

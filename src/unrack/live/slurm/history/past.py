@@ -9,9 +9,8 @@ from pathlib import Path
 from unrack.cluster.spec import Cluster
 from unrack.errors import InputError
 from unrack.live.journal.reading import read_journal
-from unrack.live.slurm.driver.driver import STARTED
 from unrack.live.slurm.driver.entry import Entry, Phase
-from unrack.live.slurm.driver.epoch import Beginning
+from unrack.live.slurm.driver.epoch import STARTED, Beginning
 from unrack.live.slurm.folders import journal_of
 from unrack.live.slurm.history.told import Fold, Told
 from unrack.live.slurm.portable import Names
