@@ -164,19 +164,32 @@ def audit(
     assert again.differences == [], f"replayed otherwise: {again.differences[:2]}"
 
 
+FORGETS_S = 5.0
+"""What happened so long before it was killed a controller may not have written down."""
+
+
 def forgotten_by_all(records: Sequence[dict[str, Any]], job: str, ran: Sequence[float], kills: Sequence[float]) -> int:
-    """How many runs of a job a killed controller forgot before any driver that lived could write them down.
+    """How many runs of a job a killed controller forgot before any driver that lived could write down that they ended.
 
     A job of which neither Slurm nor the journal knows that it has run is started once more by whoever schedules it.
+    So is one of which the journal knows that it ran, and Slurm, killed within seconds of its start, nothing at all.
     """
     origin_s = next(record for record in records if record["k"] == "begin")["origin_s"]
-    told = []
+    told, ended = [], []
     for record in records:
         entry = (record.get("entries") or {}).get(job)
-        if (entry and entry.get("started_us", -1) >= 0) or any(over["key"] == job for over in record.get("over", ())):
-            told.append(origin_s + record["now"] / 1e6)
+        at_s = origin_s + record["now"] / 1e6
+        if any(over["key"] == job for over in record.get("over", ())) or (entry and entry.get("why") == "ended"):
+            ended.append(at_s)
+        elif entry and entry.get("started_us", -1) >= 0:
+            told.append(at_s)
     spans = list(itertools.pairwise(ran))
     return sum(
-        any(first < kill < then for kill in kills) and not any(first < at < then for at in told)
+        any(first < kill < then and (kill < first + FORGETS_S or not _within(first, then, told)) for kill in kills)
+        and not _within(first, then, ended)
         for first, then in spans
     )
+
+
+def _within(first: float, then: float, times: Sequence[float]) -> bool:
+    return any(first < at < then for at in times)

@@ -406,7 +406,7 @@ def test_a_job_that_was_brought_back_and_starts_before_it_can_be_held_holds_what
     assert len(world.driver.table) == 0
 
 
-@pytest.mark.parametrize("phase", [Phase.WAITING, Phase.ASIDE, Phase.ATTACHING])
+@pytest.mark.parametrize("phase", [Phase.WAITING, Phase.ASIDE, Phase.ATTACHING, Phase.DETACHING])
 def test_a_hold_that_a_killed_controller_has_forgotten_is_no_release_by_somebody_else(phase: Phase) -> None:
     world = World(pools=POOL, nodes=1)
     job = world.slurm.jobs[world.slurm.submit(comment="nvme=200", run_s=2)]
@@ -414,9 +414,11 @@ def test_a_hold_that_a_killed_controller_has_forgotten_is_no_release_by_somebody
     world.go(3)
     assert world.phase(1) == Phase.RELEASED
     world.slurm.save()
-    if phase != Phase.ASIDE:
+    if phase in (Phase.WAITING, Phase.ATTACHING):
         world.slurm.mark("n1", "IDLE", "DRAIN")
-    while world.phase(1) not in (Phase.WAITING, Phase.ASIDE) or (phase, job.required) == (Phase.ASIDE, ("n1",)):
+    if phase == Phase.DETACHING:
+        world.fabric.fails = lambda where: where == "detach"
+    while world.phase(1) != (Phase.WAITING if phase == Phase.ATTACHING else phase):
         world.go()
         assert world.clock.at_us < 60_000_000
     if phase == Phase.ATTACHING:
@@ -427,7 +429,9 @@ def test_a_hold_that_a_killed_controller_has_forgotten_is_no_release_by_somebody
     world.slurm.crash(down_us=2_000_000)
     assert (job.priority, job.required) == (100, ("n1",))
     world.slurm.stuck.clear()
-    world.go(10)
+    world.go(15)
+    assert phase != Phase.DETACHING or job.state == "PENDING"
+    world.fabric.fails = lambda where: False
     world.slurm.mark("n1", "IDLE")
     while job.state != "RUNNING":
         world.go()
@@ -436,6 +440,25 @@ def test_a_hold_that_a_killed_controller_has_forgotten_is_no_release_by_somebody
     world.until_done()
     assert job.state == "COMPLETED"
     assert len(job.starts) == 1
+    assert not world.fabric.attached
+
+
+@pytest.mark.parametrize("held", [True, False])
+def test_a_job_whose_start_a_killed_controller_has_forgotten_is_started_with_its_devices_once_more(held: bool) -> None:
+    world = World(pools=POOL)
+    job = world.slurm.jobs[world.slurm.submit(comment="nvme=200", run_s=3)]
+    world.go(3)
+    assert world.phase(1) == Phase.RUNNING
+    job.state, job.held_on, job.start_us = "PENDING", (), -1
+    job.priority, world.slurm.comes_back_us, world.slurm.dirty = 0 if held else 100, world.clock.at_us + 2_000_000, True
+    world.driver.step()
+    entry = world.driver.table.get("1")
+    assert entry is not None
+    assert "Slurm has forgotten that it ran" in entry.why
+    world.until_done()
+    assert job.state == "COMPLETED"
+    assert len(job.starts) == 2
+    assert max(world.fabric.peak_mb.values()) == 200
     assert not world.fabric.attached
 
 

@@ -56,7 +56,7 @@ class Ending(Part):
         self.table.end(entry)
 
     def queued_again(self, entry: Entry, job: SlurmJob) -> None:
-        """A running job waits again: somebody requeued it, or its node failed."""
+        """A running job waits again: somebody requeued it, its node failed, or a killed controller forgot its start."""
         if entry.phase == Phase.FOREIGN:
             self.holding.withdraw(entry, "requeued")
             entry.lease = None
@@ -64,11 +64,12 @@ class Ending(Part):
                 self.table.drop(entry)
                 return
         self.notes.count("requeued")
+        why = "requeued" if job.restarts > entry.restarts else "Slurm has forgotten that it ran"
         entry.state, entry.restarts = "", job.restarts
         if job.is_held:
-            self.give_up(entry, "requeued", failed=False)
+            self.give_up(entry, why, failed=False)
         else:
-            self.table.move(entry, Phase.RECALLING, "requeued by Slurm")
+            self.table.move(entry, Phase.RECALLING, why)
 
     def give_up(self, entry: Entry, why: str, failed: bool = True) -> None:
         """A start that was decided did not come about, or was undone: the job waits again."""
@@ -83,6 +84,7 @@ class Ending(Part):
         if entry.number >= 0 and self.epoch.core.state.conditions[entry.number] == RUNNING:
             self.epoch.tell(StartFailed(entry.number, Reason(Code.START_FAILED, why[:200])), self.now)
         entry.lease, entry.decided_us, entry.released_us, entry.started_us, entry.start_s = None, -1, -1, -1, 0
+        entry.free = False
         if entry.number < 0:  # it came back after its end: the core does not know it
             self.table.move(entry, Phase.ASIDE, why[:300])
             return

@@ -83,6 +83,8 @@ class Entry:
         Slurm's word for how it ended.
     group
         Its own among those whose tasks are kept apart; 0: none.
+    free
+        Whether Slurm may start it though its devices are being detached, because it has forgotten that it is held.
     short
         Whether the lease is less than Slurm says that it holds, because more was not free in the ledger.
     """
@@ -114,6 +116,7 @@ class Entry:
     restarts: int = 0
     state: str = ""
     group: int = 0
+    free: bool = False
     short: bool = False
 
     def record(self) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from unrack.live.slurm.orders import Answer, HoldBack, Order, Place, Release, Re
 
 AGAIN_US = 1_000_000
 """After how long an order whose effect is not seen is given again."""
-ACTING = (Phase.ORDERING, Phase.RECALLING, Phase.STOPPING, Phase.HOLDING)
+ACTING = (Phase.ORDERING, Phase.RECALLING, Phase.STOPPING, Phase.HOLDING, Phase.DETACHING)
 
 
 class Orders:
@@ -30,7 +30,7 @@ class Orders:
     def due(self, now: int) -> list[Order]:
         """The orders that are to be given now; what is placed has to be released when Slurm has taken that."""
         found: list[Order] = []
-        acting = self.table.in_phase(ACTING)
+        acting = [entry for entry in self.table.in_phase(ACTING) if entry.phase != Phase.DETACHING or entry.free]
         self._given = {entry.key: self._given[entry.key] for entry in acting if entry.key in self._given}
         for entry in acting:
             phase, at = self._given.get(entry.key, (None, 0))
@@ -42,7 +42,7 @@ class Orders:
 
     def _of(self, entry: Entry) -> list[Order]:
         job = key_of(entry.key)
-        if entry.phase in (Phase.RECALLING, Phase.HOLDING):
+        if entry.phase in (Phase.RECALLING, Phase.HOLDING, Phase.DETACHING):
             return [HoldBack(job, entry.nodes_min, entry.nodes_max)]
         if entry.phase == Phase.STOPPING:
             return [RequeueHeld(job)]

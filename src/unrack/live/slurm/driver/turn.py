@@ -147,8 +147,19 @@ class Turn:
             self.table.move(entry, Phase.HOLDING, "queued again by Slurm")
         elif entry.phase == Phase.HOLDING and job.runs:
             self.holding.elsewhere(entry, job)
+        elif entry.phase == Phase.DETACHING:
+            self._detaches(entry, job)
         elif entry.phase == Phase.ASIDE:
             self.coming.from_aside(entry, member, reading)
+
+    def _detaches(self, entry: Entry, job: SlurmJob) -> None:
+        """Its devices are being detached, and until they are it must not start."""
+        free = job.waits and not job.is_held and entry.is_placed(job.required_nodes)
+        if free and not entry.free:
+            self.notes.count("hold-forgotten")
+        if free != entry.free:
+            entry.free = free
+            self.table.touch(entry)
 
     @staticmethod
     def _starts_elsewhere(entry: Entry, job: SlurmJob) -> bool:
