@@ -119,8 +119,9 @@ def test_pages_opened_as_files_fetch_nothing_and_their_search_finds(site: Path) 
             page.goto((site / f"{name}.html").as_uri())
             page.wait_for_selector("h1")
         page.goto((site / "index.html").as_uri())
-        page.fill("input[name=query]", "contention")
-        page.wait_for_selector(".md-search-result__item a", timeout=15_000)
+        # Once it is loaded, the search listens to keys alone.
+        page.locator("input[name=query]").press_sequentially("contention")
+        page.wait_for_selector(".md-search-result__item a", timeout=60_000)
         assert "ontention" in page.inner_text(".md-search-result__list")
         browser.close()
     assert faults == []
