@@ -22,6 +22,30 @@ ORIGIN_S = 1_700_000_000
 IDLE = frozenset({"IDLE"})
 
 
+PREEMPTS = '''\
+from unrack.policy import Code, Need, Reason, Requeue, Start, Traits
+
+
+class Preempts:
+    """Starts who came last first, and stops who runs for whoever has come since, seldom."""
+
+    name = "preempts"
+    traits = Traits(places=frozenset({Need.DEVICES, Need.COUNTED}), stepwise=True)
+
+    def decide(self, view, memory, now):
+        waiting = [job.index for job in view.waiting_jobs()][::-1]
+        for job in waiting:
+            start = Start.on(view.candidates(job))
+            if start is not None:
+                return [start], memory
+        running = view.running_jobs.tolist()
+        if waiting and running and min(running) < max(waiting) and now - (memory or -4_000_000) >= 4_000_000:
+            return [Requeue(min(running), Reason(Code.PREEMPTED))], now + 1
+        return [], memory
+'''
+"""A policy that stops jobs, as the text of a file."""
+
+
 class Killed(BaseException):
     """The driver is killed here."""
 

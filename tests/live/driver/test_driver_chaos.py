@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from fake_fabric import FakeFabric
-from fake_slurm import FakeJob, FakeSlurm, HandClock, Killed, PlainTerms
+from fake_slurm import PREEMPTS, FakeJob, FakeSlurm, HandClock, Killed, PlainTerms
 from memory_journal import MemoryJournal
 
 from unrack.errors import UnrackError
@@ -186,9 +187,12 @@ def audit(story: Story) -> None:
 FEW, MANY = range(6), range(6, 70)
 
 
-@pytest.mark.parametrize("policy", ["easy", "conservative", "disaggregation-aware"])
+@pytest.mark.parametrize("policy", ["easy", "conservative", "disaggregation-aware", "preempts"])
 @pytest.mark.parametrize("seed", [*FEW, *(pytest.param(seed, marks=pytest.mark.slow) for seed in MANY)])
-def test_whatever_happens_every_job_runs_once_and_no_device_leaks(seed: int, policy: str) -> None:
+def test_whatever_happens_every_job_runs_once_and_no_device_leaks(tmp_path: Path, seed: int, policy: str) -> None:
+    if policy == "preempts":
+        (tmp_path / "mine.py").write_text(PREEMPTS)
+        policy = f"{tmp_path / 'mine.py'}:Preempts"
     story = Story(seed, policy, deadly=0.04, meddling=0.15, failing=0.15)
     for i in range(24):
         comment = f"nvme={int(story.random.integers(50, 300))}" if i % 3 == 0 else ""
@@ -220,7 +224,9 @@ def test_whatever_happens_every_job_runs_once_and_no_device_leaks(seed: int, pol
 
 
 @pytest.mark.parametrize("broken", ["no recall", "no detach", "no memory"])
-def test_the_auditor_finds_a_driver_that_is_broken(broken: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_auditor_finds_a_driver_that_is_broken(
+    tmp_path: Path, broken: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from unrack.live.slurm.driver.ending import Ending
 
     if broken == "no recall":
@@ -232,7 +238,7 @@ def test_the_auditor_finds_a_driver_that_is_broken(broken: str, monkeypatch: pyt
     found = 0
     for seed in FEW:
         try:
-            test_whatever_happens_every_job_runs_once_and_no_device_leaks(seed, "easy")
+            test_whatever_happens_every_job_runs_once_and_no_device_leaks(tmp_path, seed, "easy")
         except (AssertionError, UnrackError):
             found += 1
     assert found

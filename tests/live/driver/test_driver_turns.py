@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from fake_fabric import FakeFabric
-from fake_slurm import FakeSlurm, HandClock, PlainTerms
+from fake_slurm import PREEMPTS, FakeSlurm, HandClock, PlainTerms
 from memory_journal import MemoryJournal
 
 from unrack.live.slurm.client import UnreachableError
@@ -354,6 +354,77 @@ def test_a_policy_that_raises_ends_the_driver_or_gives_way_to_first_come(tmp_pat
     else:
         world.until_done()
         assert {job.state for job in world.slurm.jobs.values()} == {"COMPLETED"}
+
+
+@pytest.mark.parametrize("by_slurm", [False, True])
+def test_a_job_that_the_policy_stops_starts_again_and_its_drive_is_another_s_once_it_is_detached(
+    tmp_path: Any, by_slurm: bool
+) -> None:
+    (tmp_path / "mine.py").write_text(PREEMPTS)
+    world = World(f"{tmp_path / 'mine.py'}:Preempts", pools=[{**POOL[0], "count": 1}], nodes=1)
+    first = world.slurm.jobs[world.slurm.submit(cores=4, run_s=5, comment="nvme=200")]
+    world.go(4)
+    assert world.phase(1) == Phase.RUNNING
+    second = world.slurm.jobs[world.slurm.submit(cores=4, run_s=2, comment="nvme=200")]
+    world.driver.look()
+    assert world.phase(1) == Phase.STOPPING
+    if by_slurm:  # queues it again at the same moment, free to start where it was
+        world.slurm.stuck.add(1)
+        world.slurm.requeue(1, held=False)
+        world.go(2)
+        assert first.priority == 0
+        world.slurm.stuck.clear()
+    while len(first.starts) < 2:
+        world.go()
+        assert world.clock.at_us < 60_000_000
+    assert second.starts
+    assert [one.job for one in world.fabric.state()] == ["1"]
+    world.until_done()
+    assert {first.state, second.state} == {"COMPLETED"}
+    assert max(world.fabric.peak_mb.values()) <= 300
+    assert not world.fabric.attached
+    assert len(world.driver.table) == 0
+
+
+@pytest.mark.parametrize("state", ["COMPLETED", "CANCELLED"])
+def test_a_job_that_is_over_before_the_policy_has_stopped_it_leaves_nothing_attached(tmp_path: Any, state: str) -> None:
+    (tmp_path / "mine.py").write_text(PREEMPTS)
+    world = World(f"{tmp_path / 'mine.py'}:Preempts", pools=[{**POOL[0], "count": 1}], nodes=1)
+    world.slurm.submit(cores=4, run_s=5, comment="nvme=200")
+    world.go(4)
+    world.slurm.submit(cores=4, run_s=2, comment="nvme=200")
+    world.driver.look()
+    assert world.phase(1) == Phase.STOPPING
+    world.slurm.end(1, state)
+    world.until_done()
+    assert world.slurm.jobs[2].state == "COMPLETED"
+    assert max(world.fabric.peak_mb.values()) <= 300
+    assert not world.fabric.attached
+    assert len(world.driver.table) == 0
+
+
+def test_a_start_that_is_decided_while_the_devices_of_the_last_are_detached_waits_for_that(tmp_path: Any) -> None:
+    (tmp_path / "mine.py").write_text(PREEMPTS)
+    world = World(f"{tmp_path / 'mine.py'}:Preempts", pools=[{**POOL[0], "count": 1}], nodes=1)
+    first = world.slurm.jobs[world.slurm.submit(cores=4, run_s=9, comment="nvme=200")]
+    world.go(4)
+    world.slurm.submit(cores=4, run_s=1)
+    world.fabric.fails = lambda where: where == "detach"
+    world.go(25)  # the second has come and gone, and the first has been decided again
+    assert world.slurm.jobs[2].state == "COMPLETED"
+    entry = world.driver.table.get("1")
+    assert entry is not None
+    assert (entry.phase, entry.lease is not None) == (Phase.DETACHING, True)
+    assert len(first.starts) == 1
+    world.driver.close()
+    world.driver = world.make()
+    world.go(3)
+    world.fabric.fails = lambda where: False
+    world.until_done()
+    assert first.state == "COMPLETED"
+    assert len(first.starts) == 2
+    assert max(world.fabric.peak_mb.values()) <= 300
+    assert not world.fabric.attached
 
 
 @pytest.mark.parametrize("running", [True, False])

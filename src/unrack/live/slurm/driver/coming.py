@@ -119,8 +119,8 @@ class Coming(Part):
     def from_aside(self, entry: Entry, member: Member, reading: Reading) -> None:
         """A job that was not to be started may be now; or somebody else has started it.
 
-        One that waits, not held, for a place that we gave it has been released by nobody: whoever holds a job of ours
-        takes its place away with the same order. A controller that was killed has forgotten that.
+        One that waits, not held, for a place that we gave it counts as released by nobody: it was held by an order that
+        takes its place away, too, which a controller that was killed has forgotten.
         """
         job = member.job
         placed = entry.is_placed(job.required_nodes) and is_in(job, self.terms.partitions)

@@ -46,13 +46,15 @@ class Deciding(Part):
         entry = self.table.of_number(lease.job)
         entry.lease, entry.decided_us = self.epoch.names.portable(lease), self.now
         entry.place(entry.nodes)
-        if entry.phase in NOT_HELD:  # once Slurm shows it held
+        if entry.phase in NOT_HELD or entry.leaving:  # once Slurm shows it held, and its devices are detached
             self.table.touch(entry)
         else:
             self.table.move(entry, self.first_phase(entry))
 
     def _stops(self, entry: Entry, decision: Requeue) -> None:
         if entry.phase != Phase.FOREIGN:
+            if entry.operations and not entry.leaving:
+                entry.leaving = entry.devices
             entry.lease, entry.decided_us = None, -1
             self.table.move(entry, Phase.STOPPING, str(decision.reason))
             return

@@ -290,28 +290,28 @@ class Driver:
     def _check_devices(self, entry: Entry, epoch: Epoch) -> None:
         """Refuse to forget a device that a job holds."""
         assert entry.lease is not None
-        for _, devices, _, _ in entry.lease.get("shares", ()):
-            if not all(device in epoch.names.device_of for device in devices):
-                raise InputError(
-                    "the pools of the site", f"no device {', '.join(devices)}, which job {entry.key} holds",
-                    "the pools that there were until that job has ended",
-                )  # fmt: skip
+        gone = [device for device in entry.devices if device not in epoch.names.device_of]
+        if gone:
+            raise InputError(
+                "the pools of the site", f"no device {', '.join(gone)}, which job {entry.key} holds",
+                "the pools that there were until that job has ended",
+            )  # fmt: skip
 
     # --- acting ---------------------------------------------------------------------------------------------------
 
     def _act(self, now: int) -> bool:
         """Give orders, attach and detach, and write down what became of it; True if anything was done."""
         assert self.epoch is not None
-        for entry in self.table.in_phase((Phase.ATTACHING, Phase.DETACHING)):
-            if entry.phase == Phase.DETACHING:
-                self.attachments.detach(entry, now)
-                continue
-            wanted = attachments_of(entry, self.epoch.names)
+        for entry in self.table.in_phase(Phase.DETACHING):
+            self.attachments.detach(entry, now)
+        leaving = {device for entry in self.table for device in entry.leaving}
+        attaching = [one for one in self.table.in_phase(Phase.ATTACHING) if not leaving.intersection(one.devices)]
+        for entry in attaching:
             if not entry.operations:
-                entry.operations = [one.operation for one in wanted]
+                entry.operations = [one.operation for one in attachments_of(entry, self.epoch.names)]
                 self.table.touch(entry)
         self._write_did(now)
-        for entry in self.table.in_phase(Phase.ATTACHING):
+        for entry in attaching:
             self.attachments.attach(entry, attachments_of(entry, self.epoch.names))
         orders = self.orders.due(now)
         if not orders:
@@ -357,13 +357,7 @@ class Driver:
                 else:
                     self.table.move(entry, Phase.ORDERING)
             elif not attached and not outcome.problem and entry.phase == Phase.DETACHING:
-                why, entry.operations = entry.why, []
-                word, _, rest = why.partition(": ")
-                if word in ("failed", "stopped"):
-                    turn.ending.back(entry, rest, word == "failed")
-                    self._read_again = True
-                else:
-                    turn.ending.close(entry)
+                self._read_again |= turn.ending.detached(entry)
 
     def settle_fabric(self) -> None:
         """Detach what is attached for nobody: the remains of operations that were cut off.

@@ -6,7 +6,7 @@ from unrack.events import Finished, StartFailed, Withdrawn
 from unrack.ledger.state import QUEUED, RUNNING
 from unrack.live.records import job_record
 from unrack.live.slurm.driver.coming import Coming
-from unrack.live.slurm.driver.entry import HOLDS, Entry, Phase
+from unrack.live.slurm.driver.entry import Entry, Phase
 from unrack.live.slurm.driver.holding import Holding
 from unrack.live.slurm.driver.notes import Notes, Part
 from unrack.live.slurm.driver.seen import Member, is_in
@@ -32,7 +32,7 @@ class Ending(Part):
             self.holding.acknowledge(entry, job)
         if entry.phase == Phase.DETACHING:
             return
-        if entry.phase in HOLDS and entry.operations:
+        if entry.operations:
             entry.ended_us = self.now
             self.table.move(entry, Phase.DETACHING, "ended" if entry.phase == Phase.RUNNING else "withdrawn")
             return
@@ -78,6 +78,21 @@ class Ending(Part):
             self.table.move(entry, Phase.DETACHING, f"failed: {why}" if failed else f"stopped: {why}")
             return
         self.back(entry, why, failed)
+
+    def detached(self, entry: Entry) -> bool:
+        """The devices of a job are detached, so that it is over, or waits, or starts anew; True if it is not over."""
+        word, _, rest = entry.why.partition(": ")
+        was_stopped, entry.operations, entry.leaving = bool(entry.leaving), [], []
+        if word not in ("failed", "stopped"):
+            self.close(entry)
+            return False
+        if was_stopped and entry.decided_us >= 0:  # the policy has decided its next start meanwhile
+            phase = Phase.HOLDING if entry.free else self.coming.deciding.first_phase(entry)
+            self.table.move(entry, phase)
+            entry.free = False
+        else:
+            self.back(entry, rest, word == "failed")
+        return True
 
     def back(self, entry: Entry, why: str, failed: bool = True) -> None:
         """The job waits again, at its old place; after several failures not at once."""

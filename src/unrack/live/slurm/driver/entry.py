@@ -56,6 +56,8 @@ class Entry:
         What it holds, by names.
     operations
         The attachments of its devices, by id.
+    leaving
+        The devices that it had when the policy stopped it, as long as they are attached: the core has given them away.
     why
         Why it is aside, or was recalled.
     again_us
@@ -96,6 +98,7 @@ class Entry:
     job: dict[str, Any] = field(default_factory=dict)
     lease: Portable | None = None
     operations: list[str] = field(default_factory=list)
+    leaving: list[str] = field(default_factory=list)
     why: str = ""
     again_us: int = 0
     tries: int = 0
@@ -143,7 +146,14 @@ class Entry:
         """The nodes of its lease, by name, in ascending order."""
         return [] if self.lease is None else sorted({row[0] for row in self.lease["rows"]})
 
+    @property
+    def devices(self) -> list[str]:
+        """The devices of its lease, by name, in ascending order."""
+        shares = () if self.lease is None else self.lease.get("shares", ())
+        return sorted({device for _, devices, _, _ in shares for device in devices})
 
+
+LISTS = "operations", "placed", "leaving"
 DEFAULTS: dict[str, Any] = {}
 for _one in fields(Entry):
-    DEFAULTS[_one.name] = [] if _one.name in ("operations", "placed") else {} if _one.name == "job" else _one.default
+    DEFAULTS[_one.name] = [] if _one.name in LISTS else {} if _one.name == "job" else _one.default
