@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from driven_bed import POOL, Driven, audit
+from fake_slurm import PREEMPTS
 from slurm_bed import Bed
 
 from unrack.live.slurm.history.order import compare
@@ -95,6 +96,27 @@ def test_a_few_jobs_with_drives_are_scheduled_and_told_of(driven: Callable[..., 
     page = one.command("slurm", "report", str(one.state), "--out", str(one.folder / "page"), "--policy", "fcfs")
     assert Path(page.strip()).stat().st_size > 10_000
     audit(one, jobs)
+
+
+def test_a_job_that_the_policy_stops_gives_its_drive_to_another_and_runs_again(
+    driven: Callable[..., Driven], tmp_path: Path
+) -> None:
+    (tmp_path / "mine.py").write_text(PREEMPTS)
+    one_drive = POOL.replace("count = 6", "count = 1")
+    files = 'kind = "files"\nfolder = "FABRIC"'
+    one = driven(f"{tmp_path / 'mine.py'}:Preempts", nodes=2, cluster=one_drive, fabric=files)
+    asked = {"hold": True, "partition": "main", "time": "1", "comment": "unrack: nvme.capacity=400GB"}
+    first = one.bed.submit("sleep 8", **asked)
+    one.bed.wait_for([first], "RUNNING")
+    second = one.bed.submit("sleep 1", **asked)
+    one.wait_until(lambda: one.all_over([first, second]), 90)
+    one.wait_until(lambda: "no jobs" in one.command("slurm", "status", "--state", str(one.state)))
+    assert one.stop() == 0
+    known = {int(job["JobId"]): job for job in one.bed.jobs()}
+    assert (int(known[first]["Restarts"]), int(known[second]["Restarts"])) == (1, 0)
+    assert known[second]["StartTime"] < known[first]["StartTime"]
+    audit(one, [first, second])
+    assert "stopped by the policy" in one.command("explain", "--live", str(first), "--state", str(one.state))
 
 
 def test_an_idle_system_starts_a_job_within_a_second_at_the_median(driven: Callable[..., Driven]) -> None:
