@@ -278,6 +278,12 @@ LAWS = [check_causality, check_arrival, check_restart, check_replay, check_purit
         check_determinism, check_accounting]  # fmt: skip
 
 
+def in_turn(case: int, always: int) -> Iterator[tuple[Callable[[Make, World], None], tuple[pytest.MarkDecorator, ...]]]:
+    """The laws for a case among many, each with its marks: all but ``always``, others for each case, are slow."""
+    for number, law in enumerate(LAWS):
+        yield law, () if (number - always * case) % len(LAWS) < always else (pytest.mark.slow,)
+
+
 @pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__.removeprefix("check_"))
 @pytest.mark.parametrize(("text", "kind"), CASES, ids=IDS)
 def test_every_policy_keeps_every_law(

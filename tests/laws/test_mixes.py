@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from law_worlds import World, attempts, begun, faults
 from mixed_worlds import DISCIPLINES, MIXES, everything, honest, mixed_cases, tiers_and_pools, with_rules
-from test_laws import LAWS, Make
+from test_laws import Make, in_turn
 
 from unrack.core import Core
 from unrack.events import Round, Submitted
@@ -40,12 +40,11 @@ def world_of(mix: str, seed: int) -> World:
 
 
 def every_cell() -> Iterator[Any]:
-    """Every law over every case: three laws of each in turn always, the others with the slow tests."""
+    """Every law over every case: two laws of each in turn always, the others with the slow tests."""
     for case, (text, mix) in enumerate(CASES):
-        for number, law in enumerate(LAWS):
-            always = (number - 3 * case) % len(LAWS) < 3
+        for law, marks in in_turn(case, 2):
             name = f"{text}-{mix}-{law.__name__.removeprefix('check_')}"
-            yield pytest.param(law, text, mix, id=name, marks=() if always else pytest.mark.slow)
+            yield pytest.param(law, text, mix, id=name, marks=marks)
 
 
 @pytest.mark.parametrize(("law", "text", "mix"), list(every_cell()))

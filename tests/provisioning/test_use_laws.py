@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from unrack.workload.usage.curves import usage_curves
 
 sys.path.append(str(Path(__file__).parents[1] / "laws"))
 from law_worlds import World, faults
-from test_laws import LAWS, Make
+from test_laws import Make, in_turn
 
 DYNAMIC = "provisioning=dynamic"
 POLICIES = (
@@ -54,8 +54,14 @@ def world(seed: int) -> World:
     return World(cluster, jobs, (), "synthetic" if seed % 2 else None, struck)
 
 
-@pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__.removeprefix("check_"))
-@pytest.mark.parametrize("policy", POLICIES)
+def every_cell() -> Iterator[Any]:
+    """Every law for every policy: three laws for each in turn always, the others with the slow tests."""
+    for case, policy in enumerate(POLICIES):
+        for law, marks in in_turn(case, 3):
+            yield pytest.param(law, policy, id=f"{policy}-{law.__name__.removeprefix('check_')}", marks=marks)
+
+
+@pytest.mark.parametrize(("law", "policy"), list(every_cell()))
 def test_every_law_holds_while_leases_change(law: Callable[[Make, World], None], policy: str) -> None:
     for seed in (0, 1):
         law(lambda: policy, world(seed))
