@@ -165,7 +165,11 @@ def test_help_is_for_users_and_every_option_has_its_words(command: str) -> None:
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="no bash")
 def test_bash_completes_commands_and_the_names_of_policies(tmp_path: Path) -> None:
-    script = run_in(tmp_path, "--show-completion", "bash")
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    told = 'status=0; "$0" -m unrack --show-completion || status=$?; exit $status'  # which shell is seen by who asks
+    script = subprocess.run(
+        ["bash", "--norc", "-c", told, sys.executable], env=environment, capture_output=True, text=True, timeout=120
+    )
     assert script.returncode == 0, script.stderr
     (tmp_path / "unrack").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m unrack "$@"\n')
     (tmp_path / "unrack").chmod(0o755)
@@ -178,10 +182,10 @@ def test_bash_completes_commands_and_the_names_of_policies(tmp_path: Path) -> No
     """
 
     def completed(words: str) -> list[str]:
-        environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+        with_path = {**environment, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
         text = ask.format(words=words, count=len(words.split()))
         done = subprocess.run(
-            ["bash", "--norc", "-c", text], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120
+            ["bash", "--norc", "-c", text], cwd=tmp_path, env=with_path, capture_output=True, text=True, timeout=120
         )
         assert done.returncode == 0, done.stderr
         return done.stdout.split()
