@@ -83,6 +83,18 @@ def test_three_hundred_jobs_run_where_they_are_planned(
     assert "not explained" not in order.causes, order.causes
 
 
+@pytest.mark.parametrize("policy", ["flow(interval=2 s)", "slurm(interval=2 s)"])
+def test_a_policy_that_decides_at_intervals_is_asked_at_them(driven: Callable[..., Driven], policy: str) -> None:
+    one = driven(policy)
+    jobs = one.run_all(jobs_of(60, 4), 200)
+    one.wait_until(lambda: "no jobs" in one.command("slurm", "status", "--state", str(one.state)))
+    assert one.stop() == 0
+    audit(one, jobs)
+    order = compare(past_of(one.state))
+    assert (order.jobs, order.differing, order.elsewhere) == (60, 0, 0)
+    assert order.shift_s < 0.001
+
+
 @pytest.mark.live_quick
 def test_a_few_jobs_with_drives_are_scheduled_and_told_of(driven: Callable[..., Driven]) -> None:
     one = driven("easy", nodes=4, cluster=POOL, fabric='kind = "files"\nfolder = "FABRIC"')

@@ -14,6 +14,7 @@ from unrack.live.slurm.client import UnreachableError
 from unrack.live.slurm.driver.driver import Driver, PolicyFaultError, Settings
 from unrack.live.slurm.driver.entry import Phase
 from unrack.live.slurm.driver.kept import kept_of
+from unrack.live.slurm.driver.replay import replay
 
 POOL = [{"kind": "nvme", "count": 2, "quantities": {"capacity_mb": 300}}]
 
@@ -40,11 +41,11 @@ class World:
                 time.sleep(0.0005)
             self.slurm.tick(us)
 
-    def until_done(self, steps: int = 400) -> None:
+    def until_done(self, steps: int = 400, us: int = 200_000) -> None:
         for _ in range(steps):
             if all(job.state not in ("PENDING", "RUNNING") for job in self.slurm.jobs.values()):
                 break
-            self.go()
+            self.go(us=us)
         self.go(5)
 
     def phase(self, number: int) -> Phase | None:
@@ -80,6 +81,29 @@ def test_everything_is_done_once_under_any_discipline(policy: str) -> None:
     world.until_done(1500)
     assert [len(starts) for starts in world.starts().values()] == [1] * 30
     assert {job.state for job in world.slurm.jobs.values()} == {"COMPLETED"}
+
+
+@pytest.mark.parametrize(
+    "policy",
+    ["slurm(interval=2 s)", "slurm(interval=2 s, main=interval)", "flow(interval=2 s)", "disaggregated(interval=2 s)"],
+)
+def test_a_policy_that_decides_at_intervals_is_asked_at_them_whenever_the_driver_looks(policy: str) -> None:
+    world = World(policy, nodes=2)
+    world.clock.at_us = 123_457
+    world.slurm.submit(nodes=1, cores=4, run_s=30, limit_s=40)
+    world.go(20, us=270_001)
+    world.slurm.submit(nodes=2, cores=4, run_s=3, limit_s=10)  # waits for the first
+    backfilled = world.slurm.jobs[world.slurm.submit(nodes=1, cores=4, run_s=3, limit_s=10)]
+    asked_us = world.clock.at_us
+    world.go(12, us=270_001)
+    assert backfilled.starts
+    assert backfilled.starts[0][0] - asked_us < 2_600_000
+    world.until_done(us=270_001)
+    assert {job.state for job in world.slurm.jobs.values()} == {"COMPLETED"}
+    rounds = [one["now"] for one in world.journal.records() if one["k"] == "turn" and one["decided"]]
+    if "main" in policy or "flow" in policy:
+        assert all(now % 2_000_000 == 0 for now in rounds)
+    assert replay(world.journal.records()).differences == []
 
 
 def test_devices_are_attached_before_a_job_is_released_and_detached_after_it() -> None:

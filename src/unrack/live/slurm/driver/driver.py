@@ -98,6 +98,7 @@ class Driver:
         self.epoch: Epoch | None = None
         self.policy: Spec | None = None
         self.wanted_us: int | None = None
+        self._turned_us = -1
         self._missed: frozenset[str] = frozenset()
         self._read_again = True
         self._unreadable: tuple[str, ...] = ()
@@ -125,6 +126,7 @@ class Driver:
         UnreachableError
             As of :meth:`step`; and :class:`PolicyFaultError`.
         """
+        happened = self._round_on_time()
         now, read_s = self.clock.now(), 0.0
         reading = None
         if self._read_again or self._deadline_passed(now) or self.client.changed():
@@ -142,7 +144,18 @@ class Driver:
             self._begin(reading, STARTED if self.epoch is None else "the nodes changed", now)
         elif reading is not None and self._new_kind(reading):
             self._begin(reading, "tasks are kept apart", now)
-        return self._turn(reading, now)
+        return self._turn(reading, now) or happened
+
+    def _round_on_time(self) -> bool:
+        """Hold the round that the policy wanted meanwhile, at the time for which it was wanted; True if one was held.
+
+        As in a simulation, the policy decides then on what is known. Whoever decides at multiples of an interval would
+        never decide anything if it were asked a little later each time.
+        """
+        wanted = self.wanted_us
+        if self.epoch is None or wanted is None or not self._turned_us < wanted < self.clock.now():
+            return False
+        return self._turn(None, wanted)
 
     def _deadline_passed(self, now: int) -> bool:
         """Whether something has to be looked at though Slurm reports nothing."""
@@ -159,6 +172,7 @@ class Driver:
     def _turn(self, reading: Reading | None, now: int) -> bool:
         """Tell the core what has happened, ask the policy, write both down."""
         assert self.epoch is not None
+        self._turned_us = now
         turn = Turn(self.epoch, self.table, self.terms, now, self._missed)
         if reading is not None:
             turn.read(reading)
@@ -278,6 +292,7 @@ class Driver:
                 entry.why = ""
         epoch.begun()
         self.epoch, self.wanted_us, self._read_again = epoch, now, True
+        self._turned_us = now
         self.table.taken()
         record = {
             "k": "begin", "version": VERSION, "now": now, "origin_s": self.clock.origin_s, "why": why,
