@@ -15,6 +15,7 @@ from unrack.live.slurm.driver.driver import Driver, PolicyFaultError, Settings
 from unrack.live.slurm.driver.entry import Phase
 from unrack.live.slurm.driver.kept import kept_of
 from unrack.live.slurm.driver.replay import replay
+from unrack.live.slurm.reading import Reading
 
 POOL = [{"kind": "nvme", "count": 2, "quantities": {"capacity_mb": 300}}]
 
@@ -87,9 +88,20 @@ def test_everything_is_done_once_under_any_discipline(policy: str) -> None:
     "policy",
     ["slurm(interval=2 s)", "slurm(interval=2 s, main=interval)", "flow(interval=2 s)", "disaggregated(interval=2 s)"],
 )
-def test_a_policy_that_decides_at_intervals_is_asked_at_them_whenever_the_driver_looks(policy: str) -> None:
+@pytest.mark.parametrize("reading_us", [0, 1_700_000])
+def test_a_policy_that_decides_at_intervals_is_asked_at_them_whenever_the_driver_looks(
+    policy: str, reading_us: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     world = World(policy, nodes=2)
     world.clock.at_us = 123_457
+    read = world.slurm.read
+
+    def slowly() -> Reading:
+        found = read()
+        world.clock.at_us += reading_us
+        return found
+
+    monkeypatch.setattr(world.slurm, "read", slowly)
     world.slurm.submit(nodes=1, cores=4, run_s=30, limit_s=40)
     world.go(20, us=270_001)
     world.slurm.submit(nodes=2, cores=4, run_s=3, limit_s=10)  # waits for the first
@@ -97,7 +109,7 @@ def test_a_policy_that_decides_at_intervals_is_asked_at_them_whenever_the_driver
     asked_us = world.clock.at_us
     world.go(12, us=270_001)
     assert backfilled.starts
-    assert backfilled.starts[0][0] - asked_us < 2_600_000
+    assert backfilled.starts[0][0] - asked_us < 2_600_000 + 2 * reading_us
     world.until_done(us=270_001)
     assert {job.state for job in world.slurm.jobs.values()} == {"COMPLETED"}
     rounds = [one["now"] for one in world.journal.records() if one["k"] == "turn" and one["decided"]]

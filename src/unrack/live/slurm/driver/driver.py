@@ -126,7 +126,6 @@ class Driver:
         UnreachableError
             As of :meth:`step`; and :class:`PolicyFaultError`.
         """
-        happened = self._round_on_time()
         now, read_s = self.clock.now(), 0.0
         reading = None
         if self._read_again or self._deadline_passed(now) or self.client.changed():
@@ -139,6 +138,7 @@ class Driver:
             self._unreadable = reading.unreadable
             for problem in reading.unreadable[:20]:
                 log.warning("what Slurm says of something cannot be understood", what=problem)
+        happened = self._round_on_time(now)
         if self.epoch is None or (reading is not None and self._other_nodes(reading)):
             assert reading is not None
             self._begin(reading, STARTED if self.epoch is None else "the nodes changed", now)
@@ -146,14 +146,14 @@ class Driver:
             self._begin(reading, "tasks are kept apart", now)
         return self._turn(reading, now) or happened
 
-    def _round_on_time(self) -> bool:
+    def _round_on_time(self, now: int) -> bool:
         """Hold the round that the policy wanted meanwhile, at the time for which it was wanted; True if one was held.
 
-        As in a simulation, the policy decides then on what is known. Whoever decides at multiples of an interval would
-        never decide anything if it were asked a little later each time.
+        As in a simulation, the policy decides then on what was known: not on what is read since. Whoever decides at
+        multiples of an interval would never decide anything if it were asked a little later each time.
         """
         wanted = self.wanted_us
-        if self.epoch is None or wanted is None or not self._turned_us < wanted < self.clock.now():
+        if self.epoch is None or wanted is None or not self._turned_us < wanted < now:
             return False
         return self._turn(None, wanted)
 
