@@ -133,6 +133,10 @@ class Node:
         """Disconnect its devices, and take the note away."""
         for device in one.devices:
             self.run(self.detach, one, device)
+        self.forget(one)
+
+    def forget(self, one: Attached) -> None:
+        """Take the note away."""
         folder = self.path("connected", one.job)
         os.unlink(os.path.join(folder, one.operation + ".json"))
         _sync(folder)
@@ -191,6 +195,8 @@ def prolog(node: Node) -> None:
             node.note(one)
             begun.append(one)
             if node.one("attached", node.job, one.operation) != one:  # read again: it may just have been withdrawn
+                begun.pop()
+                node.forget(one)  # nothing of it is connected, and its devices may be another's already
                 raise Problem("%s is being detached" % one.operation)
             node.connect(one)
     except (Problem, OSError):
