@@ -16,6 +16,11 @@ Portable = dict[str, Any]
 ``claims``: resource, place, amount."""
 
 
+def devices_in(lease: Portable) -> list[str]:
+    """The devices of a lease, by name, one share after the other."""
+    return [device for _, devices, _, _ in lease.get("shares", ()) for device in devices]
+
+
 class Names:
     """What the nodes and devices of a cluster are called.
 

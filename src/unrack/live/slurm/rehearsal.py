@@ -121,7 +121,6 @@ def rehearse(site: Site, client: Client) -> Rehearsal:
     core = driver.epoch.core
     decisions = []
     for entry in driver.table.in_phase(tuple(Phase)):
-        devices = [] if entry.lease is None else [d for share in entry.lease.get("shares", ()) for d in share[1]]
         what, why = "aside", entry.why
         if entry.phase in INTENDED:
             what, why = "start", ""
@@ -129,7 +128,7 @@ def rehearse(site: Site, client: Client) -> Rehearsal:
             what = "foreign"
         elif entry.phase == Phase.WAITING:
             what, why = "wait", str(core.why(entry.number, driver.clock.now()))
-        decisions.append(Decision(entry.key, what, entry.nodes, devices, why))
+        decisions.append(Decision(entry.key, what, entry.nodes, entry.devices, why))
     driver.close()
     usable = int(core.state.online[: len(driver.epoch.names.nodes)].sum()) - len(core.state.withheld)
     policy = driver.epoch.policy.name

@@ -117,19 +117,9 @@ class Coming(Part):
         self.deciding.decided(decisions)
 
     def from_aside(self, entry: Entry, member: Member, reading: Reading) -> None:
-        """A job that was not to be started may be now; or somebody else has started it.
-
-        One that waits, not held, for a place that we gave it counts as released by nobody: it was held by an order that
-        takes its place away, too, which a controller that was killed has forgotten.
-        """
+        """A job that was not to be started may be now; or somebody else has started it."""
         job = member.job
-        placed = entry.is_placed(job.required_nodes) and is_in(job, self.terms.partitions)
-        if placed and job.runs:
-            self.holding.elsewhere(entry, job)
-            return
-        if placed and job.waits and not job.is_held:
-            self.notes.count("hold-forgotten")
-            self.table.move(entry, Phase.RECALLING, entry.why)
+        if self.goes_where_it_was_placed(entry, job, Phase.RECALLING, entry.why):
             return
         if job.runs or not job.is_held or not is_in(job, self.terms.partitions):
             self.table.drop(entry)
@@ -145,6 +135,28 @@ class Coming(Part):
                     self.table.move(entry, Phase.ASIDE, asked.why)
             elif job_record(asked) != entry.job or not entry.why.startswith("rejected"):
                 self.submit(entry, member)
+
+    def goes_where_it_was_placed(self, entry: Entry, job: SlurmJob, phase: Phase, why: str) -> bool:
+        """Whether a job that is to wait runs, or may start, where we had placed it: it holds that, or is held again.
+
+        Such a job counts as released by nobody: it was held by an order that takes its place away, too, which a
+        controller that was killed has forgotten.
+
+        Parameters
+        ----------
+        phase, why
+            Of a job that is to be held again.
+        """
+        if not entry.is_placed(job.required_nodes) or not is_in(job, self.terms.partitions):
+            return False
+        if job.runs:
+            self.holding.elsewhere(entry, job)
+        elif entry.is_let_go(job):
+            self.notes.count("hold-forgotten")
+            self.table.move(entry, phase, why)
+        else:
+            return False
+        return True
 
     def refusal(self, job: SlurmJob, reading: Reading) -> str:
         """Why a job is not to be started at present; ``""``: it may be."""

@@ -66,4 +66,4 @@ class Deciding(Part):
     @staticmethod
     def first_phase(entry: Entry) -> Phase:
         """What the start of a job begins with."""
-        return Phase.ATTACHING if entry.lease is not None and entry.lease.get("shares") else Phase.ORDERING
+        return Phase.ATTACHING if entry.devices else Phase.ORDERING

@@ -319,8 +319,10 @@ class Driver:
         assert self.epoch is not None
         for entry in self.table.in_phase(Phase.DETACHING):
             self.attachments.detach(entry, now)
-        leaving = {device for entry in self.table for device in entry.leaving}
-        attaching = [one for one in self.table.in_phase(Phase.ATTACHING) if not leaving.intersection(one.devices)]
+        attaching = self.table.in_phase(Phase.ATTACHING)
+        if attaching:
+            leaving = {device for entry in self.table for device in entry.leaving}
+            attaching = [entry for entry in attaching if not leaving.intersection(entry.devices)]
         for entry in attaching:
             if not entry.operations:
                 entry.operations = [one.operation for one in attachments_of(entry, self.epoch.names)]

@@ -82,14 +82,13 @@ class Ending(Part):
     def detached(self, entry: Entry) -> bool:
         """The devices of a job are detached, so that it is over, or waits, or starts anew; True if it is not over."""
         word, _, rest = entry.why.partition(": ")
-        was_stopped, entry.operations, entry.leaving = bool(entry.leaving), [], []
+        was_stopped, may_start = bool(entry.leaving), entry.free
+        entry.operations, entry.leaving, entry.free = [], [], False
         if word not in ("failed", "stopped"):
             self.close(entry)
             return False
         if was_stopped and entry.decided_us >= 0:  # the policy has decided its next start meanwhile
-            phase = Phase.HOLDING if entry.free else self.coming.deciding.first_phase(entry)
-            self.table.move(entry, phase)
-            entry.free = False
+            self.table.move(entry, Phase.HOLDING if may_start else self.coming.deciding.first_phase(entry))
         else:
             self.back(entry, rest, word == "failed")
         return True
@@ -99,7 +98,6 @@ class Ending(Part):
         if entry.number >= 0 and self.epoch.core.state.conditions[entry.number] == RUNNING:
             self.epoch.tell(StartFailed(entry.number, Reason(Code.START_FAILED, why[:200])), self.now)
         entry.lease, entry.decided_us, entry.released_us, entry.started_us, entry.start_s = None, -1, -1, -1, 0
-        entry.free = False
         if entry.number < 0:  # it came back after its end: the core does not know it
             self.table.move(entry, Phase.ASIDE, why[:300])
             return
@@ -123,14 +121,8 @@ class Ending(Part):
     def still_wanted(self, entry: Entry, job: SlurmJob, member: Member | None, reading: Reading) -> None:
         """A job that waits in the core: it may be held by its user, changed, or started by somebody else."""
         assert member is not None
-        if entry.is_placed(job.required_nodes) and is_in(job, self.terms.partitions):  # see Coming.from_aside
-            if job.runs:
-                self.holding.elsewhere(entry, job)
-                return
-            if not job.is_held:
-                self.notes.count("hold-forgotten")
-                self.table.move(entry, Phase.HOLDING, "Slurm has forgotten that it is held")
-                return
+        if self.coming.goes_where_it_was_placed(entry, job, Phase.HOLDING, "Slurm has forgotten that it is held"):
+            return
         if not job.waits or not job.is_held:
             self.notes.count("taken-away")
             self.aside(entry, "somebody else released it")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields
 from enum import StrEnum
 from typing import Any
 
-from unrack.live.slurm.portable import Portable
+from unrack.live.slurm.portable import Portable, devices_in
+from unrack.live.slurm.reading import SlurmJob
 
 
 class Phase(StrEnum):
@@ -141,6 +142,10 @@ class Entry:
         """True if it is we who may have asked for these nodes by name."""
         return sorted(nodes) in self.placed
 
+    def is_let_go(self, job: SlurmJob) -> bool:
+        """True if a job waits, not held, for a place that we gave it: Slurm may start it there."""
+        return job.waits and not job.is_held and self.is_placed(job.required_nodes)
+
     @property
     def nodes(self) -> list[str]:
         """The nodes of its lease, by name, in ascending order."""
@@ -148,12 +153,10 @@ class Entry:
 
     @property
     def devices(self) -> list[str]:
-        """The devices of its lease, by name, in ascending order."""
-        shares = () if self.lease is None else self.lease.get("shares", ())
-        return sorted({device for _, devices, _, _ in shares for device in devices})
+        """The devices of its lease, by name, one share after the other."""
+        return [] if self.lease is None else devices_in(self.lease)
 
 
-LISTS = "operations", "placed", "leaving"
-DEFAULTS: dict[str, Any] = {}
-for _one in fields(Entry):
-    DEFAULTS[_one.name] = [] if _one.name in LISTS else {} if _one.name == "job" else _one.default
+DEFAULTS: dict[str, Any] = {
+    one.name: one.default if one.default_factory is MISSING else one.default_factory() for one in fields(Entry)
+}

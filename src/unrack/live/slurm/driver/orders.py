@@ -42,11 +42,11 @@ class Orders:
 
     def _of(self, entry: Entry) -> list[Order]:
         job = key_of(entry.key)
-        if entry.phase in (Phase.RECALLING, Phase.HOLDING, Phase.DETACHING):
-            return [HoldBack(job, entry.nodes_min, entry.nodes_max)]
+        if entry.phase == Phase.ORDERING:
+            return [Place(job, tuple(entry.nodes), at_once=entry.restarts > 0)]
         if entry.phase == Phase.STOPPING:
             return [RequeueHeld(job)]
-        return [Place(job, tuple(entry.nodes), at_once=entry.restarts > 0)]
+        return [HoldBack(job, entry.nodes_min, entry.nodes_max)]
 
     @staticmethod
     def then(answers: Sequence[Answer]) -> list[Order]:

@@ -154,7 +154,7 @@ class Turn:
 
     def _detaches(self, entry: Entry, job: SlurmJob) -> None:
         """Its devices are being detached, and until they are it must not start."""
-        free = job.waits and not job.is_held and entry.is_placed(job.required_nodes)
+        free = entry.is_let_go(job)
         if free and not entry.free:
             self.notes.count("hold-forgotten")
         if free != entry.free:
@@ -164,9 +164,8 @@ class Turn:
     @staticmethod
     def _starts_elsewhere(entry: Entry, job: SlurmJob) -> bool:
         """True if Slurm has forgotten what it was told, and may start a job where it had been placed before."""
-        released = job.waits and not job.is_held and entry.is_placed(job.required_nodes)
         told = entry.phase != Phase.ATTACHING and sorted(job.required_nodes) == entry.nodes
-        return released and not told and entry.phase != Phase.RECALLING
+        return entry.phase != Phase.RECALLING and not told and entry.is_let_go(job)
 
     def _stopped(self, entry: Entry) -> None:
         """A job of the core's queue is held in Slurm, too; the policy may have decided its next start already."""

@@ -9,6 +9,7 @@ import polars as pl
 
 from unrack.live.slurm.history.stay import Attempt, Stay
 from unrack.live.slurm.history.told import Told
+from unrack.live.slurm.portable import devices_in
 from unrack.slurm_text.hostlists import compress
 from unrack.units import SECOND_US
 
@@ -56,13 +57,9 @@ def _of_attempt(one: Attempt, adopted: bool) -> dict[str, Any]:
         "started_s": _s(one.started_us), "ended_s": _s(one.ended_us), "freed_s": _s(one.freed_us),
         "slurm_start_s": one.start_s or None, "slurm_end_s": one.end_s or None,
         "planned_nodes": None if adopted else compress(list(one.planned)),
-        "ran_on": compress(list(one.ran_on)) or None, "devices": " ".join(_devices(one)) or None,
+        "ran_on": compress(list(one.ran_on)) or None, "devices": " ".join(devices_in(one.lease)) or None,
         "became": str(one.became), "why": one.why or None,
     }  # fmt: skip
-
-
-def _devices(one: Attempt) -> list[str]:
-    return [str(device) for share in one.lease.get("shares", ()) for device in share[1]]
 
 
 def _s(time_us: int) -> float | None:
