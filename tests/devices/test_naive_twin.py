@@ -33,21 +33,21 @@ def same(world: World, rule: str, order: str, ways: frozenset[str] = frozenset()
 
 
 @pytest.mark.parametrize("rule", ["max-composition", "min-fragmentation", "disaggregation-aware", "resource-aware"])
-@settings(max_examples=25)
+@settings(max_examples=60)
 @given(world=worlds(), order=st.sampled_from(ORDERS))
 def test_the_aware_rules_decide_as_their_plain_twins(rule: str, world: World, order: str) -> None:
     same(world, rule, order)
 
 
 @pytest.mark.parametrize("rule", ["first-fit", "best-fit"])
-@settings(max_examples=25)
+@settings(max_examples=60)
 @given(world=worlds(), order=st.sampled_from(ORDERS), models=st.booleans())
 def test_the_simple_fits_decide_as_their_plain_twins(rule: str, world: World, order: str, models: bool) -> None:
     same(world if models else world._replace(models=()), rule, order)
 
 
 @pytest.mark.parametrize("rule", ["max-composition", "min-fragmentation", "resource-aware"])
-@settings(max_examples=15)
+@settings(max_examples=40)
 @given(world=st.integers(0, 2**32).map(crowd), order=st.sampled_from(ORDERS))
 def test_jobs_alike_that_differ_in_their_deadlines_are_skipped_only_where_they_have_no_place(
     rule: str, world: World, order: str
@@ -56,7 +56,7 @@ def test_jobs_alike_that_differ_in_their_deadlines_are_skipped_only_where_they_h
 
 
 @pytest.mark.parametrize("rule", ["max-composition", "min-fragmentation", "disaggregation-aware"])
-@settings(max_examples=25)
+@settings(max_examples=60)
 @given(
     world=worlds() | st.integers(0, 2**32).map(crowd),
     order=st.sampled_from(ORDERS),
