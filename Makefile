@@ -35,7 +35,7 @@ help:
 	@echo "make demo      install, run examples/demo.toml, say where the report is"
 	@echo "make test      install, then make check"
 	@echo "make check     ruff, mypy --strict, all tests"
-	@echo "make slow-tests  the tests that take minutes: whole scenarios against plain twins"
+	@echo "make slow-tests  the tests that take minutes: whole scenarios against plain twins, all laws over all mixes, stories of faults"
 	@echo "make worker-tests  one suite over processes, Dask and Ray, which it installs"
 	@echo "make live      the tests against a real Slurm on this machine, as root; ONLY=live_quick: the two minutes that CI runs"
 	@echo "make test-pythons  the wheel, the demo and the quick tests on every Python 3.11 to 3.13 of this machine"
