@@ -10,11 +10,11 @@ from typing import ClassVar
 import numpy as np
 
 from unrack import Cluster
-from unrack.policy import CORES, MEMORY, TASKS, Lease, Loan, Placed, View
+from unrack.policy import CORES, MEMORY, TASKS, Lease, Loan, Placed, SeenJob, View
 from unrack.workload.job import JobTable
 
 
-def most_free_lends(view: View, job: int, now: int) -> Lease | None:
+def most_free_lends(view: View, job: SeenJob, now: int) -> Lease | None:
     """Compute on idle nodes that do not lend, those with most memory first; borrow from whoever has most left."""
     tasks, cores, mb, _ = view.asks[:, job].tolist()
     cores_free, left = view.free[0], view.free[1].copy()

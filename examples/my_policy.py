@@ -23,7 +23,7 @@ SHORT_AND_OLD = ListScheduler(order=by_formula(short_and_old), backfill="easy", 
 
 
 # 2. A placement of one's own: the nodes that are least in use.
-def least_loaded(view: View, job: int, now: int) -> Iterable[Candidate]:
+def least_loaded(view: View, job: SeenJob, now: int) -> Iterable[Candidate]:
     """Nodes with room for tasks of the job, in the order in which its tasks fill them."""
     return sorted(view.candidates(job), key=lambda node: node.load)
 

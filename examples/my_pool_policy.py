@@ -5,10 +5,10 @@ unrack run examples/my_pool_policy.toml
 
 from __future__ import annotations
 
-from unrack.policy import Candidate, Placed, View
+from unrack.policy import Candidate, Placed, SeenJob, View
 
 
-def shortest_wait_for_all(view: View, job: int, now: int) -> Candidate | None:
+def shortest_wait_for_all(view: View, job: SeenJob, now: int) -> Candidate | None:
     """Of all drives and compositions that the job could have, take those where the jobs on them end earliest."""
 
     def mean_end(candidate: Candidate) -> tuple[float, int]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from operator import index
+from typing import NamedTuple, SupportsIndex
 
 import numpy as np
 import polars as pl
@@ -21,7 +22,7 @@ from unrack.ledger.past_runs import Runs
 from unrack.ledger.state import ClusterState
 from unrack.sealed import sealed
 from unrack.units import NEVER_US
-from unrack.workload.job import CORES, ESTIMATE, MEMORY, TASKS, Job
+from unrack.workload.job import CORES, ESTIMATE, MEMORY, TASKS
 from unrack.workload.seen_job import SeenJob
 from unrack.workload.store import JobStore
 from unrack.workload.tier_asks import TierAsk, TierAsks
@@ -253,9 +254,9 @@ class View:
         """Whether every task submitted so far asks one core and no memory: on shared nodes any core then will do."""
         return self._state.known <= self._state.first_unequal
 
-    def lease(self, job: int) -> Lease:
+    def lease(self, job: SupportsIndex) -> Lease:
         """What a running job holds."""
-        return self._state.lease(job)
+        return self._state.lease(index(job))
 
     # --- waiting jobs -------------------------------------------------------------------------------------------
 
@@ -269,10 +270,10 @@ class View:
         """The waiting job that was submitted last; only if any waits."""
         return int(self._state.queue[self._state.queue_end - 1])
 
-    def cores_asked(self, job: int) -> int:
+    def cores_asked(self, job: SupportsIndex) -> int:
         """How many cores a job asks for in all."""
-        asks = self.columns.asks
-        return int(asks[0, job] * asks[1, job])
+        tasks, cores, _, _ = self.columns.asks[:, job]
+        return int(tasks * cores)
 
     @property
     def queue(self) -> Ints:
@@ -289,33 +290,34 @@ class View:
             self._slo = known, slo.take(slice(0, known))
         return self._slo[1]
 
-    def slo_of(self, job: int) -> TierAsk | None:
+    def slo_of(self, job: SupportsIndex) -> TierAsk | None:
         """What a submitted job asks of the tiers of memory; ``None``: nothing."""
         slo = self._store.slo
-        return None if slo is None else slo.of(job)
+        return None if slo is None else slo.of(index(job))
 
     def waiting_jobs(self) -> Iterator[SeenJob]:
         """The jobs that wait as objects, in order of (submission, id)."""
         return map(self.job, self.queue.tolist())
 
-    def job(self, index: int) -> SeenJob:
-        """A job as an object, for policies that decide job by job.
+    def job(self, job: SupportsIndex) -> SeenJob:
+        """A job by its number as an object, for policies that decide job by job.
 
         Raises
         ------
         RefusedError
             No such job has been submitted.
         """
-        if not 0 <= index < self._state.known:
-            raise RefusedError(f"view.job({index}): no such job has been submitted; there are {self._state.known}")
-        job = self._store.job(index)
-        _, _, mb, estimate_us = self.asks[:, index].tolist()
+        number = index(job)
+        if not 0 <= number < self._state.known:
+            raise RefusedError(f"view.job({number}): no such job has been submitted; there are {self._state.known}")
+        said = self._store.job(number)
+        _, _, mb, estimate_us = self.asks[:, number].tolist()
         return SeenJob(
-            job.index, job.id, job.submit_us, job.request_us, job.deadline_us, job.priority, job.user, job.app,
-            job.demand, estimate_us, mb, self.now, self._kinds,
+            said.index, said.id, said.submit_us, said.request_us, said.deadline_us, said.priority, said.user, said.app,
+            said.demand, estimate_us, mb, self.now, self._kinds,
         )  # fmt: skip
 
-    def candidates(self, job: int | Job) -> Iterator[Candidate]:
+    def candidates(self, job: SupportsIndex) -> Iterator[Candidate]:
         """Where tasks of a waiting job could go now: nodes by number, and on each the devices that it could have.
 
         ``Start.on(candidates)`` starts the job on them, its tasks filling one after the other in the order given.
@@ -326,7 +328,7 @@ class View:
             No such job has been submitted; or it has several tasks that ask for devices, or asks for what is counted:
             rules with a name place these.
         """
-        seen = self.job(job if isinstance(job, int | np.integer) else job.index)
+        seen = self.job(job)
         wants = {kind: asked for kind, asked in seen.demand.devices.items() if any(asked.values())}
         asks = TaskAsk(seen.tasks, seen.cores, seen.memory_mb)
         found = candidates_on(seen.index, asks, self.columns.free, self.columns.total)
@@ -481,9 +483,9 @@ class Draft:
             return False
         return one.devices is None or two.devices is None or one.devices.detaching == two.devices.detaching
 
-    def booked_end_us(self, job: int) -> int:
+    def booked_end_us(self, job: SupportsIndex) -> int:
         """When a running job is booked to end, µs."""
-        return self._state.booked_end(job)
+        return self._state.booked_end(index(job))
 
     def start_by_itself(self, lease: Lease, until: int) -> bool:
         """Start a waiting job; whether by ``until`` (µs) it will have given all back and changed nobody's booked end.

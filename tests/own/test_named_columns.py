@@ -20,6 +20,7 @@ from unrack.policy import (
     ListScheduler,
     Placed,
     Reason,
+    Reject,
     Requeue,
     Start,
     View,
@@ -187,7 +188,7 @@ def test_every_candidate_with_devices_can_be_started_and_says_what_is_left_of_th
                         assert kind.bandwidth_mb_s == other.free[0]
                 seen["shared"] += bool(one.sharers)
                 seen["composed"] += len(kind.devices) > 1
-        return found[(job * 7) % len(found)] if found else None
+        return found[(job.index * 7) % len(found)] if found else None
 
     result = unrack.simulate(cluster, workload, Placed(any_of_them), models=["smufin"])
     assert result.metrics["jobs_finished"] == 60
@@ -222,6 +223,62 @@ def test_a_formula_must_take_a_job_and_give_a_number() -> None:
         policy = ListScheduler(order=by_formula(lambda job, value=value: value), backfill="easy")
         with pytest.raises(FaultyPolicyError, match=r"for job 0 returned .*, wanted a number"):
             unrack.simulate(unrack.Cluster.homogeneous(1, 1), jobs, policy)
+
+
+def test_a_formula_may_give_a_tuple_whose_later_numbers_break_the_ties_of_earlier_ones() -> None:
+    core = world(table(submit_us=[0, 1, 2, 3], tasks=[1, 2, 1, 2], cores=[1, 3, 2, 1]))
+    order = by_formula(lambda job: (-job.tasks, job.cores))
+    assert order(core.view, core.view.queue, 3).tolist() == [3, 1, 0, 2]
+
+
+@pytest.mark.parametrize(
+    ("formula", "wrong"),
+    [
+        (lambda job: (), "wanted a number, or a tuple of numbers"),
+        (lambda job: (1, "a"), "wanted a number, or a tuple of numbers"),
+        (lambda job: (1, float("nan")), "wanted a number, or a tuple of numbers"),
+        (lambda job: (1, 2) if job.index else 1, "job 1 returned .*wanted a number, as for the jobs before it"),
+        (lambda job: (1,) * (1 + job.index), "job 1 returned .*wanted a tuple of 1 number, as for the jobs before it"),
+    ],
+)
+def test_keys_of_a_formula_can_be_compared(formula: Any, wrong: str) -> None:
+    core = world(table(submit_us=[0, 0, 0], tasks=[1, 1, 1]))
+    with pytest.raises(FaultyPolicyError, match=wrong):
+        by_formula(formula)(core.view, core.view.queue, 0)
+
+
+def test_every_function_of_a_users_is_given_the_same_job_which_stands_for_its_number() -> None:
+    seen: dict[str, Any] = {}
+
+    def formula(job: Any) -> float:
+        seen.setdefault("formula", job)
+        return 0
+
+    def place(view: View, job: Any, now: int) -> Any:
+        seen.setdefault("place", job)
+        assert view.job(job) == job == job.index
+        assert view.estimate_us[job] == job.estimate_us
+        assert view.cores_asked(job) == job.tasks * job.cores
+        return Lease.on(job, nodes=[0], tasks=[job.tasks], cores=[job.tasks * job.cores], mb=[0])
+
+    def place_on(free: Any, total: Any, job: Any) -> Any:
+        seen.setdefault("place_on", job)
+        return list(candidates(free, total, job))
+
+    workload = unrack.generate({"jobs": 1, "arrivals": {"gap_s": 1}, "classes": [{"run_s": 10}]}, seed=0)
+    cluster = unrack.Cluster.homogeneous(1, 1)
+    for policy in (Placed(place, order=by_formula(formula)), ListScheduler(place=place_on)):
+        assert unrack.simulate(cluster, workload, policy).metrics["jobs_finished"] == 1
+    assert seen["formula"] == seen["place"] == seen["place_on"]
+
+
+def test_a_decision_may_name_its_job_by_the_job_itself() -> None:
+    class Refuses:
+        def decide(self, view: View, memory: None, now: int) -> Any:
+            return [Reject(job, Reason(Code.NO_ROOM, "never")) for job in view.waiting_jobs()], memory
+
+    workload = unrack.generate({"jobs": 2, "arrivals": {"gap_s": 1}, "classes": [{"run_s": 10}]}, seed=0)
+    assert unrack.simulate(unrack.Cluster.homogeneous(1, 1), workload, Refuses()).metrics["jobs_rejected"] == 2
 
 
 def test_equal_numbers_of_a_formula_stay_in_the_order_of_submission() -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from operator import index
+from typing import NamedTuple, SupportsIndex
 
 import numpy as np
 from numpy.typing import NDArray
@@ -85,7 +86,7 @@ class Lease(NamedTuple):
     @classmethod
     def on(
         cls,
-        job: int,
+        job: SupportsIndex,
         nodes: Sequence[int],
         tasks: Sequence[int],
         cores: Sequence[int],
@@ -101,7 +102,7 @@ class Lease(NamedTuple):
         """
         rows = np.empty((len(nodes), 5), np.int64)
         rows[:, FIRST], rows[:, NODES], rows[:, TASKS], rows[:, CORES], rows[:, LOCAL_MB] = nodes, 1, tasks, cores, mb
-        return cls(job, rows, loans_of(borrowed))
+        return cls(index(job), rows, loans_of(borrowed))
 
 
 def loans_of(loans: Sequence[Loan] | Ints) -> Ints:

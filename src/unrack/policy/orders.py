@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from unrack.policy.own.answers import checked_number, checked_order
+from unrack.policy.own.answers import checked_key, checked_order
 from unrack.policy.own.members import takes
 from unrack.policy.own.source import is_own
 from unrack.units import NEVER_US
@@ -23,6 +23,8 @@ from unrack.workload.seen_job import SeenJob
 
 Ints = NDArray[np.int64]
 Order = Callable[[View, Ints, int], Ints]
+Key = float | tuple[float, ...]
+"""What a formula returns for a job: the least goes first."""
 
 
 class NamedOrder(NamedTuple):
@@ -41,13 +43,14 @@ def by_key(queue: Ints, key: NDArray[np.int64] | NDArray[np.float64]) -> Ints:
 
 @dataclass(frozen=True)
 class ByFormula:
-    """The queue by a number for each job, the least first; equal numbers stay in the queue's order.
+    """The queue by a key for each job, the least first; jobs with equal keys stay in the queue's order.
 
     Parameters
     ----------
     formula
-        ``formula(job) -> number``: given a :class:`unrack.workload.seen_job.SeenJob`. Called for every waiting job in
-        every round, some 10 µs each: for long queues an order over columns (:func:`by_key`) is much faster.
+        ``formula(job) -> key``: given a :class:`unrack.workload.seen_job.SeenJob`; a number, or a tuple of numbers in
+        which later ones break the ties of earlier ones. Called for every waiting job in every round, some 10 µs each:
+        for long queues an order over columns (:func:`by_key`) is much faster.
 
     Raises
     ------
@@ -55,7 +58,7 @@ class ByFormula:
         The formula does not take one job.
     """
 
-    formula: Callable[[SeenJob], float]
+    formula: Callable[[SeenJob], Key]
 
     def __post_init__(self) -> None:
         takes(self.formula, ("job",), "by_formula")
@@ -66,14 +69,20 @@ class ByFormula:
         Raises
         ------
         FaultyPolicyError
-            The formula returns something that is no number.
+            The formula returns something that is no key, or keys that cannot be compared.
         """
-        keys = [checked_number(self.formula, self.formula(view.job(job)), job, view, now) for job in queue.tolist()]
+        keys: list[Any] = []
+        for job in queue.tolist():
+            like = keys[0] if keys else None
+            keys.append(checked_key(self.formula, self.formula(view.job(job)), job, view, now, like))
         return queue[sorted(range(len(keys)), key=keys.__getitem__)]
 
 
-def by_formula(formula: Callable[[SeenJob], float]) -> ByFormula:
-    """An order by a formula over one job, the least first: ``by_formula(lambda job: job.estimate_us / job.cores)``."""
+def by_formula(formula: Callable[[SeenJob], Key]) -> ByFormula:
+    """An order by a formula over one job, the least first: ``by_formula(lambda job: job.estimate_us / job.cores)``.
+
+    A tuple sorts by its first number, then by its second: ``by_formula(lambda job: (-job.priority, job.cores))``.
+    """
     return ByFormula(formula)
 
 

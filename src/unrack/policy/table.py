@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass, replace
@@ -467,9 +466,7 @@ def make_policy(name: str, parameters: Mapping[str, object], label: str | None =
         There is no such policy or parameter, or a value is wrong.
     """
     if name not in POLICIES:
-        near = difflib.get_close_matches(name, POLICIES, 1)
-        hint = f" (did you mean {near[0]!r}?)" if near else ""
-        raise PolicyError("policy", repr(name) + hint, f"one of {', '.join(POLICIES)}")
+        raise PolicyError("policy", repr(name), f"one of {', '.join(POLICIES)}")
     entry = POLICIES[name]
     values: dict[str, object] = dict(entry.fixed)
     for key, value in parameters.items():

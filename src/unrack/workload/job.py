@@ -6,6 +6,8 @@ import hashlib
 from array import array
 from collections.abc import Mapping, MutableSequence
 from dataclasses import dataclass, field
+from operator import index
+from typing import SupportsIndex
 
 import numpy as np
 import polars as pl
@@ -64,9 +66,9 @@ class Demand:
     forbidden: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Job:
-    """One job, as a policy sees it.
+    """One job, as a policy sees it; it stands for its number wherever one is wanted, and equals it.
 
     Attributes
     ----------
@@ -95,6 +97,15 @@ class Job:
     user: str
     app: str
     demand: Demand
+
+    def __index__(self) -> int:
+        return self.index
+
+    def __eq__(self, other: object) -> bool:
+        return index(other) == self.index if isinstance(other, SupportsIndex) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.index)
 
 
 @dataclass(frozen=True, eq=False)

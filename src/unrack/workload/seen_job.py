@@ -55,7 +55,7 @@ class DeviceAsk:
         return f"DeviceAsk({', '.join(f'{name}={amount}' for name, amount in sorted(self.amounts.items()))})"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class SeenJob(Job):
     """A job as a policy sees it at one moment.
 

@@ -4,23 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from inspect import isasyncgen, iscoroutine, isgenerator
+from operator import index
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from unrack.facts import counted
 from unrack.ledger.candidate import Candidate, lease_on
 from unrack.ledger.lease import Lease, Loan, Share
 from unrack.policy.contract import Decision, Hold, Reject, Requeue, Resize, Start
 from unrack.policy.own.fault import wrong
 from unrack.reasons import Reason
 from unrack.view import View
+from unrack.workload.job import Job
 
 Ints = NDArray[np.int64]
 PAIR = "a pair: a list of decisions, memory"
 DECISIONS = "Start(lease), Resize(lease), Requeue(job, reason), Reject(job, reason) or Hold(job, reason)"
 PLACE = "a Lease, a candidate or several in the order in which tasks fill them, or None for not now"
 INTEGER = int | np.integer
+JOB = int | np.integer | Job
 
 
 def shown(value: Any) -> str:
@@ -139,18 +143,30 @@ def checked_order(function: Any, answer: Any, queue: Ints, view: View, now: int)
     return np.ascontiguousarray(jobs, np.int64)
 
 
-def checked_number(function: Any, answer: Any, job: int, view: View, now: int) -> float:
-    """What a formula of a user's returned for a job.
+def checked_key(function: Any, answer: Any, job: int, view: View, now: int, like: Any) -> float | tuple[float, ...]:
+    """What a formula of a user's returned for a job: a number, or a tuple of numbers compared one after the other.
+
+    Parameters
+    ----------
+    like
+        What it returned for another job, which must be of the same form; ``None``: there is none.
 
     Raises
     ------
     FaultyPolicyError
-        It is no number, or not a number that can be compared (nan).
+        It is neither; a number cannot be compared (nan); or it is not of the same form as for another job.
     """
-    if isinstance(answer, np.ndarray) or not isinstance(answer, int | float | np.number) or answer != answer:
-        called = f"formula {getattr(function, '__name__', '')} for job {job}".replace("  ", " ")
-        raise wrong(function, called, shown(answer), "a number", view, now)
-    return answer  # type: ignore[return-value]  # integers stay exact
+    called = f"formula {getattr(function, '__name__', '')} for job {job}".replace("  ", " ")
+    parts = answer if isinstance(answer, tuple) else (answer,)
+    if not parts or not all(isinstance(part, int | float | np.number) and part == part for part in parts):
+        raise wrong(function, called, shown(answer), "a number, or a tuple of numbers", view, now)
+    if like is not None and _form(like) != _form(answer):
+        raise wrong(function, called, shown(answer), f"{_form(like)}, as for the jobs before it", view, now)
+    return answer  # type: ignore[no-any-return]  # integers stay exact
+
+
+def _form(key: Any) -> str:
+    return f"a tuple of {counted(len(key), 'number')}" if isinstance(key, tuple) else "a number"
 
 
 def checked_lease(function: Callable[..., Any], answer: Any, job: int, view: View, now: int) -> Lease | None:
@@ -183,7 +199,7 @@ def checked_lease(function: Callable[..., Any], answer: Any, job: int, view: Vie
     fault = _lease_fault(answer, view) or _outside(answer, view)
     if fault is not None:
         raise wrong(function, called, *fault, view, now)
-    if answer.job != job:
+    if index(answer.job) != job:
         raise wrong(function, called, f"a lease for job {answer.job}", f"one for job {job}", view, now)
     return _plain_lease(answer)
 
@@ -210,7 +226,7 @@ def _fault(decision: Any, view: View) -> tuple[str, str] | None:
         return _lease_fault(decision.lease, view)
     if isinstance(decision, Requeue | Reject | Hold):
         name = type(decision).__name__
-        if isinstance(decision.job, bool) or not isinstance(decision.job, INTEGER):
+        if isinstance(decision.job, bool) or not isinstance(decision.job, JOB):
             return f"{name}(job={shown(decision.job)})", "the number of a job"
         if not isinstance(decision.reason, Reason):
             return f"{name}(reason={shown(decision.reason)})", "a Reason(Code.PREEMPTED, words) for instance"
@@ -221,7 +237,7 @@ def _fault(decision: Any, view: View) -> tuple[str, str] | None:
 
 def _lease_fault(lease: Lease, view: View) -> tuple[str, str] | None:
     """What is wrong with the parts of a lease, whatever the state is."""
-    if isinstance(lease.job, bool) or not isinstance(lease.job, INTEGER):
+    if isinstance(lease.job, bool) or not isinstance(lease.job, JOB):
         return f"a lease for {shown(lease.job)}", "the number of a job, such as view.queue holds"
     for name, columns in (("rows", 5), ("borrowed", 3), ("claims", 2)):
         part = getattr(lease, name)
@@ -247,8 +263,8 @@ def _plain(decision: Any) -> Decision:
     if isinstance(decision, Start | Resize):
         lease = decision.lease
         return decision if type(lease.job) is int else decision._replace(lease=_plain_lease(lease))
-    return decision if type(decision.job) is int else decision._replace(job=int(decision.job))  # type: ignore[no-any-return]
+    return decision if type(decision.job) is int else decision._replace(job=index(decision.job))  # type: ignore[no-any-return]
 
 
 def _plain_lease(lease: Lease) -> Lease:
-    return lease if type(lease.job) is int else lease._replace(job=int(lease.job))
+    return lease if type(lease.job) is int else lease._replace(job=index(lease.job))

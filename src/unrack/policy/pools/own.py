@@ -14,8 +14,9 @@ from unrack.policy.orders import Order, in_order
 from unrack.policy.own.answers import checked_lease
 from unrack.reasons import Code, Reason
 from unrack.view import View
+from unrack.workload.seen_job import SeenJob
 
-Place = Callable[[View, int, int], Lease | Candidate | Iterable[Candidate] | None]
+Place = Callable[[View, SeenJob, int], Lease | Candidate | Iterable[Candidate] | None]
 """``place(view, job, now)``: where a waiting job goes on what is free now, or ``None``: not now.
 
 A lease, or candidates of ``view.candidates(job)`` in the order in which its tasks fill them.
@@ -70,7 +71,7 @@ class Placed:
         """Start the next job that has a place; asked again until there is none."""
         left = in_order(self.order, view, now).tolist() if memory.left is None else memory.left
         for i, job in enumerate(left):
-            lease = checked_lease(self.place, self.place(view, job, now), job, view, now)
+            lease = checked_lease(self.place, self.place(view, view.job(job), now), job, view, now)
             if lease is not None:
                 return [Start(lease, self.label)], Pass(left[i + 1 :])
         return [], Pass()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from operator import index
+from typing import ClassVar, SupportsIndex
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,7 +45,7 @@ class Offer:
     lease: Lease
 
 
-def offer(view: View, job: int, cluster: int) -> Offer | None:
+def offer(view: View, job: SupportsIndex, cluster: int) -> Offer | None:
     """The cheapest memory within a server's SLOs that a cluster of pools has free.
 
     Parameters
@@ -52,7 +53,7 @@ def offer(view: View, job: int, cluster: int) -> Offer | None:
     view
         On a cluster with tiers.
     job
-        A job of one task.
+        A job of one task, or its number.
     cluster
         From 0 to ``view.cluster.tiers.clusters - 1``.
 
@@ -61,7 +62,7 @@ def offer(view: View, job: int, cluster: int) -> Offer | None:
     Offer or None
         None: it has too few cores, no such memory, or shares a failure domain with a replica that runs.
     """
-    tiers = view.cluster.tiers
+    tiers, job = view.cluster.tiers, index(job)
     assert tiers is not None
     pools, cores = tiers.pools(cluster), int(view.asks[CORES, job])
     near = near_replicas(view, job)
