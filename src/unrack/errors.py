@@ -18,8 +18,54 @@ A fault is raised; "not now" is a :class:`unrack.reasons.Reason` and is returned
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import difflib
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from types import UnionType
 from typing import Any
+
+CHOICES = re.compile(r"(?P<before>|.*[:,] )one of:? (?P<names>[^;]*)(?P<after>;.*|)", re.DOTALL)
+"""How every message lists what it would have accepted."""
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """What was wanted in place of a misspelt word: the nearest known one first, then all.
+
+    Examples
+    --------
+    >>> nearest("polices", ["name", "policies"])
+    "'policies' perhaps, or one of name, policies"
+    """
+    choices = list(known)
+    listed = f"one of {', '.join(choices)}" if len(choices) > 1 else ", ".join(choices)
+    close = _close(word, choices)
+    return f"{close!r} perhaps, or {listed}" if close else listed
+
+
+def _close(word: str, choices: Sequence[str]) -> str:
+    """The choice that a word is most like; empty: it is like none, or is one of them."""
+    lower = {choice.lower(): choice for choice in reversed(choices)}
+    found = difflib.get_close_matches(word.lower(), lower, n=1, cutoff=0.6)
+    return lower[found[0]] if found and lower[found[0]] != word else ""
+
+
+def suggested(where: str, got: str, want: str) -> str:
+    """What was wanted, with the nearest of the choices that it lists first if what was got seems to be misspelt.
+
+    Examples
+    --------
+    >>> suggested("policy easy, order", "'sfj'", "one of fcfs, sjf")
+    "'sjf' perhaps, or one of fcfs, sjf"
+    >>> suggested("clusters, nodes.0.core", "an unknown key", "one of count, cores")
+    "'cores' perhaps, or one of count, cores"
+    """
+    listed = CHOICES.fullmatch(want)
+    quoted = re.search(r"'([^']+)'", got)
+    word = re.split(r"[., ]", where)[-1] if got == "an unknown key" else quoted[1] if quoted else ""
+    if listed is None or not word:
+        return want
+    close = _close(word, [name.partition(" (")[0].strip("'") for name in listed["names"].split(", ")])
+    return f"{listed['before']}{close!r} perhaps, or {want[len(listed['before']) :]}" if close else want
 
 
 class UnrackError(Exception):
@@ -38,7 +84,8 @@ class InputError(UnrackError):
     got
         What was found there.
     want
-        What would have been accepted.
+        What would have been accepted; of choices that it lists ("one of a, b") the one that is nearest to what was got
+        is put first.
     """
 
     exit_code = 2
@@ -47,7 +94,7 @@ class InputError(UnrackError):
         super().__init__(where, got, want)
         self.where = where
         self.got = got
-        self.want = want
+        self.want = suggested(where, got, want)
 
     def __str__(self) -> str:
         return f"{self.where}: got {self.got}, wanted {self.want}"
@@ -127,6 +174,33 @@ class RefusedError(RunError):
 
 class FaultyPolicyError(RunError):
     """A user's policy raised something (which is the ``__cause__``), or returned what is no answer to its question."""
+
+
+def check_kinds(function: str, **arguments: tuple[object, type | UnionType]) -> None:
+    """Refuse arguments that are of another kind, and say if they are swapped.
+
+    Parameters
+    ----------
+    function
+        What the caller called.
+    arguments
+        Name → the value and the class that is wanted.
+
+    Raises
+    ------
+    InputError
+        As said.
+    """
+    for name, (value, kind) in arguments.items():
+        if isinstance(value, kind):
+            continue
+        want = f"a {getattr(kind, '__name__', kind)}"
+        if any(isinstance(other, kind) and isinstance(value, theirs) for other, theirs in arguments.values()):
+            want += f": the arguments are swapped, {function}({', '.join(arguments)})"
+        elif isinstance(getattr(value, "jobs", None), kind):
+            want += f": {name} = workload.jobs"
+        got = repr(value) if isinstance(value, str) else f"a {type(value).__name__}" if value is not None else "None"
+        raise InputError(f"{function}, {name}", f"{got:.120}", want)
 
 
 def first_fault(faults: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:

@@ -184,7 +184,7 @@ def test_requested_estimates_do_not_tell_a_policy_how_long_jobs_run() -> None:
     ("text", "words"),
     [
         ("", "a name such as"),
-        ("easier", "did you mean 'easy'"),
+        ("easier", "'easy' perhaps"),
         ("easy(", "a name such as"),
         ("easy)", "a name such as"),
         ("easy(order)", "key=value"),

@@ -247,7 +247,7 @@ def test_a_workload_without_users_is_refused() -> None:
     [
         ("easy++(correction=never)", "correction: got 'never', wanted one of steps, request, double"),
         ("easy++(estimates=exact)", "the parameter 'estimates'"),
-        ("easy+", "did you mean 'easy"),
+        ("easy+", "'easy++' perhaps"),
     ],
 )
 def test_what_is_not_there_is_refused(text: str, words: str) -> None:

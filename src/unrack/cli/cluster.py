@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from unrack.errors import ClusterError, InputError
+from unrack.facts import counted
 
 _HELP = "Turn a description of a real system, or a published list of nodes, into a cluster file."
 app = typer.Typer(help=_HELP, no_args_is_help=True)
@@ -64,7 +65,7 @@ def convert(
     _write(out, cluster_text(made.content, [f"from {Path(nodes).name}", *made.notes]))
     gpus = sum(_size(entry["nodes"]) * entry["machine"]["gpus"] for entry in made.content.get("gpus", ()))
     licences = len(made.content.get("counted", ()))
-    words = [f"{len(cluster)} nodes", f"{cluster.total_cores} cores"] + [f"{gpus} GPUs"] * bool(gpus)
+    words = [counted(len(cluster), "node"), counted(cluster.total_cores, "core")] + [counted(gpus, "GPU")] * bool(gpus)
     typer.echo(f"{out}: {', '.join(words + [f'{licences} licences'] * bool(licences))}")
     for note in made.notes:
         typer.echo(f"note: {note}")
@@ -84,8 +85,8 @@ def _convert_list(nodes: str, out: str, cpu: Cpu, all_nodes: bool) -> None:
     total = sum(run["count"] for run in runs)
     gpus = sum(run["count"] * run["gpus"] for run in runs)
     every = total if all_nodes else sum(run["count"] for run in openb_nodes(nodes, cpu.value, gpu_nodes_only=False))
-    left = f"; {every - total} nodes without GPUs left out (--all-nodes keeps them)" if every > total else ""
-    typer.echo(f"{out}: {total} nodes, {gpus} GPUs{left}")
+    left = f"; {counted(every - total, 'node')} without GPUs left out (--all-nodes keeps them)" if every > total else ""
+    typer.echo(f"{out}: {counted(total, 'node')}, {counted(gpus, 'GPU')}{left}")
 
 
 def _write(out: str, content: str) -> None:

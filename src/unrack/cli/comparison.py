@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from unrack.facts import counted
+
 if TYPE_CHECKING:
     from unrack.metric.estimate import Estimate
     from unrack.report.column import Column
@@ -62,7 +64,7 @@ def show(study: Study, rows: list[dict[str, Any]], elsewhere: str) -> None:
         key = tuple(str(row[part]) for part in ("cluster", "workload", *swept))
         groups.setdefault(key, {}).setdefault(f"{row['policy']}{row.get('world') or ''}", []).append(row)
     if sum(map(len, groups.values())) > MOST_ROWS:
-        typer.echo(f"{len(rows)} runs: see {elsewhere}")
+        typer.echo(f"{counted(len(rows), 'run')}: see {elsewhere}")
         return
     from rich.console import Console
     from rich.markup import escape

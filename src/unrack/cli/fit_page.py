@@ -10,6 +10,7 @@ from rich.console import RenderableType
 from rich.markup import escape
 from rich.table import Table
 
+from unrack.facts import counted
 from unrack.units import seconds_text
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def _parameters(fit: Fit) -> Table:
 def _rows(model: BatchModel, jobs: int) -> Iterator[tuple[str, str]]:
     cycle, sizes = model.arrivals, model.sizes
     hour = max(range(24), key=cycle.hour.__getitem__)
-    yield "fitted to", f"{model.source} ({jobs:,} jobs)"
+    yield "fitted to", f"{model.source} ({counted(jobs, 'job')})"
     yield (
         "arrivals",
         (

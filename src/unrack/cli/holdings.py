@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from unrack.cli.completion import runs
+from unrack.facts import counted
 
 if TYPE_CHECKING:
     import polars as pl
@@ -36,6 +37,7 @@ def holdings(
     from unrack.errors import InputError
     from unrack.metric.holdings import totals
     from unrack.study.results.from_folder import finished_run
+    from unrack.study.results.record import write_table, write_whole
 
     if out is not None and out.suffix not in (".csv", ".parquet"):
         raise InputError("--out", repr(str(out)), "a file that ends in .csv or .parquet")
@@ -45,7 +47,7 @@ def holdings(
         again.index(job)
         held = held.filter(pl.col("job").cast(pl.String) == job)
     if out is not None:
-        held.write_csv(out) if out.suffix == ".csv" else held.write_parquet(out)
+        write_whole(out, held.write_csv()) if out.suffix == ".csv" else write_table(out, held)
     shown = totals(held, again.cluster()) if job is None else held
     if as_json:
         typer.echo(json.dumps(shown.to_dicts(), indent=1, default=str))
@@ -53,7 +55,7 @@ def holdings(
     for line in lines(shown, None if everything else MOST):
         typer.echo(line)
     if out is not None:
-        typer.echo(f"{held.height:,} rows written to {out}")
+        typer.echo(f"{counted(held.height, 'row')} written to {out}")
 
 
 def lines(frame: pl.DataFrame, most: int | None) -> list[str]:

@@ -33,6 +33,9 @@ from unrack.errors import UnrackError
 OF_THE_SYSTEM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO, errno.EFBIG)
 """What a disk or its owner refuses: nobody's bug, so one line and no traceback."""
 
+CLOSED_PIPE = 141
+"""128 and the number of the signal SIGPIPE."""
+
 app = typer.Typer(
     name="unrack",
     help="Scheduling for disaggregated data centres: simulate workloads on clusters under policies, and compare.",
@@ -95,9 +98,14 @@ app.command("traces")(listing.traces)
 
 
 def main() -> None:
-    """Run the command; wrong input ends with one message and exit code 2, a failed run with 1, Ctrl-C with 130."""
+    """Run the command; wrong input ends with one message and exit code 2, a failed run with 1, Ctrl-C with 130.
+
+    A reader that closes the pipe (``unrack … | head``) ends it quietly with 141, as the shell says of other programs.
+    """
     try:
         app(standalone_mode=True, prog_name="unrack")
+    except SystemExit as ended:  # Typer makes a closed pipe a failure
+        sys.exit(CLOSED_PIPE if isinstance(ended.__context__, BrokenPipeError) else ended.code)
     except UnrackError as error:
         if os.environ.get("UNRACK_DEBUG"):
             raise
@@ -106,9 +114,6 @@ def main() -> None:
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)  # noqa: T201
         sys.exit(130)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(141)
     except OSError as error:
         if error.errno not in OF_THE_SYSTEM or os.environ.get("UNRACK_DEBUG"):
             raise

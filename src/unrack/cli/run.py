@@ -17,6 +17,7 @@ from unrack.cli.comparison import show
 from unrack.cli.completion import policies
 from unrack.cli.on import OnOption, count_of
 from unrack.cli.out_folder import out_folder
+from unrack.facts import counted
 from unrack.units import seconds_text
 
 if TYPE_CHECKING:
@@ -83,7 +84,9 @@ def run(
     except KeyboardInterrupt:
         finished = sum((directory / "runs" / one.id / "run.json").is_file() for one in loaded.runs)
         again = f"unrack run {study} --out {directory}" + (f" --on {shlex.quote(on)}" if on != "processes" else "")
-        typer.echo(f"interrupted: {finished} of {len(loaded.runs)} runs are kept; go on with: {again}", err=True)
+        typer.echo(
+            f"interrupted: {finished} of {counted(len(loaded.runs), 'run')} are kept; go on with: {again}", err=True
+        )
         raise typer.Exit(130) from None
     if quiet and not as_json:
         typer.echo(page or directory)
@@ -107,7 +110,7 @@ def _say_study(study: Study, directory: Path) -> None:
     for name, jobs, digest in dict.fromkeys(
         (run.workload.name, len(run.workload), run.workload_digest) for run in study.runs
     ):
-        typer.echo(f"read workload {name}: {jobs:,} jobs, {digest[:12]}", err=True)
+        typer.echo(f"read workload {name}: {counted(jobs, 'job')}, {digest[:12]}", err=True)
     for run in study.runs:
         if is_kept(directory, run):
             typer.echo(f"kept {run.id}: not run again", err=True)
@@ -117,4 +120,4 @@ def _times(bar: Bar, runs: int, took_s: float) -> str:
     """How long it took, the report too."""
     compiled = f", {seconds_text(bar.pace.compiled_s)} of it compiling" if bar.pace.compiled_s >= 0.1 else ""
     report = f"; the report: {seconds_text(bar.took_s[WRITING])}" if WRITING in bar.took_s else ""
-    return f"{runs} runs: {seconds_text(took_s)}{compiled}{report}"
+    return f"{counted(runs, 'run')}: {seconds_text(took_s)}{compiled}{report}"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from unrack.errors import InputError, TraceError
+from unrack.facts import counted
 
 if TYPE_CHECKING:
     from unrack.workload.job import Workload
@@ -73,7 +74,7 @@ def convert(
 
     workload = _read(log, format, option)
     write_trace(out, workload)
-    typer.echo(f"{out}: {len(workload)} jobs")
+    typer.echo(f"{out}: {counted(len(workload), 'job')}")
 
 
 @app.command()
@@ -88,7 +89,7 @@ def make(
 
     workload = generate(_toml(spec), seed, Path(spec).stem, Path(spec).expanduser().parent)
     write_trace(out, workload)
-    typer.echo(f"{out}: {len(workload)} jobs")
+    typer.echo(f"{out}: {counted(len(workload), 'job')}")
 
 
 @app.command()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from unrack.errors import InputError
+from unrack.facts import counted
 
 if TYPE_CHECKING:
     from unrack.workload.usage.series import UsageSeries
@@ -107,7 +108,9 @@ def thin(
     write_table(out, tidy_table(made.curves, series.ids, series.run_s, series.shares))
     from unrack.cli.usage_page import error_words
 
-    typer.echo(f"{out}: {len(series):,} jobs, {made.points:,} points of {made.samples:,} samples")
+    typer.echo(
+        f"{out}: {counted(len(series), 'job')}, {counted(made.points, 'point')} of {counted(made.samples, 'sample')}"
+    )
     typer.echo(error_words(series, made))
 
 
@@ -126,7 +129,9 @@ def make(
     check_ending(out)
     curves, ids, run_s = drawn_jobs(shapes_of(shapes), jobs, seed)
     write_table(out, tidy_table(curves, ids, run_s))
-    typer.echo(f"{out}: {jobs:,} jobs, {len(curves.point) - 1:,} curves, {len(curves.mb):,} points")
+    typer.echo(
+        f"{out}: {counted(jobs, 'job')}, {counted(len(curves.point) - 1, 'curve')}, {counted(len(curves.mb), 'point')}"
+    )
 
 
 def _read(file: str, option: list[str] | None) -> UsageSeries:

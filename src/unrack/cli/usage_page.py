@@ -10,6 +10,7 @@ from rich.console import RenderableType
 from rich.markup import escape
 from rich.table import Table
 
+from unrack.facts import counted
 from unrack.units import seconds_text
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ def contents_page(found: dict[str, Any]) -> Iterator[RenderableType]:
     table.add_column(overflow="fold")
     several = "" if found["series"] == found["jobs"] else f", {found['series']:,} series"
     idle = f"; {found['idle']:,} never use anything" if found["idle"] else ""
-    table.add_row("jobs", f"{found['jobs']:,}{several} in {found['rows']:,} rows{idle}")
+    table.add_row("jobs", f"{found['jobs']:,}{several} in {counted(found['rows'], 'row')}{idle}")
     table.add_row("unit", found["unit"])
     interval = found["interval_s"]
     table.add_row("sampling", "by progress" if interval is None else f"every {seconds_text(interval)} as a rule")

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from unrack.errors import InputError
+from unrack.errors import InputError, nearest
 from unrack.papers import amaral, call, farshin, weng, yang, zacarias
 from unrack.papers.reproduction import Reproduction
-from unrack.study.input.document import nearest
 
 REPRODUCTIONS: dict[str, Reproduction] = {
     one.name: one for paper in (call, zacarias, farshin, amaral, weng, yang) for one in paper.REPRODUCTIONS

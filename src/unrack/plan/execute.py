@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from unrack.errors import InputError
+from unrack.errors import InputError, nearest
 from unrack.plan.goal import COST, known_metric
 from unrack.plan.lines import Plan
 from unrack.plan.race import Race
@@ -16,7 +16,6 @@ from unrack.plan.searched import Searched
 from unrack.plan.trial import Trial, Values, mean_of
 from unrack.plan.words import values_text
 from unrack.study.grid import Run
-from unrack.study.input.document import nearest
 from unrack.study.runner import keep_runs, make_folder
 from unrack.study.workers.contract import Workers
 

@@ -8,9 +8,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from unrack.errors import InputError
+from unrack.errors import InputError, nearest
 from unrack.metric.table import EVERY_METRIC
-from unrack.study.input.document import nearest
 from unrack.units import SECOND_US, seconds_text, time_us
 
 COMPARISONS: dict[str, Callable[[float, float], bool]] = {

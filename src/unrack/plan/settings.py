@@ -9,13 +9,13 @@ from typing import Annotated, Any, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, FiniteFloat
 
-from unrack.errors import InputError
+from unrack.errors import InputError, nearest
 from unrack.metric.table import EVERY_METRIC
 from unrack.plan.goal import COST, Goal, known_metric, read_goal, with_served
 from unrack.plan.rule import Rule
 from unrack.plan.search import Way
 from unrack.plan.vary import Vary, read_varies, values_of
-from unrack.study.input.document import Document, nearest
+from unrack.study.input.document import Document
 
 SHARE = 0.9
 MOST_SEEDS = {"share": 20, "confidence": 80, "both": 200}

@@ -8,6 +8,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from unrack.facts import counted
 from unrack.report.answer import answer
 from unrack.report.breakdown import breakdowns, inputs, losses
 from unrack.report.charts.chart import MOST_POLICIES, MOST_SETTINGS
@@ -168,7 +169,9 @@ def _facts(runs: Sequence[RunFiles], policies: Sequence[str], labels: Mapping[st
     workloads: dict[str, str] = {}
     for run in runs:
         kept = (run.record["workload"].get("intake") or {}).get("kept")
-        workloads.setdefault(run.workload, f"{run.workload} ({kept:,} jobs)" if kept is not None else run.workload)
+        workloads.setdefault(
+            run.workload, f"{run.workload} ({counted(kept, 'job')})" if kept is not None else run.workload
+        )
     swept: dict[str, list[str]] = {}
     for run in runs:
         for key, value in run.parameters.items():

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from unrack.cluster.pools.pace import Pace
 from unrack.cluster.spec import Cluster
 from unrack.core import Core
-from unrack.errors import InputError
+from unrack.errors import InputError, check_kinds
 from unrack.facts import line, table
 from unrack.metric.bound import Bound, bound
 from unrack.metric.holdings import holdings
@@ -342,6 +342,7 @@ def simulate(
     >>> unrack.simulate(cluster, workload, "fcfs").jobs["wait_s"].to_list()
     [0.0, 0.0, 8.0]
     """
+    check_kinds("simulate", cluster=(cluster, Cluster), workload=(workload, Workload))
     if ties not in tuple(Ties):
         raise InputError("ties", repr(ties), f"one of {', '.join(Ties)}")
     if window_us is not None and not 0 <= window_us[0] < window_us[1]:

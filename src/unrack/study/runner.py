@@ -183,6 +183,8 @@ def _kept(workers: Workers, items: Sequence[_Asked], directory: Path, board: _Bo
     try:
         with closing(found):
             for place, answer in found:
+                if isinstance(answer.error, OSError) and _within(directory, answer.error.filename):
+                    raise answer.error
                 if answer.error is not None:
                     failures.append(Failure(items[place].run, said(answer.error)))
                 elif workers.remote:
@@ -192,6 +194,11 @@ def _kept(workers: Workers, items: Sequence[_Asked], directory: Path, board: _Bo
         for building in (directory / "runs").glob(".*"):
             shutil.rmtree(building, ignore_errors=True)
     return sorted(failures, key=lambda failure: failure.run.id)
+
+
+def _within(directory: Path, name: str | None) -> bool:
+    """Whether a file that cannot be written is one of the study's own: then no other run can be kept either."""
+    return name is not None and Path(name).is_relative_to(directory)
 
 
 def _failed(failures: Sequence[Failure], runs: int) -> str:

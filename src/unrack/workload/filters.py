@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unrack.errors import InputError
+from unrack.errors import InputError, check_kinds
+from unrack.facts import counted
 from unrack.units import LONGEST_US, SECOND_US, seconds_text, time_us
 from unrack.workload.job import JobTable, Workload, order_of
 from unrack.workload.recorded import recorded
@@ -50,7 +51,7 @@ def first(workload: Workload, jobs: int) -> Workload:
     """
     if isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1:
         raise InputError("filter first", repr(jobs), "a number of jobs, 1 or more")
-    return _part(workload, np.arange(len(workload)) < jobs, "after the first", f"the first {jobs} jobs")
+    return _part(workload, np.arange(len(workload)) < jobs, "after the first", f"the first {counted(jobs, 'job')}")
 
 
 def users(workload: Workload, names: Sequence[str | int]) -> Workload:
@@ -160,7 +161,7 @@ def _part(workload: Workload, keep: NDArray[np.bool_], rule: str, words: str) ->
     dropped = dict(workload.intake.dropped)
     if left_out:
         dropped[rule] = dropped.get(rule, 0) + left_out
-    return recorded(workload, jobs, f"{words}: {len(jobs)} of {len(workload)} jobs kept", dropped=dropped)
+    return recorded(workload, jobs, f"{words}: {len(jobs)} of {counted(len(workload), 'job')} kept", dropped=dropped)
 
 
 def _moved(workload: Workload, submit_us: NDArray[np.int64], rule: str, words: str) -> Workload:
@@ -242,6 +243,7 @@ def filtered(workload: Workload, filters: Mapping[str, Any], seed: int = 0) -> W
     InputError
         There is no such filter, or its value is wrong.
     """
+    check_kinds("filtered", workload=(workload, Workload), filters=(filters, Mapping))
     for name in filters:
         if name not in FILTERS:
             raise InputError("filters", repr(name), f"one of {', '.join(FILTERS)}")

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrack.cluster.spec import Cluster
-from unrack.errors import InputError
+from unrack.errors import InputError, check_kinds
 from unrack.workload.first_come import first_come
 from unrack.workload.job import Ints, JobTable
 
@@ -85,7 +85,13 @@ def fat_node(cluster: Cluster, jobs: JobTable) -> FatNode:
         Whose cores, memory and device quantities are pooled.
     jobs
         In order of arrival, as tables are.
+
+    Raises
+    ------
+    InputError
+        An argument is of another kind: the workload in place of its jobs, for example.
     """
+    check_kinds("fat_node", cluster=(cluster, Cluster), jobs=(jobs, JobTable))
     capacity = pooled(cluster)
     asked = _asked(jobs)
     for resource, amounts in asked.items():

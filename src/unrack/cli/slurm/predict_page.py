@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from unrack.facts import counted
+
 if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table
@@ -26,7 +28,7 @@ def page(made: Forecast, looked_back: list[Hindsight] | None, most: int, width: 
     learnt = made.learnt
     yield Text(made.source)
     if learnt.runs:
-        yield Text(f"Run times learnt from {learnt.runs:,} runs ({learnt.source}); ranges are 10 to 90 %.")
+        yield Text(f"Run times learnt from {counted(learnt.runs, 'run')} ({learnt.source}); ranges are 10 to 90 %.")
     else:
         yield Text("No runs to learn from: every job is taken to run for as long as it asks (no range).")
     if not made.predictions:
@@ -79,7 +81,7 @@ def _learnt(start: Start, made: Forecast) -> str:
 
 
 def _hindsight(one: Hindsight) -> Iterator[str]:
-    yield f"Earlier predictions, {one.policy}: {one.compared} jobs have started since, {one.open} have not"
+    yield f"Earlier predictions, {one.policy}: {counted(one.compared, 'job')} started since, {one.open} have not"
     if one.error_s is None:
         yield f"  {one.bias}"
         return

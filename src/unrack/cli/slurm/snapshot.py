@@ -9,6 +9,7 @@ import typer
 
 from unrack.cli.slurm.options import HeldByAdmin, Partitions, Timeout, Unlimited, longest_us
 from unrack.errors import InputError
+from unrack.facts import counted
 
 
 def snapshot(
@@ -34,7 +35,9 @@ def snapshot(
     running = sum(row.runs for row in taken.rows)
     aside = sum(row.submit_s is None for row in taken.rows)
     nodes = len(taken.cluster)
-    typer.echo(f"{out}: {nodes} nodes, {taken.cluster.total_cores} cores, policy {taken.policy['label']}")
+    typer.echo(
+        f"{out}: {counted(nodes, 'node')}, {counted(taken.cluster.total_cores, 'core')}, policy {taken.policy['label']}"
+    )
     typer.echo(f"{jobs}: {running} jobs run, {len(taken.rows) - running - aside} wait, {aside} wait for something else")
     for note in taken.notes:
         typer.echo(f"note: {note}")

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from unrack.errors import InputError, StudyError, first_fault, got_and_want
+from unrack.errors import InputError, StudyError, first_fault, got_and_want, nearest
 
 Location = tuple[str | int, ...]
 Model = TypeVar("Model", bound=BaseModel)
@@ -103,20 +102,6 @@ class Document:
             known = [info.alias or name for name, info in model.model_fields.items()]
             raise self.fault(at, "an unknown key", nearest(str(first["loc"][0]), known)) from None
         raise self.fault(at, *got_and_want(first)) from None
-
-
-def nearest(word: str, known: Iterable[str]) -> str:
-    """What was wanted in place of a misspelt word: the nearest known one first, then all.
-
-    Examples
-    --------
-    >>> nearest("polices", ["name", "policies"])
-    "'policies' perhaps, or one of name, policies"
-    """
-    choices = list(known)
-    close = difflib.get_close_matches(word, choices, n=1, cutoff=0.6)
-    listed = f"one of {', '.join(choices)}" if len(choices) > 1 else ", ".join(choices)
-    return f"{close[0]!r} perhaps, or {listed}" if close else listed
 
 
 def dotted(location: Sequence[str | int]) -> str:

@@ -11,12 +11,12 @@ from unrack.cluster.file import ClusterFile
 from unrack.cluster.presets import PRESETS
 from unrack.cluster.spec import Cluster, content_of
 from unrack.cluster.systems import MemorySystem
-from unrack.errors import ClusterError, InputError, PolicyError
+from unrack.errors import ClusterError, InputError, PolicyError, nearest
 from unrack.policy.contract import Policy
 from unrack.policy.file import is_file, load_policy, source_digest, with_name
 from unrack.policy.table import POLICIES, canonical, make_policy, split_policy
 from unrack.resources.table import RESOURCES
-from unrack.study.input.document import Document, Location, nearest
+from unrack.study.input.document import Document, Location
 from unrack.study.input.file import WorkloadTable
 from unrack.study.world import World, labelled, make_world, split_world
 from unrack.workload.filters import FILTERS, filtered

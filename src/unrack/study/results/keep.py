@@ -32,7 +32,7 @@ from unrack.slowdown.contention.profile_file import write_profiles
 from unrack.slurm_text.hostlists import compress
 from unrack.study.grid import Run, Study
 from unrack.study.notes import told
-from unrack.study.results.record import RECORD, is_intact, read_record, sealed, write_whole
+from unrack.study.results.record import RECORD, is_intact, read_record, sealed, write_table, write_whole
 from unrack.workload.usage.curves import curves_frame
 
 CURVES = "curves.parquet"
@@ -83,7 +83,7 @@ def keep_files(directory: Path, run_id: str, files: Files) -> None:
         for name, content in files.items():
             path = building / name
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(content)
+            write_whole(path, content)
 
 
 @contextmanager
@@ -112,9 +112,9 @@ def _fill(building: Path, run: Run, result: Result, more: Mapping[str, Any] = Ma
     names += ["memory"] if run.workload.jobs.usage is not None else []
     names += [ROUNDS] if result.counts is not None else []
     for name in names:
-        getattr(result, name).write_parquet(building / f"{name}.parquet", compression="zstd")
+        write_table(building / f"{name}.parquet", getattr(result, name))
     if (usage := run.workload.jobs.usage) is not None:
-        curves_frame(usage).write_parquet(building / CURVES, compression="zstd")
+        write_table(building / CURVES, curves_frame(usage))
     if run.contention is not None:
         write_profiles(run.contention.profiles, building / PROFILES)
     record = sealed({**description(run, result), **more}, building)

@@ -6,9 +6,11 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from unrack.errors import InputError, UnrackError, first_fault, got_and_want
@@ -58,16 +60,35 @@ class RunRecord(_Kept):
     files: dict[str, str] = Field(default_factory=dict)
 
 
-def write_whole(path: Path, text: str) -> None:
-    """Write a file, or leave what was there: never a part."""
+def write_whole(path: Path, content: str | bytes | memoryview) -> None:
+    """Write a file, or leave what was there: never a part.
+
+    Raises
+    ------
+    OSError
+        It names the file, also where the disk is full.
+    """
     fresh = path.with_name(f"{path.name}.part")
     try:
-        fresh.write_text(text, encoding="utf-8", newline="\n")
+        fresh.write_bytes(content.encode() if isinstance(content, str) else content)
         fresh.replace(path)
     except OSError as error:
         with suppress(OSError):
             fresh.unlink()
         raise OSError(error.errno, error.strerror, str(path)) from error  # a full disk names no file
+
+
+def write_table(path: Path, frame: pl.DataFrame) -> None:
+    """Write a table as Parquet, whole or not at all; polars itself says of a full disk that it has "computed" wrongly.
+
+    Raises
+    ------
+    OSError
+        As :func:`write_whole`.
+    """
+    packed = BytesIO()
+    frame.write_parquet(packed, compression="zstd")
+    write_whole(path, packed.getbuffer())
 
 
 def sealed(record: dict[str, Any], folder: Path) -> dict[str, Any]:

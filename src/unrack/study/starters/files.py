@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import keyword
 import re
 from collections.abc import Mapping
@@ -54,9 +53,7 @@ def example_files(example: str, name: str | None) -> tuple[dict[str, str], str]:
     """
     known = examples()
     if example not in known:
-        near = difflib.get_close_matches(example, known, 1)
-        want = f"{near[0]!r} perhaps; unrack init --list has them all" if near else f"one of {', '.join(known)}"
-        raise InputError("--example", repr(example), want)
+        raise InputError("--example", repr(example), f"one of {', '.join(known)}; unrack init --list tells more")
     found = known[example]
     texts = {path.name: without_folder(path.read_text()) for path in found.files}
     if name is None or len({path.suffix for path in found.files}) == 1 < len(found.files):

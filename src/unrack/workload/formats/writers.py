@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from unrack.errors import InputError, TraceError
+from unrack.errors import InputError, TraceError, check_kinds
 from unrack.workload.formats.intake import DEVICE
 from unrack.workload.job import Ints, JobTable, Workload
 from unrack.workload.tier_asks import NO_CEILING
@@ -29,6 +29,7 @@ def write_trace(path: str | os.PathLike[str], workload: Workload) -> None:
     TraceError
         The file cannot be written.
     """
+    check_kinds("write_trace", path=(path, str | os.PathLike), workload=(workload, Workload))
     name = Path(path).name.lower()
     ending = next((ending for ending in _ENDINGS if name.removesuffix(".gz").endswith(ending)), None)
     if ending is None or (ending == ".parquet" and name.endswith(".gz")):

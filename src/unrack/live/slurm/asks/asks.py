@@ -8,12 +8,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from unrack.cluster.spec import Cluster
-from unrack.errors import InputError
+from unrack.errors import InputError, nearest
 from unrack.live.printable import printable
 from unrack.live.slurm.asks.amounts import MOST_PRIORITY, SIZE, after_us, amount, form_of, name, priority
 from unrack.live.slurm.asks.words import MOST_WORD, words_of
 from unrack.live.slurm.reading import SlurmJob
-from unrack.study.input.document import nearest
 
 _ASK = re.compile(r"([A-Za-z][\w-]*(?:\.[A-Za-z]\w*)?)=(.*)", re.ASCII | re.DOTALL)
 _OWN = ("memory", "deadline", "priority", "app")

@@ -13,11 +13,11 @@ from unrack.cluster.domains import ranges
 from unrack.cluster.file import Count, Lending, LevelTable, MemoryPool
 from unrack.cluster.pools.pool import PoolFile
 from unrack.cluster.spec import Cluster
-from unrack.errors import ClusterError, InputError
+from unrack.errors import ClusterError, InputError, nearest
 from unrack.live.printable import printable
 from unrack.resources.table import RESOURCES
 from unrack.slurm_text.hostlists import compress, expand
-from unrack.study.input.document import Document, nearest
+from unrack.study.input.document import Document
 from unrack.study.input.file import Strict
 
 OTHER_RACK = "other"
