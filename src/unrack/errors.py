@@ -10,6 +10,7 @@
     │   ├── PolicyError       a policy's name, parameters, file or unmet needs
     │   └── MissingError      a feature whose library is not installed; says which extra has it
     └── RunError              the run itself failed: exit code 1
+        ├── FailedRunsError        some runs of a study failed; carries the rows of the others
         ├── RefusedError           a policy decided something the cluster state does not allow
         └── FaultyPolicyError      the code of a user's policy raised something, or returned what is no answer
 
@@ -166,6 +167,22 @@ class MissingError(InputError):
 
 class RunError(UnrackError):
     """A run that could not be finished."""
+
+
+class FailedRunsError(RunError):
+    """Some runs of a study failed; the others are kept, with their summary.
+
+    Parameters
+    ----------
+    words
+        Which runs failed, and of what.
+    rows
+        Rows of ``summary.csv``, of the runs that did not fail; empty: all failed, and no summary was written.
+    """
+
+    def __init__(self, words: str, rows: Sequence[Mapping[str, Any]] = ()) -> None:
+        super().__init__(words)
+        self.rows = [dict(row) for row in rows]
 
 
 class RefusedError(RunError):

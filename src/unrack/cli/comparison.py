@@ -86,11 +86,13 @@ def show(study: Study, rows: list[dict[str, Any]], elsewhere: str) -> None:
     titles = {**unserved, **known, **SHOWN}
     columns = {name: column_of(name, (row.get(name) for row in rows)) for name in titles}
     table: list[tuple[list[str], list[str]]] = []
+    most = max(len(own) for group in groups.values() for own in group.values())
     for group in groups.values():
         better: dict[str, str] = {name: EVERY_METRIC[name].better for name in titles}
         cells = _cells(group, better, columns)
         for policy, own in group.items():
             own_names = [escape("" if own[0].get(head) is None else str(own[0][head])) for head in heads]
+            own_names[-1] += f" ({len(own)} of {counted(most, 'seed')})" if len(own) < most else ""
             table.append((own_names, cells[policy]))
     metrics = [
         Heading(title, columns[name].unit if columns[name].unit in SAID else "") for name, title in titles.items()

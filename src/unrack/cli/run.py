@@ -7,8 +7,10 @@ import os
 import shlex
 import signal
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -21,6 +23,7 @@ from unrack.facts import counted
 from unrack.units import seconds_text
 
 if TYPE_CHECKING:
+    from unrack.errors import FailedRunsError
     from unrack.study.grid import Study
 
 WRITING = "writing the report"
@@ -58,7 +61,6 @@ def run(
 ) -> None:
     """Run a study: every cluster, workload, policy, seed and swept value. Finished runs are kept and not run again."""
     from unrack.study.grid import load_study
-    from unrack.study.results.keep import kept_notes
     from unrack.study.runner import run_study
     from unrack.study.workers.table import parse_on
 
@@ -74,7 +76,11 @@ def run(
     try:
         with bar:
             began = time.monotonic()
-            rows = run_study(loaded, directory, jobs=count_of(jobs), told=bar.told, audit=not no_audit, workers=where)
+            rows, failed = _rows(
+                partial(
+                    run_study, loaded, directory, jobs=count_of(jobs), told=bar.told, audit=not no_audit, workers=where
+                )
+            )
             took_s = time.monotonic() - began
             if not no_report:
                 with bar.phase(WRITING):
@@ -88,19 +94,45 @@ def run(
             f"interrupted: {finished} of {counted(len(loaded.runs), 'run')} are kept; go on with: {again}", err=True
         )
         raise typer.Exit(130) from None
+    _tell(loaded, rows, page, directory, quiet, as_json)
+    if not quiet and not as_json:
+        typer.echo(_times(bar, len(rows), took_s), err=True)
+    if failed is not None:
+        raise failed
+
+
+def _rows(run: Callable[[], list[dict[str, Any]]]) -> tuple[list[dict[str, Any]], FailedRunsError | None]:
+    """The rows of a study, and what to say at the end if some of its runs failed."""
+    from unrack.errors import FailedRunsError
+
+    try:
+        return run(), None
+    except FailedRunsError as error:
+        if not error.rows:
+            raise
+        return error.rows, error
+
+
+def _tell(
+    loaded: Study, rows: list[dict[str, Any]], page: Path | None, directory: Path, quiet: bool, as_json: bool
+) -> None:
+    """Print the comparison, what runs have to tell, and where everything is."""
+    from unrack.study.results.keep import kept_notes
+
     if quiet and not as_json:
         typer.echo(page or directory)
         return
-    notes = kept_notes(directory, loaded.runs)
+    done = {row["run"] for row in rows}
+    notes = kept_notes(directory, [run for run in loaded.runs if run.id in done])
     if as_json:
         written = {"directory": str(directory), "report": str(page) if page else None}
-        typer.echo(json.dumps({**written, "notes": notes, "runs": rows}))
+        lost = sorted(run.id for run in loaded.runs if run.id not in done)
+        typer.echo(json.dumps({**written, "notes": notes, "runs": rows, **({"failed": lost} if lost else {})}))
         return
     show(loaded, rows, "the report" if page else "summary.csv")
     for line in notes:
         typer.echo(f"note: {line}")
     typer.echo(f"report: {page}" if page else f"results: {directory}")
-    typer.echo(_times(bar, len(rows), took_s), err=True)
 
 
 def _say_study(study: Study, directory: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -11,6 +12,7 @@ from typing import Any
 import polars as pl
 
 from unrack.errors import InputError
+from unrack.study.results.keep import FAILED
 from unrack.study.results.record import read_record
 
 Parameters = tuple[tuple[str, str], ...]
@@ -119,12 +121,15 @@ class FinishedStudy:
         ``study.toml`` as text and as a table.
     runs
         In the order of ``summary.csv``; one or more.
+    failed
+        Policy, seed and error of each run that failed and is missing.
     """
 
     folder: Path
     text: str
     table: dict[str, Any] = field(repr=False)
     runs: tuple[RunFiles, ...]
+    failed: tuple[tuple[str, int, str], ...] = ()
 
 
 def read_finished(directory: Path) -> FinishedStudy:
@@ -152,7 +157,18 @@ def read_finished(directory: Path) -> FinishedStudy:
     except tomllib.TOMLDecodeError as fault:
         raise InputError(str(directory / "study.toml"), f"broken TOML ({fault})", "the resolved study") from fault
     ids = _ids(directory / "summary.csv")
-    return FinishedStudy(directory, text, table, tuple(_run(directory / "runs" / name) for name in ids))
+    runs = tuple(_run(directory / "runs" / name) for name in ids)
+    return FinishedStudy(directory, text, table, runs, _failed(directory / "runs" / FAILED))
+
+
+def _failed(path: Path) -> tuple[tuple[str, int, str], ...]:
+    """The runs that failed; the file is there only if some did."""
+    if not path.is_file():
+        return ()
+    try:
+        return tuple((str(policy), int(seed), str(error)) for policy, seed, error in json.loads(_text(path)))
+    except (ValueError, TypeError) as fault:
+        raise InputError(str(path), f"a file that cannot be read ({fault})", "policy, seed and error a run") from fault
 
 
 def _text(path: Path) -> str:

@@ -84,6 +84,7 @@ def render(study: FinishedStudy) -> str:
         question=str(study.table.get("question") or ""),
         answer=answer(settings),
         facts=_facts(study.runs, policies, settings[0].labels),
+        failed=_failed(study),
         notes=told((run.label, str(words)) for run in study.runs for words in run.record.get("notes", ())),
         table=table,
         colours={name: colour_of(index) for index, name in enumerate(policies)},
@@ -206,3 +207,15 @@ def _digests(runs: Sequence[RunFiles]) -> list[tuple[str, str]]:
         rest = {key: value for key, value in run.record.items() if key not in ("cluster", "workload", "metrics")}
         found.update(dict.fromkeys(within(rest, "")))
     return list(found)[:50]
+
+
+def _failed(study: FinishedStudy) -> list[str]:
+    """Which runs are missing, a line an error; of each policy how many."""
+    which: dict[str, dict[str, int]] = {}
+    for policy, _, error in study.failed:
+        own = which.setdefault(error.partition("\n")[0], {})
+        own[policy] = own.get(policy, 0) + 1
+    return [
+        ", ".join(f"{counted(runs, 'run')} of {policy}" for policy, runs in own.items()) + f": {error}"
+        for error, own in which.items()
+    ]

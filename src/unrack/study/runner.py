@@ -12,7 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
-from unrack.errors import InputError, RunError
+from unrack.errors import FailedRunsError, InputError, RunError
 from unrack.policy.file import Source, source_of, taking
 from unrack.sim.guard import said
 from unrack.sim.simulate import Result, simulate
@@ -92,8 +92,10 @@ def run_study(
     ------
     InputError
         The directory cannot be made, or a run needs more memory than a worker has.
+    FailedRunsError
+        Runs failed; the others were finished, kept and summed up, and only those that failed are run next time.
     RunError
-        A run failed, or something could not be written; the others were finished and kept.
+        Something could not be written.
     KeyboardInterrupt
         Interrupted; what was finished is kept.
     """
@@ -104,13 +106,17 @@ def run_study(
             list_runs(directory, study.runs)
         for outdated in ("summary.csv", "report.html") if left else ():
             (directory / outdated).unlink(missing_ok=True)
+    failures: list[Failure] = []
     if left:
         with at_work(workers, min(jobs, len(left))) as those:
-            _run_left(those, study.runs, left, directory, told, audit)
+            failures = _run_left(those, study.runs, left, directory, told, audit)
     else:
         _Board(study.runs, left, told).tell()
     with _kept_is_said(directory):
-        return keep_study(directory, study)
+        rows = keep_study(directory, study, {failure.run.id: failure.error for failure in failures})
+    if failures:
+        raise FailedRunsError(_failed(failures, len(study.runs)), rows)
+    return rows
 
 
 def make_folder(directory: Path) -> None:
@@ -149,30 +155,34 @@ def keep_runs(
     ------
     InputError
         A run needs more memory than a worker has; none was started.
+    FailedRunsError
+        Runs failed; the others were finished and kept.
     RunError
-        A run failed, or something could not be written; the others were finished and kept.
+        Something could not be written.
     KeyboardInterrupt
         Interrupted; what was finished is kept.
     """
     left = [run for run in runs if not is_kept(directory, run)]
-    _run_left(workers, runs, left, directory, told, audit)
-    return summary(directory, runs)
+    failures = _run_left(workers, runs, left, directory, told, audit)
+    failed = {failure.run.id for failure in failures}
+    rows = summary(directory, [run for run in runs if run.id not in failed])
+    if failures:
+        raise FailedRunsError(_failed(failures, len(runs)), rows)
+    return rows
 
 
 def _run_left(
     workers: Workers, runs: Sequence[Run], left: Sequence[Run], directory: Path, told: Told | None, audit: bool
-) -> None:
-    """Run some of the runs and keep them."""
+) -> list[Failure]:
+    """Run some of the runs and keep them; those that failed."""
     items = list(_asked(left))
     board = _Board(runs, left, told)
     board.tell()
     if not left:
-        return
+        return []
     check_memory(workers, left)
     with _kept_is_said(directory):
-        failures = _kept(workers, items, directory, board, audit)
-    if failures:
-        raise RunError(_failed(failures, len(runs)))
+        return _kept(workers, items, directory, board, audit)
 
 
 def _kept(workers: Workers, items: Sequence[_Asked], directory: Path, board: _Board, audit: bool) -> list[Failure]:

@@ -45,6 +45,8 @@ TORUS = ("torus_rows", "torus_columns")
 """Columns of the nodes, where the layout of some node's cores is known."""
 LISTED = "study.json"
 """The ids of the runs of a study that is not finished, in the folder of the runs; later they are in the summary."""
+FAILED = "failed.json"
+"""Beside it: policy, seed and error of each run that failed; not there if none did."""
 Files = Mapping[str, bytes]
 """The files of a finished run by their names in its folder."""
 PAST = "past"
@@ -273,9 +275,17 @@ def kept_notes(directory: Path, runs: Sequence[Run]) -> list[str]:
     )
 
 
-def keep_study(directory: Path, study: Study) -> list[dict[str, Any]]:
-    """Write ``summary.csv`` and ``study.toml``; returns the rows of the summary."""
-    rows = summary(directory, study.runs)
+def keep_study(directory: Path, study: Study, failed: Mapping[str, str] = MappingProxyType({})) -> list[dict[str, Any]]:
+    """Write ``summary.csv`` and ``study.toml``, and which runs failed; returns the rows of the summary.
+
+    Parameters
+    ----------
+    failed
+        Run → its error. If all failed there are no rows, and nothing is written.
+    """
+    rows = summary(directory, [run for run in study.runs if run.id not in failed])
+    if not rows:
+        return rows
     text = io.StringIO()
     writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
     writer.writeheader()
@@ -288,5 +298,9 @@ def keep_study(directory: Path, study: Study) -> list[dict[str, Any]]:
     resolved = tomli_w.dumps(study.resolved, multiline_strings=True)
     write_whole(directory / "study.toml", "\n".join(lines) + "\n\n" + resolved)
     write_whole(directory / "summary.csv", text.getvalue())
+    (directory / "runs" / FAILED).unlink(missing_ok=True)
+    if failed:
+        lost = [(run.policy.label, run.seed, failed[run.id]) for run in study.runs if run.id in failed]
+        write_whole(directory / "runs" / FAILED, json.dumps(lost, indent=1, ensure_ascii=False) + "\n")
     (directory / "runs" / LISTED).unlink(missing_ok=True)
     return rows
