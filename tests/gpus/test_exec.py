@@ -173,13 +173,13 @@ def test_a_damaged_file_stops_it_and_recover_goes_on(start: Start, locks: Path) 
 def test_a_dry_run_says_what_it_would_do_and_claims_nothing(start: Start, locks: Path) -> None:
     done = start("--gpus", "2", "--dry-run", "--json", "--", "train", "--big", topology="dgx-1")
     found = json.loads(done.communicate(timeout=60)[0])
-    assert found["gpus"] == [0, 1]
-    assert found["environment"] == {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": "0,1"}
+    assert found["gpus"] == [0, 3]
+    assert found["environment"] == {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": "0,3"}
     assert found["command"] == ["train", "--big"]
     assert (found["distance"], found["utility"], found["held"]) == (1, 1, [])
     assert held(locks) == []
     words = start("--gpus", "2", "--dry-run", "--", "train", "a b", topology="dgx-1").communicate(timeout=60)[0]
-    assert "would run  CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA_VISIBLE_DEVICES=0,1 train 'a b'" in words
+    assert "would run  CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA_VISIBLE_DEVICES=0,3 train 'a b'" in words
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,7 @@ def test_a_machine_is_shown_with_its_switches_cpus_and_distances() -> None:
     assert "(0 1) (2 3)" in text
     assert "20-39,60-79" in text
     row = next(line for line in text.splitlines() if line.startswith("GPU5"))
-    assert row.split() == ["GPU5", "44", "1", "44", "44", "1", "0", "1", "1"]
+    assert row.split() == ["GPU5", "44", "1", "44", "44", "1.5", "0", "1", "1.5"]
 
 
 def test_what_it_writes_can_be_read_again(tmp_path: Path) -> None:

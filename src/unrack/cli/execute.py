@@ -112,6 +112,7 @@ def _lines(plan: Plan, claims: Claims, command: list[str], place: Path) -> list[
     import shlex
 
     from unrack.resources.gpus.machines.cpu_list import text_of
+    from unrack.resources.gpus.machines.machine import shown
 
     gpus, sockets = ", ".join(map(str, plan.choice.gpus)), ", ".join(map(str, plan.sockets))
     held = [
@@ -121,9 +122,10 @@ def _lines(plan: Plan, claims: Claims, command: list[str], place: Path) -> list[
     variables = " ".join(f"{key}={value}" for key, value in plan.environment.items())
     binds = len(plan.sockets) == 1 and plan.cores
     memory = f"of socket {sockets}, where numactl is installed" if binds else "not bound"
+    apart, least = shown(plan.choice.distance), shown(plan.choice.least)
     return [
         f"GPUs       {gpus} of {plan.machine.name}, socket {sockets}",
-        f"distance   {plan.choice.distance}, at best {plan.choice.least}: utility {plan.choice.utility:.3g}",
+        f"distance   {apart}, at best {least}: utility {plan.choice.utility:.3g}",
         f"CPUs       {text_of(plan.cores) or 'not bound: not known'}",
         f"memory     {memory}",
         *held,

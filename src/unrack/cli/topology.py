@@ -62,9 +62,10 @@ def topology(
 
 def as_table(machine: Machine) -> dict[str, Any]:
     """The keys of a file with the machine, and the distances between its GPUs."""
+    from unrack.resources.gpus.machines.machine import whole
     from unrack.resources.gpus.machines.written import written
 
-    return {**written(machine), "distance": machine.distance.tolist()}
+    return {**written(machine), "distance": [[whole(one) for one in row] for row in machine.distance.tolist()]}
 
 
 def _write(out: str, text: str) -> None:

@@ -20,16 +20,17 @@ def machine_page(machine: Machine) -> Iterator[RenderableType]:
     from unrack.resources.gpus.machines.cpu_list import text_of
     from unrack.resources.gpus.machines.machine import NVLINK, NVSWITCH
 
-    direct = sum(link.kind == NVLINK for link in machine.links)
+    direct = [link.width for link in machine.links if link.kind == NVLINK]
+    widths = [f"{direct.count(width)} of width {width:g}" for width in sorted({*direct})]
     switches = sum(vertex.kind == NVSWITCH for vertex in machine.vertices)
-    links = f"all {len(machine.gpus)} by NVSwitch" if switches else f"{direct}" if direct else "none"
+    links = f"all {len(machine.gpus)} by NVSwitch" if switches else f"{len(direct)}" if direct else "none"
     yield Text(machine.name, style="bold")
     facts = Table(show_header=False, box=None)
     facts.add_column(style="dim")
     facts.add_column(overflow="fold")
     slices = f", each in {machine.slices} slices" if machine.slices else ""
     facts.add_row("GPUs", f"{len(machine.gpus)}{f' × {escape(machine.model)}' if machine.model else ''}{slices}")
-    facts.add_row("NVLinks", links)
+    facts.add_row("NVLinks", f"{links}: {', '.join(widths)}" if len(widths) > 1 else links)
     yield facts
     parts = Table(box=SIMPLE_HEAD)
     for name in ("socket", "GPUs, by switch", "CPUs"):
@@ -46,8 +47,10 @@ def machine_page(machine: Machine) -> Iterator[RenderableType]:
 
 def matrix(machine: Machine) -> list[str]:
     """The distances as lines of numbers, GPUs along both sides."""
+    from unrack.resources.gpus.machines.machine import shown
+
     cells = [["", *(f"GPU{gpu}" for gpu in range(len(machine.gpus)))]]
-    cells += [[f"GPU{gpu}", *map(str, row)] for gpu, row in enumerate(machine.distance.tolist())]
+    cells += [[f"GPU{gpu}", *map(shown, row)] for gpu, row in enumerate(machine.distance.tolist())]
     width = max(len(cell) for row in cells for cell in row)
     return ["  ".join(cell.rjust(width) for cell in row) for row in cells]
 

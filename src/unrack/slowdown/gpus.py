@@ -1,4 +1,4 @@
-"""Speeds of jobs on GPUs: slower when their GPUs are at several sockets, and beside neighbours at the same sockets."""
+"""Speeds of jobs on GPUs: slower when these are at several sockets needlessly, and beside neighbours at the same."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrack.cluster.spec import Cluster
-from unrack.jit import compiled
+from unrack.jit import compiled, inlined
 from unrack.ledger.lease import Lease
 from unrack.ledger.state import RUNNING
 from unrack.resources.gpus.asks import WHOLE
+from unrack.resources.gpus.choice import members
 from unrack.resources.gpus.columns import Gpus
 from unrack.resources.gpus.fleet import Fleet
-from unrack.resources.gpus.utility import Neighbours, interference
+from unrack.resources.gpus.utility import Neighbours, gpus_at, interference
 from unrack.resources.places import AMOUNT, PLACE
 from unrack.view import View
 from unrack.workload.job import JobTable
@@ -32,7 +33,9 @@ class GpuSpeeds:
     """How jobs slow each other down on the GPUs of a cluster; see :class:`unrack.slowdown.contract.Slowdown`.
 
     The factor of a job is that of its application when its GPUs are at several sockets (or machines), times the worst
-    of those beside its neighbours. A job on parts of GPUs has no neighbours in this sense, and is none.
+    of those beside its neighbours. Where no machine that it is on holds so many GPUs at one socket, its run time is
+    that of GPUs at several already, and the first counts only if it was measured for just so many. A job on parts of
+    GPUs has no neighbours in this sense, and is none.
     """
 
     def __init__(self, cluster: Cluster, fleet: Fleet, jobs: JobTable) -> None:
@@ -91,14 +94,15 @@ class GpuSpeeds:
 
 @compiled
 def gpu_speed(gpus: Gpus, who: Neighbours, apart: Floats, job: int, claims: Ints, node_of: Ints) -> float:
-    """The speed of a job on what it claims."""
-    profile = who.profile[job]
+    """The speed of a job on what it claims; ``apart`` as in :attr:`unrack.resources.gpus.profiles.Profiles.tables`."""
+    profile, count = who.profile[job], claims.shape[0]
     worst, first_node, first_socket, several = 1.0, -1, -1, False
-    row = 0
-    while row < claims.shape[0]:
+    row, at_one = 0, 0
+    while row < count:
         node, sockets = node_of[claims[row, PLACE]], 0
         kind = gpus.kind[node]
-        while row < claims.shape[0] and node_of[claims[row, PLACE]] == node:
+        at_one = max(at_one, most_at_a_socket(gpus, kind))
+        while row < count and node_of[claims[row, PLACE]] == node:
             if gpus.slices[kind] or claims[row, AMOUNT] < WHOLE:
                 return 1.0
             socket = gpus.socket[kind, claims[row, PLACE] - gpus.first[node]]
@@ -109,4 +113,18 @@ def gpu_speed(gpus: Gpus, who: Neighbours, apart: Floats, job: int, claims: Ints
             row += 1
         most, _, _ = interference(gpus, who, node, sockets, job, profile)
         worst = max(worst, most)
-    return 1.0 / (worst * (apart[profile] if several else 1.0))
+    if not several:
+        return 1.0 / worst
+    factor = float(apart[profile, 0]) if count <= at_one else 1.0
+    if count < apart.shape[1] and apart[profile, count] > 0.0:
+        factor = float(apart[profile, count])
+    return 1.0 / (worst * factor)
+
+
+@inlined
+def most_at_a_socket(gpus: Gpus, kind: int) -> int:
+    """The GPUs of the socket of a machine that has most of them."""
+    most = 0
+    for socket in range(gpus.sockets[kind]):
+        most = max(most, members(gpus_at(gpus, kind, 1 << socket)))
+    return most

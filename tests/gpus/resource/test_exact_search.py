@@ -6,11 +6,12 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from plain_gpus import ONE, State, random_state, utility
+from plain_gpus import ONE, State, cluster_of, gpu_jobs, random_state, run, utility
 
 from unrack.policy.gpus.bisection import bisected
 from unrack.policy.gpus.rules import DRB, RULES, TOPOLOGY
 from unrack.resources.gpus.asks import Ask
+from unrack.resources.gpus.machines.presets import preset
 
 
 def random_ask(random: np.random.Generator) -> Ask:
@@ -110,7 +111,6 @@ def test_halves_differ_by_one_at_most_and_on_clear_machines_cut_least() -> None:
 
 
 def test_the_sockets_of_a_minsky_and_a_dgx_1_are_its_halves() -> None:
-    from unrack.resources.gpus.machines.presets import preset
 
     assert bisected(preset("minsky").distance.astype(float), 0b1111) == 0b0011
     assert bisected(preset("pcie-8").distance.astype(float), 0b10110110) == 0b00000110 | 0
@@ -124,3 +124,23 @@ def test_a_machine_with_many_sockets_is_searched_too() -> None:
     cluster = cluster_of({"machine": {"gpus": 12, "per_socket": 1}}, nodes=2)
     result = run(cluster, gpu_jobs(*[{"count": n} for n in (3, 2, 5, 12)] * 3), "fcfs(gpus=topology)")
     assert set(result.jobs["state"]) == {"finished"}
+
+
+TWO_LINKS = {(0, 3), (0, 4), (1, 2), (1, 5), (2, 3), (4, 7), (5, 6), (6, 7)}
+"""Pairs of GPUs of a DGX-1 with two NVLinks."""
+
+
+@pytest.mark.parametrize("rule", ["nearest", "pack", "topology", "drb"])
+def test_rules_for_gpus_give_a_job_of_two_a_pair_with_two_nvlinks(rule: str) -> None:
+    """Under bi-partitioning, which weighs what it leaves against distance, on the idle machine alone."""
+    cluster = cluster_of("dgx-1")
+    for others in ([], [{"count": 1}], [{"count": 1}, {"count": 2}])[: 1 if rule == "drb" else 3]:
+        result = run(cluster, gpu_jobs(*others, {"count": 2, "app": "mine"}), f"fcfs(gpus={rule})")
+        last = result.jobs["job"].to_list()[-1]
+        gpus = result.claims.filter(job=last)["place"].str.slice(-1).cast(int).sort().to_list()
+        assert tuple(gpus) in TWO_LINKS, (rule, others)
+
+
+def test_bisection_cuts_the_narrower_links() -> None:
+    """Of the three ways to halve a socket's GPUs, 0 and 3 or 1 and 2 lose the least."""
+    assert bisected(preset("dgx-1").distance, 0b1111) == 0b1001

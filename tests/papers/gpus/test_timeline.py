@@ -53,9 +53,10 @@ def test_every_job_is_drawn_on_all_its_gpus_and_no_gpu_has_two_jobs() -> None:
 
 def test_measured_times_give_the_published_order_and_a_smaller_gain(data: Path) -> None:
     found = tiny("gpu-timeline", times=str(data / "gpu" / "minsky-caffe-times.csv"))
-    assert value(found, BEST_FIT.name, MAKESPAN.label) == pytest.approx(470.27, abs=0.01)
+    assert value(found, BEST_FIT.name, MAKESPAN.label) == pytest.approx(431.33, abs=0.01)
     assert value(found, POSTPONING.name, MAKESPAN.label) == pytest.approx(393.13, abs=0.01)
-    assert [finding.verdict for _, finding in judged(found)] == [Verdict.AGREES] * 5
+    differs, agrees = Verdict.DIFFERS, Verdict.AGREES
+    assert [finding.verdict for _, finding in judged(found)] == [differs, agrees, differs, agrees, agrees]
 
 
 def test_times_of_the_text_are_written_as_a_file_of_times_and_unknown_ones_refused() -> None:

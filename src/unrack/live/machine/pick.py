@@ -6,15 +6,15 @@ from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from unrack.errors import InputError
-from unrack.resources.gpus.machines.machine import Machine
+from unrack.resources.gpus.machines.machine import Machine, whole
 
 
 class Choice(NamedTuple):
     """GPUs by number; the sum of distances between every two of them; and the least such sum on the empty machine."""
 
     gpus: tuple[int, ...]
-    distance: int
-    least: int
+    distance: float
+    least: float
 
     @property
     def utility(self) -> float:
@@ -69,9 +69,9 @@ def choose(machine: Machine, wanted: int, held: Collection[int] = ()) -> Choice 
     return Choice(gpus, total(machine, gpus), total(machine, best))
 
 
-def total(machine: Machine, gpus: Sequence[int]) -> int:
+def total(machine: Machine, gpus: Sequence[int]) -> float:
     """The sum of distances between every two GPUs."""
-    return sum(int(machine.distance[a, b]) for i, a in enumerate(gpus) for b in gpus[i + 1 :])
+    return whole(sum(float(machine.distance[a, b]) for i, a in enumerate(gpus) for b in gpus[i + 1 :]))
 
 
 class _Search:
@@ -80,20 +80,20 @@ class _Search:
     def __init__(self, machine: Machine, wanted: int, free: Sequence[int]) -> None:
         self.wanted = wanted
         self.free = list(free)
-        self.distance: list[list[int]] = machine.distance.tolist()
+        self.distance: list[list[float]] = machine.distance.tolist()
         self.socket: list[int] = machine.socket.tolist()
         homes = [self.socket[gpu] for gpu in self.free]
         self.crowd = {home: homes.count(home) for home in homes}
         self.near = min((self.distance[a][b] for a in self.free for b in self.free if a != b), default=0)
         self.twin_before = {gpu: self._twin(place) for place, gpu in enumerate(self.free)}
-        self.found: tuple[tuple[int, int, int], tuple[int, ...]] | None = None
+        self.found: tuple[tuple[float, int, int], tuple[int, ...]] | None = None
 
     def best(self) -> tuple[int, ...]:
         self._extend((), 0, 0)
         assert self.found is not None
         return self.found[1]
 
-    def _extend(self, chosen: tuple[int, ...], first: int, cost: int) -> None:
+    def _extend(self, chosen: tuple[int, ...], first: int, cost: float) -> None:
         missing = self.wanted - len(chosen)
         if not missing:
             homes = [self.socket[gpu] for gpu in chosen]

@@ -13,7 +13,9 @@ from unrack.papers.weng.filling import LEVELS, WITH_MEMORY, WITHOUT_MEMORY, fill
 GROUP, FULL = "GPUs allocated", 100
 ALLOCATED = Quantity("GPUs allocated", "allocated", 100, 1, "%", tolerance=0.5)
 TURNED_AWAY = Quantity("pods turned away", "turned_away", 1, 0)
-PAPER = {"FGD": 95.2, "Best fit": 92.9, "Packing": 91.8, "Clustering": 91.7, "Dot product": 90.6, "Random": 86.3}
+AS_AUTHORS = "{}, as the authors"
+PAPER = {"FGD": 95.2, "Best fit": 92.9, "Packing": 91.78, "Clustering": 91.65, "Dot product": 90.6, "Random": 86.3}
+PAPER |= {AS_AUTHORS.format(name): PAPER[name] for name in ("Packing", "Clustering")}
 """Means over ten orders, %."""
 
 
@@ -28,8 +30,10 @@ OURS = row("Foresight", f"foresight, demands={WITH_MEMORY}", False)
 OURS_SEEN = row("Foresight, demands seen", "foresight", False)
 BEST_FIT, PACKING = row("Best fit", "least-left"), row("Packing", "packing")
 CLUSTERING, DOT, RANDOM = row("Clustering", "clustering"), row("Dot product", "dot-product"), row("Random", "random")
-ROWS = (FGD, SEEN, OURS, OURS_SEEN, BEST_FIT, PACKING, CLUSTERING, DOT, RANDOM)
-OTHERS = [one.name for one in (BEST_FIT, PACKING, CLUSTERING, DOT, RANDOM)]
+THEIR_PACKING = row(AS_AUTHORS.format("Packing"), "packing-as-authors")
+THEIR_CLUSTERING = row(AS_AUTHORS.format("Clustering"), "clustering-as-authors")
+ROWS = (FGD, SEEN, OURS, OURS_SEEN, BEST_FIT, PACKING, THEIR_PACKING, CLUSTERING, THEIR_CLUSTERING, DOT, RANDOM)
+OTHERS = [one.name for one in (BEST_FIT, THEIR_PACKING, THEIR_CLUSTERING, DOT, RANDOM)]
 
 
 def along_demand(values: Values) -> Values:
@@ -87,8 +91,13 @@ REPRODUCTION = Reproduction(
         "foresight know the demands of the list, as in the paper, or only those of the pods that have come.",
         "Growth of fragmentation is rounded to a mark of 0 to 100, as schedulers of Kubernetes do, and equal marks go "
         "to the first node. In three orders without rounding FGD allocated 94.2 %, with ties drawn at random 89.7 %.",
-        "What packing and clustering have above the paper is not explained. With scores rounded to packing's three "
-        "classes it is the same, with ties drawn as well; clustering falls to 86.0 % when ties are drawn.",
+        "Packing and clustering by the paper's words prefer the fullest node, also for pods without GPUs: "
+        "that is 2.5 points more than published. As the authors have them, with their plug-ins' marks, a pod "
+        "without GPUs has the mark 0 everywhere and goes to the first node, pods on whole GPUs find all busy "
+        "nodes that hold them equally good, clustering takes all parts of a GPU for one kind and asks whether "
+        "a node has other kinds, and equal marks go to the first node. Claims of the paper are held to these. "
+        "They are 0.8 points below the published means, which is not explained: orders are drawn by another "
+        "generator, and theirs were not at hand.",
         "Foresight is not the paper's but unrack's own.",
         "The models of GPUs that some pods ask for are not looked at.",
     ),

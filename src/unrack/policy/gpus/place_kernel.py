@@ -8,12 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrack.jit import compiled, inlined
+from unrack.policy.gpus.as_authors import clustering_mark, packing_mark
 from unrack.policy.gpus.bisection import bisecting
 from unrack.policy.gpus.growth import part_with_least, shared_growth, strands, whole_growth
 from unrack.policy.gpus.inside import best_set, chosen_set, mixed_up, room_for_shares, utility_on
 from unrack.policy.gpus.rules import (
     BEST_FIT,
     CLUSTERING,
+    CLUSTERING_AS_AUTHORS,
     DOT_PRODUCT,
     DRB,
     FGD,
@@ -22,6 +24,7 @@ from unrack.policy.gpus.rules import (
     LEAST_LEFT,
     PACK,
     PACKING,
+    PACKING_AS_AUTHORS,
     RANDOM,
     SPREAD,
     TOPOLOGY,
@@ -158,6 +161,10 @@ def score_of(
         return packing_score(gpus, room.free, ask, node)
     if rule == CLUSTERING:
         return clustering_score(gpus, who, room.free, demands.kinds, ask, job, node)
+    if rule == PACKING_AS_AUTHORS:
+        return -float(packing_mark(gpus, room.free, ask, node))
+    if rule == CLUSTERING_AS_AUTHORS:
+        return -float(clustering_mark(gpus, who, room.free, demands.kinds, ask, job, node))
     if rule in (FGD, FORESIGHT):
         if ask.gpus == 1 and ask.milli < WHOLE:
             growth = shared_growth(gpus, room.free, room.cores, demands, ask, node)

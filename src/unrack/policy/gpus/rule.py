@@ -13,10 +13,11 @@ from unrack.cluster.spec import Cluster
 from unrack.errors import PolicyError
 from unrack.ledger.growing import grown, room_for
 from unrack.ledger.lease import Lease
+from unrack.policy.gpus.as_authors import SHARED
 from unrack.policy.gpus.place_kernel import Room, place_job, sets_of
-from unrack.policy.gpus.rules import BY_DEMANDS, CLUSTERING, RULES
+from unrack.policy.gpus.rules import BY_DEMANDS, BY_KIND, CLUSTERING, RULES
 from unrack.reasons import Code, Reason
-from unrack.resources.gpus.asks import Ask, ask_of
+from unrack.resources.gpus.asks import WHOLE, Ask, ask_of
 from unrack.resources.gpus.fleet import Fleet
 from unrack.resources.gpus.fragmentation.demands import Demand, Demands, demands_of, no_demands
 from unrack.resources.gpus.utility import Neighbours, terms, utility_of
@@ -220,10 +221,12 @@ class GpuRule:
             ask = self.ask(view, notes, job)
             if code == CLUSTERING:
                 notes.rows[1, job] = notes.kind_of.setdefault((ask.gpus, ask.milli), len(notes.kind_of))
+            elif code in BY_KIND:
+                notes.rows[1, job] = ask.gpus if ask.milli == WHOLE else SHARED
             if code in BY_DEMANDS and self.demands == SEEN:
                 key = ask.cores, ask.mb, ask.gpus, ask.milli
                 notes.counts[key] = notes.counts.get(key, 0.0) + ask.tasks
-        if code == CLUSTERING:
+        if code in BY_KIND:
             notes.demands = notes.demands._replace(kinds=notes.rows[1])
         if code in BY_DEMANDS and self.demands == SEEN and known >= notes.counted * 1.1:
             notes.counted = known

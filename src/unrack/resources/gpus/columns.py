@@ -32,9 +32,10 @@ class Gpus(NamedTuple):
         The places of node i are ``first[i]`` to ``first[i + 1]``: its GPUs in order, or the slices of each of them.
     kind : int64[nodes]
         Which machine it is; -1: it has no GPUs.
-    size, slices, sockets, outward : int64[kinds]
-        GPUs of such a machine, slices of each (0: none), sockets, and the distance from a GPU to another machine's
-        doorstep: two such and ``BEYOND`` between two machines.
+    size, slices, sockets : int64[kinds]
+        GPUs of such a machine, slices of each (0: none), and sockets.
+    outward : float64[kinds]
+        The distance from a GPU to another machine's doorstep: two such and ``BEYOND`` between two machines.
     socket : int64[kinds, gpus]
         Of each GPU.
     distance : float64[kinds, gpus, gpus]
@@ -50,7 +51,7 @@ class Gpus(NamedTuple):
     size: Ints
     slices: Ints
     sockets: Ints
-    outward: Ints
+    outward: Floats
     socket: Ints
     distance: Floats
     cost: Floats
@@ -61,7 +62,8 @@ def gpu_columns(machines: Sequence[Machine], kind: Ints, graphs: Sequence[Floats
     """Columns of nodes that are such machines (by number; -1: no GPUs); ``graphs``: weights of those beside GRAPHS."""
     most = max([len(machine.gpus) for machine in machines], default=1) or 1
     count = max(1, len(machines))
-    size, slices, sockets, outward = (np.zeros(count, np.int64) for _ in range(4))
+    size, slices, sockets = (np.zeros(count, np.int64) for _ in range(3))
+    outward = np.zeros(count)
     socket = np.zeros((count, most), np.int64)
     distance = np.zeros((count, most, most))
     cost = np.full((count, len(GRAPHS) + len(graphs), 1 << most), FAR_COST)

@@ -1,13 +1,14 @@
 """How applications run on GPUs that are apart, and beside each other: factors on their run time.
 
-A factor of 1.3 makes a job take 1.3 times as long. ``apart`` counts when the GPUs of a job are not all at one socket;
-``beside`` when another job has GPUs at one of its sockets: of several neighbours the worst counts.
+A factor of 1.3 makes a job take 1.3 times as long. ``apart`` counts when the GPUs of a job are not all at one socket
+although they could be; ``beside`` when another job has GPUs at one of its sockets: of several neighbours the worst
+counts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from statistics import median
@@ -25,6 +26,8 @@ MOST = 1.5
 TIMES = ("kind", "application", "batch_size", "gpus", "other_application", "other_batch_size", "placement", "time_s")
 FACTORS = ("kind", "application", "other", "factor")
 KIND_APART, KIND_BESIDE = "apart", "beside"
+INTRA, INTER = "intra", "inter"
+"""Placements: all GPUs at one socket, or at several."""
 
 
 @dataclass(frozen=True)
@@ -34,9 +37,12 @@ class Profiles:
     Attributes
     ----------
     apart
-        Application → factor when its GPUs are at several sockets.
+        Application → factor when its GPUs are at several sockets of a machine that holds as many at one.
     beside
         (application, neighbour) → factor.
+    measured
+        (application, GPUs) → factor when so many GPUs are at several sockets, whatever the machine holds at one: where
+        just that was measured. 1: the time alone was itself measured across sockets.
     source
         Where they are from: a name or a file.
     left_out
@@ -47,19 +53,27 @@ class Profiles:
     beside: Mapping[tuple[str, str], float]
     source: str = ""
     left_out: int = 0
+    measured: Mapping[tuple[str, int], float] = field(default_factory=dict)
 
     @cached_property
     def rows(self) -> dict[str, int]:
         """Application → its row of the tables; 0 is every application that is not known."""
-        names = {**dict.fromkeys(self.apart), **dict.fromkeys(one for pair in self.beside for one in pair)}
+        names = {*self.apart, *(one for pair in self.beside for one in pair), *(name for name, _ in self.measured)}
         return {name: i + 1 for i, name in enumerate(sorted(names))}
 
     @cached_property
     def tables(self) -> tuple[Floats, Floats]:
-        """float64[rows] and float64[rows, rows]: the factors; 1 where nothing is known."""
-        apart, beside = np.ones(len(self.rows) + 1), np.ones((len(self.rows) + 1, len(self.rows) + 1))
+        """float64[rows, counts] and float64[rows, rows]: the factors; 1 where nothing is known.
+
+        Column n of the first is of n GPUs where that was measured, else 0; column 0 is of all other numbers.
+        """
+        apart = np.zeros((len(self.rows) + 1, 1 + max((gpus for _, gpus in self.measured), default=0)))
+        beside = np.ones((len(self.rows) + 1, len(self.rows) + 1))
+        apart[:, 0] = 1.0
         for name, factor in self.apart.items():
-            apart[self.rows[name]] = factor
+            apart[self.rows[name], 0] = factor
+        for (name, gpus), factor in self.measured.items():
+            apart[self.rows[name], gpus] = factor
         for (one, other), factor in self.beside.items():
             beside[self.rows[one], self.rows[other]] = factor
         return apart, beside
@@ -148,40 +162,40 @@ def from_factors(table: pl.DataFrame, name: str, where: str) -> Profiles:
 def from_times(table: pl.DataFrame, name: str) -> Profiles:
     """Factors from measured times: alone at one socket or two (``solo``, intra and inter), and beside another job.
 
-    A pair is taken by the middle of what was measured for it on several numbers of GPUs. What is faster than alone
-    counts as 1; what is slower than ``MOST`` times as a run that failed. A pair without a credible time has the middle
-    factor of its application.
+    A factor is over the time alone in the same place, so that what being apart costs is counted once. A pair whose row
+    does not say where its GPUs were is taken to have met: a job on several GPUs was then at both sockets, if it was
+    measured so alone. A pair is taken by the middle of what was measured for it on several numbers of GPUs. What is
+    faster than alone counts as 1; what is slower than ``MOST`` times as a run that failed. A pair without a credible
+    time has the middle factor of its application.
     """
-    solo: dict[tuple[str, int, str], float] = {}
-    pairs: dict[tuple[str, str], list[float]] = {}
     rows = table.select(*TIMES[:6], "placement", "time_s").rows()
+    solo: dict[tuple[str, int], dict[str, float]] = {}
     for kind, app, batch, gpus, _, _, placement, time in rows:
         if kind == "solo":
-            solo[app_name(str(app), batch), int(gpus), placement] = float(time)
-    alone: dict[tuple[str, int], float] = {}
-    for (app, gpus, _), time in solo.items():
-        alone[app, gpus] = min(time, alone.get((app, gpus), time))
+            solo.setdefault((app_name(str(app), batch), int(gpus)), {})[placement or INTRA] = float(time)
     left_out = 0
-    for kind, app, batch, gpus, other, size, _, time in rows:
+    pairs: dict[tuple[str, str], list[float]] = {}
+    for kind, app, batch, gpus, other, size, placement, time in rows:
         one = app_name(str(app), batch)
-        if kind != "solo" and (one, int(gpus)) in alone:
-            factor = float(time) / alone[one, int(gpus)]
+        if kind != "solo" and (alone := solo.get((one, int(gpus)))):
+            factor = float(time) / alone.get(placement or INTER, min(alone.values()))
             found = pairs.setdefault((one, app_name(str(other), size)), [])
             if 0.5 < factor <= MOST:
                 found.append(max(1.0, factor))
             else:
                 left_out += 1
-    apart = {
-        app: max(1.0, median(solo[a, g, "inter"] / solo[a, g, "intra"] for a, g, p in solo
-                             if a == app and p == "inter" and (a, g, "intra") in solo))
-        for app in sorted({a for a, _, p in solo if p == "inter"})
-    }  # fmt: skip
+    measured = {key: max(1.0, alone[INTER] / alone.get(INTRA, alone[INTER]))
+                for key, alone in sorted(solo.items()) if INTER in alone}  # fmt: skip
+    both: dict[str, list[float]] = {}
+    for (app, gpus), factor in measured.items():
+        both.setdefault(app, []).extend([factor] if INTRA in solo[app, gpus] else [])
+    apart = {app: median(factors) for app, factors in both.items() if factors}
     usual: dict[str, list[float]] = {}
     for (one, _), factors in pairs.items():
         usual.setdefault(one, []).extend(factors)
     beside = {pair: median(factors) if factors else median(usual[pair[0]] or [1.0]) for pair, factors in pairs.items()}
-    names = sorted({app for app, _ in alone})
+    names = sorted({app for app, _ in solo})
     for one in names:
         for other in names:
             beside.setdefault((one, other), median(usual.get(one) or [1.0]))
-    return Profiles(apart, beside, name, left_out)
+    return Profiles(apart, beside, name, left_out, measured)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from html import escape
 
 from unrack.resources.gpus.machines.cpu_list import text_of
 from unrack.resources.gpus.machines.layout import GPU_SIDE, HEAD, Layout, laid_out
-from unrack.resources.gpus.machines.machine import MACHINE, NVLINK, NVSWITCH, SOCKET, Machine
+from unrack.resources.gpus.machines.machine import MACHINE, NVLINK, NVSWITCH, SOCKET, Machine, shown
 
 COLOURS = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#ee8866", "#777777")
 STYLE = """
@@ -123,6 +123,7 @@ def _direct(machine: Machine, layout: Layout) -> list[str]:
     """Links between GPUs as curves below them; those to an NVSwitch as lines down to its bar."""
     found, labels = [], []
     several = len({link.weight for link in layout.direct}) > 1
+    widths = {link.width for link in layout.direct}
     for link in layout.direct:
         ends = sorted((link.a, link.b), key=lambda one: layout.gpu_x.get(one, 0.0))
         switch = next((one for one in ends if machine.vertices[one].kind == NVSWITCH), None)
@@ -139,7 +140,7 @@ def _direct(machine: Machine, layout: Layout) -> list[str]:
             a, b = a + shift[0], b + shift[1]
             found.append(
                 f'<path d="M{a:.1f} {y}C{a:.1f} {y + depth * 4 / 3:.1f} {b:.1f} {y + depth * 4 / 3:.1f} {b:.1f} {y}" '
-                f'class="{link.kind}"/>'
+                f'{_thick(link.width, widths)}class="{link.kind}"/>'
             )
             at = ((a + b) / 2, y + depth - 3)
         if several:
@@ -147,6 +148,11 @@ def _direct(machine: Machine, layout: Layout) -> list[str]:
             place = f'x="{at[0]:.1f}" y="{at[1]:.1f}" font-size="10" text-anchor="{anchor}" class="of-nvlink weight"'
             labels.append(f"<text {place}>{link.weight}</text>")
     return found + labels
+
+
+def _thick(width: float, widths: Collection[float]) -> str:
+    """As thick as the link is wide, where there are links of several widths."""
+    return f'stroke-width="{3 * width / max(widths):.1f}" ' if width and len(widths) > 1 else ""
 
 
 def _gpus(machine: Machine, layout: Layout, held: Mapping[int, str]) -> list[str]:
@@ -183,9 +189,11 @@ def _legend(machine: Machine, layout: Layout, held: Mapping[int, str]) -> list[t
     lines = []
     direct = [link for link in machine.links if link.kind == NVLINK]
     if direct:
-        weights = sorted({link.weight for link in direct})
+        weights, costs = {link.weight for link in direct}, sorted({machine.cost(link) for link in direct})
         shape = "lines to the NVSwitch" if any(v.kind == NVSWITCH for v in machine.vertices) else "curves"
-        of = f"weight {weights[0]} each" if len(weights) == 1 else "weights beside them"
+        of = f"weight {direct[0].weight} each" if len(weights) == 1 else "weights beside them"
+        if len(weights) == 1 < len(costs):
+            of = f"as thick as wide: from the widest, weight {' or '.join(map(shown, costs))}"
         lines.append((f"green {shape}: NVLink, {of}", ""))
     lines += [(words, "") for words in _in_words(machine, layout)]
     gpus: dict[str, list[int]] = {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -14,6 +14,7 @@ from unrack.errors import ClusterError
 from unrack.resources.gpus.machines.cpu_list import MOST_CPUS
 
 Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
 
 MACHINE, SOCKET, SWITCH, NVSWITCH, GPU = "machine", "socket", "switch", "nvswitch", "gpu"
 KINDS = (MACHINE, SOCKET, SWITCH, NVSWITCH, GPU)
@@ -35,12 +36,21 @@ class Vertex(NamedTuple):
 
 
 class Link(NamedTuple):
-    """A link between two vertices, by number; what it costs to cross it; and its kind, one of ``LINKS``."""
+    """A link between two vertices, by number, and its kind, one of ``LINKS``.
+
+    Attributes
+    ----------
+    weight
+        What it costs to cross it, if no NVLink of the machine is wider.
+    width
+        How many NVLinks it consists of, or any measure to the same effect; 0: not known, or not to count.
+    """
 
     a: int
     b: int
     weight: int
     kind: str = PCIE
+    width: float = 0
 
 
 @dataclass(frozen=True)
@@ -108,17 +118,26 @@ class Machine:
         """The vertices that are sockets, in order."""
         return self._of(SOCKET)
 
+    def cost(self, link: Link) -> float:
+        """What it costs to cross a link: its weight, and the more of that again the narrower it is than the widest.
+
+        A link of half the width costs one and a half times its weight, none as much as twice: two steps over a switch
+        stay further. It is a multiple of 1/64 of the weight, so that sums have no rounding errors.
+        """
+        widest = max(one.width for one in self.links)
+        return link.weight * (1 + (int(64 * (1 - link.width / widest)) / 64 if link.width else 0))
+
     @cached_property
-    def between(self) -> Ints:
-        """int64[vertices, vertices]: the least sum of weights from one to another; ``FAR``: there is no path.
+    def between(self) -> Floats:
+        """float64[vertices, vertices]: the least sum of costs from one to another; ``FAR``: there is no path.
 
         No path leads through a GPU: GPUs do not forward what others send.
         """
         count = len(self.vertices)
-        found = np.full((count, count), FAR, np.int64)
+        found = np.full((count, count), FAR, np.float64)
         np.fill_diagonal(found, 0)
-        for a, b, weight, _ in self.links:
-            found[a, b] = found[b, a] = min(weight, int(found[a, b]))
+        for link in self.links:
+            found[link.a, link.b] = found[link.b, link.a] = min(self.cost(link), float(found[link.a, link.b]))
         for middle in range(count):
             if self.vertices[middle].kind == GPU:
                 continue
@@ -126,8 +145,8 @@ class Machine:
         return found
 
     @cached_property
-    def distance(self) -> Ints:
-        """int64[gpus, gpus]: the least sum of weights between GPUs (paper 001, §4.1.1)."""
+    def distance(self) -> Floats:
+        """float64[gpus, gpus]: the least sum of costs between GPUs (paper 001, §4.1.1)."""
         at = np.array(self.gpus, np.int64)
         return self.between[np.ix_(at, at)]
 
@@ -143,10 +162,10 @@ class Machine:
         return self._nearest(switches) if switches else self.socket
 
     @cached_property
-    def outward(self) -> int:
-        """The least weight from a GPU to the edge of the machine, the link to the network not counted."""
+    def outward(self) -> float:
+        """The least cost from a GPU to the edge of the machine, the link to the network not counted."""
         top = self._of(MACHINE) or self.sockets or self.gpus
-        return int(self.between[np.ix_(list(self.gpus), list(top))].min()) if self.gpus else 0
+        return float(self.between[np.ix_(list(self.gpus), list(top))].min()) if self.gpus else 0
 
     def _of(self, kind: str) -> tuple[int, ...]:
         return tuple(i for i, vertex in enumerate(self.vertices) if vertex.kind == kind)
@@ -162,6 +181,22 @@ FAR = 1 << 40
 """A distance where there is no path."""
 
 
+def shown(distance: float) -> str:
+    """A distance for people: two places after the point at most.
+
+    Examples
+    --------
+    >>> shown(42.0), shown(1.5), shown(1 + 21 / 64)
+    ('42', '1.5', '1.33')
+    """
+    return f"{distance:.2f}".rstrip("0").rstrip(".")
+
+
+def whole(distance: float) -> float:
+    """A distance as a whole number where it is one, as JSON shows it."""
+    return int(distance) if distance == int(distance) else distance
+
+
 def weight_of(gb_s: float) -> int:
     """The weight of a link with a measured bandwidth, GB/s: the less it carries, the more it costs to cross."""
     return max(1, round(REFERENCE_GB_S / gb_s))
@@ -170,7 +205,7 @@ def weight_of(gb_s: float) -> int:
 def tree(
     name: str,
     sockets: Sequence[Sequence[int]],
-    nvlinks: Sequence[tuple[int, int]] = (),
+    nvlinks: Mapping[tuple[int, int], float] | Sequence[tuple[int, int]] = (),
     *,
     model: str = "",
     nvswitch: bool = False,
@@ -186,7 +221,7 @@ def tree(
         For each socket the numbers of GPUs on each of its PCIe switches; a single entry: no switch, the GPUs hang on
         the socket itself.
     nvlinks
-        Pairs of GPUs, counted from 0, with a direct link.
+        Pairs of GPUs, counted from 0, with a direct link; by pair how many NVLinks that is, where it is known.
     nvswitch
         Whether all GPUs are joined by one NVSwitch.
     """
@@ -209,7 +244,8 @@ def tree(
                 switches += 1
             for _ in range(group):
                 gpus.append(add(GPU, f"GPU{len(gpus)}", parent, NEAR))
-    links += [Link(gpus[a], gpus[b], nvlink_weight, NVLINK) for a, b in nvlinks]
+    widths = nvlinks if isinstance(nvlinks, Mapping) else dict.fromkeys(nvlinks, 0)
+    links += [Link(gpus[a], gpus[b], nvlink_weight, NVLINK, width) for (a, b), width in widths.items()]
     if nvswitch:
         middle = len(vertices)
         vertices.append(Vertex(NVSWITCH, "NVSwitch"))

@@ -7,11 +7,12 @@ from collections.abc import Callable
 from unrack.errors import ClusterError
 from unrack.resources.gpus.machines.machine import Machine, tree
 
-CUBE_MESH = (
-    (0, 1), (1, 2), (2, 3), (3, 0), (4, 5), (5, 6), (6, 7), (7, 4), (0, 4), (1, 5), (2, 6), (3, 7),
-    (0, 2), (1, 3), (4, 6), (5, 7),
-)  # fmt: skip
-"""The hybrid cube mesh: the edges of a cube, and the diagonals of two of its faces (paper 001, ch. 4)."""
+CUBE_MESH = {
+    (0, 1): 1, (0, 2): 1, (0, 3): 2, (1, 2): 2, (1, 3): 1, (2, 3): 2, (0, 4): 2, (1, 5): 2,
+    (4, 5): 1, (4, 6): 1, (4, 7): 2, (5, 6): 2, (5, 7): 1, (6, 7): 2, (2, 6): 1, (3, 7): 1,
+}  # fmt: skip
+"""The hybrid cube mesh: the edges of a cube, and the diagonals of two of its faces (paper 001, ch. 4) → how many of the
+six NVLinks of each V100 join the two."""
 
 PRESETS: dict[str, tuple[str, Callable[[], Machine]]] = {
     "minsky": (

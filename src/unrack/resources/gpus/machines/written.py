@@ -8,7 +8,7 @@ import tomli_w
 
 from unrack.errors import ClusterError
 from unrack.resources.gpus.machines.cpu_list import text_of
-from unrack.resources.gpus.machines.machine import GPU, MACHINE, NVSWITCH, SOCKET, SWITCH, Link, Machine
+from unrack.resources.gpus.machines.machine import GPU, MACHINE, NVSWITCH, SOCKET, SWITCH, Link, Machine, whole
 
 
 def written(machine: Machine) -> dict[str, Any]:
@@ -59,6 +59,7 @@ def written(machine: Machine) -> dict[str, Any]:
             "between": [_end(names, gpu_at, link.a), _end(names, gpu_at, link.b)],
             "weight": link.weight,
             "kind": link.kind,
+            **({"width": whole(link.width)} if link.width else {}),
         }
         for place, link in enumerate(machine.links)
         if place not in used

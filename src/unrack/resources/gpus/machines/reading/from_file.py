@@ -74,7 +74,7 @@ def machine_from(content: Mapping[str, Any], where: str, name: str = "machine") 
 
 
 class _Asked(NamedTuple):
-    """A link as the file asks for it: its weight or bandwidth where given, its usual weight, and where it stands."""
+    """A link as the file asks for it: its weight or bandwidth where given, its usual weight and width, and where."""
 
     a: int
     b: int
@@ -83,6 +83,7 @@ class _Asked(NamedTuple):
     gb_s: float | None
     where: str
     usual: int = NEAR
+    width: float = 0
 
 
 class _Build:
@@ -98,8 +99,8 @@ class _Build:
     def start_from(self, base: Machine) -> None:
         self.vertices = list(base.vertices)
         self.at = {vertex.name: number for number, vertex in enumerate(base.vertices)}
-        for a, b, weight, kind in base.links:
-            self.asked[frozenset((a, b))] = _Asked(a, b, kind, None, None, self.where, weight)
+        for a, b, weight, kind, width in base.links:
+            self.asked[frozenset((a, b))] = _Asked(a, b, kind, None, None, self.where, weight, width)
 
     def parts(self, name: str) -> None:
         """All parts of the file: the machine, sockets, switches, GPUs in order of their numbers, NVSwitches."""
@@ -144,7 +145,11 @@ class _Build:
         before = self.asked.get(frozenset((a, b)))
         usual = NVLINK if kinds <= {GPU, NVSWITCH} else BUS if kinds <= {SOCKET, MACHINE} else PCIE
         kind = table.kind or (before.kind if before else usual)
-        self._ask(_Asked(a, b, kind, table.weight, table.gb_s, where))
+        if table.width is not None and kind != NVLINK:
+            raise ClusterError(
+                f"{where}, width", f"{table.width:g} of a link of the kind {kind}", f"a width of {NVLINK}"
+            )
+        self._ask(_Asked(a, b, kind, table.weight, table.gb_s, where, width=table.width or 0))
 
     def links(self) -> tuple[Link, ...]:
         """All links with their weights; where one has a bandwidth, all must have one, their own or that of their kind.
@@ -157,12 +162,13 @@ class _Build:
         by_kind = self.file.gb_s
         if by_kind is None and all(link.gb_s is None for link in self.asked.values()):
             return tuple(
-                Link(a, b, usual if weight is None else weight, kind)
-                for a, b, kind, weight, _, _, usual in self.asked.values()
+                Link(a, b, usual if weight is None else weight, kind, width)
+                for a, b, kind, weight, _, _, usual, width in self.asked.values()
             )
         found = []
-        for a, b, kind, weight, own, where, _ in self.asked.values():
-            gb_s = own or (getattr(by_kind, kind) if by_kind is not None else None)
+        for a, b, kind, weight, own, where, _, width in self.asked.values():
+            of_kind = getattr(by_kind, kind) if by_kind is not None else None
+            gb_s = own or (of_kind and of_kind * (width or 1))
             if gb_s is None or weight is not None:
                 got = f"no bandwidth of the link {self.vertices[a].name} to {self.vertices[b].name}"
                 raise ClusterError(where, got, f"gb_s for all links or for none; gb_s = {{{kind} = …}} is of a kind")

@@ -141,11 +141,11 @@ def _of_mask(mask: str) -> tuple[int, ...]:
     return tuple(i for i in range(bits.bit_length()) if bits >> i & 1)
 
 
-def _nvlinks(root: ElementTree.Element, gpus: list[_Gpu], where: str) -> tuple[tuple[Pair, ...], bool]:
-    """Pairs of GPUs with NVLink between them, and whether they reach an NVSwitch."""
+def _nvlinks(root: ElementTree.Element, gpus: list[_Gpu], where: str) -> tuple[dict[Pair, float], bool]:
+    """Pairs of GPUs with NVLink, and its width beside the narrowest; and whether they reach an NVSwitch."""
     place = {one: number for number, gpu in enumerate(gpus) for one in gpu.ids}
     switches = {f"PCIDev:{one.get('gp_index')}" for one, _ in _walk(root) if one.get("subtype") == "NVSwitch"}
-    pairs: set[Pair] = set()
+    pairs: dict[Pair, int] = {}
     reaches_switch = False
     for matrix in (*root.findall("distances2"), *root.findall("distances2hetero")):
         if matrix.get("name") != "NVLinkBandwidth":
@@ -156,12 +156,15 @@ def _nvlinks(root: ElementTree.Element, gpus: list[_Gpu], where: str) -> tuple[t
         if len(values) != len(ids) ** 2 or not all(value.isdecimal() for value in values):
             raise ClusterError(f"{where}, NVLinkBandwidth", f"{len(values)} values", f"{len(ids) ** 2} whole numbers")
         for (i, a), (j, b) in combinations(enumerate(ids), 2):
-            if not max(int(values[i * len(ids) + j]), int(values[j * len(ids) + i])):
+            carries = max(int(values[i * len(ids) + j]), int(values[j * len(ids) + i]))
+            if not carries:
                 continue
             if a in place and b in place and place[a] != place[b]:
-                pairs.add((min(place[a], place[b]), max(place[a], place[b])))
+                pair = min(place[a], place[b]), max(place[a], place[b])
+                pairs[pair] = max(carries, pairs.get(pair, 0))
             reaches_switch |= (a in place and b in switches) or (b in place and a in switches)
-    return tuple(sorted(pairs)), reaches_switch
+    least = min(pairs.values(), default=1)
+    return {pair: round(carries / least, 2) for pair, carries in sorted(pairs.items())}, reaches_switch
 
 
 def _words_of(matrix: ElementTree.Element, tag: str) -> list[str]:

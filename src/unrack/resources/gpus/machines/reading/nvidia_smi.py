@@ -104,9 +104,10 @@ def _table(text: str, where: str) -> tuple[list[str], list[_Row]]:
     return columns, [rows[column] for column in columns]
 
 
-def _pairs(columns: list[str], rows: list[_Row], gpus: int, where: str) -> tuple[dict[Pair, str], tuple[Pair, ...]]:
+def _pairs(columns: list[str], rows: list[_Row], gpus: int, where: str) -> tuple[dict[Pair, str], dict[Pair, int]]:
+    """What joins two devices in words, and how many NVLinks join two GPUs."""
     words: dict[Pair, str] = {}
-    nvlinks: list[Pair] = []
+    nvlinks: dict[Pair, int] = {}
     for a, row in enumerate(rows):
         for b, word in enumerate(row.words):
             at = f"{where}, line {row.line}, {row.name} to {columns[b]}"
@@ -114,16 +115,16 @@ def _pairs(columns: list[str], rows: list[_Row], gpus: int, where: str) -> tuple
                 if word != "X":
                     raise ClusterError(at, word, "X, as it is the device itself")
                 continue
-            is_direct = re.fullmatch(r"NV\d+", word) is not None
+            is_direct = re.fullmatch(r"NV[1-9]\d?", word) is not None
             if not is_direct and word not in _WORDS:
                 raise ClusterError(at, word, f"one of {', '.join((*LEVELS, SYS))} or NV with a number")
             if rows[b].words[a] != word:
                 raise ClusterError(at, f"{word}, but {rows[b].words[a]} the other way", "the same word both ways")
             if a < b and is_direct and b < gpus:
-                nvlinks.append((a, b))
+                nvlinks[a, b] = int(word[2:])
             elif a < b and not is_direct:
                 words[a, b] = _WORDS[word]
-    return words, tuple(nvlinks)
+    return words, nvlinks
 
 
 def _affinity(rows: list[_Row], where: str) -> tuple[dict[int, int], dict[int, Socket]]:

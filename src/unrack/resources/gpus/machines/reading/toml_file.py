@@ -105,15 +105,20 @@ class NvswitchTable(_Carrier):
 class LinkTable(_Weighed):
     """A ``[[links]]`` table: a link between two GPUs by number, or between other parts by name.
 
-    ``kind`` is by default what the parts suggest. It replaces a link that the same parts have already.
+    ``kind`` is by default what the parts suggest, and ``width`` how many NVLinks it is: of two links of equal weight
+    the wider one is nearer. It replaces a link that the same parts have already.
     """
 
     between: tuple[End, End]
+    width: Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False)] | None = None
     kind: str | None = Field(default=None, pattern="^(nvlink|pcie|bus)$")
 
 
 class BandwidthTable(_Table):
-    """A ``[gb_s]`` table: what links of each kind carry, GB/s, where they do not say it themselves."""
+    """A ``[gb_s]`` table: what links of each kind carry, GB/s, where they do not say it themselves.
+
+    Of an NVLink of known width: each of so many.
+    """
 
     pcie: Bandwidth | None = None
     nvlink: Bandwidth | None = None

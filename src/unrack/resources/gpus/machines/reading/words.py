@@ -57,7 +57,7 @@ class Found:
         Pair of devices, the lower number first → one of ``LEVELS`` or ``SYS``; pairs of which nothing is known are
         left out.
     nvlinks
-        Pairs of GPUs with a direct link.
+        Pair of GPUs with a direct link → its width: how many NVLinks it is, or its bandwidth in any unit.
     nvswitch
         Whether all GPUs are joined by an NVSwitch.
     home
@@ -72,7 +72,7 @@ class Found:
     gpus: int
     devices: int
     words: Mapping[Pair, str] = field(default_factory=dict)
-    nvlinks: tuple[Pair, ...] = ()
+    nvlinks: Mapping[Pair, float] = field(default_factory=dict)
     nvswitch: bool = False
     home: Mapping[int, int] = field(default_factory=dict)
     sockets: Mapping[int, Socket] = field(default_factory=dict)
@@ -81,9 +81,9 @@ class Found:
     slices: int = 0
 
 
-def is_switched(gpus: int, nvlinks: Sequence[Pair]) -> bool:
+def is_switched(gpus: int, nvlinks: Mapping[Pair, float]) -> bool:
     """True if these direct links can only be those of an NVSwitch."""
-    return gpus >= SWITCHED_FROM and len(set(nvlinks)) == gpus * (gpus - 1) // 2
+    return gpus >= SWITCHED_FROM and len(nvlinks) == gpus * (gpus - 1) // 2
 
 
 def machine_of(found: Found) -> Machine:
@@ -105,9 +105,10 @@ def machine_of(found: Found) -> Machine:
     at = {gpu: build.add(GPU, f"GPU{gpu}", parent, NEAR) for gpu, parent in gpus}
     if found.nvswitch or is_switched(found.gpus, found.nvlinks):
         middle = build.add_loose(NVSWITCH, "NVSwitch")
-        build.links += [Link(middle, at[gpu], NEAR, NVLINK) for gpu in range(found.gpus)]
+        own = [max((width for pair, width in found.nvlinks.items() if gpu in pair), default=0) for gpu in at]
+        build.links += [Link(middle, at[gpu], NEAR, NVLINK, width) for gpu, width in enumerate(own)]
     else:
-        build.links += [Link(at[a], at[b], NEAR, NVLINK) for a, b in sorted(set(found.nvlinks))]
+        build.links += [Link(at[a], at[b], NEAR, NVLINK, width) for (a, b), width in sorted(found.nvlinks.items())]
     known = [found.sockets.get(number, Socket()).cores for number in sockets]
     cores = tuple(known) if any(known) else ()
     return Machine(found.name, tuple(build.vertices), tuple(build.links), found.model, cores, found.slices)
@@ -200,7 +201,7 @@ def _homes(found: Found) -> dict[int, int]:
 
 def _joined_by_nvlink(found: Found, group: list[int]) -> list[int]:
     """Groups with a direct link between them become one if no pair of them is known to be on different sockets."""
-    for a, b in sorted(set(found.nvlinks)):
+    for a, b in sorted(found.nvlinks):
         if group[a] == group[b]:
             continue
         ones, others = ([i for i, one in enumerate(group) if one == group[gpu]] for gpu in (a, b))
