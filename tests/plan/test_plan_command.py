@@ -138,7 +138,7 @@ def test_jobs_that_no_system_can_run_are_said_with_what_helps(tmp_path: Path) ->
     text = STUDY.replace("cores = 4, tasks = 2}", "cores = {kind = 'choice', values = [4, 9]}}")
     goal = ("--goal", "wait_s_mean < 1 h", "--vary", COUNT, "--seeds", "2")
     code, said = call(tmp_path, *goal, "--json", text=text)
-    assert code == 0, said
+    assert code == 1, said
     sentence = json.loads(said)["lines"][0]["sentence"]
     assert "leave work undone" in sentence
     wanted = sentence.rpartition("--goal '")[2].rstrip("'")
