@@ -21,7 +21,9 @@ LEFT, RIGHT, TOP, FOOT = 56, 16, 30, 46
 TICKS = 5
 ORDERS = 30.0
 """Values that differ by more than this factor are on a logarithmic axis."""
-LETTER, LINE = 6.6, 13.0
+CUT = 1000.0
+"""Values below the goal by more than this factor are at the end of such an axis."""
+LETTER, LINE = 7.0, 13.0
 """Pixels of a letter, on average, and of a line of words."""
 TIMES = (("s", 1.0, 120.0), ("min", 60.0, 7_200.0), ("h", 3_600.0, 172_800.0), ("d", 86_400.0, math.inf))
 """Unit, its seconds, and up to how many seconds it is taken."""
@@ -106,7 +108,7 @@ def axis_of(low: float, high: float, least: float | None = None) -> Axis:
     Parameters
     ----------
     least
-        The least value above 0; with it the axis may go by factors. What is 0 or less is then at its low end.
+        The least value that is told apart, above 0; with it the axis may go by factors. What is less is at its end.
 
     Examples
     --------
@@ -171,8 +173,9 @@ def chart(found: Mapping[str, Any], goal: int) -> str:
     wanted, relative = float(found["thresholds"][goal]), bool(found["relative"][goal])
     ends = [value for point in points for value in (point.low, point.value, point.high) if math.isfinite(value)]
     unit, size = ("% of the reference", 0.01) if relative else _unit(metric, [*ends, wanted])
-    above = [value / size for value in (*ends, wanted) if value > 0]
     least, most = min(*ends, wanted) / size, max(*ends, wanted) / size
+    near = (wanted / size if wanted > 0 else most) / CUT  # so far down the axis goes
+    above = [max(value / size, near) for value in (*ends, wanted) if value > 0]
     y = axis_of(0.0 if 0 <= least < 0.6 * most else least, most, min(above, default=None))
     costs = [point.cost for point in points]
     x = axis_of(min(costs), max(costs), min((cost for cost in costs if cost > 0), default=None))
@@ -191,12 +194,15 @@ def chart(found: Mapping[str, Any], goal: int) -> str:
     labels = _Labels()
     labels.taken += [(across(point.cost) - 6, up(point.value) - 6, across(point.cost) + 6, up(point.value) + 6)
                      for point in points]  # fmt: skip
-    lines += _frame(x, y, across, lambda value: up(value * size), unit, metric, found["currency"], labels)
+    cut = y.log and min(ends) / size < y.low
+    lines += _frame(x, y, across, lambda value: up(value * size), unit, metric, found["currency"], labels, cut)
     lines.append(f'<path class="goal" d="M{LEFT} {up(wanted)}H{WIDTH - RIGHT}"/>')
     for place in (up(wanted) - 5, up(wanted) + 14):
         if text := labels.put(words.partition(" ")[2], WIDTH - RIGHT, place, "end", "goal"):
             lines += text
             break
+    labels.taken.append((LEFT, up(wanted) - 1, WIDTH - RIGHT, up(wanted) + 1))
+    named = set[tuple[str, float, float]]()
     for at in range(len(found["lines"])):
         own = front([point for point in points if point.line == at], sign[0] == "<")
         if len(own) > 1:
@@ -204,8 +210,10 @@ def chart(found: Mapping[str, Any], goal: int) -> str:
             lines.append(f'<path class="front" stroke="{colour_of(at)}" d="M{path}"/>')
     for point in sorted(points, key=lambda one: (bool(one.label), one.chosen)):
         lines += _mark(point, across(point.cost), up)
-        if point.label:
-            lines += labels.beside(point.label, across(point.cost), up(point.value))
+        at_point = point.label, across(point.cost), up(point.value)
+        if point.label and at_point not in named:
+            named.add(at_point)
+            lines += labels.beside(*at_point)
     return "\n".join([*lines, "</svg>"])
 
 
@@ -224,8 +232,10 @@ def _mark(point: Point, x: float, up: Any) -> list[str]:
     return found
 
 
-def _frame(x: Axis, y: Axis, across: Any, up: Any, unit: str, metric: str, currency: str, labels: _Labels) -> list[str]:
-    """Grid, ticks and titles of the axes."""
+def _frame(
+    x: Axis, y: Axis, across: Any, up: Any, unit: str, metric: str, currency: str, labels: _Labels, cut: bool
+) -> list[str]:
+    """Grid, ticks and titles of the axes; ``cut``: there are values below the upward axis, and they are at its end."""
     scale, thousands = _thousands(x)
     money = f"{thousands} {currency}".strip()
     middle = (LEFT + WIDTH - RIGHT) / 2
@@ -233,7 +243,8 @@ def _frame(x: Axis, y: Axis, across: Any, up: Any, unit: str, metric: str, curre
     lines += labels.put(f"{metric}, {unit}" if unit else metric, 4, 14, kind="title")
     for tick in y.ticks:
         lines.append(f'<path class="grid" d="M{LEFT} {up(tick)}H{WIDTH - RIGHT}"/>')
-        lines += labels.put(_number(tick), LEFT - 6, up(tick) + 4, "end")
+        less = "≤ " if cut and tick == y.low else ""
+        lines += labels.put(less + _number(tick), LEFT - 6, up(tick) + 4, "end")
     for tick in x.ticks:
         lines.append(f'<path class="grid" d="M{across(tick)} {TOP}V{HEIGHT - FOOT}"/>')
         lines += labels.put(_number(tick / scale), across(tick), HEIGHT - FOOT + 16, "middle")

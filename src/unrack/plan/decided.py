@@ -87,7 +87,7 @@ def certain_text(rule: Rule, system: Mapping[str, Any], drawn: bool) -> str:
     if rule.confidence is not None and rule.share is None:
         return f"in the mean of all seeds with {100 * rule.confidence:g} % confidence ({met})"
     sure = SURE if rule.confidence is None else rule.confidence
-    return f"{met}: on {floor_text(system['at_least'])} of all seeds at least, with {100 * sure:g} % confidence"
+    return f"{met}: on {share_text(system['at_least'])} of all seeds at least, with {100 * sure:g} % confidence"
 
 
 def missed_text(rule: Rule, goals: Sequence[Goal], system: Mapping[str, Any]) -> str:
@@ -106,7 +106,7 @@ def missed_text(rule: Rule, goals: Sequence[Goal], system: Mapping[str, Any]) ->
             f"missed on {len(missed)} of the {count} ({_listed(missed)}), where {may or 'none'} of {rule.seeds} may be"
         )
     else:
-        bounds = f"{floor_text(system['at_least'])} to {_ceiling(system['at_most'])} of all seeds"
+        bounds = f"{share_text(system['at_least'])} to {share_text(system['at_most'])} of all seeds"
         head = f"met on {system['met']} of the {count}: {bounds}, where {100 * rule.share:g} % is wanted"
     return f"{head}: {'; '.join(words)}" if words else head
 
@@ -118,7 +118,7 @@ def _goal_text(goal: Goal, own: Mapping[str, Any], missed: int) -> str:
     count = len(own["missed_on"])
     where = "" if count == missed else f" on {count} of them"
     if not known:
-        return f"{goal.metric} is undefined{where}, where {goal} is wanted"
+        return f"{goal.metric} is undefined{where}, where {_want(goal)} is wanted"
     by = f", off by {_between([_share_text(margin) for margin in (min(off), max(off))])} of that" if off else ""
     values = _between([goal.text(min(known)), goal.text(max(known))])
     return f"{goal.metric} is {values}{where}, where {_want(goal)} is wanted{by}"
@@ -161,16 +161,12 @@ def _listed(seeds: Sequence[int]) -> str:
     return f"seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds[:MOST_LISTED]))}{more}"
 
 
-def floor_text(share: float) -> str:
-    """A share that is not rounded up.
+def share_text(share: float) -> str:
+    """A share of all seeds.
 
     Examples
     --------
-    >>> floor_text(0.71687)
-    '71.6 %'
+    >>> share_text(0.71687)
+    '71.7 %'
     """
-    return f"{math.floor(1000 * share + 1e-9) / 10:g} %"
-
-
-def _ceiling(share: float) -> str:
-    return f"{math.ceil(1000 * share - 1e-9) / 10:g} %"
+    return f"{100 * share:.3g} %"

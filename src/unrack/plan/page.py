@@ -12,7 +12,7 @@ from typing import Any
 import jinja2
 
 from unrack.plan.chart import chart
-from unrack.plan.decided import floor_text
+from unrack.plan.decided import share_text
 from unrack.plan.words import shown, values_text
 from unrack.report.charts.spec import colour_of
 from unrack.study.results.record import write_whole
@@ -49,7 +49,7 @@ def page(name: str, found: Mapping[str, Any]) -> str:
         "key": lambda key: labels.get(key, key),
         "money": lambda value: f"{value:,.0f}",
         "shown": shown,
-        "floor": lambda share: floor_text(share),
+        "share": lambda share: share_text(share),
     }
     template = environment.from_string((files("unrack.plan") / "assets" / "plan.html.j2").read_text("utf-8"))
     style = (files("unrack.report") / "assets" / "page.css").read_text("utf-8")
