@@ -53,8 +53,8 @@ def solved(seed: int) -> list[tuple[Any, ...]]:
 def jumping(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every look at the clock is an hour after the last: as if everything else on the machine came first."""
     hours = itertools.count(1)
-    monkeypatch.setattr(clock, "perf_counter", lambda: 3600.0 * next(hours))
-    monkeypatch.setattr(torus.time, "monotonic", lambda: 3600.0 * next(hours))
+    for name in ("perf_counter", "process_time"):
+        monkeypatch.setattr(clock, name, lambda: 3600.0 * next(hours))
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -116,11 +116,11 @@ def test_beside_busy_processes_the_same_bytes_come_out() -> None:
 
 
 def test_only_the_clock_of_a_users_limit_is_looked_at_in_solvers() -> None:
-    """A file that imports the time may end by it: one file of batches, and the one that searches a torus."""
+    """A file that imports the time may end by it."""
     looking = set()
     for path in SOLVERS.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             if "time" in names or (isinstance(node, ast.ImportFrom) and node.module == "time"):
                 looking.add(path.relative_to(SOLVERS).as_posix())
-    assert looking == {"clock.py", "torus/solve.py"}
+    assert looking == {"clock.py"}

@@ -138,7 +138,7 @@ def test_jobs_that_no_system_can_run_are_said_with_what_helps(tmp_path: Path) ->
     text = STUDY.replace("cores = 4, tasks = 2}", "cores = {kind = 'choice', values = [4, 9]}}")
     goal = ("--goal", "wait_s_mean < 1 h", "--vary", COUNT, "--seeds", "2")
     code, said = call(tmp_path, *goal, "--json", text=text)
-    assert code == 0, said
+    assert code == 1, said
     sentence = json.loads(said)["lines"][0]["sentence"]
     assert "leave work undone" in sentence
     wanted = sentence.rpartition("--goal '")[2].rstrip("'")
@@ -193,6 +193,47 @@ def test_costs_in_several_currencies_are_not_compared(tmp_path: Path) -> None:
     code, said = call(tmp_path, "--goal", "served > 1 %", "--vary", "clusters.nodes.count=1..2", text=text)
     assert code == 2
     assert "USD for nodes, EUR for other" in said
+
+
+def test_the_first_line_is_the_answer_with_the_share_of_all_seeds_that_is_certain(tmp_path: Path) -> None:
+    code, said = call(tmp_path, text=STUDY + PLAN)
+    assert code == 0, said
+    first = said.partition("\n")[0]
+    assert first.startswith("easy on nodes: nodes = ")
+    assert first.endswith("on 3 of 3 seeds: on 36.8 % of all seeds at least, with 95 % confidence")
+    found = json.loads((tmp_path / "out" / "plan.json").read_text())
+    assert found["headline"] == first
+    assert f"<b>{first}.</b>" in (tmp_path / "out" / "plan.html").read_text()
+
+
+def test_a_goal_out_of_reach_is_said_first_with_exit_status_1(tmp_path: Path) -> None:
+    arguments = ("--goal", "wait_s_p95 < 1 us", "--vary", "clusters.0.nodes.0.count=1..2", "--seeds", "2")
+    code, said = call(tmp_path, *arguments)
+    assert code == 1, said
+    assert said.startswith("easy on nodes: out of reach: none of the 2 systems tried meets the goals; nodes = 2, the")
+    assert call(tmp_path, *arguments, "--json")[0] == call(tmp_path, *arguments, "--quiet")[0] == 1
+    two = STUDY.replace('["easy"]', '["easy", "fcfs"]')
+    code, said = call(tmp_path, *arguments, text=two)
+    assert (code, said[:13]) == (1, "out of reach:")
+
+
+def test_of_one_seed_it_is_said_that_it_says_nothing_of_others(tmp_path: Path) -> None:
+    arguments = ("--goal", "served > 1 %", "--vary", "clusters.0.nodes.0.count=2..3", "--seeds", "1")
+    code, said = call(tmp_path, *arguments)
+    assert code == 0, said
+    first = said.partition("\n")[0]
+    assert "on the one seed that was run, which says nothing of others" in first
+    assert "smaller ones may do" in first
+    close = ("--goal", "wait_s_mean < 1 min", "--vary", "clusters.0.nodes.0.count=3..4", "--seeds", "1")
+    code, said = call(tmp_path, *close, "--confidence", "90 %")
+    assert (code, "undecided" in said.partition("\n")[0]) == (1, True), said
+
+
+def test_so_few_seeds_that_nothing_can_be_shown_are_refused(tmp_path: Path) -> None:
+    goal = "served > 1 % on 90 % of seeds, at 95 % confidence"
+    code, said = call(tmp_path, "--goal", goal, "--vary", COUNT, "--seeds", "20")
+    assert code == 2
+    assert "seeds: got 20, wanted at least" in said
 
 
 WRONG = {

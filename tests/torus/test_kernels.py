@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from plain_torus import added_up, all_partitions, best_order, least_by_counts, least_of_all, on_cycle
 
+from unrack.solver.clock import Clock
 from unrack.solver.torus.constraint import halves
 from unrack.solver.torus.counts import partitions
 from unrack.solver.torus.exact import advance
@@ -211,12 +212,12 @@ def test_the_search_finds_the_least_by_itself_whatever_it_must_beat() -> None:
         grid = grid_of(free)
         for beat in (least + 1, MANY):
             search = new_search(rows, columns, k, beat)
-            assert search_all(grid, search, k, None) == search.scalar[BEST] == least, (free.astype(int).tolist(), k)
+            assert search_all(grid, search, k, Clock()) == search.scalar[BEST] == least, (free.astype(int).tolist(), k)
             tiles = match(grid, search.best_rows, search.best_columns)
             assert added_up(rows, columns, tiles.tolist()) == least
             searched += int(search.scalar[NODES])
         search = new_search(rows, columns, k, least)
-        assert search_all(grid, search, k, None) == least
+        assert search_all(grid, search, k, Clock()) == least
     assert searched > 10_000
 
 

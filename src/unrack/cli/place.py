@@ -48,8 +48,8 @@ def place(
         typer.Option(
             "--time-limit",
             metavar="TIME",
-            help="Of optimal: how long it may take, such as '5 min'. Without one its work is counted, about a minute, "
-            "and the answer is the same on any machine.",
+            help="Of optimal: how long it may compute, such as '5 min'; waiting for a busy machine and compiling do "
+            "not count. Without one its work is counted, about a minute, and the answer is the same on any machine.",
         ),
     ] = None,
     seed: Annotated[int, typer.Option("--seed", help="Of optimal.", min=0)] = 0,

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from unrack.plan.execute import Tried
 
 WIDTH_OF_A_PIPE = 120
+OUT_OF_REACH = 1
+"""Exit status: no system that was tried is known to meet the goals."""
 MOST_STEPS = 12
 """So many systems of a line are listed in the terminal; all are on the page."""
 WORDS = {"open": "not needed", "undecided": "undecided"}
@@ -32,7 +34,10 @@ def plan(
     goal: Annotated[
         list[str] | None,
         typer.Option(
-            "--goal", metavar="GOAL", help="Such as 'wait_s_p95 < 10 min', 'served > 99 %'; repeatable: all must hold."
+            "--goal",
+            metavar="GOAL",
+            help="Such as 'wait_s_p95 < 10 min', 'served > 99 %', and perhaps 'on 90 % of seeds, at 95 % confidence'; "
+            "repeatable: all must hold.",
         ),
     ] = None,
     vary: Annotated[
@@ -85,11 +90,14 @@ def plan(
         bool, typer.Option("--no-audit", help="Do not check the tables of finished runs against the cluster.")
     ] = False,
 ) -> None:
-    """Find the cheapest system that meets goals, for every cluster and policy of a study. Finished runs are kept."""
+    """Find the cheapest system that meets goals, for every cluster and policy of a study. Finished runs are kept.
+
+    Exit status: 0, there is one; 1, none that was tried meets the goals, or is sure to; 2, the input is wrong.
+    """
     from unrack.plan.ask import carried_out
-    from unrack.plan.goal import read_goal
+    from unrack.plan.goal import read_goal, read_share
     from unrack.plan.lines import Plan
-    from unrack.plan.settings import make_settings, read_prices, read_reference, read_share
+    from unrack.plan.settings import make_settings, read_prices, read_reference
     from unrack.plan.vary import read_vary
     from unrack.study.input.document import Document
 
@@ -117,12 +125,13 @@ def plan(
         raise typer.Exit(130) from None
     if as_json:
         typer.echo(json.dumps({**done.found, "directory": str(directory), "report": str(done.page)}))
-        return
-    if quiet:
+    elif quiet:
         typer.echo(done.page)
-        return
-    _show(done.found)
-    typer.echo(f"report: {done.page}")
+    else:
+        _show(done.found)
+        typer.echo(f"report: {done.page}")
+    if done.least is None:
+        raise typer.Exit(OUT_OF_REACH)
 
 
 class _status:  # noqa: N801 -- reads as a function where it is used
@@ -162,6 +171,7 @@ def _show(found: Mapping[str, Any]) -> None:
     console = Console(highlight=False)
     width = console.width if console.is_terminal or "COLUMNS" in os.environ else WIDTH_OF_A_PIPE
     console = Console(highlight=False, width=width)
+    console.print(found["headline"], markup=False, soft_wrap=True)
     console.print(f"goals: {' and '.join(found['goals'])}", markup=False)
     served = " (that all work is served is a goal unless you say another)" if found["served_by_default"] else ""
     console.print(f"met if they hold {found['holds']}{served}", markup=False)
@@ -173,10 +183,6 @@ def _show(found: Mapping[str, Any]) -> None:
         console.print(_steps(found, line, width))
         if line["believed"]:
             console.print(f"({line['believed']} cheaper systems were not tried: those around them fail)")
-    if found["least"] is not None and len(found["lines"]) > 1:
-        best = found["lines"][found["least"]]
-        console.print()
-        console.print(f"least: {best['sentence'].partition(';')[0]}", markup=False)
 
 
 def _steps(found: Mapping[str, Any], line: Mapping[str, Any], width: int) -> Any:

@@ -21,7 +21,8 @@ def tiles(
     ] = "",
     rule: Annotated[str, typer.Option("--rule", help="best (proven), quick or first-fit.")] = "best",
     time_limit: Annotated[
-        str | None, typer.Option("--time-limit", metavar="TIME", help="Of best: how long it may take, such as '10 s'.")
+        str | None,
+        typer.Option("--time-limit", metavar="TIME", help="Of best: how long it may compute, such as '10 s'."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:

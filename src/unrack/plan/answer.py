@@ -7,15 +7,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from unrack.metric.estimate import estimate
-from unrack.plan.goal import COST, Goal
+from unrack.plan.decided import certain_text, missed_text, of_goal
+from unrack.plan.goal import COST
 from unrack.plan.lines import Plan
-from unrack.plan.rule import Verdict
+from unrack.plan.rule import SURE, Verdict
 from unrack.plan.searched import Searched
 from unrack.plan.trial import Trial, mean_of
 from unrack.plan.words import values_text
-
-SURE = 0.95
-"""Of the bounds that are told beside shares of seeds, and of the intervals of means."""
 
 
 def answer(plan: Plan, searched: Sequence[Searched]) -> dict[str, Any]:
@@ -24,19 +22,22 @@ def answer(plan: Plan, searched: Sequence[Searched]) -> dict[str, Any]:
     Returns
     -------
     dict
-        ``question``, ``goals``, ``thresholds`` (shares of the reference where
+        ``question``, ``headline`` (the answer in a line), ``goals``, ``thresholds`` (shares of the reference where
         ``relative``), ``holds`` (in words), ``objective``, ``labels`` (keys in words),
         ``currency``, ``years``, ``prices`` (where they are from, and whether they are examples), ``lines`` (one a
         cluster and policy; see :func:`line_answer`) and ``least``: the number of the line that needs least, ``None``
         where no line has one; ``shown``: the goals, by place, of which tables and charts say something.
     """
     lines = [line_answer(plan, one) for one in searched]
+    goals = [str(goal) for goal in plan.settings.goals]
     ranked = [(_rank(plan, line), at) for at, line in enumerate(lines) if line["answer"] is not None]
     bill = searched[0].line.bills[0]
     rule = max((one.rule for one in searched), key=lambda rule: rule.seeds)
+    least = min(ranked)[1] if ranked else None
     return {
         "question": plan.table.question,
-        "goals": [str(goal) for goal in plan.settings.goals],
+        "headline": _headline(lines, least, goals),
+        "goals": goals,
         "thresholds": [goal.value for goal in plan.settings.goals],
         "relative": [goal.relative for goal in plan.settings.goals],
         "shown": _shown(plan, searched),
@@ -53,7 +54,7 @@ def answer(plan: Plan, searched: Sequence[Searched]) -> dict[str, Any]:
         "years": bill.prices.years,
         "prices": {"source": bill.prices.source, "preset": bill.prices.preset, "examples": bill.prices.example},
         "lines": lines,
-        "least": min(ranked)[1] if ranked else None,
+        "least": least,
     }
 
 
@@ -80,7 +81,7 @@ def line_answer(plan: Plan, searched: Searched) -> dict[str, Any]:
         ``cluster``, ``policy``; ``answer``, ``below`` (the dearest cheaper system that was tried and fails; ``None``)
         and ``tried`` (all that was tried, the cheapest first), each a system as :func:`system_answer` has it;
         ``systems`` (how many there are), ``runs``, ``believed``, ``worse_above`` and ``undecided`` (systems by place in
-        ``tried``), and ``sentence``.
+        ``tried``), and in words ``brief``, ``why_below`` and ``sentence``.
     """
     found, line = searched.found, searched.line
     tried = sorted(system for system, trials in searched.trials.items() if trials)
@@ -100,7 +101,7 @@ def line_answer(plan: Plan, searched: Searched) -> dict[str, Any]:
         "worse_above": [place[system] for system in found.worse_above()],
         "undecided": [place[system] for system in found.undecided_below()],
     }
-    return {**told, "sentence": _sentence(plan, told)}
+    return {**told, **_told(plan, searched, told)}
 
 
 def system_answer(plan: Plan, searched: Searched, system: int) -> dict[str, Any]:
@@ -110,20 +111,21 @@ def system_answer(plan: Plan, searched: Searched, system: int) -> dict[str, Any]
     -------
     dict
         ``values`` (key → value), ``cost`` (see :meth:`unrack.cluster.prices.bill.Bill.record`), ``verdict``, ``seeds``
-        (run), ``met`` (of them), ``at_least`` (the share of all seeds that could be drawn which meets the goals, at
-        least, with 95 % confidence), ``goals`` (for each: ``text`` and ``mean``, ``half`` the width of its 95 %
-        interval, ``worst`` seed, ``margin`` of the mean, ``met``) and ``metrics``.
+        (run), ``met`` (of them), ``at_least`` and ``at_most`` (bounds of the share of all seeds that could be drawn
+        which meets the goals: :meth:`unrack.plan.rule.Rule.of_all_seeds`), ``goals`` (for each what
+        :func:`unrack.plan.decided.of_goal` says) and ``metrics``.
     """
-    line, trials = searched.line, searched.trials[system]
-    met = sum(all(trial.met(goal) for goal in searched.rule.goals) for trial in trials)
+    line, trials, rule = searched.line, searched.trials[system], searched.rule
+    low, high = rule.of_all_seeds(trials) or (None, None)
     return {
         "values": line.values(system),
         "cost": line.bills[system].record(),
         "verdict": str(searched.found.verdicts.get(system, Verdict.OPEN)),
         "seeds": len(trials),
-        "met": met,
-        "at_least": at_least(met, len(trials)) if searched.rule.seeds > 1 else None,
-        "goals": [{"goal": str(goal), **_of_goal(goal, trials)} for goal in searched.rule.goals],
+        "met": sum(rule.met(trials)),
+        "at_least": low,
+        "at_most": high,
+        "goals": [{"goal": str(goal), **of_goal(rule, goal, trials)} for goal in rule.goals],
         "metrics": {metric: _spread(trials, metric) for metric in _metrics(plan)},
     }
 
@@ -139,78 +141,60 @@ def _spread(trials: Sequence[Trial], metric: str) -> dict[str, float | None]:
     return {"mean": None, "half": None} if found is None else {"mean": found.mean, "half": found.half}
 
 
-def _of_goal(goal: Goal, trials: Sequence[Trial]) -> dict[str, Any]:
-    """How far a goal is reached, in the workload that is worst; shares of the reference where it is relative to one."""
-    margins = [[goal.margin(*trial.of(goal, at)) for trial in trials] for at in range(len(trials[0].values))]
-    means = [_mean(own) for own in margins]
-    worst = min(range(len(means)), key=lambda at: -math.inf if means[at] is None else means[at] or 0.0)
-    values = [goal.measured(*trial.of(goal, worst)) for trial in trials]
-    known = estimate(values, SURE)
-    at = min(range(len(trials)), key=lambda one: trials[one].gap(goal, worst))
-    return {
-        "text": "–" if known is None else goal.text(known.mean),
-        "mean": None if known is None else known.mean,
-        "half": None if known is None else known.half,
-        "worst": values[at],
-        "margin": means[worst],
-        "met": sum(trial.met(goal) for trial in trials),
-    }
+def _told(plan: Plan, searched: Searched, line: Mapping[str, Any]) -> dict[str, str]:
+    """The answer of a line in words: in brief, why the next cheaper one fails, and all of it."""
+    rule, goals, found = searched.rule, searched.rule.goals, searched.found
 
+    def said(system: Mapping[str, Any]) -> str:
+        return values_text(system["values"], plan.labels)
 
-def _mean(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None and math.isfinite(value)]
-    return math.fsum(known) / len(known) if known and len(known) == len(values) else None
-
-
-def at_least(met: int, seeds: int) -> float:
-    """The share of all seeds that could be drawn which meet the goals, at least, with 95 % confidence.
-
-    One-sided (Clopper and Pearson, 1934).
-
-    Examples
-    --------
-    >>> round(at_least(20, 20), 3), at_least(0, 5)
-    (0.861, 0.0)
-    """
-    from scipy.special import betaincinv
-
-    return 0.0 if met == 0 else float(betaincinv(met, seeds - met + 1, 1 - SURE))
-
-
-def _sentence(plan: Plan, line: Mapping[str, Any]) -> str:
-    """The answer of a line in words."""
-
-    def said(values: Mapping[str, Any]) -> str:
-        return values_text(values, plan.labels)
+    def missed(system: Mapping[str, Any]) -> str:
+        return missed_text(rule, goals, system)
 
     who = f"{line['policy']} on {line['cluster']}"
     own, below = line["answer"], line["below"]
+    open_ones = [line["tried"][at] for at in line["undecided"]]
+    undecided = [f"{said(one)} cannot be decided with {one['seeds']} seeds ({missed(one)})" for one in open_ones]
     if own is None:
-        words = [f"{who}: none of the {len(line['tried'])} systems tried meets the goals"]
-        if line["undecided"]:
-            words.append(f"{len(line['undecided'])} cannot be decided with {plan.settings.seeds} seeds")
-        if line["believed"]:
-            words.append(f"{line['believed']} were not tried")
-        return "; ".join([*words, *_unserved(plan, line)])
+        brief = (
+            f"{who}: {'undecided' if undecided else 'out of reach'}: none of the {len(line['tried'])} systems tried "
+        )
+        brief += "is known to meet the goals" if undecided else "meets the goals"
+        largest = line["tried"][-1]
+        why = "" if largest in open_ones else f"{said(largest)}, the dearest, fails: {missed(largest)}"
+        words = [brief, *undecided, why, f"{line['believed']} were not tried" if line["believed"] else ""]
+        return {"brief": brief, "why_below": why, "sentence": "; ".join([*filter(None, words), *_unserved(plan, line)])}
     cost = f"{own['cost']['total']:,.0f} {own['cost']['currency']}"
-    words = [f"{who}: {said(own['values'])} for {cost}, on {own['met']} of {own['seeds']} seeds"]
-    if below is not None:
-        words.append(f"{said(below['values'])} fails ({missed_text(below)})")
-    elif line["systems"] > 1 and line["tried"][0] is own:
-        words.append("it is the least of the values given: smaller ones may do")
-    if line["undecided"]:
-        some = [said(line["tried"][at]["values"]) for at in line["undecided"]]
-        words.append(f"{', '.join(some)}: cannot be decided with {plan.settings.seeds} seeds")
+    brief = f"{who}: {said(own)} for {cost}, {certain_text(rule, own, searched.drawn)}"
+    if found.best == 0 and line["systems"] > 1 and plan.ordered:
+        brief += " (the least of the values given: smaller ones may do)"
+    if undecided:
+        brief += f" ({len(undecided)} cheaper system{'s' * (len(undecided) > 1)} cannot be decided)"
+    why = "" if below is None else f"{said(below)} fails: {missed(below)}"
+    words = [brief, why, *undecided]
     if line["worse_above"]:
-        some = [said(line["tried"][at]["values"]) for at in line["worse_above"]]
+        some = [said(line["tried"][at]) for at in line["worse_above"]]
         words.append(f"more is not always better: {', '.join(some)} fails again")
-    return "; ".join(words)
+    return {"brief": brief, "why_below": why, "sentence": "; ".join(filter(None, words))}
+
+
+def _headline(lines: Sequence[Mapping[str, Any]], least: int | None, goals: Sequence[str]) -> str:
+    """The answer to the question, in a line."""
+    if least is not None:
+        return str(lines[least]["brief"])
+    if len(lines) == 1:
+        why = lines[0]["why_below"]
+        return f"{lines[0]['brief']}{f'; {why}' if why else ''}"
+    undecided = any(line["undecided"] for line in lines)
+    tried = sum(len(line["tried"]) for line in lines)
+    what, known = ("undecided", "is known to meet") if undecided else ("out of reach", "meets")
+    return f"{what}: none of the {tried} systems tried {known} {' and '.join(goals)}"
 
 
 def _unserved(plan: Plan, line: Mapping[str, Any]) -> list[str]:
     """What helps where every system leaves work undone, and nobody said how much of it may be."""
     at = next((number for number, goal in enumerate(plan.settings.goals) if goal.unasked), None)
-    shares = [] if at is None else [system["goals"][at]["mean"] or 0.0 for system in line["tried"]]
+    shares = [] if at is None else [system["goals"][at]["low"] or 0.0 for system in line["tried"]]
     if not shares or max(shares) >= 1:
         return []
     most = math.floor(1e4 * max(shares)) / 1e4
@@ -218,14 +202,3 @@ def _unserved(plan: Plan, line: Mapping[str, Any]) -> list[str]:
         f"all of them leave work undone ({100 * most:g} % is served at most), which counts as a goal that is missed: "
         f"take larger systems, or say how much is enough, such as --goal 'served >= {100 * most:g} %'"
     ]
-
-
-def missed_text(system: Mapping[str, Any]) -> str:
-    """Which goals a system misses, and by how much; those that it misses on most seeds first."""
-    missed = sorted((goal for goal in system["goals"] if goal["met"] < system["seeds"]), key=lambda goal: goal["met"])
-    words = []
-    for goal in missed[:2]:
-        metric = goal["goal"].partition(" ")[0]
-        mean = "undefined" if goal["mean"] is None else goal["text"]
-        words.append(f"{metric} is {mean} on average, {goal['goal']} holds on {goal['met']} of {system['seeds']} seeds")
-    return " and ".join(words) or f"all goals hold on {system['met']} of {system['seeds']} seeds"

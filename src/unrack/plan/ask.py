@@ -51,7 +51,7 @@ class Planned:
 
     def __repr__(self) -> str:
         goals = " and ".join(self.found["goals"])
-        said = "nothing that was tried meets it" if self.least is None else self.least["sentence"].partition(";")[0]
+        said = "nothing that was tried meets it" if self.least is None else self.least["brief"]
         return f"<plan for {goals}: {said}>"
 
     def _repr_html_(self) -> str:

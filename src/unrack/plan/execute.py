@@ -62,7 +62,7 @@ def execute(
     Raises
     ------
     InputError
-        The directory cannot be made, or no run has the metric of a goal.
+        The directory cannot be made, no run has the metric of a goal, or so few seeds could decide nothing.
     RunError
         A run failed; the others are kept.
     KeyboardInterrupt
@@ -93,7 +93,7 @@ def execute(
 def _steps(plan: Plan, searched: Searched) -> Search:
     """The search of a line; an objective that only runs can tell is compared over all systems."""
     space, objective = searched.line.space, plan.settings.objective
-    if objective == COST or objective in (vary.key for vary in plan.settings.varies):
+    if plan.ordered:
         return search(space, plan.settings.search)
     return _all_of(searched, objective, plan.settings.sign)
 
@@ -115,9 +115,12 @@ class _Bench:
     def __init__(self, plan: Plan, workers: Workers, directory: Path, told: Told | None, audit: bool) -> None:
         self.plan, self.workers, self.directory, self.told, self.audit = plan, workers, directory, told, audit
         self.all = [
-            Searched(line, plan.settings.rule(len(line.space), drawn))
+            Searched(line, plan.settings.rule(len(line.space), drawn), drawn)
             for line, drawn in zip(plan.lines, plan.drawn, strict=True)
         ]
+        if short := next((one.rule for one in self.all if one.rule.seeds < one.rule.fewest), None):
+            want = f"at least {short.fewest}: fewer cannot show {short}, even if all of them met the goals"
+            raise InputError("seeds", str(short.seeds), want)
         self.references: dict[tuple[int, int], tuple[Values, ...]] = {}
         self.runs = 0
         self.checked = False

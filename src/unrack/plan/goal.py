@@ -19,6 +19,11 @@ ROUNDING = 1e-9
 """A share of work served is met if it falls short by no more than this."""
 COST = "cost"
 """What a system costs over the years: a goal may be on it, as on a metric."""
+_ON_SEEDS = re.compile(
+    r"(.*?)(?:\s+on\s+(?:at\s+least\s+)?([\d.]+\s*%?)\s+of\s+(?:all\s+|the\s+)?seeds)?"
+    r"(?:\s*,?\s+(?:at|with)\s+([\d.]+\s*%?)\s+confidence)?\s*",
+    re.IGNORECASE | re.DOTALL,
+)
 _GOAL = re.compile(r"\s*([A-Za-z][\w.-]*)\s*(<=|>=|<|>|=<|=>|=|==)?\s*(.*?)\s*")
 _OF_REFERENCE = re.compile(r"(.*?)\s*(%?)\s*of\s+(?:the\s+)?reference")
 
@@ -38,6 +43,8 @@ class Goal(NamedTuple):
         Whether the value is a share of the reference's, seed by seed.
     unasked
         Nobody wrote it: all work is to be served, unless something else is said.
+    share, confidence
+        On which share of the seeds, and how sure, where the goal says so.
     """
 
     metric: str
@@ -45,6 +52,8 @@ class Goal(NamedTuple):
     value: float
     relative: bool = False
     unasked: bool = False
+    share: float | None = None
+    confidence: float | None = None
 
     @property
     def low_is_good(self) -> bool:
@@ -114,7 +123,8 @@ def read_goal(text: str, where: str = "--goal") -> Goal:
     ----------
     text
         ``METRIC < VALUE``, with ``<``, ``<=``, ``>`` or ``>=``. The value is in the unit of the metric, or has one:
-        ``10 min``, ``99 %``; or it is a share of the reference: ``95 % of reference``.
+        ``10 min``, ``99 %``; or it is a share of the reference: ``95 % of reference``. Then, where wanted,
+        ``on 90 % of seeds``, ``at 95 % confidence``, or both.
 
     Raises
     ------
@@ -127,21 +137,60 @@ def read_goal(text: str, where: str = "--goal") -> Goal:
     (600.0, 'served > 99 %')
     >>> str(read_goal("throughput_jobs_per_h >= 95 % of reference"))
     'throughput_jobs_per_h >= 95 % of the reference'
+    >>> read_goal("wait_s_p95 < 10 min on 90 % of seeds, at 95 % confidence")[5:]
+    (0.9, 0.95)
     """
+    whole = _ON_SEEDS.fullmatch(text)
+    assert whole is not None, "each of its parts may be missing"
+    share = None if whole[2] is None else read_share(whole[2], f"{where} {text!r}")
+    confidence = None if whole[3] is None else read_share(whole[3], f"{where} {text!r}", least=0.5)
+    return _read_bare(whole[1], where, text)._replace(share=share, confidence=confidence)
+
+
+def _read_bare(text: str, where: str, whole: str) -> Goal:
+    """A goal that says nothing of seeds."""
     found = _GOAL.fullmatch(text)
     if found is None or not found[2]:
-        raise InputError(where, repr(text), "METRIC < VALUE, such as 'wait_s_p95 < 10 min' or 'served > 99 %'")
+        raise InputError(where, repr(whole), "METRIC < VALUE, such as 'wait_s_p95 < 10 min' or 'served > 99 %'")
     metric, sign, value = found[1], {"=<": "<=", "=>": ">="}.get(found[2], found[2]), found[3]
     if sign not in COMPARISONS:
-        raise InputError(where, repr(text), f"one of {', '.join(COMPARISONS)} between a metric and a value")
+        raise InputError(where, repr(whole), f"one of {', '.join(COMPARISONS)} between a metric and a value")
     if not known_metric(metric):
         raise InputError(where, f"the metric {metric!r}", nearest(metric, EVERY_METRIC))
     if not value:
-        raise InputError(where, repr(text), f"a value after {sign}")
+        raise InputError(where, repr(whole), f"a value after {sign}")
     if share := _OF_REFERENCE.fullmatch(value):
-        number = _plain(share[1], where, text)
+        number = _plain(share[1], where, whole)
         return Goal(metric, sign, number / 100 if share[2] else number, relative=True)
-    return Goal(metric, sign, _value(metric, value, where, text))
+    return Goal(metric, sign, _value(metric, value, where, whole))
+
+
+def number_of(text: str) -> float:
+    """A number, or one in front of %. Raises ValueError."""
+    bare = text.strip()
+    return float(bare[:-1]) / 100 if bare.endswith("%") else float(bare)
+
+
+def read_share(text: str, where: str, least: float = 0.0) -> float:
+    """A share from text.
+
+    Raises
+    ------
+    InputError
+        It is none, or not above ``least`` and up to 1.
+
+    Examples
+    --------
+    >>> read_share("90 %", "--share"), read_share("0.9", "--share")
+    (0.9, 0.9)
+    """
+    try:
+        value = number_of(text)
+    except ValueError:
+        value = -1.0
+    if not least < value <= 1 or (least and value == 1):
+        raise InputError(where, repr(text), f"a share above {least:g} and up to 1, such as 0.9 or '90 %'")
+    return value
 
 
 def known_metric(name: str) -> bool:

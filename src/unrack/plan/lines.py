@@ -124,6 +124,11 @@ class Plan:
             for first in firsts
         )
 
+    @property
+    def ordered(self) -> bool:
+        """True if systems are in order of what is to be least, and not of a metric that only runs can tell."""
+        return self.settings.objective in (COST, *(vary.key for vary in self.settings.varies))
+
     def runs(self, line: Line, system: int, seeds: Sequence[int]) -> list[Run]:
         """The runs of a system: workloads × seeds."""
         values = line.values(system)

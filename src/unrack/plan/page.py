@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
@@ -10,8 +11,8 @@ from typing import Any
 
 import jinja2
 
-from unrack.plan.chart import SEEDS_OF_INTERVALS, chart
-from unrack.plan.goal import amount_text
+from unrack.plan.chart import chart
+from unrack.plan.decided import share_text
 from unrack.plan.words import shown, values_text
 from unrack.report.charts.spec import colour_of
 from unrack.study.results.record import write_whole
@@ -48,18 +49,39 @@ def page(name: str, found: Mapping[str, Any]) -> str:
         "key": lambda key: labels.get(key, key),
         "money": lambda value: f"{value:,.0f}",
         "shown": shown,
+        "share": lambda share: share_text(share),
     }
     template = environment.from_string((files("unrack.plan") / "assets" / "plan.html.j2").read_text("utf-8"))
     style = (files("unrack.report") / "assets" / "page.css").read_text("utf-8")
     goals = [
-        {"words": words, "chart": chart(found, at)}
+        {"words": words, "chart": chart(found, at), "decisions": _decisions(found, at)}
         for at, words in enumerate(found["goals"])
         if at in found["shown"]
-        and any(system["goals"][at]["mean"] is not None for line in found["lines"] for system in line["tried"])
+        and any(system["goals"][at]["value"] is not None for line in found["lines"] for system in line["tried"])
     ]
     return template.render(
         name=name, found=found, style=style, charts=goals, lines=[_line(found, at) for at in range(len(found["lines"]))]
     )
+
+
+def _decisions(found: Mapping[str, Any], goal: int) -> list[dict[str, str]]:
+    """The margins of the answer of each line and of the one below it, in words."""
+    told = []
+    for at, line in enumerate(found["lines"]):
+        for key, system in (("answer", line["answer"]), ("below", line["below"])):
+            if system is None:
+                continue
+            own, margin = system["goals"][goal], system["goals"][goal]["margin"]
+            values = values_text(system["values"], found["labels"])
+            far = "" if margin is None or not math.isfinite(margin) else f" by {100 * abs(margin):.3g} % of it"
+            if system["seeds"] and own["value"] is None:
+                words = "has no value on a seed that counts"
+            elif key == "answer" or (margin or 0.0) > 0:
+                words = f"has {own['text']}, within the goal{far}"
+            else:
+                words = f"has {own['text']}, past the goal{far}"
+            told.append({"colour": colour_of(at), "key": key, "words": f"{line['policy']}: {values} {words}"})
+    return told
 
 
 def _line(found: Mapping[str, Any], at: int) -> dict[str, Any]:
@@ -70,18 +92,13 @@ def _line(found: Mapping[str, Any], at: int) -> dict[str, Any]:
     before: float | None = None
     for system in line["tried"]:
         cost = system["cost"]["total"]
-        cells = [_cell(system["goals"][goal], system["seeds"], found["relative"][goal]) for goal in found["shown"]]
+        cells = [_cell(system["goals"][goal]) for goal in found["shown"]]
         step = None if before is None else cost - before
         rows.append({**system, "cells": cells, "chosen": system["values"] == chosen, "step": step, "total": cost})
         before = cost
     return {**line, "rows": rows, "colour": colour_of(at), "keys": list(line["tried"][0]["values"])}
 
 
-def _cell(own: Mapping[str, Any], seeds: int, relative: bool) -> dict[str, str]:
-    metric = own["goal"].partition(" ")[0]
-    if own["mean"] is None:
-        return {"mean": "–", "half": "", "margin": ""}
-    spread = own["half"] if seeds >= SEEDS_OF_INTERVALS else 0.0
-    half = "" if not spread else f" ± {100 * spread:.3g} %" if relative else f" ± {amount_text(metric, spread)}"
-    margin = "" if own["margin"] is None else f"{100 * own['margin']:+.3g} %"
-    return {"mean": own["text"], "half": half, "margin": margin}
+def _cell(own: Mapping[str, Any]) -> dict[str, str]:
+    margin = own["margin"]
+    return {"value": own["text"], "margin": "" if margin is None else f"{100 * margin:+.3g} %"}

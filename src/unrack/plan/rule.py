@@ -8,7 +8,7 @@ one-sided Student-t intervals after 5, 10, 20 … seeds; the chance of error is 
 systems that a search may try (Bonferroni), so that the confidence is that of the answer, not of one look at one system.
 
 *Both*: at least that share of all seeds that could be drawn meets the goals, with that confidence (Clopper and Pearson,
-1934), shared in the same way.
+1934), shared in the same way. Seeds are added until that is sure or surely not so, or all that may be run were run.
 """
 
 from __future__ import annotations
@@ -26,6 +26,25 @@ FEWEST = 5
 """Seeds of the first look with a confidence."""
 FEWEST_ALIKE = 10
 """Fewer seeds that all gave the same value say nothing of the next one."""
+
+
+SURE = 0.95
+"""Of what is told of all seeds where no confidence is asked for."""
+
+
+def at_least(met: int, seeds: int, error: float = 1 - SURE) -> float:
+    """The share of all seeds that could be drawn which meet the goals, at least, but for a chance of error.
+
+    One-sided (Clopper and Pearson, 1934).
+
+    Examples
+    --------
+    >>> round(at_least(18, 20), 3), round(at_least(9, 9), 3), at_least(0, 5)
+    (0.717, 0.717, 0.0)
+    """
+    from scipy.special import betaincinv
+
+    return 0.0 if met == 0 else float(betaincinv(met, seeds - met + 1, error))
 
 
 class Verdict(StrEnum):
@@ -95,26 +114,46 @@ class Rule:
         """What is known after some seeds; ``OPEN`` unless that many are a look."""
         done = len(trials) >= self.seeds
         if self.confidence is None:
-            good = sum(all(trial.met(goal) for goal in self.goals) for trial in trials)
+            good = sum(self.met(trials))
             if good >= self.needed:
                 return Verdict.MEETS
             return Verdict.FAILS if len(trials) - good > self.seeds - self.needed else Verdict.OPEN
-        if self.seeds == 1 and trials:
-            return Verdict.MEETS if all(trials[0].met(goal) for goal in self.goals) else Verdict.FAILS
         if len(trials) not in self.looks:
             return Verdict.OPEN
         found = self._mean(trials) if self.share is None else self._of_all(trials, self.share)
         return Verdict.UNDECIDED if found == Verdict.OPEN and done else found
 
+    def met(self, trials: Sequence[Trial]) -> list[bool]:
+        """For each seed, whether all goals are met."""
+        return [all(trial.met(goal) for goal in self.goals) for trial in trials]
+
+    def of_all_seeds(self, trials: Sequence[Trial]) -> tuple[float, float] | None:
+        """The share of all seeds that meets the goals, at least and at most; ``None``: one seed says nothing of others.
+
+        With the confidence, shared among looks and systems; without one each bound by itself, and this system by
+        itself, with 95 %. Where enough seeds met the goals the lower one is by when the last that was needed did: the
+        runs stopped for that.
+        """
+        if self.seeds == 1:
+            return None
+        met, error = self.met(trials), 1 - SURE if self.confidence is None else self.error
+        good, count = sum(met), len(met)
+        high = 1 - at_least(count - good, count, error)
+        if self.confidence is None and good >= self.needed:
+            good, count = self.needed, [at for at, one in enumerate(met, 1) if one][self.needed - 1]
+        return at_least(good, count, error), high
+
     def _of_all(self, trials: Sequence[Trial], share: float) -> Verdict:
         """Whether the share of all seeds that meet the goals is at least, or surely less than, what it must be."""
-        from scipy.special import betaincinv
-
-        count = len(trials)
-        good = sum(all(trial.met(goal) for goal in self.goals) for trial in trials)
-        low = 0.0 if good == 0 else float(betaincinv(good, count - good + 1, self.error))
-        high = 1.0 if good == count else float(betaincinv(good + 1, count - good, 1 - self.error))
+        low, high = self.of_all_seeds(trials) or (0.0, 1.0)
         return Verdict.MEETS if low >= share else Verdict.FAILS if high < share else Verdict.OPEN
+
+    @property
+    def fewest(self) -> int:
+        """With fewer seeds nothing could be decided in favour of a system, even if all of them met the goals."""
+        if self.confidence is None or self.share is None:
+            return 1
+        return math.ceil(math.log(self.error) / math.log(self.share) - 1e-9)
 
     def _mean(self, trials: Sequence[Trial]) -> Verdict:
         """Whether the mean meets each goal in each workload; what nobody asked for must hold on every seed."""
@@ -132,25 +171,33 @@ class Rule:
 
     def _side(self, goal: Goal, gaps: Sequence[float], tests: int) -> Verdict:
         """On which side of a goal the mean surely is; any of several tests may say that it is the wrong one."""
-        from scipy.special import stdtrit
-
         if -math.inf in gaps:
             return Verdict.FAILS
+        low, high = self.of_mean(gaps, tests)
+        if low == high:
+            if len(gaps) < min(FEWEST_ALIKE, self.seeds):
+                return Verdict.OPEN
+            strict = len(goal.comparison) == 1
+            return Verdict.MEETS if low > 0 or (low == 0 and not strict) else Verdict.FAILS
+        return Verdict.MEETS if low > 0 else Verdict.FAILS if high < 0 else Verdict.OPEN
+
+    def of_mean(self, gaps: Sequence[float], tests: int = 1) -> tuple[float, float]:
+        """The mean over all seeds, at least and (in any of several tests) at most; equal if all values are."""
+        from scipy.special import stdtrit
+
         count = len(gaps)
+        if count == 1:
+            return -math.inf, math.inf
         mean = math.fsum(gaps) / count
         spread = math.sqrt(math.fsum((gap - mean) ** 2 for gap in gaps) / (count - 1))
         if spread <= 1e-12 * max(1.0, abs(mean)):
-            if count < min(FEWEST_ALIKE, self.seeds):
-                return Verdict.OPEN
-            strict = len(goal.comparison) == 1
-            return Verdict.MEETS if mean > 0 or (mean == 0 and not strict) else Verdict.FAILS
+            return mean, mean
         unit = spread / math.sqrt(count)
-        if mean > float(stdtrit(count - 1, 1 - self.error)) * unit:
-            return Verdict.MEETS
-        return Verdict.FAILS if -mean > float(stdtrit(count - 1, 1 - self.error / tests)) * unit else Verdict.OPEN
+        below, above = (float(stdtrit(count - 1, 1 - self.error / among)) * unit for among in (1, tests))
+        return mean - below, mean + above
 
     def __str__(self) -> str:
         if self.confidence is None:
             return f"on {self.needed} of {self.seeds} seeds at least" if self.seeds > 1 else "on the one seed"
-        sure = f"with {100 * self.confidence:g} % confidence"
-        return f"{'the mean' if self.share is None else f'{100 * self.share:g} % of all seeds'}, {sure}"
+        sure = f"with {100 * self.confidence:g} % confidence, after at most {self.seeds} seeds"
+        return f"{'in the mean' if self.share is None else f'on {100 * self.share:g} % of all seeds'}, {sure}"

@@ -20,6 +20,8 @@ class Searched:
         Which.
     rule
         When goals counted as met.
+    drawn
+        Whether seeds make a difference.
     trials
         System → what it did, seed by seed.
     found
@@ -28,5 +30,6 @@ class Searched:
 
     line: Line
     rule: Rule
+    drawn: bool
     trials: dict[int, list[Trial]] = field(default_factory=dict)
     found: Found = field(default_factory=Found)

@@ -11,27 +11,21 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, FiniteFloat
 
 from unrack.errors import InputError, nearest
 from unrack.metric.table import EVERY_METRIC
-from unrack.plan.goal import COST, Goal, known_metric, read_goal, with_served
+from unrack.plan.goal import COST, Goal, known_metric, number_of, read_goal, with_served
 from unrack.plan.rule import Rule
 from unrack.plan.search import Way
 from unrack.plan.vary import Vary, read_varies, values_of
 from unrack.study.input.document import Document
 
 SHARE = 0.9
-MOST_SEEDS = {"share": 20, "confidence": 80, "both": 200}
+MOST_SEEDS = {"share": 20, "confidence": 80, "both": 640}
 """How many seeds are run at most, where nobody says it."""
-
-
-def _number(text: str) -> float:
-    """A number, or one in front of %. Raises ValueError."""
-    bare = text.strip()
-    return float(bare[:-1]) / 100 if bare.endswith("%") else float(bare)
 
 
 def _share(value: object) -> object:
     if isinstance(value, str) and "%" in value:
         with suppress(ValueError):
-            return _number(value)
+            return number_of(value)
     if isinstance(value, bool | str):
         raise ValueError("a share, such as 0.9 or '90 %'")
     return value
@@ -160,8 +154,11 @@ def make_settings(
         "objective", "share", "confidence", "seeds", "prices", "reference", "search")}  # fmt: skip
     if said.get("confidence") is not None and said.get("share") is None:
         told["share"] = None
+    told |= _by_goals(found, said if goals else told)
     if told["share"] is None and told["confidence"] is None:
         told["share"] = SHARE
+    if told["share"] == 1 and told["confidence"] is not None:
+        raise InputError("share", "100 % of all seeds, with a confidence", "less: no number of seeds shows that of all")
     if told["search"] not in get_args(Way):
         raise InputError("search", repr(told["search"]), f"one of {', '.join(get_args(Way))}")
     way = "share" if told["confidence"] is None else "confidence" if told["share"] is None else "both"
@@ -172,29 +169,25 @@ def make_settings(
     if told["reference"] is None and (relative := next((goal for goal in found if goal.relative), None)):
         want = "a reference: [plan.reference], or --reference KEY=VALUE, says which system that is"
         raise InputError("goal", repr(str(relative)), want)
-    return Settings(with_served(found), chosen, **told)
+    bare = tuple(goal._replace(share=None, confidence=None) for goal in found)
+    return Settings(with_served(bare), chosen, **told)
 
 
-def read_share(text: str, where: str, least: float = 0.0) -> float:
-    """A share from text.
-
-    Raises
-    ------
-    InputError
-        It is none, or not above ``least`` and up to 1.
-
-    Examples
-    --------
-    >>> read_share("90 %", "--share"), read_share("0.9", "--share")
-    (0.9, 0.9)
-    """
-    try:
-        value = _number(text)
-    except ValueError:
-        value = -1.0
-    if not least < value <= 1 or (least and value == 1):
-        raise InputError(where, repr(text), f"a share above {least:g} and up to 1, such as 0.9 or '90 %'")
-    return value
+def _by_goals(goals: Sequence[Goal], said: Mapping[str, Any]) -> dict[str, float]:
+    """The share and the confidence that goals ask for, which is one for all of them, as they hold together."""
+    asked = list(dict.fromkeys((goal.share, goal.confidence) for goal in goals if goal.share or goal.confidence))
+    if not asked:
+        return {}
+    if len(asked) > 1:
+        got = " and ".join(str([one for one in pair if one is not None]) for pair in asked)
+        raise InputError(
+            "goals", f"several shares of seeds or confidences: {got}", "one for all, as they hold together"
+        )
+    found = {key: value for key, value in zip(("share", "confidence"), asked[0], strict=True) if value is not None}
+    for key, value in found.items():
+        if said.get(key) not in (None, value):
+            raise InputError(f"goals and {key}", f"{value} and {said[key]}", f"one {key}, in a goal or beside them")
+    return found
 
 
 def read_prices(text: str) -> str | dict[str, Any]:

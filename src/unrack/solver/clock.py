@@ -1,14 +1,30 @@
-"""A time limit of the user's, where there is one; and whether it ended anything. Without one, work is counted."""
+"""A time limit of the user's, where there is one; and whether it ended anything. Without one, work is counted.
+
+A limit is of the time that this process computes, on all its threads. What it waits for a busy machine is not counted,
+nor is the compilation of kernels. A limit only cuts: until then every step is the one that would be made without it,
+and once anything was cut everything is. So a limited answer is the one at which the search without a limit had arrived.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from math import inf
-from time import perf_counter
-from typing import TypedDict
+from threading import Event, Thread
+from time import perf_counter, process_time
+from typing import Any, TypedDict, TypeVar
+
+from unrack.jit import telling_of_each
+
+T = TypeVar("T")
 
 COUNTED_S = 60.0
-"""Work of a search without a time limit, in seconds of an ordinary core: steps, iterations and nodes are counted."""
+"""Work of a search, in seconds of an ordinary core: steps, iterations and nodes are counted."""
+LOOK_S = 0.01
+"""So often it is looked whether a solver that knows wall time only has used up what is left."""
+LEAST_WALL_S = 0.1
+"""A solver that knows wall time only has so much at least."""
 
 
 @dataclass
@@ -18,63 +34,117 @@ class Clock:
     Attributes
     ----------
     limit_s
-        Time from the beginning, s; infinite: none, and then no clock is looked at.
-    began
-        By :func:`time.perf_counter`, s.
+        Time that may be computed, s; infinite: no limit, and then no clock is looked at.
+    began_s
+        By :func:`time.process_time`; what is compiled since then is added.
+    began_wall_s
+        By :func:`time.perf_counter`.
     cut
-        Whether something ended because of the limit: then another run may have another answer.
+        Whether something ended because of the limit: then everything does, and another run may have another answer.
     """
 
     limit_s: float = inf
-    began: float = field(default_factory=lambda: perf_counter())
+    began_s: float = field(default_factory=lambda: process_time())
+    began_wall_s: float = field(default_factory=lambda: perf_counter())
     cut: bool = False
-    whole: Clock | None = None
-
-    @classmethod
-    def of(cls, limit_s: float | None) -> Clock:
-        """The clock of a limit; ``None``: none."""
-        return cls(inf if limit_s is None else limit_s)
-
-    def by(self, share: float) -> Clock:
-        """The clock of what has to end when a share of the limit is used up."""
-        return Clock(share * self.limit_s, self.began, whole=self)
+    _compiling_since_s: float = 0.0
 
     def over(self) -> bool:
         """Whether the time is up; whoever asks ends for that."""
-        if self.limit_s == inf or perf_counter() - self.began < self.limit_s:
-            return False
-        self.note()
-        return True
+        self.cut = self.cut or (self.limit_s < inf and self._used_s() >= self.limit_s)
+        return self.cut
 
-    def left_s(self, least: float = 0.0) -> float:
-        """Seconds that are left, but not fewer than ``least``."""
-        return inf if self.limit_s == inf else max(self.limit_s - (perf_counter() - self.began), least)
+    def left_s(self) -> float:
+        """What may still be computed, s; infinite without a limit."""
+        return inf if self.limit_s == inf else max(self.limit_s - self._used_s(), 0.0)
+
+    def wall_s(self) -> float:
+        """Wall time in which what is left is used up, if the machine stays as busy; infinite without a limit."""
+        left = self.left_s()
+        if left == inf:
+            return inf
+        used = self.limit_s - left
+        return max(left * max(self.took_s() / used, 1.0) if used > 0 else left, LEAST_WALL_S)
 
     def took_s(self) -> float:
-        """Seconds since the beginning."""
-        return perf_counter() - self.began
+        """Wall time since the beginning, s."""
+        return perf_counter() - self.began_wall_s
 
-    def note(self) -> None:
-        """Something was ended by the limit."""
-        self.cut = True
-        if self.whole is not None:
-            self.whole.note()
+    def compiling(self, change: int) -> None:
+        """Kernels begin (1) or end (-1) to be compiled."""
+        if change > 0:
+            self._compiling_since_s = process_time()
+        else:
+            self.began_s += process_time() - self._compiling_since_s
+
+    def _used_s(self) -> float:
+        return process_time() - self.began_s
+
+
+@contextmanager
+def timed(limit_s: float | Clock | None) -> Iterator[Clock]:
+    """The clock of a limit while it is in use; ``None``: without a limit; one that runs already goes on."""
+    clock = limit_s if isinstance(limit_s, Clock) else Clock(inf if limit_s is None else limit_s)
+    new = clock is not limit_s and clock.limit_s < inf
+    with telling_of_each(clock.compiling) if new else nullcontext():
+        yield clock
+
+
+def until_up(clock: Clock, solve: Callable[[float], T], known: Callable[[T], bool]) -> T | None:
+    """What a solver finds before the time is up; ``None``: it was up.
+
+    Parameters
+    ----------
+    solve
+        Called with a limit of wall time, s, which is all that the solver knows; again if it was too short, as others
+        had the machine.
+    known
+        Whether an answer is one, and not an end of time or work.
+    """
+    while not clock.over():
+        allowed, before = clock.wall_s(), clock.took_s()
+        found = solve(allowed)
+        if known(found) or clock.took_s() - before < allowed:
+            return found
+    return None
+
+
+def solved(solver: Any, model: Any, clock: Clock) -> Any:
+    """The status of a CP-SAT solver, which is stopped when the time is up: its own limits are of wall time."""
+    if clock.limit_s == inf:
+        return solver.solve(model)
+    done = Event()
+
+    def watch() -> None:
+        while not done.wait(LOOK_S):
+            if clock.over():
+                solver.stop_search()
+
+    watching = Thread(target=watch, daemon=True)
+    watching.start()
+    try:
+        return solver.solve(model)
+    finally:
+        done.set()
+        watching.join()
 
 
 class Part(TypedDict):
     """The arguments of a part of a search."""
 
-    limit_s: float | None
-    effort_s: float
+    limit_s: Clock
+    share: float
 
 
-def part_of(limit_s: float | None, share: float) -> Part:
-    """What a part of a search may take: of the time limit, where there is one, and of the work."""
-    return {"limit_s": None if limit_s is None else share * limit_s, "effort_s": share * counted_s(limit_s, None)}
+def efforts(clock: Clock, effort_s: float | None, share: float = 1.0) -> tuple[float, ...]:
+    """The work that a search may do, in counted seconds: as asked; else as without a limit, then what more it allows.
 
-
-def counted_s(limit_s: float | None, effort_s: float | None) -> float:
-    """The work that a search may do, in seconds of an ordinary core: what is asked, else as much as the limit."""
+    Examples
+    --------
+    >>> efforts(Clock(), None), efforts(Clock(15), None), efforts(Clock(100), None, share=0.5), efforts(Clock(9), 5)
+    ((60.0,), (60.0,), (30.0, 20.0), (5,))
+    """
     if effort_s is not None:
-        return effort_s
-    return COUNTED_S if limit_s is None else limit_s
+        return (effort_s,)
+    more = share * (clock.limit_s - COUNTED_S) if COUNTED_S < clock.limit_s < inf else 0.0
+    return (share * COUNTED_S, more) if more else (share * COUNTED_S,)

@@ -16,7 +16,7 @@ from unrack.policy.tiers.supply import could_hold
 from unrack.solver.batch.check import first_fault
 from unrack.solver.batch.running.on_paper import Step
 from unrack.solver.batch.solution import Solution, price_of
-from unrack.solver.clock import Part, part_of
+from unrack.solver.clock import Part, timed
 from unrack.solver.servers.one_by_one import OneByOne
 from unrack.solver.servers.problem import NOWHERE, Allocation, Asked, Supply
 
@@ -81,12 +81,16 @@ def place_together(
         fault = first_fault(supply, asks, now, placed.request.ids)
         if fault is not None:
             raise InputError(f"where servers are now, {fault[0]}", *fault[1:])
-        found = _beside(supply, asks, now, part_of(limit_s, 0.5 if moving else 1.0), seed)
-        answer = replace(placed, allocation=found.allocation)
-        if moving:
-            cut = found.cut
-            found, answer = _repacked(answer, repack, part_of(limit_s, 0.5), seed)
-            found = replace(found, cut=(found.cut or cut) and found.status != "optimal")
+        with timed(limit_s) as clock:
+            part = Part(limit_s=clock, share=0.5 if moving else 1.0)
+            found = _beside(supply, asks, now, part, seed)
+            answer = replace(placed, allocation=found.allocation)
+            if moving:
+                cut = found.cut
+                found, answer = _repacked(answer, repack, part, seed)
+                found = replace(found, cut=(found.cut or cut) and found.status != "optimal")
+    if found.cut:  # before all bounds were known
+        found = replace(found, bound_price=max(found.bound_price, least_price(supply, asks, found.allocation)))
     answer = replace(answer, bound=found.bound_price, status=found.status, bound_clusters=found.bound_clusters)
     answer = replace(answer, cut=found.cut)
     return replace(answer, reasons=_reasons(answer, explain))

@@ -52,8 +52,9 @@ def place_request(
         ``"slo"`` (the paper's allocator), ``"first-fit"``, ``"best-fit"``, or ``"optimal"``: all servers at once, the
         fewest clusters first, then the lowest price.
     limit_s, seed
-        Of ``optimal``: time that it may take, s, and the seed of its search. Without a time
-        limit its work is counted, about a minute of an ordinary core at most, and the answer is the same anywhere.
+        Of ``optimal``: time that it may compute, s (of the processor, without compiling), and the seed of its search.
+        Without a time limit its work is counted, about a minute of an ordinary core at most, and the answer is the
+        same anywhere.
     now
         Where servers are already; they stay there, but for ``moves`` of them.
     moves

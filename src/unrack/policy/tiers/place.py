@@ -43,8 +43,9 @@ def place(
     most_clusters
         At most so many clusters may be in use; ``None``: any number.
     limit_s, seed
-        Of ``optimal``: time that it may take, s, and the seed of its search. Without a time
-        limit its work is counted, about a minute of an ordinary core at most, and the answer is the same anywhere.
+        Of ``optimal``: time that it may compute, s (of the processor, without compiling), and the seed of its search.
+        Without a time limit its work is counted, about a minute of an ordinary core at most, and the answer is the
+        same anywhere.
     now
         Where servers are already: what ``as_json`` of an earlier answer said.
     moves

@@ -11,7 +11,7 @@ Pieces. Of every cluster's cores, local memory and memory, servers also take wha
 
 from __future__ import annotations
 
-from math import gcd, inf
+from math import gcd
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from unrack.solver.batch.case import CEILING, CORES, FLOOR, MB, Case
 from unrack.solver.batch.integer_programme import Programme, Terms
 from unrack.solver.batch.relaxation import Class, Model, spots_of
-from unrack.solver.clock import COUNTED_S, Clock
+from unrack.solver.clock import COUNTED_S, Clock, until_up
 from unrack.solver.packing import in_pieces, telling_pieces
 from unrack.solver.servers.problem import NOWHERE
 
@@ -45,8 +45,7 @@ class Bounds:
         Work for all of them, in counted seconds: it tells which programmes are tried. A programme is given up after a
         quarter of it.
     clock
-        When there should be an answer: what is left, but a twentieth of the limit, is all the time that a programme
-        has, and no more than a quarter of the limit.
+        When there should be an answer; no programme begins or goes on after that.
 
     Attributes
     ----------
@@ -92,14 +91,12 @@ class Bounds:
         return self._known[placed, clusters]
 
     def _least(self, programme: Programme, cost: Terms) -> int | None:
-        """What a programme proves; ``None``: nothing, in a quarter of the work or in the time that it has."""
-        limit_s = self._clock.limit_s
-        given = inf if limit_s == inf else min(limit_s / 4, self._clock.left_s(limit_s / 20))
-        mine = Clock(given)
-        least = programme.least(cost, given, self.effort_s / 4)
-        if least is None and mine.over():
-            self._clock.note()
-        return least
+        """What a programme proves; ``None``: nothing, in a quarter of the work or in the time that is left."""
+        return until_up(
+            self._clock,
+            lambda wall_s: programme.least(cost, wall_s, self.effort_s / 4),
+            lambda least: least is not None,
+        )
 
     def _unplaced(self, found: int) -> int:
         case, least = self.case, len(self.case.hopeless) - len(self.able)

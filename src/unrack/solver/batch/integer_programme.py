@@ -64,7 +64,7 @@ class Programme:
         cost
             To be minimised.
         limit_s, effort_s
-            Time for the solver, s, and work in counted seconds.
+            Wall time for the solver, s, and work in counted seconds.
 
         Returns
         -------
@@ -86,7 +86,7 @@ class Programme:
             sides.append(csr_matrix((values, (at, where)), (len(rows), len(goal))))
             sides.append(np.array([limit for _, limit in rows], np.float64))
         bounds = np.array([self.low, self.high], np.float64).T
-        options: dict[str, float] = {} if limit_s == inf else {"time_limit": max(limit_s, 0.1)}
+        options: dict[str, float] = {} if limit_s == inf else {"time_limit": limit_s}
         terms = max(sum(len(row) for row, _, _ in self.rows), 1)
         if len(goal) > LARGE:
             method, options["maxiter"] = "highs-ipm", MOST_POINTS

@@ -9,14 +9,14 @@ steps that place what was left out, empty clusters and lower the price (:mod:`un
    another of several that are as good.
 
 Work is counted, not timed: steps, visits, iterations, nodes. Without a time limit the same batch and seed have the same
-answer on any machine, however busy; with one, the answer says whether it was cut.
+answer on any machine, however busy. A limit ends the same steps earlier (:mod:`unrack.solver.clock`), and the answer is
+the best until then and says that it was cut; one above what is counted lets the search go on from there.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 from itertools import islice, product
-from math import inf
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +29,7 @@ from unrack.solver.batch.check import first_fault
 from unrack.solver.batch.pack import clashes
 from unrack.solver.batch.search import Search
 from unrack.solver.batch.solution import Solution, objective, price_of
-from unrack.solver.clock import Clock, counted_s
+from unrack.solver.clock import Clock, efforts, timed
 from unrack.solver.servers.constraint import place_cp
 from unrack.solver.servers.one_by_one import OneByOne
 from unrack.solver.servers.problem import Allocation, Asked, Supply
@@ -47,15 +47,13 @@ MIDDLE = 4000
 """Servers x members of clusters: an answer that is not proven is finished by constraint programming."""
 VISITS_A_SECOND = 100_000
 """Clusters that may be brought up to date while servers are placed one at a time, for each second of work."""
-SEARCHED = 0.75
-"""Part of a time limit after which the search ends, so that there is time for the bounds of what it found."""
 EFFORT = 0.2
 """Deterministic seconds of constraint programming for each second of work."""
 
 
 def place_batch(
-    supply: Supply, asked: Asked, *, limit_s: float | None = None, seed: int = 0, start: Allocation | None = None,
-    busy: Bools | None = None, effort_s: float | None = None,
+    supply: Supply, asked: Asked, *, limit_s: float | Clock | None = None, seed: int = 0,
+    start: Allocation | None = None, busy: Bools | None = None, effort_s: float | None = None, share: float = 1.0,
 ) -> Solution:  # fmt: skip
     """Place a batch of servers: as many as can be, in the fewest clusters, at the lowest price.
 
@@ -66,7 +64,8 @@ def place_batch(
     asked
         The servers, and what else they ask; all of it is met.
     limit_s
-        Time it may take, s; loading the solvers, up to 2 s, is not counted. ``None``: no clock is looked at.
+        Time it may compute, s, without loading solvers and compiling, or a clock that runs. ``None``: no clock is
+        looked at.
     seed
         Of the search.
     start
@@ -74,8 +73,10 @@ def place_batch(
     busy : bool[clusters]
         Clusters that are in use before, and so count as used; default: none.
     effort_s
-        Work that may be done, in seconds of an ordinary core, which are counted and not measured; default: as much as
-        the time limit, and without one 60.
+        Work that may be done, in seconds of an ordinary core, which are counted and not measured; default: 60, and
+        more where the time limit is longer.
+    share
+        Part of the default work.
 
     Returns
     -------
@@ -97,32 +98,57 @@ def place_batch(
     >>> found.status, found.clusters_used, found.price, found.unplaced.tolist()
     ('optimal', 1, 22000, [])
     """
-    clock, effort = Clock.of(limit_s), counted_s(limit_s, effort_s)
     case = make_case(supply, asked, busy)
     fault = None if start is None else first_fault(supply, asked, start)
     if fault is not None:
         raise InputError(f"start, {fault[0]}", *fault[1:])
-    searching, bounds = clock.by(SEARCHED), Bounds(case, effort, clock)
-    best = _first(case, start, effort, searching)
-    size = len(asked) * len(supply.member)
-    proven = (0, 0, 0)
+    _load_solvers()
+    with timed(limit_s) as clock:
+        first, *more = efforts(clock, effort_s, share)
+        found = _placed(case, start, clock, first, seed)
+        for effort in more:
+            if found.status != "optimal" and not clock.over():
+                found = _placed(case, found.allocation, clock, effort, seed + 1, found.bound)
+    return found
+
+
+def _load_solvers() -> None:
+    """Load what takes seconds, before a time limit begins."""
+    import scipy.optimize  # noqa: F401
+
+    if has_solvers():
+        from ortools.sat.python import cp_model  # noqa: F401
+
+
+def _placed(
+    case: Case,
+    start: Allocation | None,
+    clock: Clock,
+    effort: float,
+    seed: int,
+    proven: tuple[int, int, int] = (0, 0, 0),
+) -> Solution:
+    """An answer after so much work, no worse than the start, of which ``proven`` is a bound."""
+    bounds = Bounds(case, effort, clock)
+    best = _first(case, start, effort, clock)
+    size = len(case.asked) * len(case.supply.member)
     if 0 < size <= SMALL and has_solvers():
         exact = _by_cp(case, best, clock, EFFORT * effort, seed)
         if exact.status == "optimal":
             return replace(exact, wall_s=clock.took_s())
-        best, proven = exact.allocation, exact.bound
+        best, proven = exact.allocation, _higher(exact.bound, proven)
     steps = round(effort * STEPS_A_SECOND)
-    search = Search(case, _draws(seed), searching, steps)
+    search = Search(case, _draws(seed), clock, steps)
     best = _searched(search, best, bounds)
     found, narrow = _solution(case, best, proven, bounds, clock), _narrowed(case)
-    if found.status != "optimal" and narrow is not None and not searching.over():
-        first, rest = _first(narrow, None, effort, searching), max(search.steps, steps // NARROWED)
-        other = _searched(Search(narrow, _draws(seed), searching, rest), first, bounds)
+    if found.status != "optimal" and narrow is not None and not clock.over():
+        first, rest = _first(narrow, None, effort, clock), max(search.steps, steps // NARROWED)
+        other = _searched(Search(narrow, _draws(seed), clock, rest), first, bounds)
         best = min(best, other, key=lambda one: objective(case.supply, one, case.busy))
         found = _solution(case, best, proven, bounds, clock)
     if found.status != "optimal" and SMALL < size <= MIDDLE and has_solvers() and not clock.over():
         exact = _by_cp(case, best, clock, EFFORT * effort, seed)
-        found = _solution(case, exact.allocation, exact.bound, bounds, clock)
+        found = _solution(case, exact.allocation, _higher(exact.bound, proven), bounds, clock)
     return found
 
 
@@ -182,11 +208,7 @@ def _first(case: Case, start: Allocation | None, effort: float, clock: Clock) ->
 
 
 def _by_cp(case: Case, start: Allocation, clock: Clock, effort: float, seed: int) -> Solution:
-    limit_s = None if clock.limit_s == inf else clock.left_s()
-    found = place_cp(case.supply, case.asked, limit_s=limit_s, seed=seed, start=start, busy=case.busy, effort=effort)
-    if found.cut:
-        clock.note()
-    return found
+    return place_cp(case.supply, case.asked, limit_s=clock, seed=seed, start=start, busy=case.busy, effort=effort)
 
 
 def _higher(one: tuple[int, int, int], two: tuple[int, int, int]) -> tuple[int, int, int]:

@@ -8,11 +8,12 @@ worse, and can fail where this does not: what the first takes of a pool the next
 from __future__ import annotations
 
 from math import inf
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from unrack.solver.clock import Clock
+from unrack.solver.clock import Clock, until_up
 from unrack.solver.servers.problem import Asked, Supply
 
 Ints = NDArray[np.int64]
@@ -33,7 +34,7 @@ def split_together(
     cluster : int64[some]
         The cluster of each.
     clock
-        When the search must end; it has a second at least. Default: by the number of its nodes only.
+        When the search must end. Default: by the number of its nodes only.
     was : int64[some, width]
         The split until now: then not the price counts but how many MB are added to pools.
 
@@ -80,18 +81,13 @@ def split_together(
         ]
         rules.append(LinearConstraint(hstack([eye_array(n), -eye_array(n)]), -np.inf, was[server, place]))
         cost, low, high = np.repeat([0.0, 1.0], n), np.append(low, 0 * low), np.append(high, high)
-    mine = Clock(inf if clock is None else clock.left_s(1.0))
-    options = {"mip_rel_gap": 1e-9, "node_limit": NODES}
-    found = milp(
-        cost,
-        constraints=rules,
-        bounds=Bounds(low, high),
-        integrality=np.ones(len(cost)),
-        options=options if mine.limit_s == inf else {**options, "time_limit": mine.limit_s},
-    )
-    if found.status != 0 and clock is not None and mine.over():
-        clock.note()
-    if found.x is None:
+
+    def solve(wall_s: float) -> Any:
+        options = {"mip_rel_gap": 1e-9, "node_limit": NODES, **({} if wall_s == inf else {"time_limit": wall_s})}
+        return milp(cost, constraints=rules, bounds=Bounds(low, high), integrality=np.ones(len(cost)), options=options)
+
+    found = until_up(clock or Clock(), solve, lambda found: bool(found.status == 0))
+    if found is None or found.x is None:
         return None
     mb = np.zeros((count, supply.width), np.int64)
     mb[server, place] = np.rint(found.x[: len(server)]).astype(np.int64)

@@ -13,7 +13,6 @@ disaggregation, equations 1 to 5.
 
 from __future__ import annotations
 
-from math import inf
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,7 @@ from numpy.typing import NDArray
 from unrack.errors import RunError
 from unrack.extras import needed_for
 from unrack.solver.batch.solution import Solution, nowhere, objective
-from unrack.solver.clock import Clock
+from unrack.solver.clock import Clock, solved, timed
 from unrack.solver.servers.constraint_model import Placement, solver_of
 from unrack.solver.servers.problem import Allocation, Asked, Supply
 
@@ -42,7 +41,7 @@ def cheapest_cp(
     free, weight, price : int64[servers, pools]
         MB free in each pool of the server's cluster, its compute pool first; weight and price of a MB.
     limit_s
-        Time the solver may take, s; ``None``: as much as it needs.
+        Time that the solver may compute, s; ``None``: as much as it needs.
 
     Returns
     -------
@@ -74,8 +73,10 @@ def cheapest_cp(
         placed.append(fits)
         mb.append(parts)
     model.maximize(sum(gain))
-    solver = solver_of(inf if limit_s is None else limit_s, seed=0, workers=1)
-    if solver.solve(model) != cp_model.OPTIMAL:
+    solver = solver_of(seed=0, workers=1)
+    with timed(limit_s) as clock:
+        status = solved(solver, model, clock)
+    if status != cp_model.OPTIMAL:
         time = "" if limit_s is None else f" in {limit_s:g} s"
         raise RunError(f"CP-SAT proved no optimum of {len(memory)} splits{time}")
     split = np.array([[solver.value(part) for part in parts] for parts in mb], np.int64)
@@ -83,7 +84,7 @@ def cheapest_cp(
 
 
 def place_cp(
-    supply: Supply, asked: Asked, *, limit_s: float | None = None, seed: int = 0, workers: int = 1,
+    supply: Supply, asked: Asked, *, limit_s: float | Clock | None = None, seed: int = 0, workers: int = 1,
     start: Allocation | None = None, busy: Bools | None = None, effort: float | None = None,
 ) -> Solution:  # fmt: skip
     """Place as many servers as can be, in as few clusters, at the lowest price; all their constraints are met.
@@ -91,7 +92,8 @@ def place_cp(
     Parameters
     ----------
     limit_s
-        Time for all three goals, s; ``None``: none. What was found and proven until then is returned.
+        Time that all threads may compute for all three goals, s, or a clock that runs; ``None``: none. What was found
+        and proven until then is returned.
     seed
         Of the solver's search.
     workers
@@ -113,7 +115,14 @@ def place_cp(
     MissingError
         OR-Tools is not installed.
     """
-    clock = Clock.of(limit_s)
+    with timed(limit_s) as clock:
+        return _placed(supply, asked, clock, seed, workers, start, busy, effort)
+
+
+def _placed(
+    supply: Supply, asked: Asked, clock: Clock, seed: int, workers: int, start: Allocation | None, busy: Bools | None,
+    effort: float | None,
+) -> Solution:  # fmt: skip
     model = Placement(supply, asked, np.zeros(supply.clusters, np.bool_) if busy is None else busy)
     if start is not None:
         model.hint(start)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from math import inf
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from unrack.extras import needed_for
-from unrack.solver.clock import Clock
+from unrack.solver.clock import Clock, solved
 from unrack.solver.servers.problem import NOWHERE, Allocation, Asked, Supply
 
 Bools = NDArray[np.bool_]
@@ -127,11 +126,8 @@ class Placement:
         from ortools.sat.python import cp_model
 
         self.model.minimize(goal)
-        given = clock.left_s()
-        solver = solver_of(given, seed, workers, effort)
-        status = solver.solve(self.model)
-        if status != cp_model.OPTIMAL and solver.wall_time > 0.9 * given:
-            clock.note()
+        solver = solver_of(seed, workers, effort)
+        status = solved(solver, self.model, clock)
         if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
             return None
         cluster = np.full(len(self.asked), NOWHERE, np.int64)
@@ -146,13 +142,11 @@ class Placement:
         return found, round(solver.objective_value), int(np.ceil(solver.best_objective_bound - 1e-6))
 
 
-def solver_of(limit_s: float, seed: int, workers: int, effort: float | None = None) -> Any:
+def solver_of(seed: int, workers: int, effort: float | None = None) -> Any:
     """A solver with these settings; see :func:`unrack.solver.servers.constraint.place_cp`."""
     from ortools.sat.python import cp_model
 
     solver = cp_model.CpSolver()
-    if limit_s < inf:
-        solver.parameters.max_time_in_seconds = limit_s
     solver.parameters.random_seed = seed
     solver.parameters.num_workers = workers
     if effort is not None:

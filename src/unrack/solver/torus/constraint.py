@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from unrack.errors import RunError
 from unrack.extras import needed_for
+from unrack.solver.clock import solved, timed
 from unrack.solver.torus.problem import TorusPlacement, check_limit, free_tiles, tile_distance
 
 Ints = NDArray[np.int64]
@@ -53,7 +54,7 @@ def cp_tiles(
     rows, columns, k, taken
         As of :func:`unrack.solver.torus.solve.best_tiles`, with the same errors.
     limit_s
-        Wall time, s. Default: none.
+        Time that it may compute, s. Default: none.
     seed
         Of the solver.
 
@@ -92,9 +93,8 @@ def cp_tiles(
     solver = cp_model.CpSolver()
     solver.parameters.num_workers = 1
     solver.parameters.random_seed = seed
-    if limit_s is not None:
-        solver.parameters.max_time_in_seconds = limit_s
-    status = solver.solve(model)
+    with timed(limit_s) as clock:
+        status = solved(solver, model, clock)
     if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
         raise RunError(f"CP-SAT found no {k} tiles of {rows} x {columns} in {limit_s} s: {solver.status_name(status)}")
     tiles = np.array([tile for tile, value in chosen.items() if solver.value(value)], dtype=np.int64)

@@ -11,12 +11,13 @@ As of ``torus_problem``. Its constraint programme takes 39 299 s for 8 tiles of 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
+from math import inf
 
 import numpy as np
 from numpy.typing import NDArray
 
+from unrack.solver.clock import Clock, timed
 from unrack.solver.torus.counts import partitions
 from unrack.solver.torus.exact import advance
 from unrack.solver.torus.grid import Grid, grid_of
@@ -106,7 +107,8 @@ def best_tiles(
     taken
         Ids of tiles that are not free, in any order, each once.
     limit_s
-        Wall time for the search, s; it is looked at every few ms. Default: none, and the same answer on any machine.
+        Time that the search may compute, s; it is looked at every few ms. Default: none, and the same answer on any
+        machine.
     most_nodes
         Nodes of the search (a core of today visits about two million a second), after which it ends at its next look.
         Unlike a time limit, it stops at the same answer on any machine.
@@ -125,20 +127,24 @@ def best_tiles(
     """
     check_limit(limit_s)
     check_limit(most_nodes, "most_nodes", "")
-    begun = time.monotonic() if limit_s is not None else 0.0
     free = free_tiles(rows, columns, k, taken)
+    with timed(limit_s) as clock:
+        return _best(free, k, clock, most_nodes)
+
+
+def _best(free: NDArray[np.bool_], k: int, clock: Clock, most_nodes: int | None) -> TorusPlacement:
+    """The tiles, as :func:`best_tiles`."""
     grid = grid_of(free)
     distance, tiles, bound = _start(grid, free, k, THOROUGH, VISITS)
     if distance == bound:
         return TorusPlacement(_least_ids(grid, tiles), distance, bound, True, 0)
-    search = new_search(rows, columns, k, distance)
-    until = None if limit_s is None else begun + limit_s
-    bound = max(bound, search_all(grid, search, k, until, most_nodes))
+    search = new_search(free.shape[0], free.shape[1], k, distance)
+    bound = max(bound, search_all(grid, search, k, clock, most_nodes))
     best = int(search.scalar[BEST])
     if best < distance:
         tiles = match(grid, search.best_rows, search.best_columns)
     nodes = int(search.scalar[NODES])
-    cut = bound < best and limit_s is not None and (most_nodes is None or nodes < most_nodes)
+    cut = bound < best and clock.limit_s < inf and (most_nodes is None or nodes < most_nodes)
     return TorusPlacement(_least_ids(grid, tiles), best, min(best, bound), bound >= best, nodes, cut)
 
 
@@ -156,7 +162,7 @@ def _bound(grid: Grid, free: Ints, k: int, visits: int) -> int:
     return int(max(nearest_bound(grid, free, k), partitions(grid, k, 0, UNLIMITED, True, visits, *none)))
 
 
-def search_all(grid: Grid, search: Search, k: int, until: float | None, most_nodes: int | None = None) -> int:
+def search_all(grid: Grid, search: Search, k: int, clock: Clock, most_nodes: int | None = None) -> int:
     """Search counts by row in bands of their bounds, least first.
 
     Parameters
@@ -167,8 +173,8 @@ def search_all(grid: Grid, search: Search, k: int, until: float | None, most_nod
         Written: a new search, which looks for a sum of distances below its best.
     k
         Tiles to choose.
-    until
-        When to stop, by the monotonic clock, s; ``None``: when all is searched.
+    clock
+        When to stop before all is searched.
     most_nodes
         Of the search; ``None``: any number.
 
@@ -183,7 +189,7 @@ def search_all(grid: Grid, search: Search, k: int, until: float | None, most_nod
     while low < search.scalar[BEST]:
         high = min(low + step, int(search.scalar[BEST]))
         parts, bounds = np.empty((room, len(grid.row_free)), np.int64), np.empty(room, np.int64)
-        visits = UNLIMITED if until is None else int(VISITS_A_SECOND * max(until - time.monotonic(), 0))
+        visits = UNLIMITED if clock.limit_s == inf else int(VISITS_A_SECOND * clock.left_s())
         if most_nodes is not None:
             visits = min(visits, max(most_nodes - int(search.scalar[NODES]), 0))
         found = partitions(grid, k, low, high, False, visits, parts, bounds)
@@ -196,8 +202,7 @@ def search_all(grid: Grid, search: Search, k: int, until: float | None, most_nod
         parts, bounds = parts[order], bounds[order]
         search.scalar[PART], search.scalar[LEVEL] = -1, -1
         while not advance(grid, search, parts, bounds, SLICE):
-            late = until is not None and time.monotonic() >= until
-            if late or (most_nodes is not None and search.scalar[NODES] >= most_nodes):
+            if clock.over() or (most_nodes is not None and search.scalar[NODES] >= most_nodes):
                 return int(bounds[search.scalar[PART]])
         low, step = high, 2 * step
     return int(search.scalar[BEST])

@@ -7,6 +7,7 @@ import itertools
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from unrack.cluster.recount import recount
 from unrack.errors import ClusterError, PolicyError
 from unrack.policy.table import POLICIES, split_policy
 from unrack.study.input.document import Document
@@ -42,7 +43,8 @@ def combinations(table: Mapping[str, Any], document: Document) -> Iterator[tuple
 def set_value(table: dict[str, Any], key: str, value: object, document: Document) -> bool:
     """Set a dotted key of a study's table; False if it leads nowhere.
 
-    A key within a cluster that is a preset or a file writes that cluster out first.
+    A key within a cluster that is a preset or a file writes that cluster out first. Where nodes have names, another
+    number of them takes or makes names (:func:`unrack.cluster.recount.recount`).
 
     Raises
     ------
@@ -61,7 +63,24 @@ def set_value(table: dict[str, Any], key: str, value: object, document: Document
                     clusters[index] = copy.deepcopy(written_out(entry, document, index))
                 except ClusterError as error:
                     raise document.within(("clusters", index), error) from None
-    return put(table, parts, value)
+    counts = _counts(clusters)
+    found = put(table, parts, value)
+    for (number, index), before in counts.items():
+        if isinstance(clusters, list) and _counts(clusters).get((number, index), before) != before:
+            recount(clusters[number], index, before)
+    return found
+
+
+def _counts(clusters: Any) -> dict[tuple[int, int], Any]:
+    """(cluster, class of nodes) → how many nodes, of clusters that are written out."""
+    tables = [entry if isinstance(entry, dict) else {} for entry in (clusters if isinstance(clusters, list) else ())]
+    classes = [nodes if isinstance(nodes := table.get("nodes"), list) else [] for table in tables]
+    return {
+        (number, index): kind["count"]
+        for number, own in enumerate(classes)
+        for index, kind in enumerate(own)
+        if isinstance(kind, dict) and "count" in kind
+    }
 
 
 def put(place: Any, parts: list[str], value: object) -> bool:

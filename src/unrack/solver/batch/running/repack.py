@@ -28,7 +28,7 @@ from unrack.solver.batch.running.step_order import go_towards
 from unrack.solver.batch.search import Search
 from unrack.solver.batch.solution import Solution, nowhere, price_of, prices
 from unrack.solver.batch.split_together import split_together
-from unrack.solver.clock import Clock, counted_s
+from unrack.solver.clock import Clock, efforts, timed
 from unrack.solver.servers.problem import Allocation, Asked, Supply
 
 Ints = NDArray[np.int64]
@@ -63,8 +63,8 @@ class Repacking(Solution):
 
 
 def repack(
-    supply: Supply, asked: Asked, now: Allocation, *, moves: int, limit_s: float | None = None, seed: int = 0,
-    resplit: bool = False, newcomers: int = 0, effort_s: float | None = None,
+    supply: Supply, asked: Asked, now: Allocation, *, moves: int, limit_s: float | Clock | None = None, seed: int = 0,
+    resplit: bool = False, newcomers: int = 0, effort_s: float | None = None, share: float = 1.0,
 ) -> Repacking:  # fmt: skip
     """Empty as many clusters as a number of moves allows, then lower the price.
 
@@ -79,15 +79,16 @@ def repack(
     moves
         At most so many servers change their cluster. One of them may move twice.
     limit_s
-        Time it may take, s; ``None``: no clock is looked at.
+        Time it may compute, s, or a clock that runs; ``None``: no clock is looked at.
     seed
         Of the search.
     resplit
         Whether servers that stay may have their memory split again.
     newcomers
         How many of the servers could have come elsewhere, without a move: the bounds allow for that.
-    effort_s
-        Work that may be done, in counted seconds; default: as of :func:`unrack.solver.batch.solve.place_batch`.
+    effort_s, share
+        Work that may be done, in counted seconds, and part of the default: as of
+        :func:`unrack.solver.batch.solve.place_batch`.
 
     Returns
     -------
@@ -99,13 +100,27 @@ def repack(
     InputError
         ``moves`` is negative, or ``now`` holds more than is installed or is not what servers ask.
     """
-    clock, effort = Clock.of(limit_s), counted_s(limit_s, effort_s)
     if moves < 0:
         raise InputError("moves", str(moves), "at least 0")
-    there = np.flatnonzero(now.cluster >= 0)
     fault = first_fault(supply, asked, now)
     if fault is not None:
         raise InputError(f"now, {fault[0]}", *fault[1:])
+    with timed(limit_s) as clock:
+        first, *more = efforts(clock, effort_s, share)
+        found = _repacked(supply, asked, now, moves, clock, first, seed, newcomers, resplit=resplit)
+        for effort in more:
+            if found.status != "optimal" and not clock.over():
+                other = _repacked(supply, asked, now, moves, clock, effort, seed + 1, newcomers, resplit=resplit)
+                found = replace(min(found, other, key=lambda one: one.objective), cut=clock.cut)
+    return found
+
+
+def _repacked(
+    supply: Supply, asked: Asked, now: Allocation, moves: int, clock: Clock, effort: float, seed: int, newcomers: int,
+    *, resplit: bool,
+) -> Repacking:  # fmt: skip
+    """What so much work comes to."""
+    there = np.flatnonzero(now.cluster >= 0)
     case, everybody = make_case(supply, _some(asked, there)), now
     now = Allocation(everybody.cluster[there], everybody.mb[there])
     bounds = Bounds(case, effort, clock)
@@ -113,7 +128,7 @@ def repack(
     if least_used < _left_by(now, 0):
         least_used = max(least_used, bounds.clusters(len(there)))
         fewest = max(fewest, least_used)
-    budget = Budget(round(effort * LOOKS_A_SECOND / 2), clock.by(0.5 if resplit else 1.0))
+    budget = Budget(round(effort * LOOKS_A_SECOND / 2), clock)
     found = _move_by_move(case, now, moves, fewest, seed, budget, resplit=resplit)
     if resplit and moves and not clashes(case.land, case.crowd, now.cluster):
         budget = Budget(round(effort * LOOKS_A_SECOND / 2), clock)
