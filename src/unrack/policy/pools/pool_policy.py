@@ -432,8 +432,12 @@ class Pooled:
         moments = np.empty(columns.device.shape[1] * tasks, np.int64)
         protected = self.rule == "lookahead"
         found = closed_until(columns, view.deadline_us, job, tasks, now, protected, moments)
-        late = [next_second(int(view.deadline_us[job]))] if self.authors and view.deadline_us[job] >= 0 else []
-        return [*late, *(int(moment) for moment in moments[:found])]
+        opened = moments[:found].tolist()
+        if not self.authors:
+            return opened
+        deadline = int(view.deadline_us[job])
+        late = [next_second(deadline)] if deadline >= 0 else []
+        return [*late, *(next_second(moment - 1) for moment in opened)]
 
     def why(self, view: View, memory: Queue, job: int, now: int, free: Ints | None = None) -> Reason:
         """No cores, no device, or only compositions on which a deadline would be missed; ``free`` as of opens_us."""
