@@ -46,7 +46,7 @@ def test_jobs_alike_that_differ_in_their_deadlines_are_skipped_only_where_they_h
 
 
 @pytest.mark.parametrize("rule", ["max-composition", "min-fragmentation", "disaggregation-aware"])
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(
     world=worlds() | st.integers(0, 2**32).map(crowd),
     order=st.sampled_from(ORDERS),

@@ -302,12 +302,14 @@ def main() -> None:
     scenarios = [(f"nvme-s{n}", racks) for n in (1, 2, 3) for racks in (POOL, ATTACHED)]
     heads = (f"{name[5:]} {'pool' if racks is POOL else 'att.'}" for name, racks in scenarios)
     sys.stdout.write(f"{'':34}{''.join(f'{head:>9}' for head in heads)}\n")
+    cells = [
+        (jobs, racks, np.array(Program(jobs, racks, "aware").run()))
+        for name, racks in scenarios
+        for jobs in [listed(drawn(name, load, "fixed", 300, seed)) for load in (0.6, 0.85) for seed in (3, 4)]
+    ]
     for words, how in others.items():
-        changed = []
-        for name, racks in scenarios:
-            lists = [listed(drawn(name, load, "fixed", 300, seed)) for load in (0.6, 0.85) for seed in (3, 4)]
-            pairs = [(Program(jobs, racks, "aware").run(), Program(jobs, racks, "aware", how).run()) for jobs in lists]
-            changed.append(100 * np.mean([a != b for ours, other in pairs for a, b in zip(ours, other, strict=True)]))
+        each = [np.mean(taken != Program(jobs, racks, "aware", how).run()) for jobs, racks, taken in cells]
+        changed = 100 * np.reshape(each, (len(scenarios), -1)).mean(axis=1)
         sys.stdout.write(f"{words:34}{''.join(f'{share:9.1f}' for share in changed)}\n")
 
 

@@ -432,7 +432,7 @@ class Pooled:
         moments = np.empty(columns.device.shape[1] * tasks, np.int64)
         protected = self.rule == "lookahead"
         found = closed_until(columns, view.deadline_us, job, tasks, now, protected, moments)
-        opened = moments[:found].tolist()
+        opened: list[int] = moments[:found].tolist()
         if not self.authors:
             return opened
         deadline = int(view.deadline_us[job])
