@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 from authors_program import ATTACHED, POOL, Job, Program, drawn, listed
 
+from unrack.errors import InputError
 from unrack.papers.simulation import cluster_of
 from unrack.sim.kernel import Ties
 from unrack.sim.simulate import simulate
+from unrack.slowdown.model import make_models
 from unrack.workload.job import Workload
 
 MODEL = {"model": "smufin", "frozen": True, "whole_seconds": True}
@@ -52,6 +54,12 @@ def test_the_lists_tell_the_two_readings_apart() -> None:
     text, authors = (starts_s(workload, "nvme-pool", f"disaggregation-aware(reading={one})")
                      for one in ("text", "authors"))  # fmt: skip
     assert text != authors
+
+
+def test_whole_seconds_are_refused_where_they_cannot_be() -> None:
+    for wrong in ({"model": "fio", "whole_seconds": True}, {"model": "x", "times_s": [[0.5]], "whole_seconds": True}):
+        with pytest.raises(InputError, match="whole_seconds"):
+            make_models([wrong])
 
 
 def test_in_the_twin_a_job_waits_for_two_drives_until_its_deadline_is_past_and_then_takes_one() -> None:
