@@ -20,10 +20,16 @@ from unrack.ledger.devices.columns import LEFT, PACE, READY_US, SINCE_US
 from unrack.ledger.lease import Lease, Share
 from unrack.policy.contract import Decision, Estimates, Start
 from unrack.reasons import Code, Reason
+from unrack.units import SECOND_US
 from unrack.view import View
 
 QUEUED, RUNNING = 1, 2
 FREE = -1
+
+
+def whole(us: int) -> int:
+    """The first whole second at or after a moment."""
+    return -(-us // SECOND_US) * SECOND_US
 
 
 @dataclass
@@ -58,7 +64,7 @@ class Now:
         self.devices = view.cluster.devices
         self.models = models
         self.patient = -1
-        self.late_joins = self.shortcuts = False
+        self.authors = False
         self.tables = [speeds_of(model) for model in models]
         self.cores, self.mb = view.free[0].tolist(), view.free[1].tolist()
         self.total = view.total[0].tolist()
@@ -149,22 +155,20 @@ class Naive:
     high: float = 0.7
     name: str = "naive"
     estimates: Estimates = Estimates.REQUESTED
-    late_joins: bool = False
-    running: bool = False
-    shortcuts: bool = False
+    authors: bool = False
 
     needs: ClassVar[frozenset[Any]] = frozenset()
     devices: ClassVar[bool] = True
     stepwise: ClassVar[bool] = True
 
     def begin(self, view: View) -> dict[str, Any]:
-        return {"todo": None, "rule": self.rule}
+        return {"todo": None, "rule": self.rule, "started": None}
 
     def decide(self, view: View, memory: dict[str, Any], now: int) -> tuple[list[Decision], dict[str, Any]]:
         if memory["todo"] is None:
             memory["todo"] = sorted(view.queue.tolist(), key=lambda job: (self.key(view, job), job))
             memory["rule"] = self.rule if self.rule != "disaggregation-aware" else self.by_load(view)
-        elif self.running and self.rule == "disaggregation-aware":
+        elif self.authors and self.rule == "disaggregation-aware":
             memory["rule"] = self.by_load(view)
         world = self.world(view, now)
         while memory["todo"]:
@@ -177,6 +181,7 @@ class Naive:
                     lease = self.lease(world, job, memory["rule"])
                 world = self.world(view, now)
             if lease is not None:
+                memory["started"] = now
                 return [Start(lease, memory["rule"])], memory
         memory["todo"] = None
         return [], memory
@@ -186,6 +191,8 @@ class Naive:
         if memory["rule"] in ("first-fit", "best-fit"):
             return None
         found = None
+        if self.authors and memory["started"] == now and view.queue.size:
+            found = whole(now + 1)
         for job in view.queue.tolist():
             for moment in sorted(self.moments(view, job, now)):
                 if found is not None and moment >= found:
@@ -196,7 +203,7 @@ class Naive:
 
     def world(self, view: View, now: int) -> Now:
         world = Now(view, self.tables, now)
-        world.late_joins, world.shortcuts = self.late_joins, self.shortcuts
+        world.authors = self.authors
         return world
 
     def moments(self, view: View, job: int, now: int) -> set[int]:
@@ -223,8 +230,9 @@ class Naive:
                         low, high = (middle, high) if harmed(world.at(middle), job, leader, more) else (low, middle)
                     if closed and not opened:
                         found.add(high)
-        if self.late_joins and one.deadline_us is not None:
-            found.add(one.deadline_us - int(view.estimate_us[job]) + 1)
+        if self.authors:
+            found = {whole(moment) for moment in found if moment > now}
+            found |= set() if one.deadline_us is None else {whole(one.deadline_us + 1)}
         return {moment for moment in found if moment > now}
 
     def why(self, view: View, memory: dict[str, Any], job: int, now: int) -> Reason:
@@ -246,14 +254,14 @@ class Naive:
             sum(
                 view.job(job).demand.tasks * view.job(job).demand.devices.get("nvme", {}).get(name, 0)
                 for job in np.flatnonzero(
-                    ((view.status == QUEUED) & (not self.running)) | (view.status == RUNNING)
+                    ((view.status == QUEUED) & (not self.authors)) | (view.status == RUNNING)
                 ).tolist()
             )
             / devices.installed("nvme", name)
             for name in ("bandwidth_mb_s", "capacity_mb")
         )
         relaxed = bandwidth <= self.low and capacity <= self.low
-        fast = bandwidth >= self.high and capacity <= self.high
+        fast = bandwidth >= self.high and (capacity < self.high if self.authors else capacity <= self.high)
         return "max-composition" if relaxed or fast else "min-fragmentation"
 
     def lease(self, world: Now, job: int, rule: str) -> Lease | None:
@@ -375,10 +383,11 @@ def alpha(world: Now, job: int, leader: int, node: int) -> float:
 
 
 def whole_alpha(world: Now, job: int, leader: int, node: int) -> float:
-    """Equation 4.2 as the authors' simulator divides."""
+    """Equation 4.2 as the authors' program divides."""
     group, used = world.groups[leader], 0
     for q, want in enumerate(world.wants(job, world.kind(leader))):
-        used += want // max(sum(int(world.devices.capacity[q, d]) for d in group.devices) - group.held[q], 1)
+        free = sum(int(world.devices.capacity[q, d]) for d in group.devices) - group.held[q]
+        used += int(Fraction(want, free or 1))
     return 1.0 - used
 
 
@@ -436,7 +445,7 @@ def harmed(world: Now, job: int, leader: int, more: int = 1) -> bool:
         if group.model is not None:
             pace = world.speed(group.model, len(group.devices), len(group.jobs) + more)
             pace *= world.slowed(group.devices, node)
-        if world.ends(other, pace) > deadline:
+        if world.ends(other, pace) > deadline + world.authors:  # a microsecond of rounding
             return True
     return False
 
@@ -457,7 +466,8 @@ def aware(world: Now, job: int, rule: str) -> Place | None:
     nodes = [node for node in nodes if others(world, job, primary, node) is not None]
     one = world.view.job(job)
     expected = int(world.view.estimate_us[job])
-    late = one.deadline_us is not None and job != world.patient and world.now + expected > one.deadline_us
+    due = None if job == world.patient else one.deadline_us
+    whenever = due is None or (world.authors and due < world.now)
     candidates: list[tuple[tuple[float, ...], int, int]] = []
     for leader, group in sorted(world.groups.items()):
         reached = [n for n in nodes if group.node in (None, n) and world.reaches(n, int(world.devices.pool[leader]))]
@@ -466,27 +476,26 @@ def aware(world: Now, job: int, rule: str) -> Place | None:
         node = min(reached, key=prefer)
         if not (rule == "resource-aware" and group.parts) and harmed(world, job, leader):
             continue
-        sharers = len(group.jobs) + (not world.shortcuts)
+        sharers = len(group.jobs) + (not world.authors)
         pace = world.speed(group.model, len(group.devices), sharers) * world.slowed(group.devices, node)
         ends = max(world.now, group.ready) + ceil(expected / pace)
-        if world.shortcuts and rule == "min-fragmentation":
+        if world.authors and rule == "min-fragmentation":
             ends = world.now + expected
-        if late and world.late_joins:
-            pass
-        elif one.deadline_us is not None and job != world.patient and ends > one.deadline_us:
+        if not whenever and due is not None and ends > due:
             continue
         fitness: tuple[float, ...] = ()
         if rule == "max-composition":
             lives = max((world.ends(o, world.progress[o][2]) - world.now for o, _ in group.jobs if o != job), default=0)
             fitness = (ends - world.now - lives, spare(world, job, leader))
         elif rule == "min-fragmentation":
-            fitness = ((alpha if not world.shortcuts else whole_alpha)(world, job, leader, node),)
+            fitness = ((whole_alpha if world.authors else alpha)(world, job, leader, node),)
         candidates.append((fitness, leader, node))
     if candidates:
         _, leader, node = min(candidates)
         group = world.groups[leader]
         return node, {primary: Choice(group.devices, group.parts), **(others(world, job, primary, node) or {})}
-    for grow in (True, False) if rule != "min-fragmentation" and not (late and world.shortcuts) else (False,):
+    few = rule == "min-fragmentation" or (world.authors and whenever)
+    for grow in (not few,) if few or world.authors else (True, False):
         new = {node: offer(world, job, primary, node, False, grow) for node in nodes}
         able = [node for node in nodes if new[node] is not None]
         if not able:

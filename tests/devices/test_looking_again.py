@@ -179,10 +179,10 @@ def test_the_moments_are_those_of_the_plain_twins(policy: str, seed: int, gangs:
 @pytest.mark.parametrize("policy", ["max-composition", "min-fragmentation"])
 @settings(max_examples=40)
 @given(seed=st.integers(0, 2**32))
-def test_deadlines_that_count_no_more_open_compositions_too(policy: str, seed: int) -> None:
+def test_deadlines_that_are_past_open_compositions_too_in_the_authors_reading(policy: str, seed: int) -> None:
     world = pressing(seed)
-    ours = play(world, f"{policy}(late_joins=yes)").log
-    assert starts(ours) == starts(play(world, Naive(policy, "edf", world.models, late_joins=True)).log)
+    ours = play(world, f"{policy}(reading=authors)").log
+    assert starts(ours) == starts(play(world, Naive(policy, "edf", world.models, authors=True)).log)
 
 
 def test_the_worlds_at_random_make_policies_look_again() -> None:

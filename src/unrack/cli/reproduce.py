@@ -59,15 +59,14 @@ def reproduce(
     frozen: Annotated[
         bool, typer.Option("--frozen", help="Running jobs keep their speed, as in the authors' simulator.")
     ] = False,
-    late_joins: Annotated[
-        bool, typer.Option("--late-joins", help="Late jobs may join others, as in the authors' simulator.")
-    ] = False,
-    running_load: Annotated[
-        bool, typer.Option("--running-load", help="The policy's loads are of running jobs, as in theirs.")
-    ] = False,
-    shortcuts: Annotated[
-        bool, typer.Option("--shortcuts", help="The policy's estimates and equation 4.2 are simplified as in theirs.")
-    ] = False,
+    reading: Annotated[
+        str | None,
+        typer.Option(
+            "--reading",
+            metavar="text|authors",
+            help="The policy as in the text (default), or as in the authors' program, in whole seconds.",
+        ),
+    ] = None,
     attached: Annotated[
         str | None,
         typer.Option("--attached", metavar="6-4|4-6", help="Attached drives on nodes 0 and 2 (default: 6-4)."),
@@ -76,8 +75,7 @@ def reproduce(
         bool,
         typer.Option(
             "--as-authors",
-            help="All of the authors' simulator: --frozen, --late-joins, --running-load, --shortcuts, "
-            "--arrivals fixed, --attached 4-6.",
+            help="All of the authors' simulator: --arrivals fixed, --frozen, --reading authors, --attached 4-6.",
         ),
     ] = False,
     offer: Annotated[
@@ -160,8 +158,7 @@ def reproduce(
     given = {
         "seeds": seeds, "jobs": workload_jobs, "frozen": frozen or None, "arrivals": arrivals,
         "offers": _offers(offer) if offer else None, "load": load, "profiles": profiles, "profile_cores": profile_cores,
-        "servers": servers, "late_joins": late_joins or None, "running_load": running_load or None,
-        "shortcuts": shortcuts or None, "attached": attached, "trace": trace, "times": times,
+        "servers": servers, "reading": reading, "attached": attached, "trace": trace, "times": times,
         "pods": pods, "nodes": nodes,
     }  # fmt: skip
     given = {key: value for key, value in given.items() if value is not None}

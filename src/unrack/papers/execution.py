@@ -12,9 +12,9 @@ from typing import Any
 from unrack.errors import InputError
 from unrack.papers.kept_runs import resumed
 from unrack.papers.measured import Measured
-from unrack.papers.options import GPU_FILES, Options, flag_of
+from unrack.papers.options import DEFAULTS, GPU_FILES, Options, flag_of
 from unrack.papers.reproduction import Numbers, Reproduction, Solve, Task, Values
-from unrack.papers.ways import changed_row, check_ways
+from unrack.papers.ways import changed_row, check_ways, models_of
 from unrack.study.runner import PROCESSES
 from unrack.study.workers.contract import Workers
 from unrack.study.workers.spread import spread
@@ -39,10 +39,6 @@ def tasks_of(reproduction: Reproduction, options: Options) -> list[Task]:
     if options.arrivals not in ("poisson", "fixed"):
         raise InputError("--arrivals", repr(options.arrivals), "poisson or fixed")
     check_ways(reproduction, options)
-    models = list(reproduction.models)
-    if options.frozen:
-        tables = [{"model": model} if isinstance(model, str) else model for model in models]
-        models = [{**table, "frozen": True} for table in tables]
     extra: dict[str, Any] = {"jobs": options.jobs} if "jobs" in reproduction.takes else {}
     load = reproduction.defaults.load if options.load is None else options.load
     if load is not None:
@@ -53,6 +49,8 @@ def tasks_of(reproduction: Reproduction, options: Options) -> list[Task]:
         extra |= _applications(options)
     if options.arrivals != "poisson":
         extra["arrivals"] = {"kind": options.arrivals}
+    if options.reading != DEFAULTS.reading:
+        extra["arrivals"] = {"kind": options.arrivals, "whole_seconds": True}
     if options.trace is not None:
         drawn = {"jobs": options.jobs, "load": options.load}
         if changed := [name for name, value in drawn.items() if value != getattr(reproduction.defaults, name)]:
@@ -70,7 +68,7 @@ def tasks_of(reproduction: Reproduction, options: Options) -> list[Task]:
             seed,
             tuple(changed_row(row, options) for row in point.rows),
             point.ideal,
-            tuple(models),
+            models_of(reproduction, options),
             (options.profiles or "") if "profiles" in reproduction.takes else None,
         )
         for point in reproduction.points

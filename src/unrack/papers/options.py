@@ -7,13 +7,6 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-WAYS = {
-    "late_joins": "late jobs may join others",
-    "running_load": "loads of running jobs",
-    "shortcuts": "the authors' shortcuts",
-}
-"""Ways of the authors' simulator of pools, which are parameters of a policy → words for them."""
-
 NAMING = ("trace", "profiles", "servers", "times", "pods")
 """Options that are files, and stand in the names of what is written."""
 FILES = (*NAMING, "nodes")
@@ -41,9 +34,9 @@ class Options:
         File or folder of measured application profiles; ``None``: the synthetic ones that come with unrack.
     profile_cores
         Cores of the nodes that they were measured on.
-    late_joins, running_load, shortcuts
-        Ways of the authors' simulator: see :class:`unrack.policy.pools.pool_policy.Pooled`, where the loads of running
-        jobs are ``load_of``.
+    reading
+        ``"text"``, or ``"authors"``: the disaggregation-aware policy as the authors' program has it
+        (:class:`unrack.policy.pools.pool_policy.Pooled`), run times and arrivals in whole seconds.
     attached
         Attached drives: ``"6-4"`` (six on node 0, four on node 2), as in §4.4.1, or ``"4-6"``, as in §4.4.3.
     servers
@@ -61,9 +54,7 @@ class Options:
     jobs: int = 1500
     arrivals: str = "poisson"
     frozen: bool = False
-    late_joins: bool = False
-    running_load: bool = False
-    shortcuts: bool = False
+    reading: str = "text"
     attached: str = "6-4"
     offers: tuple[tuple[float, float], ...] = ()
     load: float | None = None
@@ -77,11 +68,12 @@ class Options:
 
     def variant(self, default: Options) -> str:
         """What differs from the default, for names of files; ``""``: nothing but the number of seeds."""
-        if self.frozen and self.arrivals == "fixed" and all(getattr(self, way) for way in WAYS):
+        if self.frozen and self.arrivals == "fixed" and self.reading == "authors":
             parts = ["as-authors"]
         else:
             parts = [self.arrivals] if self.arrivals != default.arrivals else []
-            parts += [way.replace("_", "-") for way in ("frozen", *WAYS) if getattr(self, way)]
+            parts += ["frozen"] if self.frozen else []
+            parts += [f"reading-{self.reading}"] if self.reading != default.reading else []
         parts += [f"attached-{self.attached}"] if self.attached != default.attached else []
         parts += ["offered"] if self.offers else []
         parts += [f"load-{self.load:g}"] if self.load != default.load and self.load is not None else []
@@ -123,7 +115,7 @@ class Options:
         if self.pods and self.nodes:
             found += [f"the pods of {Path(self.pods).name} on the nodes of {Path(self.nodes).name}"]
         found += ["frozen speeds"] if self.frozen else []
-        found += [words for way, words in WAYS.items() if getattr(self, way)]
+        found += ["the policy as in the authors' program, in whole seconds"] if self.reading != "text" else []
         found += ["attached drives four and six"] if self.attached != "6-4" else []
         found += [f"a load of {load:g} offered at {x:g}" for x, load in self.offers]
         return ", ".join(found) or "nothing is drawn"
@@ -145,8 +137,8 @@ def flag_of(name: str) -> str:
 
     Examples
     --------
-    >>> flag_of("late_joins"), flag_of("jobs")
-    ('--late-joins', '--workload-jobs')
+    >>> flag_of("profile_cores"), flag_of("jobs")
+    ('--profile-cores', '--workload-jobs')
     """
     return {"jobs": "--workload-jobs", "offers": "--offer"}.get(name, f"--{name.replace('_', '-')}")
 
@@ -154,5 +146,5 @@ def flag_of(name: str) -> str:
 DEFAULTS = Options()
 GPU_FILES = ("times", "pods", "nodes")
 """Files that reproductions of GPUs take."""
-OF_POOLS = frozenset({"seeds", "jobs", "frozen", "arrivals", "offers", *WAYS, "attached"})
+OF_POOLS = frozenset({"seeds", "jobs", "frozen", "arrivals", "offers", "reading", "attached"})
 """Options that reproductions of pooled devices take."""

@@ -10,15 +10,13 @@ from unrack.cluster.presets import PRESETS
 from unrack.errors import InputError
 from unrack.papers.options import Options, flag_of
 from unrack.papers.reproduction import Reproduction, Row
+from unrack.policy.pools.pool_policy import AUTHORS, READINGS
+from unrack.slowdown.model import PUBLISHED
 
-POLICY_WAYS = {"late_joins": "late_joins=yes", "running_load": "load=running", "shortcuts": "shortcuts=yes"}
-"""Option → parameter of the disaggregation-aware policy."""
 AWARE = "disaggregation-aware"
 LAYOUTS = ("6-4", "4-6")
 """Attached drives: how many on node 0 and how many on node 2."""
-OF_THE_AUTHORS: dict[str, Any] = {
-    "arrivals": "fixed", "frozen": True, **dict.fromkeys(POLICY_WAYS, True), "attached": "4-6"
-}  # fmt: skip
+OF_THE_AUTHORS: dict[str, Any] = {"arrivals": "fixed", "frozen": True, "reading": AUTHORS, "attached": "4-6"}
 """All that ``--as-authors`` stands for."""
 
 
@@ -38,8 +36,7 @@ def as_authors(reproduction: Reproduction) -> dict[str, Any]:
 def changed_row(row: Row, options: Options) -> Row:
     """The row under the options."""
     cluster = swapped(row.cluster) if options.attached != LAYOUTS[0] else row.cluster
-    words = [words for name, words in POLICY_WAYS.items() if getattr(options, name)]
-    policy = f"{AWARE}({', '.join(words)})" if words and row.policy == AWARE else row.policy
+    policy = f"{AWARE}(reading={AUTHORS})" if options.reading == AUTHORS and row.policy == AWARE else row.policy
     return replace(row, policy=policy, cluster=cluster)
 
 
@@ -55,6 +52,22 @@ def swapped(cluster: str | Mapping[str, Any]) -> str | Mapping[str, Any]:
     return {"name": f"{cluster if isinstance(cluster, str) else cluster['name']}-4-6", **content, "pools": pools}
 
 
+def models_of(reproduction: Reproduction, options: Options) -> tuple[str | Mapping[str, Any], ...]:
+    """The models of a reproduction under the options."""
+    if not options.frozen and options.reading != AUTHORS:
+        return tuple(reproduction.models)
+    tables = [{"model": model} if isinstance(model, str) else model for model in reproduction.models]
+    more: dict[str, Any] = {"frozen": True} if options.frozen else {}
+    whole = {"whole_seconds": True} if options.reading == AUTHORS else {}
+    return tuple({**one, **more, **(whole if "times_s" in _keys(one) else {})} for one in tables)
+
+
+def _keys(model: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The keys of a model, published or of one's own."""
+    known = PUBLISHED.get(model["model"])
+    return {**(known.keys if known else {}), **model}
+
+
 def check_ways(reproduction: Reproduction, options: Options) -> None:
     """Refuse a way that no row of the reproduction goes.
 
@@ -65,7 +78,9 @@ def check_ways(reproduction: Reproduction, options: Options) -> None:
     """
     if options.attached not in LAYOUTS:
         raise InputError("--attached", repr(options.attached), f"one of {', '.join(LAYOUTS)}")
-    for name in (*POLICY_WAYS, "attached"):
+    if options.reading not in READINGS:
+        raise InputError("--reading", repr(options.reading), f"one of {', '.join(READINGS)}")
+    for name in ("reading", "attached"):
         if getattr(options, name) != getattr(reproduction.defaults, name) and not _changes(reproduction, name):
             want = "attached drives" if name == "attached" else f"a row of the policy {AWARE}"
             raise InputError(reproduction.name, flag_of(name), f"a reproduction with {want}")

@@ -41,7 +41,7 @@ from unrack.policy.placement.mixed import PLACES
 from unrack.policy.placement.tiered_memory import RULES as TIER_RULES
 from unrack.policy.placement.tiered_memory import TieredMemory
 from unrack.policy.pools.lookahead import Lookahead
-from unrack.policy.pools.pool_policy import Pooled
+from unrack.policy.pools.pool_policy import READINGS, TEXT, Pooled
 from unrack.policy.prediction.easy_plus_plus import CORRECTIONS, ROUNDS, TIMES, EasyPlusPlus
 from unrack.policy.provisioning.parameters import PREFIX, PROVISIONING, provisioned
 from unrack.policy.tiers.order import ORDERS as TIER_ORDERS
@@ -219,16 +219,7 @@ def _lookahead(label: str, memory: str = OWN, **values: Any) -> Any:
     return _beside(memory, Lookahead, "lookahead", "urgency", label, values)
 
 
-_LATE = {
-    "late_joins": Parameter(
-        "late_joins", lambda value: yes(value), "no",
-        "yes: a job that is late whatever happens may join others, as in the authors' simulator",
-    ),
-    "shortcuts": Parameter(
-        "shortcuts", lambda value: yes(value), "no",
-        "yes: estimates, eq. 2 and the devices of late jobs are simplified as in the authors' simulator",
-    ),
-}  # fmt: skip
+_READING = Parameter("reading", one_of(READINGS), TEXT, "the algorithms as written (text) or as their authors' program")
 _FREE = {
     "backfill": BACKFILLS,
     "backfill_order": BACKFILL_ORDER,
@@ -378,23 +369,19 @@ POLICIES: dict[str, Entry] = {
     "max-composition": _pooled(
         "max-composition",
         "pools: share compositions while deadlines hold; compose as many devices as help (Alg. 1)",
-        **_LATE,
+        reading=_READING,
     ),
     "min-fragmentation": _pooled(
-        "min-fragmentation", "pools: share where least is left unused; else the emptiest node (Alg. 2)", **_LATE
+        "min-fragmentation",
+        "pools: share where least is left unused; else the emptiest node (Alg. 2)",
+        reading=_READING,
     ),
     "disaggregation-aware": _pooled(
         "disaggregation-aware",
         "pools: max-composition or min-fragmentation, by the loads of bandwidth and capacity (eq. 4)",
         low=Parameter("low", load, "0.5", "max-composition where both loads are at most this"),
         high=Parameter("high", load, "0.7", "or bandwidth at least this and capacity at most this"),
-        load=Parameter(
-            "load_of",
-            one_of(("all", "running")),
-            "all",
-            "whose demand: all jobs' in the system, or running ones' only",
-        ),
-        **_LATE,
+        reading=_READING,
     ),
     "lookahead": Entry(
         "pools: who can still be on time first, late jobs last, each where it costs least (unrack's own)",

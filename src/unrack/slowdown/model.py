@@ -84,6 +84,8 @@ class ModelTable(BaseModel):
     frozen
         True: a job keeps the speed it had when it began, whoever joins or leaves later (what the authors' simulator
         does). False: every sharer follows every change.
+    whole_seconds
+        True: the times are cut to whole seconds (as the authors' simulator has them). Not of a linear model.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -99,11 +101,14 @@ class ModelTable(BaseModel):
     most_sharers: Annotated[int, Field(ge=1, le=4096, strict=True)] = MOST_SHARERS
     governs: list[str] = Field(default=["bandwidth_mb_s"])
     frozen: bool = False
+    whole_seconds: bool = False
 
     @model_validator(mode="after")
     def _one_source(self) -> ModelTable:
         if (self.times_s is not None) + (self.csv is not None) + self.linear != 1:
             raise ValueError("exactly one of times_s, csv, linear (or the name of a published model)")
+        if self.whole_seconds and self.linear:
+            raise ValueError("whole_seconds beside times_s or csv")
         if self.times_s is not None:
             widths = {len(row) for row in self.times_s}
             if len(widths) != 1 or 0 in widths:
@@ -226,6 +231,10 @@ def _make(entry: str | Mapping[str, Any], where: str, folder: Path | None) -> Mo
         raise InputError(f"{where}.{key}" if key else where, *got_and_want(fault)) from None
     rows = _read(table.csv, where, folder) if table.csv is not None else table.times_s or []
     times = tuple(tuple(time or 0.0 for time in row) for row in rows)
+    if table.whole_seconds:
+        if any(0 < time < 1 for row in times for time in row):
+            raise InputError(f"{where}.whole_seconds", "a time of less than a second", "times of a second or more")
+        times = tuple(tuple(float(int(time)) for time in row) for row in times)
     return Model(
         table.model, tuple(table.apps or [table.model]), table.kind, tuple(table.governs), table.frozen, times,
         table.base_s or 0.0, table.most_devices, table.most_sharers,

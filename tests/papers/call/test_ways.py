@@ -14,9 +14,11 @@ from unrack.errors import InputError
 from unrack.papers.call.counts import floored_averages
 from unrack.papers.execution import tasks_of
 from unrack.papers.options import Options
-from unrack.papers.simulation import cluster_of
+from unrack.papers.simulation import cluster_of, workload_of
 from unrack.papers.table import REPRODUCTIONS
 from unrack.papers.ways import as_authors
+from unrack.slowdown.model import make_models
+from unrack.units import SECOND_US
 
 S1 = REPRODUCTIONS["nvme-s1"]
 
@@ -25,11 +27,19 @@ def attached(cluster: Cluster) -> list[int]:
     return [pool.count for pool in cluster.devices.pools if pool.kind == "nvme"]
 
 
-def test_the_ways_change_the_aware_policy_alone() -> None:
-    options = Options(seeds=1, late_joins=True, running_load=True)
-    rows = {row.name: row for row in tasks_of(S1, options)[0].rows}
-    assert rows["Disagg-Aware"].policy == "disaggregation-aware(late_joins=yes, load=running)"
+def test_the_reading_changes_the_aware_policy_alone_and_makes_seconds_whole() -> None:
+    task = tasks_of(S1, Options(seeds=1, jobs=50, reading="authors"))[0]
+    rows = {row.name: row for row in task.rows}
+    assert rows["Disagg-Aware"].policy == "disaggregation-aware(reading=authors)"
     assert [rows[name].policy for name in ("First Fit", "Lookahead")] == ["first-fit", "lookahead"]
+    assert make_models(task.models)[0].times_s[0] == (1489, 1601, 1677, 1936, 2411, 2802)
+    assert not (workload_of(task).jobs.submit_us % SECOND_US).any()
+
+
+def test_models_that_are_no_tables_stay_as_they_are_in_the_authors_reading() -> None:
+    one = REPRODUCTIONS["nvme-fio"]
+    models = make_models(tasks_of(one, replace(one.defaults, reading="authors"))[0].models)
+    assert [(model.name, model.frozen) for model in models] == [("smufin", False), ("fio", False)]
 
 
 @pytest.mark.parametrize("name", ["nvme-s1", "vgpu-nodes"])
@@ -43,8 +53,7 @@ def test_the_layout_of_attached_drives_can_be_chosen(name: str, layout: str, cou
 
 def test_as_authors_is_what_changes_something_there() -> None:
     assert as_authors(S1) == {
-        "arrivals": "fixed", "frozen": True, "late_joins": True, "running_load": True, "shortcuts": True,
-        "attached": "4-6",
+        "arrivals": "fixed", "frozen": True, "reading": "authors", "attached": "4-6"
     }  # fmt: skip
     assert "attached" not in as_authors(REPRODUCTIONS["nvme-fio"])
     assert tasks_of(S1, Options(**{**as_authors(S1), "seeds": 1}))
@@ -55,7 +64,8 @@ def test_as_authors_is_what_changes_something_there() -> None:
 @pytest.mark.parametrize(
     ("name", "options"),
     [
-        ("vgpu-nodes", {"late_joins": True}),
+        ("vgpu-nodes", {"reading": "authors"}),
+        ("nvme-s1", {"reading": "author"}),
         ("nvme-fio", {"attached": "4-6"}),
         ("nvme-s1", {"attached": "5-5"}),
     ],
@@ -67,9 +77,9 @@ def test_a_way_without_effect_is_refused(name: str, options: dict[str, object]) 
 
 def test_every_variant_has_files_of_its_own() -> None:
     every = [
-        Options(frozen=frozen, arrivals=arrivals, late_joins=late, running_load=running, shortcuts=short, attached=to)
-        for frozen in (False, True) for arrivals in ("poisson", "fixed") for late in (False, True)
-        for running in (False, True) for short in (False, True) for to in ("6-4", "4-6")
+        Options(frozen=frozen, arrivals=arrivals, reading=reading, attached=to)
+        for frozen in (False, True) for arrivals in ("poisson", "fixed") for reading in ("text", "authors")
+        for to in ("6-4", "4-6")
     ]  # fmt: skip
     assert len({one.variant(Options()) for one in every}) == len(every)
 

@@ -33,10 +33,10 @@ from unrack.ledger.devices.sharing import left_at, slowed, speed_of
 from unrack.ledger.names import ASKED_CORES, ASKED_MB, ASKED_US, CPU, MEM
 from unrack.policy.pools.lookahead_kernel import wasteful
 from unrack.policy.pools.place_kernel import (
-    LATE_JOINS,
+    MAX_COMPOSITION,
     MIN_FRAGMENTATION,
     RESOURCE_AWARE,
-    SHORTCUTS,
+    ROUNDING_US,
     finish_on,
     grown,
     has_room,
@@ -47,9 +47,15 @@ from unrack.policy.pools.place_kernel import (
     others_fit,
     primary_kind,
 )  # fmt: skip
-from unrack.units import NEVER_US
+from unrack.units import NEVER_US, SECOND_US
 
 Ints = NDArray[np.int64]
+
+
+@melted
+def whole_second(us: int) -> int:
+    """The first whole second at or after a moment, µs."""
+    return us if us >= NEVER_US else -(-us // SECOND_US) * SECOND_US
 
 
 @melted
@@ -95,8 +101,13 @@ def bearable_from(c: Columns, job: int, pace: float, now: int, deadline: int, pr
 
 
 @inlined
-def open_from(c: Columns, group: int, more: int, but: int, now: int, deadline_us: Ints, protected: bool) -> int:
-    """From when on so many more jobs on a group harm nobody there: ``now``: at once; NEVER_US: not by time alone."""
+def open_from(
+    c: Columns, group: int, more: int, but: int, now: int, deadline_us: Ints, protected: bool, spare_us: int
+) -> int:  # fmt: skip
+    """From when on so many more jobs on a group harm nobody there: ``now``: at once; NEVER_US: not by time alone.
+
+    ``spare_us``: by how much a sharer may end after its deadline.
+    """
     model = c.group[MODEL, group]
     if protected and (model < 0 or c.frozen[model]):
         return now
@@ -111,8 +122,9 @@ def open_from(c: Columns, group: int, more: int, but: int, now: int, deadline_us
             if deadline_us[job] < 0 or job == but:
                 continue
             pace = c.progress[PACE, job] if model < 0 else speed * slowed(c, group, node_of(c, job, group))
-            if suffers(c, job, pace, at_us, deadline_us[job], protected):
-                at_us = bearable_from(c, job, pace, at_us, deadline_us[job], protected)
+            due = deadline_us[job] + spare_us
+            if suffers(c, job, pace, at_us, due, protected):
+                at_us = bearable_from(c, job, pace, at_us, due, protected)
                 if at_us >= NEVER_US:
                     return NEVER_US
         if at_us == before:
@@ -123,44 +135,50 @@ def open_from(c: Columns, group: int, more: int, but: int, now: int, deadline_us
 @compiled
 def opening(
     c: Columns, asks: Ints, free: Ints, total: Ints, deadline_us: Ints, jobs: Ints, rule: int, now: int, at: Ints,
-    sizes: Ints, ways: int,
+    sizes: Ints, authors: bool,
 ) -> int:  # fmt: skip
     """The first moment after ``now`` at which one of the jobs may join a composition in use; NEVER_US: none.
+
+    By the authors, in whole seconds: also at which one that becomes late may make one, as it then asks for less.
 
     Parameters
     ----------
     jobs : int64[k]
         Jobs of one task without a place now.
-    rule, at, sizes, ways
+    rule, at, sizes, authors
         As in :func:`unrack.policy.pools.place_kernel.place`; of the rules that know models.
     """
-    first, shortcuts = NEVER_US, ways & SHORTCUTS != 0
+    first, spare_us = NEVER_US, ROUNDING_US if authors else 0
     for job in jobs:
         deadline, expected_us = deadline_us[job], asks[ASKED_US, job]
-        late_from = deadline - expected_us + 1 if deadline >= 0 and ways & LATE_JOINS else NEVER_US
+        cores, mb = asks[ASKED_CORES, job], asks[ASKED_MB, job]
+        late_from = whole_second(deadline + 1) if authors and deadline >= 0 else NEVER_US
         primary = primary_kind(c, job, at, sizes)
         if primary < 0:
             continue
+        asks_less = authors and rule == MAX_COMPOSITION and now < late_from < first
+        if asks_less and may_begin(c, free, job, primary, cores, mb, at, sizes):
+            first = late_from
         for d in range(c.device.shape[1]):
             if c.device[GROUP, d] != d or not has_room(c, job, primary, d, False):
                 continue
-            node = node_on(
-                c, free, total, job, primary, d, rule, asks[ASKED_CORES, job], asks[ASKED_MB, job], at, sizes
-            )
+            node = node_on(c, free, total, job, primary, d, rule, cores, mb, at, sizes)
             if node < 0:
                 continue
             alone = rule == RESOURCE_AWARE and c.group[PARTS, d] > 0  # only its own deadline counts
-            opens = now if alone else open_from(c, d, 1, job, now, deadline_us, False)
+            opens = now if alone else open_from(c, d, 1, job, now, deadline_us, False, spare_us)
+            if authors and opens > now:
+                opens = whole_second(opens)
             if opens >= first:
                 continue
             if deadline >= 0 and opens < late_from:
-                ends = finish_on(c, job, primary, d, node, expected_us, opens, shortcuts)
-                if shortcuts and rule == MIN_FRAGMENTATION:
+                ends = finish_on(c, job, primary, d, node, expected_us, opens, authors)
+                if authors and rule == MIN_FRAGMENTATION:
                     ends = opens + expected_us
                 if ends > deadline:  # in time alone it cannot be, but it may count no more
-                    opens = late_from if alone or late_from >= first else open_from(
-                        c, d, 1, job, late_from, deadline_us, False
-                    )  # fmt: skip
+                    opens = late_from
+                    if not alone and late_from < first:
+                        opens = whole_second(open_from(c, d, 1, job, late_from, deadline_us, False, spare_us))
             if now < opens < first:
                 first = opens
     return first
@@ -220,13 +238,13 @@ def cheap_opening(
                 if not others_fit(c, job, primary, node, at, sizes):
                     continue
                 if opens < 0:
-                    opens = open_from(c, d, 1, job, now, deadline_us, True)
+                    opens = open_from(c, d, 1, job, now, deadline_us, True, 0)
                 if opens >= first:
                     break
                 when = opens
                 ends = finish_on(c, job, primary, d, node, asks[ASKED_US, job], opens)
                 if opens < late_from and ends > deadline_us[job] >= 0:
-                    when = open_from(c, d, 1, job, late_from, deadline_us, True)
+                    when = open_from(c, d, 1, job, late_from, deadline_us, True, 0)
                 if now < when < first:
                     first = when
     return first
@@ -242,7 +260,7 @@ def closed_until(
         if c.device[GROUP, d] != d:
             continue
         for more in range(1, tasks + 1):
-            opens = open_from(c, d, more, job, now, deadline_us, protected)
+            opens = open_from(c, d, more, job, now, deadline_us, protected, 0)
             if now < opens < NEVER_US:
                 moments[found] = opens
                 found += 1

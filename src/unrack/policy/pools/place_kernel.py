@@ -61,9 +61,8 @@ LEADER, DEVICES, NEW_PARTS, FIRST_DEVICE = range(4)
 NO_CORES, NO_DEVICES, LATE, HARMFUL = -1, -2, -3, -4
 """Why there is no place: no node has the cores; there is no device; on the compositions that have room the job would be
 late; or it would make others late. Time alone changes only the last two."""
-LATE_JOINS, SHORTCUTS = 1, 2
-"""Bits of ``ways``, in which the authors' simulator differs from the papers' text: the deadline of a job that even its
-base time does not meet any more counts as none when it would join others; and its shortcuts (see ``Pooled``)."""
+ROUNDING_US = 1
+"""Ends are sums of floats: in the authors' reading, an end so little after a deadline meets it."""
 
 
 @inlined
@@ -131,16 +130,16 @@ def has_room(c: Columns, job: int, kind: int, group: int, hard: bool) -> bool:
 
 @melted
 def finish_on(
-    c: Columns, job: int, kind: int, group: int, node: int, expected_us: int, now: int, others: bool = False
+    c: Columns, job: int, kind: int, group: int, node: int, expected_us: int, now: int, authors: bool = False
 ) -> int:  # fmt: skip
-    """When a job would end if it joined a group now, µs; ``others``: at the speed that those who are there have."""
-    jobs = c.group[JOBS, group] + (0 if others else 1)
+    """When a job would end if it joined a group now, µs; ``authors``: at the speed without it."""
+    jobs = c.group[JOBS, group] + (0 if authors else 1)
     speed = speed_of(c, c.model[kind, job], c.group[SIZE, group], jobs) * slowed(c, group, node)
     return int(max(now, c.group[READY_US, group]) + math.ceil(expected_us / speed))
 
 
 @inlined
-def harms(c: Columns, group: int, but: int, now: int, deadline_us: Ints) -> bool:
+def harms(c: Columns, group: int, but: int, now: int, deadline_us: Ints, authors: bool) -> bool:
     """Whether one more job on a group would make one that is there miss its deadline (or it misses it anyway)."""
     model = c.group[MODEL, group]
     speed = speed_of(c, model, c.group[SIZE, group], c.group[JOBS, group] + 1)
@@ -150,7 +149,7 @@ def harms(c: Columns, group: int, but: int, now: int, deadline_us: Ints) -> bool
             continue
         pace = c.progress[PACE, job] if model < 0 else speed * slowed(c, group, node_of(c, job, group))
         end = max(now, c.clock[SINCE_US, job]) + math.ceil(left_at(c, job, now) / pace)
-        if end > deadline_us[job]:
+        if end > deadline_us[job] + (ROUNDING_US if authors else 0):
             return True
     return False
 
@@ -201,10 +200,12 @@ def alpha(c: Columns, job: int, kind: int, group: int, cores: int, free_cores: i
 
 @inlined
 def whole_alpha(c: Columns, job: int, kind: int, group: int) -> float:
-    """Equation 2 in whole numbers: cores, which never exceed those that are free, count as 1."""
+    """Equation 2 as the authors' program divides, towards 0 and also by less than nothing; cores count as 1."""
     used = 0
     for q in range(c.capacity.shape[0]):
-        used += c.wants[kind, q, job] // max(c.installed[q, group] - c.held[q, group], 1)
+        free = c.installed[q, group] - c.held[q, group]
+        whole = c.wants[kind, q, job] // max(abs(free), 1)
+        used += whole if free >= 0 else -whole
     return 1.0 - used
 
 
@@ -414,7 +415,7 @@ def node_on(
 @inlined
 def aware(
     c: Columns, free: Ints, total: Ints, job: int, cores: int, mb: int, rule: int, expected_us: int, deadline_us: Ints,
-    now: int, at: Ints, sizes: Ints, answer: Ints, earliest: Ints, ways: int,
+    now: int, at: Ints, sizes: Ints, answer: Ints, earliest: Ints, authors: bool,
 ) -> int:  # fmt: skip
     """Model-aware placement: join a composition on which no deadline is missed, or else make a new one."""
     nodes, late, harmful = free.shape[1], False, False
@@ -428,8 +429,7 @@ def aware(
                     break
         return best if best >= 0 else NO_CORES
     chosen, chosen_node, first, second = -1, -1, math.inf, math.inf
-    shortcuts, too_late = ways & SHORTCUTS != 0, 0 <= deadline_us[job] < now + expected_us
-    whenever = deadline_us[job] < 0 or (ways & LATE_JOINS != 0 and too_late)
+    whenever = deadline_us[job] < 0 or (authors and deadline_us[job] < now)
     for d in range(c.device.shape[1]):
         if c.device[GROUP, d] != d or not has_room(c, job, primary, d, False):
             continue
@@ -437,11 +437,11 @@ def aware(
         if node < 0:
             continue
         # Alg. 4 asks only about the new job on a vGPU, Alg. 1 and 2 about all that share
-        if not (rule == RESOURCE_AWARE and c.group[PARTS, d] > 0) and harms(c, d, job, now, deadline_us):
+        if not (rule == RESOURCE_AWARE and c.group[PARTS, d] > 0) and harms(c, d, job, now, deadline_us, authors):
             harmful = True
             continue
-        ends = finish_on(c, job, primary, d, node, expected_us, now, shortcuts)
-        if shortcuts and rule == MIN_FRAGMENTATION:
+        ends = finish_on(c, job, primary, d, node, expected_us, now, authors)
+        if authors and rule == MIN_FRAGMENTATION:
             ends = now + expected_us
         if not whenever and ends > deadline_us[job]:
             late = True
@@ -452,7 +452,7 @@ def aware(
             one, two = float(ends - now - lives_us(c, d, job, now)), spare(c, job, primary, d)
         elif rule == MIN_FRAGMENTATION:
             one = alpha(c, job, primary, d, cores, free[CPU, node])
-            if shortcuts:
+            if authors:
                 one = whole_alpha(c, job, primary, d)
         if one < first or (one == first and two < second):
             chosen, chosen_node, first, second = d, node, one, two
@@ -461,9 +461,10 @@ def aware(
         others_choice(c, job, primary, chosen_node, at, sizes, answer)
         return chosen_node
     best, found = -1, NO_CORES
-    for wish in range(0 if rule == MIN_FRAGMENTATION or (shortcuts and too_late) else 1, -1, -1):
-        # where as many free devices as help are not to be had, as few as the demand needs
-        offers(c, job, primary, False, wish == 1, sizes[primary])
+    few = rule == MIN_FRAGMENTATION or (authors and whenever)
+    for grow in (not few, False):
+        # where as many free devices as help are not to be had, as few as the demand needs; but not by the authors
+        offers(c, job, primary, False, grow, sizes[primary])
         for node in range(nodes):
             if free[CPU, node] < cores or free[MEM, node] < mb:
                 continue
@@ -481,9 +482,12 @@ def aware(
             new_group(c, job, primary, pool, sizes[primary, pool], 0, answer[primary])
             others_choice(c, job, primary, best, at, sizes, answer)
             return best
+        if few or authors:
+            break
+    if authors and found != NO_CORES and not whenever:
+        earliest[0] = 0  # one that is late may have a place, or the rule change: try every job like it
+        return LATE
     if late:
-        if ways:
-            earliest[0] = 0  # an earlier deadline may count no more, or the rule change: try every job like it
         return LATE
     return HARMFUL if harmful else found
 
@@ -491,7 +495,8 @@ def aware(
 @compiled
 def place(
     c: Columns, asks: Ints, free: Ints, total: Ints, deadline_us: Ints, job: int, rule: int, hard: bool, now: int,
-    draw: float, draw2: float, at: Ints, sizes: Ints, answer: Ints, earliest: Ints, ways: int = 0,
+    draw: float, draw2: float, at: Ints, sizes: Ints, answer: Ints, earliest: Ints,
+    authors: bool = False,
 ) -> int:  # fmt: skip
     """Where a job of one task would go.
 
@@ -511,8 +516,8 @@ def place(
     earliest : int64[1]
         If LATE: when it would end on the composition that is best for it, µs: a job like it whose deadline is earlier
         has no place either.
-    ways
-        Bits: LATE_JOINS, SHORTCUTS.
+    authors
+        Whether the policies are read as the authors' program has them: see ``Pooled``.
 
     Returns
     -------
@@ -524,5 +529,6 @@ def place(
     if rule <= RANDOM_FIT:
         return simple(c, free, job, cores, mb, rule, hard, draw, draw2, at, sizes, answer)
     return aware(
-        c, free, total, job, cores, mb, rule, asks[ASKED_US, job], deadline_us, now, at, sizes, answer, earliest, ways
+        c, free, total, job, cores, mb, rule, asks[ASKED_US, job], deadline_us, now, at, sizes, answer, earliest,
+        authors,
     )  # fmt: skip

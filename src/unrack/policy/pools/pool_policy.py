@@ -35,25 +35,25 @@ from unrack.policy.pools.opening_kernel import closed_until, opening
 from unrack.policy.pools.place_kernel import (
     FIRST_DEVICE,
     LATE,
-    LATE_JOINS,
     LEADER,
     NO_CORES,
     NO_DEVICES,
     RANDOM_FIT,
-    SHORTCUTS,
     PoolRule,
     place,
 )
 from unrack.policy.pools.waiting_jobs import Queue
 from unrack.reasons import Code, Reason
 from unrack.sealed import sealed, sealed_columns
-from unrack.units import NEVER_US
+from unrack.units import NEVER_US, SECOND_US
 from unrack.view import View
 from unrack.workload.job import CORES, ESTIMATE, MEMORY, TASKS
 
 Ints = NDArray[np.int64]
 RULES = {rule.name.lower().replace("_", "-"): int(rule) for rule in PoolRule}
 """Names of the placement rules."""
+TEXT, AUTHORS = READINGS = ("text", "authors")
+"""How the papers' algorithms are read: as they are written, or as the authors' program has them."""
 NO_OTHERS: Ints = np.zeros(0, np.int64)
 NO_PACE = Pace(np.zeros((0, 0), np.int64), np.ones((1, 2, 2)), np.zeros((1, 0), np.bool_), np.zeros(1, np.bool_))
 
@@ -79,16 +79,21 @@ class Pooled:
         Of the random fit.
     label
         What reports call it.
-    late_joins
-        A job that even its base time makes late may join others whatever that does to its own deadline; those that it
-        joins are protected as ever. As in the authors' simulator; the text has no such exception.
-    load_of
-        Whose demand the loads of the disaggregation-aware rule are: of ``"all"`` jobs in the system (eq. 4.6), or of
-        those ``"running"``, as in the authors' simulator.
-    shortcuts
-        As in the authors' simulator, a job that would join others is expected to run at the speed that they have
-        without it; min-fragmentation expects base times, and divides whole numbers in eq. 2; and jobs that base times
-        make late get as few devices as their demand needs.
+    reading
+        A name in ``READINGS``. ``"authors"``, for jobs of the class that a model is about beside others, differs from
+        the text in this:
+
+        * A job past its deadline has none: it may join others, which are protected as ever, and it gets as few devices
+          as its demand needs.
+        * The loads of eq. 4 are of running jobs, as they are when each job is tried; that of capacity has to be below
+          ``high``.
+        * A job that would join others is expected to run at the speed that they have without it, and under
+          min-fragmentation for its base time.
+        * Equation 2 divides whole numbers, where what is free of an oversubscribed composition is less than nothing;
+          the cores count as 1.
+        * Where a pool has fewer free devices than a composition should have, it composes none.
+        * Time goes in whole seconds: it looks again at whole seconds, also at the next one after a start, and when a
+          job is past its deadline. Run times are the model's (``whole_seconds``).
     """
 
     rule: str = "first-fit"
@@ -100,14 +105,17 @@ class Pooled:
     estimates: Estimates = Estimates.REQUESTED
     seed: int = 0
     label: str = "pooled"
-    late_joins: bool = False
-    load_of: str = "all"
-    shortcuts: bool = False
+    reading: str = TEXT
 
     @cached_property
     def traits(self) -> Traits:
         """It places devices, one job a step."""
         return Traits(places=EVERYTHING, reads=reads_of(self.order), estimates=self.estimates, stepwise=True)
+
+    @property
+    def authors(self) -> bool:
+        """Whether the algorithms are read as the authors' program has them."""
+        return self.reading == AUTHORS
 
     @property
     def name(self) -> str:
@@ -135,7 +143,7 @@ class Pooled:
             "draws": np.random.Generator(np.random.PCG64([self.seed, view.version] if view.version else self.seed)),
             "plain": sealed_columns(make_columns(no_devices(nodes), np.zeros((0, 0, 0), np.int64), NO_PACE)),
             "loads": self._loads(view),
-            "ways": LATE_JOINS * self.late_joins + SHORTCUTS * self.shortcuts,
+            "authors": self.authors,
         }
 
     def decide(self, view: View, memory: Queue, now: int) -> tuple[list[Decision], Queue]:
@@ -153,7 +161,7 @@ class Pooled:
             failed = memory.failed
             memory.heads = [(at[0][0], s, 0) for s, at in enumerate(memory.waiting) if at and s not in failed]
             heapify(memory.heads)
-        if self.load_of == "running":
+        elif self.authors:
             memory.rule = self.rule_now(view, memory)  # every start changes it
         heads, failed, waiting = memory.heads, memory.failed, memory.waiting
         most_free = int(np.maximum.reduce(view.columns.free[0], initial=0)) if heads else 0
@@ -183,7 +191,7 @@ class Pooled:
                 heappush(heads, (listed[i][0], shape, i))
             if failed and self._opens(view, memory, job):
                 memory.try_again(rank)
-            memory.going = now, view.version + 1
+            memory.going, memory.started_us = (now, view.version + 1), now
             return [Start(found, NAMES.get(memory.rule, self.rule))], memory
         return [], memory
 
@@ -193,18 +201,18 @@ class Pooled:
             return RULES[self.rule]
         bandwidth, capacity = self.load(view, memory, self.bandwidth), self.load(view, memory, self.capacity)
         relaxed = bandwidth <= self.low and capacity <= self.low
-        fast = bandwidth >= self.high and capacity <= self.high
+        fast = bandwidth >= self.high and (capacity < self.high or (capacity == self.high and not self.authors))
         return int(PoolRule.MAX_COMPOSITION if relaxed or fast else PoolRule.MIN_FRAGMENTATION)
 
     def load(self, view: View, memory: Queue, quantity: str) -> float:
-        """Demand over what is installed, of the first kind that has both quantities; of which jobs ``load_of`` says."""
+        """Demand over what is installed, of the first kind that has both quantities; by the authors of running jobs."""
         where = memory.loads.get(quantity)
         devices = view.columns.devices
         if where is None or devices is None:
             return 0.0
         kind, row, installed = where
         c = devices.columns
-        if self.load_of == "running":
+        if self.authors:
             in_use = (c.device[GROUP] == np.arange(c.device.shape[1])) & (c.device[KIND] == kind)
             return float(c.held[row, in_use].sum()) / installed
         return float(c.asked[kind, row]) / installed
@@ -293,7 +301,7 @@ class Pooled:
         return place(
             columns, state.asks, free, state.total, deadline_us, job, rule,
             rule <= RANDOM_FIT, now, draw, draw2, memory.at, memory.sizes, memory.answer, memory.earliest,
-            memory.ways,
+            memory.authors,
         )  # fmt: skip
 
     def spot(
@@ -357,8 +365,14 @@ class Pooled:
         A job of several tasks is looked at again when a composition opens that was closed to some of them, if then
         there are places for all.
         """
+        opens = self._opens_at(view, memory, now)
+        if self.authors and memory.started_us == now and view.waiting:
+            return min(opens, next_second(now))
+        return opens if opens < NEVER_US else None
+
+    def _opens_at(self, view: View, memory: Queue, now: int) -> int:
         if not memory.closed:
-            return None
+            return NEVER_US
         state = view.releases, view.running_count, memory.rule  # as long as they stay, nobody's answer changes
         if memory.looked != state or memory.opens <= now:
             memory.looked, memory.opens = state, NEVER_US
@@ -375,7 +389,7 @@ class Pooled:
         if alone:
             first = self.soonest(view, memory, alone, memory.rule, now)
             memory.opens = min(memory.opens, first)
-        return memory.opens if memory.opens < NEVER_US else None
+        return memory.opens
 
     def opens_us(self, view: View, memory: Queue, jobs: Ints, rule: int, now: int, free: Ints | None = None) -> int:
         """The first moment after ``now`` at which one of the jobs, of one task each, has a place.
@@ -385,7 +399,7 @@ class Pooled:
         state = view.columns
         return opening(
             self.columns(view, memory), state.asks, state.free if free is None else free, state.total,
-            view.deadline_us, jobs, rule, now, memory.at, memory.sizes, memory.ways,
+            view.deadline_us, jobs, rule, now, memory.at, memory.sizes, memory.authors,
         )  # fmt: skip
 
     def soonest(self, view: View, memory: Queue, jobs: list[int], rule: int, now: int) -> int:
@@ -418,8 +432,12 @@ class Pooled:
         moments = np.empty(columns.device.shape[1] * tasks, np.int64)
         protected = self.rule == "lookahead"
         found = closed_until(columns, view.deadline_us, job, tasks, now, protected, moments)
-        late = [int(view.deadline_us[job] - view.asks[ESTIMATE, job]) + 1] if self.late_joins else []
-        return [*late, *(int(moment) for moment in moments[:found])]
+        opened: list[int] = moments[:found].tolist()
+        if not self.authors:
+            return opened
+        deadline = int(view.deadline_us[job])
+        late = [next_second(deadline)] if deadline >= 0 else []
+        return [*late, *(next_second(moment - 1) for moment in opened)]
 
     def why(self, view: View, memory: Queue, job: int, now: int, free: Ints | None = None) -> Reason:
         """No cores, no device, or only compositions on which a deadline would be missed; ``free`` as of opens_us."""
@@ -461,6 +479,11 @@ class Pooled:
         """Devices as kernels take them."""
         devices = view.columns.devices
         return memory.plain if devices is None else devices.columns
+
+
+def next_second(us: int) -> int:
+    """The first whole second after a moment, µs."""
+    return (us // SECOND_US + 1) * SECOND_US
 
 
 def like_free(c: Columns, devices: list[int]) -> NDArray[np.bool_]:

@@ -55,7 +55,7 @@ class Queue:
     ----------
     order
         A name in ``ORDERS``.
-    ways
+    authors
         As in :func:`unrack.policy.pools.place_kernel.place`.
     shape_of
         Job → which other jobs ask the same; of the jobs that have waited so far.
@@ -89,6 +89,8 @@ class Queue:
         Of the last pass: its rule, and ``view.releases`` then.
     patient
         A job whose own deadline does not count just now; -1: none.
+    started_us
+        When a job was last started; -1: none was.
     """
 
     order: str
@@ -99,7 +101,7 @@ class Queue:
     draws: np.random.Generator
     plain: Columns
     loads: dict[str, tuple[int, int, int]]
-    ways: int
+    authors: bool
     shape_of: dict[int, int] = field(default_factory=dict)
     shapes: dict[bytes, int] = field(default_factory=dict)
     waiting: list[list[tuple[int, int]]] = field(default_factory=list)
@@ -118,6 +120,7 @@ class Queue:
     rule: int = 0
     releases: int = -1
     patient: int = -1
+    started_us: int = -1
 
     def read(self, view: View, now: int) -> None:
         """Bring the lists up to date with the queue."""

@@ -48,6 +48,8 @@ class _Loaded(Strict):
     load_on
         ``"offered"``: mean demand × run time of the jobs drawn, over the mean gap, is the load × what there is.
         ``"fat-node"``: the mean load measured on the ideal fat node (:mod:`unrack.workload.generate.calibration`) is.
+    whole_seconds
+        Whether arrivals are cut to whole seconds.
     """
 
     load: Positive | None = None
@@ -55,6 +57,7 @@ class _Loaded(Strict):
     fat_node: Capacities = Field(default_factory=dict)
     load_of: Annotated[list[ResourceKey], Field(min_length=1)] = Field(default=["cores"])
     load_on: Literal["offered", "fat-node"] = "offered"
+    whole_seconds: bool = False
 
     @model_validator(mode="after")
     def _whole(self) -> _Loaded:

@@ -103,6 +103,8 @@ def generate(
     run_us, tasks, request_us, lasts_us = (drawn.pop(column) for column in ("run", "tasks", "request", "lasts"))
     mean_gap_s = gap_s(spec.arrivals, units, seed, run_us, tasks, drawn)
     submit_us = as_us(spec.arrivals.times_s(units, mean_gap_s, seed), "arrivals")
+    if spec.arrivals.whole_seconds:
+        submit_us -= submit_us % SECOND_US
     names = pl.Series([kind.name for kind in spec.classes])
     jobs = job_table(
         submit_us=submit_us,
