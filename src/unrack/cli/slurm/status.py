@@ -10,6 +10,8 @@ from typing import Annotated
 import typer
 
 SHOWN = 30
+FULL_BYTES = 2**16
+"""With less room on its disk, the journal may not take what is decided."""
 
 
 def status(
@@ -36,6 +38,7 @@ def status(
             "decisions": found.decisions,
             "decisions_a_second": round(found.decisions_a_second, 3),
             "journal_bytes": found.bytes,
+            "free_bytes": found.free_bytes,
             "counts": counts,
             "jobs": [entry.record() for entry in found.entries],
         }
@@ -48,6 +51,9 @@ def status(
         f"{found.decisions} decisions in it, {found.decisions_a_second:.1f} a second lately; "
         f"journal {found.bytes / 1e6:.1f} MB"
     )
+    if found.free_bytes < FULL_BYTES:
+        free = f"{found.free_bytes:,} bytes free"
+        typer.echo(f"the disk of the journal is full ({free}): nothing is decided until there is room")
     typer.echo(", ".join(f"{count} {phase}" for phase, count in counts.items() if count) or "no jobs")
     for entry in found.entries[:SHOWN]:
         where = " ".join(entry.nodes[:4]) + (" …" if len(entry.nodes) > 4 else "")
