@@ -16,14 +16,16 @@ from typing import Any
 
 import pytest
 from fake_slurm import FakeSlurm, HandClock
+from typer.testing import CliRunner
 
+from unrack.cli.main import app
 from unrack.live.journal.disk import RealDisk
 from unrack.live.journal.reading import read_journal
 from unrack.live.slurm import service
 from unrack.live.slurm.driver.replay import replay
 from unrack.live.slurm.service import Stop, serve
 from unrack.live.slurm.site.site import Site
-from unrack.live.slurm.status import status_of
+from unrack.live.slurm.status import Status, status_of
 
 SITE = """partitions = ["ours"]
 policy = "fcfs"
@@ -108,3 +110,14 @@ def test_a_full_disk_stops_all_orders_and_the_service_goes_on_when_there_is_room
     assert [len(job.starts) for job in slurm.jobs.values()] == [1, 1]
     assert status_of(tmp_path / "state").free_bytes > 0
     assert replay(record.value for record in read_journal(tmp_path / "state" / "journal")).differences == []
+
+
+@pytest.mark.parametrize("ahead_s", [0, 3 * 86_400])
+def test_status_tells_a_full_disk_and_a_clock_that_is_ahead(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ahead_s: int
+) -> None:
+    status = Status(None, "fcfs", "the driver started", 0, 1_000_000, time.time() + ahead_s - 1, [], 0, 0.0, 10, 0)
+    monkeypatch.setattr("unrack.live.slurm.status.status_of", lambda _: status)
+    said = CliRunner().invoke(app, ["slurm", "status", "--state", str(tmp_path)]).output
+    assert "the disk of the journal is full (0 bytes free): nothing is decided until there is room" in said
+    assert ("ahead of this machine's" in said) == bool(ahead_s)
