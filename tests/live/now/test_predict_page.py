@@ -19,7 +19,15 @@ def test_one_run_makes_no_range(runs: int, range_: bool) -> None:
     learnt = Learnt.of([Past("ann", 30, 60)] * runs, "a list")
     start: dict[str, Any] = {"job": "7", "requested_s": 9.0, "early_s": 1.0, "middle_s": 1.0, "late_s": 1.0}
     start |= {"runs": runs, "of_user": False}
-    made: dict[str, Any] = {"learnt": learnt, "source": "now", "facts": {}, "aside": (), "notes": (), "at_s": 0.0, "saved": None}
+    made: dict[str, Any] = {
+        "learnt": learnt,
+        "source": "now",
+        "facts": {},
+        "aside": (),
+        "notes": (),
+        "at_s": 0.0,
+        "saved": None,
+    }
     made |= {"predictions": (Prediction("easy", (Start(**start),)),)}
     out = io.StringIO()
     console = Console(file=out, width=120)
