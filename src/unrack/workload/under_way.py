@@ -36,12 +36,15 @@ class UnderWay:
         The line of the file that says so; 0: not known.
     source
         The file; ``""``: there is none.
+    way_out
+        What else can be done about what cannot be, for messages; ``""``: nothing.
     """
 
     on: pl.Series
     ran_us: Ints
     line: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     source: str = ""
+    way_out: str = ""
 
     @property
     def runs(self) -> NDArray[np.bool_]:
@@ -51,11 +54,12 @@ class UnderWay:
 
     def take(self, index: Ints) -> UnderWay:
         """The same of some of the jobs, in the order given."""
-        return UnderWay(self.on.gather(index), self.ran_us[index], self._lines[index], self.source)
+        return UnderWay(self.on.gather(index), self.ran_us[index], self._lines[index], self.source, self.way_out)
 
     def fault(self, row: int, job: object, column: str, got: str, want: str) -> InputError:
         """An error about a column of a job, with the file and the line where these are known."""
         line = int(self._lines[row])
+        want += f", or {self.way_out}" if self.way_out else ""
         if self.source and line:
             return TraceError(self.source, line, column, got, want)
         return InputError(f"{self.source}: job {job}, {column}" if self.source else f"job {job}, {column}", got, want)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -364,32 +365,86 @@ def test_a_start_that_is_not_acknowledged_when_an_epoch_begins_is_expected_to_ta
 
 
 FAULTY = '''\
-class Faulty:
-    """Raises once three jobs wait."""
+from unrack.policy import Start
 
-    name = "faulty"
+
+class Faulty:
+    """Does something wrong in one of its methods once jobs wait, or at once."""
+
+    def begin(self, view):
+        return self.asked("begin", view, True)
 
     def decide(self, view, memory, now):
-        if view.waiting >= 3:
-            raise ZeroDivisionError("three are a crowd")
+        starts = [Start.on(view.candidates(job.index)) for job in list(view.waiting_jobs())[:1]]
+        return [start for start in starts if start is not None], self.asked("decide", view, view.waiting >= 3, memory)
+
+    def next_round(self, view, memory, now):
+        return self.asked("next_round", view, len(view.running_jobs) >= 1)
+
+    def reserves_mb(self, view, memory, job, asked):
+        return self.asked("reserves_mb", view, job >= 2, asked)
+
+    def adjust(self, view, memory, used, now):
         return [], memory
+
+    def asked(self, method, view, is_time, answer=None):
+        if method == "{method}" and is_time:
+            {fault}
+        return answer
 '''
+RAISES = "raise ZeroDivisionError('three are a crowd')"
+
+
+def faulty(folder: Any, method: str, fault: str = RAISES) -> str:
+    (folder / "mine.py").write_text(FAULTY.format(method=method, fault=fault))
+    return f"{folder / 'mine.py'}:Faulty"
 
 
 @pytest.mark.parametrize("stop", [True, False])
-def test_a_policy_that_raises_ends_the_driver_or_gives_way_to_first_come(tmp_path: Any, stop: bool) -> None:
-    (tmp_path / "mine.py").write_text(FAULTY)
-    world = World(f"{tmp_path / 'mine.py'}:Faulty")
+@pytest.mark.parametrize(
+    ("method", "fault"),
+    [
+        ("decide", RAISES), ("next_round", RAISES), ("begin", RAISES), ("reserves_mb", RAISES),
+        ("decide", "raise SystemExit(3)"), ("next_round", "raise SystemExit(3)"), ("begin", "raise SystemExit(3)"),
+        ("next_round", "return 'soon'"), ("next_round", "return 0"), ("next_round", "return float('nan')"),
+        ("begin", "return iter(x for x in 'a')"),
+    ],
+)  # fmt: skip
+def test_a_policy_that_fails_wherever_it_is_asked_ends_the_driver_or_gives_way_to_first_come(
+    tmp_path: Any, stop: bool, method: str, fault: str
+) -> None:
+    world = World(faulty(tmp_path, method, fault))
     world.driver = world.make(settings=Settings(stop_on_fault=stop))
-    for _ in range(3):
+    for _ in range(4):
         world.slurm.submit()
     if stop:
-        with pytest.raises(PolicyFaultError, match="three are a crowd"):
-            world.go(3)
-        assert any("fault" in record for record in world.journal.records())
+        with pytest.raises(PolicyFaultError, match="the policy failed: "):
+            world.until_done()
     else:
         world.until_done()
         assert {job.state for job in world.slurm.jobs.values()} == {"COMPLETED"}
+        assert [len(starts) for starts in world.starts().values()] == [1] * 4
+    records = world.journal.records()
+    (told,) = [record["fault"] for record in records if "fault" in record]
+    assert ("crowd" if fault == RAISES else method) in told
+    if not stop:
+        assert records[-1]["k"] != "begin"
+        assert [record["why"] for record in records if record["k"] == "begin"][-1] == "the policy failed"
+    assert replay(records).differences == []
+
+
+def test_a_policy_whose_file_is_broken_by_the_time_the_nodes_change_gives_way_too(tmp_path: Any) -> None:
+    world = World(faulty(tmp_path, "nothing"))
+    world.slurm.submit(run_s=3)
+    world.go(2)
+    (tmp_path / "mine.py").write_text("class Faulty(")
+    world.slurm.nodes["n9"], world.slurm.dirty = replace(world.slurm.nodes["n1"], name="n9"), True
+    world.go(2)
+    world.slurm.submit(nodes=5, run_s=1)
+    world.until_done()
+    assert {job.state for job in world.slurm.jobs.values()} == {"COMPLETED"}
+    whys = [record["why"] for record in world.journal.records() if record["k"] == "begin"]
+    assert whys == ["the driver started", "the policy failed", "the nodes changed"]
 
 
 @pytest.mark.parametrize("by_slurm", [False, True])

@@ -6,7 +6,9 @@ import http.client
 import json
 import socket
 import threading
+import time
 from collections.abc import Iterator
+from contextlib import suppress
 
 import pytest
 
@@ -120,12 +122,72 @@ def test_an_address_in_use_is_an_error_that_says_so(server: WatchServer, health:
 
 def test_clients_that_say_nothing_do_not_keep_others_waiting_or_threads_growing(server: WatchServer) -> None:
     before = threading.active_count()
-    silent = [socket.create_connection(server.address, timeout=10) for _ in range(MOST_AT_ONCE - 1)]
+    crowd = []
+    for count in (8, MOST_AT_ONCE, 2 * MOST_AT_ONCE):
+        crowd += [socket.create_connection(server.address, timeout=10) for _ in range(count)]
+        assert get(server, "/healthz")[0] == 200
+    for client in crowd[:-MOST_AT_ONCE]:
+        assert client.recv(1) == b""  # hung up on, the oldest first
+    assert threading.active_count() <= before + MOST_AT_ONCE + 1
+    for client in crowd:
+        client.close()
+
+
+@pytest.mark.parametrize(
+    "begun", [b"", b"G", b"GET /healthz HTTP/1.1\r\nHost: a\r\nConnection: keep-alive\r\nx: "], ids=["", "G", "head"]
+)
+def test_clients_that_trickle_are_hung_up_on_though_they_are_never_silent(
+    server: WatchServer, monkeypatch: pytest.MonkeyPatch, begun: bytes
+) -> None:
+    monkeypatch.setattr("unrack.live.watch.server.SLOWEST_S", 0.4)
+    began = time.monotonic()
+    clients = [socket.create_connection(server.address, timeout=10) for _ in range(5)]
+    for client in clients:
+        client.sendall(begun)
+        client.settimeout(0.02)
+    while clients and time.monotonic() < began + 10:
+        assert get(server, "/healthz")[0] == 200
+        clients = [client for client in clients if not hung_up(client)]
+    assert not clients
+    assert time.monotonic() - began < 3
+
+
+def hung_up(client: socket.socket) -> bool:
+    """Send one byte more, and look whether anybody is there."""
+    try:
+        client.sendall(b"x")
+        return client.recv(1) == b""
+    except TimeoutError:
+        return False
+    except OSError:
+        return True
+
+
+def test_a_client_that_is_answered_is_not_kept(server: WatchServer) -> None:
+    with socket.create_connection(server.address, timeout=10) as client:
+        client.sendall(b"GET /healthz HTTP/1.1\r\nHost: a\r\nConnection: keep-alive\r\n\r\n")
+        assert b"200 OK" in client.makefile("rb").read()
+
+
+@pytest.mark.parametrize(
+    "text", [b"GET /" + b"a" * 2**22, b"GET /healthz HTTP/1.1\r\n" + b"x: y\r\n" * 2**20], ids=["path", "headers"]
+)
+def test_requests_without_end_are_not_read_to_it(server: WatchServer, text: bytes) -> None:
+    with (
+        socket.create_connection(server.address, timeout=10) as client,
+        pytest.raises((ConnectionResetError, BrokenPipeError)),
+    ):
+        client.sendall(20 * text)
     assert get(server, "/healthz")[0] == 200
-    crowd = [socket.create_connection(server.address, timeout=10) for _ in range(3 * MOST_AT_ONCE)]
-    assert crowd[-1].recv(1) == b""  # hung up on
-    assert threading.active_count() <= before + MOST_AT_ONCE
-    for client in [*silent, *crowd]:
+
+
+def test_clients_that_do_not_take_their_answer_do_not_keep_others_waiting(server: WatchServer) -> None:
+    crowd = [socket.create_connection(server.address, timeout=10) for _ in range(2 * MOST_AT_ONCE)]
+    for client in crowd:
+        with suppress(OSError):  # hung up on already
+            client.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
+    assert get(server, "/healthz")[0] == 200
+    for client in crowd:
         client.close()
 
 

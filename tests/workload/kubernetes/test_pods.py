@@ -24,7 +24,10 @@ def test_pods_that_run_come_first_and_pods_that_are_over_stay_out() -> None:
     assert made.intake.format == "kubernetes"
     assert made.jobs.ids.to_list() == ["ml/train-0", "ml/train-1"]
     assert made.jobs.submit_us[0] == 0 < made.jobs.submit_us[1] < 10
-    assert made.jobs.work_us.tolist() == [5_410_000_000, 3_600_000_000]
+    assert made.jobs.work_us.tolist() == [7_200_000_000, 3_600_000_000]
+    assert made.jobs.under_way is not None
+    assert made.jobs.under_way.ran_us.tolist() == [1_790_000_000, 0]
+    assert read(running="anew").jobs.work_us.tolist() == [5_410_000_000, 3_600_000_000]
     assert dict(made.intake.dropped) == {"already over": 1}
     assert made.intake.changed["place asked for"] == 1
 

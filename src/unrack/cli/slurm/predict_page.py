@@ -27,8 +27,10 @@ def page(made: Forecast, looked_back: list[Hindsight] | None, most: int, width: 
 
     learnt = made.learnt
     yield Text(made.source)
-    if learnt.runs:
-        yield Text(f"Run times learnt from {counted(learnt.runs, 'run')} ({learnt.source}); ranges are 10 to 90 %.")
+    if learnt.runs == 1:
+        yield Text(f"Run times learnt from 1 run ({learnt.source}), of which no range can be told.")
+    elif learnt.runs:
+        yield Text(f"Run times learnt from {learnt.runs:,} runs ({learnt.source}); ranges are 10 to 90 %.")
     else:
         yield Text("No runs to learn from: every job is taken to run for as long as it asks (no range).")
     if not made.predictions:
@@ -66,7 +68,7 @@ def _table(prediction: Prediction, made: Forecast, most: int, width: int) -> Tab
         who = [escape(facts.user or "-"), *([escape(facts.name or "-")] if width >= WIDE else [])] if facts else ["-"]
         cores = f"{facts.tasks}x{facts.cores}" if facts else "-"
         waited = "-" if facts is None or facts.waited_s is None else short(facts.waited_s)
-        spread = f"{when(start.early_s)}..{when(start.late_s)}" if made.learnt.runs else "-"
+        spread = f"{when(start.early_s)}..{when(start.late_s)}" if made.learnt.runs > 1 else "-"
         median = when(start.middle_s) if made.learnt.runs else "-"
         table.add_row(
             escape(start.job), *who, cores, waited, when(start.requested_s), median, spread, _learnt(start, made)

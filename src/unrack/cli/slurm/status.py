@@ -10,6 +10,10 @@ from typing import Annotated
 import typer
 
 SHOWN = 30
+AHEAD_S = 60
+"""A journal that was written so long after now tells of a clock that was put back."""
+FULL_BYTES = 2**16
+"""With less room on its disk, the journal may not take what is decided."""
 
 
 def status(
@@ -25,6 +29,7 @@ def status(
     from unrack.live.slurm.status import status_of
 
     found = status_of(state_of(config, state))
+    ahead_s = max(found.origin_s + found.now_us / 1e6 - time.time(), 0.0)
     counts = {str(phase): sum(entry.phase == phase for entry in found.entries) for phase in Phase}
     if as_json:
         told = {
@@ -36,6 +41,8 @@ def status(
             "decisions": found.decisions,
             "decisions_a_second": round(found.decisions_a_second, 3),
             "journal_bytes": found.bytes,
+            "free_bytes": found.free_bytes,
+            "ahead_s": round(ahead_s, 3),
             "counts": counts,
             "jobs": [entry.record() for entry in found.entries],
         }
@@ -48,6 +55,14 @@ def status(
         f"{found.decisions} decisions in it, {found.decisions_a_second:.1f} a second lately; "
         f"journal {found.bytes / 1e6:.1f} MB"
     )
+    if ahead_s > AHEAD_S:
+        typer.echo(
+            f"its clock is {ahead_s:,.0f} s ahead of this machine's, which was put back: "
+            "times here are that much too late"
+        )
+    if found.free_bytes < FULL_BYTES:
+        free = f"{found.free_bytes:,} bytes free"
+        typer.echo(f"the disk of the journal is full ({free}): nothing is decided until there is room")
     typer.echo(", ".join(f"{count} {phase}" for phase, count in counts.items() if count) or "no jobs")
     for entry in found.entries[:SHOWN]:
         where = " ".join(entry.nodes[:4]) + (" …" if len(entry.nodes) > 4 else "")

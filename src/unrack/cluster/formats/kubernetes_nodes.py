@@ -74,7 +74,7 @@ def _node(node: Mapping[str, Any], at: str, milli: bool, tainted: Counter[str]) 
         raise ClusterError(f"{at}, status.allocatable.cpu", repr(allocatable["cpu"])[:80], "fewer cores")
     labels = table(node, "metadata", "labels")
     gpus = next((key for key in GPUS if amount(key)), None)
-    down = _down(node)
+    down = node_down(node)
     for taint in entries(node, "spec", "taints"):
         if not down and taint.get("effect") in ("NoSchedule", "NoExecute"):
             tainted[str(taint.get("key"))] += 1
@@ -99,7 +99,7 @@ def _name(node: Mapping[str, Any], at: str) -> str:
     return name
 
 
-def _down(node: Mapping[str, Any]) -> str:
+def node_down(node: Mapping[str, Any]) -> str:
     """Why nothing is started on the node; ``""``: it is in use."""
     if inside(node, "spec", "unschedulable") is True:
         return "cordoned"

@@ -105,5 +105,5 @@ def _waits(records: list[dict[str, Any]], entry: dict[str, Any] | None) -> tuple
             replayed(epoch, record["told"], now)
             if record["k"] == "begin":
                 epoch.begun()
-    core, number = epoch.core, entry["number"]
-    return core.view.queue.tolist().index(number), str(core.why(number, now))
+    number = entry["number"]
+    return epoch.core.view.queue.tolist().index(number), epoch.why(number, now)

@@ -127,7 +127,7 @@ def rehearse(site: Site, client: Client) -> Rehearsal:
         elif entry.phase == Phase.FOREIGN:
             what = "foreign"
         elif entry.phase == Phase.WAITING:
-            what, why = "wait", str(core.why(entry.number, driver.clock.now()))
+            what, why = "wait", driver.epoch.why(entry.number, driver.clock.now())
         decisions.append(Decision(entry.key, what, entry.nodes, entry.devices, why))
     driver.close()
     usable = int(core.state.online[: len(driver.epoch.names.nodes)].sum()) - len(core.state.withheld)

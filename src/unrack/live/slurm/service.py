@@ -8,9 +8,10 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from types import FrameType
 
+from unrack.errors import InputError
 from unrack.live.fabric.contract import FabricError
 from unrack.live.fabric.table import make_fabric
-from unrack.live.journal.journal import Journal
+from unrack.live.journal.journal import Journal, JournalError
 from unrack.live.journal.lock import Lock
 from unrack.live.slurm.agreed import Agreed
 from unrack.live.slurm.client import Client, UnreachableError
@@ -36,6 +37,8 @@ QUIET_S = 60.0
 SLOWER = 1.1
 UNREACHABLE_S = 0.5, 30.0
 """How long it waits when Slurm does not answer: at first, and at most."""
+FULL_S = 5.0
+"""How long it waits when the journal cannot be written to."""
 DECIDED = {
     "decided-start": Decided.START, "decided-resize": Decided.CHANGE, "decided-requeue": Decided.STOP,
     "decided-reject": Decided.REJECT,
@@ -123,6 +126,9 @@ def serve(
 ) -> None:
     """Schedule the jobs of a site's partitions until somebody asks it to end.
 
+    Where the journal cannot be written to, as the disk is full, nothing is decided or ordered. It goes on from what is
+    written when there is room again, as if it had been started anew.
+
     Parameters
     ----------
     site
@@ -132,7 +138,7 @@ def serve(
     stop
         How it is asked to end; default: signals.
     ready
-        Called once, when it has begun.
+        Called when it has begun, and when it goes on after the journal could not be written to.
 
     Raises
     ------
@@ -151,27 +157,57 @@ def serve(
     address = site.metrics.address
     meters = Meters(site.policy_spec.label, site.partitions, address is not None)
     health = Health(site.metrics.stalled_after_us / 1e6)
-    with Lock.take(site.state), Journal.open(site.state / JOURNAL, keep=site.journal.keep) as journal:
-        kept = kept_of([record.value for record in journal.read(from_newest_snapshot=True)])
+    settings = Settings(site.on_policy_fault == OnPolicyFault.STOP, site.journal.snapshot_every_mb * 2**20)
+
+    def drive(again: bool) -> None:
+        with _opened(site, again) as journal:
+            kept = kept_of([record.value for record in journal.read(from_newest_snapshot=True)])
+            driver = Driver(client, fabric, journal, terms, settings, kept, Watched(meters))
+            try:
+                _settled(driver, kept)
+                _loop(driver, site, stop, meters, health, notifier, ready)
+            finally:
+                driver.close()
+
+    with Lock.take(site.state):
         server = None
-        if address is not None:
-            server = WatchServer(address, meters, health, site.metrics.allow_remote)
-        driver = Driver(
-            client, fabric, journal, terms,
-            Settings(site.on_policy_fault == OnPolicyFault.STOP, site.journal.snapshot_every_mb * 2**20), kept,
-            Watched(meters),
-        )  # fmt: skip
         try:
-            _settled(driver, kept)
-            _loop(driver, site, stop, meters, health, notifier, ready)
+            if address is not None:
+                server = WatchServer(address, meters, health, site.metrics.allow_remote)
+            _until_the_end(drive, health, notifier, stop)
         except Exception as error:
             health.failed(str(error))
             raise
         finally:
             notifier.stopping()
-            driver.close()
             if server is not None:
                 server.close()
+
+
+def _opened(site: Site, again: bool) -> Journal:
+    """The journal; ``again``: what keeps it from being opened, as it was before, may pass."""
+    try:
+        return Journal.open(site.state / JOURNAL, keep=site.journal.keep)
+    except InputError as error:
+        if not again:
+            raise
+        raise JournalError(str(error)) from error
+
+
+def _until_the_end(drive: Callable[[bool], None], health: Health, notifier: Notifier, stop: Stop) -> None:
+    """Drive until that ends; where the journal cannot be written to, again and again from what is written."""
+    again = False
+    while True:
+        try:
+            return drive(again)
+        except JournalError as error:
+            again = True
+            health.failed(str(error))
+            log.error("nothing is decided until the journal can be written to", why=str(error), again_s=FULL_S)
+        notifier.alive()
+        waited(FULL_S, (), stop)
+        if stop.asked:
+            return None
 
 
 def _settled(driver: Driver, kept: Kept | None) -> None:

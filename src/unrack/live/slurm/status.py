@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from shutil import disk_usage
 from typing import Any, NamedTuple
 
 from unrack.errors import InputError
@@ -32,6 +33,8 @@ class Status(NamedTuple):
         How many decisions the present part of the journal has, and how many a second in its last minute.
     bytes
         Size of the journal.
+    free_bytes
+        How much more its disk has room for.
     """
 
     owner: Owner | None
@@ -44,6 +47,7 @@ class Status(NamedTuple):
     decisions: int
     decisions_a_second: float
     bytes: int
+    free_bytes: int
 
 
 def status_of(state: Path) -> Status:
@@ -76,4 +80,5 @@ def status_of(state: Path) -> Status:
         sum(len(record["decided"]) for record in turns),
         sum(len(record["decided"]) for record in recent) / span_s,
         sum(path.stat().st_size for path in folder.iterdir() if path.is_file()),
+        disk_usage(folder).free,
     )

@@ -35,6 +35,7 @@ class Health:
         with self._lock:
             self._turned = self._clock()
             self._turns += 1
+            self._failed = ""
 
     def slurm(self, reachable: bool) -> None:
         """Whether Slurm answered; that it does not makes nobody ill here, but it is told."""
@@ -45,7 +46,7 @@ class Health:
                 self._unreachable = self._clock()
 
     def failed(self, reason: str) -> None:
-        """The scheduler has stopped for good, such as after a fault of its policy."""
+        """The scheduler has stopped, such as after a fault of its policy; for good, or until the loop turns again."""
         with self._lock:
             self._failed = printable(reason, 300)
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import socket
 import threading
+import time
+from contextlib import suppress
 from http import HTTPStatus
+from http.client import LineTooLong
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, BinaryIO
 
 from unrack.errors import InputError
 from unrack.live.watch.address import Address
@@ -15,9 +18,11 @@ from unrack.live.watch.health import Health
 from unrack.live.watch.meters import CONTENT_TYPE, MISSING, Meters
 
 SLOWEST_S = 5.0
-"""A client that is silent for so long is hung up on."""
-MOST_AT_ONCE = 8
-"""So many clients are answered at a time; others are hung up on."""
+"""A client that is silent, or not done, for so long is hung up on."""
+MOST_AT_ONCE = 64
+"""So many clients are answered at a time; when another comes, the oldest is hung up on."""
+LONGEST = 2**14
+"""Bytes of a request that are read."""
 
 
 class WatchServer:
@@ -64,35 +69,73 @@ class WatchServer:
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
     block_on_close = False
-    request_queue_size = 16
+    request_queue_size = MOST_AT_ONCE
 
     def __init__(self, address: Address, meters: Meters, health: Health) -> None:
         self.address_family = socket.AF_INET6 if address.is_version_6 else socket.AF_INET
         self.meters, self.health = meters, health
-        self._places = threading.BoundedSemaphore(MOST_AT_ONCE)
+        self._open: dict[socket.socket, float] = {}  # since when, the oldest first
+        self._guard = threading.Lock()
         super().__init__((address.host, address.port), _Answers)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        if not self._places.acquire(blocking=False):
-            self.shutdown_request(request)
-            return
+        with self._guard:
+            while len(self._open) >= MOST_AT_ONCE:
+                self._hang_up(next(iter(self._open)))
+            self._open[request] = time.monotonic()
         super().process_request(request, client_address)
 
-    def process_request_thread(self, request: Any, client_address: Any) -> None:
-        try:
-            super().process_request_thread(request, client_address)
-        finally:
-            self._places.release()
+    def service_actions(self) -> None:
+        """Hang up on clients that take too long, however busy they look; called twice a second."""
+        late_s = time.monotonic() - SLOWEST_S
+        with self._guard:
+            for request in [request for request, since_s in self._open.items() if since_s < late_s]:
+                self._hang_up(request)
+
+    def shutdown_request(self, request: Any) -> None:
+        with self._guard:
+            self._open.pop(request, None)
+        super().shutdown_request(request)
+
+    def _hang_up(self, request: socket.socket) -> None:
+        """Let the thread of a client find that there is nobody any more; it closes the socket."""
+        del self._open[request]
+        with suppress(OSError):
+            request.shutdown(socket.SHUT_RDWR)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A client that hangs up is nothing to write about."""
 
 
+class _Bounded:
+    """Reads the lines of a request, up to :data:`LONGEST` bytes of them."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file, self._left = file, LONGEST
+
+    def readline(self, most: int) -> bytes:
+        """The next line."""
+        line = self._file.readline(min(most, self._left))
+        self._left -= len(line)
+        if not self._left:
+            raise LineTooLong("request")
+        return line
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+
 class _Answers(BaseHTTPRequestHandler):
     timeout = SLOWEST_S
     server: _Server
+    rfile: Any
     server_version = "unrack"
     sys_version = ""
+
+    def setup(self) -> None:
+        super().setup()
+        self.rfile = _Bounded(self.rfile)
 
     def do_GET(self) -> None:
         path = self.path.partition("?")[0]

@@ -18,6 +18,11 @@ from unrack.workload.under_way import UnderWay
 OVERRUN = ("truncate", "extend", "keep")
 """What to do about a run longer than the requested time."""
 
+RUNNING = ("kept", "anew")
+"""What becomes of jobs that run in a snapshot: they stay where they are, or are placed as if they were new."""
+
+ANEW = "the option running = 'anew' of the trace, which places what runs as if it came now"
+
 EXTRA = "extra:"
 """Prefix, in a frame, of columns that are carried along."""
 
@@ -91,7 +96,7 @@ def workload(
         How many job lines there were.
     frame
         Columns of :data:`FIELDS` (any may be absent), and columns prefixed by :data:`EXTRA`, :data:`DEVICE`
-        or :data:`ASK`; and ``on``, ``ran_us`` and ``line`` of jobs that run when the run begins.
+        or :data:`ASK`; and of jobs that run when the run begins ``on``, ``ran_us``, and ``line`` where that is known.
     tally
         What the reader counted so far; more is added.
     overrun
@@ -192,6 +197,8 @@ def _table(frame: pl.DataFrame, path: str) -> JobTable:
 def _under_way(frame: pl.DataFrame, path: str) -> UnderWay | None:
     if "on" not in frame.columns or frame["on"].null_count() == frame.height:
         return None
+    if "line" not in frame.columns:
+        return UnderWay(frame["on"], frame["ran_us"].to_numpy(), source=path, way_out=ANEW)
     return UnderWay(frame["on"], frame["ran_us"].to_numpy(), frame["line"].to_numpy(), path)
 
 

@@ -21,7 +21,7 @@ RULES: dict[str, str] = {
     "still waiting": "A job that was still waiting when the log was written has no run time; it is dropped (unfinished "
     "= drop).",
     "still running": "A job that was still running when the log was written has no end; it is dropped (unfinished = "
-    "drop).",
+    "drop; now keeps it where it runs).",
     "never started": "A job that ended before it started, as one that was cancelled while it waited, is dropped.",
     "already over": "A job that is over is no part of a running system; it is dropped.",
     "held back": "A job that is held, or waits for other jobs or for a time, is left out (held = drop).",
@@ -78,8 +78,14 @@ RULES: dict[str, str] = {
     "name cut off": "A name that was cut off in an aligned table is kept as it is.",
     "header repeated": "Lines that repeat the header are passed over.",
     "bytes that are no text": "Bytes that are not UTF-8 are replaced by a sign that says so.",
-    "holds from the start": "A job that runs when the system is looked at is submitted first, with the time it "
+    "holds from the start": "A job that runs when the system is looked at is there from the start, for the time it "
     "has left.",
+    "place not known": "A job that runs, and of which nothing says on which nodes or how its tasks are shared out over "
+    "them, is placed as if it came now.",
+    "on a node not in use": "A pod that runs on a node which the same list has as cordoned, not ready or of the "
+    "control plane is left out, as the node is.",
+    "being ended": "A job that is being ended (COMPLETING, or a pod with a time of deletion) has its place for 1 s "
+    "more, or until then.",
     "limit not known": "A job without a time limit is taken to run for as long as the option unlimited says.",
     "past its limit": "A job that runs though its time is over is taken to run for one second more.",
     # filters

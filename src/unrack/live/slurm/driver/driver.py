@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from unrack.cluster.spec import Cluster
-from unrack.errors import InputError, RunError
+from unrack.errors import InputError, PolicyError, RunError, StudyError
 from unrack.events import Drained, Submitted
 from unrack.ledger.state import QUEUED
 from unrack.live.fabric.contract import Fabric
@@ -18,7 +18,7 @@ from unrack.live.slurm.driver.apart import APART, wants_apart
 from unrack.live.slurm.driver.attachments import Attachments, attachments_of
 from unrack.live.slurm.driver.clock import Clock
 from unrack.live.slurm.driver.entry import HOLDS, NOT_HELD, Entry, Phase
-from unrack.live.slurm.driver.epoch import STARTED, Beginning, Epoch, Spec
+from unrack.live.slurm.driver.epoch import FALLBACK, STARTED, Beginning, Epoch, Spec
 from unrack.live.slurm.driver.kept import VERSION, Kept
 from unrack.live.slurm.driver.orders import Orders
 from unrack.live.slurm.driver.sides import Watch, Written
@@ -35,8 +35,6 @@ MOST_APART, MOST_PLACES = 256, 1_000_000
 """How many jobs may have tasks that are kept apart, and on how many nodes so many."""
 ORDERS_AT_ONCE = 250
 """How many orders are given before what became of them is written down: the first jobs need not wait for the last."""
-FALLBACK = "fcfs"
-"""Who goes on where a policy failed and the site wants the driver to go on."""
 log = Events("slurm")
 
 
@@ -187,7 +185,7 @@ class Driver:
             found = turn.deciding.round()
             round_s = time.perf_counter() - began
             fault, decided = found.fault, [decision_record(decision) for decision in found.decisions]
-            self.wanted_us = self.epoch.next_round(now)
+            self.wanted_us = found.wanted_us
         told, entries = self.epoch.taken(), self.table.taken()
         if told or entries:
             record = {"k": "turn", "now": now, "told": told, "decided": decided, "entries": entries}
@@ -270,7 +268,13 @@ class Driver:
             assert self.epoch is not None
             state, names = self.epoch.core.state, self.epoch.names
             down = [name for i, name in enumerate(names.nodes) if not state.online[i] or i in state.withheld]
-        epoch = Epoch(beginning)
+        try:
+            epoch = Epoch(beginning)
+        except (PolicyError, StudyError) as error:  # a file of the site's that is not what it was
+            if self.epoch is None or self.policy == FALLBACK:
+                raise
+            self._failed(str(error), now)
+            return
         turn = Turn(epoch, self.table, self.terms, now)
         holding = [entry for entry in self.table.in_phase(HOLDS | NOT_HELD) if entry.lease is not None]
         waiting = [entry for entry in self.table.in_phase(NOT_HELD | {Phase.WAITING}) if entry.lease is None]

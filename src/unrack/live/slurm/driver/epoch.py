@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from unrack.cluster.spec import Cluster
 from unrack.core import Core
-from unrack.errors import RefusedError
+from unrack.errors import FaultyPolicyError, InputError, RefusedError
 from unrack.events import ROUND, Event, Submitted
 from unrack.live.records import decision_record, event_of_record, event_record
 from unrack.live.slurm.portable import Names
@@ -26,6 +26,8 @@ Spec = str | Mapping[str, Any]
 """A policy, as an entry of ``policies`` of a study."""
 STARTED = "the driver started"
 """Why the first epoch of a process begins."""
+FALLBACK = "fcfs"
+"""The policy that goes on where another failed and the site wants the driver to go on."""
 
 
 class Beginning(NamedTuple):
@@ -67,9 +69,20 @@ def model_of_record(record: Mapping[str, Any]) -> Model:
 
 
 class Round(NamedTuple):
-    """What a round brought: decisions, as they were made; or what went wrong, and then nothing was decided."""
+    """What a round brought: decisions that were made, when the policy wants to be asked again, what went wrong in it.
+
+    Attributes
+    ----------
+    decisions
+        As they were made; none if that went wrong.
+    wanted_us
+        When the policy wants to be asked again; ``None``: when something happens.
+    fault
+        ``""``: nothing went wrong.
+    """
 
     decisions: list[Decision]
+    wanted_us: int | None = None
     fault: str = ""
 
 
@@ -98,17 +111,25 @@ class Epoch:
         What its nodes and devices are called.
     told
         Records of the events since :meth:`taken` was last called.
+    fault
+        What the policy did wrong where it was asked for something else than decisions, which the next round tells.
     """
 
     def __init__(self, beginning: Beginning) -> None:
-        self.beginning = beginning
+        self.beginning, self.fault = beginning, ""
         cluster = Cluster.from_dict(beginning.cluster, "cluster")
         policy = complete(policy_of(beginning.policy), "policy")
-        if hasattr(policy, "seeded"):
-            policy = policy.seeded(beginning.seed)
-        self.policy = policy
-        with PolicyAtWork(policy):
-            self.core = Core(cluster, None, policy, beginning.models)
+        try:
+            with PolicyAtWork(policy):
+                if hasattr(policy, "seeded"):
+                    policy = policy.seeded(beginning.seed)
+                self.core = Core(cluster, None, policy, beginning.models)
+        except InputError:  # it does not go with the cluster
+            raise
+        except Exception as error:
+            self.fault = _in_words(error)
+            self.core = Core(cluster, None, policy_of(FALLBACK), beginning.models)
+        self.policy = self.core.policy
         self.names = Names(cluster, beginning.nodes)
         self.told: list[list[Any]] = []
 
@@ -120,7 +141,12 @@ class Epoch:
         RefusedError
             It contradicts what the core knows; nothing was noted.
         """
-        decisions = self.core.handle(event, now)
+        decisions: list[Decision] = []
+        try:
+            with PolicyAtWork(self.policy):
+                decisions = self.core.handle(event, now)
+        except FaultyPolicyError as error:  # the core has taken the event before it asked
+            self.fault = self.fault or _in_words(error)
         self.told.append(event_record(event))
         return decisions
 
@@ -144,31 +170,45 @@ class Epoch:
         return number, self.tell(event, now)
 
     def round(self, now: int) -> Round:
-        """Let the policy decide; whatever its code does wrong is an answer, not an error."""
+        """Let the policy decide, and say when it wants to be asked again; what it does wrong is an answer, no error."""
         self.told.append(["round"])
+        decisions: list[Decision] = []
+        if self.fault:
+            return Round(decisions, fault=self.fault)
         try:
-            with PolicyAtWork(self.core.policy):
-                return Round(self.core.handle(ROUND, now))
+            with PolicyAtWork(self.policy):
+                decisions = self.core.handle(ROUND, now)
+                return Round(decisions, self.core.next_round(now))
         except Exception as error:
-            return Round([], f"{type(error).__name__}: {error}"[:2000])
-
-    def next_round(self, now: int) -> int | None:
-        """When the policy wants to be asked again, µs; ``None``: when something happens, or it cannot tell."""
-        try:
-            with PolicyAtWork(self.core.policy):
-                return self.core.next_round(now)
-        except Exception:
-            return None
+            return Round(decisions, fault=_in_words(error))
 
     def begun(self) -> None:
         """All that there was when it began has been told: the policy makes its memory from that."""
-        with PolicyAtWork(self.core.policy):
-            self.core.begin_anew()
+        try:
+            with PolicyAtWork(self.policy):
+                self.core.begin_anew()
+        except Exception as error:
+            self.fault = self.fault or _in_words(error)
+
+    def why(self, job: int, now: int) -> str:
+        """Why a job does not run, as the policy says it.
+
+        Raises
+        ------
+        FaultyPolicyError
+            The policy raised something, or says what is no reason.
+        """
+        with PolicyAtWork(self.policy):
+            return str(self.core.why(job, now))
 
     def taken(self) -> list[list[Any]]:
         """The records of what it was told since this was last asked."""
         told, self.told = self.told, []
         return told
+
+
+def _in_words(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"[:2000]
 
 
 def replayed(epoch: Epoch, told: Sequence[Sequence[Any]], now: int) -> tuple[list[Any], str]:

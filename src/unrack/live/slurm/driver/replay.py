@@ -87,7 +87,6 @@ def replay(records: Iterable[Mapping[str, Any]], policy: str | None = None) -> R
             was = record.get("fault") or record["decided"]
             differences.append(Difference(turns, record["now"], was, fault or found))
             lost = True
-        epoch.next_round(record["now"])
     if epoch is None:
         raise InputError("journal", "no record of a beginning", "the journal of a driver")
     return Replay(turns, decisions, epochs, differences)

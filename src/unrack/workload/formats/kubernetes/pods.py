@@ -11,12 +11,12 @@ from typing import Any
 
 import polars as pl
 
-from unrack.cluster.formats.kubernetes_nodes import GPUS
+from unrack.cluster.formats.kubernetes_nodes import GPUS, node_down
 from unrack.errors import InputError
 from unrack.kubernetes_text.objects import entries, inside, moment_s, objects, table
 from unrack.kubernetes_text.quantities import quantity
 from unrack.units import time_us
-from unrack.workload.formats.intake import DEVICE, EXTRA, Tally, workload
+from unrack.workload.formats.intake import DEVICE, EXTRA, RUNNING, Tally, workload
 from unrack.workload.formats.quantities import MOST, MOST_MB, choice, shown
 from unrack.workload.formats.source import Source, load
 from unrack.workload.job import Workload
@@ -25,7 +25,7 @@ COMMAND = "the output of: kubectl get pods --all-namespaces -o json"
 _SCHEMA: dict[str, Any] = {
     "id": pl.String, "running": pl.Boolean, "created": pl.Float64, "started": pl.Float64, "limit_s": pl.Float64,
     "cores": pl.Int64, "memory_mb": pl.Int64, "gpus": pl.Int64, "priority": pl.Int64, "user": pl.String,
-    "app": pl.String, "places": pl.Boolean, "others": pl.Boolean, f"{EXTRA}state": pl.String,
+    "app": pl.String, "places": pl.Boolean, "others": pl.Boolean, "ends": pl.Float64, f"{EXTRA}state": pl.String,
     f"{EXTRA}node": pl.String,
 }  # fmt: skip
 _REQUEST = ("cpu", "memory", *GPUS)
@@ -37,12 +37,14 @@ def read_pods(
     run: float | str | None = None,
     cpu: str = "whole",
     gpus: str = "gpus.count",
+    running: str = "kept",
 ) -> Workload:
-    """Read pods; each becomes a job of one task, and those that run are submitted first.
+    """Read pods; each becomes a job of one task, and those that run are on their nodes from the start.
 
     A pod asks for what its containers request together, or for what one of its init containers requests if that is
-    more. Time 0 is the latest time in the file: pods that run are submitted then, and those that wait right after them
-    (a µs apart), in the order of their creation. Its namespace becomes the user, and its controller's name the app.
+    more. Time 0 is the latest time in the file: pods that have a node (they run, or are about to) are there then, and
+    those that wait are submitted right after it (a µs apart), in the order of their creation. Its namespace becomes the
+    user, and its controller's name the app.
 
     Parameters
     ----------
@@ -55,6 +57,9 @@ def read_pods(
         ``"whole"``: cores, rounded up; ``"milli"``: thousandths of a core, for a cluster whose cores are counted so.
     gpus
         What GPUs are asked as: ``"gpus.count"``, ``"gpu.devices"`` and the like, or ``"ignore"``.
+    running
+        Pods that run: ``"kept"`` on their nodes, which the cluster has to have by the same names, or ``"anew"``: placed
+        by the policy, before those that wait.
 
     Raises
     ------
@@ -64,6 +69,7 @@ def read_pods(
         An option has a value it cannot have, or a run time is not known.
     """
     choice("cpu", cpu, ("whole", "milli"))
+    choice("running", running, RUNNING)
     if not isinstance(gpus, str) or (gpus != "ignore" and gpus.count(".") != 1):
         raise InputError("option gpus", repr(gpus), "KIND.QUANTITY such as gpus.count or gpu.devices, or ignore")
     run_s = _run_s(run)
@@ -81,13 +87,19 @@ def read_pods(
     rows = [_row(source, where, pod, cpu == "milli") for where, pod in found]
     frame = pl.DataFrame(rows, _SCHEMA, orient="row")
     tally = Tally()
-    frame = tally.drop(frame, "already over", pl.col(f"{EXTRA}state").is_in(["Succeeded", "Failed"]))
+    over = pl.col(f"{EXTRA}state").is_in(["Succeeded", "Failed"]) | (~pl.col("running") & pl.col("ends").is_not_null())
+    frame = tally.drop(frame, "already over", over)
+    unused = [name for name in (_unused(node) for _, node in objects(content, "Node")) if name]
+    frame = tally.drop(frame, "on a node not in use", pl.col("running") & pl.col(f"{EXTRA}node").is_in(unused))
     now = max((time for row in rows for time in row[2:4] if time is not None), default=0.0)
     frame = _timed(frame, now, run_s, source, tally)
+    if running == "anew":
+        frame = frame.with_columns(work_us=pl.col("work_us") - pl.col("ran_us")).drop("on", "ran_us")
     tally.change_where(frame, "place asked for", pl.col("places"))
     tally.change_where(frame, "other devices", pl.col("others"))
     frame = frame.drop("gpus") if gpus == "ignore" else frame.rename({"gpus": DEVICE + gpus})
-    header = {"Columns": "pods that run come first", "UnixStartTime": str(int(now))}
+    where = "on their nodes" if running == "kept" else "placed anew"
+    header = {"Columns": f"pods that run are {where} from the start", "UnixStartTime": str(int(now))}
     return workload(source, "kubernetes", len(rows), frame.drop("places", "others"), tally, "keep", header)
 
 
@@ -98,17 +110,23 @@ def _timed(frame: pl.DataFrame, now: float, run_s: float | None, source: Source,
         raise InputError(f"{source.path}: run times", pods, "the option run = '1 h', how long pods run from now on")
     runs = pl.col("running")
     tally.change_where(frame, "holds from the start", runs)
-    ran = pl.when(runs).then((now - pl.col("started")).fill_null(0.0)).otherwise(0.0)
+    ran = pl.when(runs).then((now - pl.col("started")).fill_null(0.0).clip(lower_bound=0.0)).otherwise(0.0)
     left = pl.when(pl.col("limit_s").is_null()).then(pl.lit(run_s, pl.Float64)).otherwise(pl.col("limit_s") - ran)
-    frame = frame.with_columns(work_us=(left * 1e6).round().cast(pl.Int64))
-    tally.change_where(frame, "past its limit", pl.col("work_us") < 1_000_000)
+    ends = pl.col("ends").is_not_null()
+    tally.change_where(frame, "being ended", ends)
+    frame = frame.with_columns(
+        left_us=(pl.min_horizontal(left, pl.col("ends") - now) * 1e6).round().cast(pl.Int64),
+        ran_us=(ran * 1e6).round().cast(pl.Int64),
+    )
+    tally.change_where(frame, "past its limit", (pl.col("left_us") < 1_000_000) & ~ends)
     order = pl.struct(pl.col("created").fill_null(now), pl.int_range(pl.len())).rank("ordinal").cast(pl.Int64)
     return frame.with_columns(
-        pl.col("work_us").clip(lower_bound=1_000_000),
+        work_us=pl.col("left_us").clip(lower_bound=1_000_000) + pl.col("ran_us"),
+        on=pl.when(runs).then(f"{EXTRA}node"),
         submit_us=pl.when(runs).then(0).otherwise(order),
         tasks=pl.lit(1, pl.Int64),
         **{f"{EXTRA}waited_s": pl.when(~runs).then(now - pl.col("created"))},
-    ).drop("running", "created", "started", "limit_s")
+    ).drop("running", "created", "started", "limit_s", "ends", "left_us")
 
 
 def _row(source: Source, where: str, pod: Mapping[str, Any], milli: bool) -> tuple[Any, ...]:
@@ -146,7 +164,7 @@ def _row(source: Source, where: str, pod: Mapping[str, Any], milli: bool) -> tup
     name = inside(pod, "metadata", "name")
     return (
         "/".join(str(part) for part in (namespace, name) if part) or None,
-        isinstance(node, str) and phase != "Pending",
+        isinstance(node, str) and node != "",
         read("metadata.creationTimestamp", inside(pod, "metadata", "creationTimestamp"), moment_s),
         read("status.startTime", inside(pod, "status", "startTime"), moment_s),
         None if limit is None else float(read("spec.activeDeadlineSeconds", limit, _seconds)),
@@ -158,9 +176,16 @@ def _row(source: Source, where: str, pod: Mapping[str, Any], milli: bool) -> tup
         app or (str(owners[0]) if owners and owners[0] else None),
         bool(inside(pod, "spec", "nodeSelector") or inside(pod, "spec", "affinity")),
         others,
+        read("metadata.deletionTimestamp", inside(pod, "metadata", "deletionTimestamp"), moment_s),
         phase if isinstance(phase, str) else None,
         node if isinstance(node, str) else None,
     )
+
+
+def _unused(node: Mapping[str, Any]) -> str:
+    """The name of a node that a cluster is made without; ``""``: it is in use."""
+    name = inside(node, "metadata", "name")
+    return name if isinstance(name, str) and node_down(node) else ""
 
 
 def _seconds(value: Any) -> int:

@@ -15,8 +15,10 @@ from unrack.workload.formats.slurm.times import times
 from unrack.workload.formats.table.columns import typed
 
 STATE = f"{EXTRA}state"
+RAN = "run:so far"
+"""Column of how long jobs that run have run, µs; null of all others."""
 TIMES = ("submit_us", "work_us", "request_us", "deadline_us")
-_MADE = {*TIMES, "start_us", "row", "id", "step", "member", "lastschedeval"}
+_MADE = {*TIMES, RAN, "start_us", "row", "id", "step", "member", "lastschedeval"}
 
 
 def timed(jobs: pl.DataFrame, found: Listing, arrival: str) -> pl.DataFrame:
@@ -57,7 +59,7 @@ def described(
         A field is not what it should be.
     """
     columns = Columns(jobs, at_rows(found, jobs))
-    ready = [name for name in jobs.columns if name in ("id", *TIMES) or name.startswith(EXTRA)]
+    ready = [name for name in jobs.columns if name in ("id", RAN, *TIMES) or name.startswith(EXTRA)]
     parts = [jobs.select(ready), asked(columns, used_mb, choices, tally), pl.DataFrame([_users(columns).alias("user")])]
     if (rest := pl.DataFrame(_carried(columns, jobs))).width:
         parts.append(rest)

@@ -14,12 +14,15 @@ from unrack.units import time_us
 from unrack.workload.formats.intake import EXTRA, Tally, workload
 from unrack.workload.formats.slurm.asked import Choices
 from unrack.workload.formats.slurm.identity import at_rows, identified
-from unrack.workload.formats.slurm.jobs import STATE, described, timed
+from unrack.workload.formats.slurm.jobs import RAN, STATE, described, timed
+from unrack.workload.formats.slurm.listing import Listing
 from unrack.workload.formats.slurm.parsing import Columns
+from unrack.workload.formats.slurm.running import standing
 from unrack.workload.formats.slurm.snapshots import COMMAND, snapshot
 from unrack.workload.formats.source import Source, load
 from unrack.workload.job import Workload
 
+LONGEST_US = 7 * 86_400_000_000
 _HELD = r"(?i)held|dependency|begintime|reservation|deadline"
 _NEEDED = (("jobid", "jobidraw"), ("state",), ("ncpus", "reqtres", "alloctres"), ("timelimit", "timeleft"))
 
@@ -34,12 +37,13 @@ def read_queue(
     held: str = "drop",
     unlimited: float | str = "7 d",
     now: str | None = None,
+    running: str = "kept",
 ) -> Workload:
-    """Read jobs that run and wait: those that run are submitted first, with the time that they have left.
+    """Read jobs that run and wait: those that run are on their nodes from the start, for the time that they have left.
 
     How long jobs really run is not known before they end; here they run until their limits. Time 0 is the time of the
-    snapshot: jobs that run are submitted then, and those that wait right after them (a µs apart), in the order of their
-    submission.
+    snapshot: jobs that run are there then, and those that wait are submitted right after it (a µs apart), in the order
+    of their submission.
 
     Parameters
     ----------
@@ -56,6 +60,9 @@ def read_queue(
     now
         When the snapshot was taken, such as ``2026-01-02T03:04:05``; by default what the times of running jobs tell, or
         else the latest time in it.
+    running
+        Jobs that run: ``"kept"`` on the nodes that they have, which the cluster has to have by the same names, or
+        ``"anew"``: placed by the policy, before those that wait.
 
     Raises
     ------
@@ -77,21 +84,41 @@ def read_queue(
     tally = Tally()
     jobs = timed(found.frame.with_row_index("row"), found, "submit")
     read = jobs.height
+    ours, more, header = begun(jobs, found, choices, tally, running, held == "drop", longest_us, now_us)
+    return workload(source, "slurm-queue", read + more, ours, tally, "keep", header)
+
+
+def begun(
+    jobs: pl.DataFrame, found: Listing, choices: Choices, tally: Tally, running: str, drop_held: bool = True,
+    longest_us: int = LONGEST_US, now_us: int | None = None,
+) -> tuple[pl.DataFrame, int, dict[str, str]]:  # fmt: skip
+    """The columns of a workload that begins with what runs; how many jobs lists of members add; what it says of itself.
+
+    Parameters
+    ----------
+    jobs
+        Rows of the listing, as of :func:`unrack.workload.formats.slurm.jobs.timed`.
+    running, drop_held, longest_us, now_us
+        As the options of :func:`read_queue`.
+    """
     columns = Columns(jobs, at_rows(found, jobs))
     jobs = jobs.with_columns(left_us=columns.span_us("timeleft"), held=_held(columns, jobs))
-    latest = _latest(columns, jobs) if now_us is None else now_us
+    latest = latest_us(columns, jobs) if now_us is None else now_us
     jobs = tally.drop(jobs, "already over", ~pl.col(STATE).is_in(HOLDING | WAITING))
-    if held == "drop":
+    if drop_held:
         jobs = tally.drop(jobs, "held back", pl.col("held"))
-    jobs = _until_the_limit(jobs, latest, longest_us, tally)
+    jobs = until_the_limit(jobs, latest, longest_us, tally)
     kept = identified(jobs.drop("left_us", "held"), found, tally)
     ours = described(kept, found, None, choices, tally)
+    at = at_rows(found, kept)
+    ours = standing(ours, Columns(kept, at).text("nodelist"), at, tally, running)
     if "log_priority" in (name.removeprefix(EXTRA) for name in ours.columns):
         ours = ours.rename({f"{EXTRA}log_priority": "priority"})
         ours = ours.with_columns(pl.col("priority").cast(pl.Int64, strict=False).clip(-(2**53), 2**53))
-    words = f"jobs that run come first, with the time that they have left; {memory} memory"
+    where = "on their nodes" if running == "kept" else "placed anew"
+    words = f"jobs that run are {where} from the start, with the time that they have left; {choices.memory} memory"
     header = {"Columns": words} | ({} if latest is None else {"UnixStartTime": str(latest // 1_000_000)})
-    return workload(source, "slurm-queue", read + kept.height - jobs.height, ours, tally, "keep", header)
+    return ours, kept.height - jobs.height, header
 
 
 def _held(columns: Columns, jobs: pl.DataFrame) -> pl.Series:
@@ -100,7 +127,7 @@ def _held(columns: Columns, jobs: pl.DataFrame) -> pl.Series:
     return reason.str.contains(_HELD).fill_null(False) & jobs[STATE].is_in(list(WAITING)).fill_null(False)
 
 
-def _latest(columns: Columns, jobs: pl.DataFrame) -> int | None:
+def latest_us(columns: Columns, jobs: pl.DataFrame) -> int | None:
     """When the snapshot was taken, µs since 1970, as far as it tells."""
     runs = jobs.filter(pl.col(STATE) == "RUNNING")
     sums = (runs["start_us"] + runs["work_us"]).drop_nulls()
@@ -111,17 +138,20 @@ def _latest(columns: Columns, jobs: pl.DataFrame) -> int | None:
     return max((int(one) for one in seen if isinstance(one, int)), default=None)
 
 
-def _until_the_limit(jobs: pl.DataFrame, now_us: int | None, longest_us: int, tally: Tally) -> pl.DataFrame:
+def until_the_limit(jobs: pl.DataFrame, now_us: int | None, longest_us: int, tally: Tally) -> pl.DataFrame:
     """Run times and requests: what is left of the limit, and for those that wait all of it; submitted in this order."""
     runs, limit = pl.col(STATE).is_in(HOLDING), pl.col("request_us")
     tally.change_where(jobs, "holds from the start", runs)
     tally.change_where(jobs, "limit not known", limit.is_null() & pl.col("left_us").is_null())
     ran = pl.coalesce("ran_us", pl.lit(now_us, pl.Int64) - pl.col("start_us"), pl.lit(0, pl.Int64))
-    has_run = pl.col("work_us") if "elapsed" in jobs.columns else pl.lit(None, pl.Int64)
+    has_run = pl.col("work_us") if {"elapsed", "elapsedraw"} & set(jobs.columns) else pl.lit(None, pl.Int64)
     jobs = jobs.with_columns(ran_us=has_run).with_columns(ran_us=ran)
     left = pl.coalesce("left_us", limit.fill_null(longest_us) - pl.col("ran_us"))
     jobs = jobs.with_columns(work_us=pl.when(runs).then(left).otherwise(limit.fill_null(longest_us)))
-    tally.change_where(jobs, "past its limit", pl.col("work_us") < 1_000_000)
+    ends = pl.col(STATE) == "COMPLETING"
+    tally.change_where(jobs, "being ended", ends)
+    tally.change_where(jobs, "past its limit", (pl.col("work_us") < 1_000_000) & ~ends)
+    jobs = jobs.with_columns(work_us=pl.when(ends).then(0).otherwise("work_us"))
     jobs = jobs.with_columns(pl.col("work_us").clip(lower_bound=1_000_000))
     waited_s = (pl.lit(now_us, pl.Int64) - pl.col("submit_us")) / 1e6
     order = pl.struct(pl.col("submit_us").fill_null(0), "row").rank("ordinal").cast(pl.Int64)
@@ -130,6 +160,7 @@ def _until_the_limit(jobs: pl.DataFrame, now_us: int | None, longest_us: int, ta
         request_us=pl.col("work_us"),
         submit_us=pl.when(runs).then(0).otherwise(order),
         deadline_us=deadline,
+        **{RAN: pl.when(runs).then(pl.col("ran_us").clip(lower_bound=0))},
         **{f"{EXTRA}waited_s": pl.when(~runs & (waited_s >= 0)).then(waited_s)},
     ).drop("ran_us", f"{EXTRA}log_wait_s")
 

@@ -14,13 +14,14 @@ import polars as pl
 
 from unrack.errors import InputError
 from unrack.slurm_text.states import HOLDING, WAITING
-from unrack.workload.formats.intake import OVERRUN, Tally, workload
+from unrack.workload.formats.intake import OVERRUN, RUNNING, Tally, workload
 from unrack.workload.formats.quantities import choice
 from unrack.workload.formats.slurm.asked import Choices
 from unrack.workload.formats.slurm.identity import NAMES, at_rows, identified
 from unrack.workload.formats.slurm.jobs import STATE, described, timed
 from unrack.workload.formats.slurm.listing import COMMAND, Listing, listing
 from unrack.workload.formats.slurm.parsing import Columns
+from unrack.workload.formats.slurm.queue import begun
 from unrack.workload.formats.slurm.steps import used_mb
 from unrack.workload.formats.source import Source, load
 from unrack.workload.job import Workload
@@ -40,6 +41,7 @@ def read_sacct(
     arrival: str = "submit",
     unfinished: str = "drop",
     overrun: str = "truncate",
+    running: str = "kept",
 ) -> Workload:
     """Read what ``sacct`` printed; the first job is submitted at 0.
 
@@ -65,9 +67,13 @@ def read_sacct(
     arrival
         ``"submit"``, or ``"eligible"``: when nothing but resources kept a job waiting any more.
     unfinished
-        Jobs that wait or run still: ``"drop"``, or ``"limit"``: they run for their time limit.
+        Jobs that wait or run still: ``"drop"``; ``"limit"``: they run for their time limit, from their submission on;
+        ``"now"``: they alone count, as in :func:`unrack.workload.formats.slurm.queue.read_queue`, and the run begins
+        with those that run. A list in which no job is over is read so by default.
     overrun
         As in :func:`unrack.workload.formats.swf.read_swf`.
+    running
+        Of ``unfinished = now``: as in :func:`unrack.workload.formats.slurm.queue.read_queue`.
 
     Raises
     ------
@@ -78,7 +84,8 @@ def read_sacct(
     """
     choice("overrun", overrun, OVERRUN)
     choice("arrival", arrival, ("submit", "eligible"))
-    choice("unfinished", unfinished, ("drop", "limit"))
+    choice("unfinished", unfinished, ("drop", "limit", "now"))
+    choice("running", running, RUNNING)
     if delimiter is not None and (not isinstance(delimiter, str) or len(delimiter) != 1):
         raise InputError("option delimiter", repr(delimiter), "one character")
     choices = Choices(size, memory, gpus, gres or {}, licences)
@@ -94,7 +101,13 @@ def read_sacct(
     jobs = tally.drop(frame, "step", pl.col("step"))
     earlier = pl.col("row") != pl.col("row").max().over(name)
     jobs = tally.drop(jobs, "run before a requeue", earlier & pl.col(name).is_not_null())
-    ended = _ended(timed(jobs, found, arrival), tally, unfinished)
+    jobs = timed(jobs, found, arrival)
+    if unfinished == "now" or (unfinished == "drop" and _none_is_over(jobs[STATE])):
+        if memory in ("used", "max"):
+            raise InputError("option memory", repr(memory), "requested or ignore, as jobs run and wait still")
+        ours, more, header = begun(jobs, found, choices, tally, running)
+        return workload(source, "sacct", frame.height + more, ours, tally, "keep", header)
+    ended = _ended(jobs, tally, unfinished)
     kept = identified(ended, found, tally)
     used = None
     if memory in ("used", "max"):
@@ -115,6 +128,11 @@ def _complete(found: Listing, arrival: str) -> None:
     for needed in (("jobid", "jobidraw"), (arrival,), ("elapsedraw", "elapsed", "end"), cores):
         if not set(needed) & set(found.frame.columns):
             raise found.at.source.fault(None, f"column {' or '.join(needed)}", "no such column", COMMAND)
+
+
+def _none_is_over(state: pl.Series) -> bool:
+    """True of a list of jobs that run, and perhaps of some that wait: a snapshot."""
+    return bool(state.is_in(list(HOLDING)).any() and state.is_in(list(HOLDING | WAITING)).fill_null(False).all())
 
 
 def _ended(ours: pl.DataFrame, tally: Tally, unfinished: str) -> pl.DataFrame:

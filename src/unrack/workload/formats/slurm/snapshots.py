@@ -13,7 +13,7 @@ from unrack.workload.formats.slurm.listing import Listing, listing
 from unrack.workload.formats.slurm.names import ours
 from unrack.workload.formats.source import Locator, Source, text_bytes
 
-COMMAND = "the output of: scontrol show job, squeue --json, or squeue -o '%i|%u|%T|%V|%S|%M|%l|%D|%C|%m|%b|%r|%Q'"
+COMMAND = "the output of: scontrol show job, squeue --json, or squeue -o '%i|%u|%T|%V|%S|%M|%l|%D|%C|%m|%b|%r|%Q|%N'"
 _KEPT = frozenset(
     {
         "jobid", "jobidraw", "user", "account", "partition", "qos", "state", "submit", "eligible", "start", "elapsed",
