@@ -80,6 +80,8 @@ class Agreed:
         for (kind, quantity), amount in asks.devices.items():
             devices.setdefault(kind, {})[quantity] = amount
         memory_mb = demand.memory_mb if asks.memory_mb is None else asks.memory_mb
+        if memory_mb < demand.memory_mb:
+            return Problem(_too_little(memory_mb, demand.memory_mb, job), misread=True)
         return replace(
             asked,
             priority=asks.priority or 0,
@@ -91,6 +93,15 @@ class Agreed:
     def stands(self, job: SlurmJob, names: Names) -> tuple[Job, Lease] | None:
         """What a job that somebody else has started holds of the site's nodes."""
         return stands(job, names.node_of, names.cluster, self._how)
+
+
+def _too_little(mb: int, slurm_mb: int, job: SlurmJob) -> str:
+    """Why a comment cannot ask for less memory than Slurm gives the job."""
+    is_said = job.node_memory_mb or job.cpu_memory_mb
+    whose = (
+        "that Slurm was asked for" if is_said else "of a whole node, which Slurm gives a job that does not say --mem"
+    )
+    return str(AskError("comment, memory", f"{mb} MB", f"at least the {slurm_mb} MB {whose}"))
 
 
 def _absolute(policy: str) -> str:

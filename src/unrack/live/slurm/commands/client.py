@@ -30,6 +30,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from unrack.live.slurm.answers.constraints import partitions_in, reservations_in
 from unrack.live.slurm.answers.errors import error_in
 from unrack.live.slurm.answers.jobs import jobs_of
 from unrack.live.slurm.answers.licences import licences_in
@@ -58,6 +59,8 @@ BATCH = 500
 """Orders that are given at a time at most."""
 LANES, SIDE_BY_SIDE = 2, 50
 """How many ``scontrol`` share orders, and from how many orders on: while one waits, Slurm answers the other."""
+SHOWN = b"show licenses\nshow partitions\nshow reservations\n"
+"""What one ``scontrol`` is asked at each look."""
 ORDER_S = 0.1
 """What each order of a batch adds to the time limit."""
 
@@ -98,7 +101,7 @@ class CommandClient:
         if not self._major:
             self._major = self._version()
         self._between = separator()  # another one each time: users see in the list of processes what was used
-        digest, listed, licences = self._look()
+        digest, listed, told = self._look()
         old = self._major < 23
         squeue = [self._squeue, "--all", "--states=all", "--json"]
         # 22.05 has JSON of nodes in sinfo alone, without the memory that is set aside; later, sinfo groups them.
@@ -120,9 +123,12 @@ class CommandClient:
         except ValueError as error:
             jobs, bad_jobs = jobs_of(spare, nodes)
             bad_jobs.insert(0, f"squeue --json: {error}; its plain listing was read in its place")
-        found, bad_licences = licences_in(licences)
+        licences, bad_licences = licences_in(told)
+        partitions, bad_partitions = partitions_in(told)
+        reservations, bad_reservations = reservations_in(told)
         self._digest = digest
-        return Reading(at_s, tuple(nodes), tuple(jobs), found, tuple(bad_nodes + bad_jobs + bad_licences))
+        bad = (*bad_nodes, *bad_jobs, *bad_licences, *bad_partitions, *bad_reservations)
+        return Reading(at_s, tuple(nodes), tuple(jobs), licences, partitions, reservations, bad)
 
     def carry_out(self, orders: Sequence[Order]) -> list[Answer]:
         """Give orders, one ``scontrol`` for many of them.
@@ -151,23 +157,26 @@ class CommandClient:
         return [Answer(order, problem) for order, problem in zip(orders, problems, strict=True)]
 
     def _look(self) -> tuple[bytes, bytes, str]:
-        """A digest of short listings, the one of the jobs, and what was printed of licences."""
+        """A digest of short listings, the one of the jobs, and what was printed of all else."""
         between = self._between
         commands = [
             jobs_command(self._squeue, JOB_FIELDS, between),
             excluded_command(self._squeue),
             nodes_command(self._sinfo, between),
-            [self._scontrol, "-o", "show", "licenses"],
+            [self._scontrol, "--all", "-o"],
         ]
-        jobs, excluded, nodes, licences = run_all(commands, self._environment, self._timeout_s)
-        for done, name in ((jobs, "squeue"), (excluded, "squeue"), (nodes, "sinfo"), (licences, "scontrol")):
+        given = [b""] * (len(commands) - 1) + [SHOWN]
+        jobs, excluded, nodes, others = run_all(commands, self._environment, self._timeout_s, given)
+        for done, name in ((jobs, "squeue"), (excluded, "squeue"), (nodes, "sinfo"), (others, "scontrol")):
             _printed(done, name)
+        if b"error" in others.err:  # told of one of several commands, of which another may have succeeded
+            raise UnreachableError(f"scontrol: {problem_in(others.err.decode('utf-8', 'replace').splitlines())}")
         # sinfo goes through the partitions in any order.
         by_name = sorted(map(tuple, map(dict.values, _rows(nodes.out, NODE_FIELDS, between))))
         digest = hashlib.blake2b(jobs.out)
-        for part in (excluded.out, repr(by_name).encode(), licences.out):
+        for part in (excluded.out, repr(by_name).encode(), others.out):
             digest.update(b"\0" + part)
-        return digest.digest(), jobs.out, _printed(licences, "scontrol")
+        return digest.digest(), jobs.out, _printed(others, "scontrol")
 
     def _version(self) -> int:
         printed = _printed(run_all([[self._scontrol, "--version"]], self._environment, self._timeout_s)[0], "scontrol")
