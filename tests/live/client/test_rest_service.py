@@ -10,7 +10,6 @@ import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, ClassVar
@@ -129,8 +128,7 @@ class Newer(BaseHTTPRequestHandler):
         node = {"name": "c1", "cpus": 8, "real_memory": 9, "state": ["IDLE"]}
         name = self.path.split("/")[3]
         bodies = {"jobs": {"jobs": [job]}, "job": {"jobs": [job]}, "nodes": {"nodes": [node]}, "ping": {},
-                  "partitions": {"partitions": [PARTITION]},
-                  "reservations": {"reservations": [RESERVATION]}}  # fmt: skip
+                  "licenses": {"licenses": [{"LicenseName": "x", "Total": 3, "Used": 1}]},
                   "partitions": {"partitions": [PARTITION]},
                   "reservations": {"reservations": [RESERVATION]}}  # fmt: skip
         return self.answer(200, {"errors": [], "warnings": [], **bodies[name]})

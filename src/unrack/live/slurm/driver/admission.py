@@ -86,8 +86,8 @@ class Admission(Part):
         own = self._nodes.get(job.partition, set())
         if self._site - own:
             return (
-                f"its partition has {len(own)} of the {len(self._site)} nodes of the site's partitions: jobs are placed "
-                "only where all of these are one set of nodes, or each set has a site file of its own"
+                f"its partition has {len(own & self._site)} of the {len(self._site)} nodes of the site's partitions: "
+                "give partitions with other nodes a site file of their own"
             )
         return ""
 

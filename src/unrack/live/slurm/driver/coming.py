@@ -41,11 +41,8 @@ class Coming(Part):
         entry.restarts = job.restarts
         if job.required_nodes and self.table.ended_as(entry.key, job):  # it came back after its end, placed by us
             entry.place(job.required_nodes)
-        if (
-            self.terms.take == Take.BY_ADMIN
-            and job.reason != "JobHeldAdmin"
-            and not_now(job, self.terms.take, reading.at_s)
-        ):
+        by_admin = self.terms.take == Take.BY_ADMIN and job.reason != "JobHeldAdmin"
+        if by_admin and not_now(job, self.terms.take, reading.at_s):
             return  # not ours as long as its user holds it
         self.table.add(entry)
         if forgotten := self._forgotten(member):
