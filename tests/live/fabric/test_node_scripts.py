@@ -9,8 +9,10 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -20,6 +22,7 @@ from unrack.live.fabric.contract import FabricError
 from unrack.live.fabric.files.fabric import FileFabric
 from unrack.live.fabric.files.scripts import scripts_folder
 
+ASKS = "unrack: nvme.capacity=100GB"
 HOOK = """#!/bin/sh
 echo "$*|$UNRACK_DEVICE|$UNRACK_AMOUNTS|$PATH" >> {log}
 case "$*" in *"{fails}"*) exit 3;; *"{hangs}"*) sleep 60;; esac
@@ -29,8 +32,9 @@ case "$*" in *"{fails}"*) exit 3;; *"{hangs}"*) sleep 60;; esac
 class Bed:
     """A folder of a fabric, a node with the scripts, and a command of the site that writes down what it is told."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, user: int | None = None) -> None:
         self.folder = folder
+        self.user, self.python = user, sys.executable if user is None else "/usr/bin/python3"
         self.fabric = FileFabric(folder / "f")
         self.bin = folder / "bin"
         shutil.copytree(scripts_folder(), self.bin, ignore=shutil.ignore_patterns("__*"))
@@ -57,9 +61,9 @@ class Bed:
 
     def run(self, script: str, job: str = "7", node: str = "n1", **variables: str) -> subprocess.CompletedProcess[str]:
         environment = {"SLURM_JOB_ID": job, "SLURMD_NODENAME": node, **variables}
-        command = [sys.executable, "-I", str(self.bin / f"unrack-{script}")]
+        command = [self.python, "-I", str(self.bin / f"unrack-{script}")]
         return subprocess.run(
-            command, env=environment, capture_output=True, text=True, timeout=30, check=False, cwd="/"
+            command, env=environment, capture_output=True, text=True, timeout=30, check=False, cwd="/", user=self.user
         )
 
     def says(self, script: str, text: str, **how: str) -> None:
@@ -69,6 +73,13 @@ class Bed:
         assert text in done.stderr
         assert done.stderr.startswith("unrack: ")
         assert not done.stdout
+
+    def lets_through(self, script: str, text: str, **how: str) -> None:
+        """The script says what is wrong, and lets the job run."""
+        done = self.run(script, **how)
+        assert done.returncode == 0, done
+        assert text in done.stderr
+        assert done.stderr.startswith("unrack: ")
 
     def works(self, script: str, **how: str) -> None:
         done = self.run(script, **how)
@@ -267,18 +278,125 @@ def test_odd_variables_are_refused(bed: Bed, variables: dict[str, str]) -> None:
         ({"folder": "f"}, "absolute"),
         ({"attach": ["/bin/echo", "{user}"]}, "names something else"), ({"shell": True}, "unknown key shell"),
         ({"timeout_s": "1"}, "no number of seconds"), ({"folder": "/nowhere"}, "is it mounted?"),
-        ({"folder": None}, "folder"),
+        ({"folder": None}, "folder"), ({"folder": "/a\0b"}, "no absolute path"), ({"folder": ["/a"]}, "no absolute"),
+        ({"announced": "("}, "no pattern"), ({"announced": 1}, "no pattern"), ({"attach": ["/a\0b"]}, "no list of"),
     ],
     ids=str,
 )  # fmt: skip
-def test_settings_that_are_wrong_fail_the_prolog(bed: Bed, changes: dict[str, Any], text: str) -> None:
+def test_settings_that_are_wrong_fail_a_job_with_devices_and_no_other(
+    bed: Bed, changes: dict[str, Any], text: str
+) -> None:
     bed.settings(**changes)
-    bed.says("prolog", text)
+    for script in ("prolog", "epilog"):
+        bed.says(script, text, SLURM_JOB_COMMENT=ASKS)
+        bed.lets_through(script, text)
 
 
 def test_settings_that_others_may_change_are_not_trusted(bed: Bed) -> None:
     (bed.bin / "unrack-fabric.json").chmod(0o666)
-    bed.says("prolog", "may be changed by others")
+    bed.says("prolog", "may be changed by others", SLURM_JOB_COMMENT=ASKS)
+    bed.lets_through("prolog", "may be changed by others")
+
+
+def mark(bed: Bed) -> Path:
+    return bed.folder / "f" / "fabric.json"
+
+
+BROKEN: dict[str, Callable[[Bed], object]] = {
+    "no folder": lambda bed: shutil.rmtree(bed.folder / "f"),
+    "no mark": lambda bed: mark(bed).unlink(),
+    "half a mark": lambda bed: mark(bed).write_text('{"format": "unr'),
+    "a newer mark": lambda bed: mark(bed).write_text('{"format": "unrack-fabric", "version": 2}'),
+    "a folder as mark": lambda bed: (mark(bed).unlink(), mark(bed).mkdir()),
+    "a file as folder": lambda bed: (shutil.rmtree(bed.folder / "f"), (bed.folder / "f").write_text("")),
+    "a loop of links": lambda bed: (shutil.rmtree(bed.folder / "f"), (bed.folder / "f").symlink_to("f")),
+    "no settings": lambda bed: (bed.bin / "unrack-fabric.json").unlink(),
+    "half settings": lambda bed: (bed.bin / "unrack-fabric.json").write_text('{"folder": "/'),
+    "no module": lambda bed: (bed.bin / "unrack_node.py").unlink(),
+    "half a module": lambda bed: (bed.bin / "unrack_node.py").write_text("def prolog("),
+    "no command": lambda bed: bed.settings(attach=["/nowhere/attach"], detach=["/nowhere/detach"]),
+}
+
+
+@pytest.mark.parametrize("how", [how for how in BROKEN if how != "no command"])
+def test_what_is_not_installed_wholly_harms_no_job_without_devices(bed: Bed, how: str) -> None:
+    BROKEN[how](bed)
+    for script in ("prolog", "epilog"):
+        bed.lets_through(script, "")
+        bed.says(script, "", SLURM_JOB_COMMENT=ASKS)
+
+
+@pytest.mark.parametrize(
+    ("comment", "asks"),
+    [
+        ("project nvme=3", False), ("unracked: nvme.capacity=1", False), ("nvme.capacity=1", False),
+        ("see unrack: counted.matlab=2 app=amber", False), ("unrack: app=x; nvme.capacity=1", False),
+        ("night run; UNRACK: app=x\tgpu.devices=2; ask Kim", True), ("unrack:nvme.capacity_mb=5", True),
+        ("unrack:\nx\nunrack: memory=2GB links.mb_s=1 nvme.bandwidth=1", True),
+    ],
+)  # fmt: skip
+def test_without_a_folder_the_comment_says_which_jobs_have_devices(bed: Bed, comment: str, asks: bool) -> None:
+    BROKEN["no folder"](bed)
+    (bed.says if asks else bed.lets_through)("prolog", "is it mounted?", SLURM_JOB_COMMENT=comment)
+
+
+@pytest.mark.parametrize("how", ["no mark", "half a mark", "a newer mark", "no command"])
+def test_what_is_broken_fails_a_job_with_devices_whatever_its_comment_says(bed: Bed, how: str) -> None:
+    bed.fabric.attach(attachment())
+    bed.works("prolog")
+    BROKEN[how](bed)
+    bed.says("epilog", "")
+    assert bed.notes() == ["op-1.json"]
+    bed.says("prolog", "")
+    if how == "no command":
+        bed.works("prolog", job="8")
+    else:
+        bed.lets_through("prolog", "fabric.json", job="8")
+
+
+def test_a_pattern_of_the_site_says_which_jobs_have_devices(bed: Bed) -> None:
+    bed.settings(announced="^mine$")
+    BROKEN["no mark"](bed)
+    bed.lets_through("prolog", "is it mounted?", SLURM_JOB_COMMENT=ASKS)
+    bed.says("prolog", "is it mounted?", SLURM_JOB_COMMENT="mine")
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or not Path("/usr/bin/python3").exists(), reason="becomes another user")
+def test_a_folder_that_another_user_may_not_read_harms_no_job_without_devices() -> None:
+    with TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        bed = Bed(Path(folder), user=65534)
+        bed.fabric.attach(attachment())
+        bed.lets_through("epilog", "Permission denied", job="8")  # the wake file alone is out of reach
+        bed.says("prolog", "Permission denied")  # it has devices, and this user cannot note that they are used
+        (bed.folder / "f").chmod(0o700)
+        bed.lets_through("prolog", "Permission denied")
+        bed.says("epilog", "Permission denied", SLURM_JOB_COMMENT=ASKS)
+
+
+def test_remains_of_others_that_cannot_be_cleared_up_do_not_fail_a_job(bed: Bed) -> None:
+    for name, job, device in (("op-1", "7", "d1"), ("op-2", "7", "d2"), ("op-3", "8", "d3"), ("op-4", "7", "d4")):
+        bed.fabric.attach(attachment(name, job=job, devices=device))
+    bed.works("prolog")
+    for note in sorted((bed.folder / "f" / "connected").rglob("*.json")):
+        note.write_text(json.dumps({**json.loads(note.read_text()), "boot": "the one before"}))
+    (bed.folder / "f" / "connected" / "n1" / "7" / "op-2.json").write_text('{"version": 1, "oper')
+    bed.hook(fails="detach d1")
+    bed.log()
+    bed.lets_through("prolog", "hook ended with 3 for d1", job="8")
+    assert bed.log() == ["detach d1 of 7", "detach d4 of 7", "attach d3 of 8"]
+    assert bed.notes() == ["op-1.json", "op-2.json", "op-3.json"]
+    bed.says("epilog", "op-2.json is not JSON", job="")  # run by hand, it fails as long as something is left
+
+
+def test_one_note_that_cannot_be_read_leaves_no_other_device_connected(bed: Bed) -> None:
+    bed.fabric.attach(attachment(devices="d1"))
+    bed.fabric.attach(attachment("op-2", devices="d2"))
+    bed.works("prolog")
+    (bed.folder / "f" / "connected" / "n1" / "7" / "op-1.json").write_text("{")
+    bed.log()
+    bed.says("epilog", "op-1.json is not JSON")
+    assert bed.log() == ["detach d2 of 7"]
 
 
 def test_prolog_and_detach_at_the_same_time_never_both_have_the_device(bed: Bed) -> None:
@@ -325,6 +443,7 @@ def test_detach_just_before_or_after_the_node_notes_its_use_lets_neither_go_on(
     monkeypatch.setattr(scripts.Node, "note", meanwhile)
     bed.fabric.attach(attachment())
     node = scripts.Node({"SLURM_JOB_ID": "7", "SLURMD_NODENAME": "n1"})
+    node.set_up()
     with pytest.raises(scripts.Problem, match="is being detached"):
         scripts.prolog(node)
     assert bed.notes() == []

@@ -12,7 +12,7 @@ import stat
 import subprocess
 import sys
 import time
-from typing import Any, Callable, Dict, List, NamedTuple, Optional
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 DEVICE = re.compile(r"(?=.{1,80}\Z)[A-Za-z0-9][A-Za-z0-9._:+-]*(/[A-Za-z0-9][A-Za-z0-9._:+-]*)*")
@@ -20,9 +20,12 @@ JOB = re.compile(r"[0-9]{1,10}")
 BYTES_MAX = 2**20
 FILES_MAX = 1000
 POLL_S = 0.1
+KINDS = ("attached", "connected")
 SETTINGS = ("unrack-fabric.json", "/etc/unrack/fabric.json")
 """Where the settings are: beside this file, or else there."""
 KEYS = {"folder", "attach", "detach", "timeout_s", "wait_s", "device_path", "announced"}
+ASKS = r"(?i)(?:^|[\s;])unrack:(?:[^\n;]*\s)?(?!counted\.|links\.)[a-z][\w-]*\.\w+="
+"""What asks for devices in the comment of a job, as far as can be said without the settings."""
 
 
 class Attached(NamedTuple):
@@ -41,41 +44,57 @@ class Problem(Exception):
 
 
 class Node:
-    """The node, with its settings; ``job`` is ``""`` where Slurm has not said one."""
+    """The node, and the job that begins or has ended; ``job`` is ``""`` where Slurm has not said one."""
 
     def __init__(self, environment: Dict[str, str]) -> None:
-        settings = _settings()
-        self.folder = str(settings["folder"])
-        self.attach: List[str] = settings.get("attach", [])
-        self.detach: List[str] = settings.get("detach", [])
-        self.timeout_s = float(settings.get("timeout_s", 30))
-        self.wait_s = float(settings.get("wait_s", 5))
-        self.device_path = str(settings.get("device_path", ""))
-        self.announced = str(settings.get("announced", ""))
+        self.folder = self.announced = ""
+        self.has_devices = False
         self.comment = environment.get("SLURM_JOB_COMMENT", "")
         self.name = environment.get("SLURMD_NODENAME", "")
         self.job = environment.get("SLURM_JOB_ID", "")
         if not NAME.fullmatch(self.name) or (self.job and not JOB.fullmatch(self.job)):
             raise Problem("SLURMD_NODENAME is %.100r, SLURM_JOB_ID %.100r" % (self.name, self.job))
+
+    def set_up(self) -> None:
+        """Read the settings, and look whether the shared folder is there."""
+        path, settings = _settings()
+        self.folder = _absolute(path, settings, "folder")
+        self.device_path = _absolute(path, settings, "device_path") if "device_path" in settings else ""
+        _check(path, settings)
+        self.announced = settings.get("announced", "")
+        self.attach: List[str] = settings.get("attach", [])
+        self.detach: List[str] = settings.get("detach", [])
+        self.timeout_s = float(settings.get("timeout_s", 30))
+        self.wait_s = float(settings.get("wait_s", 5))
         mark = _read(os.path.join(self.folder, "fabric.json"))
         if mark is None or mark.get("format") != "unrack-fabric" or mark.get("version") != 1:
             raise Problem("%s has no fabric.json of version 1: is it mounted?" % self.folder)
+
+    def is_concerned(self) -> bool:
+        """True if the job has devices here, or its comment asks for some; all others run whatever is wrong here."""
+        if self.has_devices or not self.job or re.search(self.announced or ASKS, self.comment):
+            return True
+        return bool(self.folder) and any(os.path.lexists(self.path(kind, self.job)) for kind in KINDS)
 
     def path(self, kind: str, job: str, name: str = "") -> str:
         """Where a file of a job is; ``kind``: ``attached``, by the scheduler, or ``connected``, by this node."""
         return os.path.join(self.folder, kind, self.name, job, name)
 
-    def found(self, kind: str, job: str) -> List[Attached]:
-        """What there is of a job, in order of operation."""
+    def operations(self, kind: str, job: str) -> List[str]:
+        """What there is of a job, in order."""
         try:
-            names = sorted(
-                name for name in os.listdir(self.path(kind, job)) if name[:1] != "." and name[-5:] == ".json"
-            )
+            names = os.listdir(self.path(kind, job))
         except FileNotFoundError:
             return []
+        names = sorted(name[:-5] for name in names if name[:1] != "." and name[-5:] == ".json")
+        self.has_devices |= bool(names) and job == self.job
         if len(names) > FILES_MAX:
             raise Problem("%d files in %s" % (len(names), self.path(kind, job)))
-        found = (self.one(kind, job, name[:-5]) for name in names)
+        return names
+
+    def attached(self) -> List[Attached]:
+        """What is attached for the job, in order of operation."""
+        found = [self.one("attached", self.job, operation) for operation in self.operations("attached", self.job)]
         return [one for one in found if one is not None]
 
     def one(self, kind: str, job: str, operation: str) -> Optional[Attached]:
@@ -165,16 +184,31 @@ class Node:
         if code:
             raise Problem("%s ended with %d for %s" % (command[0], code, device))
 
-    def clear_up(self) -> None:
-        """Disconnect what this node used before it last started: its jobs are gone."""
+    def leave(self, job: str, boot: str = "") -> List[str]:
+        """Disconnect what this node uses for a job, noted not in this run of the machine; returns what went wrong."""
+        problems = []
+        for operation in self.operations("connected", job):
+            try:
+                one = self.one("connected", job, operation)
+                if one is not None and (not boot or one.boot != boot):
+                    self.disconnect(one)
+            except (Problem, OSError) as problem:  # the others all the same
+                problems.append(str(problem))
+        return problems
+
+    def clear_up(self) -> List[str]:
+        """Disconnect what this node used before it last started: its jobs are gone. Returns what went wrong."""
+        problems: List[str] = []
+        until = time.monotonic() + self.timeout_s
         try:
             jobs = sorted(job for job in os.listdir(self.path("connected", "")) if JOB.fullmatch(job))
         except FileNotFoundError:
-            return
+            return problems
         for job in jobs:
-            for one in self.found("connected", job):
-                if one.boot != _boot():
-                    self.disconnect(one)
+            if time.monotonic() > until:  # the job that begins has waited for others long enough
+                break
+            problems += self.leave(job, _boot())
+        return problems
 
     def wake(self) -> None:
         """Tell the scheduler that something has changed here."""
@@ -187,7 +221,11 @@ def prolog(node: Node) -> None:
     """Connect what is attached for the job; all of it, or nothing and a problem."""
     if not node.job:
         raise Problem("no SLURM_JOB_ID")
-    node.clear_up()
+    try:
+        for text in node.clear_up():
+            _say(text)
+    except (Problem, OSError) as problem:  # it is another's, whose devices stay noted
+        _say(str(problem))
     wanted = _wanted(node)
     begun: List[Attached] = []
     try:
@@ -210,47 +248,50 @@ def prolog(node: Node) -> None:
 
 def epilog(node: Node) -> None:
     """Disconnect what the prolog has connected; without a job, what was left from before the node last started."""
-    problems = []
-    if node.job:
-        for one in node.found("connected", node.job):
-            try:
-                node.disconnect(one)
-            except (Problem, OSError) as problem:  # the others all the same
-                problems.append(str(problem))
-    else:
-        node.clear_up()
-    node.wake()
+    problems = node.leave(node.job) if node.job else node.clear_up()
+    try:
+        node.wake()
+    except OSError as problem:  # the scheduler looks all the same, a little later
+        _say(str(problem))
     if problems:
         raise Problem("; ".join(problems))
 
 
 def run(task: Callable[[Node], None]) -> int:
-    """Do it; the exit code, 1 with a line on standard error where it could not be done."""
+    """Do it; the exit code, 1 with a line on standard error where it could not be done for a job with devices."""
     try:
-        task(Node(dict(os.environ)))
-    except (Problem, OSError) as problem:
+        node = Node(dict(os.environ))
+    except Problem as problem:
         _say(str(problem))
         return 1
+    try:
+        node.set_up()
+        task(node)
+    except (Problem, OSError) as problem:
+        _say(str(problem))
+        if node.is_concerned():
+            return 1
+        _say("job %s has no devices on %s: it is let through" % (node.job, node.name))
     return 0
 
 
 def _wanted(node: Node) -> List[Attached]:
     """What is attached for the job; what was announced has to be there, if only after a moment."""
     until = time.monotonic() + node.wait_s
-    wanted = node.found("attached", node.job)
+    wanted = node.attached()
     while not wanted and node.announced and re.search(node.announced, node.comment):
         if time.monotonic() > until:
             raise Problem("job %s has announced devices, and none is attached to %s" % (node.job, node.name))
         time.sleep(POLL_S)
-        wanted = node.found("attached", node.job)
+        wanted = node.attached()
     for one in wanted:
         if not one.whole:
             raise Problem("%s is attached only in part, or being detached" % one.operation)
     return wanted
 
 
-def _settings() -> Dict[str, Any]:
-    """The settings, which only root or who runs this may have written."""
+def _settings() -> Tuple[str, Dict[str, Any]]:
+    """Where the settings are, and what they say; only root or who runs this may have written them."""
     beside = os.path.join(os.path.dirname(os.path.realpath(__file__)), SETTINGS[0])
     path = beside if os.path.exists(beside) else SETTINGS[1]
     settings = _read(path)
@@ -259,11 +300,24 @@ def _settings() -> Dict[str, Any]:
     found = os.stat(path)
     if found.st_uid not in (0, os.geteuid()) or found.st_mode & 0o022:
         raise Problem("%s may be changed by others than root" % path)
+    return path, settings
+
+
+def _absolute(path: str, settings: Dict[str, Any], key: str) -> str:
+    """An absolute path among the settings."""
+    name = settings.get(key)
+    if not isinstance(name, str) or not os.path.isabs(name) or "\0" in name:
+        raise Problem("%s in %s is no absolute path" % (key, path))
+    return name
+
+
+def _check(path: str, settings: Dict[str, Any]) -> None:
+    """Refuse settings that cannot be meant."""
     if not set(settings) <= KEYS:
         raise Problem("%s has the unknown key %s" % (path, sorted(set(settings) - KEYS)[0]))
     for key in ("attach", "detach"):
         words = settings.get(key, [])
-        if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+        if not isinstance(words, list) or not all(isinstance(word, str) and "\0" not in word for word in words):
             raise Problem("%s in %s is no list of words" % (key, path))
         if words and not os.path.isabs(words[0]):
             raise Problem("%s in %s does not begin with an absolute path" % (key, path))
@@ -273,10 +327,10 @@ def _settings() -> Dict[str, Any]:
     for key in ("timeout_s", "wait_s"):
         if not isinstance(settings.get(key, 1), (int, float)) or not 0 <= settings.get(key, 1) <= 3600:
             raise Problem("%s in %s is no number of seconds, at most 3600" % (key, path))
-    for key in ("folder", "device_path"):
-        if not os.path.isabs(str(settings.get(key, "" if key == "folder" else "/"))):
-            raise Problem("%s in %s is no absolute path" % (key, path))
-    return settings
+    try:
+        re.compile(settings.get("announced", ""))
+    except (re.error, TypeError, RecursionError, OverflowError):
+        raise Problem("announced in %s is no pattern" % path) from None
 
 
 def _read(path: str) -> Optional[Dict[str, Any]]:
