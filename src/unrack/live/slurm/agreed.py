@@ -78,10 +78,15 @@ class Agreed:
         demand = asked.demand
         devices = {kind: dict(of) for kind, of in demand.devices.items()}
         for (kind, quantity), amount in asks.devices.items():
-            devices.setdefault(kind, {})[quantity] = amount
+            known = devices.setdefault(kind, {}).get(quantity, 0)
+            if amount < known:
+                return _too_little(f"{kind}.{quantity}", str(amount), f"{known}, which Slurm was asked for")
+            devices[kind][quantity] = amount
         memory_mb = demand.memory_mb if asks.memory_mb is None else asks.memory_mb
         if memory_mb < demand.memory_mb:
-            return Problem(_too_little(memory_mb, demand.memory_mb, job), misread=True)
+            is_said = job.node_memory_mb or job.cpu_memory_mb
+            whose = "which Slurm was asked for" if is_said else "which Slurm gives a job that does not say --mem"
+            return _too_little("memory", f"{memory_mb} MB", f"{demand.memory_mb} MB, {whose}")
         return replace(
             asked,
             priority=asks.priority or 0,
@@ -95,13 +100,9 @@ class Agreed:
         return stands(job, names.node_of, names.cluster, self._how)
 
 
-def _too_little(mb: int, slurm_mb: int, job: SlurmJob) -> str:
-    """Why a comment cannot ask for less memory than Slurm gives the job."""
-    is_said = job.node_memory_mb or job.cpu_memory_mb
-    whose = (
-        "that Slurm was asked for" if is_said else "of a whole node, which Slurm gives a job that does not say --mem"
-    )
-    return str(AskError("comment, memory", f"{mb} MB", f"at least the {slurm_mb} MB {whose}"))
+def _too_little(key: str, got: str, least: str) -> Problem:
+    """A comment cannot ask for less than Slurm gives the job: the ledger would give the rest to others."""
+    return Problem(str(AskError(f"comment, {key}", got, f"at least {least}"))[:300], misread=True)
 
 
 def _absolute(policy: str) -> str:

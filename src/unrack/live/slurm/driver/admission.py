@@ -73,7 +73,6 @@ class Admission(Part):
             self._beyond_partition(job, asked)
             or self._before_reservations(asked)
             or self.notes.refusals.against(entry.key, job, bare(job_record(asked)), self.now)
-            or self._beyond_array(member.key)
         )
 
     def _beyond_partition(self, job: SlurmJob, asked: Job) -> str:
@@ -99,7 +98,8 @@ class Admission(Part):
             return ""
         return f"{len(shut)} of {len(self._site)} nodes are reserved, or will be before it could end" if shut else ""
 
-    def _beyond_array(self, key: JobKey) -> str:
+    def beyond_array(self, key: JobKey) -> str:
+        """Why a member of an array is not given to the core whatever it asks; ``""``: its array has room."""
         if key.member < 0 or self._room.get(key.id, 1) > 0:
             return ""
         limit = self._limits[key.id]

@@ -75,7 +75,8 @@ class Coming(Part):
 
     def admitted(self, entry: Entry, member: Member, reading: Reading) -> Job | Problem:
         """What a job asks that may be given to the core now; or why it may not."""
-        if why := not_now(member.job, self.terms.take, reading.at_s):
+        not_yet = not_now(member.job, self.terms.take, reading.at_s)
+        if why := not_yet or self.admission.beyond_array(member.key):
             return Problem(why)
         job = self.admission.limited(member.job)
         if entry.is_placed(job.required_nodes):  # what we have asked for is not what it asks

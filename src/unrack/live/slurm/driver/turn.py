@@ -97,10 +97,13 @@ class Turn:
 
     def _reserved(self) -> set[str]:
         """The nodes that are left alone for reservations, as long as the same jobs wait."""
+        closes = self.notes.reserved.closes(self.now)
+        if not closes:
+            return set()
         waiting = [entry for entry in self.table.in_phase(NOT_HELD | {Phase.WAITING}) if entry.lease is None]
         longest = max((int(entry.job["request"]) for entry in waiting), default=0)
         margin = self.terms.start_timeout_us if waiting else 0
-        return closed(self.notes.reserved.closes(self.now), longest + margin)
+        return closed(closes, longest + margin)
 
     def _nodes_back(self, reading: Reading) -> None:
         state, names, reserved = self.epoch.core.state, self.epoch.names, self._reserved()
