@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from fake_slurm import ORIGIN_S, FakeJob, FakeSlurm, HandClock
+from fake_slurm import FakeJob, FakeSlurm, HandClock
 
 from unrack.live.slurm.constraints import Partition, Reservation
 from unrack.live.slurm.orders import Answer, JobKey, Order
-from unrack.live.slurm.reading import Reading, SlurmJob
+from unrack.live.slurm.reading import Reading
 
 
 class StrictSlurm(FakeSlurm):
@@ -69,9 +69,6 @@ class StrictSlurm(FakeSlurm):
             reading.at_s, reading.nodes, tuple(shown), partitions=self.partitions, reservations=self.reservations
         )
 
-    def _shown(self, job: FakeJob) -> SlurmJob:
-        return super()._shown(job)
-
     def refused(self, job: FakeJob) -> str:
         """Why a job that was released is not started, whatever is free."""
         array = self.arrays.get(job.id, (0, -1))[0]
@@ -94,24 +91,18 @@ class StrictSlurm(FakeSlurm):
         return self.limit(job)
 
     def schedule(self) -> None:
-        held_up = [job for job in self.jobs.values() if job.state == "PENDING" and job.priority]
-        for job in held_up:
+        """Start what is released, allowed and has room, one by one, for the limits of arrays."""
+        released = [job for job in self.jobs.values() if job.state == "PENDING" and job.priority]
+        stuck = self.stuck
+        for job in released:
             if reason := self.refused(job):
                 self.asked.append((job.id, reason))
                 self.dirty |= job.reason != reason
                 job.reason = reason
-                self.stuck.add(job.id)
             else:
-                self.stuck.discard(job.id)
-        before = {number for number, job in self.jobs.items() if job.state == "RUNNING"}
-        for job in held_up:  # one by one, for the limits of arrays
-            others = {other.id for other in held_up if other is not job}
-            self.stuck, kept = self.stuck | others, set(self.stuck)
-            if job.id not in self.stuck and not self.refused(job):
+                self.stuck = stuck | {other.id for other in released if other is not job}
                 super().schedule()
-            self.stuck = kept
-        if before != {number for number, job in self.jobs.items() if job.state == "RUNNING"}:
-            self.dirty = True
+        self.stuck = stuck
 
     def reserve(self, start_s: float, end_s: float, *nodes: str) -> None:
         """Reserve nodes, from and to so many s from now."""
@@ -120,9 +111,11 @@ class StrictSlurm(FakeSlurm):
         self.reservations += (Reservation(name, int(at + start_s), int(at + end_s), nodes),)
         self.dirty = True
 
+    def key(self, number: int) -> str:
+        """What the driver calls a job."""
+        array, member = self.arrays.get(number, (0, -1))
+        return f"{array}_{member}" if array else str(number)
+
     def run_on(self, number: int) -> set[str]:
         """All nodes on which a job has run."""
         return {node for _, nodes in self.jobs[number].starts for node in nodes}
-
-
-assert ORIGIN_S
