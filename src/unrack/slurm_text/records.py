@@ -58,18 +58,6 @@ def records(text: str, first_key: str) -> Iterator[Record]:
         yield current
 
 
-def each_line(text: str, first_key: str) -> list[dict[str, str]]:
-    r"""The records of one kind, each on a line, among those of others, behind the prompt of ``scontrol`` or not.
-
-    Examples
-    --------
-    >>> each_line("scontrol: show licenses\\nscontrol: LicenseName=a Total=4\\nPartitionName=b Nodes=n1", "LicenseName")
-    [{'LicenseName': 'a', 'Total': '4'}]
-    """
-    lines = (line.rpartition("scontrol: ")[2] for line in text.splitlines())
-    return [dict(fields(line)) for line in lines if line.startswith(f"{first_key}=")]
-
-
 def fields(line: str) -> Iterator[tuple[str, str]]:
     """Key and value of every field of a line; a value runs to the next key, so that it may have blanks in it."""
     found = list(_KEY.finditer(line))

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from unrack.live.slurm.answers.values import listed, number, table, text, words
 from unrack.live.slurm.constraints import Partition, Reservation
 from unrack.slurm_text.hostlists import expand
-from unrack.slurm_text.records import each_line
+from unrack.slurm_text.records import records
 from unrack.slurm_text.times import span_s
 
 Made = TypeVar("Made", Partition, Reservation)
@@ -46,7 +46,7 @@ def partitions_in(printed: str) -> tuple[dict[str, Partition], list[str]]:
             "maximum_cpus_per_node": _count(fields.get("MaxCPUsPerNode", "")),
             "said": fields,
         }
-        for fields in each_line(printed, "PartitionName")
+        for fields in (record.fields for record in records(printed, "PartitionName"))
     ]
     return partitions_of({"partitions": rows})
 
@@ -66,7 +66,7 @@ def reservations_in(printed: str) -> tuple[tuple[Reservation, ...], list[str]]:
             "end_time": fields.get("EndTime"),
             "node_list": fields.get("Nodes"),
         }
-        for fields in each_line(printed, "ReservationName")
+        for fields in (record.fields for record in records(printed, "ReservationName"))
     ]
     return reservations_of({"reservations": rows})
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from unrack.live.slurm.answers.values import listed, number, table, text
 from unrack.live.slurm.reading import Licence
-from unrack.slurm_text.records import each_line
+from unrack.slurm_text.records import records
 
 
 def licences_of(answer: Any) -> tuple[dict[str, Licence], list[str]]:
@@ -34,7 +34,7 @@ def licences_in(printed: str) -> tuple[dict[str, Licence], list[str]]:
     ({'matlab': Licence(total=4, used=1)}, [])
     """
     rows = [
-        {"name": fields["LicenseName"], "total": fields.get("Total"), "used": fields.get("Used")}
-        for fields in each_line(printed, "LicenseName")
+        {"name": record.fields["LicenseName"], "total": record.fields.get("Total"), "used": record.fields.get("Used")}
+        for record in records(printed, "LicenseName")
     ]
     return licences_of({"licenses": rows})

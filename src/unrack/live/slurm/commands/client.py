@@ -59,8 +59,8 @@ BATCH = 500
 """Orders that are given at a time at most."""
 LANES, SIDE_BY_SIDE = 2, 50
 """How many ``scontrol`` share orders, and from how many orders on: while one waits, Slurm answers the other."""
-SHOWN = b"show licenses\nshow partitions\nshow reservations\n"
-"""What one ``scontrol`` is asked at each look."""
+SHOWN = ("licenses", "partitions", "reservations")
+"""What ``scontrol`` is asked to show at each look."""
 ORDER_S = 0.1
 """What each order of a batch adds to the time limit."""
 
@@ -123,9 +123,9 @@ class CommandClient:
         except ValueError as error:
             jobs, bad_jobs = jobs_of(spare, nodes)
             bad_jobs.insert(0, f"squeue --json: {error}; its plain listing was read in its place")
-        licences, bad_licences = licences_in(told)
-        partitions, bad_partitions = partitions_in(told)
-        reservations, bad_reservations = reservations_in(told)
+        licences, bad_licences = licences_in(told[0])
+        partitions, bad_partitions = partitions_in(told[1])
+        reservations, bad_reservations = reservations_in(told[2])
         self._digest = digest
         bad = (*bad_nodes, *bad_jobs, *bad_licences, *bad_partitions, *bad_reservations)
         return Reading(at_s, tuple(nodes), tuple(jobs), licences, partitions, reservations, bad)
@@ -156,27 +156,25 @@ class CommandClient:
             problems[place] = problem
         return [Answer(order, problem) for order, problem in zip(orders, problems, strict=True)]
 
-    def _look(self) -> tuple[bytes, bytes, str]:
-        """A digest of short listings, the one of the jobs, and what was printed of all else."""
+    def _look(self) -> tuple[bytes, bytes, list[str]]:
+        """A digest of short listings, the one of the jobs, and what was printed of each of :data:`SHOWN`."""
         between = self._between
         commands = [
             jobs_command(self._squeue, JOB_FIELDS, between),
             excluded_command(self._squeue),
             nodes_command(self._sinfo, between),
-            [self._scontrol, "--all", "-o"],
+            *([self._scontrol, "--all", "-o", "show", name] for name in SHOWN),
         ]
-        given = [b""] * (len(commands) - 1) + [SHOWN]
-        jobs, excluded, nodes, others = run_all(commands, self._environment, self._timeout_s, given)
-        for done, name in ((jobs, "squeue"), (excluded, "squeue"), (nodes, "sinfo"), (others, "scontrol")):
+        jobs, excluded, nodes, *others = run_all(commands, self._environment, self._timeout_s)
+        for done, name in ((jobs, "squeue"), (excluded, "squeue"), (nodes, "sinfo")):
             _printed(done, name)
-        if b"error" in others.err:  # told of one of several commands, of which another may have succeeded
-            raise UnreachableError(f"scontrol: {problem_in(others.err.decode('utf-8', 'replace').splitlines())}")
+        shown = [_printed(done, "scontrol") for done in others]
         # sinfo goes through the partitions in any order.
         by_name = sorted(map(tuple, map(dict.values, _rows(nodes.out, NODE_FIELDS, between))))
         digest = hashlib.blake2b(jobs.out)
-        for part in (excluded.out, repr(by_name).encode(), others.out):
+        for part in (excluded.out, repr(by_name).encode(), *(done.out for done in others)):
             digest.update(b"\0" + part)
-        return digest.digest(), jobs.out, _printed(others, "scontrol")
+        return digest.digest(), jobs.out, shown
 
     def _version(self) -> int:
         printed = _printed(run_all([[self._scontrol, "--version"]], self._environment, self._timeout_s)[0], "scontrol")
