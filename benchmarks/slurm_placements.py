@@ -3,7 +3,7 @@
 Run as root where Slurm and munge are installed: ``python benchmarks/slurm_placements.py [JOBS]``, default 1 000. All of
 the Slurm is on this host, so that starting jobs takes the same cores as scheduling them; hence three figures:
 
-* orders alone: the partition is down, so that Slurm takes every place and every release, and starts nothing;
+* orders alone: Slurm's scheduler sleeps, so that it takes every place and every release, and starts nothing;
 * unrack: the jobs start as they are released;
 * Slurm alone: the same jobs, held, released by one ``scontrol``, and placed and started by Slurm itself.
 
@@ -24,6 +24,7 @@ from driven_bed import Driven
 from slurm_bed import Bed
 
 NODES = 16
+ASLEEP = "defer,sched_interval=3600,bf_interval=3600,batch_sched_delay=3600,sched_min_interval=2000000000"
 
 
 class Took(NamedTuple):
@@ -33,10 +34,11 @@ class Took(NamedTuple):
     ran_s: float
 
 
-def bed_of(folder: Path, jobs: int) -> Bed:
+def bed_of(folder: Path, jobs: int, **more: Any) -> Bed:
     """A Slurm on which all of so many jobs have room at once."""
     folder.mkdir(parents=True)
-    return Bed(folder, nodes=NODES, cores=-(-jobs // NODES), memory_mb=64_000, scheduler="backfill", remember_s=3000)
+    cores = -(-jobs // NODES)
+    return Bed(folder, nodes=NODES, cores=cores, memory_mb=64_000, scheduler="backfill", remember_s=3000, **more)
 
 
 def submitted(bed: Bed, count: int) -> list[int]:
@@ -58,9 +60,8 @@ def last_start(bed: Bed, jobs: int) -> float:
 
 def by_unrack(folder: Path, count: int, starts: bool) -> Took:
     """From the decision on, by the driver's journal and, of the starts, by Slurm's queue."""
-    with bed_of(folder / "bed", count) as bed:
-        if not starts:
-            bed.scontrol("update", "PartitionName=main", "State=DOWN")
+    asleep = {} if starts else {"parameters": ASLEEP}
+    with bed_of(folder / "bed", count, **asleep) as bed:
         jobs = submitted(bed, count)
         one = Driven(bed, folder, "easy", start_timeout="900 s")
         one.start(wait_s=60)

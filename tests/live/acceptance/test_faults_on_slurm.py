@@ -92,7 +92,7 @@ class Faults:
     def tidied(self) -> list[int]:
         """All jobs, when those are cancelled that a killed controller has forgotten to have ended, as operators do."""
         told = json.loads(self.driven.command("slurm", "status", "--state", str(self.driven.state), "--json"))
-        for job in (int(one["key"]) for one in told["jobs"] if one.get("why") == FORGOTTEN):
+        for job in (int(one["key"]) for one in told["jobs"] if one.get("why") in FORGOTTEN):
             self.cancelled.add(job)
             self.bed.call("scancel", str(job), check=False)
         return self.jobs

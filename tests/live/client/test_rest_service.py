@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, ClassVar
@@ -20,6 +21,7 @@ from test_layouts import waiting
 from unrack.errors import InputError
 from unrack.live.slurm.client import UnreachableError
 from unrack.live.slurm.commands.client import CommandClient
+from unrack.live.slurm.constraints import Partition, Reservation
 from unrack.live.slurm.orders import HoldBack, JobKey, Place, Release, RequeueHeld
 from unrack.live.slurm.rest.client import RestClient
 from unrack.live.slurm.rest.connection import Connection, Token
@@ -96,6 +98,18 @@ def test_a_wrong_token_or_a_service_that_is_gone_is_unreachable(
         RestClient(Connection("http://127.0.0.1:1", "root", Token(token)), "v0.0.38").read()
 
 
+def set_to(number: int) -> dict[str, Any]:
+    return {"set": True, "infinite": False, "number": number}
+
+
+UNSET = {"set": False, "infinite": False, "number": 0}
+PARTITION = {
+    "name": "main", "partition": {"state": ["UP"]}, "defaults": {"time": UNSET},
+    "maximums": {"time": set_to(90), "nodes": set_to(3), "cpus_per_node": UNSET}, "minimums": {"nodes": 1},
+}  # fmt: skip
+RESERVATION = {"name": "service", "start_time": set_to(60), "end_time": set_to(120), "node_list": "c[1-2]"}
+
+
 class Newer(BaseHTTPRequestHandler):
     """Plays v0.0.41, as it is described."""
 
@@ -114,7 +128,9 @@ class Newer(BaseHTTPRequestHandler):
         node = {"name": "c1", "cpus": 8, "real_memory": 9, "state": ["IDLE"]}
         name = self.path.split("/")[3]
         bodies = {"jobs": {"jobs": [job]}, "job": {"jobs": [job]}, "nodes": {"nodes": [node]}, "ping": {},
-                  "licenses": {"licenses": [{"LicenseName": "x", "Total": 3, "Used": 1}]}}  # fmt: skip
+                  "licenses": {"licenses": [{"LicenseName": "x", "Total": 3, "Used": 1}]},
+                  "partitions": {"partitions": [PARTITION]},
+                  "reservations": {"reservations": [RESERVATION]}}  # fmt: skip
         return self.answer(200, {"errors": [], "warnings": [], **bodies[name]})
 
     def do_POST(self) -> None:
@@ -140,7 +156,10 @@ def newer(tmp_path: Path) -> Iterator[RestClient]:
 
 
 def test_a_newer_service_is_told_where_jobs_run(newer: RestClient) -> None:
-    assert [job.id for job in newer.read().jobs] == [70]
+    reading = newer.read()
+    assert [job.id for job in reading.jobs] == [70]
+    assert replace(reading.partitions["main"], said="") == Partition("main", "UP", 5400, None, 1, 3, 0)
+    assert reading.reservations == (Reservation("service", 60, 120, ("c1", "c2")),)
     orders = [
         Place(JobKey(70, 3), ("c1", "c2"), tasks=4), Release(JobKey(70)), HoldBack(JobKey(70), 1, 3),
         Release(JobKey(999)),

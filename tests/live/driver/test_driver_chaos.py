@@ -11,9 +11,11 @@ import pytest
 from fake_fabric import FakeFabric
 from fake_slurm import PREEMPTS, FakeJob, FakeSlurm, HandClock, Killed, PlainTerms
 from memory_journal import MemoryJournal
+from strict_slurm import StrictSlurm
 
 from unrack.errors import UnrackError
 from unrack.live.slurm.client import UnreachableError
+from unrack.live.slurm.constraints import Partition
 from unrack.live.slurm.driver.driver import Driver
 from unrack.live.slurm.driver.kept import kept_of
 from unrack.live.slurm.driver.replay import replay
@@ -49,15 +51,21 @@ class Dangerous(FakeSlurm):
                     self.faults.append(f"job {number} started on {job.held_on} with devices on {has}")
 
 
+class Strictly(Dangerous, StrictSlurm):
+    """The same, with limits."""
+
+
 class Story:
     """A fake Slurm, a driver that is killed now and then, and others."""
+
+    made: type[Dangerous] = Dangerous
 
     def __init__(self, seed: int, policy: str, deadly: float, meddling: float, failing: float) -> None:
         self.random = np.random.default_rng(seed)
         self.deadly, self.meddling, self.failing = deadly, meddling, failing
         self.clock = HandClock()
         self.fabric = FakeFabric(self._fails)
-        self.slurm = Dangerous(self.clock, nodes=4)
+        self.slurm = self.made(self.clock, nodes=4)
         self.slurm.danger, self.slurm.fabric, self.slurm.faults = self._danger, self.fabric, []
         self.slurm.forgets = self._forgets
         self.journal = MemoryJournal(self._danger)
@@ -161,6 +169,40 @@ class Story:
             self.slurm.dirty = True
 
 
+class StrictStory(Story):
+    """A Slurm with arrays, limits that change, and reservations."""
+
+    made = Strictly
+    slurm: Strictly
+
+    def meddle(self) -> None:
+        super().meddle()
+        what = int(self.random.integers(40))
+        if what == 0:
+            self.slurm.reserve(float(self.random.integers(-5, 10)), 15.0, f"n{self.random.integers(1, 5)}")
+        elif what == 1:
+            self.slurm.reservations, self.slurm.dirty = (), True
+        elif what == 2:
+            most = int(self.random.integers(1, 4))
+            self.slurm.partitions["ours"] = Partition("ours", limit_s=10, nodes_max=most, said=str(most))
+            self.slurm.dirty = True
+        elif what == 3:
+            self.slurm.throttles[max(self.slurm.throttles)], self.slurm.dirty = int(self.random.integers(4)), True
+        elif what == 4:
+            fault = str(self.random.choice(["QOSMaxJobsPerUserLimit", "Licenses", "BadConstraints"]))
+            self.slurm.limit = lambda job: fault if job.id % 3 == 0 else ""
+        elif what == 5:
+            self.slurm.limit = lambda job: ""
+
+    def replace(self, number: int) -> None:
+        if number not in self.slurm.arrays:
+            super().replace(number)
+
+    def calm_down(self) -> None:
+        self.slurm.reservations, self.slurm.dirty = (), True
+        self.slurm.partitions["ours"], self.slurm.limit = Partition("ours", said="calm"), lambda job: ""
+
+
 def audit(story: Story) -> None:
     """Look at what Slurm, the fabric and the journal say, and at nothing of the driver's own state."""
     assert story.slurm.faults == []
@@ -179,7 +221,8 @@ def audit(story: Story) -> None:
     for number, job in story.slurm.jobs.items():
         if job.partition == "ours":
             for _, nodes in job.starts:
-                assert sorted(nodes) in places.get(str(number), []), f"job {number} started where nobody decided"
+                key = story.slurm.key(number) if isinstance(story.slurm, StrictSlurm) else str(number)
+                assert sorted(nodes) in places.get(key, []), f"job {number} started where nobody decided"
     again = replay(records)
     assert again.differences == []
 
@@ -221,6 +264,37 @@ def test_whatever_happens_every_job_runs_once_and_no_device_leaks(tmp_path: Path
     story.step()
     audit(story)
     assert story.kills > 0 or seed % 7
+
+
+@pytest.mark.parametrize("policy", ["easy", "conservative"])
+@pytest.mark.parametrize("seed", [*FEW, *(pytest.param(seed, marks=pytest.mark.slow) for seed in MANY)])
+def test_whatever_slurm_forbids_meanwhile_every_job_runs_once_in_the_end(seed: int, policy: str) -> None:
+    story = StrictStory(seed, policy, deadly=0.03, meddling=0.1, failing=0.1)
+    for i in range(12):
+        comment = f"nvme={int(story.random.integers(50, 300))}" * (i % 4 == 0)
+        nodes = 1 if comment else int(story.random.integers(1, 4))
+        story.slurm.submit(nodes, int(story.random.integers(1, 4)), float(story.random.integers(1, 6)), comment=comment)
+        if i % 6 == 0:
+            story.slurm.submit_array(8, i // 6 * 2, cores=2, run_s=2)
+        story.step()
+        story.meddle()
+    for _ in range(120):
+        story.step()
+        story.meddle()
+    story.calm, story.slurm.refuse, story.slurm.unreachable = True, {}, 0
+    story.slurm.stuck.clear()
+    story.calm_down()
+    for name in list(story.slurm.nodes):
+        story.slurm.mark(name, "IDLE")
+    for _ in range(2500):
+        story.step()
+        over = all(job.state not in ("PENDING", "RUNNING") for job in story.slurm.jobs.values())
+        if over and not story.fabric.attached:
+            break
+    story.step()
+    audit(story)
+    told = {entry.get("why", "") for one in story.journal.records() for entry in one["entries"].values() if entry}
+    assert any("array may run" in why or "Slurm refuses" in why for why in told)
 
 
 @pytest.mark.parametrize("broken", ["no recall", "no detach", "no memory"])

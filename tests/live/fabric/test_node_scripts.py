@@ -374,6 +374,56 @@ def test_a_folder_that_another_user_may_not_read_harms_no_job_without_devices() 
         bed.says("epilog", "Permission denied", SLURM_JOB_COMMENT=ASKS)
 
 
+def forgotten(bed: Bed, age_s: float = 60) -> None:
+    """Slurm has forgotten job 7, so that no epilog comes: the scheduler takes back what it has."""
+    bed.fabric.attach(attachment())
+    bed.works("prolog")
+    for note in (bed.folder / "f" / "connected").rglob("*.json"):
+        os.utime(note, (time.time() - age_s,) * 2)
+    with pytest.raises(FabricError, match="still uses"):
+        bed.fabric.detach("op-1")
+    bed.log()
+    bed.fabric.wake.changed()
+
+
+@pytest.mark.parametrize(("script", "job"), [("prolog", "8"), ("epilog", "")])
+def test_devices_of_a_job_that_slurm_has_forgotten_come_free(bed: Bed, script: str, job: str) -> None:
+    forgotten(bed)
+    bed.works(script, job=job)
+    assert bed.log() == ["detach d1 of 7"]
+    assert bed.fabric.wake.changed()
+    bed.fabric.detach("op-1")
+    assert bed.fabric.state() == []
+
+
+def test_what_a_job_may_use_yet_is_left_to_it(bed: Bed) -> None:
+    forgotten(bed, age_s=1)  # its prolog may not have ended
+    bed.works("epilog", job="")
+    assert bed.notes() == ["op-1.json"]
+    os.utime(bed.folder / "f/connected/n1/7/op-1.json", (0, 0))
+    for title, is_left in (
+        ("slurmstepd: [7.batch]", False),
+        ("slurmstepd: oddly", False),
+        ("slurmstepd: [71.0]", True),
+    ):
+        with subprocess.Popen(["bash", "-c", f"exec -a '{title}' sleep 30"]) as step:
+            while "slurmstepd" not in Path(f"/proc/{step.pid}/cmdline").read_text():
+                time.sleep(0.01)
+            bed.works("epilog", job="")
+            assert (bed.notes() == []) == is_left, title
+            step.kill()
+
+
+def test_what_is_attached_is_no_remains_however_long_ago_it_was(bed: Bed) -> None:
+    bed.fabric.attach(attachment())
+    bed.works("prolog")
+    os.utime(bed.folder / "f/connected/n1/7/op-1.json", (0, 0))
+    bed.fabric.wake.changed()
+    bed.works("epilog", job="")
+    assert bed.notes() == ["op-1.json"]
+    assert not bed.fabric.wake.changed()
+
+
 def test_remains_of_others_that_cannot_be_cleared_up_do_not_fail_a_job(bed: Bed) -> None:
     for name, job, device in (("op-1", "7", "d1"), ("op-2", "7", "d2"), ("op-3", "8", "d3"), ("op-4", "7", "d4")):
         bed.fabric.attach(attachment(name, job=job, devices=device))

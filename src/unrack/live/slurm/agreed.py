@@ -78,8 +78,15 @@ class Agreed:
         demand = asked.demand
         devices = {kind: dict(of) for kind, of in demand.devices.items()}
         for (kind, quantity), amount in asks.devices.items():
-            devices.setdefault(kind, {})[quantity] = amount
+            known = devices.setdefault(kind, {}).get(quantity, 0)
+            if amount < known:
+                return _too_little(f"{kind}.{quantity}", str(amount), f"{known}, which Slurm was asked for")
+            devices[kind][quantity] = amount
         memory_mb = demand.memory_mb if asks.memory_mb is None else asks.memory_mb
+        if memory_mb < demand.memory_mb:
+            is_said = job.node_memory_mb or job.cpu_memory_mb
+            whose = "which Slurm was asked for" if is_said else "which Slurm gives a job that does not say --mem"
+            return _too_little("memory", f"{memory_mb} MB", f"{demand.memory_mb} MB, {whose}")
         return replace(
             asked,
             priority=asks.priority or 0,
@@ -91,6 +98,11 @@ class Agreed:
     def stands(self, job: SlurmJob, names: Names) -> tuple[Job, Lease] | None:
         """What a job that somebody else has started holds of the site's nodes."""
         return stands(job, names.node_of, names.cluster, self._how)
+
+
+def _too_little(key: str, got: str, least: str) -> Problem:
+    """A comment cannot ask for less than Slurm gives the job: the ledger would give the rest to others."""
+    return Problem(str(AskError(f"comment, {key}", got, f"at least {least}"))[:300], misread=True)
 
 
 def _absolute(policy: str) -> str:

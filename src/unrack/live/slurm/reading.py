@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from unrack.live.slurm.constraints import Partition, Reservation
 from unrack.slurm_text.states import HOLDING, UNUSABLE, WAITING
 
 
@@ -71,7 +72,7 @@ class SlurmJob:
         Which member of its array it is; -1: none, or a record of several.
     het
         True: a component of a heterogeneous job.
-    name, user, account, comment, admin_comment, partition
+    name, user, account, qos, comment, admin_comment, partition
         Words of the user, never to be trusted. ``partition`` may list several, split by commas.
     state, reason
         The base state, such as PENDING, and why it waits, such as JobHeldUser.
@@ -125,6 +126,7 @@ class SlurmJob:
     name: str = ""
     user: str = ""
     account: str = ""
+    qos: str = ""
     partition: str = ""
     comment: str = ""
     admin_comment: str = ""
@@ -191,6 +193,10 @@ class Reading:
         In order of name, and of id. Jobs that have ended are there as long as Slurm remembers them.
     licences
         By name.
+    partitions
+        By name.
+    reservations
+        Those that there are, now or later.
     unreadable
         What could not be understood, a sentence for each. A job of which only that is known that it holds nodes is in
         ``jobs`` nevertheless, without a partition and with ``beyond`` = ``("unreadable",)``.
@@ -200,4 +206,6 @@ class Reading:
     nodes: tuple[SlurmNode, ...]
     jobs: tuple[SlurmJob, ...]
     licences: Mapping[str, Licence] = field(default_factory=dict)
+    partitions: Mapping[str, Partition] = field(default_factory=dict)
+    reservations: tuple[Reservation, ...] = ()
     unreadable: tuple[str, ...] = ()

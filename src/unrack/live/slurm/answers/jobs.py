@@ -87,6 +87,7 @@ def job_of(record: Mapping[str, Any], nodes: Mapping[str, SlurmNode]) -> SlurmJo
         name=text(record.get("name")),
         user=text(record.get("user_name")),
         account=text(record.get("account")),
+        qos=text(record.get("qos")),
         partition=text(record.get("partition")),
         comment=text(record.get("comment")),
         admin_comment=text(record.get("admin_comment")),

@@ -30,6 +30,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from unrack.live.slurm.answers.constraints import partitions_in, reservations_in
 from unrack.live.slurm.answers.errors import error_in
 from unrack.live.slurm.answers.jobs import jobs_of
 from unrack.live.slurm.answers.licences import licences_in
@@ -58,6 +59,8 @@ BATCH = 500
 """Orders that are given at a time at most."""
 LANES, SIDE_BY_SIDE = 2, 50
 """How many ``scontrol`` share orders, and from how many orders on: while one waits, Slurm answers the other."""
+SHOWN = ("licenses", "partitions", "reservations")
+"""What ``scontrol`` is asked to show at each look."""
 ORDER_S = 0.1
 """What each order of a batch adds to the time limit."""
 
@@ -98,7 +101,7 @@ class CommandClient:
         if not self._major:
             self._major = self._version()
         self._between = separator()  # another one each time: users see in the list of processes what was used
-        digest, listed, licences = self._look()
+        digest, listed, told = self._look()
         old = self._major < 23
         squeue = [self._squeue, "--all", "--states=all", "--json"]
         # 22.05 has JSON of nodes in sinfo alone, without the memory that is set aside; later, sinfo groups them.
@@ -120,9 +123,12 @@ class CommandClient:
         except ValueError as error:
             jobs, bad_jobs = jobs_of(spare, nodes)
             bad_jobs.insert(0, f"squeue --json: {error}; its plain listing was read in its place")
-        found, bad_licences = licences_in(licences)
+        licences, bad_licences = licences_in(told[0])
+        partitions, bad_partitions = partitions_in(told[1])
+        reservations, bad_reservations = reservations_in(told[2])
         self._digest = digest
-        return Reading(at_s, tuple(nodes), tuple(jobs), found, tuple(bad_nodes + bad_jobs + bad_licences))
+        bad = (*bad_nodes, *bad_jobs, *bad_licences, *bad_partitions, *bad_reservations)
+        return Reading(at_s, tuple(nodes), tuple(jobs), licences, partitions, reservations, bad)
 
     def carry_out(self, orders: Sequence[Order]) -> list[Answer]:
         """Give orders, one ``scontrol`` for many of them.
@@ -150,24 +156,25 @@ class CommandClient:
             problems[place] = problem
         return [Answer(order, problem) for order, problem in zip(orders, problems, strict=True)]
 
-    def _look(self) -> tuple[bytes, bytes, str]:
-        """A digest of short listings, the one of the jobs, and what was printed of licences."""
+    def _look(self) -> tuple[bytes, bytes, list[str]]:
+        """A digest of short listings, the one of the jobs, and what was printed of each of :data:`SHOWN`."""
         between = self._between
         commands = [
             jobs_command(self._squeue, JOB_FIELDS, between),
             excluded_command(self._squeue),
             nodes_command(self._sinfo, between),
-            [self._scontrol, "-o", "show", "licenses"],
+            *([self._scontrol, "--all", "-o", "show", name] for name in SHOWN),
         ]
-        jobs, excluded, nodes, licences = run_all(commands, self._environment, self._timeout_s)
-        for done, name in ((jobs, "squeue"), (excluded, "squeue"), (nodes, "sinfo"), (licences, "scontrol")):
+        jobs, excluded, nodes, *others = run_all(commands, self._environment, self._timeout_s)
+        for done, name in ((jobs, "squeue"), (excluded, "squeue"), (nodes, "sinfo")):
             _printed(done, name)
+        shown = [_printed(done, "scontrol") for done in others]
         # sinfo goes through the partitions in any order.
         by_name = sorted(map(tuple, map(dict.values, _rows(nodes.out, NODE_FIELDS, between))))
         digest = hashlib.blake2b(jobs.out)
-        for part in (excluded.out, repr(by_name).encode(), licences.out):
+        for part in (excluded.out, repr(by_name).encode(), *(done.out for done in others)):
             digest.update(b"\0" + part)
-        return digest.digest(), jobs.out, _printed(licences, "scontrol")
+        return digest.digest(), jobs.out, shown
 
     def _version(self) -> int:
         printed = _printed(run_all([[self._scontrol, "--version"]], self._environment, self._timeout_s)[0], "scontrol")

@@ -16,8 +16,8 @@ JOB_FIELDS = (
     "jobid", "jobarrayid", "state", "reason", "prioritylong", "submittime", "eligibletime", "timelimit", "numnodes",
     "maxnodes", "numtasks", "numcpus", "cpus-per-task", "mincpus", "minmemory", "tres-per-node", "tres-per-job",
     "tres-per-task", "tres-per-socket", "tres-alloc", "licenses", "reqnodes", "nodelist", "oversubscribe", "dependency",
-    "restartcnt", "exit_code", "hetjobid", "feature", "reservation", "partition", "username", "account", "name",
-    "comment", "admin_comment",
+    "restartcnt", "exit_code", "hetjobid", "feature", "reservation", "partition", "username", "account", "qos",
+    "name", "comment", "admin_comment",
 )  # fmt: skip
 """What may change of a job and matters; when it began or is expected to is left out, as that changes all the time."""
 NODE_FIELDS = ("nodelist", "statecomplete", "gres", "cpus", "memory", "partition", "reason")
@@ -117,6 +117,7 @@ def _record(row: Mapping[str, str]) -> dict[str, Any]:
         "partition": said["partition"],
         "user_name": said["username"],
         "account": row["account"],
+        "qos": said["qos"],
         "name": row["name"],
         "comment": row["comment"],
         "admin_comment": row["admin_comment"],

@@ -7,6 +7,7 @@ from dataclasses import replace
 from unrack.errors import RefusedError
 from unrack.events import Submitted
 from unrack.live.records import job_record
+from unrack.live.slurm.driver.admission import Admission
 from unrack.live.slurm.driver.apart import APART, could_share
 from unrack.live.slurm.driver.deciding import Deciding
 from unrack.live.slurm.driver.entry import Entry, Phase
@@ -18,17 +19,20 @@ from unrack.live.slurm.reading import Reading, SlurmJob
 from unrack.units import SECOND_US
 from unrack.workload.job import Job
 
+_AGAIN = "and Slurm's controller forgot that: cancel it, and submit it again if it is to run"
 FORGOTTEN = (
-    "it has run and ended, by the journal, and Slurm's controller forgot that: cancel it, or requeue it to run again"
+    f"it has run and ended, by the journal, {_AGAIN}",
+    f"it was over before it ran, by the journal, {_AGAIN}",
 )
+"""Why a job that is over, and that a controller which was killed brings back, is left aside."""
 
 
 class Coming(Part):
     """Jobs that come."""
 
-    def __init__(self, notes: Notes, holding: Holding, deciding: Deciding) -> None:
+    def __init__(self, notes: Notes, holding: Holding, deciding: Deciding, admission: Admission) -> None:
         super().__init__(notes)
-        self.holding, self.deciding = holding, deciding
+        self.holding, self.deciding, self.admission = holding, deciding, admission
 
     def come(self, member: Member, reading: Reading) -> None:
         """A job that was not known."""
@@ -37,49 +41,56 @@ class Coming(Part):
         entry.restarts = job.restarts
         if job.required_nodes and self.table.ended_as(entry.key, job):  # it came back after its end, placed by us
             entry.place(job.required_nodes)
-        if self.terms.take == Take.BY_ADMIN and job.reason != "JobHeldAdmin" and self.refusal(job, reading):
+        by_admin = self.terms.take == Take.BY_ADMIN and job.reason != "JobHeldAdmin"
+        if by_admin and not_now(job, self.terms.take, reading.at_s):
             return  # not ours as long as its user holds it
         self.table.add(entry)
-        if self._is_forgotten(member):
+        if forgotten := self._forgotten(member):
             self.notes.count("forgotten")
-            self.table.move(entry, Phase.ASIDE, FORGOTTEN)
+            self.table.move(entry, Phase.ASIDE, forgotten)
             return
         self.notes.count("came")
-        why = self.refusal(job, reading)
-        if why:
-            self.table.move(entry, Phase.ASIDE, why)
-            self.until(entry, job, reading)
-        else:
-            self.submit(entry, member)
+        self.submit(entry, member, reading)
 
     def come_back(self, member: Member) -> None:
         """A job of ours that was over waits again, not held: Slurm would start it without its devices."""
         if is_in(member.job, self.terms.partitions):
-            why = FORGOTTEN if self._is_forgotten(member) else "queued again by Slurm"
+            why = self._forgotten(member) or "queued again by Slurm"
             entry = Entry(str(member.key), Phase.RECALLING, ours=True, seen_us=self.now, why=why)
             entry.submit_s, entry.restarts = member.job.submit_s, member.job.restarts
             self.table.add(entry)
             self.notes.count("came-back")
 
-    def _is_forgotten(self, member: Member) -> bool:
-        """True if a job that waits has run to its end, and nobody has had it queued again since."""
+    def _forgotten(self, member: Member) -> str:
+        """How a job that waits was over, where it has not been queued again since; ``""``: it was not."""
         ended = self.table.ended_as(str(member.key), member.job)
-        return ended is not None and member.job.restarts <= ended.restarts
+        if ended is None or ended.how == "gone" or member.job.restarts > ended.restarts:
+            return ""
+        return FORGOTTEN[ended.how != "ran"]
 
     def until(self, entry: Entry, job: SlurmJob, reading: Reading) -> None:
         """Look at a job again when its begin time has come, which Slurm does not tell of."""
         if job.eligible_s > reading.at_s:
             entry.again_us = self.now + round((job.eligible_s - reading.at_s) * SECOND_US)
 
-    def asks(self, entry: Entry, member: Member) -> Job | Problem:
-        """What a job asks; the tasks of one that could share a node are kept apart: each stands for a node of Slurm."""
-        job = member.job
+    def admitted(self, entry: Entry, member: Member, reading: Reading) -> Job | Problem:
+        """What a job asks that may be given to the core now; or why it may not."""
+        not_yet = not_now(member.job, self.terms.take, reading.at_s)
+        if why := not_yet or self.admission.beyond_array(member.key):
+            return Problem(why)
+        job = self.admission.limited(member.job)
         if entry.is_placed(job.required_nodes):  # what we have asked for is not what it asks
             least, most = entry.nodes_min or job.nodes_min, entry.nodes_max
             job = replace(job, required_nodes=(), nodes_min=least, nodes_max=most)
         asked = self.terms.job(job, member.key, self.epoch.names, entry.seen_us)
-        if isinstance(asked, Problem) or asked.demand.tasks == 1:
+        if isinstance(asked, Problem):
             return asked
+        if why := self.admission.why_not(entry, member._replace(job=job), asked):
+            return Problem(why)
+        return self._kept_apart(entry, asked)
+
+    def _kept_apart(self, entry: Entry, asked: Job) -> Job | Problem:
+        """The tasks of a job that could share a node are kept apart: each stands for a node of Slurm."""
         demand = asked.demand
         if not could_share(asked, self.epoch.names.cluster):
             return asked
@@ -95,14 +106,13 @@ class Coming(Part):
         devices = {**demand.devices, APART: {"group": entry.group, "most": 1}}
         return replace(asked, demand=replace(demand, devices=devices))
 
-    def submit(self, entry: Entry, member: Member) -> None:
-        """Put a job in the queue of the core, if it is one that can be scheduled."""
-        asked = self.asks(entry, member)
+    def submit(self, entry: Entry, member: Member, reading: Reading) -> None:
+        """Put a job in the queue of the core, if it is one that may be scheduled now."""
+        asked = self.admitted(entry, member, reading)
         if isinstance(asked, Problem):
-            if asked.misread:
-                self.notes.count("misread")
-            self.table.move(entry, Phase.ASIDE, asked.why)
+            self._leave(entry, member, asked, reading)
             return
+        self.admission.take(member.key)
         entry.job, entry.restarts = job_record(asked), member.job.restarts
         if not entry.placed:
             entry.nodes_min, entry.nodes_max = member.job.nodes_min, member.job.nodes_max
@@ -116,6 +126,14 @@ class Coming(Part):
         self.table.move(entry, Phase.WAITING)
         self.deciding.decided(decisions)
 
+    def _leave(self, entry: Entry, member: Member, problem: Problem, reading: Reading) -> None:
+        """Leave a job aside, with the reason, which may be another one than before."""
+        if problem.why != entry.why:
+            if problem.misread:
+                self.notes.count("misread")
+            self.table.move(entry, Phase.ASIDE, problem.why)
+        self.until(entry, member.job, reading)
+
     def from_aside(self, entry: Entry, member: Member, reading: Reading) -> None:
         """A job that was not to be started may be now; or somebody else has started it."""
         job = member.job
@@ -126,15 +144,15 @@ class Coming(Part):
             if job.runs:
                 self.holding.foreign(member)
             return
-        if entry.why == FORGOTTEN and job.restarts <= entry.restarts:
+        if entry.why in FORGOTTEN and job.restarts <= entry.restarts:
             return
-        if self.now >= entry.again_us and not self.refusal(job, reading):
-            asked = self.asks(entry, member)
-            if isinstance(asked, Problem):
-                if asked.why != entry.why:
-                    self.table.move(entry, Phase.ASIDE, asked.why)
-            elif job_record(asked) != entry.job or not entry.why.startswith("rejected"):
-                self.submit(entry, member)
+        if entry.tries and not entry.refused and self.now < entry.again_us:
+            return
+        asked = self.admitted(entry, member, reading)
+        if isinstance(asked, Problem):
+            self._leave(entry, member, asked, reading)
+        elif job_record(asked) != entry.job or not entry.why.startswith("rejected"):
+            self.submit(entry, member, reading)
 
     def goes_where_it_was_placed(self, entry: Entry, job: SlurmJob, phase: Phase, why: str) -> bool:
         """Whether a job that is to wait runs, or may start, where we had placed it: it holds that, or is held again.
@@ -157,7 +175,3 @@ class Coming(Part):
         else:
             return False
         return True
-
-    def refusal(self, job: SlurmJob, reading: Reading) -> str:
-        """Why a job is not to be started at present; ``""``: it may be."""
-        return not_now(job, self.terms.take, reading.at_s)

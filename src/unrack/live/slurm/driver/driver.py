@@ -21,6 +21,8 @@ from unrack.live.slurm.driver.entry import HOLDS, NOT_HELD, Entry, Phase
 from unrack.live.slurm.driver.epoch import FALLBACK, STARTED, Beginning, Epoch, Spec
 from unrack.live.slurm.driver.kept import VERSION, Kept
 from unrack.live.slurm.driver.orders import Orders
+from unrack.live.slurm.driver.refusals import Refusals
+from unrack.live.slurm.driver.reserved import Reserved
 from unrack.live.slurm.driver.sides import Watch, Written
 from unrack.live.slurm.driver.table import Table
 from unrack.live.slurm.driver.terms import Terms
@@ -30,6 +32,7 @@ from unrack.live.slurm.portable import Names
 from unrack.live.slurm.reading import Reading
 from unrack.live.watch.log import Events
 from unrack.live.watch.meters import Operation
+from unrack.units import SECOND_US
 
 MOST_APART, MOST_PLACES = 256, 1_000_000
 """How many jobs may have tasks that are kept apart, and on how many nodes so many."""
@@ -95,6 +98,7 @@ class Driver:
         self.watch = watch
         self.epoch: Epoch | None = None
         self.policy: Spec | None = None
+        self.refusals, self.reserved = Refusals(), Reserved()
         self.wanted_us: int | None = None
         self._turned_us = -1
         self._missed: frozenset[str] = frozenset()
@@ -130,6 +134,7 @@ class Driver:
             began = time.perf_counter()
             reading = self.client.read()
             read_s, now = time.perf_counter() - began, self.clock.now()
+            self.reserved = Reserved(reading.reservations, round(reading.at_s * SECOND_US) - now)
         if self.watch is not None:
             self.watch.looked(reading is not None, read_s)
         if reading is not None and reading.unreadable != self._unreadable:
@@ -171,12 +176,13 @@ class Driver:
         """Tell the core what has happened, ask the policy, write both down."""
         assert self.epoch is not None
         self._turned_us = now
-        turn = Turn(self.epoch, self.table, self.terms, now, self._missed)
+        turn = Turn(self.epoch, self.table, self.terms, now, self._missed, self.refusals, self.reserved)
         if reading is not None:
             turn.read(reading)
             self._missed = frozenset(turn.notes.missing)
-            self._read_again = bool(turn.notes.missing)
+            self._read_again = bool(turn.notes.missing) or turn.notes.look_again
         self._fabric_done(turn)
+        turn.leave_reserved()
         due = self.wanted_us is not None and now >= self.wanted_us
         fault, decided, round_s = "", [], 0.0
         if self.epoch.told or due:

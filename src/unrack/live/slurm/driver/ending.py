@@ -9,6 +9,7 @@ from unrack.live.slurm.driver.coming import Coming
 from unrack.live.slurm.driver.entry import Entry, Phase
 from unrack.live.slurm.driver.holding import Holding
 from unrack.live.slurm.driver.notes import Notes, Part
+from unrack.live.slurm.driver.refusals import said
 from unrack.live.slurm.driver.seen import Member, is_in
 from unrack.live.slurm.driver.terms import Problem
 from unrack.live.slurm.reading import Reading, SlurmJob
@@ -105,7 +106,10 @@ class Ending(Part):
         if failed:
             self.notes.count("start-failed")
             self.notes.troubles.append((entry.key, why))
-        if entry.tries >= 2:
+        if entry.refused:
+            entry.again_us = self.notes.refusals.until_us(entry.key, self.now)
+            self.aside(entry, said(entry.refused)[:300])
+        elif entry.tries >= 2:
             entry.again_us = self.now + min(2 ** min(entry.tries, 20) * SECOND_US, SLOWEST_RETRY_US)
             self.aside(entry, f"its start failed {entry.tries} times: {why}"[:300])
         else:
@@ -117,6 +121,8 @@ class Ending(Part):
             self.epoch.tell(Withdrawn(entry.number, Reason(Code.WITHDRAWN, why[:200])), self.now)
         self.table.number(entry, -1)
         self.table.move(entry, Phase.ASIDE, why)
+        entry.group = 0
+        self.notes.look_again = True
 
     def still_wanted(self, entry: Entry, job: SlurmJob, member: Member | None, reading: Reading) -> None:
         """A job that waits in the core: it may be held by its user, changed, or started by somebody else."""
@@ -128,17 +134,18 @@ class Ending(Part):
             self.aside(entry, "somebody else released it")
             self.table.drop(entry)
             return
-        asked = self.coming.asks(entry, member)
-        why = self.coming.refusal(job, reading)
+        asked = self.coming.admitted(entry, member, reading)
         if not is_in(job, self.terms.partitions):
             self.aside(entry, "moved to another partition")
             self.table.drop(entry)
-        elif why or isinstance(asked, Problem):
-            self.aside(entry, why or asked.why)  # type: ignore[union-attr]  # the line above says so
+        elif isinstance(asked, Problem):
+            self.aside(entry, asked.why)
             self.coming.until(entry, job, reading)
         elif job_record(asked) != entry.job:
             self.aside(entry, "changed")
-            self.coming.submit(entry, member)
+            self.coming.submit(entry, member, reading)
+        else:
+            self.coming.admission.take(member.key)
 
 
 def _ran(job: SlurmJob) -> bool:

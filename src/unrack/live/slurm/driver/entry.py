@@ -88,6 +88,8 @@ class Entry:
         Its own among those whose tasks are kept apart; 0: none.
     free
         Whether Slurm may start it though its devices are being detached, because it has forgotten that it is held.
+    refused
+        Slurm's reason why its last start was not allowed; ``""``: it was, or it has been tried since.
     short
         Whether the lease is less than Slurm says that it holds, because more was not free in the ledger.
     """
@@ -121,6 +123,7 @@ class Entry:
     state: str = ""
     group: int = 0
     free: bool = False
+    refused: str = ""
     short: bool = False
 
     def record(self) -> dict[str, Any]:

@@ -38,7 +38,8 @@ class Holding(Part):
         if job.runs and held and planned != held and not some_left:
             self.elsewhere(entry, job)
             return
-        entry.started_us, entry.tries = self.now, 0
+        entry.started_us, entry.tries, entry.refused = self.now, 0, ""
+        self.notes.refusals.forget(entry.key)
         entry.limit_s = -1 if job.limit_s is None else job.limit_s
         self.epoch.tell(Started(entry.number), self.now)
         self.table.move(entry, Phase.RUNNING)

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from unrack.errors import InputError
+from unrack.live.slurm.driver.table import Ended
 
 VERSION = 1
 """Of the records that a driver writes."""
@@ -18,7 +19,7 @@ class Kept(NamedTuple):
     origin_s: float
     now_us: int
     entries: dict[str, dict[str, Any]]
-    ended: dict[str, Sequence[int]]
+    ended: dict[str, Sequence[Any]]
 
 
 def kept_of(records: Sequence[Mapping[str, Any]]) -> Kept | None:
@@ -43,9 +44,7 @@ def kept_of(records: Sequence[Mapping[str, Any]]) -> Kept | None:
                 else:
                     kept.entries[key] = entry
             kept.ended.update(
-                (over["key"], (over.get("restarts", 0), over.get("submit_s", 0)))
-                for over in record.get("over", ())
-                if over.get("ours")
+                (over["key"], Ended.of_record(over)) for over in record.get("over", ()) if over.get("ours")
             )
             kept = kept._replace(now_us=max(kept.now_us, record["now"]))
     return kept

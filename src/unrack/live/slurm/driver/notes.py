@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from unrack.live.slurm.driver.epoch import Epoch
+from unrack.live.slurm.driver.refusals import Refusals
+from unrack.live.slurm.driver.reserved import Reserved
 from unrack.live.slurm.driver.table import Table
 from unrack.live.slurm.driver.terms import Terms
 
@@ -20,6 +22,8 @@ class Notes:
         The driver's time, µs.
     missed
         The jobs that were not in the reading before: one that is missing twice is gone.
+    refusals, reserved
+        Starts that Slurm did not allow; nodes that it keeps for others.
 
     Attributes
     ----------
@@ -33,6 +37,8 @@ class Notes:
         Jobs whose start did not come about, and why.
     steps
         Of jobs whose first start was acknowledged: when they came, were decided, released and seen to run, µs.
+    look_again
+        True: what a job has left may be another's, at the next look.
     keep_apart
         True: a job has tasks that the present epoch cannot keep apart.
     wall_s
@@ -40,15 +46,17 @@ class Notes:
     """
 
     def __init__(
-        self, epoch: Epoch, table: Table, terms: Terms, now: int, missed: frozenset[str] = frozenset()
-    ) -> None:
+        self, epoch: Epoch, table: Table, terms: Terms, now: int, missed: frozenset[str] = frozenset(),
+        refusals: Refusals | None = None, reserved: Reserved | None = None,
+    ) -> None:  # fmt: skip
         self.epoch, self.table, self.terms, self.now, self.missed = epoch, table, terms, now, missed
+        self.refusals, self.reserved = refusals or Refusals(), reserved or Reserved()
         self.counts: dict[str, int] = {}
         self.over: list[dict[str, Any]] = []
         self.missing: set[str] = set()
         self.troubles: list[tuple[str, str]] = []
         self.steps: list[tuple[int, int, int, int]] = []
-        self.keep_apart = False
+        self.keep_apart = self.look_again = False
         self.wall_s = 0.0
 
     def count(self, what: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from enum import StrEnum
 from typing import NamedTuple
@@ -14,6 +14,10 @@ from unrack.live.slurm.reading import Reading, SlurmJob
 
 MOST_MEMBERS = 2_000
 """How many waiting members of one array are looked at; the others follow as these start."""
+MAY_START = frozenset(
+    {"", "None", "Priority", "Resources", "Prolog", "Cleaning", "BurstBufferResources", "BurstBufferStageIn"}
+)
+"""Why a job that was released may wait and start yet. All other reasons forbid its start, or a later one."""
 HELD_BY_USER = "JobHeldUser"
 """Also what Slurm says of a job that a job_submit script has held, so that such a job has to be marked."""
 
@@ -34,21 +38,38 @@ class Member(NamedTuple):
 
 def members(reading: Reading) -> Iterator[Member]:
     """The jobs of a reading one by one; of an array with a limit no more waiting members than may run."""
-    running: dict[int, int] = {}
+    own: dict[int, int] = {}
     for job in reading.jobs:
-        if job.array and job.member >= 0 and not job.waits and job.runs:
-            running[job.array] = running.get(job.array, 0) + 1
+        if job.array and job.member >= 0 and (job.waits or job.runs):
+            own[job.array] = own.get(job.array, 0) + 1
     for job in reading.jobs:
-        if job.member >= 0 and job.array:
-            yield Member(JobKey(job.array, job.member), job)
-        elif job.tasks_waiting:
-            room = MOST_MEMBERS
-            if job.array_limit:
-                room = max(0, job.array_limit - running.get(job.array or job.id, 0))
-            for member in job.tasks_waiting[:room]:
-                yield Member(JobKey(job.array or job.id, member), replace(job, member=member, tasks_waiting=()))
-        else:
-            yield Member(JobKey(job.id), job)
+        room = max(0, job.array_limit - own.get(job.array or job.id, 0)) if job.array_limit else MOST_MEMBERS
+        yield from _members(job, job.tasks_waiting[: min(room, MOST_MEMBERS)])
+
+
+def all_members(reading: Reading, known: Collection[str]) -> Iterator[Member]:
+    """The jobs of a reading one by one, whatever the limits of arrays are; of a long array the first that wait.
+
+    Parameters
+    ----------
+    known
+        Keys of members that are told of in any case: one that is left out would count as gone.
+    """
+    for job in reading.jobs:
+        array, waiting = job.array or job.id, job.tasks_waiting
+        others = [member for member in waiting[MOST_MEMBERS:] if f"{array}_{member}" in known]
+        yield from _members(job, (*waiting[:MOST_MEMBERS], *others))
+
+
+def _members(job: SlurmJob, waiting: Sequence[int]) -> Iterator[Member]:
+    """A job; or, of a record of several members of an array, those that are named."""
+    if job.member >= 0 and job.array:
+        yield Member(JobKey(job.array, job.member), job)
+    elif job.tasks_waiting:
+        for member in waiting:
+            yield Member(JobKey(job.array or job.id, member), replace(job, member=member, tasks_waiting=()))
+    else:
+        yield Member(JobKey(job.id), job)
 
 
 def key_of(text: str) -> JobKey:
@@ -71,6 +92,19 @@ def is_in(job: SlurmJob, partitions: Collection[str]) -> bool:
     """True if a job asks for one of the driver's partitions, and for no other."""
     asked = job.partition.split(",")
     return len(asked) == 1 and asked[0] in partitions and not job.het
+
+
+def is_refused(job: SlurmJob) -> bool:
+    """True if a job that was released waits for what forbids its start where it was placed, by Slurm's reason.
+
+    Examples
+    --------
+    >>> waits = SlurmJob(1, "PENDING", "Resources", priority=1)
+    >>> is_refused(waits), is_refused(replace(waits, reason="PartitionTimeLimit"))
+    (False, True)
+    """
+    reason = job.reason.partition(",")[0]
+    return job.waits and reason not in MAY_START and not reason.startswith("JobHeld")
 
 
 def not_now(job: SlurmJob, take: Take, at_s: float) -> str:

@@ -13,10 +13,21 @@ MOST_ENDED = 2_000
 
 
 class Ended(NamedTuple):
-    """A job that is over: how often it had been started again, and when it was submitted, s since 1970."""
+    """A job that is over: how often it had been started again, when it was submitted, s since 1970, and how it ended.
+
+    ``how``: ``ran``, or Slurm's word, in small letters, for how it ended before it ran; ``gone``: it was not known to
+    Slurm any more.
+    """
 
     restarts: int
     submit_s: int
+    how: str = "ran"
+
+    @classmethod
+    def of_record(cls, record: Mapping[str, Any]) -> Ended:
+        """Of the record of an entry as it was last known."""
+        how = "ran" if record.get("started_us", -1) >= 0 else str(record.get("state", "")).lower()
+        return cls(record.get("restarts", 0), record.get("submit_s", 0), how)
 
 
 class Table:
@@ -31,7 +42,7 @@ class Table:
     """
 
     def __init__(
-        self, entries: Mapping[str, Mapping[str, Any]] | None = None, ended: Mapping[str, Sequence[int]] | None = None
+        self, entries: Mapping[str, Mapping[str, Any]] | None = None, ended: Mapping[str, Sequence[Any]] | None = None
     ) -> None:
         self.ended = {key: Ended(*values) for key, values in (ended or {}).items()}
         self._entries = {key: Entry.of_record(record) for key, record in (entries or {}).items()}
@@ -64,7 +75,7 @@ class Table:
         """Forget a job that is over; of ours it is remembered that it was."""
         self.drop(entry)
         if entry.ours:
-            self.ended[entry.key] = Ended(entry.restarts, entry.submit_s)
+            self.ended[entry.key] = Ended.of_record(entry.record())
             while len(self.ended) > MOST_ENDED:
                 del self.ended[next(iter(self.ended))]
 
@@ -102,7 +113,7 @@ class Table:
         """The jobs that have come so far, in the order in which they came."""
         wanted = (phases,) if isinstance(phases, Phase) else phases
         found = [entry for entry in self._entries.values() if entry.phase in wanted]
-        return sorted(found, key=lambda entry: (entry.seen_us, entry.number, entry.key))
+        return sorted(found, key=lambda entry: (entry.seen_us, entry.number, len(entry.key), entry.key))
 
     def free_group(self, groups: int) -> int:
         """The lowest group from 1 that no job has; 0: all have one."""

@@ -8,6 +8,7 @@ and of new ones by submission, number and member.
 from __future__ import annotations
 
 from unrack.events import Drained, Repaired
+from unrack.live.slurm.driver.admission import Admission, bare
 from unrack.live.slurm.driver.coming import Coming
 from unrack.live.slurm.driver.deciding import Deciding
 from unrack.live.slurm.driver.ending import Ending
@@ -15,7 +16,9 @@ from unrack.live.slurm.driver.entry import INTENDED, NOT_HELD, Entry, Phase
 from unrack.live.slurm.driver.epoch import Epoch
 from unrack.live.slurm.driver.holding import Holding
 from unrack.live.slurm.driver.notes import Notes
-from unrack.live.slurm.driver.seen import Member, is_another, is_in, members
+from unrack.live.slurm.driver.refusals import Refusals, said
+from unrack.live.slurm.driver.reserved import Reserved, closed
+from unrack.live.slurm.driver.seen import Member, all_members, is_another, is_in, is_refused
 from unrack.live.slurm.driver.table import Table
 from unrack.live.slurm.driver.terms import Terms
 from unrack.live.slurm.reading import Reading, SlurmJob
@@ -27,33 +30,38 @@ class Turn:
 
     Parameters
     ----------
-    epoch, table, terms, now, missed
+    epoch, table, terms, now, missed, refusals, reserved
         As of :class:`unrack.live.slurm.driver.notes.Notes`.
 
     Attributes
     ----------
     notes
         What happened.
-    holding, deciding, coming, ending
+    holding, deciding, admission, coming, ending
         Those who take part in it.
     """
 
     def __init__(
-        self, epoch: Epoch, table: Table, terms: Terms, now: int, missed: frozenset[str] = frozenset()
-    ) -> None:
+        self, epoch: Epoch, table: Table, terms: Terms, now: int, missed: frozenset[str] = frozenset(),
+        refusals: Refusals | None = None, reserved: Reserved | None = None,
+    ) -> None:  # fmt: skip
         self.epoch, self.table, self.terms, self.now = epoch, table, terms, now
-        self.notes = Notes(epoch, table, terms, now, missed)
+        self.notes = Notes(epoch, table, terms, now, missed, refusals, reserved)
         self.holding = Holding(self.notes)
         self.deciding = Deciding(self.notes, self.holding)
-        self.coming = Coming(self.notes, self.holding, self.deciding)
+        self.admission = Admission(self.notes)
+        self.coming = Coming(self.notes, self.holding, self.deciding, self.admission)
         self.ending = Ending(self.notes, self.holding, self.coming)
 
     def read(self, reading: Reading) -> None:
         """Tell the core what has changed since the reading before."""
         self.notes.wall_s = reading.at_s
-        found = {str(member.key): member for member in members(reading)}
-        self._nodes_back(reading)
         known = self.table.in_phase(tuple(Phase))
+        found = {str(member.key): member for member in all_members(reading, {entry.key for entry in known})}
+        self.notes.refusals.read(reading)
+        self.notes.refusals.keep(entry.key for entry in known)
+        self.admission.read(reading, found)
+        self._nodes_back(reading)
         shown = {entry.key: found.get(entry.key) for entry in known}
         for entry in known:
             if (member := shown[entry.key]) is not None and is_another(member.job, entry.submit_s):
@@ -78,11 +86,31 @@ class Turn:
             if member.job.waits and member.job.is_held and is_in(member.job, self.terms.partitions):
                 self.coming.come(member, reading)
 
-    def _nodes_back(self, reading: Reading) -> None:
+    def leave_reserved(self) -> None:
+        """Withhold the nodes that are reserved, or will be before some job that waits in the core could end."""
         state, names = self.epoch.core.state, self.epoch.names
+        for name in sorted(self._reserved()):
+            number = names.node_of.get(name, -1)
+            if number >= 0 and state.online[number] and number not in state.withheld:
+                self.epoch.tell(Drained((number,)), self.now)
+                self.notes.count("node-reserved")
+
+    def _reserved(self) -> set[str]:
+        """The nodes that are left alone for reservations, as long as the same jobs wait."""
+        closes = self.notes.reserved.closes(self.now)
+        if not closes:
+            return set()
+        waiting = [entry for entry in self.table.in_phase(NOT_HELD | {Phase.WAITING}) if entry.lease is None]
+        longest = max((int(entry.job["request"]) for entry in waiting), default=0)
+        margin = self.terms.start_timeout_us if waiting else 0
+        return closed(closes, longest + margin)
+
+    def _nodes_back(self, reading: Reading) -> None:
+        state, names, reserved = self.epoch.core.state, self.epoch.names, self._reserved()
         for node in reading.nodes:
             number = names.node_of.get(node.name, -1)
-            if number >= 0 and node.usable and (not state.online[number] or number in state.withheld):
+            is_back = node.usable and node.name not in reserved
+            if number >= 0 and is_back and (not state.online[number] or number in state.withheld):
                 self.epoch.tell(Repaired((number,)), self.now)
                 self.notes.count("node-back")
 
@@ -133,6 +161,11 @@ class Turn:
         elif entry.phase in INTENDED and self._starts_elsewhere(entry, job):
             self.notes.count("hold-forgotten")
             self.table.move(entry, Phase.RECALLING, "Slurm was about to start it where it had been placed before")
+        elif entry.phase == Phase.RELEASED and is_refused(job):
+            self.notes.count("refused")
+            entry.refused = job.reason
+            self.notes.refusals.note(entry.key, job, bare(entry.job), entry.tries, self.now)
+            self.table.move(entry, Phase.RECALLING, said(job.reason)[:300])
         elif entry.phase == Phase.RELEASED and job.is_held:
             self.table.move(entry, Phase.RECALLING, f"held again ({job.reason})"[:300])
         elif entry.phase == Phase.RELEASED and self.now - entry.released_us > self.terms.start_timeout_us:

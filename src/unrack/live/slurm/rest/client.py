@@ -10,6 +10,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from unrack.live.slurm.answers.constraints import partitions_of, reservations_of
 from unrack.live.slurm.answers.errors import error_in
 from unrack.live.slurm.answers.jobs import jobs_of
 from unrack.live.slurm.answers.licences import licences_of
@@ -49,14 +50,18 @@ class RestClient:
     def read(self) -> Reading:
         """All that there is now."""
         at_s = time.time()
-        answers = {kind: self._told(kind) for kind in ("nodes", "jobs", "licenses")}
+        kinds = ("nodes", "jobs", "licenses", "partitions", "reservations")
+        answers = {kind: self._told(kind) for kind in kinds}
         try:
             nodes, bad_nodes = nodes_of(answers["nodes"])
             jobs, bad_jobs = jobs_of(answers["jobs"], nodes)
             licences, bad_licences = licences_of(answers["licenses"])
+            partitions, bad_partitions = partitions_of(answers["partitions"])
+            reservations, bad_reservations = reservations_of(answers["reservations"])
         except ValueError as error:
             raise UnreachableError(f"slurmrestd's answer cannot be understood: {error}") from error
-        return Reading(at_s, tuple(nodes), tuple(jobs), licences, tuple(bad_nodes + bad_jobs + bad_licences))
+        bad = (*bad_nodes, *bad_jobs, *bad_licences, *bad_partitions, *bad_reservations)
+        return Reading(at_s, tuple(nodes), tuple(jobs), licences, partitions, reservations, bad)
 
     def carry_out(self, orders: Sequence[Order]) -> list[Answer]:
         """Give orders, a request for each; before a :class:`Place`, another that asks whether the job runs by now."""

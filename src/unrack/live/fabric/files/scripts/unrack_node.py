@@ -4,6 +4,7 @@ Runs as root with the node's own Python, 3.6 or newer, and needs nothing else. W
 checked before it becomes a word of a command; no shell sees any of it. See docs/fabric.md.
 """
 
+import errno
 import json
 import os
 import re
@@ -48,7 +49,7 @@ class Node:
 
     def __init__(self, environment: Dict[str, str]) -> None:
         self.folder = self.announced = ""
-        self.has_devices = False
+        self.has_devices = self.has_freed = False
         self.comment = environment.get("SLURM_JOB_COMMENT", "")
         self.name = environment.get("SLURMD_NODENAME", "")
         self.job = environment.get("SLURM_JOB_ID", "")
@@ -157,12 +158,16 @@ class Node:
     def forget(self, one: Attached) -> None:
         """Take the note away."""
         folder = self.path("connected", one.job)
-        os.unlink(os.path.join(folder, one.operation + ".json"))
-        _sync(folder)
         try:
+            os.unlink(os.path.join(folder, one.operation + ".json"))
+            self.has_freed = True
+            _sync(folder)
             os.rmdir(folder)
-        except OSError:  # others of the job are still there
+        except FileNotFoundError:  # a prolog and an epilog have found it at the same time
             pass
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):  # others of the job are still there
+                raise
 
     def run(self, words: List[str], one: Attached, device: str) -> None:
         """Run a command of the site, if there is one."""
@@ -184,20 +189,35 @@ class Node:
         if code:
             raise Problem("%s ended with %d for %s" % (command[0], code, device))
 
-    def leave(self, job: str, boot: str = "") -> List[str]:
-        """Disconnect what this node uses for a job, noted not in this run of the machine; returns what went wrong."""
+    def leave(self, job: str, left_only: bool = False) -> List[str]:
+        """Disconnect what this node uses for a job, or only what was left behind; returns what went wrong."""
         problems = []
         for operation in self.operations("connected", job):
             try:
                 one = self.one("connected", job, operation)
-                if one is not None and (not boot or one.boot != boot):
+                if one is not None and (not left_only or self.is_left(one)):
                     self.disconnect(one)
             except (Problem, OSError) as problem:  # the others all the same
                 problems.append(str(problem))
         return problems
 
+    def is_left(self, one: Attached) -> bool:
+        """True if no epilog will come for it: the node has started anew, or Slurm has forgotten the job.
+
+        A forgotten job is over for the scheduler, which takes back what it has; its prolog, if it ran, has ended by
+        now; and no step of it is here.
+        """
+        if one.boot != _boot():
+            return True
+        kept = self.one("attached", one.job, one.operation)
+        if kept is not None and kept.whole:
+            return False
+        noted = os.stat(self.path("connected", one.job, one.operation + ".json")).st_mtime
+        prolog_s = self.timeout_s * (len(one.devices) + 1)
+        return time.time() > noted + prolog_s and not _has_steps(one.job)
+
     def clear_up(self) -> List[str]:
-        """Disconnect what this node used before it last started: its jobs are gone. Returns what went wrong."""
+        """Disconnect what was left behind on this node; returns what went wrong."""
         problems: List[str] = []
         until = time.monotonic() + self.timeout_s
         try:
@@ -207,7 +227,7 @@ class Node:
         for job in jobs:
             if time.monotonic() > until:  # the job that begins has waited for others long enough
                 break
-            problems += self.leave(job, _boot())
+            problems += self.leave(job, left_only=True)
         return problems
 
     def wake(self) -> None:
@@ -226,6 +246,8 @@ def prolog(node: Node) -> None:
             _say(text)
     except (Problem, OSError) as problem:  # it is another's, whose devices stay noted
         _say(str(problem))
+    if node.has_freed:
+        _tell(node)
     wanted = _wanted(node)
     begun: List[Attached] = []
     try:
@@ -247,14 +269,20 @@ def prolog(node: Node) -> None:
 
 
 def epilog(node: Node) -> None:
-    """Disconnect what the prolog has connected; without a job, what was left from before the node last started."""
+    """Disconnect what the prolog has connected; without a job, what was left behind."""
     problems = node.leave(node.job) if node.job else node.clear_up()
+    if node.job or node.has_freed:
+        _tell(node)
+    if problems:
+        raise Problem("; ".join(problems))
+
+
+def _tell(node: Node) -> None:
+    """Tell the scheduler that a job has ended here, or that something is free."""
     try:
         node.wake()
     except OSError as problem:  # the scheduler looks all the same, a little later
         _say(str(problem))
-    if problems:
-        raise Problem("; ".join(problems))
 
 
 def run(task: Callable[[Node], None]) -> int:
@@ -355,6 +383,21 @@ def _boot() -> str:
     """An id of this run of the machine."""
     with open("/proc/sys/kernel/random/boot_id") as file:
         return file.read().strip()
+
+
+def _has_steps(job: str) -> bool:
+    """True if a step of the job runs on this machine, or one of which nobody can tell whose it is."""
+    for number in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open("/proc/%s/cmdline" % number, "rb") as file:
+                words = file.read(200)
+        except OSError:  # it has just ended
+            continue
+        if words.startswith(b"slurmstepd"):
+            found = re.match(rb"slurmstepd: \[([0-9]+)[.+\]]", words)
+            if found is None or found.group(1).decode() == job:
+                return True
+    return False
 
 
 def _sync(folder: str) -> None:

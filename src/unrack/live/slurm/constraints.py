@@ -1,0 +1,78 @@
+"""What a Slurm allows beyond what is free: the limits of its partitions, and its reservations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+FORBID_STARTS = frozenset({"DOWN", "INACTIVE"})
+"""States of partitions in which no job is started; in the state DRAIN those that wait already are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """A partition.
+
+    Attributes
+    ----------
+    name
+        Its name.
+    state
+        ``UP``, ``DOWN``, ``DRAIN`` or ``INACTIVE``; ``""``: not said.
+    limit_s, default_s
+        The longest time limit that it allows, and that of jobs that do not say one; ``None``: none.
+    nodes_min, nodes_max
+        How many nodes a job may have; ``nodes_max`` 0: any number.
+    node_cores_max
+        How many cores a job may have of a node; 0: any number.
+    said
+        All that Slurm said of it, to see whether something has changed.
+    """
+
+    name: str
+    state: str = "UP"
+    limit_s: int | None = None
+    default_s: int | None = None
+    nodes_min: int = 0
+    nodes_max: int = 0
+    node_cores_max: int = 0
+    said: str = ""
+
+    @property
+    def assumed_s(self) -> int | None:
+        """The time limit of a job that does not say one."""
+        return self.limit_s if self.default_s is None else self.default_s
+
+    @property
+    def forbids_starts(self) -> bool:
+        """True if no job of it is started at present."""
+        return self.state in FORBID_STARTS
+
+    def refusals(self, limit_s: int | None, nodes: int, cores: int) -> Iterator[str]:
+        """Slurm's reasons never to start a job with this time limit on so many nodes, with so many cores of each."""
+        if self.limit_s is not None and limit_s is not None and limit_s > self.limit_s:
+            yield "PartitionTimeLimit"
+        if nodes < self.nodes_min or 0 < self.nodes_max < nodes:
+            yield "PartitionNodeLimit"
+        if 0 < self.node_cores_max < cores:
+            yield "MaxCPUsPerNode"
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """A reservation of nodes; of one that has only some cores of them, the nodes all the same.
+
+    Attributes
+    ----------
+    name
+        Its name.
+    start_s, end_s
+        When, s since 1970; of one that comes again, the next time.
+    nodes
+        By name; empty: it is of something else.
+    """
+
+    name: str
+    start_s: int
+    end_s: int
+    nodes: tuple[str, ...] = ()

@@ -1,0 +1,126 @@
+"""Starts that Slurm did not allow: what it refused once is not tried again until something has changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from unrack.live.slurm.reading import Reading, SlurmJob
+from unrack.units import SECOND_US
+
+FIRST_US, SLOWEST_US = 15 * SECOND_US, 300 * SECOND_US
+"""After how long a start that was refused is tried again though nothing is seen to have changed."""
+OF_SEVERAL = ("QOS", "Assoc", "Account", "Partition", "Invalid", "Max")
+"""How reasons begin that are the same for all jobs of a user and account that ask for as much."""
+
+
+class Refusal(NamedTuple):
+    """A start that Slurm did not allow.
+
+    Attributes
+    ----------
+    reason
+        Slurm's word.
+    group
+        User, account, QOS and partition of the job.
+    asked
+        What the core was told that it asks.
+    running
+        How many jobs of its user, its account and its QOS ran.
+    around
+        Its partition and the reservations, as Slurm told of them.
+    until_us
+        Until when it is not tried again.
+    """
+
+    reason: str
+    group: tuple[str, ...]
+    asked: Mapping[str, Any]
+    running: tuple[int, ...]
+    around: str
+    until_us: int
+
+
+class Refusals:
+    """The starts that Slurm did not allow, by the keys of their jobs.
+
+    They are kept in memory alone: a driver that begins anew tries each job once more.
+    """
+
+    def __init__(self) -> None:
+        self._refusals: dict[str, Refusal] = {}
+        self._running: dict[tuple[str, str], int] = {}
+        self._around: dict[str, str] = {}
+
+    def read(self, reading: Reading) -> None:
+        """Note what may lift a limit: how many jobs run, partitions, reservations."""
+        running: dict[tuple[str, str], int] = {}
+        for job in reading.jobs:
+            for whose in _whose(job) if job.runs else ():
+                running[whose] = running.get(whose, 0) + 1
+        self._running = running
+        reserved = repr(reading.reservations)
+        self._around = {name: partition.said + reserved for name, partition in reading.partitions.items()}
+        self._around[""] = reserved
+
+    def note(self, key: str, job: SlurmJob, asked: Mapping[str, Any], tries: int, now: int) -> None:
+        """Slurm did not allow a start, for the ``tries``-th time."""
+        until = now + min(FIRST_US << min(tries, 20), SLOWEST_US)
+        reason = job.reason.partition(",")[0]
+        self._refusals[key] = Refusal(reason, _group(job), asked, self._counts(job), self._state(job), until)
+
+    def forget(self, key: str) -> None:
+        """A job was started, or is gone."""
+        self._refusals.pop(key, None)
+
+    def until_us(self, key: str, now: int) -> int:
+        """Until when a job is not tried again."""
+        return self._refusals[key].until_us if key in self._refusals else now
+
+    def keep(self, keys: Iterable[str]) -> None:
+        """Forget those of all other jobs."""
+        wanted = set(keys)
+        for key in [key for key in self._refusals if key not in wanted]:
+            del self._refusals[key]
+
+    def against(self, key: str, job: SlurmJob, asked: Mapping[str, Any], now: int) -> str:
+        """Why a job is not to be started now; ``""``: nothing is known against it.
+
+        One that was refused itself may be tried when something has changed, or after a while; until it has started,
+        others of its user and account that ask for no less wait for it.
+        """
+        own = self._refusals.get(key)
+        if own is not None:
+            lifted = any(one < before for one, before in zip(self._counts(job), own.running, strict=True))
+            changed = own.asked != asked or own.group != _group(job) or own.around != self._state(job)
+            return "" if changed or lifted or now >= own.until_us else said(own.reason)
+        group = _group(job)
+        for other, one in self._refusals.items():
+            if one.group == group and one.reason.startswith(OF_SEVERAL) and _no_less(asked, one.asked):
+                return f"Slurm refuses job {other}, which asks for no more: {one.reason}"
+        return ""
+
+    def _counts(self, job: SlurmJob) -> tuple[int, ...]:
+        return tuple(self._running.get(whose, 0) for whose in _whose(job))
+
+    def _state(self, job: SlurmJob) -> str:
+        return self._around.get(job.partition, self._around.get("", ""))
+
+
+def said(reason: str) -> str:
+    """How a job is told that Slurm does not allow its start."""
+    return f"Slurm refuses to start it: {reason}"
+
+
+def _group(job: SlurmJob) -> tuple[str, ...]:
+    return job.user, job.account, job.qos, job.partition
+
+
+def _whose(job: SlurmJob) -> tuple[tuple[str, str], ...]:
+    return ("user", job.user), ("account", job.account), ("qos", job.qos)
+
+
+def _no_less(asked: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """True if a job asks for as much as another or more, of everything that limits are of."""
+    keys = ("request", "tasks", "cores", "mb")
+    return all(int(asked.get(key) or 0) >= int(other.get(key) or 0) for key in keys)

@@ -1,0 +1,121 @@
+"""A Slurm in memory that has arrays, limits and reservations, and notes who was released against them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from fake_slurm import FakeJob, FakeSlurm, HandClock
+
+from unrack.live.slurm.constraints import Partition, Reservation
+from unrack.live.slurm.orders import Answer, JobKey, Order
+from unrack.live.slurm.reading import Reading
+
+
+class StrictSlurm(FakeSlurm):
+    """The fake, with members of arrays in one record until one of them is touched, as Slurm has them.
+
+    ``asked``: each reason for which it did not start what was released, in order: job, reason.
+    """
+
+    def __init__(self, clock: HandClock, **more: Any) -> None:
+        super().__init__(clock, **more)
+        self.partitions = {"ours": Partition("ours", said="at first")}
+        self.reservations: tuple[Reservation, ...] = ()
+        self.arrays: dict[int, tuple[int, int]] = {}  # job → its array and which member it is
+        self.throttles: dict[int, int] = {}
+        self.touched: set[int] = set()
+        self.limit: Callable[[FakeJob], str] = lambda job: ""
+        self.asked: list[tuple[int, str]] = []
+        self.qos = ""
+
+    def submit_array(self, members: int, throttle: int = 0, **more: Any) -> list[int]:
+        numbers = [self.submit(**more) for _ in range(members)]
+        for member, number in enumerate(numbers):
+            self.arrays[number] = numbers[-1], member
+        self.throttles[numbers[-1]] = throttle
+        return numbers
+
+    def number_of(self, key: JobKey) -> int:
+        if key.member < 0:
+            return key.id
+        return next((one for one, of in self.arrays.items() if of == (key.id, key.member)), 0)
+
+    def carry_out(self, orders: Sequence[Order]) -> list[Answer]:
+        self.touched |= {self.number_of(order.job) for order in orders}
+        return super().carry_out(orders)
+
+    def _obey(self, order: Order) -> str:
+        return super()._obey(replace(order, job=JobKey(self.number_of(order.job))))
+
+    def read(self) -> Reading:
+        reading = super().read()
+        shown, alike = [], dict[int, list[int]]()
+        for job in reading.jobs:
+            array, member = self.arrays.get(job.id, (0, -1))
+            own = replace(job, qos=self.qos, array=array, member=member, array_limit=self.throttles.get(array, 0))
+            if array and job.waits and job.id not in self.touched and job.priority == 0:
+                alike.setdefault(array, []).append(member)
+            else:
+                shown.append(own)
+        for array, members in alike.items():
+            record = next(job for job in reading.jobs if job.id == self.number_of(JobKey(array, members[0])))
+            limit = self.throttles[array]
+            shown.append(
+                replace(record, id=array, array=array, tasks_waiting=tuple(members), array_limit=limit, qos=self.qos)
+            )
+        return Reading(
+            reading.at_s, reading.nodes, tuple(shown), partitions=self.partitions, reservations=self.reservations
+        )
+
+    def refused(self, job: FakeJob) -> str:
+        """Why a job that was released is not started, whatever is free."""
+        array = self.arrays.get(job.id, (0, -1))[0]
+        running = sum(
+            one.state == "RUNNING" for one in self.jobs.values() if self.arrays.get(one.id, (0, 0))[0] == array
+        )
+        if array and 0 < self.throttles[array] <= running:
+            return "JobArrayTaskLimit"
+        if (partition := self.partitions.get(job.partition)) is not None:
+            if partition.forbids_starts:
+                return "PartitionDown"
+            if reasons := list(partition.refusals(job.limit_s, job.nodes, job.cores)):
+                return reasons[0]
+        if any(job.partition not in self.nodes[name].partitions for name in job.required if name in self.nodes):
+            return "BadConstraints"
+        for one in self.reservations:
+            begun = one.start_s < self.clock.wall_s + job.limit_s
+            if begun and one.end_s > self.clock.wall_s and set(one.nodes) & set(job.required):
+                return "ReqNodeNotAvail"
+        return self.limit(job)
+
+    def schedule(self) -> None:
+        """Start what is released, allowed and has room, one by one, for the limits of arrays."""
+        released = [job for job in self.jobs.values() if job.state == "PENDING" and job.priority]
+        stuck = self.stuck
+        for job in released:
+            if reason := self.refused(job):
+                self.asked.append((job.id, reason))
+                self.dirty |= job.reason != reason
+                job.reason = reason
+            else:
+                self.stuck = stuck | {other.id for other in released if other is not job}
+                super().schedule()
+        self.stuck = stuck
+
+    def reserve(self, start_s: float, end_s: float, *nodes: str) -> None:
+        """Reserve nodes, from and to so many s from now."""
+        at = self.clock.wall_s
+        name = f"r{len(self.reservations)}"
+        self.reservations += (Reservation(name, int(at + start_s), int(at + end_s), nodes),)
+        self.dirty = True
+
+    def key(self, number: int) -> str:
+        """What the driver calls a job."""
+        array, member = self.arrays.get(number, (0, -1))
+        return f"{array}_{member}" if array else str(number)
+
+    def run_on(self, number: int) -> set[str]:
+        """All nodes on which a job has run."""
+        return {node for _, nodes in self.jobs[number].starts for node in nodes}
