@@ -19,14 +19,17 @@ from unrack.units import time_us
 from unrack.workload.formats.intake import DEVICE, EXTRA, Tally, workload
 from unrack.workload.formats.quantities import MOST, MOST_MB, choice, shown
 from unrack.workload.formats.source import Source, load
+from unrack.workload.formats.unheeded import unheeded
 from unrack.workload.job import Workload
 
 COMMAND = "the output of: kubectl get pods --all-namespaces -o json"
+ASKS = ("nodeSelector", "affinity", "topologySpreadConstraints", "priorityClassName")
+"""Keys of a pod's specification with what it asks for and nothing honours."""
 _SCHEMA: dict[str, Any] = {
     "id": pl.String, "running": pl.Boolean, "created": pl.Float64, "started": pl.Float64, "limit_s": pl.Float64,
     "cores": pl.Int64, "memory_mb": pl.Int64, "gpus": pl.Int64, "priority": pl.Int64, "user": pl.String,
-    "app": pl.String, "places": pl.Boolean, "others": pl.Boolean, f"{EXTRA}state": pl.String,
-    f"{EXTRA}node": pl.String,
+    "app": pl.String, "gated": pl.Boolean, f"{EXTRA}state": pl.String, f"{EXTRA}node": pl.String,
+    "other devices": pl.String, **dict.fromkeys(ASKS, pl.String),
 }  # fmt: skip
 _REQUEST = ("cpu", "memory", *GPUS)
 
@@ -82,13 +85,15 @@ def read_pods(
     frame = pl.DataFrame(rows, _SCHEMA, orient="row")
     tally = Tally()
     frame = tally.drop(frame, "already over", pl.col(f"{EXTRA}state").is_in(["Succeeded", "Failed"]))
+    frame = tally.drop(frame, "held back", pl.col("gated"))
     now = max((time for row in rows for time in row[2:4] if time is not None), default=0.0)
     frame = _timed(frame, now, run_s, source, tally)
-    tally.change_where(frame, "place asked for", pl.col("places"))
-    tally.change_where(frame, "other devices", pl.col("others"))
+    ranked = frame["priorityClassName"].set(frame["priority"].is_not_null(), None)
+    asked = unheeded([*(frame[name] for name in ASKS[:-1]), ranked])
+    frame = frame.with_columns(*asked, *unheeded([frame["other devices"]], "other devices"))
     frame = frame.drop("gpus") if gpus == "ignore" else frame.rename({"gpus": DEVICE + gpus})
     header = {"Columns": "pods that run come first", "UnixStartTime": str(int(now))}
-    return workload(source, "kubernetes", len(rows), frame.drop("places", "others"), tally, "keep", header)
+    return workload(source, "kubernetes", len(rows), frame.drop(*ASKS, "gated", "other devices"), tally, "keep", header)
 
 
 def _timed(frame: pl.DataFrame, now: float, run_s: float | None, source: Source, tally: Tally) -> pl.DataFrame:
@@ -105,6 +110,7 @@ def _timed(frame: pl.DataFrame, now: float, run_s: float | None, source: Source,
     order = pl.struct(pl.col("created").fill_null(now), pl.int_range(pl.len())).rank("ordinal").cast(pl.Int64)
     return frame.with_columns(
         pl.col("work_us").clip(lower_bound=1_000_000),
+        request_us=pl.col("work_us").clip(lower_bound=1_000_000),
         submit_us=pl.when(runs).then(0).otherwise(order),
         tasks=pl.lit(1, pl.Int64),
         **{f"{EXTRA}waited_s": pl.when(~runs).then(now - pl.col("created"))},
@@ -120,11 +126,11 @@ def _row(source: Source, where: str, pod: Mapping[str, Any], milli: bool) -> tup
             raise source.fault(None, at, shown(str(value)), str(error).rpartition(" is not ")[2]) from None
 
     asked = {key: Fraction(0) for key in _REQUEST}
-    others = False
+    others: dict[str, None] = dict.fromkeys(_claims(pod))
     for of in ("containers", "initContainers"):
         for place, container in enumerate(entries(pod, "spec", of)):
             wanted = {**table(container, "resources", "limits"), **table(container, "resources", "requests")}
-            others |= any("/" in str(key) and key not in GPUS for key in wanted)
+            others |= dict.fromkeys(str(key) for key in wanted if "/" in str(key) and key not in GPUS)
             for key in _REQUEST:
                 if key in wanted:
                     amount = read(f"spec.{of}.{place}.resources.requests.{key}", wanted[key], quantity)
@@ -156,11 +162,21 @@ def _row(source: Source, where: str, pod: Mapping[str, Any], milli: bool) -> tup
         priority if isinstance(priority, int) and abs(priority) < 2**53 else None,
         None if namespace is None else str(namespace),
         app or (str(owners[0]) if owners and owners[0] else None),
-        bool(inside(pod, "spec", "nodeSelector") or inside(pod, "spec", "affinity")),
-        others,
+        bool(inside(pod, "spec", "schedulingGates")),
         phase if isinstance(phase, str) else None,
         node if isinstance(node, str) else None,
+        ", ".join(others) or None,
+        *(_words(inside(pod, "spec", key)) for key in ASKS),
     )
+
+
+def _claims(pod: Mapping[str, Any]) -> list[str]:
+    """Devices that the pod claims by name (dynamic resource allocation)."""
+    return [f"claim {one.get('name', '')}" for one in entries(pod, "spec", "resourceClaims")]
+
+
+def _words(value: Any) -> str | None:
+    return json.dumps(value) if value else None
 
 
 def _seconds(value: Any) -> int:

@@ -15,6 +15,7 @@ import polars as pl
 from unrack.errors import InputError
 from unrack.slurm_text.states import HOLDING, WAITING
 from unrack.workload.formats.intake import OVERRUN, Tally, workload
+from unrack.workload.formats.limits import UNLIMITED, limit_us, limits_us, with_limits
 from unrack.workload.formats.quantities import choice
 from unrack.workload.formats.slurm.asked import Choices
 from unrack.workload.formats.slurm.identity import NAMES, at_rows, identified
@@ -39,6 +40,8 @@ def read_sacct(
     licences: bool = True,
     arrival: str = "submit",
     unfinished: str = "drop",
+    unlimited: float | str = UNLIMITED,
+    limits: Mapping[str, float | str] | str | None = None,
     overrun: str = "truncate",
 ) -> Workload:
     """Read what ``sacct`` printed; the first job is submitted at 0.
@@ -66,6 +69,12 @@ def read_sacct(
         ``"submit"``, or ``"eligible"``: when nothing but resources kept a job waiting any more.
     unfinished
         Jobs that wait or run still: ``"drop"``, or ``"limit"``: they run for their time limit.
+    unlimited
+        How long a job without a limit (UNLIMITED, Partition_Limit) is taken to ask for, s or text such as ``"7 d"``;
+        one that ran longer is not cut there.
+    limits
+        Partition → its limit, which then counts in place of ``unlimited``; or the path of a ``slurm.conf`` that says
+        so (MaxTime), or of what ``scontrol show partition`` printed.
     overrun
         As in :func:`unrack.workload.formats.swf.read_swf`.
 
@@ -82,6 +91,7 @@ def read_sacct(
     if delimiter is not None and (not isinstance(delimiter, str) or len(delimiter) != 1):
         raise InputError("option delimiter", repr(delimiter), "one character")
     choices = Choices(size, memory, gpus, gres or {}, licences)
+    longest_us, by_partition = limit_us("unlimited", unlimited), limits_us(limits or {})
     source = load(path)
     found = listing(source, delimiter)
     _complete(found, arrival)
@@ -94,7 +104,10 @@ def read_sacct(
     jobs = tally.drop(frame, "step", pl.col("step"))
     earlier = pl.col("row") != pl.col("row").max().over(name)
     jobs = tally.drop(jobs, "run before a requeue", earlier & pl.col(name).is_not_null())
-    ended = _ended(timed(jobs, found, arrival), tally, unfinished)
+    jobs = timed(jobs, found, arrival)
+    partition = Columns(jobs, at_rows(found, jobs)).text("partition")
+    limited = with_limits(jobs, jobs["endless"], partition, by_partition, longest_us, tally)
+    ended = _ended(limited, tally, unfinished)
     kept = identified(ended, found, tally)
     used = None
     if memory in ("used", "max"):
