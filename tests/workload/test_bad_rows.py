@@ -119,7 +119,10 @@ def test_the_command_tells_or_refuses(tmp_path: Path) -> None:
 
 
 def test_a_resource_that_was_cut_off_in_an_aligned_table_is_a_bad_row() -> None:
-    head = "JobID  Submit              Elapsed  State      AllocCPUS AllocTRES \n------ ------------------- -------- ---------- --------- ----------\n"
+    head = (
+        "JobID  Submit              Elapsed  State      AllocCPUS AllocTRES \n"
+        "------ ------------------- -------- ---------- --------- ----------\n"
+    )
     row = "{:6} 2026-01-02T03:04:05 00:01:00 COMPLETED          4 {:10}\n"
     made = read(head + row.format("1", "cpu=4") + row.format("2", "billing=4+") + row.format("3", "cpu=4,mem=+"))
     assert (made.jobs.ids.to_list(), made.intake.dropped["bad row"]) == ([1], 2)

@@ -155,9 +155,10 @@ def _with_good_rows(
             made = reader(source, **options)
             break
         except TraceError as error:
-            bad |= set(error.rows)
-            lines = sum(1 for line in text_bytes(whole).split(b"\n") if line.strip()) if error.rows else 0
-            if strict or not error.rows or 2 * len(bad) >= lines:
+            new = set(error.rows) - bad
+            bad |= new
+            lines = sum(1 for line in text_bytes(whole).split(b"\n") if line.strip()) if new else 0
+            if strict or not new or 2 * len(bad) >= lines:
                 raise
             example = example or str(error).removeprefix(f"{error.path}, ")
             source = without(whole, bad)

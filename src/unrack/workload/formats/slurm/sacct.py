@@ -1,4 +1,4 @@
-"""Jobs of the past as ``sacct`` prints them: with ``--parsable2``, ``--parsable``, any ``--delimiter``, or aligned.
+"""Jobs of the past as ``sacct`` prints them: with ``--parsable2``, any ``--delimiter``, ``--json``, or aligned.
 
 References
 ----------
@@ -22,6 +22,7 @@ from unrack.workload.formats.slurm.identity import NAMES, at_rows, identified
 from unrack.workload.formats.slurm.jobs import STATE, described, timed
 from unrack.workload.formats.slurm.listing import COMMAND, Listing, listing
 from unrack.workload.formats.slurm.parsing import Columns
+from unrack.workload.formats.slurm.past_json import past_json
 from unrack.workload.formats.slurm.steps import used_mb
 from unrack.workload.formats.source import Source, load
 from unrack.workload.job import Workload
@@ -93,7 +94,8 @@ def read_sacct(
     choices = Choices(size, memory, gpus, gres or {}, licences)
     longest_us, by_partition = limit_us("unlimited", unlimited), limits_us(limits or {})
     source = load(path)
-    found = listing(source, delimiter)
+    is_json = source.data.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{")
+    found = past_json(source) if is_json else listing(source, delimiter)
     _complete(found, arrival)
     tally = Tally()
     tally.change("bytes that are no text", found.replaced)
