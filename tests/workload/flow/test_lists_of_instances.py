@@ -130,7 +130,7 @@ def test_a_value_that_cannot_be_is_refused_with_its_line(
 ) -> None:
     row = {"name": "a", "role": "HN", "app": "x", "cores": 8, "gpus": 1, "created": 1, "deleted": 5, **changes}
     with pytest.raises(TraceError) as caught:
-        read(lists.HEADER + lists.line(**row))  # type: ignore[arg-type]  # one value is wrong on purpose
+        read(lists.HEADER + lists.line(**row), strict=True)  # type: ignore[arg-type]  # one value is wrong on purpose
     assert (caught.value.line, caught.value.field) == (line, field)
     assert want in caught.value.want
 

@@ -155,7 +155,7 @@ def _with_good_rows(
             made = reader(source, **options)
             break
         except TraceError as error:
-            new = set(error.rows) - bad
+            new = set(error.rows) - bad if error.path == whole.path else set()
             bad |= new
             lines = sum(1 for line in text_bytes(whole).split(b"\n") if line.strip()) if new else 0
             if strict or not new or 2 * len(bad) >= lines:
