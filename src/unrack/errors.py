@@ -126,7 +126,15 @@ class TraceError(InputError):
         The column or header at fault, or ``""``.
     got, want
         As in :class:`InputError`.
+
+    Attributes
+    ----------
+    rows
+        Lines, counted from 1, that have this fault and could be left out one by one; empty: the file as a whole is at
+        fault.
     """
+
+    rows: tuple[int, ...] = ()
 
     def __init__(self, path: str, line: int | None, field: str, got: str, want: str) -> None:
         where = path

@@ -331,7 +331,7 @@ class View:
         seen = self.job(job)
         wants = {kind: asked for kind, asked in seen.demand.devices.items() if any(asked.values())}
         asks = TaskAsk(seen.tasks, seen.cores, seen.memory_mb)
-        found = candidates_on(seen.index, asks, self.columns.free, self.columns.total)
+        found = candidates_on(seen.index, asks, self.columns.free, self.columns.total, self._kinds)
         if not wants:
             yield from found
             return

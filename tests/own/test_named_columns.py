@@ -195,6 +195,19 @@ def test_every_candidate_with_devices_can_be_started_and_says_what_is_left_of_th
     assert min(seen.values()) > 10
 
 
+def test_a_job_and_its_candidates_say_alike_that_it_asks_for_no_drives() -> None:
+    cluster = unrack.Cluster.preset("nvme-pool")
+    view = world(table(submit_us=[0], tasks=[1]), cluster).view
+    job, one = view.job(0), next(view.candidates(0))
+    assert not job.nvme
+    assert not one.nvme
+    assert job.nvme.bandwidth_mb_s == one.nvme.bandwidth_mb_s == 0
+    assert (one.nvme.devices, one.chosen, one.lease is not None) == ((), (), True)
+    for thing in (job, one):
+        with pytest.raises(AttributeError, match="nvme"):
+            _ = thing.nvmee
+
+
 def test_candidates_are_refused_where_they_could_not_be_started() -> None:
     cluster = unrack.Cluster.preset("nvme-pool")
     view = world(table(submit_us=[0], tasks=[2], devices={("nvme", "bandwidth_mb_s"): [100]}), cluster).view

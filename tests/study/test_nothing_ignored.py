@@ -5,17 +5,20 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 import unrack
 from unrack.cli.main import app
 from unrack.errors import ClusterError, StudyError
+from unrack.policy.table import make_policy
 from unrack.report.directory import read_finished
 from unrack.report.page import render
-from unrack.sim.effect import notes_of
+from unrack.sim.effect import effects, notes_of
 from unrack.sim.faults.fault import Fault
 from unrack.study.grid import Study, load_study
+from unrack.workload.job import job_table
 
 PLAIN = "{count = 4, cores = 4, memory = '4 GB'}"
 JOBS = "generate = {jobs = 20, arrivals = {gap_s = 5}, classes = [{run_s = 20, memory_mb = 2000, tasks = 2CLASS}]}"
@@ -209,3 +212,22 @@ def test_slos_count_where_a_cluster_of_the_study_has_tiers_and_are_told_where_no
         ("no effect of the jobs' SLOs of memory: fcfs does not look at them, and what it breaks is counted",),
         ("no effect of the jobs' SLOs of memory: memory has no tiers on plain",),
     ]
+
+
+@pytest.mark.parametrize("order", ["smallest", "largest", "smallest-area", "wfp3"])
+def test_an_order_by_cores_tells_that_it_does_not_see_gpus(order: str) -> None:
+    cluster = unrack.Cluster.homogeneous(2, 8)
+    jobs = job_table(
+        submit_us=np.zeros(2, np.int64), work_us=np.full(2, 10**6), tasks=np.ones(2, np.int64),
+        devices={("gpus", "count"): np.array([8, 0])},
+    )  # fmt: skip
+    cases = {
+        "asked": (jobs, order),
+        "nobody asks": (jobs.take(np.array([1])), order),
+        "by time": (jobs, "sjf"),
+    }
+    notes = {
+        case: [one.why_not for one in effects(cluster, some, make_policy("list", {"order": by})) if one.key == "order"]
+        for case, (some, by) in cases.items()
+    }
+    assert notes == {"asked": ["it counts cores alone"], "nobody asks": [], "by time": []}

@@ -80,7 +80,7 @@ def test_a_file_that_is_no_trace_is_refused_with_its_path(tmp_path: Path, conten
     file = tmp_path / "log.swf" if words == "line 3" else tmp_path / "log"
     file.write_bytes(content)
     with pytest.raises(TraceError) as caught:
-        read_trace(file)
+        read_trace(file, strict=True)
     assert caught.value.path == str(file)
     assert words in str(caught.value)
 

@@ -30,12 +30,15 @@ Options = Annotated[
     ),
 ]
 
+Strict = Annotated[bool, typer.Option("--strict", help="Refuse rows that cannot be read; else they are left out.")]
+
 
 @app.command()
 def info(
     log: Log,
     format: Format = None,  # noqa: A002 -- named after the option
     option: Options = None,
+    strict: Strict = False,
     nodes: Annotated[int | None, typer.Option(min=1, help="Hold the workload against so many nodes …")] = None,
     cores: Annotated[int, typer.Option(min=1, help="… of so many cores each.")] = 1,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
@@ -44,7 +47,7 @@ def info(
     from unrack.workload.account import describe
 
     try:
-        workload = _read(log, format, option)
+        workload = _read(log, format, option, strict)
     except TraceError as error:
         if error.field.startswith("column ") and not as_json:
             _suggest(log)
@@ -68,11 +71,12 @@ def convert(
     out: Annotated[str, typer.Argument(metavar="OUT", help="Ends in .swf, .csv (either also .gz) or .parquet.")],
     format: Format = None,  # noqa: A002 -- named after the option
     option: Options = None,
+    strict: Strict = False,
 ) -> None:
     """Read a workload and write it in another format; dropped jobs stay out."""
     from unrack.workload.formats.writers import write_trace
 
-    workload = _read(log, format, option)
+    workload = _read(log, format, option, strict)
     write_trace(out, workload)
     typer.echo(f"{out}: {counted(len(workload), 'job')}")
 
@@ -97,6 +101,7 @@ def fit(
     log: Log,
     format: Format = None,  # noqa: A002 -- named after the option
     option: Options = None,
+    strict: Strict = False,
     nodes: Annotated[int | None, typer.Option(min=1, help="Of the system; by default what the log says.")] = None,
     out: Annotated[str | None, typer.Option(metavar="OUT.toml", help="Write the parameters there.")] = None,
     plot: Annotated[
@@ -117,7 +122,7 @@ def fit(
     if plot is not None:
         with needed_for("a picture of a fitted model"):  # said before the log is read
             import vl_convert  # noqa: F401
-    found = fitted(_read(log, format, option), nodes)
+    found = fitted(_read(log, format, option, strict), nodes)
     if out is not None:
         options = "".join(f" -o {pair}" for pair in option or [])
         given = "" if nodes is None else f" --nodes {nodes}"
@@ -177,10 +182,15 @@ def _suggest(log: str) -> None:
         typer.echo(f"Missing: {sentence}")
 
 
-def _read(log: str, format: str | None, option: list[str] | None) -> Workload:  # noqa: A002 -- named after the option
+def _read(
+    log: str,
+    format: str | None,  # noqa: A002 -- named after the option
+    option: list[str] | None,
+    strict: bool,
+) -> Workload:
     from unrack.workload.formats.readers import read_trace
 
-    return read_trace(log, format, **parse_options(option or []))
+    return read_trace(log, format, **{"strict": strict, **parse_options(option or [])})
 
 
 def parse_options(pairs: list[str]) -> dict[str, Any]:

@@ -25,7 +25,8 @@ def page(contents: dict[str, Any]) -> Iterator[RenderableType]:
     if contents["memory_bands"]:
         yield _memory(contents["memory_bands"])
     yield _arrivals(contents["arrivals"])
-    for key, title in (("dropped", "Dropped"), ("changed", "Changed or noted")):
+    titles = {"ignored": "Asked for and not honoured", "dropped": "Dropped", "changed": "Changed or noted"}
+    for key, title in titles.items():
         if contents[key]:
             yield _rules(contents[key], title)
     if contents["missing"]:
@@ -198,7 +199,11 @@ def _rules(rules: list[dict[str, Any]], title: str) -> Table:
     table.add_column("rule", no_wrap=True)
     table.add_column("what it says")
     for rule in rules:
-        table.add_row(f"{rule['jobs']:,}", escape(rule["rule"]), escape(rule["sentence"]))
+        table.add_row(
+            f"{rule['jobs']:,}",
+            escape(rule["rule"]),
+            escape(rule["sentence"] + (f" Such as {example}." if (example := rule.get("example")) else "")),
+        )
     return table
 
 

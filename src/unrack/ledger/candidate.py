@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -15,6 +16,8 @@ Ints = NDArray[np.int64]
 
 class Chosen(NamedTuple):
     """Devices that a candidate would have; what is left of each quantity is an attribute: ``chosen.bandwidth_mb_s``.
+
+    False where the job asks for none of the kind, as ``job.nvme`` is: there are no devices, and 0 is left.
 
     Attributes
     ----------
@@ -37,6 +40,9 @@ class Chosen(NamedTuple):
     def devices(self) -> tuple[int, ...]:
         """Their numbers: one, or a composition."""
         return self.share.devices
+
+    def __bool__(self) -> bool:
+        return bool(self.share.devices)
 
     def __getattr__(self, name: str) -> int:
         if not name.startswith("__") and name in self.left:
@@ -71,6 +77,8 @@ class Candidate(NamedTuple):
         What the job asks.
     chosen
         The devices; empty: the job asks for none.
+    kinds
+        The kinds of device of the cluster, and the names of their quantities.
     """
 
     job: int
@@ -82,6 +90,7 @@ class Candidate(NamedTuple):
     memory_mb: int
     asks: TaskAsk
     chosen: tuple[Chosen, ...] = ()
+    kinds: Mapping[str, tuple[str, ...]] = MappingProxyType({})
 
     @property
     def cores_after(self) -> int:
@@ -112,18 +121,26 @@ class Candidate(NamedTuple):
         for chosen in self.chosen:
             if chosen.kind == name:
                 return chosen
-        kinds = [chosen.kind for chosen in self.chosen]
-        there = [*self._fields, "cores_after", "load", "lease", "mb_after", "sharers", *kinds]
+        if name in self.kinds:
+            left = dict.fromkeys(self.kinds[name], 0)
+            return Chosen(name, Share(self.node, (), tuple(left.values())), (), left)
+        kinds = dict.fromkeys([*(chosen.kind for chosen in self.chosen), *self.kinds])
+        own = [field for field in self._fields if field != "kinds"]
+        there = [*own, "cores_after", "load", "lease", "mb_after", "sharers", *kinds]
         raise AttributeError(f"a candidate has no {name!r}; it has {', '.join(sorted(there))}")
 
 
-def candidates_on(job: int, asks: TaskAsk, free: Ints, total: Ints) -> Iterator[Candidate]:
+def candidates_on(
+    job: int, asks: TaskAsk, free: Ints, total: Ints, kinds: Mapping[str, tuple[str, ...]] = MappingProxyType({})
+) -> Iterator[Candidate]:
     """The nodes with room for a task, in order of their number.
 
     Parameters
     ----------
     free, total : int64[2, nodes]
         Cores and MB of each node.
+    kinds
+        As of :class:`Candidate`.
 
     Examples
     --------
@@ -138,7 +155,7 @@ def candidates_on(job: int, asks: TaskAsk, free: Ints, total: Ints) -> Iterator[
     nodes = np.flatnonzero((fit > 0) & (total[0] > 0))
     columns = (nodes, fit[nodes], free[0, nodes], free[1, nodes], total[0, nodes], total[1, nodes])
     for node, tasks, cores, mb, all_cores, all_mb in zip(*(column.tolist() for column in columns), strict=True):
-        yield Candidate(job, node, tasks, cores, mb, all_cores, all_mb, asks)
+        yield Candidate(job, node, tasks, cores, mb, all_cores, all_mb, asks, (), kinds)
 
 
 def lease_on(candidates: Iterable[Candidate]) -> Lease | None:

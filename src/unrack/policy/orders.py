@@ -200,3 +200,6 @@ ORDERS: dict[str, NamedOrder] = {
     "urgency": NamedOrder(urgency, "who can be on time first, the most urgent leading; late jobs last", ages=True),
     "wfp3": NamedOrder(wfp3, "largest (wait / expected run time)^3 x cores first", ages=True),
 }
+
+BY_CORES = frozenset({"smallest", "largest", "smallest-area", "wfp3"})
+"""Orders by the size of a job, which is how many cores it asks for, whatever else it does."""

@@ -29,6 +29,7 @@ class InputReport:
     kept: int
     dropped: tuple[tuple[str, int, str], ...]
     changed: tuple[tuple[str, int, str], ...]
+    ignored: tuple[tuple[str, int, str], ...]
     missing: tuple[tuple[str, int], ...]
     header: tuple[tuple[str, str], ...]
 
@@ -49,7 +50,7 @@ def inputs(runs: Iterable[RunFiles]) -> list[InputReport]:
 
         seen[key] = InputReport(
             run.workload, str(intake.get("source", "")), str(intake.get("format", "")), int(intake.get("read", 0)),
-            int(intake.get("kept", 0)), listed("dropped"), listed("changed"),
+            int(intake.get("kept", 0)), listed("dropped"), listed("changed"), listed("ignored"),
             tuple((str(k), int(v)) for k, v in (intake.get("missing") or {}).items() if v),
             tuple((str(k), str(v)) for k, v in (intake.get("header") or {}).items()),
         )  # fmt: skip

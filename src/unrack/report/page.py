@@ -21,7 +21,7 @@ from unrack.report.directory import FinishedStudy, RunFiles, read_finished
 from unrack.report.failure_section import failure_section
 from unrack.report.setting import Setting
 from unrack.report.table import comparison
-from unrack.study.notes import told
+from unrack.study.notes import told_of
 from unrack.study.results.keep import PAST
 from unrack.study.results.record import believed, write_whole
 
@@ -85,7 +85,7 @@ def render(study: FinishedStudy) -> str:
         answer=answer(settings),
         facts=_facts(study.runs, policies, settings[0].labels),
         failed=_failed(study),
-        notes=told((run.label, str(words)) for run in study.runs for words in run.record.get("notes", ())),
+        notes=told_of((run.label, run.record) for run in study.runs),
         table=table,
         colours={name: colour_of(index) for index, name in enumerate(policies)},
         settings=settings,

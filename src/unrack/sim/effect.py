@@ -11,6 +11,7 @@ from unrack.cluster.distance import NAMES
 from unrack.cluster.spec import UNCOUNTED_MB, Cluster
 from unrack.policy.contract import Policy
 from unrack.policy.members import traits_of
+from unrack.policy.orders import BY_CORES
 from unrack.policy.pools.pool_policy import Pooled
 from unrack.policy.provisioning.dynamic import Dynamic
 from unrack.sim.faults.fault import Fault
@@ -22,6 +23,9 @@ from unrack.units import SECOND_US
 from unrack.vocabulary import Need
 from unrack.workload.job import JobTable
 
+_NO_SIZE = ("counted", "links", "spread")
+"""What jobs ask for that says nothing of how large they are."""
+
 
 class Effect(NamedTuple):
     """A part of the input of a run, and whether it can change anything.
@@ -30,7 +34,7 @@ class Effect(NamedTuple):
     ----------
     key
         Which part: ``"models"``, ``"contention"``, ``"distance"``, ``"slo"``, ``"tiers"``, ``"lending"``, ``"racks"``,
-        ``"memory"``, ``"priority"``, ``"near"``,
+        ``"memory"``, ``"priority"``, ``"order"``, ``"near"``,
         ``"slowdowns"``, ``"resources"``, ``"provisioning"`` or ``"memory_changes"``.
     of
         Which of several; ``""``: there is one.
@@ -64,6 +68,7 @@ def effects(
         *_memory(cluster, jobs, policy),
         *_lending(cluster, jobs, policy, contention),
         *_jobs(cluster, jobs, policy),
+        *_orders(jobs, policy),
         *([] if slowdowns is None else [_slowdowns(cluster, models, contention)]),
         *_resources(cluster, jobs),
         *_use(jobs, policy, memory_changes),
@@ -170,6 +175,16 @@ def _jobs(cluster: Cluster, jobs: JobTable, policy: Policy[Any]) -> Iterator[Eff
         yield Effect("priority", "", "" if seen or counted else f"{policy.name} does not look at priorities")
 
 
+def _orders(jobs: JobTable, policy: Policy[Any]) -> Iterator[Effect]:
+    inner = policy.inner if isinstance(policy, Dynamic) else policy
+    asked = sorted({kind for (kind, _), amounts in jobs.devices.items() if bool((amounts > 0).any())} - set(_NO_SIZE))
+    for option in ("order", "backfill_order"):
+        order = getattr(inner, option, None)
+        if isinstance(order, str) and order in BY_CORES and asked:
+            of = f"what jobs ask of {', '.join(asked)} on {option}={order}"
+            yield Effect("order", of, "it counts cores alone")
+
+
 def _resources(cluster: Cluster, jobs: JobTable) -> Iterator[Effect]:
     for part in cluster.places.parts:
         asked = {
@@ -208,7 +223,7 @@ WORDS = {
     "models": "the model {of}", "contention": "contention", "distance": "the factor of the distance {of!r}",
     "slo": "the jobs' SLOs of memory", "tiers": "the tiers of memory of {of}",
     "lending": "who may lend memory to whom on {of}", "racks": "the groups of racks of {of}",
-    "memory": "the memory that jobs ask for", "priority": "the priorities of jobs", "near": "near=yes",
+    "memory": "the memory that jobs ask for", "priority": "the priorities of jobs", "near": "near=yes", "order": "{of}",
     "slowdowns": "how slowdowns combine",
     "resources": "the {of} of the cluster",
     "provisioning": "provisioning=dynamic", "memory_changes": "what it costs that memory changes",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
@@ -53,6 +53,7 @@ from unrack.slowdown.memory.speeds import MemorySpeeds
 from unrack.slowdown.model import Model, make_models
 from unrack.slowdown.pools import PoolSpeeds, fastest, wants_of
 from unrack.slowdown.table import by_resource
+from unrack.workload.intake_notes import intake_notes
 from unrack.workload.job import JobTable, Workload
 
 TABLES = (
@@ -362,8 +363,9 @@ def simulate(
         core = kernel.core
         log = kernel.run(progress)
     late = faults if all(fault.at_us > log.end_us for fault in faults) else ()
+    read = intake_notes(workload.name, asdict(workload.intake))
     notes = notes_of(effects(cluster, workload.jobs, chosen, known, settings, slowdowns, memory_changes))
-    notes = (*notes, *too_late(late[:1], window_us, log.end_us))
+    notes = (*read, *notes, *too_late(late[:1], window_us, log.end_us))
     parts = kernel.slowdown.parts if isinstance(kernel.slowdown, CombinedSpeeds) else (kernel.slowdown,)
     note = next((part.note for part in parts if isinstance(part, MemorySpeeds)), None)
     lends = core.traits.lends or len(log.loans) > 0

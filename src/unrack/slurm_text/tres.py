@@ -58,6 +58,8 @@ def tres(text: str) -> Tres:
     totals: dict[str, int] = {}
     for part in text.strip().rstrip(",").split(","):
         key, equals, value = part.strip().partition("=")
+        if part.endswith("+"):
+            raise ValueError(f"{part!r} is not whole, such as cpu=8: it was cut off (--parsable2 cuts nothing)")
         if not equals:
             raise ValueError(f"{part!r} is not a resource such as cpu=8 or gres/gpu:a100=2")
         kind, slash, name = key.partition("/")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from unrack.errors import StudyError
 from unrack.sim.effect import WORDS, Effect
 from unrack.study.input.document import Document, Location
+from unrack.workload.intake_notes import intake_notes
 
 if TYPE_CHECKING:
     from unrack.study.grid import Run
@@ -93,6 +94,14 @@ def _path(value: Any, keys: Sequence[str]) -> Location | None:
         if (inside := _path(part, keys)) is not None:
             return (key, *inside)
     return None
+
+
+def told_of(records: Iterable[tuple[str, Mapping[str, Any]]]) -> list[str]:
+    """What (policy, record) of finished runs have to tell: first of their workloads, then of the policies."""
+    kept = list(records)
+    workloads = [record.get("workload", {}) for _, record in kept]
+    read = [words for one in workloads for words in intake_notes(one.get("name", ""), one.get("intake") or {})]
+    return [*dict.fromkeys(read), *told((policy, str(words)) for policy, one in kept for words in one.get("notes", ()))]
 
 
 def told(notes: Iterable[tuple[str, str]]) -> list[str]:

@@ -36,13 +36,13 @@ def describe(workload: Workload, *, nodes: int | None = None, cores: int | None 
     Returns
     -------
     dict
-        ``name``, ``source``, ``format``, ``header``; ``jobs`` (read, kept); ``dropped`` and ``changed`` (lists of rule,
-        jobs, sentence); ``missing`` (field → jobs); ``span`` (first and last submission, in s, and dates where the log
-        gives them); ``users``, ``apps``; ``cores``, ``tasks``, ``memory_mb``, ``run_s``, ``request_s``,
-        ``accuracy`` (run over request): quantiles; ``memory_bands``: share of jobs and of task-hours by GB per task, or
-        None where no job asks for memory; ``states``: how jobs ended (state → jobs), or None where the log does not
-        say; ``arrays``: how many ``arrays`` there are, and ``jobs`` in them, or None; ``asks``: what jobs ask beside
-        cores and memory (:func:`other_asks`);
+        ``name``, ``source``, ``format``, ``header``; ``jobs`` (read, kept); ``dropped``, ``changed`` and
+        ``ignored`` (lists of rule, jobs, sentence, and perhaps an example); ``missing`` (field → jobs); ``span`` (first
+        and last submission, in s, and dates where the log gives them); ``users``, ``apps``; ``cores``, ``tasks``,
+        ``memory_mb``, ``run_s``, ``request_s``, ``accuracy`` (run over request): quantiles;
+        ``memory_bands``: share of jobs and of task-hours by GB per task, or None where no job asks for memory;
+        ``states``: how jobs ended (state → jobs), or None where the log does not say; ``arrays``: how many ``arrays``
+        there are, and ``jobs`` in them, or None; ``asks``: what jobs ask beside cores and memory (:func:`other_asks`);
         ``tiers``: what servers ask of tiers of memory, or None (:func:`asked`); ``gpus``: what jobs ask of the resource
         ``gpus``, or None (:func:`unrack.workload.gpu_account.gpus_asked`);
         ``common_sizes`` (cores → jobs); ``core_hours``; ``load``;
@@ -58,8 +58,9 @@ def describe(workload: Workload, *, nodes: int | None = None, cores: int | None 
         "format": intake.format,
         "header": dict(intake.header),
         "jobs": {"read": intake.read, "kept": intake.kept},
-        "dropped": _rules(intake.dropped),
+        "dropped": _rules(intake.dropped, intake.examples),
         "changed": _rules(intake.changed),
+        "ignored": _rules(intake.ignored, intake.examples),
         "missing": dict(intake.missing),
         "span": _span(jobs, intake.header),
         "users": len(set(jobs.user[jobs.user >= 0].tolist())),
@@ -84,8 +85,13 @@ def describe(workload: Workload, *, nodes: int | None = None, cores: int | None 
     }
 
 
-def _rules(counts: Mapping[str, int]) -> list[dict[str, Any]]:
-    return [{"rule": rule, "jobs": jobs, "sentence": RULES.get(rule, "")} for rule, jobs in counts.items()]
+def _rules(counts: Mapping[str, int], examples: Mapping[str, str] | None = None) -> list[dict[str, Any]]:
+    shown = examples or {}
+    return [
+        {"rule": rule, "jobs": jobs, "sentence": RULES.get(rule, "")}
+        | ({"example": shown[rule]} if rule in shown else {})
+        for rule, jobs in counts.items()
+    ]
 
 
 def _spread(values: NDArray[Any]) -> dict[str, float] | None:

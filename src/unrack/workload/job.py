@@ -419,6 +419,10 @@ class Intake:
         Field → in how many of the kept jobs the input does not give it.
     header
         What the input says about itself (for SWF: the header comments).
+    ignored
+        Rule → how many of the kept jobs ask for what the rule names, which nothing honours.
+    examples
+        Rule → the first case of it, in words; of the rules under ``ignored``, and of rows that cannot be read.
     """
 
     source: str
@@ -429,6 +433,8 @@ class Intake:
     changed: Mapping[str, int] = field(default_factory=dict)
     missing: Mapping[str, int] = field(default_factory=dict)
     header: Mapping[str, str] = field(default_factory=dict)
+    ignored: Mapping[str, int] = field(default_factory=dict)
+    examples: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -200,8 +200,9 @@ def make_workload(table: WorkloadTable, document: Document, index: int, seed: in
         else:
             trace = str(table.trace)
             options = dict(table.options)
-            if isinstance(options.get("profiles"), str):
-                options["profiles"] = _beside(options["profiles"], document)
+            for key in ("profiles", "limits"):
+                if isinstance(options.get(key), str):
+                    options[key] = _beside(options[key], document)
             workload = read_trace(_beside(trace, document), table.format, **options)
         wanted = {name: getattr(table, name) for name in FILTERS if getattr(table, name) is not None}
         if "usage" in wanted:

@@ -31,7 +31,7 @@ from unrack.slowdown.combined import WORDS
 from unrack.slowdown.contention.profile_file import write_profiles
 from unrack.slurm_text.hostlists import compress
 from unrack.study.grid import Run, Study
-from unrack.study.notes import told
+from unrack.study.notes import told_of
 from unrack.study.results.record import RECORD, is_intact, read_record, sealed, write_table, write_whole
 from unrack.workload.usage.curves import curves_frame
 
@@ -267,11 +267,9 @@ def costs(cluster: Cluster, prices: Prices, metrics: Mapping[str, float | None])
 
 
 def kept_notes(directory: Path, runs: Sequence[Run]) -> list[str]:
-    """What finished runs have to tell, each once."""
-    return told(
-        (run.policy.label, words)
-        for run in runs
-        for words in json.loads((directory / "runs" / run.id / "run.json").read_text()).get("notes", ())
+    """What finished runs have to tell, each once; what their workloads have to tell comes first."""
+    return told_of(
+        (run.policy.label, json.loads((directory / "runs" / run.id / "run.json").read_text())) for run in runs
     )
 
 

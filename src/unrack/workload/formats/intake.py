@@ -11,6 +11,7 @@ import polars as pl
 
 from unrack.workload.formats.rules import RULES
 from unrack.workload.formats.source import Source
+from unrack.workload.formats.unheeded import COUNT_IF_DIFFERENT, UNHEEDED, rule_of, what_of
 from unrack.workload.job import Intake, JobTable, Workload, job_table
 from unrack.workload.tier_asks import NO_CEILING, TierAsks, tier_asks
 from unrack.workload.under_way import UnderWay
@@ -52,10 +53,12 @@ _REPORTED = ("request_us", "memory_mb", "priority", "deadline_us", "user", "app"
 
 @dataclass
 class Tally:
-    """What was dropped, changed and missing so far: rule or field → number of lines."""
+    """What was dropped, changed, ignored and missing so far: rule or field → number of lines; and examples."""
 
     dropped: dict[str, int] = field(default_factory=dict)
     changed: dict[str, int] = field(default_factory=dict)
+    ignored: dict[str, int] = field(default_factory=dict)
+    examples: dict[str, str] = field(default_factory=dict)
     missing: dict[str, int] = field(default_factory=dict)
 
     def drop(self, frame: pl.DataFrame, rule: str, where: pl.Expr) -> pl.DataFrame:
@@ -71,6 +74,24 @@ class Tally:
     def change_where(self, frame: pl.DataFrame, rule: str, where: pl.Expr) -> None:
         """Count the rows of ``where`` as changed under a rule."""
         self.change(rule, int(frame.select(where.fill_null(False).sum()).item() or 0))
+
+    def ignore(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """The frame without its columns of :func:`unrack.workload.formats.unheeded.unheeded`, which are counted."""
+        asked: dict[str, list[str]] = {}
+        for name in frame.columns:
+            if name.startswith(UNHEEDED):
+                asked.setdefault(rule_of(name), []).append(name)
+        for rule, names in asked.items():
+            named = [
+                name for name in names if rule not in COUNT_IF_DIFFERENT or frame[name].drop_nulls().n_unique() > 1
+            ]
+            said = frame.filter(pl.any_horizontal(pl.col(name).is_not_null() for name in named)) if named else None
+            if said is not None and said.height:
+                self._count(self.ignored, rule, said.height)
+                row = said.row(0, named=True)
+                words = [f"{what_of(name)} {row[name]}"[:80] for name in named if row[name] is not None]
+                self.examples.setdefault(rule, f"job {row['id']}: {', '.join(words)}")
+        return frame.drop(name for names in asked.values() for name in names)
 
     def _count(self, counts: dict[str, int], rule: str, lines: int) -> None:
         assert rule in RULES, rule
@@ -95,8 +116,10 @@ def workload(
     read
         How many job lines there were.
     frame
-        Columns of :data:`FIELDS` (any may be absent), and columns prefixed by :data:`EXTRA`, :data:`DEVICE`
-        or :data:`ASK`; and of jobs that run when the run begins ``on``, ``ran_us``, and ``line`` where that is known.
+        Columns of :data:`FIELDS` (any may be absent), and columns prefixed by :data:`EXTRA`, :data:`DEVICE`,
+        :data:`ASK` or :data:`unrack.workload.formats.unheeded.UNHEEDED`; and of jobs that run when the run begins
+        ``on``, ``ran_us``, and ``line`` where that is known; and ``endless``: which have a request that no batch system
+        ends them at.
     tally
         What the reader counted so far; more is added.
     overrun
@@ -105,7 +128,7 @@ def workload(
         What the input says about itself.
     """
     frame = frame.with_columns(pl.lit(None, kind).alias(name) for name, kind in FIELDS.items() if name not in frame)
-    frame = _drop(frame, tally)
+    frame = tally.ignore(_drop(frame, tally))
     for name in _REPORTED:
         if nulls := frame[name].null_count():
             tally.missing[name.removesuffix("_us").removesuffix("_mb")] = nulls
@@ -114,20 +137,19 @@ def workload(
             tally.missing[name.removeprefix(EXTRA)] = nulls
             frame = frame.drop(name) if nulls == frame.height else frame
     jobs = _table(_order(_times(frame, tally, overrun), tally), source.path)
-    return Workload(
-        source.name,
-        jobs,
-        Intake(
-            Path(source.path).name,
-            reader,
-            read,
-            len(jobs),
-            tidy(tally.dropped),
-            tidy(tally.changed),
-            tally.missing,
-            header,
-        ),
+    intake = Intake(
+        source=Path(source.path).name,
+        format=reader,
+        read=read,
+        kept=len(jobs),
+        dropped=tidy(tally.dropped),
+        changed=tidy(tally.changed),
+        missing=tally.missing,
+        header=header,
+        ignored=tidy(tally.ignored),
+        examples={rule: words for rule in RULES if (words := tally.examples.get(rule))},
     )
+    return Workload(source.name, jobs, intake)
 
 
 def _drop(frame: pl.DataFrame, tally: Tally) -> pl.DataFrame:
@@ -149,10 +171,13 @@ def _times(frame: pl.DataFrame, tally: Tally, overrun: str) -> pl.DataFrame:
     tally.change_where(frame, "request from run", unasked)
     frame = frame.with_columns(request_us=pl.when(unasked).then(work).otherwise(request))
     rule = {"truncate": "run cut at request", "extend": "request raised to run", "keep": "run beyond request"}[overrun]
-    tally.change_where(frame, rule, work > request)
+    endless = pl.col("endless").fill_null(False) if "endless" in frame.columns else pl.lit(False)
+    cut, beyond = (work > request) & ~endless, (work > request) & endless  # nothing would have ended the latter
+    tally.change_where(frame, rule, cut)
+    tally.change_where(frame, "run beyond request", beyond)
     if overrun == "truncate":
-        return frame.with_columns(work_us=pl.min_horizontal(work, request))
-    return frame.with_columns(request_us=pl.max_horizontal(work, request)) if overrun == "extend" else frame
+        return frame.with_columns(work_us=pl.when(cut).then(request).otherwise(work))
+    return frame.with_columns(request_us=pl.when(cut).then(work).otherwise(request)) if overrun == "extend" else frame
 
 
 def _order(frame: pl.DataFrame, tally: Tally) -> pl.DataFrame:

@@ -64,11 +64,15 @@ def memory_unit_mb(unit: str) -> Fraction:
     return MEMORY_UNITS_MB[name]
 
 
-def refuse(bad: pl.Series, values: pl.Series, field: str, at: Locator, want: str) -> None:
-    """Raise a :class:`~unrack.errors.TraceError` about the first row where the mask ``bad`` holds, if there is one."""
-    row = bad.fill_null(False).arg_max() if bad.any() else None
-    if row is not None:
-        raise at.fault(row, field, shown(values[row]), want)
+def refuse(bad: pl.Series, values: pl.Series, field: str, at: Locator, want: str, *, promise: bool = False) -> None:
+    """Raise a :class:`~unrack.errors.TraceError` about the rows where the mask ``bad`` holds, if there are any.
+
+    ``promise``: what is at fault is a promise, so that the rows must not be left out.
+    """
+    rows = bad.fill_null(False).arg_true().to_list() if bad.any() else []
+    if rows:
+        got = shown(values[rows[0]])
+        raise at.fault(rows[0], field, got, want) if promise else at.faults(rows, field, got, want)
 
 
 def shown(value: object) -> str:

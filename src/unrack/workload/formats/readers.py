@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
-from unrack.errors import InputError
+from unrack.errors import InputError, TraceError
 from unrack.vocabulary import Need
 from unrack.workload.formats.gpu import dlrm, minsky, openb, philly
+from unrack.workload.formats.intake import tidy
 from unrack.workload.formats.kubernetes.pods import read_pods
 from unrack.workload.formats.pbs.read import read_pbs
+from unrack.workload.formats.quantities import boolean
 from unrack.workload.formats.recognition import recognised
 from unrack.workload.formats.servers_json import read_servers
 from unrack.workload.formats.slurm.queue import read_queue
 from unrack.workload.formats.slurm.sacct import read_sacct
-from unrack.workload.formats.source import Source, load, sniff, text_bytes
+from unrack.workload.formats.source import Source, load, sniff, text_bytes, without
 from unrack.workload.formats.swf import read_swf
 from unrack.workload.formats.table.published import ALIBABA, PERLMUTTER, read_alibaba, read_perlmutter
 from unrack.workload.formats.table.read import read_table
@@ -93,7 +96,13 @@ FORMATS: dict[str, Format] = {
 """Format name → reader; all may be packed by gzip."""
 
 
-def read_trace(path: str | os.PathLike[str], format: str | None = None, **options: Any) -> Workload:  # noqa: A002 -- the public name
+def read_trace(
+    path: str | os.PathLike[str],
+    format: str | None = None,  # noqa: A002 -- the public name
+    *,
+    strict: bool = False,
+    **options: Any,
+) -> Workload:
     """Read a workload from a file.
 
     Parameters
@@ -103,6 +112,9 @@ def read_trace(path: str | os.PathLike[str], format: str | None = None, **option
         folder, then in the folder ``$UNRACK_TRACES``.
     format
         A key of :data:`FORMATS`; by default found from the content.
+    strict
+        Whether a row that cannot be read is an error. By default it is left out and counted, unless such rows are more
+        than half of the file.
     options
         The options of the format's reader: see :func:`unrack.workload.formats.swf.read_swf`,
         :func:`unrack.workload.formats.table.read.read_table`,
@@ -129,9 +141,37 @@ def read_trace(path: str | os.PathLike[str], format: str | None = None, **option
         if option not in FORMATS[name].options:
             valid = ", ".join(FORMATS[name].options)
             raise InputError(f"{source.path}: option {option}", f"no option of {name}", f"one of {valid}")
-    return FORMATS[name].reader(source, **options)
+    boolean("strict", strict)
+    return _with_good_rows(FORMATS[name].reader, source, options, strict)
 
 
+def _with_good_rows(
+    reader: Callable[..., Workload], source: Source, options: Mapping[str, Any], strict: bool
+) -> Workload:
+    """The workload of the rows that can be read; the others are counted, unless they are most or ``strict``."""
+    whole, bad, example = source, set[int](), ""
+    while True:
+        try:
+            made = reader(source, **options)
+            break
+        except TraceError as error:
+            new = set(error.rows) - bad if error.path == whole.path else set()
+            bad |= new
+            lines = sum(1 for line in text_bytes(whole).split(b"\n") if line.strip()) if new else 0
+            if strict or not new or 2 * len(bad) >= lines:
+                raise
+            example = example or str(error).removeprefix(f"{error.path}, ")
+            source = without(whole, bad)
+    if not bad:
+        return made
+    dropped = tidy({**made.intake.dropped, BAD_ROW: len(bad)})
+    examples = {BAD_ROW: example, **made.intake.examples}
+    return replace(
+        made, intake=replace(made.intake, read=made.intake.read + len(bad), dropped=dropped, examples=examples)
+    )
+
+
+BAD_ROW = "bad row"
 _TABLES = {"sacct", "slurm-queue", "perlmutter", "alibaba2018", *GIVEAWAYS}
 """Formats that are tables, too, and are read as any table where the options are those of any."""
 

@@ -34,6 +34,12 @@ def recognised(source: Source) -> str | None:
 def _json(head: str) -> str | None:
     if re.search(r'"apiVersion"\s*:', head) and re.search(r'"kind"\s*:', head):
         return "kubernetes"
+    if (
+        re.search(r'"jobs"\s*:', head)
+        and not re.search(r'"job_state"\s*:', head)
+        and re.search(r'"submission"\s*:', head)
+    ):
+        return "sacct"
     if re.search(r'"(job_state|job_resources|job_id)"\s*:', head) and re.search(r'"(jobs|job_state)"\s*:', head):
         return "slurm-queue"
     return None

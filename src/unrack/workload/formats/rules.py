@@ -1,7 +1,7 @@
 """Every rule by which a reader, filter or generator drops or changes a job, in one sentence each.
 
-The names are the keys of ``Intake.dropped`` and ``Intake.changed``; ``docs/file-formats.md``, ``unrack trace info`` and
-the reports print the sentences from here.
+The names are the keys of ``Intake.dropped``, ``Intake.changed`` and ``Intake.ignored``; ``docs/file-formats.md``,
+``unrack trace info`` and the reports print the sentences from here.
 """
 
 from __future__ import annotations
@@ -24,12 +24,14 @@ RULES: dict[str, str] = {
     "drop; now keeps it where it runs).",
     "never started": "A job that ended before it started, as one that was cancelled while it waited, is dropped.",
     "already over": "A job that is over is no part of a running system; it is dropped.",
-    "held back": "A job that is held, or waits for other jobs or for a time, is left out (held = drop).",
+    "held back": "A job that is held, or waits for other jobs, a time or a gate, is left out (held = drop).",
     "no job of its own": "A record that only goes with others (queued, deleted, a licence), or does not say how a job "
     "ended, is no job.",
+    "bad row": "A row that cannot be read is left out; with strict = true (--strict) the file is refused.",
     # changed
     "size from allocation": "Where the requested number of processors is missing, the allocated number is used.",
-    "request from run": "Where the requested time is missing or 0, the job is taken to have asked for its run time.",
+    "request from run": "Where the requested time is missing or 0, the job is taken to have asked for its run time: "
+    "policies that look at requests know it exactly.",
     "run cut at request": "A run longer than the requested time ends at the requested time, as batch systems kill it "
     "there (overrun = truncate).",
     "request raised to run": "A requested time shorter than the run is raised to the run time (overrun = extend).",
@@ -37,10 +39,7 @@ RULES: dict[str, str] = {
     "id missing": "A job without an id gets the number of its row among the jobs, counted from 1.",
     "id repeated": "Jobs that share an id are all kept; their order in the file breaks ties.",
     "out of order": "Jobs that do not follow their predecessor in order of (submission, id) are sorted into place.",
-    "dependency ignored": "The preceding job and the think time are not honoured: the job is submitted when the log "
-    "says it was.",
     "extra fields": "What a line holds beyond its 18 fields is not read.",
-    "memory ignored": "The log gives memory, and it is not used unless the option memory says how.",
     "size from node spec": "The node specification N:ppn=P gives N tasks of P cores in place of the number of "
     "processors (node_spec = true).",
     "size rounded up": "Processors that do not fill the last task of procs_per_task cores are rounded up to a whole "
@@ -56,8 +55,6 @@ RULES: dict[str, str] = {
     "cores and memory (monolithic = true).",
     "from before the window": "An instance without a creation time was there before; it is submitted at 0.",
     "until the end of the window": "An instance without a deletion time runs until the end of the window (until).",
-    "disk ignored": "The list says what instances ask of a disk, and it is not asked for unless the option disk says "
-    "how.",
     "split over servers": "An instance that needs more cores than a server has becomes several jobs, each with its "
     "GPUs (server_cores).",
     "run until the limit": "A job that was still waiting or running is taken to run for its time limit (unfinished = "
@@ -67,14 +64,9 @@ RULES: dict[str, str] = {
     "cores rounded up": "Cores that do not come out even over the tasks of a job are rounded up on each.",
     "a task a GPU": "Where GPUs do not come out even over the nodes of a job, it has a task for each GPU.",
     "devices rounded up": "Devices that do not come out even over the tasks of a job are rounded up on each.",
-    "other devices": "Generic resources that are not GPUs are not asked for unless the option gres says as what.",
     "licences ignored": "Licences are not asked for (licences = false).",
-    "component of a heterogeneous job": "Each component of a heterogeneous job is a job of its own; nothing keeps them "
-    "together.",
     "member of an array": "Each member of an array that is listed in one line becomes a job.",
-    "limit of an array ignored": "How many members of an array may run at the same time is not honoured.",
     "parts not equal": "The parts of a job that asks for unequal ones each count as the largest of them.",
-    "place asked for": "Nodes or features of nodes that a job asks for by name are not honoured.",
     "name cut off": "A name that was cut off in an aligned table is kept as it is.",
     "header repeated": "Lines that repeat the header are passed over.",
     "bytes that are no text": "Bytes that are not UTF-8 are replaced by a sign that says so.",
@@ -86,8 +78,32 @@ RULES: dict[str, str] = {
     "control plane is left out, as the node is.",
     "being ended": "A job that is being ended (COMPLETING, or a pod with a time of deletion) has its place for 1 s "
     "more, or until then.",
-    "limit not known": "A job without a time limit is taken to run for as long as the option unlimited says.",
+    "limit of the partition": "A job without a time limit of its own has that of its partition (limits).",
+    "limit not known": "A job without a time limit is taken to ask for as long as the option unlimited says; if it ran "
+    "longer, it still does.",
     "past its limit": "A job that runs though its time is over is taken to run for one second more.",
+    # ignored
+    "dependency ignored": "A job that is to follow others (a preceding job, a think time, afterok) waits for none: it "
+    "is submitted when the log says so.",
+    "place asked for": "Nodes or features of nodes that a job asks for by name are not honoured.",
+    "model asked for": "Models of GPUs that a job asks for are not honoured: it is given any GPU.",
+    "queue ignored": "Queues and partitions are not honoured: a job may run on any node, without the limits and the "
+    "priority of its queue.",
+    "quality of service ignored": "Qualities of service are not honoured: all jobs are treated alike.",
+    "reservation ignored": "Reservations are not honoured: a job that has one may run anywhere, and others on its "
+    "nodes.",
+    "begin ignored": "A time before which a job is not to begin is not honoured.",
+    "whole nodes ignored": "A job that is to have its nodes to itself may share them (unless the policy has nodes = "
+    "whole).",
+    "rank ignored": "A class of priority or a nice value that comes without the priority itself is not honoured.",
+    "limit of an array ignored": "How many members of an array may run at the same time is not honoured.",
+    "component of a heterogeneous job": "Each component of a heterogeneous job is a job of its own; nothing keeps them "
+    "together.",
+    "other devices": "Resources that are neither cores, memory nor GPUs are not asked for, unless an option (gres, or "
+    "columns of a table) says as what.",
+    "memory ignored": "The log gives memory, and it is not used unless the option memory says how.",
+    "disk ignored": "The list says what instances ask of a disk, and it is not asked for unless the option disk says "
+    "how.",
     # filters
     "outside window": "Jobs submitted outside the time window are left out.",
     "after the first": "Jobs after the first n are left out.",

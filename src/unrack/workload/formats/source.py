@@ -8,9 +8,10 @@ import lzma
 import os
 import re
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from unrack.errors import TraceError
 
@@ -35,6 +36,8 @@ _FOREIGN = {
     b"\x89PNG": ("a picture", "a workload as text, such as a CSV"),
 }
 """How files begin that are none of ours, what they are, and what is wanted."""
+T = TypeVar("T")
+Made = TypeVar("Made")
 _PAGE = re.compile(rb"\s*<(!doctype\s+html|html|\?xml|head|body)\b", re.IGNORECASE)
 _SUFFIXES = re.compile(r"(\.(swf|csv|tsv|txt|json|parquet|pq|gz|bz2|xz))+$", re.IGNORECASE)
 
@@ -84,6 +87,45 @@ class Locator:
         """An error about one field of one row."""
         line = self.line_of(row)
         return self.source.fault(line, field if line is not None else f"row {row + 1}, {field}", got, want)
+
+    def faults(self, rows: Iterable[int], field: str, got: str, want: str) -> TraceError:
+        """An error about one field of some rows, which could be left out; it speaks of the first."""
+        several = list(rows)
+        error = self.fault(several[0], field, got, want)
+        lines = [self.line_of(row) for row in several] if error.line is not None else []
+        error.rows = tuple(line for line in lines if line is not None)
+        return error
+
+
+def each(things: Iterable[T], make: Callable[[T], Made]) -> list[Made]:
+    """What is made of each of some lines; where some are at fault, one error about all of these.
+
+    Raises
+    ------
+    TraceError
+        As said; it speaks of the first.
+    """
+    made: list[Made] = []
+    wrong: list[TraceError] = []
+    for thing in things:
+        try:
+            made.append(make(thing))
+        except TraceError as error:
+            if error.line is None:
+                raise
+            wrong.append(error)
+    if wrong:
+        wrong[0].rows = tuple(error.line for error in wrong if error.line is not None)
+        raise wrong[0]
+    return made
+
+
+def without(source: Source, lines: Iterable[int]) -> Source:
+    """The same file with some of its lines blank."""
+    parts = text_bytes(source).split(b"\n")
+    for line in lines:
+        parts[line - 1] = b""
+    return Source(source.path, b"\n".join(parts))
 
 
 def find(path: str | os.PathLike[str]) -> Path:

@@ -16,7 +16,8 @@ import polars as pl
 from unrack.workload.formats.intake import EXTRA, OVERRUN, Tally, workload
 from unrack.workload.formats.quantities import amounts, boolean, choice, count, memory_unit_mb, refuse
 from unrack.workload.formats.source import Locator, Source, load, text_bytes
-from unrack.workload.formats.swf_lines import field_columns, header, line_of, normal_lines, with_node_spec
+from unrack.workload.formats.swf_lines import field_columns, header, job_lines, normal_lines, with_node_spec
+from unrack.workload.formats.unheeded import unheeded
 from unrack.workload.job import Workload
 
 
@@ -68,7 +69,13 @@ def read_swf(
     source = load(path)
     text = text_bytes(source)
     lines = normal_lines(text)
-    at = Locator(source, lambda row: line_of(text, row))
+    numbers: list[int] = []  # of the job lines; found once something is at fault
+
+    def line_of(row: int) -> int:
+        numbers.extend(() if numbers else job_lines(text))
+        return numbers[row]
+
+    at = Locator(source, line_of)
     raw = field_columns(lines, at).with_row_index("row")
     tally = Tally()
     tally.change("extra fields", raw["more"].len() - raw["more"].null_count())
@@ -77,9 +84,10 @@ def read_swf(
     frame = _drop_unfinished(raw, tally)
     frame = _sized(frame, tally, procs_per_task)
     rows = frame["row"]
-    kept_at = Locator(source, lambda row: line_of(text, rows[row]))
-    frame = _memory(frame, tally, kept_at, memory, memory_per, unit)
-    tally.change_where(frame, "dependency ignored", pl.col("preceding job") > 0)
+    kept_at = Locator(source, lambda row: line_of(rows[row]))
+    frame = _memory(frame, kept_at, memory, memory_per, unit)
+    told = [frame[name] for name in ("preceding job", "think time", "queue", "partition")]
+    asked = unheeded([*(values.set((values <= 0).fill_null(True), None) for values in told[:2]), *told[2:]])
     known = {"user": "user", "executable": "app"} | {
         name: EXTRA + name for name in ("group", "queue", "partition", "status")
     }
@@ -93,6 +101,8 @@ def read_swf(
         "memory_mb",
         *(pl.when(pl.col(name) >= 0).then(pl.col(name)).alias(new) for name, new in known.items()),
         pl.when(pl.col("wait time") >= 0).then(pl.col("wait time") / 1e6).alias(f"{EXTRA}log_wait_s"),
+        *([] if memory != "ignore" else unheeded([frame["memory"]], "memory ignored")),
+        *asked,
         priority=pl.lit(0, pl.Int64),
     )
     made = workload(source, "swf", raw.height, frame, tally, overrun, header(text))
@@ -123,9 +133,7 @@ def _sized(frame: pl.DataFrame, tally: Tally, procs_per_task: int) -> pl.DataFra
     return frame.with_columns(tasks=pl.coalesce("spec tasks", "tasks"), cores=pl.coalesce("spec cores", "cores"))
 
 
-def _memory(
-    frame: pl.DataFrame, tally: Tally, at: Locator, memory: str, memory_per: str, unit: Fraction
-) -> pl.DataFrame:
+def _memory(frame: pl.DataFrame, at: Locator, memory: str, memory_per: str, unit: Fraction) -> pl.DataFrame:
     fields = {"requested": ["requested memory"], "used": ["used memory"]}.get(
         memory, ["requested memory", "used memory"]
     )
@@ -133,8 +141,7 @@ def _memory(
         pl.max_horizontal(pl.when(pl.col(name) > 0).then(pl.col(name)) for name in fields).alias("memory")
     ).to_series()
     if memory == "ignore":
-        tally.change("memory ignored", len(given) - given.null_count())
-        return frame.with_columns(memory_mb=pl.lit(0, pl.Int64))
+        return frame.with_columns(given, memory_mb=pl.lit(0, pl.Int64))
     # Per task, in the log's own unit. Rounding up is left to amounts(), once.
     if memory_per == "processor":
         refuse(given.cast(pl.Float64) * frame["cores"] >= 2.0**62, given, "memory", at, "an amount below 4 EB")

@@ -73,14 +73,13 @@ def normal_lines(text: bytes) -> bytes:
     return blank.decode("utf-8", "replace").encode() if not blank.isascii() else blank
 
 
-def line_of(text: bytes, row: int) -> int | None:
-    """The line, from 1, of a job line counted from 0."""
-    for number, line in enumerate(text.split(b"\n"), 1):
-        if (stripped := line.strip()) and not stripped.startswith(b";"):
-            if row == 0:
-                return number
-            row -= 1
-    return None
+def job_lines(text: bytes) -> list[int]:
+    """The lines, from 1, of the job lines."""
+    return [
+        number
+        for number, line in enumerate(text.split(b"\n"), 1)
+        if (stripped := line.strip()) and not stripped.startswith(b";")
+    ]
 
 
 def field_columns(lines: bytes, at: Locator) -> pl.DataFrame:
@@ -103,9 +102,9 @@ def field_columns(lines: bytes, at: Locator) -> pl.DataFrame:
     text.columns = [*FIELDS, "more"]
     last = text[FIELDS[-1]]
     if last.null_count():
-        row = last.is_null().arg_max() or 0
-        held = sum(value is not None for value in text.row(row)[:18])
-        raise at.fault(row, "", f"{held} field{'s' * (held != 1)}", "18 numbers (see docs/file-formats.md)")
+        short = last.is_null().arg_true().to_list()
+        held = sum(value is not None for value in text.row(short[0])[:18])
+        raise at.faults(short, "", f"{held} field{'s' * (held != 1)}", "18 numbers (see docs/file-formats.md)")
     columns = []
     for name in FIELDS:
         values = numbers(text[name], name, at)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from unrack.live.slurm.answers.values import listed, number, table, text
 from unrack.live.slurm.reading import Held, SlurmNode
 from unrack.slurm_text.hostlists import expand
 from unrack.slurm_text.tres import tres
+from unrack.slurm_text.values import listed, number, table, text
 
 
 def held_nodes(record: Mapping[str, Any]) -> list[str]:

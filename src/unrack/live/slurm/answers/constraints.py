@@ -6,11 +6,11 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from unrack.live.slurm.answers.values import listed, number, table, text, words
 from unrack.live.slurm.constraints import Partition, Reservation
 from unrack.slurm_text.hostlists import expand
 from unrack.slurm_text.records import records
 from unrack.slurm_text.times import span_s
+from unrack.slurm_text.values import listed, number, table, text, words
 
 Made = TypeVar("Made", Partition, Reservation)
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from unrack.live.slurm.answers.values import listed, number, table, text
 from unrack.live.slurm.reading import Licence
 from unrack.slurm_text.records import records
+from unrack.slurm_text.values import listed, number, table, text
 
 
 def licences_of(answer: Any) -> tuple[dict[str, Licence], list[str]]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from unrack.live.slurm.answers.values import listed, number, table, text, words
 from unrack.live.slurm.reading import SlurmNode
 from unrack.slurm_text.states import node_words
 from unrack.slurm_text.tres import gres, tres
+from unrack.slurm_text.values import listed, number, table, text, words
 
 
 def nodes_of(answer: Any, set_aside_mb: Mapping[str, int] | None = None) -> tuple[list[SlurmNode], list[str]]:

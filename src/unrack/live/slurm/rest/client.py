@@ -15,7 +15,6 @@ from unrack.live.slurm.answers.errors import error_in
 from unrack.live.slurm.answers.jobs import jobs_of
 from unrack.live.slurm.answers.licences import licences_of
 from unrack.live.slurm.answers.nodes import nodes_of
-from unrack.live.slurm.answers.values import listed, text, words
 from unrack.live.slurm.client import UnreachableError
 from unrack.live.slurm.commands.batch import words_of
 from unrack.live.slurm.orders import Answer, HoldBack, Order, Place, Release, RequeueHeld
@@ -23,6 +22,7 @@ from unrack.live.slurm.reading import Reading
 from unrack.live.slurm.rest.connection import Connection, Response
 from unrack.slurm_text.hostlists import expand
 from unrack.slurm_text.states import HOLDING
+from unrack.slurm_text.values import listed, text, words
 
 VERSIONS = ("v0.0.43", "v0.0.42", "v0.0.41", "v0.0.40", "v0.0.39", "v0.0.38")
 """Versions of the interface, newest first."""

@@ -33,6 +33,7 @@ from unrack.workload.formats.quantities import (
     times_us,
 )
 from unrack.workload.formats.source import Source, load
+from unrack.workload.formats.unheeded import unheeded
 from unrack.workload.job import Workload
 
 GIVEAWAY = ("role", "rdma_request", "max_instance_per_node")
@@ -118,13 +119,13 @@ def read_dlrm(
     frame = tally.drop(frame, "ends before it begins", pl.col("work_us") < 0)
     tally.change_where(frame, "from before the window", pl.col("created").not_())
     tally.change_where(frame, "until the end of the window", pl.col("deleted").not_())
-    if disk is None:
-        tally.change_where(frame, "disk ignored", pl.col(_DISK) > 0)
     words = _said(frame, gpus, groups, rnic)
     if monolithic:
         frame, alone = folded(frame, most_cores, tally, CPU_ROLE, GPU_ROLE)
         words += f"; {alone:.2%} of the core-hours on CPU nodes ran beside no GPU node of the app, and are left out"
     gone = {"gpus": [asked("count"), f"{DEVICE}gpu.devices"], "links": [_LINK], "spread": [_GROUP, _MOST]}
+    if disk is None:
+        frame = frame.with_columns(unheeded([frame[_DISK].alias("disk, MB")], "disk ignored"))
     drop = [_DISK] * (disk is None) + [column for name in without for column in gone[name]]
     frame = frame.drop([*drop, "created", "deleted", "begin_us"], strict=False)
     return workload(source, "dlrm", fields.frame.height, frame, tally, "truncate", {"Columns": words})

@@ -12,6 +12,7 @@ from unrack.workload.formats.quantities import MOST, numbers, refuse, whole
 from unrack.workload.formats.source import Locator, Source
 from unrack.workload.formats.table.columns import typed
 from unrack.workload.formats.table.text import csv_frame
+from unrack.workload.formats.unheeded import unheeded
 
 GPUS = "gpus"
 """The resource whose quantities these lists ask for, per task: ``gpus.count``, ``gpus.milli`` and so on."""
@@ -99,8 +100,9 @@ class Fields:
         return whole(self.number(name, least, most), name, self.at)
 
     def rest(self, taken: Sequence[str]) -> list[pl.Series]:
-        """The other columns, to be carried along."""
-        return [typed(self.frame[name]).alias(EXTRA + name) for name in self.frame.columns if name not in taken]
+        """The other columns, to be carried along; what they ask for in vain is counted."""
+        others = [self.frame[name] for name in self.frame.columns if name not in taken]
+        return [*(typed(values).alias(EXTRA + values.name) for values in others), *unheeded(others)]
 
     def _given(self, values: pl.Series, name: str, want: str) -> None:
         refuse(values.is_null(), pl.Series(["nothing"]).new_from_index(0, len(values)), name, self.at, want)

@@ -23,6 +23,7 @@ from unrack.workload.formats.gpu.fields import WHOLE_MILLI, Fields, asked
 from unrack.workload.formats.intake import EXTRA, Tally, workload
 from unrack.workload.formats.quantities import amounts, choice, refuse, time_unit_us, times_us
 from unrack.workload.formats.source import Source, load
+from unrack.workload.formats.unheeded import unheeded
 from unrack.workload.job import Workload
 
 GIVEAWAY = ("cpu_milli", "num_gpu")
@@ -82,9 +83,7 @@ def read_openb(
     ]
     words = ["cores in thousandths" if cpu == "milli" else "cores rounded up"]
     if _MODELS in fields.frame.columns:
-        columns.append(fields.frame[_MODELS].alias(f"{EXTRA}gpu_models"))
-        if named := rows - fields.frame[_MODELS].null_count():
-            words.append(f"{_MODELS} of {named} pods is carried along as gpu_models")
+        columns += [fields.frame[_MODELS].alias(f"{EXTRA}gpu_models"), *unheeded([fields.frame[_MODELS]])]
     columns += fields.rest((*_NEEDED, *_TIMES, _MODELS))
     header = {"Columns": "; ".join(words)}
     return workload(source, "openb", rows, pl.DataFrame(columns), Tally(), "truncate", header)
@@ -112,7 +111,8 @@ def _times(fields: Fields, rows: int, timed: bool, run_us: int | None) -> list[p
     created = read.get(_TIMES[0], pl.Series(np.arange(rows, dtype=np.int64) * int(second)))
     if run_us is not None or not timed:
         assert run_us is not None
-        return [created.alias("submit_us"), pl.Series("work_us", np.full(rows, run_us, np.int64))]
+        all_alike = pl.Series(np.full(rows, run_us, np.int64))
+        return [created.alias("submit_us"), all_alike.alias("work_us"), all_alike.alias("request_us")]
     deleted = read[_TIMES[1]]
     begun = pl.select(pl.max_horizontal(read.get(_TIMES[2], created).fill_null(created), created)).to_series()
     early = (deleted < begun).fill_null(False)

@@ -17,6 +17,7 @@ from unrack.workload.formats.gpu.fields import Fields, asked
 from unrack.workload.formats.intake import EXTRA, Tally, workload
 from unrack.workload.formats.quantities import count, refuse, time_unit_us, times_us
 from unrack.workload.formats.source import Source, load
+from unrack.workload.formats.unheeded import unheeded
 from unrack.workload.job import Workload
 
 GIVEAWAY = ("timestamp", "num_gpus", "gpu_time")
@@ -70,6 +71,7 @@ def read_philly(
         each.alias(asked("count")),
         fields.number("gpu_time").alias(f"{EXTRA}gpu_time"),
         clusters.alias(f"{EXTRA}cluster"),
+        *unheeded([clusters.alias("virtual cluster")]),
         *fields.rest(_NEEDED),
     ])  # fmt: skip
     tally = Tally()

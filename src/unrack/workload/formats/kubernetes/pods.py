@@ -19,14 +19,17 @@ from unrack.units import time_us
 from unrack.workload.formats.intake import DEVICE, EXTRA, RUNNING, Tally, workload
 from unrack.workload.formats.quantities import MOST, MOST_MB, choice, shown
 from unrack.workload.formats.source import Source, load
+from unrack.workload.formats.unheeded import unheeded
 from unrack.workload.job import Workload
 
 COMMAND = "the output of: kubectl get pods --all-namespaces -o json"
+ASKS = ("nodeSelector", "affinity", "topologySpreadConstraints", "priorityClassName")
+"""Keys of a pod's specification with what it asks for and nothing honours."""
 _SCHEMA: dict[str, Any] = {
     "id": pl.String, "running": pl.Boolean, "created": pl.Float64, "started": pl.Float64, "limit_s": pl.Float64,
     "cores": pl.Int64, "memory_mb": pl.Int64, "gpus": pl.Int64, "priority": pl.Int64, "user": pl.String,
-    "app": pl.String, "places": pl.Boolean, "others": pl.Boolean, "ends": pl.Float64, f"{EXTRA}state": pl.String,
-    f"{EXTRA}node": pl.String,
+    "app": pl.String, "gated": pl.Boolean, "ends": pl.Float64, f"{EXTRA}state": pl.String, f"{EXTRA}node": pl.String,
+    "other devices": pl.String, **dict.fromkeys(ASKS, pl.String),
 }  # fmt: skip
 _REQUEST = ("cpu", "memory", *GPUS)
 
@@ -91,16 +94,19 @@ def read_pods(
     frame = tally.drop(frame, "already over", over)
     unused = [name for name in (_unused(node) for _, node in objects(content, "Node")) if name]
     frame = tally.drop(frame, "on a node not in use", pl.col("running") & pl.col(f"{EXTRA}node").is_in(unused))
+    frame = tally.drop(frame, "held back", pl.col("gated") & ~pl.col("running"))
     now = max((time for row in rows for time in row[2:4] if time is not None), default=0.0)
     frame = _timed(frame, now, run_s, source, tally)
     if running == "anew":
-        frame = frame.with_columns(work_us=pl.col("work_us") - pl.col("ran_us")).drop("on", "ran_us")
-    tally.change_where(frame, "place asked for", pl.col("places"))
-    tally.change_where(frame, "other devices", pl.col("others"))
+        left = pl.col("work_us") - pl.col("ran_us")
+        frame = frame.with_columns(work_us=left, request_us=left).drop("on", "ran_us")
+    ranked = frame["priorityClassName"].set(frame["priority"].is_not_null(), None)
+    asked = unheeded([*(frame[name] for name in ASKS[:-1]), ranked])
+    frame = frame.with_columns(*asked, *unheeded([frame["other devices"]], "other devices"))
     frame = frame.drop("gpus") if gpus == "ignore" else frame.rename({"gpus": DEVICE + gpus})
     where = "on their nodes" if running == "kept" else "placed anew"
     header = {"Columns": f"pods that run are {where} from the start", "UnixStartTime": str(int(now))}
-    return workload(source, "kubernetes", len(rows), frame.drop("places", "others"), tally, "keep", header)
+    return workload(source, "kubernetes", len(rows), frame.drop(*ASKS, "gated", "other devices"), tally, "keep", header)
 
 
 def _timed(frame: pl.DataFrame, now: float, run_s: float | None, source: Source, tally: Tally) -> pl.DataFrame:
@@ -122,6 +128,7 @@ def _timed(frame: pl.DataFrame, now: float, run_s: float | None, source: Source,
     order = pl.struct(pl.col("created").fill_null(now), pl.int_range(pl.len())).rank("ordinal").cast(pl.Int64)
     return frame.with_columns(
         work_us=pl.col("left_us").clip(lower_bound=1_000_000) + pl.col("ran_us"),
+        request_us=pl.col("left_us").clip(lower_bound=1_000_000) + pl.col("ran_us"),
         on=pl.when(runs).then(f"{EXTRA}node"),
         submit_us=pl.when(runs).then(0).otherwise(order),
         tasks=pl.lit(1, pl.Int64),
@@ -138,11 +145,11 @@ def _row(source: Source, where: str, pod: Mapping[str, Any], milli: bool) -> tup
             raise source.fault(None, at, shown(str(value)), str(error).rpartition(" is not ")[2]) from None
 
     asked = {key: Fraction(0) for key in _REQUEST}
-    others = False
+    others: dict[str, None] = dict.fromkeys(_claims(pod))
     for of in ("containers", "initContainers"):
         for place, container in enumerate(entries(pod, "spec", of)):
             wanted = {**table(container, "resources", "limits"), **table(container, "resources", "requests")}
-            others |= any("/" in str(key) and key not in GPUS for key in wanted)
+            others |= dict.fromkeys(str(key) for key in wanted if "/" in str(key) and key not in GPUS)
             for key in _REQUEST:
                 if key in wanted:
                     amount = read(f"spec.{of}.{place}.resources.requests.{key}", wanted[key], quantity)
@@ -174,11 +181,12 @@ def _row(source: Source, where: str, pod: Mapping[str, Any], milli: bool) -> tup
         priority if isinstance(priority, int) and abs(priority) < 2**53 else None,
         None if namespace is None else str(namespace),
         app or (str(owners[0]) if owners and owners[0] else None),
-        bool(inside(pod, "spec", "nodeSelector") or inside(pod, "spec", "affinity")),
-        others,
+        bool(inside(pod, "spec", "schedulingGates")),
         read("metadata.deletionTimestamp", inside(pod, "metadata", "deletionTimestamp"), moment_s),
         phase if isinstance(phase, str) else None,
         node if isinstance(node, str) else None,
+        ", ".join(others) or None,
+        *(_words(inside(pod, "spec", key)) for key in ASKS),
     )
 
 
@@ -186,6 +194,15 @@ def _unused(node: Mapping[str, Any]) -> str:
     """The name of a node that a cluster is made without; ``""``: it is in use."""
     name = inside(node, "metadata", "name")
     return name if isinstance(name, str) and node_down(node) else ""
+
+
+def _claims(pod: Mapping[str, Any]) -> list[str]:
+    """Devices that the pod claims by name (dynamic resource allocation)."""
+    return [f"claim {one.get('name', '')}" for one in entries(pod, "spec", "resourceClaims")]
+
+
+def _words(value: Any) -> str | None:
+    return json.dumps(value) if value else None
 
 
 def _seconds(value: Any) -> int:

@@ -8,17 +8,19 @@ The manual pages pbs_accounting(8B) and pbs_resources(7B) of OpenPBS.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import polars as pl
 
 from unrack.errors import InputError
 from unrack.workload.formats.intake import DEVICE, EXTRA, OVERRUN, Tally, workload
+from unrack.workload.formats.limits import UNLIMITED, limit_us, limits_us, with_limits
 from unrack.workload.formats.pbs.records import Record, job_name, records
 from unrack.workload.formats.pbs.requests import Request, memory_mb, request, span_s
 from unrack.workload.formats.quantities import MOST_MB, choice, shown
-from unrack.workload.formats.source import Source, load
+from unrack.workload.formats.source import Source, each, load
+from unrack.workload.formats.unheeded import unheeded
 from unrack.workload.job import Workload
 
 _CARRIED = {"queue": "queue", "group": "group", "account": "account", "project": "project", "Exit_status": "exit_code"}
@@ -32,6 +34,8 @@ def read_pbs(
     memory: str = "requested",
     gpus: str = "gpus.count",
     arrival: str = "submit",
+    unlimited: float | str = UNLIMITED,
+    limits: Mapping[str, float | str] | None = None,
     overrun: str = "truncate",
 ) -> Workload:
     """Read accounting logs, one after the other in one file; the first job is submitted at 0.
@@ -46,6 +50,11 @@ def read_pbs(
         What GPUs are asked as: ``"gpus.count"``, ``"gpu.devices"`` and the like, or ``"ignore"``.
     arrival
         ``"submit"`` (ctime), or ``"eligible"`` (etime): when nothing but resources kept a job waiting any more.
+    unlimited
+        How long a job without a limit (Resource_List.walltime) is taken to ask for, s or text such as ``"7 d"``; one
+        that ran longer is not cut there.
+    limits
+        Queue → its limit, which then counts in place of ``unlimited``.
     overrun
         As in :func:`unrack.workload.formats.swf.read_swf`.
 
@@ -61,19 +70,31 @@ def read_pbs(
     choice("arrival", arrival, tuple(_SUBMITTED))
     if not isinstance(gpus, str) or (gpus != "ignore" and gpus.count(".") != 1):
         raise InputError("option gpus", repr(gpus), "KIND.QUANTITY such as gpus.count or gpu.devices, or ignore")
+    longest_us, by_queue = limit_us("unlimited", unlimited), limits_us(limits or {})
     source = load(path)
     tally = Tally()
-    every = list(records(source))
-    ends = [record for record in every if record.kind == "E" and not _is_array(record, source)]
+    every = records(source)
+    ended = [record for record in every if record.kind == "E"]
+    ends = [
+        record
+        for record, array in zip(ended, each(ended, lambda one: _is_array(one, source)), strict=True)
+        if not array
+    ]
     tally.dropped |= {"no job of its own": len(every) - len(ends)} if len(every) > len(ends) else {}
     last = {record.job: place for place, record in enumerate(ends)}
     kept = [record for place, record in enumerate(ends) if last[record.job] == place]
     tally.dropped |= {"run before a requeue": len(ends) - len(kept)} if len(ends) > len(kept) else {}
-    rows = [_row(record, source, arrival, memory) for record in kept]
+    rows = each(kept, lambda record: _row(record, source, arrival, memory))
     asked = pl.DataFrame(rows, _SCHEMA, orient="row")
-    for rule, column in (("parts not equal", "unequal"), ("place asked for", "places")):
-        tally.change(rule, int(asked[column].sum()))
-    frame = asked.drop("unequal", "places").with_columns(_ids(kept))
+    tally.change("parts not equal", int(asked["unequal"].sum()))
+    in_vain = [pl.Series(name, [_asked_in_vain(record, name) for record in kept], pl.String) for name in _IN_VAIN]
+    frame = asked.drop("unequal", "places").with_columns(
+        *_ids(kept),
+        *unheeded([*in_vain, asked[f"{EXTRA}queue"].alias("queue")]),
+        *unheeded([asked["places"]], "place asked for"),
+        *unheeded([pl.Series("Resource_List", [_others(record) for record in kept], pl.String)], "other devices"),
+    )
+    frame = with_limits(frame, frame["request_us"].is_null(), frame[f"{EXTRA}queue"], by_queue, longest_us, tally)
     frame = tally.drop(frame, "never started", pl.col(f"{EXTRA}log_wait_s").is_null() & (pl.col("work_us") == 0))
     if gpus == "ignore":
         frame = frame.drop("gpus")
@@ -87,9 +108,33 @@ def read_pbs(
 
 _SCHEMA: dict[str, Any] = {
     "submit_us": pl.Int64, "work_us": pl.Int64, "request_us": pl.Int64, "tasks": pl.Int64, "cores": pl.Int64,
-    "gpus": pl.Int64, "memory_mb": pl.Int64, "unequal": pl.Boolean, "places": pl.Boolean, "user": pl.String,
+    "gpus": pl.Int64, "memory_mb": pl.Int64, "unequal": pl.Boolean, "places": pl.String, "user": pl.String,
     f"{EXTRA}log_wait_s": pl.Float64, **{EXTRA + name: pl.String for name in _CARRIED.values()},
 }  # fmt: skip
+
+
+_IN_VAIN = {"depend": "depend", "reservation": "resvname", "exclusive": "Resource_List.place"}
+"""What it is called where it is counted → the key that says it."""
+_KNOWN = frozenset({
+    "select", "nodes", "neednodes", "procs", "ncpus", "nodect", "mem", "pmem", "vmem", "pvmem", "walltime", "cput",
+    "pcput", "place", "ngpus", "gpus", "mpiprocs", "ompthreads", "nice", "preempt_targets",
+})  # fmt: skip
+
+
+def _parts_of(record: Record) -> str | None:
+    names = ("Resource_List.select", "Resource_List.nodes", "Resource_List.neednodes")
+    return next((record.fields[name] for name in names if record.fields.get(name)), None)
+
+
+def _asked_in_vain(record: Record, name: str) -> str | None:
+    said = record.fields.get(_IN_VAIN[name])
+    return said if name != "exclusive" or "excl" in (said or "") else None
+
+
+def _others(record: Record) -> str | None:
+    """The first resource of the job that is not read."""
+    keys = (key.removeprefix("Resource_List.") for key in record.fields if key.startswith("Resource_List."))
+    return next((f"{key}={record.fields[f'Resource_List.{key}']}" for key in keys if key not in _KNOWN), None)
 
 
 def _is_array(record: Record, source: Source) -> bool:
@@ -120,7 +165,7 @@ def _row(record: Record, source: Source, arrival: str, memory: str) -> tuple[Any
     wait = None if start is None or submit is None or start < submit else (start - submit) / 1e6
     return (
         submit, run, None if limit_s is None else limit_s * 1_000_000, asked.tasks, asked.cores, asked.gpus, mb,
-        asked.unequal, asked.places, record.fields.get("user"), wait,
+        asked.unequal, _parts_of(record) if asked.places else None, record.fields.get("user"), wait,
         *(record.fields.get(name) for name in _CARRIED),
     )  # fmt: skip
 

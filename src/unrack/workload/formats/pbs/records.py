@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import NamedTuple
 
 from unrack.workload.formats.quantities import shown
-from unrack.workload.formats.source import Source, text_bytes
+from unrack.workload.formats.source import Source, each, text_bytes
 
 LINE = re.compile(r"([0-9]{2}/[0-9]{2}/[0-9]{4} [0-9]{2}:[0-9]{2}:[0-9]{2});([A-Za-z]+);([^;]*);?(.*)")
 _FIELD = re.compile(r"""([A-Za-z][\w.\[\]-]*)=("[^"]*"|'[^']*'|\S*)""")
@@ -51,7 +50,7 @@ class JobName(NamedTuple):
     member: int | None
 
 
-def records(source: Source) -> Iterator[Record]:
+def records(source: Source) -> list[Record]:
     """The lines of a log.
 
     Raises
@@ -60,14 +59,16 @@ def records(source: Source) -> Iterator[Record]:
         A line is none of an accounting log.
     """
     text = text_bytes(source).decode("utf-8", "replace")
-    for number, line in enumerate(text.split("\n"), 1):
-        if not line.strip():
-            continue
-        match = LINE.fullmatch(line.strip())
-        if match is None:
-            raise source.fault(number, "", shown(line.strip()), WANT)
-        fields = {found[1]: found[2].strip("\"'") for found in _FIELD.finditer(match[4])} if match[2] == "E" else {}
-        yield Record(number, match[2], match[3].strip(), fields)
+    lines = [(number, line.strip()) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
+    return each(lines, lambda line: _record(source, *line))
+
+
+def _record(source: Source, number: int, line: str) -> Record:
+    match = LINE.fullmatch(line)
+    if match is None:
+        raise source.fault(number, "", shown(line), WANT)
+    fields = {found[1]: found[2].strip("\"'") for found in _FIELD.finditer(match[4])} if match[2] == "E" else {}
+    return Record(number, match[2], match[3].strip(), fields)
 
 
 def job_name(text: str) -> JobName:

@@ -15,6 +15,7 @@ from unrack.slurm_text.tres import Tres, gres, licences, tres
 from unrack.workload.formats.intake import DEVICE, EXTRA, Tally
 from unrack.workload.formats.quantities import MOST_MB, refuse
 from unrack.workload.formats.slurm.parsing import Columns
+from unrack.workload.formats.unheeded import unheeded
 
 GPU = "gpu"
 PER_NODE = ("gres", "allocgres", "reqgres")
@@ -120,7 +121,7 @@ def asked(columns: Columns, used_mb: pl.Series | None, choices: Choices, tally: 
             made.append(each.alias(DEVICE + key))
     for name, amounts in held.items():
         if name not in choices.as_what:
-            tally.change("other devices", int((amounts > 0).fill_null(False).sum()))
+            made += unheeded([amounts.alias(name)], "other devices")
     made += _models(first, second)
     licensed = _licences(columns, first, second)
     if choices.licences:
@@ -163,7 +164,7 @@ class _Resources:
 
 
 def _hosts(entry: str) -> int | None:
-    return None if entry.startswith("(") or "None assigned" in entry else len(expand(entry))
+    return None if entry.startswith("(") or "None assigned" in entry or entry.endswith("+") else len(expand(entry))
 
 
 def _none(rows: int) -> pl.Series:
@@ -250,7 +251,11 @@ def _devices(columns: Columns, first: _Resources, second: _Resources, nodes: pl.
 
 def _models(first: _Resources, second: _Resources) -> list[pl.Series]:
     models = _coalesce(first.models(), second.models())
-    return [] if models.null_count() == len(models) else [models.alias(f"{EXTRA}gpu_models")]
+    return (
+        []
+        if models.null_count() == len(models)
+        else [models.alias(f"{EXTRA}gpu_models"), *unheeded([models.alias("gpu_models")])]
+    )
 
 
 def _licences(columns: Columns, first: _Resources, second: _Resources) -> dict[str, pl.Series]:

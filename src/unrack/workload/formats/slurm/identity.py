@@ -9,6 +9,7 @@ from unrack.workload.formats.intake import EXTRA, Tally
 from unrack.workload.formats.slurm.listing import Listing
 from unrack.workload.formats.slurm.parsing import Columns
 from unrack.workload.formats.source import Locator
+from unrack.workload.formats.unheeded import unheeded
 
 NAMES = ("jobid", "jobidraw")
 """Columns with the name of the job, the better one first."""
@@ -39,9 +40,10 @@ def identified(jobs: pl.DataFrame, found: Listing, tally: Tally) -> pl.DataFrame
     names = jobs[name]
     said = Columns(jobs, at_rows(found, jobs)).made(name, job_id)
     parts = [text for text, one in said.items() if one.part is not None]
-    tally.change("component of a heterogeneous job", int(names.is_in(parts).sum()) if parts else 0)
     limited = [text for text, one in said.items() if one.at_most is not None]
-    tally.change("limit of an array ignored", int(names.is_in(limited).sum()) if limited else 0)
+    for rule, listed_names in (("component of a heterogeneous job", parts), ("limit of an array ignored", limited)):
+        if listed_names:
+            jobs = jobs.with_columns(unheeded([names.set(~names.is_in(listed_names).fill_null(False), None)], rule))
     numbers = names.replace_strict({text: one.job for text, one in said.items()}, default=None, return_dtype=pl.Int64)
     if not any(one.members or one.part is not None for one in said.values()):
         return jobs.with_columns(numbers.alias("id"))

@@ -9,16 +9,19 @@ from unrack.workload.formats.intake import EXTRA, Tally
 from unrack.workload.formats.slurm.asked import Choices, asked
 from unrack.workload.formats.slurm.identity import at_rows
 from unrack.workload.formats.slurm.listing import Listing
-from unrack.workload.formats.slurm.names import READ, RENAMED
+from unrack.workload.formats.slurm.names import ASKS, READ, RENAMED
 from unrack.workload.formats.slurm.parsing import Columns
 from unrack.workload.formats.slurm.times import times
 from unrack.workload.formats.table.columns import typed
+from unrack.workload.formats.unheeded import UNHEEDED, unheeded
 
 STATE = f"{EXTRA}state"
 RAN = "run:so far"
 """Column of how long jobs that run have run, µs; null of all others."""
 TIMES = ("submit_us", "work_us", "request_us", "deadline_us")
-_MADE = {*TIMES, RAN, "start_us", "row", "id", "step", "member", "lastschedeval"}
+NAMED = ("user", "account", "partition", "qos", "group", "constraints", "dependency", "reservation")
+"""Columns with names by which jobs are told apart."""
+_MADE = {*TIMES, RAN, "start_us", "endless", "row", "id", "step", "member", "lastschedeval"}
 
 
 def timed(jobs: pl.DataFrame, found: Listing, arrival: str) -> pl.DataFrame:
@@ -59,15 +62,16 @@ def described(
         A field is not what it should be.
     """
     columns = Columns(jobs, at_rows(found, jobs))
-    ready = [name for name in jobs.columns if name in ("id", RAN, *TIMES) or name.startswith(EXTRA)]
+    times = ("id", RAN, "endless", *TIMES)
+    ready = [name for name in jobs.columns if name in times or name.startswith((EXTRA, UNHEEDED))]
     parts = [jobs.select(ready), asked(columns, used_mb, choices, tally), pl.DataFrame([_users(columns).alias("user")])]
     if (rest := pl.DataFrame(_carried(columns, jobs))).width:
         parts.append(rest)
-    for rule, names in (("dependency ignored", ["dependency"]), ("place asked for", ["constraints", "reqnodelist"])):
-        said = [columns.text(name).is_not_null() for name in names if name in columns]
-        tally.change(rule, int(pl.select(pl.any_horizontal(said).sum()).item()) if said else 0)
+    if (in_vain := pl.DataFrame(unheeded(columns.text(name) for name in jobs.columns if name in ASKS))).width:
+        parts.append(in_vain)
     if found.cut:
-        tally.change("name cut off", int(columns.text("user").str.ends_with("+").fill_null(False).sum()))
+        ends = [columns.text(name).str.ends_with("+").fill_null(False) for name in NAMED if name in columns]
+        tally.change("name cut off", int(pl.select(pl.any_horizontal(ends).sum()).item()) if ends else 0)
     return pl.concat(parts, how="horizontal")
 
 
@@ -81,5 +85,5 @@ def _carried(columns: Columns, jobs: pl.DataFrame) -> list[pl.Series]:
     return [
         typed(columns.text(name)).alias(EXTRA + RENAMED.get(name, name))
         for name in jobs.columns
-        if name not in taken and not name.startswith(EXTRA)
+        if name not in taken and not name.startswith((EXTRA, UNHEEDED))
     ]

@@ -10,7 +10,7 @@ import polars as pl
 
 from unrack.workload.formats.quantities import shown
 from unrack.workload.formats.slurm.names import GIVEAWAY, ours, plain
-from unrack.workload.formats.source import Locator, Source, text_bytes
+from unrack.workload.formats.source import Locator, Source, each, text_bytes
 
 MOST_COLUMNS = 500
 _DASHES = re.compile(r"\s*-+(?: +-+)*\s*")
@@ -79,8 +79,14 @@ def listing(source: Source, delimiter: str | None = None) -> Listing:
         numbers = [number for number, _ in lines[2:]]
     else:
         mark = delimiter or _delimiter(header)
+        if (
+            mark != " "
+            and not header.rstrip().endswith(mark)
+            and all(line.rstrip().endswith(mark) for _, line in lines[1:])
+        ):
+            header += mark  # of --parsable, with a header from elsewhere
         names = _split(header, mark, None, source, first)
-        rows = [_split(line, mark, names, source, number) for number, line in lines[1:]]
+        rows = each(lines[1:], lambda line: _split(line[1], mark, names, source, line[0]))
         numbers = [number for number, _ in lines[1:]]
     titles = [plain(name) for name in names]
     names = _named(names, source, first)
@@ -120,8 +126,6 @@ def _split(line: str, mark: str, names: Sequence[str] | None, source: Source, nu
         return cells
     if mark == " " and len(cells) > len(names) and plain(names[-1]) in ("nodelistreason", "reason"):
         return [*cells[: len(names) - 1], " ".join(cells[len(names) - 1 :])]
-    if len(cells) == len(names) + 1 and not cells[-1].strip():
-        return cells[:-1]
     want = f"{len(names)}, as in the header"
     if len(cells) > len(names):
         want += f" (is there {'a blank' if mark == ' ' else repr(mark)} in a name? leave JobName out)"

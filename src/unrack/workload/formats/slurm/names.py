@@ -13,6 +13,7 @@ SAME = {
     "nodelistreason": "nodelist", "licences": "licenses", "timelimitraw": "timelimitraw", "dependencies": "dependency",
     "arrayjobid": "arrayjobid", "arraytaskid": "arraytaskid", "features": "constraints", "gid": "group",
     "reqnodelist": "reqnodelist", "hetjobid": "hetjobid",
+    "excnodelist": "excludednodes", "resvname": "reservation", "oversubscribe": "exclusive",
 }  # fmt: skip
 """Another name → ours; all in small letters, with nothing but letters and digits."""
 
@@ -21,9 +22,15 @@ READ = frozenset({
     "timeleft", "state", "nnodes", "allocnodes", "reqnodes", "ncpus", "alloccpus", "reqcpus", "ntasks", "reqmem",
     "minmemorynode", "minmemorycpu", "maxrss", "reqtres", "alloctres", "reqgres", "allocgres", "gres", "tresperjob",
     "user", "licenses", "deadline", "arrayjobid", "arraytaskid", "dependency", "constraints", "reqnodelist",
-    "numtasks",
+    "numtasks", "excludednodes", "network", "contiguous", "switches", "exclusive", "nice",
 })  # fmt: skip
 """Fields that are read; all others are carried along."""
+
+ASKS = frozenset({
+    "dependency", "constraints", "reqnodelist", "excludednodes", "network", "contiguous", "switches", "partition",
+    "qos", "reservation", "exclusive", "nice",
+})  # fmt: skip
+"""Fields with what jobs ask for and nothing honours."""
 
 RENAMED = {"priority": "log_priority", "jobname": "job_name", "nodelist": "node_list", "exitcode": "exit_code"}
 """Fields that are carried along under another name."""

@@ -55,9 +55,9 @@ class Columns:
             except ValueError as error:
                 wrong[entry] = str(error)
         if wrong:
-            row = int(values.is_in(list(wrong)).fill_null(False).arg_max() or 0)
-            entry = values[row]
-            raise self.at.fault(row, name, shown(entry), wrong[entry].rpartition(" is not ")[2])
+            rows = values.is_in(list(wrong)).fill_null(False).arg_true().to_list()
+            entry = values[rows[0]]
+            raise self.at.faults(rows, name, shown(entry), wrong[entry].rpartition(" is not ")[2])
         return found
 
     def column(self, name: str, parse: Callable[[str], Any], kind: type[pl.DataType] | pl.DataType) -> pl.Series:

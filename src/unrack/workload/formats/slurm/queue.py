@@ -10,8 +10,8 @@ import polars as pl
 from unrack.errors import InputError
 from unrack.slurm_text.states import HOLDING, WAITING
 from unrack.slurm_text.times import moment_s
-from unrack.units import time_us
 from unrack.workload.formats.intake import EXTRA, Tally, workload
+from unrack.workload.formats.limits import UNLIMITED, limit_us, limits_us, with_limits
 from unrack.workload.formats.slurm.asked import Choices
 from unrack.workload.formats.slurm.identity import at_rows, identified
 from unrack.workload.formats.slurm.jobs import RAN, STATE, described, timed
@@ -35,7 +35,8 @@ def read_queue(
     gres: Mapping[str, str] | None = None,
     licences: bool = True,
     held: str = "drop",
-    unlimited: float | str = "7 d",
+    unlimited: float | str = UNLIMITED,
+    limits: Mapping[str, float | str] | str | None = None,
     now: str | None = None,
     running: str = "kept",
 ) -> Workload:
@@ -57,6 +58,8 @@ def read_queue(
         Jobs that are held or wait for something else than resources: ``"drop"`` or ``"keep"``.
     unlimited
         How long a job without a limit is taken to run, s or text such as ``"7 d"``.
+    limits
+        As in :func:`unrack.workload.formats.slurm.sacct.read_sacct`.
     now
         When the snapshot was taken, such as ``2026-01-02T03:04:05``; by default what the times of running jobs tell, or
         else the latest time in it.
@@ -75,7 +78,8 @@ def read_queue(
         if value not in allowed:
             raise InputError(f"option {option}", repr(value), f"one of {', '.join(allowed)}")
     choices = Choices("allocated", memory, gpus, gres or {}, licences)
-    longest_us, now_us = _longest_us(unlimited), _moment_us(now)
+    longest_us, now_us = limit_us("unlimited", unlimited), _moment_us(now)
+    by_partition = limits_us(limits or {})
     source = load(path)
     found = snapshot(source)
     for needed in _NEEDED:
@@ -84,13 +88,13 @@ def read_queue(
     tally = Tally()
     jobs = timed(found.frame.with_row_index("row"), found, "submit")
     read = jobs.height
-    ours, more, header = begun(jobs, found, choices, tally, running, held == "drop", longest_us, now_us)
+    ours, more, header = begun(jobs, found, choices, tally, running, held == "drop", longest_us, now_us, by_partition)
     return workload(source, "slurm-queue", read + more, ours, tally, "keep", header)
 
 
 def begun(
     jobs: pl.DataFrame, found: Listing, choices: Choices, tally: Tally, running: str, drop_held: bool = True,
-    longest_us: int = LONGEST_US, now_us: int | None = None,
+    longest_us: int = LONGEST_US, now_us: int | None = None, by_partition: Mapping[str, int] | None = None,
 ) -> tuple[pl.DataFrame, int, dict[str, str]]:  # fmt: skip
     """The columns of a workload that begins with what runs; how many jobs lists of members add; what it says of itself.
 
@@ -98,7 +102,7 @@ def begun(
     ----------
     jobs
         Rows of the listing, as of :func:`unrack.workload.formats.slurm.jobs.timed`.
-    running, drop_held, longest_us, now_us
+    running, drop_held, longest_us, now_us, by_partition
         As the options of :func:`read_queue`.
     """
     columns = Columns(jobs, at_rows(found, jobs))
@@ -107,6 +111,9 @@ def begun(
     jobs = tally.drop(jobs, "already over", ~pl.col(STATE).is_in(HOLDING | WAITING))
     if drop_held:
         jobs = tally.drop(jobs, "held back", pl.col("held"))
+    unsaid = jobs["request_us"].is_null() & jobs["left_us"].is_null()
+    partition = Columns(jobs, at_rows(found, jobs)).text("partition")
+    jobs = with_limits(jobs, unsaid, partition, by_partition or {}, longest_us, tally).drop("endless")
     jobs = until_the_limit(jobs, latest, longest_us, tally)
     kept = identified(jobs.drop("left_us", "held"), found, tally)
     ours = described(kept, found, None, choices, tally)
@@ -142,7 +149,6 @@ def until_the_limit(jobs: pl.DataFrame, now_us: int | None, longest_us: int, tal
     """Run times and requests: what is left of the limit, and for those that wait all of it; submitted in this order."""
     runs, limit = pl.col(STATE).is_in(HOLDING), pl.col("request_us")
     tally.change_where(jobs, "holds from the start", runs)
-    tally.change_where(jobs, "limit not known", limit.is_null() & pl.col("left_us").is_null())
     ran = pl.coalesce("ran_us", pl.lit(now_us, pl.Int64) - pl.col("start_us"), pl.lit(0, pl.Int64))
     has_run = pl.col("work_us") if {"elapsed", "elapsedraw"} & set(jobs.columns) else pl.lit(None, pl.Int64)
     jobs = jobs.with_columns(ran_us=has_run).with_columns(ran_us=ran)
@@ -163,17 +169,6 @@ def until_the_limit(jobs: pl.DataFrame, now_us: int | None, longest_us: int, tal
         **{RAN: pl.when(runs).then(pl.col("ran_us").clip(lower_bound=0))},
         **{f"{EXTRA}waited_s": pl.when(~runs & (waited_s >= 0)).then(waited_s)},
     ).drop("ran_us", f"{EXTRA}log_wait_s")
-
-
-def _longest_us(unlimited: float | str) -> int:
-    try:
-        if not isinstance(unlimited, bool) and isinstance(unlimited, (int, float, str)):
-            found = time_us(unlimited)
-            if 1_000_000 <= found <= 2**52:
-                return found
-    except ValueError:
-        pass
-    raise InputError("option unlimited", repr(unlimited), "a time of 1 s or more, such as '7 d'")
 
 
 def _moment_us(now: str | None) -> int | None:

@@ -1,4 +1,4 @@
-"""Jobs of the past as ``sacct`` prints them: with ``--parsable2``, ``--parsable``, any ``--delimiter``, or aligned.
+"""Jobs of the past as ``sacct`` prints them: with ``--parsable2``, any ``--delimiter``, ``--json``, or aligned.
 
 References
 ----------
@@ -15,12 +15,14 @@ import polars as pl
 from unrack.errors import InputError
 from unrack.slurm_text.states import HOLDING, WAITING
 from unrack.workload.formats.intake import OVERRUN, RUNNING, Tally, workload
+from unrack.workload.formats.limits import UNLIMITED, limit_us, limits_us, with_limits
 from unrack.workload.formats.quantities import choice
 from unrack.workload.formats.slurm.asked import Choices
 from unrack.workload.formats.slurm.identity import NAMES, at_rows, identified
 from unrack.workload.formats.slurm.jobs import STATE, described, timed
 from unrack.workload.formats.slurm.listing import COMMAND, Listing, listing
 from unrack.workload.formats.slurm.parsing import Columns
+from unrack.workload.formats.slurm.past_json import past_json
 from unrack.workload.formats.slurm.queue import begun
 from unrack.workload.formats.slurm.steps import used_mb
 from unrack.workload.formats.source import Source, load
@@ -40,6 +42,8 @@ def read_sacct(
     licences: bool = True,
     arrival: str = "submit",
     unfinished: str = "drop",
+    unlimited: float | str = UNLIMITED,
+    limits: Mapping[str, float | str] | str | None = None,
     overrun: str = "truncate",
     running: str = "kept",
 ) -> Workload:
@@ -70,6 +74,12 @@ def read_sacct(
         Jobs that wait or run still: ``"drop"``; ``"limit"``: they run for their time limit, from their submission on;
         ``"now"``: they alone count, as in :func:`unrack.workload.formats.slurm.queue.read_queue`, and the run begins
         with those that run. A list in which no job is over is read so by default.
+    unlimited
+        How long a job without a limit (UNLIMITED, Partition_Limit) is taken to ask for, s or text such as ``"7 d"``;
+        one that ran longer is not cut there.
+    limits
+        Partition → its limit, which then counts in place of ``unlimited``; or the path of a ``slurm.conf`` that says
+        so (MaxTime), or of what ``scontrol show partition`` printed.
     overrun
         As in :func:`unrack.workload.formats.swf.read_swf`.
     running
@@ -89,8 +99,10 @@ def read_sacct(
     if delimiter is not None and (not isinstance(delimiter, str) or len(delimiter) != 1):
         raise InputError("option delimiter", repr(delimiter), "one character")
     choices = Choices(size, memory, gpus, gres or {}, licences)
+    longest_us, by_partition = limit_us("unlimited", unlimited), limits_us(limits or {})
     source = load(path)
-    found = listing(source, delimiter)
+    is_json = source.data.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{")
+    found = past_json(source) if is_json else listing(source, delimiter)
     _complete(found, arrival)
     tally = Tally()
     tally.change("bytes that are no text", found.replaced)
@@ -105,9 +117,13 @@ def read_sacct(
     if unfinished == "now" or (unfinished == "drop" and _none_is_over(jobs[STATE])):
         if memory in ("used", "max"):
             raise InputError("option memory", repr(memory), "requested or ignore, as jobs run and wait still")
-        ours, more, header = begun(jobs, found, choices, tally, running)
+        ours, more, header = begun(
+            jobs, found, choices, tally, running, longest_us=longest_us, by_partition=by_partition
+        )
         return workload(source, "sacct", frame.height + more, ours, tally, "keep", header)
-    ended = _ended(jobs, tally, unfinished)
+    partition = Columns(jobs, at_rows(found, jobs)).text("partition")
+    limited = with_limits(jobs, jobs["endless"], partition, by_partition, longest_us, tally)
+    ended = _ended(limited, tally, unfinished)
     kept = identified(ended, found, tally)
     used = None
     if memory in ("used", "max"):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import polars as pl
 
 from unrack.slurm_text.records import records
+from unrack.slurm_text.values import documents, said
 from unrack.workload.formats.slurm.listing import Listing, listing
 from unrack.workload.formats.slurm.names import ours
 from unrack.workload.formats.source import Locator, Source, text_bytes
@@ -49,64 +49,90 @@ def snapshot(source: Source) -> Listing:
     rows, lines = [], []
     for record in records(text_bytes(source).decode("utf-8", "replace"), "JobId"):
         row = {name: value for key, value in record.fields.items() if (name := ours(key)) in _KEPT}
-        whole, number = record.fields.get("ArrayJobId") or record.fields["JobId"], record.fields["JobId"]
-        members = record.fields.get("ArrayTaskId", "")
-        rows.append(row | {"jobid": _named(whole, members, record.fields.get("HetJobOffset", "")), "jobidraw": number})
+        number, member, part = (record.fields.get(key, "") for key in ("JobId", "ArrayTaskId", "HetJobOffset"))
+        array, het = (record.fields.get(key) or number for key in ("ArrayJobId", "HetJobId"))
+        rows.append(row | {"jobid": job_name(JobName(number, array, member, "", het, part)), "jobidraw": number})
         lines.append(record.line)
-    return Listing(_frame(rows), Locator(source, lambda row: lines[row]))
+    return Listing(as_frame(rows), Locator(source, lambda row: lines[row]))
 
 
-def _named(job: str, members: str, part: str) -> str:
-    if members and members != "N/A":
-        return f"{job}_{members}" if members.isdigit() else f"{job}_[{members}]"
-    return f"{job}+{part}" if part and part != "N/A" else job
+class JobName(NamedTuple):
+    """What the name of a job is made of, as text; empty or 0: it is not said.
+
+    Attributes
+    ----------
+    job
+        Its number.
+    array, member, members
+        The array that it is of, and which member it is, or which it stands for.
+    het, part
+        The heterogeneous job that it is of, and which component.
+    """
+
+    job: str
+    array: str = ""
+    member: str = ""
+    members: str = ""
+    het: str = ""
+    part: str = ""
 
 
-def _frame(rows: list[dict[str, str]]) -> pl.DataFrame:
+def job_name(of: JobName) -> str:
+    """``101``, ``101_7``, ``101_[3-9%2]`` or ``101+1``.
+
+    Examples
+    --------
+    >>> job_name(JobName("7")), job_name(JobName("8", "7", "1")), job_name(JobName("8", "7", "", "3-9%2"))
+    ('7', '7_1', '7_[3-9%2]')
+    >>> job_name(JobName("8", "0", "", "", "7", "1"))
+    '7+1'
+    """
+    if of.array not in ("", "0") and (members := of.members or of.member) not in ("", "N/A"):
+        return f"{of.array}_{members}" if members.isdigit() else f"{of.array}_[{members.strip('[]')}]"
+    return f"{of.het}+{of.part}" if of.het not in ("", "0", "N/A") and of.part not in ("", "N/A") else of.job
+
+
+def as_frame(rows: list[dict[str, str]]) -> pl.DataFrame:
+    """Rows as columns of text, in order of name."""
     names = sorted({name for row in rows for name in row}) or ["jobid"]
     return pl.DataFrame(
         [pl.Series(name, [row.get(name) or None for row in rows], pl.String).str.strip_chars() for name in names]
     )
 
 
-def _of_json(source: Source) -> Listing:
+def jobs_in(source: Source, command: str) -> list[Mapping[str, Any]]:
+    """The jobs of JSON that Slurm printed, of one document or of several one after the other.
+
+    Raises
+    ------
+    TraceError
+        It is no JSON, or there are no jobs in it.
+    """
     try:
-        content = json.loads(source.data)
+        found = documents(source.data.decode("utf-8", "replace"))
     except (ValueError, RecursionError) as error:
         raise source.fault(None, "", f"damaged JSON ({str(error)[:80]})", "whole JSON") from None
-    jobs = content.get("jobs") if isinstance(content, dict) else None
-    if not isinstance(jobs, list) or not all(isinstance(job, dict) and _said(job.get("job_id")) for job in jobs):
-        raise source.fault(None, "jobs", "no list of jobs", COMMAND)
+    lists = [content.get("jobs") if isinstance(content, dict) else None for content in found]
+    jobs: list[Any] = [job for jobs in lists if isinstance(jobs, list) for job in jobs]
+    if not all(isinstance(some, list) for some in lists) or not all(
+        isinstance(job, dict) and said(job.get("job_id")) for job in jobs
+    ):
+        raise source.fault(None, "jobs", "no list of jobs", command)
+    return jobs
+
+
+def _of_json(source: Source) -> Listing:
+    jobs = jobs_in(source, COMMAND)
     if any("job_state" not in job for job in jobs):
-        raise source.fault(None, "jobs", "jobs without job_state", f"{COMMAND}; of the past: sacct --parsable2")
-    return Listing(_frame([_job(job) for job in jobs]), Locator(source, lambda row: None))
+        raise source.fault(None, "jobs", "jobs without job_state", COMMAND)
+    return Listing(as_frame([_job(job) for job in jobs]), Locator(source, lambda row: None))
 
 
 def _job(job: Mapping[str, Any]) -> dict[str, str]:
-    row = {name: _said(job[key]) for key, name in _OF_JSON.items() if key in job}
+    row = {name: said(job[key]) for key, name in _OF_JSON.items() if key in job}
     row |= {name: "" for name in _TIMES if row.get(name) == "0"}
-    limit = job.get("time_limit")
-    row["timelimit"] = _said(limit)
+    row["timelimit"] = said(job.get("time_limit"))
     for key in ("minmemorynode", "minmemorycpu"):
         row |= {key: ""} if row.get(key) == "0" else {}
-    array, member = _said(job.get("array_job_id")), _said(job.get("array_task_id"))
-    listed = _said(job.get("array_task_string"))
-    if array in ("", "0"):
-        array, member, listed = _said(job["job_id"]), "", ""
-    offset = _said(job.get("het_job_offset")) if _said(job.get("het_job_id")) not in ("", "0") else ""
-    return row | {"jobid": _named(array, listed or member, offset), "jobidraw": _said(job["job_id"])}
-
-
-def _said(value: object) -> str:
-    """A value as text: a number, or a table of one with ``set``, or a list of words of which the first counts."""
-    if isinstance(value, Mapping):
-        if value.get("infinite"):
-            return "UNLIMITED"
-        return _said(value.get("number")) if value.get("set", True) else ""
-    if isinstance(value, list):
-        return _said(value[0]) if value else ""
-    return "" if value is None or isinstance(value, bool) else _line(value)
-
-
-def _line(value: object) -> str:
-    return " ".join(str(value).split())[:10_000]
+    keys = ("job_id", "array_job_id", "array_task_id", "array_task_string", "het_job_id", "het_job_offset")
+    return row | {"jobid": job_name(JobName(*(said(job.get(key)) for key in keys))), "jobidraw": said(job["job_id"])}

@@ -24,6 +24,7 @@ from unrack.workload.formats.quantities import (
 from unrack.workload.formats.source import Source, load
 from unrack.workload.formats.table.read import read_table
 from unrack.workload.formats.table.text import csv_frame
+from unrack.workload.formats.unheeded import unheeded
 from unrack.workload.job import Workload
 
 PERLMUTTER = ("jobid", "submit", "start", "end", "nnodes", "duration", "memory")
@@ -113,8 +114,7 @@ def read_alibaba(
         raise source.fault(1, "", f"{frame.width} fields", "7: arrival, job, task, duration, CPU, memory, instances")
     columns = dict(zip(("submit", "job", "task", "duration", "cpu", "memory", "instances"), frame, strict=True))
     job, task = columns["job"], columns["task"]
-    tally = Tally()
-    tally.change("dependency ignored", int(task.str.contains(r"^[A-Za-z]+\d+_\d").fill_null(False).sum()))
+    follows = task.set(~task.str.contains(r"^[A-Za-z]+\d+_\d").fill_null(False), None)
     second, unit = time_unit_us("s"), memory_unit_mb("MB")
     read = {name: numbers(columns[name], name, at) for name in ("submit", "duration", "cpu", "memory", "instances")}
     ours = pl.DataFrame([
@@ -125,6 +125,7 @@ def read_alibaba(
         amounts(read["cpu"], "cpu", at, unit / 100).alias("cores"),
         amounts(read["memory"], "memory", at, unit * machine_mb / 100).alias("memory_mb"),
         job.alias(f"{EXTRA}job_of"),
+        *unheeded([follows.alias("task")], "dependency ignored"),
     ])  # fmt: skip
     header = {"Columns": f"planned CPU in whole cores, rounded up; a machine has {machine_memory}"}
-    return workload(source, "alibaba2018", frame.height, ours, tally, overrun, header)
+    return workload(source, "alibaba2018", frame.height, ours, Tally(), overrun, header)

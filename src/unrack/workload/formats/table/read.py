@@ -20,6 +20,7 @@ from unrack.workload.formats.source import Locator, Source, load
 from unrack.workload.formats.table.aliases import Found, find_aliases
 from unrack.workload.formats.table.columns import COLUMNS, TEXTS, TableColumns, typed
 from unrack.workload.formats.table.text import csv_frame, parquet_frame
+from unrack.workload.formats.unheeded import unheeded
 from unrack.workload.job import Workload
 
 _DEVICE_KEY = re.compile(r"[A-Za-z][\w-]*\.[A-Za-z]\w*")
@@ -133,7 +134,8 @@ def as_workload(table: TableColumns, kind: str, other: Mapping[str, Found], over
     """
     frame, taken = table.frame, set(table.columns.values())
     rest = [_carried(frame[name]) for name in frame.columns if name not in taken]
-    ours = pl.DataFrame([*table.jobs(), *rest])
+    asked = unheeded(frame[name] for name in frame.columns if name not in taken)
+    ours = pl.DataFrame([*table.jobs(), *rest, *asked])
     header = {"Columns": ", ".join(f"{ours} = {found}" for ours, found in other.items())} if other else {}
     return workload(table.at.source, kind, frame.height, ours, Tally(), overrun, header)
 

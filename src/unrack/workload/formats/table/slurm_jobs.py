@@ -17,6 +17,7 @@ from unrack.workload.formats.quantities import amounts, choice, count, numbers, 
 from unrack.workload.formats.source import Locator, Source, load
 from unrack.workload.formats.table.columns import typed
 from unrack.workload.formats.table.text import csv_frame
+from unrack.workload.formats.unheeded import unheeded
 from unrack.workload.job import Workload
 
 NEEDED = ("job_id", "submit", "duration", "wclimit", "min_cpus", "mem_mb")
@@ -85,7 +86,8 @@ def read_slurm_jobs(
     if "sim_executable" in frame.columns:
         apps = typed(frame["sim_executable"])
         ours.append(apps.set((apps.cast(pl.String) == "-2").fill_null(False), None).alias("app"))
-    rest = [typed(frame[name]).alias(EXTRA + name) for name in frame.columns if name not in _READ]
+    others = [frame[name] for name in frame.columns if name not in _READ]
+    rest = [*(typed(values).alias(EXTRA + values.name) for values in others), *unheeded(others)]
     header = {"Columns": f"{cores} cores a node; requested time = wclimit, app = sim_executable"}
     return workload(source, "slurm", frame.height, pl.DataFrame([*ours, *rest]), tally, overrun, header)
 

@@ -8,7 +8,7 @@ import re
 
 import polars as pl
 
-from unrack.errors import InputError
+from unrack.errors import InputError, TraceError
 from unrack.workload.formats.source import Locator, Source, text_bytes
 
 SEPARATORS = (",", ";", "\t", "|", " ")
@@ -61,7 +61,6 @@ def csv_frame(source: Source, has_header: bool | None, separator: str | None) ->
             raise source.fault(skipped + 1, "header", f"the column {name!r} twice", "each column once")
     quoted = b'"' in data
     blank = b"\n\n" in data
-    at = Locator(source, lambda row: None if quoted or blank else skipped + row + 1 + has_header)
     try:
         frame = pl.read_csv(
             data, separator=separator, has_header=has_header, infer_schema=False, truncate_ragged_lines=False
@@ -76,7 +75,14 @@ def csv_frame(source: Source, has_header: bool | None, separator: str | None) ->
     frame.columns = names
     if names and frame[names[-1]].null_count():
         _records(source, data, separator, skipped)  # a row that is too short ends in a null, too
-    return frame.filter(~pl.all_horizontal(pl.all().is_null())) if blank else frame, at
+    said = (~frame.select(pl.all_horizontal(pl.all().is_null())).to_series()).arg_true() if blank else None
+    frame = frame if said is None else frame[said]
+    header = int(has_header)
+
+    def line_of(row: int) -> int | None:
+        return None if quoted else skipped + 1 + header + (row if said is None else int(said[row]))
+
+    return frame, Locator(source, line_of)
 
 
 def _records(source: Source, data: bytes, separator: str, skipped: int, only_first: bool = False) -> list[str]:
@@ -84,6 +90,9 @@ def _records(source: Source, data: bytes, separator: str, skipped: int, only_fir
     csv.field_size_limit(_LARGEST_FIELD)
     rows = csv.reader(io.StringIO(data.decode(), newline=""), delimiter=separator)
     first: list[str] = []
+    before = 0
+    wrong: list[TraceError] = []
+    lines: list[int] = []
     try:
         for row in rows:
             first = first or row
@@ -91,9 +100,15 @@ def _records(source: Source, data: bytes, separator: str, skipped: int, only_fir
                 break
             if row and len(row) != len(first):
                 fields = f"{len(row)} field{'s' * (len(row) != 1)}"
-                raise source.fault(skipped + rows.line_num, "", fields, f"{len(first)}, as in the first line")
+                want = f"{len(first)}, as in the first line"
+                wrong.append(source.fault(skipped + rows.line_num, "", fields, want))
+                lines += range(skipped + before + 1, skipped + rows.line_num + 1)
+            before = rows.line_num
     except csv.Error as error:
         raise source.fault(skipped + rows.line_num, "", str(error), "a CSV record") from None
+    if wrong:
+        wrong[0].rows = tuple(lines)
+        raise wrong[0]
     return first
 
 

@@ -90,8 +90,15 @@ class TierColumns:
     def _whole(self, ours: str, values: pl.Series) -> pl.Series:
         """Int64 MB; what is too much to be an amount is refused."""
         factor, called = self.factors[ours], self.called[ours]
-        refuse(values < 0, values, called, self.at, "0 or more")
-        refuse(values >= float(MOST_MB / factor), values, called, self.at, f"below {float(MOST_MB / factor):g}")
+        refuse(values < 0, values, called, self.at, "0 or more", promise=True)
+        refuse(
+            values >= float(MOST_MB / factor),
+            values,
+            called,
+            self.at,
+            f"below {float(MOST_MB / factor):g}",
+            promise=True,
+        )
         return (
             amounts(values, called, self.at, factor) if ours == "local" else -amounts(-values, called, self.at, factor)
         )

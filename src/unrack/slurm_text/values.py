@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -111,3 +112,45 @@ def listed(value: Any) -> list[Any]:
     if not isinstance(value, list):
         raise ValueError(f"{repr(value)[:40]} is not a list")
     return value
+
+
+def said(value: Any) -> str:
+    """A value as Slurm's tables print it: a number, a table of one with ``set``, or a list of which the first counts.
+
+    Examples
+    --------
+    >>> said({"set": True, "infinite": False, "number": 3}), said({"set": False}), said({"set": True, "infinite": True})
+    ('3', '', 'UNLIMITED')
+    >>> said(2**32 - 1), said(2**32 - 2), said(["COMPLETED"]), said(None)
+    ('UNLIMITED', '', 'COMPLETED', '')
+    """
+    if isinstance(value, Mapping):
+        if value.get("infinite"):
+            return "UNLIMITED"
+        return said(value.get("number")) if value.get("set", True) else ""
+    if isinstance(value, list):
+        return said(value[0]) if value else ""
+    if value is None or isinstance(value, bool) or value in _NOT_SET:
+        return ""
+    return "UNLIMITED" if value in _INFINITE else " ".join(str(value).split())[:10_000]
+
+
+def documents(text: str) -> list[Any]:
+    """The JSON documents of a text, one after the other.
+
+    Raises
+    ------
+    ValueError
+        It is no JSON, or the last of them was cut off.
+
+    Examples
+    --------
+    >>> documents('{"jobs": []} {"jobs": [1]}')
+    [{'jobs': []}, {'jobs': [1]}]
+    """
+    found, decoder, rest = [], json.JSONDecoder(), text.strip("\ufeff \t\r\n")
+    while rest:
+        document, end = decoder.raw_decode(rest)
+        found.append(document)
+        rest = rest[end:].lstrip()
+    return found

@@ -1,0 +1,106 @@
+"""Jobs without a time limit of their own get that of their partition, or what an option says; never their run time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import polars as pl
+
+from unrack.errors import InputError
+from unrack.slurm_text.records import records
+from unrack.slurm_text.times import span_s
+from unrack.units import time_us
+from unrack.workload.formats.intake import Tally
+from unrack.workload.formats.source import load, text_bytes
+
+UNLIMITED = "7 d"
+"""How long a job without a limit is taken to ask for by default."""
+_MOST_US = 2**52
+
+
+def limit_us(option: str, value: object) -> int:
+    """A limit from an option, µs.
+
+    Raises
+    ------
+    InputError
+        It is no time of 1 s or more.
+    """
+    try:
+        if not isinstance(value, bool) and isinstance(value, (int, float, str)):
+            found = time_us(value)
+            if 1_000_000 <= found <= _MOST_US:
+                return found
+    except ValueError:
+        pass
+    raise InputError(f"option {option}", repr(value), "a time of 1 s or more, such as '7 d'")
+
+
+def limits_us(limits: object) -> dict[str, int]:
+    """Partition or queue → its limit, µs, from the option ``limits``: a table, or the path of a ``slurm.conf``.
+
+    What ``scontrol show partition`` printed is read as well.
+
+    Raises
+    ------
+    InputError
+        It is neither, there is no such file, or one of them is no time.
+    """
+    if isinstance(limits, Mapping):
+        return {str(name): limit_us(f"limits.{name}", value) for name, value in limits.items()}
+    if not isinstance(limits, str):
+        want = "a table of partitions and times, such as { short = '4 h' }, or the path of a slurm.conf"
+        raise InputError("option limits", repr(limits), want)
+    found: dict[str, int] = {}
+    usual: str | None = None
+    for record in records(text_bytes(load(limits)).decode("utf-8", "replace"), "PartitionName"):
+        said = {key.lower(): value for key, value in record.fields.items()}
+        name, longest = said["partitionname"], said.get("maxtime", usual)
+        if name.upper() == "DEFAULT":
+            usual = longest
+            continue
+        try:
+            seconds = span_s(longest or "")
+        except ValueError as error:
+            want = str(error).rpartition(" is not ")[2]
+            raise InputError(f"{limits}, line {record.line}, MaxTime", repr(longest), want) from None
+        if seconds:
+            found[name] = round(seconds * 1e6)
+    return found
+
+
+def with_limits(
+    jobs: pl.DataFrame,
+    endless: pl.Series,
+    partition: pl.Series,
+    limits: Mapping[str, int],
+    longest_us: int,
+    tally: Tally,
+) -> pl.DataFrame:
+    """The jobs with a ``request_us`` where they have no limit of their own, and ``endless``: no run is cut there.
+
+    Parameters
+    ----------
+    jobs
+        With ``request_us``; null = not said.
+    endless : Boolean
+        Which have no limit of their own.
+    partition : String
+        Their partitions, which may be several with commas between them; the longest limit of these counts.
+    limits, longest_us
+        Partition → µs; and what jobs get of others.
+    """
+    known = {
+        names: max(limits[name] for name in names.split(",") if name in limits)
+        for names in partition.drop_nulls().unique().to_list()
+        if any(name in limits for name in names.split(","))
+    }
+    found = partition.replace_strict(list(known), list(known.values()), default=None, return_dtype=pl.Int64)
+    endless = endless.fill_null(False) & jobs["request_us"].is_null()
+    jobs = jobs.with_columns(endless=endless, partition_us=found)
+    tally.change_where(jobs, "limit of the partition", pl.col("endless") & pl.col("partition_us").is_not_null())
+    tally.change_where(jobs, "limit not known", pl.col("endless") & pl.col("partition_us").is_null())
+    stood_in = pl.when("endless").then(pl.col("partition_us").fill_null(longest_us)).otherwise("request_us")
+    return jobs.with_columns(request_us=stood_in, endless=pl.col("endless") & pl.col("partition_us").is_null()).drop(
+        "partition_us"
+    )
