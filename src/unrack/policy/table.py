@@ -303,19 +303,21 @@ POLICIES: dict[str, Entry] = {
                 "correction",
                 one_of(CORRECTIONS),
                 "steps",
-                "what becomes of a prediction that is outlived: steps (1 min, 5 min … 100 h more), request or double",
+                "what becomes of a prediction that is outlived: steps (to the first prediction and 1 min, then 5 min … "
+                "100 h), added-steps (each on top of the one before), request or double",
             ),
             "predict_at": Parameter(
                 "predict_at",
                 one_of(TIMES),
-                "pass",
-                "pass: a waiting job's prediction follows its user's history; submission: it is made once",
+                "submission",
+                "submission: a run time is predicted once; pass: a waiting job's prediction follows its user's history",
             ),
             "rounds": Parameter(
                 "rounds",
                 one_of(ROUNDS),
-                "corrections",
-                "corrections: a corrected prediction gives the queue a pass of its own; events: the next event does",
+                "events",
+                "events: a corrected prediction is seen at the next event; corrections: it gives the queue a pass of its "
+                "own",
             ),
             "backfill_order": BACKFILL_ORDER._replace(default="sjf"),
             "place": Parameter("place", one_of(FITS), "first-fit", f"which nodes are filled first: {', '.join(FITS)}"),
