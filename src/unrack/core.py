@@ -170,7 +170,7 @@ class Core:
             self._do(stopped[0], now)
             return self._reserved(stopped)
         if isinstance(event, Detached):
-            state.detached(event.devices)
+            state.detached(event.devices, now)
             return NOTHING
         if isinstance(event, Repaired):
             for node in event.nodes:

@@ -198,6 +198,11 @@ class View:
         return self._state.releases
 
     @property
+    def unforeseen(self) -> int:
+        """Grows by one with every change by which there is more than was booked: an early end, a node's return."""
+        return self._state.unforeseen
+
+    @property
     def capacity_version(self) -> int:
         """Grows by one whenever a node goes offline or comes back."""
         return self._state.capacity_version

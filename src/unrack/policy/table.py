@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from unrack.errors import PolicyError
 from unrack.policy.complete import BY_THE_WORLD
 from unrack.policy.contract import Estimates, Policy
-from unrack.policy.discipline.conservative import Conservative
+from unrack.policy.discipline.conservative import COMPRESS, Conservative
 from unrack.policy.discipline.list_scheduler import BACKFILL, UNLIMITED, ListScheduler
 from unrack.policy.discipline.slurm_like import MAINS, SlurmLike
 from unrack.policy.flow.costs.table import COSTS
@@ -238,12 +238,17 @@ _FREE = {
 }
 
 
+FORWARD = Parameter(
+    "compress", one_of(COMPRESS), "early",
+    "when reservations of conservative move forward: early (when a job ends early) or ends (at every end)",
+)  # fmt: skip
 SCHEDULING = {
     "scheduler": Parameter("scheduler", one_of(SCHEDULERS), "slurm", "who may pass whom: " + ", ".join(SCHEDULERS)),
     "depth": Parameter("depth", count, "100 of slurm, else unlimited", "how many jobs backfill looks at"),
     "queue": Parameter("queue", count, "100", "of slurm: how many jobs either loop looks at"),
     "interval": Parameter("interval_us", duration, "30 s", "of slurm: time between two backfills"),
     "main": Parameter("main", one_of(MAINS), "events", "of slurm: when its main loop runs: events or interval"),
+    "compress": FORWARD,
     "order": ORDER,
     "place": PLACE,
     "estimates": ESTIMATES,
@@ -255,10 +260,11 @@ def _baseline(label: str, scheduler: str = "slurm", **values: Any) -> Any:
     """The plain scheduler on whole nodes."""
     depth = values.pop("depth", None)
     own = {key: values.pop(key) for key in ("queue", "interval_us", "main") if key in values}
+    forward = {key: values.pop(key) for key in ("compress",) if key in values}
     if scheduler == "slurm":
         return SlurmLike(nodes="whole", label=label, depth=depth or 100, **own, **values)
     if scheduler == "conservative":
-        return Conservative(nodes="whole", label=label, **values)
+        return Conservative(nodes="whole", label=label, **forward, **values)
     backfill = "easy" if scheduler == "easy" else "none"
     return ListScheduler(nodes="whole", label=label, backfill=backfill, depth=depth or UNLIMITED, **values)
 
@@ -334,7 +340,7 @@ POLICIES: dict[str, Entry] = {
     "conservative": Entry(
         "conservative backfill: every job holds a reservation that is never delayed",
         _any(Conservative),
-        {"order": ORDER, **COMMON, **_TERMS},
+        {"order": ORDER, "compress": FORWARD, **COMMON, **_TERMS},
         {},
     ),
     "slurm": Entry(

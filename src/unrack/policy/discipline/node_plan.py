@@ -35,8 +35,8 @@ class Plan:
         Reserved start, µs; -1: none.
     where, rows
         Per job (first row, number of rows) of its reservation in ``rows``.
-    running
-        How many jobs ran after the last round: fewer now means that some ended.
+    freed
+        What had been given back by the last round: if more has been since, reservations may move forward.
     blocked
         Of the main loop of a Slurm-like scheduler.
     book, main
@@ -52,9 +52,8 @@ class Plan:
     rows: Ints
     spare: Ints
     buffers: Buffers = field(default_factory=Buffers)
-    running: int = 0
+    freed: int = 0
     blocked: Blocked = field(default_factory=Blocked)
-    capacity_version: int = -1
     planned_version: int = -1
     planned_at: int = -1
     book: Book | None = None
@@ -105,6 +104,14 @@ class Plan:
     def reserved(self, job: int) -> int:
         """When a job is to start, µs; -1: nobody has said."""
         return int(self.start[job]) if job < len(self.start) else -1
+
+    def due_us(self, view: View, now: int) -> int | None:
+        """When the next reservation falls due after ``now``, µs; ``None`` while a job is overdue, as ends show it then."""
+        if view.first_end_us <= now:
+            return None
+        start = self.start[view.queue]
+        due = start[start > now]
+        return int(due.min()) if len(due) else None
 
     def make_room(self, view: View) -> None:
         """Make room for as many jobs as the ledger has."""
