@@ -18,6 +18,7 @@ from unrack.ledger.draft import copied, move_on, next_end_us, settle, show
 from unrack.ledger.lease import Lease
 from unrack.ledger.names import ENDS_US, WHO
 from unrack.ledger.past_runs import Runs
+from unrack.ledger.promises import Promises
 from unrack.ledger.state import ClusterState
 from unrack.sealed import sealed
 from unrack.units import NEVER_US
@@ -261,6 +262,11 @@ class View:
     def lease(self, job: int) -> Lease:
         """What a running job holds."""
         return self._state.lease(job)
+
+    @property
+    def promises(self) -> Promises:
+        """What this policy, or the one before it, has promised to waiting jobs: for ``begin``, which may keep it."""
+        return self._state.promises
 
     # --- waiting jobs -------------------------------------------------------------------------------------------
 

@@ -80,7 +80,7 @@ class Profile:
 
 
 class Names:
-    """Which processors are reserved from when to when: a reservation keeps its processors as long as it keeps its time."""
+    """Which processors are reserved from when to when; a reservation keeps them as long as it keeps its time."""
 
     def __init__(self, processors: int) -> None:
         self.taken: list[dict[int, tuple[int, int]]] = [{} for _ in range(processors)]

@@ -181,7 +181,7 @@ class Conservative:
         self.threshold = threshold
 
     def decide(self, world: World, now: int) -> None:
-        """Keep what can stay, find places for the new, move all forward where a job has ended early, start who is due."""
+        """Keep what can stay, find places for the new, move all forward if a job ended early, start who is due."""
         old = {job: kept for job, kept in self.kept.items() if kept[0] >= now}
         self.kept = {}
         for job in world.queue:

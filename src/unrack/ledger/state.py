@@ -21,6 +21,7 @@ from unrack.ledger.lease import CORES, LENDER, NO_LOANS, NODES, Lease, Share, lo
 from unrack.ledger.memory_use import MemoryUse, drop_uses, make_memory_use, note_uses, with_room
 from unrack.ledger.past_runs import Runs, no_runs
 from unrack.ledger.past_runs import with_room as runs_with_room
+from unrack.ledger.promises import NO_PROMISES, Promises
 from unrack.resources.places import NO_CLAIMS
 from unrack.sealed import sealed, sealed_columns
 from unrack.units import NEVER_US
@@ -166,6 +167,8 @@ class ClusterState:
         Who holds which pooled devices; ``None`` on a cluster without pools.
     claimed
         What is claimed of the places of resources; ``None`` on a cluster without any.
+    promises
+        What the policy has promised to waiting jobs, as it was after the last round.
     jobs, known
         How many jobs there are, and how many of them have been submitted: they come in order of their numbers.
     first_unequal
@@ -229,6 +232,7 @@ class ClusterState:
         self.version = 0
         self.releases = 0
         self.unforeseen = 0
+        self.promises: Promises = NO_PROMISES
         self.capacity_version = 0
         self.seen = Seen(self)
 

@@ -322,8 +322,7 @@ POLICIES: dict[str, Entry] = {
                 "rounds",
                 one_of(ROUNDS),
                 "events",
-                "events: a corrected prediction is seen at the next event; corrections: it gives the queue a pass of its "
-                "own",
+                "events: the next event sees a corrected prediction; corrections: it gives the queue a pass of its own",
             ),
             "backfill_order": BACKFILL_ORDER._replace(default="sjf"),
             "place": Parameter("place", one_of(FITS), "first-fit", f"which nodes are filled first: {', '.join(FITS)}"),

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from unrack.ledger.promises import Promises
 from unrack.policy.contract import Decision, Estimates
 from unrack.policy.discipline.list_scheduler import short_of
 from unrack.policy.discipline.node_plan import Plan
@@ -22,7 +23,6 @@ from unrack.policy.placement.local_memory import LocalMemory
 from unrack.reasons import Code, Reason
 from unrack.units import SECOND_US
 from unrack.view import View
-
 
 COMPRESS = ("early", "ends")
 """When reservations move forward."""
@@ -42,8 +42,8 @@ class Conservative(AnyResource):
     order
         In which order new jobs get reservations and later move forward: a name in ``ORDERS`` or a function.
     compress
-        When reservations move forward: ``"early"``, when a job ends before its booked end, a node comes back, or something
-        else is free that was not planned to be; ``"ends"``: whenever anything is given back.
+        When reservations move forward: ``"early"``, when a job ends before its booked end, a node comes back, or
+        something else is free that was not planned to be; ``"ends"``, whenever anything is given back.
     place, nodes, estimates, label
         As for :class:`unrack.policy.discipline.list_scheduler.ListScheduler`; ``place`` is a name here.
     memory
@@ -65,8 +65,16 @@ class Conservative(AnyResource):
         return self.label
 
     def begin(self, view: View) -> Plan:
-        """No reservations yet."""
-        return Plan.begin(view, self.nodes == "whole", self.place)
+        """The reservations that were promised before; none if the run begins."""
+        promises, plan = view.promises, Plan.resumed(view, self.nodes == "whole", self.place)
+        plan.freed = freed(view, self.compress) if promises.freed is None else promises.freed
+        if promises.beyond:
+            plan.book = self._reservations.resumed(view)
+        return plan
+
+    def promised(self, view: View, memory: Plan) -> Promises:
+        """The reservations of waiting jobs."""
+        return memory.promised(view) if memory.book is None else memory.book.promised(memory.freed)
 
     def decide(self, view: View, memory: Plan, now: int) -> tuple[list[Decision], Plan]:
         """Reserve for new jobs, move reservations forward if jobs have ended, start whose turn it is."""
@@ -80,10 +88,10 @@ class Conservative(AnyResource):
             jobs, memory.book = memory.by_start(jobs), self._reservations.begin(view)
         if memory.book is not None:
             return self._reservations.keep(view, memory.book, jobs.tolist(), now, compress), memory
-        if memory.too_coarse(view):
+        if memory.lost or memory.too_coarse(view):
             memory.make_room(view)
             jobs = memory.by_start(jobs)
-            memory = self.begin(view)
+            memory = Plan.begin(view, self.nodes == "whole", self.place)
             memory.freed = mark
         return memory.round(view, jobs, now, self.place, compress, trust=True), memory
 

@@ -12,6 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrack.ledger.growing import grown
+from unrack.ledger.lease import NODES as LEASE_NODES
+from unrack.ledger.lease import TASKS as LEASE_TASKS
+from unrack.ledger.promises import Promise, PromisedRows, Promises
 from unrack.policy.contract import Decision
 from unrack.policy.discipline.blocked import Blocked
 from unrack.policy.discipline.list_pass import Pass
@@ -21,6 +24,7 @@ from unrack.policy.discipline.reservations import Book
 from unrack.policy.placement.local_memory import FITS
 from unrack.units import NEVER_US
 from unrack.view import View
+from unrack.workload.job import TASKS
 
 Ints = NDArray[np.int64]
 
@@ -35,6 +39,8 @@ class Plan:
         Reserved start, µs; -1: none.
     where, rows
         Per job (first row, number of rows) of its reservation in ``rows``.
+    lost
+        Whether a promise was taken over whose lease means nothing here: all are to be made anew, in order of start.
     freed
         What had been given back by the last round: if more has been since, reservations may move forward.
     blocked
@@ -52,6 +58,7 @@ class Plan:
     rows: Ints
     spare: Ints
     buffers: Buffers = field(default_factory=Buffers)
+    lost: bool = False
     freed: int = 0
     blocked: Blocked = field(default_factory=Blocked)
     planned_version: int = -1
@@ -88,6 +95,42 @@ class Plan:
             spare=empty.copy(),
         )
 
+    @classmethod
+    def resumed(cls, view: View, whole: bool, fit: str) -> Plan:
+        """As :meth:`begin`, with the promises made so far."""
+        plan, promised = cls.begin(view, whole, fit), view.promises.by_job()
+        kept = [(job, promised[job]) for job in view.queue.tolist() if job in promised] if promised else []
+        leases = [plan._rows_of(view, job, promise) for job, promise in kept]
+        plan.lost = any(rows is None for rows in leases)
+        if kept and not plan.lost:
+            plan.rows = np.concatenate([plan.rows[:0], *(rows for rows in leases if rows is not None), plan.spare])
+        at = 0
+        for (job, promise), rows in zip(kept, leases, strict=True):
+            plan.start[job] = promise.start_us
+            if rows is not None:
+                plan.where[:, job] = at, len(rows)
+                at += len(rows)
+        return plan
+
+    def _rows_of(self, view: View, job: int, promise: Promise) -> Ints | None:
+        """The rows of a promise, in groups of this plan; ``None``: it has none that mean anything here."""
+        tasks, lease = int(view.asks[TASKS, job]), promise.lease
+        if self.grain == Grain.CORES:
+            return np.array([[0, 1, tasks, tasks, 0]], np.int64)
+        if lease is None or promise.grain != self.grain or promise.turn >= 0 or len(lease.borrowed):
+            return None
+        rows, groups = lease.rows, lease.rows[:, LEASE_NODES]
+        there = len(rows) > 0 and int((rows[:, 0] + groups).max()) <= self.total.shape[1]
+        return rows if there and int(groups @ rows[:, LEASE_TASKS]) == tasks else None
+
+    def promised(self, view: View) -> Promises:
+        """What is promised after a round."""
+        jobs = view.queue.copy()
+        at = np.zeros((4, len(jobs)), np.int64)
+        at[:2] = self.where[:, jobs]
+        at[1] += at[0]
+        return Promises(PromisedRows(int(self.grain), jobs, self.start[jobs], at, self.rows), self.freed)
+
     def too_coarse(self, view: View) -> bool:
         """Whether a job has come for which counting cores is not exact any more."""
         return self.grain == Grain.CORES and not view.equal_cores()
@@ -106,7 +149,7 @@ class Plan:
         return int(self.start[job]) if job < len(self.start) else -1
 
     def due_us(self, view: View, now: int) -> int | None:
-        """When the next reservation falls due after ``now``, µs; ``None`` while a job is overdue, as ends show it then."""
+        """When the next reservation falls due after ``now``, µs; ``None`` while a job is overdue: then ends show it."""
         if view.first_end_us <= now:
             return None
         start = self.start[view.queue]

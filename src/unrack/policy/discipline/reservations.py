@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from unrack.ledger.promises import Promise, Promises
 from unrack.policy.contract import Decision, Start
 from unrack.policy.discipline.future import Booking, Future
 from unrack.policy.placement.contract import Placement
@@ -32,6 +33,11 @@ class Book:
     notes: Any
     booked: dict[int, Booking] = field(default_factory=dict)
 
+    def promised(self, freed: int) -> Promises:
+        """What is promised after a round; ``freed``: as of :class:`Promises`."""
+        made = {job: Promise(at.start_us, at.turn, 0, at.lease) for job, at in self.booked.items()}
+        return Promises(made, freed, beyond=True)
+
 
 @dataclass(frozen=True)
 class Reservations:
@@ -48,6 +54,15 @@ class Reservations:
     def begin(self, view: View) -> Book:
         """Nothing is reserved."""
         return Book(self.placement.begin(view))
+
+    def resumed(self, view: View) -> Book:
+        """What was promised before is reserved; a promise without a lease only as its time, which is made up for."""
+        made, waiting = view.promises.by_job(), set(view.queue.tolist())
+        booked = {
+            job: Booking(at.start_us, at.turn, at.lease)
+            for job, at in made.items() if job in waiting and at.lease is not None and at.turn >= 0
+        }  # fmt: skip
+        return Book(self.placement.begin(view), booked)
 
     def keep(self, view: View, book: Book, jobs: list[int], now: int, compress: bool) -> list[Decision]:
         """Keep reservations and make new ones, in the order of the jobs; start whose turn it is.

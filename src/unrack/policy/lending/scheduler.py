@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 
 from unrack.cluster.spec import Cluster
 from unrack.ledger.growing import grown
-from unrack.ledger.lease import Lease
+from unrack.ledger.lease import Lease, loans_of
 from unrack.ledger.memory_use import MemoryUse
+from unrack.ledger.promises import PromisedRows, Promises
 from unrack.policy.contract import EVERYTHING, Decision, Estimates, Need, Start, Traits
 from unrack.policy.discipline.blocked import Blocked
 from unrack.policy.discipline.conservative import Conservative, freed
@@ -224,12 +225,53 @@ class Lending:
             rows=np.empty((4 * nodes, 5), np.int64),
             loans=np.empty((8 * nodes, 3), np.int64),
         )
-        if self.scheduler == "conservative" and self.counts and self.never_borrows(view, memory):
+        if self.scheduler == "conservative":
+            self._resume(view, memory)
+        return memory
+
+    def _resume(self, view: View, memory: LendingNotes) -> None:
+        """Go on with the reservations that were promised before, if there are any."""
+        promises, made = view.promises, view.promises.by_job()
+        memory.freed = freed(view, self.compress) if promises.freed is None else promises.freed
+        if promises.beyond:
+            memory.beyond = self._beyond.begin(view)
+        counted = any(promise.grain for promise in made.values())
+        if self.counts and (self.never_borrows(view, memory) or counted):
             memory.plain = Conservative(
                 order=self.order, nodes="whole", estimates=self.estimates, compress=self.compress
             )
             memory.plain_memory = memory.plain.begin(view)
-        return memory
+            if counted:
+                memory.asked = 0  # whoever came since the last round may have to borrow
+            return
+        leases = [
+            (job, made[job].start_us, lease) for job in view.queue.tolist()
+            if job in made and (lease := made[job].lease) is not None and made[job].turn < 0
+        ]  # fmt: skip
+        memory.grow(sum(len(lease.rows) + len(lease.borrowed) for _, _, lease in leases))
+        memory.kept, memory.kept_loans = memory.rows.copy(), memory.loans.copy()
+        row = loan = 0
+        for job, start_us, lease in leases:
+            rows, loans = lease.rows, loans_of(lease.borrowed)
+            memory.kept[row : row + len(rows)], memory.kept_loans[loan : loan + len(loans)] = rows, loans
+            memory.begins[job] = start_us
+            memory.where[:, job] = row, row + len(rows), loan, loan + len(loans)
+            row, loan = row + len(rows), loan + len(loans)
+
+    @property
+    def promised(self) -> Any:
+        """What is promised to waiting jobs: by the conservative scheduler alone."""
+        return self._promised if self.scheduler == "conservative" else None
+
+    def _promised(self, view: View, memory: LendingNotes) -> Promises:
+        if memory.beyond is not None:
+            beyond: Promises = self._beyond.promised(view, memory.beyond)
+            return beyond
+        if memory.plain is not None and memory.plain_memory is not None:
+            return memory.plain.promised(view, memory.plain_memory)
+        jobs = view.queue.copy()
+        made = PromisedRows(0, jobs, memory.begins[jobs], memory.where[:, jobs], memory.kept, memory.kept_loans)
+        return Promises(made, memory.freed)
 
     def never_borrows(self, view: View, memory: LendingNotes) -> bool:
         """Whether every job that came since has all its memory on whichever nodes it gets, and never has to borrow."""

@@ -1,0 +1,99 @@
+"""What waiting jobs were promised: kept by the ledger, so that a policy that begins anew goes on keeping it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unrack.ledger.lease import NO_LOANS, Lease
+
+Ints = NDArray[np.int64]
+
+
+class Promise(NamedTuple):
+    """When a waiting job is to start, and on what.
+
+    Attributes
+    ----------
+    start_us
+        When it is to start, µs; or earlier.
+    turn
+        Which of those that start at one time goes first; -1: that follows from the order of the jobs.
+    grain
+        What the rows of the lease count: 0, nodes; 1, nodes of each kind; 2, cores.
+    lease
+        On what; ``None``: only the time was promised.
+    """
+
+    start_us: int
+    turn: int = -1
+    grain: int = 0
+    lease: Lease | None = None
+
+
+class PromisedRows(NamedTuple):
+    """Promises in columns.
+
+    Attributes
+    ----------
+    grain
+        As of :class:`Promise`, of all of them.
+    jobs, start_us : int64[k]
+        Waiting jobs and their starts, µs; a start below 0: the job has no promise.
+    at : int64[4, k]
+        First row and end of its rows in ``rows``, first loan and end of its loans in ``loans``.
+    rows, loans
+        As of :class:`unrack.ledger.lease.Lease`.
+    """
+
+    grain: int
+    jobs: Ints
+    start_us: Ints
+    at: Ints
+    rows: Ints
+    loans: Ints = NO_LOANS
+
+    def one_by_one(self) -> dict[int, Promise]:
+        """The promises by job."""
+        found = {}
+        for job, start, (a, b, c, d) in zip(
+            self.jobs.tolist(), self.start_us.tolist(), self.at.T.tolist(), strict=True
+        ):
+            if start >= 0:
+                lease = Lease(job, self.rows[a:b].copy(), self.loans[c:d].copy())
+                found[job] = Promise(start, -1, self.grain, lease)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Promises:
+    """All that a policy has promised after a round.
+
+    Attributes
+    ----------
+    made
+        By job, or in columns.
+    freed
+        What the policy compares to see whether anything was given back since; ``None``: nothing was.
+    beyond
+        Whether the policy plans for more than nodes.
+    """
+
+    made: Mapping[int, Promise] | PromisedRows = field(default_factory=dict)
+    freed: int | None = None
+    beyond: bool = False
+
+    def by_job(self) -> dict[int, Promise]:
+        """Job → what it was promised."""
+        return self.made.one_by_one() if isinstance(self.made, PromisedRows) else dict(self.made)
+
+    def and_one(self, job: int, promise: Promise) -> Promises:
+        """These and one that was made before this ledger began."""
+        return Promises({**self.by_job(), job: promise}, None, self.beyond or promise.turn >= 0)
+
+
+NO_PROMISES = Promises()
