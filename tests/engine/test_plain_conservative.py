@@ -95,7 +95,8 @@ def log_slice(path: Path, first: int, count: int) -> list[Ask]:
     for row in rows:
         run, size = max(row[3], 0), row[7] if row[7] > 0 else row[4]
         estimate = row[8] if row[8] > 0 else max(run, 1)
-        found.append(Ask(row[1] * S, min(run, estimate) * S, size, estimate * S))
+        if size > 0:
+            found.append(Ask(row[1] * S, min(run, estimate) * S, size, estimate * S))
     return found
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -36,41 +35,39 @@ class Promise(NamedTuple):
 
 
 class PromisedRows(NamedTuple):
-    """Promises in columns.
+    """Promises in the columns of a plan, which are as they are here until the next round.
 
     Attributes
     ----------
     grain
         As of :class:`Promise`, of all of them.
-    jobs, start_us : int64[k]
-        Waiting jobs and their starts, µs; a start below 0: the job has no promise.
-    at : int64[4, k]
-        First row and end of its rows in ``rows``, first loan and end of its loans in ``loans``.
+    start_us : int64[jobs]
+        When each job is to start, µs; below 0: it was promised nothing.
+    where
+        int64[2, jobs]: first row and number of rows of each in ``rows``; or, where there are loans, int64[4, jobs]:
+        first row and end, first loan and end.
     rows, loans
         As of :class:`unrack.ledger.lease.Lease`.
     """
 
     grain: int
-    jobs: Ints
     start_us: Ints
-    at: Ints
+    where: Ints
     rows: Ints
     loans: Ints = NO_LOANS
 
     def one_by_one(self) -> dict[int, Promise]:
         """The promises by job."""
         found = {}
-        for job, start, (a, b, c, d) in zip(
-            self.jobs.tolist(), self.start_us.tolist(), self.at.T.tolist(), strict=True
-        ):
-            if start >= 0:
-                lease = Lease(job, self.rows[a:b].copy(), self.loans[c:d].copy())
-                found[job] = Promise(start, -1, self.grain, lease)
+        for job in np.flatnonzero(self.start_us >= 0).tolist():
+            row, end, *loan = self.where[:, job].tolist()
+            loans = self.loans[slice(*loan)].copy() if loan else NO_LOANS
+            lease = Lease(job, self.rows[row : end if loan else row + end].copy(), loans)
+            found[job] = Promise(int(self.start_us[job]), -1, int(self.grain), lease)
         return found
 
 
-@dataclass(frozen=True, slots=True)
-class Promises:
+class Promises(NamedTuple):
     """All that a policy has promised after a round.
 
     Attributes
@@ -83,7 +80,7 @@ class Promises:
         Whether the policy plans for more than nodes.
     """
 
-    made: Mapping[int, Promise] | PromisedRows = field(default_factory=dict)
+    made: Mapping[int, Promise] | PromisedRows
     freed: int | None = None
     beyond: bool = False
 
@@ -96,4 +93,4 @@ class Promises:
         return Promises({**self.by_job(), job: promise}, None, self.beyond or promise.turn >= 0)
 
 
-NO_PROMISES = Promises()
+NO_PROMISES = Promises({})

@@ -603,11 +603,11 @@ class ClusterState:
 
     def _is_early(self, job: int, now: int) -> bool:
         """Whether a running job's booked end is yet to come; one that asks for no time is planned to take 1 µs."""
-        ends, jobs = self.running[:, : self.running_count]
+        running = self.running
         for i in range(self.running_count):
-            if ends[i] > now:
+            if running[0, i] > now:
                 return True
-            if jobs[i] == job:
+            if running[1, i] == job:
                 return bool(self.asks[3, job] < 1)
         return True
 

@@ -74,7 +74,7 @@ class Conservative(AnyResource):
 
     def promised(self, view: View, memory: Plan) -> Promises:
         """The reservations of waiting jobs."""
-        return memory.promised(view) if memory.book is None else memory.book.promised(memory.freed)
+        return memory.promised() if memory.book is None else memory.book.promised(memory.freed)
 
     def decide(self, view: View, memory: Plan, now: int) -> tuple[list[Decision], Plan]:
         """Reserve for new jobs, move reservations forward if jobs have ended, start whose turn it is."""

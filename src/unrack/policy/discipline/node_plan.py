@@ -19,7 +19,7 @@ from unrack.policy.contract import Decision
 from unrack.policy.discipline.blocked import Blocked
 from unrack.policy.discipline.list_pass import Pass
 from unrack.policy.discipline.list_scheduler import Buffers
-from unrack.policy.discipline.plan_kernel import Grain, plan_round
+from unrack.policy.discipline.plan_kernel import Grain, first_due, plan_round
 from unrack.policy.discipline.reservations import Book
 from unrack.policy.placement.local_memory import FITS
 from unrack.units import NEVER_US
@@ -123,13 +123,9 @@ class Plan:
         there = len(rows) > 0 and int((rows[:, 0] + groups).max()) <= self.total.shape[1]
         return rows if there and int(groups @ rows[:, LEASE_TASKS]) == tasks else None
 
-    def promised(self, view: View) -> Promises:
+    def promised(self) -> Promises:
         """What is promised after a round."""
-        jobs = view.queue.copy()
-        at = np.zeros((4, len(jobs)), np.int64)
-        at[:2] = self.where[:, jobs]
-        at[1] += at[0]
-        return Promises(PromisedRows(int(self.grain), jobs, self.start[jobs], at, self.rows), self.freed)
+        return Promises(PromisedRows(self.grain, self.start, self.where, self.rows), self.freed)
 
     def too_coarse(self, view: View) -> bool:
         """Whether a job has come for which counting cores is not exact any more."""
@@ -152,9 +148,8 @@ class Plan:
         """When the next reservation falls due after ``now``, µs; ``None`` while a job is overdue: then ends show it."""
         if view.first_end_us <= now:
             return None
-        start = self.start[view.queue]
-        due = start[start > now]
-        return int(due.min()) if len(due) else None
+        due = first_due(self.start, view.queue, now)
+        return None if due == NEVER_US else due
 
     def make_room(self, view: View) -> None:
         """Make room for as many jobs as the ledger has."""

@@ -269,8 +269,7 @@ class Lending:
             return beyond
         if memory.plain is not None and memory.plain_memory is not None:
             return memory.plain.promised(view, memory.plain_memory)
-        jobs = view.queue.copy()
-        made = PromisedRows(0, jobs, memory.begins[jobs], memory.where[:, jobs], memory.kept, memory.kept_loans)
+        made = PromisedRows(0, memory.begins, memory.where, memory.kept, memory.kept_loans)
         return Promises(made, memory.freed)
 
     def never_borrows(self, view: View, memory: LendingNotes) -> bool:
