@@ -23,6 +23,7 @@ from unrack.events import (
     Failed,
     Finished,
     Kept,
+    Promised,
     Repaired,
     Round,
     Started,
@@ -111,6 +112,7 @@ class Core:
         self.pace = pace if len(cluster.devices) else None
         self.paced = sets_speeds(cluster.devices, self.models)
         self._admission = Admission(cluster, policy, self.models, jobs, pace)
+        self._promised = getattr(policy, "promised", None)
         self._adjusts, self._reserves = getattr(policy, "adjust", None), getattr(policy, "reserves_mb", None)
 
     def _told(self, jobs: JobTable) -> Ints:
@@ -170,7 +172,7 @@ class Core:
             self._do(stopped[0], now)
             return self._reserved(stopped)
         if isinstance(event, Detached):
-            state.detached(event.devices)
+            state.detached(event.devices, now)
             return NOTHING
         if isinstance(event, Repaired):
             for node in event.nodes:
@@ -199,6 +201,10 @@ class Core:
                 raise RefusedError(f"withdraw job {event.job}: it neither waits nor runs")
         elif isinstance(event, Expected):
             state.rebook(event.job, max(event.end_us, now))
+        elif isinstance(event, Promised):
+            if state.condition(event.job) != QUEUED:
+                raise RefusedError(f"promise to job {event.job}: it does not wait")
+            state.promises = state.promises.and_one(event.job, event.promise)
         else:
             assert isinstance(event, Drained)
             for node in event.nodes:
@@ -272,6 +278,8 @@ class Core:
         self.state.withhold()
         decisions, self.memory = self.policy.decide(self.view, self.memory, now)
         self._commit(decisions, now)
+        if self._promised is not None:
+            self.state.promises = self._promised(self.view, self.memory)
         return decisions
 
     def _commit(self, decisions: list[Decision], now: int) -> None:

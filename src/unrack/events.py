@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from unrack.ledger.lease import Lease
+from unrack.ledger.promises import Promise
 from unrack.policy.contract import Used
 from unrack.reasons import Reason
 from unrack.workload.job import Job
@@ -132,6 +133,13 @@ class Expected(NamedTuple):
     end_us: int
 
 
+class Promised(NamedTuple):
+    """A waiting job was promised this before the core began; ``begin`` may keep it."""
+
+    job: int
+    promise: Promise
+
+
 class Drained(NamedTuple):
     """Nothing may be started on these nodes until they are :class:`Repaired`; what runs on them goes on."""
 
@@ -140,7 +148,7 @@ class Drained(NamedTuple):
 
 Event = (
     Submitted | Adopted | Started | StartFailed | Finished | Vacated | Withdrawn | Expected | Kept | Used
-    | Failed | Drained | Repaired | Detached | Stuck | Round
+    | Promised | Failed | Drained | Repaired | Detached | Stuck | Round
 )  # fmt: skip
 
 ROUND = Round()

@@ -19,6 +19,7 @@ from unrack.ledger.draft import copied, move_on, next_end_us, settle, show
 from unrack.ledger.lease import Lease
 from unrack.ledger.names import ENDS_US, WHO
 from unrack.ledger.past_runs import Runs
+from unrack.ledger.promises import Promises
 from unrack.ledger.state import ClusterState
 from unrack.sealed import sealed
 from unrack.units import NEVER_US
@@ -199,6 +200,11 @@ class View:
         return self._state.releases
 
     @property
+    def unforeseen(self) -> int:
+        """Grows by one with every change by which there is more than was booked: an early end, a node's return."""
+        return self._state.unforeseen
+
+    @property
     def capacity_version(self) -> int:
         """Grows by one whenever a node goes offline or comes back."""
         return self._state.capacity_version
@@ -257,6 +263,11 @@ class View:
     def lease(self, job: SupportsIndex) -> Lease:
         """What a running job holds."""
         return self._state.lease(index(job))
+
+    @property
+    def promises(self) -> Promises:
+        """What this policy, or the one before it, has promised to waiting jobs: for ``begin``, which may keep it."""
+        return self._state.promises
 
     # --- waiting jobs -------------------------------------------------------------------------------------------
 

@@ -69,7 +69,7 @@ class NaiveConservative:
     def __init__(self, jobs: JobTable) -> None:
         self.size, self.length = jobs.tasks.tolist(), [max(1, length) for length in jobs.request_us.tolist()]
         self.reserved: dict[int, int] = {}
-        self.ran = 0
+        self.plans: Running = {}
 
     def earliest(self, job: int, now: int, running: Running, free: int) -> int:
         def available(time: int) -> int:
@@ -89,15 +89,15 @@ class NaiveConservative:
         raise AssertionError("after all others have ended it fits")
 
     def __call__(self, queue: list[int], jobs: JobTable, running: Running, free: int, now: int) -> list[int]:
-        ended = len(running) < self.ran
+        early = any(end > now for job, end in self.plans.items() if job not in running)
         for job in queue:
-            if ended or job not in self.reserved:
+            if early or job not in self.reserved:
                 self.reserved.pop(job, None)
                 self.reserved[job] = self.earliest(job, now, running, free)
         begun = [job for job in queue if self.reserved[job] == now]
         for job in begun:
             del self.reserved[job]
-        self.ran = len(running) + len(begun)
+        self.plans = running | {job: now + self.length[job] for job in begun}
         return begun
 
 
@@ -108,8 +108,9 @@ def naive_run(jobs: JobTable, processors: int, decide) -> list[int | None]:
     queue: list[int] = []
     found: list[int | None] = [None] * len(jobs)
     coming = [job for job in range(len(jobs)) if jobs.tasks[job] <= processors]
-    while coming or ends:
-        now = min([int(jobs.submit_us[job]) for job in coming[:1]] + list(ends.values()))
+    while coming or ends or getattr(decide, "reserved", None):
+        promised = list(getattr(decide, "reserved", {}).values())
+        now = min([int(jobs.submit_us[job]) for job in coming[:1]] + list(ends.values()) + promised)
         for job in [job for job, end in ends.items() if end == now]:
             del ends[job], running[job]
         while coming and jobs.submit_us[coming[0]] == now:
@@ -124,15 +125,18 @@ def naive_run(jobs: JobTable, processors: int, decide) -> list[int | None]:
     return found
 
 
-def random_table(seed: int, over: bool) -> tuple[JobTable, int]:
-    """About 30 jobs on up to 12 processors, loaded enough to queue; ``over``: some run longer than they asked."""
+def random_table(seed: int, over: bool, least: int = 0) -> tuple[JobTable, int]:
+    """About 30 jobs on up to 12 processors, loaded enough to queue.
+
+    ``over``: some run longer than they asked; ``least``: all ask for so many seconds.
+    """
     random = np.random.default_rng(seed)
     jobs, submit = [], 0
     for _ in range(random.integers(5, 30)):
         submit += int(random.integers(0, 4))
         run = int(random.integers(0, 15))
         request = int(random.integers(0, 20)) if over else run + int(random.integers(0, 3)) * int(random.integers(0, 9))
-        jobs.append(J(submit, run, int(random.integers(1, 9)), request))
+        jobs.append(J(submit, run, int(random.integers(1, 9)), max(request, least)))
     return table(jobs), int(random.integers(6, 12))
 
 
@@ -186,7 +190,7 @@ def test_an_order_of_those_who_pass_is_refused_where_nobody_may_pass() -> None:
 def test_conservative_is_the_textbook_schedule_on_hundreds_of_random_traces() -> None:
     passed = 0
     for seed in range(200):
-        jobs, processors = random_table(1000 + seed, over=False)
+        jobs, processors = random_table(1000 + seed, over=False, least=1)
         log = simulate(Cluster.homogeneous(processors, 1), workload_of(jobs), "conservative").log
         assert starts(log) == naive_run(jobs, processors, NaiveConservative(jobs)), f"seed {seed}"
         passed += starts(log) != starts(simulate(log.cluster, workload_of(jobs), "easy").log)

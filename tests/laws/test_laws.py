@@ -20,6 +20,7 @@ from unrack.ledger.lease import Lease
 from unrack.ledger.state import RUNNING
 from unrack.policy.complete import complete
 from unrack.policy.contract import Decision, Policy, Resize, Start
+from unrack.policy.discipline.node_plan import Plan
 from unrack.policy.table import parse_policy
 from unrack.sim.kernel import Kernel
 from unrack.sim.log import RunLog
@@ -106,8 +107,22 @@ class Forgetful:
         return self.inner.decide(view, self.inner.begin(view) if self.rounds % self.every == 0 else memory, now)
 
 
+FORGET = {
+    "random-fit": "what it draws depends on how much it has drawn",
+    "flow": "how often others have passed a job is counted since it began",
+    "slo": "clusters that are used equally keep the order that the past has made",
+}
+"""Policies that go on otherwise after ``begin``, and why."""
+
+
+def forgets(make: Make) -> bool:
+    """Whether a policy, by its name, is one of those."""
+    text = make()
+    return isinstance(text, str) and text.partition("(")[0] in FORGET
+
+
 def check_restart(make: Make, world: World) -> None:
-    """``begin`` on a running cluster leads to no refusal, and nobody is forgotten."""
+    """``begin`` on a running cluster changes nothing: what was promised is kept, nobody is refused or forgotten."""
     usual = begun(world, made(make)).run()
     for every in (1, 3, 7):
         try:
@@ -116,6 +131,8 @@ def check_restart(make: Make, world: World) -> None:
             raise AssertionError(f"made anew every {every} rounds: {error}") from None
         assert (log.state == 2).sum() == 0
         assert (log.state == 1).sum() <= (usual.state == 1).sum(), "a job that waits was forgotten"
+        if not forgets(make):
+            assert attempts(log, 2**60) == attempts(usual, 2**60), f"made anew every {every} rounds it goes another way"
 
 
 def check_replay(make: Make, world: World) -> None:
@@ -291,6 +308,24 @@ def test_every_policy_keeps_every_law(
 ) -> None:
     for seed in SEEDS:
         law(lambda: text, kind(seed))
+
+
+@pytest.mark.parametrize("name", FORGET)
+def test_what_is_said_to_go_on_otherwise_after_a_restart_does(name: str) -> None:
+    kind = next(kind for text, kind in reversed(CASES) if text == name)
+    text = f"{name}(interval=2 s, passes=1)" if name == "flow" else name
+    for seed in range(8):
+        world = kind(seed)
+        again = Forgetful(parse_policy(text), 5)
+        if attempts(begun(world, again).run(), 2**60) != attempts(begun(world, text).run(), 2**60):
+            return
+    raise AssertionError(f"{name} remembers all that it needs: take it off the list")
+
+
+def test_a_plan_that_forgets_what_it_promised_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Plan, "resumed", Plan.begin)
+    with pytest.raises(AssertionError, match="another way"):
+        check_restart(lambda: "conservative(order=sjf)", plain(0))
 
 
 # --- planted bugs -----------------------------------------------------------------------------------------------------

@@ -69,6 +69,7 @@ class World:
     running: dict[int, Held] = field(default_factory=dict)
     started: dict[int, Place] = field(default_factory=dict)
     promised: dict[int, int] = field(default_factory=dict)
+    early: bool = False
     wake: int = NEVER
 
     def start(self, job: int, place: Place, now: int) -> None:
@@ -113,7 +114,9 @@ def run(
                 if world.placed(total, job) is not None:
                     world.queue.append(job)
             else:
-                change(world.free, total, world.running.pop(job).place, 1)
+                held = world.running.pop(job)
+                world.early = world.early or held.end > now or jobs[job].request == 0
+                change(world.free, total, held.place, 1)
         world.started.clear()
         decide(world, now)
         for job, place in world.started.items():
@@ -175,11 +178,10 @@ class Conservative:
 
     def __init__(self, threshold: float) -> None:
         self.kept: dict[int, tuple[int, Place]] = {}
-        self.running = 0
         self.threshold = threshold
 
     def decide(self, world: World, now: int) -> None:
-        """Keep what can stay, find places for the new, move all forward where a job has ended, start who is due."""
+        """Keep what can stay, find places for the new, move all forward if a job ended early, start who is due."""
         old = {job: kept for job, kept in self.kept.items() if kept[0] >= now}
         self.kept = {}
         for job in world.queue:
@@ -187,10 +189,10 @@ class Conservative:
                 start, place = old[job]
                 if self.holds(world, self.throughout(world, start, job, now), self.free_at(world, start, now), place):
                     self.kept[job] = old[job]
-        ended = len(world.running) < self.running
+        early, world.early = world.early, False
         for job in world.queue:
             before = self.kept.get(job)
-            if before is not None and (not ended or before[0] == now):
+            if before is not None and (not early or before[0] == now):
                 continue
             self.kept.pop(job, None)
             new = self.earliest(world, job, now)
@@ -206,7 +208,6 @@ class Conservative:
         world.promised = {job: start for job, (start, _) in self.kept.items()}
         on_time = all(held.end > now for held in world.running.values())
         world.wake = min((start for start in world.promised.values() if start > now and on_time), default=NEVER)
-        self.running = len(world.running)
 
     def holds(self, world: World, throughout: Amounts, at_start: Amounts, place: Place) -> bool:
         """Whether exactly this place is free, and its nodes may compute."""

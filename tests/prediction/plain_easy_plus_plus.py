@@ -32,6 +32,7 @@ class Job:
     request: int
     user: int
     predicted: int = 0
+    first: int = 0
     start: int = -1
     corrections: int = 0
     holds: bool = False
@@ -52,17 +53,20 @@ class Machine:
     def predict(self, job: Job) -> None:
         last = self.past.get(job.user, [])[-2:]
         mean = max(1, sum(last) // 2 // S) * S if len(last) == 2 else job.request
-        job.predicted = min(job.request, mean)
+        job.predicted = job.first = min(job.request, mean)
 
     def correct(self, until: int) -> None:
         """Whatever is predicted to end by then has not."""
         for job in self.running:
             while job.holds and job.start + job.predicted <= until and job.predicted < job.request:
-                if self.correction == "steps":
-                    more = STEPS[job.corrections] if job.corrections < len(STEPS) else job.request
-                else:
-                    more = job.predicted if self.correction == "double" else job.request
-                job.predicted, job.corrections = min(job.request, job.predicted + more), job.corrections + 1
+                step = STEPS[job.corrections] if job.corrections < len(STEPS) else job.request
+                longer = {
+                    "steps": job.first + step,
+                    "added-steps": job.predicted + step,
+                    "double": 2 * job.predicted,
+                    "request": job.request,
+                }[self.correction]
+                job.predicted, job.corrections = min(job.request, longer), job.corrections + 1
 
     def start(self, job: Job, now: int) -> None:
         job.start, job.holds = now, True

@@ -63,7 +63,7 @@ KEYS = st.fixed_dictionaries({
 
 @settings(max_examples=300)
 @given(asks=ASKS, processors=st.integers(4, 7), keys=KEYS, ties=st.sampled_from(["together", "submit-first"]),
-       scale=st.sampled_from([1, 40]))  # fmt: skip
+       scale=st.sampled_from([1, 40, 20_000]))  # fmt: skip
 def test_starts_are_those_of_the_twin(
     asks: list[Ask], processors: int, keys: dict[str, str], ties: str, scale: int
 ) -> None:
@@ -75,7 +75,12 @@ def test_starts_are_those_of_the_twin(
 @pytest.mark.parametrize("ties", ["together", "submit-first"])
 @pytest.mark.parametrize(
     ("correction", "predict_at", "rounds"),
-    [("steps", "pass", "corrections"), ("request", "pass", "events"), ("steps", "submission", "events")],
+    [
+        ("steps", "submission", "events"),
+        ("steps", "pass", "corrections"),
+        ("added-steps", "submission", "events"),
+        ("request", "pass", "events"),
+    ],
 )
 def test_starts_are_those_of_the_twin_on_a_real_log(
     data: Path, correction: str, predict_at: str, rounds: str, ties: str
@@ -155,23 +160,34 @@ def test_the_shortest_predicted_passes_first() -> None:
 
 
 def test_a_job_that_outlives_its_prediction_lets_another_start_when_that_is_corrected() -> None:
-    overdue = Ask(100, 1000, 1, HOUR, 1)  # expected: 15 s, then 75 s, then 375 s …
+    overdue = Ask(100, 1000, 1, HOUR, 1)  # expected: 15 s, then 75 s, then 315 s …
     head, waits = Ask(101, 10, 2, 10, 2), Ask(102, 40, 1, 40, 3)
     asks = [*BEFORE, overdue, head, waits]
-    assert starts(asks, 2, "easy++") == [0, 0, 100, 1100, 115]
-    assert starts(asks, 2, "easy++(rounds=events)") == [0, 0, 100, 1100, 1110]
+    assert starts(asks, 2, "easy++(rounds=corrections)") == [0, 0, 100, 1100, 115]
+    assert starts(asks, 2, "easy++") == [0, 0, 100, 1100, 1110]
     # twice: until 130, 160, 220
-    assert starts(asks, 2, "easy++(correction=double)") == [0, 0, 100, 1100, 160]
-    assert starts([*asks, Ask(110, 1, 2, 1, 4)], 2, "easy++(rounds=events)")[4] == 1110
-    assert starts([*asks, Ask(120, 1, 2, 1, 4)], 2, "easy++(rounds=events)")[4] == 120
+    assert starts(asks, 2, "easy++(correction=double, rounds=corrections)") == [0, 0, 100, 1100, 160]
+    assert starts([*asks, Ask(110, 1, 2, 1, 4)], 2, "easy++")[4] == 1110
+    assert starts([*asks, Ask(120, 1, 2, 1, 4)], 2, "easy++")[4] == 120
+
+
+def test_a_correction_step_counts_from_the_first_prediction_and_replaces_the_step_before() -> None:
+    """Predicted: 15 s; then until 175 s (1 min), 415 s (5 min) and 1015 s (15 min) in place of 475 and 1375 s."""
+    overdue, head = Ask(100, 2000, 1, HOUR, 1), Ask(101, 10, 2, 10, 2)
+    for correction, seen in (("steps", 416), ("added-steps", 476)):
+        before, after = (
+            starts([*BEFORE, overdue, head, Ask(at, 300, 1, 300, 3)], 2, f"easy++(correction={correction})")[-1]
+            for at in (seen - 2, seen)
+        )
+        assert (before, after) == (2110, seen), correction
 
 
 def test_a_prediction_follows_the_history_or_is_made_once() -> None:
     # the passing job comes at 5, before the runs of its user have ended at 10 and 20
     blocker, head = Ask(0, 200, 1, 200, 2), Ask(1, 50, 4, 50, 3)
     asks = [*BEFORE, blocker, head, Ask(5, 60, 2, HOUR, 1)]
-    assert starts(asks, 4, "easy++")[-1] == 20
-    assert starts(asks, 4, "easy++(predict_at=submission)")[-1] == 250
+    assert starts(asks, 4, "easy++(predict_at=pass)")[-1] == 20
+    assert starts(asks, 4, "easy++")[-1] == 250
 
 
 @pytest.mark.parametrize("rule", list(Correction))
@@ -181,6 +197,8 @@ def test_predictions_grow_up_to_the_request(rule: Correction) -> None:
         run = expected_end_us(0, 15 * S, request, run, int(rule))
         ends.append(run)
     if rule == Correction.STEPS:
+        assert ends == [15 * S + step for step in STEPS] + [request]
+    elif rule == Correction.ADDED_STEPS:
         assert ends == [15 * S + sum(STEPS[: k + 1]) for k in range(len(STEPS))] + [request]
     elif rule == Correction.REQUEST:
         assert ends == [request]
@@ -245,7 +263,7 @@ def test_a_workload_without_users_is_refused() -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("easy++(correction=never)", "correction: got 'never', wanted one of steps, request, double"),
+        ("easy++(correction=never)", "correction: got 'never', wanted one of steps, request, double, added-steps"),
         ("easy++(estimates=exact)", "the parameter 'estimates'"),
         ("easy+", "'easy++' perhaps"),
     ],

@@ -69,6 +69,7 @@ def exchange_all(state: ClusterState, leases: Sequence[Lease], below: bool) -> N
     state.pool_dead += gone
     state.free_cores += cores
     state.releases += 1
+    state.unforeseen += 1
     state.version += 1
     peaks = state.peaks
     for lease, own in zip(leases, borrowed, strict=True):

@@ -21,6 +21,7 @@ from unrack.ledger.lease import CORES, LENDER, NO_LOANS, NODES, Lease, Share, lo
 from unrack.ledger.memory_use import MemoryUse, drop_uses, make_memory_use, note_uses, with_room
 from unrack.ledger.past_runs import Runs, no_runs
 from unrack.ledger.past_runs import with_room as runs_with_room
+from unrack.ledger.promises import NO_PROMISES, Promises
 from unrack.resources.places import NO_CLAIMS
 from unrack.sealed import sealed, sealed_columns
 from unrack.units import NEVER_US
@@ -166,14 +167,18 @@ class ClusterState:
         Who holds which pooled devices; ``None`` on a cluster without pools.
     claimed
         What is claimed of the places of resources; ``None`` on a cluster without any.
+    promises
+        What the policy has promised to waiting jobs, as it was after the last round.
     jobs, known
         How many jobs there are, and how many of them have been submitted: they come in order of their numbers.
     first_unequal
         The first job whose tasks ask for more or less than one core, or for memory.
     seen
         The columns, read-only.
-    version, releases
-        Grow by one with every change, and with every change that gives something back.
+    version, releases, unforeseen
+        Grow by one with every change; with every change that gives something back; and with every change by which there
+        is more, at some time, than was booked: a job ends before its booked end or is booked to end earlier, holds
+        something else from now on, or leaves the queue without having run; a node comes back.
     """
 
     def __init__(
@@ -226,6 +231,8 @@ class ClusterState:
             self.claimed = Claimed(cluster.places, asked, cluster.devices.home)
         self.version = 0
         self.releases = 0
+        self.unforeseen = 0
+        self.promises: Promises = NO_PROMISES
         self.capacity_version = 0
         self.seen = Seen(self)
 
@@ -375,6 +382,7 @@ class ClusterState:
         """
         if self.condition(job) != RUNNING:
             raise RefusedError(f"release job {job}: it is not running")
+        self.unforeseen += self._is_early(job, now)
         extra = self.take_back(job)
         if self.devices is not None:
             self.devices.note(job, -int(self.asks[0, job]))
@@ -405,6 +413,7 @@ class ClusterState:
         """
         status = self.condition(job)
         if status == QUEUED:
+            self.unforeseen += 1
             self.leave_queue(job)
             if self.devices is not None:
                 self.devices.note(job, -int(self.asks[0, job]))
@@ -439,6 +448,7 @@ class ClusterState:
         self.free_cores += int(self.total[0, node]) * (1 if online else -1)
         self.version += 1
         self.releases += 1
+        self.unforeseen += online
         self.capacity_version += 1
 
     def drain(self, node: int) -> None:
@@ -486,6 +496,7 @@ class ClusterState:
         self._give_back(node)
         self.version += 1
         self.releases += 1
+        self.unforeseen += 1
         self.capacity_version += 1
 
     def _give_back(self, node: int) -> None:
@@ -506,11 +517,13 @@ class ClusterState:
             raise RefusedError(f"expect the end of job {job}: it is not running")
         if self.devices is not None and self.devices.asking[job]:
             return
-        rebook_job(self.running, self.running_count, self.booked_end(job), end_us, job)
+        booked_us = self.booked_end(job)
+        self.unforeseen += end_us < booked_us
+        rebook_job(self.running, self.running_count, booked_us, end_us, job)
         self.version += 1
 
-    def detached(self, devices: tuple[int, ...]) -> None:
-        """Devices whose detaching is over are free again.
+    def detached(self, devices: tuple[int, ...], now: int) -> None:
+        """Devices whose detaching is over at time ``now`` (µs) are free again.
 
         Raises
         ------
@@ -519,7 +532,9 @@ class ClusterState:
         """
         if self.devices is None:
             raise RefusedError(f"devices {devices} do not exist")
+        early = any(self.devices.detaching.get(device, now) > now for device in devices)
         self.devices.detached(devices)
+        self.unforeseen += early
         self.version += 1
         self.releases += 1
 
@@ -586,6 +601,16 @@ class ClusterState:
 
     # --- inside -------------------------------------------------------------------------------------------------
 
+    def _is_early(self, job: int, now: int) -> bool:
+        """Whether a running job's booked end is yet to come; one that asks for no time is planned to take 1 µs."""
+        running = self.running
+        for i in range(self.running_count):
+            if running[0, i] > now:
+                return True
+            if running[1, i] == job:
+                return bool(self.asks[3, job] < 1)
+        return True
+
     def _check_rows(self, lease: Lease) -> None:
         rows = lease.rows
         if rows.dtype != INT64 or rows.ndim != 2 or rows.shape[1] != 5:
@@ -644,6 +669,7 @@ class ClusterState:
             self.claimed.give(job, before)
             self.claimed.take(job, lease.claims)
         self.releases += 1
+        self.unforeseen += 1
         if self.memory is not None:
             drop_uses(self.memory, job)
             self._note_uses(job, rows, loans)

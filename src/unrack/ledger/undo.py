@@ -41,7 +41,7 @@ class Undo:
 
     def __init__(self, state: ClusterState, devices: bool = False) -> None:
         self._state = state
-        self._versions = state.version, state.releases, state.capacity_version
+        self._versions = state.version, state.releases, state.unforeseen, state.capacity_version
         self._asking = 0 if state.claimed is None else state.claimed.asking
         self._held: dict[int, list[Held]] = {}
         self._devices = state.devices if devices else None
@@ -92,7 +92,7 @@ class Undo:
     def finish(self) -> None:
         """All steps are taken back."""
         state = self._state
-        state.version, state.releases, state.capacity_version = self._versions
+        state.version, state.releases, state.unforeseen, state.capacity_version = self._versions
         if state.claimed is not None:
             state.claimed.asking = self._asking
         if self._devices is not None:

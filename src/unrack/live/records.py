@@ -14,6 +14,7 @@ from unrack.events import (
     Event,
     Expected,
     Finished,
+    Promised,
     Repaired,
     Round,
     Started,
@@ -22,6 +23,7 @@ from unrack.events import (
     Withdrawn,
 )  # fmt: skip
 from unrack.ledger.lease import Lease, Share
+from unrack.ledger.promises import Promise
 from unrack.policy.contract import Decision, Hold, Reject, Requeue, Resize, Start
 from unrack.reasons import Code, Reason
 from unrack.resources.places import NO_CLAIMS
@@ -148,6 +150,9 @@ def event_record(event: Event) -> list[Value]:
         return [type(event).__name__.lower(), event.job]
     if isinstance(event, Expected):
         return ["expected", event.job, event.end_us]
+    if isinstance(event, Promised):
+        start_us, turn, grain, lease = event.promise
+        return ["promised", event.job, start_us, turn, grain, None if lease is None else lease_record(lease)]
     if isinstance(event, Drained | Repaired):
         return [type(event).__name__.lower(), list(event.nodes)]
     if isinstance(event, Round):
@@ -163,6 +168,7 @@ READ: dict[str, Callable[[Sequence[Value]], Event]] = {
     "started": lambda r: Started(r[1]),
     "finished": lambda r: Finished(r[1]),
     "expected": lambda r: Expected(r[1], r[2]),
+    "promised": lambda r: Promised(r[1], Promise(r[2], r[3], r[4], None if r[5] is None else lease_of_record(r[5]))),
     "drained": lambda r: Drained(tuple(r[1])),
     "repaired": lambda r: Repaired(tuple(r[1])),
     "round": lambda _: Round(),

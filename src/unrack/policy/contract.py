@@ -198,7 +198,9 @@ class Policy(Protocol[Memory]):
     traits
         What it needs and places; they do not change while it runs.
 
-    Three more methods are called where they are there: ``seeded(seed)``, a copy that draws random numbers from a seed;
+    Four more methods are called where they are there: ``promised(view, memory)``: the
+    :class:`unrack.ledger.promises.Promises` that waiting jobs have after a round, which the next ``begin`` finds in
+    ``view.promises``; ``seeded(seed)``, a copy that draws random numbers from a seed;
     ``possible(cluster, jobs)``, bool[jobs]: which jobs have a place on the empty cluster; and of a policy that learns
     ``expected_end_us(view, memory, job, now)``: when it expects a running job to end, ``now`` or later (µs); default:
     when that is booked. One that can tell its rounds is a :class:`unrack.policy.rounds.Rounds` as well. How fast jobs
@@ -216,7 +218,7 @@ class Policy(Protocol[Memory]):
         ...
 
     def begin(self, view: View) -> Memory:
-        """Make the memory for a run that starts with this view."""
+        """Make the memory for a run that starts, or goes on, with this view."""
         ...
 
     def decide(self, view: View, memory: Memory, now: int) -> tuple[list[Decision], Memory]:

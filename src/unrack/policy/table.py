@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from unrack.errors import PolicyError
 from unrack.policy.complete import BY_THE_WORLD
 from unrack.policy.contract import Estimates, Policy
-from unrack.policy.discipline.conservative import Conservative
+from unrack.policy.discipline.conservative import COMPRESS, Conservative
 from unrack.policy.discipline.list_scheduler import BACKFILL, UNLIMITED, ListScheduler
 from unrack.policy.discipline.slurm_like import MAINS, SlurmLike
 from unrack.policy.flow.costs.table import COSTS
@@ -228,12 +228,17 @@ _FREE = {
 }
 
 
+FORWARD = Parameter(
+    "compress", one_of(COMPRESS), "early",
+    "when reservations of conservative move forward: early (when a job ends early) or ends (at every end)",
+)  # fmt: skip
 SCHEDULING = {
     "scheduler": Parameter("scheduler", one_of(SCHEDULERS), "slurm", "who may pass whom: " + ", ".join(SCHEDULERS)),
     "depth": Parameter("depth", count, "100 of slurm, else unlimited", "how many jobs backfill looks at"),
     "queue": Parameter("queue", count, "100", "of slurm: how many jobs either loop looks at"),
     "interval": Parameter("interval_us", duration, "30 s", "of slurm: time between two backfills"),
     "main": Parameter("main", one_of(MAINS), "events", "of slurm: when its main loop runs: events or interval"),
+    "compress": FORWARD,
     "order": ORDER,
     "place": PLACE,
     "estimates": ESTIMATES,
@@ -245,10 +250,11 @@ def _baseline(label: str, scheduler: str = "slurm", **values: Any) -> Any:
     """The plain scheduler on whole nodes."""
     depth = values.pop("depth", None)
     own = {key: values.pop(key) for key in ("queue", "interval_us", "main") if key in values}
+    forward = {key: values.pop(key) for key in ("compress",) if key in values}
     if scheduler == "slurm":
         return SlurmLike(nodes="whole", label=label, depth=depth or 100, **own, **values)
     if scheduler == "conservative":
-        return Conservative(nodes="whole", label=label, **values)
+        return Conservative(nodes="whole", label=label, **forward, **values)
     backfill = "easy" if scheduler == "easy" else "none"
     return ListScheduler(nodes="whole", label=label, backfill=backfill, depth=depth or UNLIMITED, **values)
 
@@ -293,19 +299,20 @@ POLICIES: dict[str, Entry] = {
                 "correction",
                 one_of(CORRECTIONS),
                 "steps",
-                "what becomes of a prediction that is outlived: steps (1 min, 5 min … 100 h more), request or double",
+                "what becomes of a prediction that is outlived: steps (to the first prediction and 1 min, then 5 min … "
+                "100 h), added-steps (each on top of the one before), request or double",
             ),
             "predict_at": Parameter(
                 "predict_at",
                 one_of(TIMES),
-                "pass",
-                "pass: a waiting job's prediction follows its user's history; submission: it is made once",
+                "submission",
+                "submission: a run time is predicted once; pass: a waiting job's prediction follows its user's history",
             ),
             "rounds": Parameter(
                 "rounds",
                 one_of(ROUNDS),
-                "corrections",
-                "corrections: a corrected prediction gives the queue a pass of its own; events: the next event does",
+                "events",
+                "events: the next event sees a corrected prediction; corrections: it gives the queue a pass of its own",
             ),
             "backfill_order": BACKFILL_ORDER._replace(default="sjf"),
             "place": Parameter("place", one_of(FITS), "first-fit", f"which nodes are filled first: {', '.join(FITS)}"),
@@ -322,7 +329,7 @@ POLICIES: dict[str, Entry] = {
     "conservative": Entry(
         "conservative backfill: every job holds a reservation that is never delayed",
         _any(Conservative),
-        {"order": ORDER, **COMMON, **_TERMS},
+        {"order": ORDER, "compress": FORWARD, **COMMON, **_TERMS},
         {},
     ),
     "slurm": Entry(

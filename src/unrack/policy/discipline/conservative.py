@@ -1,7 +1,8 @@
 """Conservative backfill (Mu'alem and Feitelson 2001).
 
 Every job gets a reservation when it arrives, the earliest that disturbs no other, and never a later one. When a job
-ends early, reservations move forward one by one, in order. O(waiting x steps of the plan) a round.
+ends early, reservations move forward one by one, in order; an end at its booked time was planned for, and moves none.
+O(waiting x steps of the plan) a round.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from unrack.ledger.promises import Promises
 from unrack.policy.contract import Decision, Estimates
 from unrack.policy.discipline.list_scheduler import short_of
 from unrack.policy.discipline.node_plan import Plan
@@ -22,6 +24,14 @@ from unrack.reasons import Code, Reason
 from unrack.units import SECOND_US
 from unrack.view import View
 
+COMPRESS = ("early", "ends")
+"""When reservations move forward."""
+
+
+def freed(view: View, compress: str) -> int:
+    """What grows whenever reservations may move forward: at early ends (and whatever else is unforeseen), or all."""
+    return view.unforeseen if compress == "early" else view.releases
+
 
 @dataclass(frozen=True)
 class Conservative(AnyResource):
@@ -31,6 +41,9 @@ class Conservative(AnyResource):
     ----------
     order
         In which order new jobs get reservations and later move forward: a name in ``ORDERS`` or a function.
+    compress
+        When reservations move forward: ``"early"``, when a job ends before its booked end, a node comes back, or
+        something else is free that was not planned to be; ``"ends"``, whenever anything is given back.
     place, nodes, estimates, label
         As for :class:`unrack.policy.discipline.list_scheduler.ListScheduler`; ``place`` is a name here.
     memory
@@ -44,6 +57,7 @@ class Conservative(AnyResource):
     label: str = "conservative"
     memory: MemoryRule = field(default_factory=LocalMemory)
     gpus: GpuRule | None = None
+    compress: str = "early"
 
     @property
     def name(self) -> str:
@@ -51,33 +65,41 @@ class Conservative(AnyResource):
         return self.label
 
     def begin(self, view: View) -> Plan:
-        """No reservations yet."""
-        return Plan.begin(view, self.nodes == "whole", self.place)
+        """The reservations that were promised before; none if the run begins."""
+        promises, plan = view.promises, Plan.resumed(view, self.nodes == "whole", self.place)
+        plan.freed = freed(view, self.compress) if promises.freed is None else promises.freed
+        if promises.beyond:
+            plan.book = self._reservations.resumed(view)
+        return plan
+
+    def promised(self, view: View, memory: Plan) -> Promises:
+        """The reservations of waiting jobs."""
+        return memory.promised() if memory.book is None else memory.book.promised(memory.freed)
 
     def decide(self, view: View, memory: Plan, now: int) -> tuple[list[Decision], Plan]:
         """Reserve for new jobs, move reservations forward if jobs have ended, start whose turn it is."""
+        mark = freed(view, self.compress)
+        compress, memory.freed = mark != memory.freed, mark
         if not view.waiting:
-            memory.running = view.running_count
             return [], memory
         jobs = in_order(self.order, view, now).copy()
         if memory.book is None and self.beyond_nodes(view):
             memory.make_room(view)
             jobs, memory.book = memory.by_start(jobs), self._reservations.begin(view)
         if memory.book is not None:
-            return self._reservations.keep(view, memory.book, jobs.tolist(), now), memory
-        if memory.too_coarse(view):
+            return self._reservations.keep(view, memory.book, jobs.tolist(), now, compress), memory
+        if memory.lost or memory.too_coarse(view):
             memory.make_room(view)
             jobs = memory.by_start(jobs)
-            memory = self.begin(view)
-        compress = view.running_count < memory.running or view.capacity_version != memory.capacity_version
-        decisions = memory.round(view, jobs, now, self.place, compress, trust=True)
-        memory.running = view.running_count + len(decisions)
-        memory.capacity_version = view.capacity_version
-        return decisions, memory
+            memory = Plan.begin(view, self.nodes == "whole", self.place)
+            memory.freed = mark
+        return memory.round(view, jobs, now, self.place, compress, trust=True), memory
 
     def next_round(self, view: View, memory: Plan, now: int) -> int | None:
-        """Reservations start when jobs end, which is an event; or when they were told that devices are free."""
-        return None if memory.book is None or not view.waiting else self._reservations.due_us(view, memory.book, now)
+        """When the next reservation falls due: what it was planned to wait for may have moved forward since."""
+        if not view.waiting:
+            return None
+        return memory.due_us(view, now) if memory.book is None else self._reservations.due_us(view, memory.book, now)
 
     @cached_property
     def _reservations(self) -> Reservations:

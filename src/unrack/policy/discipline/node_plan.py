@@ -12,15 +12,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrack.ledger.growing import grown
+from unrack.ledger.lease import NODES as LEASE_NODES
+from unrack.ledger.lease import TASKS as LEASE_TASKS
+from unrack.ledger.promises import Promise, PromisedRows, Promises
 from unrack.policy.contract import Decision
 from unrack.policy.discipline.blocked import Blocked
 from unrack.policy.discipline.list_pass import Pass
 from unrack.policy.discipline.list_scheduler import Buffers
-from unrack.policy.discipline.plan_kernel import Grain, plan_round
+from unrack.policy.discipline.plan_kernel import Grain, first_due, plan_round
 from unrack.policy.discipline.reservations import Book
 from unrack.policy.placement.local_memory import FITS
 from unrack.units import NEVER_US
 from unrack.view import View
+from unrack.workload.job import TASKS
 
 Ints = NDArray[np.int64]
 
@@ -35,8 +39,10 @@ class Plan:
         Reserved start, µs; -1: none.
     where, rows
         Per job (first row, number of rows) of its reservation in ``rows``.
-    running
-        How many jobs ran after the last round: fewer now means that some ended.
+    lost
+        Whether a promise was taken over whose lease means nothing here: all are to be made anew, in order of start.
+    freed
+        What had been given back by the last round: if more has been since, reservations may move forward.
     blocked
         Of the main loop of a Slurm-like scheduler.
     book, main
@@ -52,9 +58,9 @@ class Plan:
     rows: Ints
     spare: Ints
     buffers: Buffers = field(default_factory=Buffers)
-    running: int = 0
+    lost: bool = False
+    freed: int = 0
     blocked: Blocked = field(default_factory=Blocked)
-    capacity_version: int = -1
     planned_version: int = -1
     planned_at: int = -1
     book: Book | None = None
@@ -89,6 +95,38 @@ class Plan:
             spare=empty.copy(),
         )
 
+    @classmethod
+    def resumed(cls, view: View, whole: bool, fit: str) -> Plan:
+        """As :meth:`begin`, with the promises made so far."""
+        plan, promised = cls.begin(view, whole, fit), view.promises.by_job()
+        kept = [(job, promised[job]) for job in view.queue.tolist() if job in promised] if promised else []
+        leases = [plan._rows_of(view, job, promise) for job, promise in kept]
+        plan.lost = any(rows is None for rows in leases)
+        if kept and not plan.lost:
+            plan.rows = np.concatenate([plan.rows[:0], *(rows for rows in leases if rows is not None), plan.spare])
+        at = 0
+        for (job, promise), rows in zip(kept, leases, strict=True):
+            plan.start[job] = promise.start_us
+            if rows is not None:
+                plan.where[:, job] = at, len(rows)
+                at += len(rows)
+        return plan
+
+    def _rows_of(self, view: View, job: int, promise: Promise) -> Ints | None:
+        """The rows of a promise, in groups of this plan; ``None``: it has none that mean anything here."""
+        tasks, lease = int(view.asks[TASKS, job]), promise.lease
+        if self.grain == Grain.CORES:
+            return np.array([[0, 1, tasks, tasks, 0]], np.int64)
+        if lease is None or promise.grain != self.grain or promise.turn >= 0 or len(lease.borrowed):
+            return None
+        rows, groups = lease.rows, lease.rows[:, LEASE_NODES]
+        there = len(rows) > 0 and int((rows[:, 0] + groups).max()) <= self.total.shape[1]
+        return rows if there and int(groups @ rows[:, LEASE_TASKS]) == tasks else None
+
+    def promised(self) -> Promises:
+        """What is promised after a round."""
+        return Promises(PromisedRows(self.grain, self.start, self.where, self.rows), self.freed)
+
     def too_coarse(self, view: View) -> bool:
         """Whether a job has come for which counting cores is not exact any more."""
         return self.grain == Grain.CORES and not view.equal_cores()
@@ -105,6 +143,13 @@ class Plan:
     def reserved(self, job: int) -> int:
         """When a job is to start, µs; -1: nobody has said."""
         return int(self.start[job]) if job < len(self.start) else -1
+
+    def due_us(self, view: View, now: int) -> int | None:
+        """When the next reservation falls due after ``now``, µs; ``None`` while a job is overdue: then ends show it."""
+        if view.first_end_us <= now:
+            return None
+        due = first_due(self.start, view.queue, now)
+        return None if due == NEVER_US else due
 
     def make_room(self, view: View) -> None:
         """Make room for as many jobs as the ledger has."""

@@ -38,6 +38,7 @@ from unrack.ledger.names import (
     WHO,
 )
 from unrack.policy.placement.node_kernel import add_node, place_job, tasks_on
+from unrack.units import NEVER_US
 
 Ints = NDArray[np.int64]
 
@@ -234,6 +235,16 @@ def settle(
             if left > 0:
                 return -1
     return at
+
+
+@compiled
+def first_due(start: Ints, jobs: Ints, now: int) -> int:
+    """The first reserved start of these jobs after ``now``; a time after everything: there is none."""
+    due = NEVER_US
+    for job in jobs:
+        if now < start[job] < due:
+            due = start[job]
+    return due
 
 
 @compiled

@@ -1,7 +1,7 @@
 """Reservations over any resources: conservative backfill, and the plan of a Slurm-like scheduler.
 
-Every job has a reservation, the earliest that disturbs no other, and never a later one; when something has been given
-back, reservations move forward one by one, in order. O(waiting x moments) placements and drafts a round.
+Every job has a reservation, the earliest that disturbs no other, and never a later one; when something is given back
+early, reservations move forward one by one, in order. O(waiting x moments) placements and drafts a round.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from unrack.ledger.promises import Promise, Promises
 from unrack.policy.contract import Decision, Start
 from unrack.policy.discipline.future import Booking, Future
 from unrack.policy.placement.contract import Placement
@@ -27,13 +28,15 @@ class Book:
         Of the placement.
     booked
         Waiting job to reservation.
-    releases
-        ``view.releases`` after the last round: if more has been given back since, reservations may move forward.
     """
 
     notes: Any
     booked: dict[int, Booking] = field(default_factory=dict)
-    releases: int = -1
+
+    def promised(self, freed: int) -> Promises:
+        """What is promised after a round; ``freed``: as of :class:`Promises`."""
+        made = {job: Promise(at.start_us, at.turn, 0, at.lease) for job, at in self.booked.items()}
+        return Promises(made, freed, beyond=True)
 
 
 @dataclass(frozen=True)
@@ -52,18 +55,29 @@ class Reservations:
         """Nothing is reserved."""
         return Book(self.placement.begin(view))
 
-    def keep(self, view: View, book: Book, jobs: list[int], now: int) -> list[Decision]:
-        """Keep reservations, make new ones and move some forward, in the order of the jobs; start whose turn it is."""
+    def resumed(self, view: View) -> Book:
+        """What was promised before is reserved; a promise without a lease only as its time, which is made up for."""
+        made, waiting = view.promises.by_job(), set(view.queue.tolist())
+        booked = {
+            job: Booking(at.start_us, at.turn, at.lease)
+            for job, at in made.items() if job in waiting and at.lease is not None and at.turn >= 0
+        }  # fmt: skip
+        return Book(self.placement.begin(view), booked)
+
+    def keep(self, view: View, book: Book, jobs: list[int], now: int, compress: bool) -> list[Decision]:
+        """Keep reservations and make new ones, in the order of the jobs; start whose turn it is.
+
+        ``compress``: reservations may move forward.
+        """
         future = Future(self.placement, book.notes, view, now, trust=True)
         wait = set(jobs)
         future.keep({job: at for job, at in book.booked.items() if job in wait})
-        compress = view.releases != book.releases
         for job in jobs:
             if job not in future.booked:
                 future.reserve(job)
             elif compress and future.booked[job].start_us > now:
                 future.advance(job)
-        book.booked, book.releases = future.booked, view.releases
+        book.booked = future.booked
         return self._start(view, book, future, now)
 
     def anew(self, view: View, book: Book, jobs: list[int], now: int) -> list[Decision]:

@@ -18,11 +18,12 @@ from numpy.typing import NDArray
 
 from unrack.cluster.spec import Cluster
 from unrack.ledger.growing import grown
-from unrack.ledger.lease import Lease
+from unrack.ledger.lease import Lease, loans_of
 from unrack.ledger.memory_use import MemoryUse
+from unrack.ledger.promises import PromisedRows, Promises
 from unrack.policy.contract import EVERYTHING, Decision, Estimates, Need, Start, Traits
 from unrack.policy.discipline.blocked import Blocked
-from unrack.policy.discipline.conservative import Conservative
+from unrack.policy.discipline.conservative import Conservative, freed
 from unrack.policy.discipline.list_scheduler import BACKFILL, UNLIMITED, ListScheduler
 from unrack.policy.discipline.node_plan import Plan
 from unrack.policy.discipline.slurm_like import SlurmLike
@@ -82,8 +83,7 @@ class LendingNotes:
     plain: Conservative | None = None
     asked: int = 0
     plain_memory: Plan | None = None
-    running: int = 0
-    capacity_version: int = -1
+    freed: int = 0
     planned_version: int = -1
     planned_at: int = -1
     blocked: Blocked = field(default_factory=Blocked)
@@ -112,7 +112,7 @@ class LendingNotes:
             self.kept[at : at + len(rows)] = rows
             self.begins[job], self.where[:, job] = self.plain_memory.start[job], (at, at + len(rows), 0, 0)
             at += len(rows)
-        self.running, self.capacity_version = self.plain_memory.running, self.plain_memory.capacity_version
+        self.freed = self.plain_memory.freed
         self.plain = self.plain_memory = None
 
     def leases(self, count: int) -> list[Decision]:
@@ -139,6 +139,8 @@ class Lending:
         Of slurm: how many jobs either loop looks at, and the time between two backfills.
     main
         Of slurm: ``"events"``, its main loop runs at every event; ``"interval"``: only at multiples of the interval.
+    compress
+        Of conservative, as for :class:`unrack.policy.discipline.conservative.Conservative`.
     order, estimates, label
         As for :class:`unrack.policy.discipline.list_scheduler.ListScheduler`.
     threshold
@@ -169,6 +171,7 @@ class Lending:
     label: str = "lending"
     place: str = "first-fit"
     counts: bool = True
+    compress: str = "early"
 
     @cached_property
     def traits(self) -> Traits:
@@ -222,10 +225,52 @@ class Lending:
             rows=np.empty((4 * nodes, 5), np.int64),
             loans=np.empty((8 * nodes, 3), np.int64),
         )
-        if self.scheduler == "conservative" and self.counts and self.never_borrows(view, memory):
-            memory.plain = Conservative(order=self.order, nodes="whole", estimates=self.estimates)
-            memory.plain_memory = memory.plain.begin(view)
+        if self.scheduler == "conservative":
+            self._resume(view, memory)
         return memory
+
+    def _resume(self, view: View, memory: LendingNotes) -> None:
+        """Go on with the reservations that were promised before, if there are any."""
+        promises, made = view.promises, view.promises.by_job()
+        memory.freed = freed(view, self.compress) if promises.freed is None else promises.freed
+        if promises.beyond:
+            memory.beyond = self._beyond.begin(view)
+        counted = any(promise.grain for promise in made.values())
+        if self.counts and (self.never_borrows(view, memory) or counted):
+            memory.plain = Conservative(
+                order=self.order, nodes="whole", estimates=self.estimates, compress=self.compress
+            )
+            memory.plain_memory = memory.plain.begin(view)
+            if counted:
+                memory.asked = 0  # whoever came since the last round may have to borrow
+            return
+        leases = [
+            (job, made[job].start_us, lease) for job in view.queue.tolist()
+            if job in made and (lease := made[job].lease) is not None and made[job].turn < 0
+        ]  # fmt: skip
+        memory.grow(sum(len(lease.rows) + len(lease.borrowed) for _, _, lease in leases))
+        memory.kept, memory.kept_loans = memory.rows.copy(), memory.loans.copy()
+        row = loan = 0
+        for job, start_us, lease in leases:
+            rows, loans = lease.rows, loans_of(lease.borrowed)
+            memory.kept[row : row + len(rows)], memory.kept_loans[loan : loan + len(loans)] = rows, loans
+            memory.begins[job] = start_us
+            memory.where[:, job] = row, row + len(rows), loan, loan + len(loans)
+            row, loan = row + len(rows), loan + len(loans)
+
+    @property
+    def promised(self) -> Any:
+        """What is promised to waiting jobs: by the conservative scheduler alone."""
+        return self._promised if self.scheduler == "conservative" else None
+
+    def _promised(self, view: View, memory: LendingNotes) -> Promises:
+        if memory.beyond is not None:
+            beyond: Promises = self._beyond.promised(view, memory.beyond)
+            return beyond
+        if memory.plain is not None and memory.plain_memory is not None:
+            return memory.plain.promised(view, memory.plain_memory)
+        made = PromisedRows(0, memory.begins, memory.where, memory.kept, memory.kept_loans)
+        return Promises(made, memory.freed)
 
     def never_borrows(self, view: View, memory: LendingNotes) -> bool:
         """Whether every job that came since has all its memory on whichever nodes it gets, and never has to borrow."""
@@ -256,13 +301,14 @@ class Lending:
         if memory.plain is not None and memory.plain_memory is not None:
             decisions, memory.plain_memory = memory.plain.decide(view, memory.plain_memory, now)
             return decisions, memory
+        mark = freed(view, self.compress)
+        compress, memory.freed = mark != memory.freed, mark
         if not view.waiting:
-            memory.running = view.running_count
             return [], memory
         if self.scheduler == "slurm":
             return self._slurm(view, memory, now), memory
         if self.scheduler == "conservative":
-            return self._conservative(view, memory, now), memory
+            return self._conservative(view, memory, now, compress), memory
         rule = "easy" if self.scheduler == "easy" else "none"
         jobs = in_order(self.order, view, now)
         return self._pass(view, memory, jobs, now, BACKFILL[rule], self.depth or UNLIMITED), memory
@@ -276,7 +322,7 @@ class Lending:
             "label": self.label,
         }  # fmt: skip
         if self.scheduler == "conservative":
-            return Conservative(**both)
+            return Conservative(compress=self.compress, **both)
         if self.scheduler == "slurm":
             return SlurmLike(self.interval_us, self.depth or 100, self.queue, self.main, **both)
         backfill = "easy" if self.scheduler == "easy" else "none"
@@ -327,10 +373,9 @@ class Lending:
         memory.planned_at, memory.planned_version = now, -1 if count else view.version
         return memory.leases(count)
 
-    def _conservative(self, view: View, memory: LendingNotes, now: int) -> list[Decision]:
-        """Reserve for new jobs, move reservations forward if jobs have ended, start whose turn it is."""
+    def _conservative(self, view: View, memory: LendingNotes, now: int, compress: bool) -> list[Decision]:
+        """Reserve for new jobs, move reservations forward if they may, start whose turn it is."""
         jobs = in_order(self.order, view, now).copy()
-        compress = view.running_count < memory.running or view.capacity_version != memory.capacity_version
         state, uses = view.columns, _uses(view)
         while True:
             short = reserve_round(
@@ -351,8 +396,6 @@ class Lending:
             if take_if_free(free, memory.terms.threshold_mb, rows, loans):
                 decisions.append(Start(Lease(job, rows, loans)))
                 memory.begins[job] = -1
-        memory.running = view.running_count + len(decisions)
-        memory.capacity_version = view.capacity_version
         return decisions
 
     def next_round(self, view: View, memory: LendingNotes, now: int) -> int | None:

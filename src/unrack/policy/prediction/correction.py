@@ -2,10 +2,11 @@
 
 Each time a job is still running at its predicted end, the prediction grows, up to the requested run time:
 
-* ``STEPS`` (Tsafrir, Etsion and Feitelson 2007): by 1, 5, 15, 30 min, 1, 2, 5, 10, 20, 50, 100 h, one step after the
-  other, and then to the request.
+* ``STEPS`` (Tsafrir, Etsion and Feitelson 2007, as their program has it): to the first prediction and 1 min; the next
+  time to the first prediction and 5 min, then 15, 30 min, 1, 2, 5, 10, 20, 50, 100 h, and then to the request.
 * ``REQUEST``: to the request at once.
 * ``DOUBLE``: to twice what it was.
+* ``ADDED_STEPS``: by the same steps, each added to the prediction before, as the paper's text can be read.
 
 So the expected end follows from the start, the prediction made then, the request and the time; nothing is remembered.
 """
@@ -24,11 +25,12 @@ class Correction(IntEnum):
     STEPS = 0
     REQUEST = 1
     DOUBLE = 2
+    ADDED_STEPS = 3
 
 
 MINUTE_US = 60 * SECOND_US
 STEPS_US = tuple(minutes * MINUTE_US for minutes in (1, 5, 15, 30, 60, 120, 300, 600, 1200, 3000, 6000))
-"""By how much a prediction grows: the first time, the second …"""
+"""By how much the first prediction is exceeded after the first correction, the second …"""
 
 
 @inlined
@@ -41,8 +43,10 @@ def expected_end(start: int, predicted: int, request: int, after: int, rule: int
     while run <= ran and run < request:
         if rule == 2:
             run = 2 * run
+        elif k == 11:
+            run = request
         else:
-            run = run + STEPS_US[k] if k < 11 else request
+            run = (predicted if rule == 0 else run) + STEPS_US[k]
         k += 1
     return start + min(run, request)
 

@@ -6,7 +6,8 @@ step; the head of the queue is the job that came first, and whoever may pass it 
 The request still is the upper limit of every prediction, as it is when the job would be killed.
 
 What the paper leaves open, or other simulators do otherwise, are parameters: how predictions are corrected, whether a
-correction gives the queue a pass of its own, and whether predictions of waiting jobs follow their user's history.
+correction gives the queue a pass of its own, and whether predictions of waiting jobs follow their user's history. Where
+nothing is said, all three are as in the program that the published schedules come from.
 
 O(waiting x nodes) a pass at worst, as EASY, after O(waiting log waiting + running) for the predictions.
 """
@@ -30,10 +31,10 @@ from unrack.units import NEVER_US
 from unrack.view import Expecting, View
 from unrack.workload.job import ESTIMATE
 
-CORRECTIONS = {rule.name.lower(): rule for rule in Correction}
-TIMES = ("pass", "submission")
+CORRECTIONS = {rule.name.lower().replace("_", "-"): rule for rule in Correction}
+TIMES = ("submission", "pass")
 """When a waiting job's run time is predicted."""
-ROUNDS = ("corrections", "events")
+ROUNDS = ("events", "corrections")
 """Whether a corrected prediction gives the queue a pass of its own."""
 
 
@@ -65,12 +66,13 @@ class EasyPlusPlus:
     Parameters
     ----------
     correction
-        What becomes of a prediction that is outlived: ``"steps"``, ``"request"`` or ``"double"``.
+        What becomes of a prediction that is outlived: ``"steps"``, ``"request"``, ``"double"`` or ``"added-steps"``.
     predict_at
-        ``"pass"``: the prediction of a waiting job follows its user's history until it starts; ``"submission"``: it is
-        made once.
+        ``"submission"``: the run time of a job is predicted once; ``"pass"``: the prediction of a waiting job follows
+        its user's history until it starts.
     rounds
-        ``"corrections"``: a corrected prediction gives the queue a pass of its own; ``"events"``: the next event does.
+        ``"events"``: what a corrected prediction changes is seen at the next event; ``"corrections"``: it gives the
+        queue a pass of its own.
     backfill_order
         In which order jobs behind the head are tried: a name in ``ORDERS`` or a function. With ``"fcfs"`` this is the
         paper's EASY+.
@@ -80,8 +82,8 @@ class EasyPlusPlus:
     """
 
     correction: str = "steps"
-    predict_at: str = "pass"
-    rounds: str = "corrections"
+    predict_at: str = "submission"
+    rounds: str = "events"
     backfill_order: str | Order = "sjf"
     place: str | Placement = "first-fit"
     nodes: str = "shared"

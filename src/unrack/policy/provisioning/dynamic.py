@@ -148,6 +148,12 @@ class Dynamic:
         none, zero = np.zeros(room, np.int64), np.zeros(room, np.int64)
         return Notes(self.inner.begin(view), terms_of(self.inner, view.cluster), none, zero, PastUse())
 
+    @property
+    def promised(self) -> Any:
+        """What the inner policy promises, where it does."""
+        told = getattr(self.inner, "promised", None)
+        return None if told is None else lambda view, memory: told(view, memory.inner)
+
     def decide(self, view: View, memory: Notes, now: int) -> tuple[list[Decision], Notes]:
         """As the inner policy decides."""
         decisions, memory.inner = self.inner.decide(view, memory.inner, now)

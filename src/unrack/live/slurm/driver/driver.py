@@ -21,6 +21,7 @@ from unrack.live.slurm.driver.entry import HOLDS, NOT_HELD, Entry, Phase
 from unrack.live.slurm.driver.epoch import FALLBACK, STARTED, Beginning, Epoch, Spec
 from unrack.live.slurm.driver.kept import VERSION, Kept
 from unrack.live.slurm.driver.orders import Orders
+from unrack.live.slurm.driver.promises import note_promises, tell_promise
 from unrack.live.slurm.driver.refusals import Refusals
 from unrack.live.slurm.driver.reserved import Reserved
 from unrack.live.slurm.driver.sides import Watch, Written
@@ -191,6 +192,7 @@ class Driver:
             found = turn.deciding.round()
             round_s = time.perf_counter() - began
             fault, decided = found.fault, [decision_record(decision) for decision in found.decisions]
+            note_promises(self.epoch, self.table)
             self.wanted_us = found.wanted_us
         told, entries = self.epoch.taken(), self.table.taken()
         if told or entries:
@@ -297,6 +299,7 @@ class Driver:
             number, decisions = epoch.submit(Submitted(job_of_record(entry.job)), now)
             self.table.number(entry, number)
             turn.deciding.decided(decisions)
+            tell_promise(epoch, entry, now)
         for entry in self.table.in_phase(Phase.ASIDE):
             if entry.why.startswith("rejected"):  # it may have room now
                 entry.why = ""

@@ -55,6 +55,9 @@ class Entry:
         What the core was told that it asks: a record of :func:`unrack.live.records.job_record`.
     lease
         What it holds, by names.
+    promise
+        What it was promised while it waits: start, turn, grain and lease, as of
+        :class:`unrack.ledger.promises.Promise`, the lease by names.
     operations
         The attachments of its devices, by id.
     leaving
@@ -100,6 +103,7 @@ class Entry:
     ours: bool = False
     job: dict[str, Any] = field(default_factory=dict)
     lease: Portable | None = None
+    promise: list[Any] | None = None
     operations: list[str] = field(default_factory=list)
     leaving: list[str] = field(default_factory=list)
     why: str = ""

@@ -85,7 +85,7 @@ class Holding(Part):
             return int(entry.job["request"])
         limit = self.terms.longest_us if entry.limit_s < 0 else entry.limit_s * SECOND_US
         ran = self.now - entry.started_us if entry.started_us >= 0 else 0
-        return max(limit - ran, SECOND_US)
+        return limit - ran if ran < limit else SECOND_US
 
     def elsewhere(self, entry: Entry, job: SlurmJob) -> None:
         """Somebody made a job run on other nodes than those that were decided: it holds what it holds."""

@@ -1,0 +1,96 @@
+"""What waiting jobs were promised: kept by the ledger, so that a policy that begins anew goes on keeping it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unrack.ledger.lease import NO_LOANS, Lease
+
+Ints = NDArray[np.int64]
+
+
+class Promise(NamedTuple):
+    """When a waiting job is to start, and on what.
+
+    Attributes
+    ----------
+    start_us
+        When it is to start, µs; or earlier.
+    turn
+        Which of those that start at one time goes first; -1: that follows from the order of the jobs.
+    grain
+        What the rows of the lease count: 0, nodes; 1, nodes of each kind; 2, cores.
+    lease
+        On what; ``None``: only the time was promised.
+    """
+
+    start_us: int
+    turn: int = -1
+    grain: int = 0
+    lease: Lease | None = None
+
+
+class PromisedRows(NamedTuple):
+    """Promises in the columns of a plan, which are as they are here until the next round.
+
+    Attributes
+    ----------
+    grain
+        As of :class:`Promise`, of all of them.
+    start_us : int64[jobs]
+        When each job is to start, µs; below 0: it was promised nothing.
+    where
+        int64[2, jobs]: first row and number of rows of each in ``rows``; or, where there are loans, int64[4, jobs]:
+        first row and end, first loan and end.
+    rows, loans
+        As of :class:`unrack.ledger.lease.Lease`.
+    """
+
+    grain: int
+    start_us: Ints
+    where: Ints
+    rows: Ints
+    loans: Ints = NO_LOANS
+
+    def one_by_one(self) -> dict[int, Promise]:
+        """The promises by job."""
+        found = {}
+        for job in np.flatnonzero(self.start_us >= 0).tolist():
+            row, end, *loan = self.where[:, job].tolist()
+            loans = self.loans[slice(*loan)].copy() if loan else NO_LOANS
+            lease = Lease(job, self.rows[row : end if loan else row + end].copy(), loans)
+            found[job] = Promise(int(self.start_us[job]), -1, int(self.grain), lease)
+        return found
+
+
+class Promises(NamedTuple):
+    """All that a policy has promised after a round.
+
+    Attributes
+    ----------
+    made
+        By job, or in columns.
+    freed
+        What the policy compares to see whether anything was given back since; ``None``: nothing was.
+    beyond
+        Whether the policy plans for more than nodes.
+    """
+
+    made: Mapping[int, Promise] | PromisedRows
+    freed: int | None = None
+    beyond: bool = False
+
+    def by_job(self) -> dict[int, Promise]:
+        """Job → what it was promised."""
+        return self.made.one_by_one() if isinstance(self.made, PromisedRows) else dict(self.made)
+
+    def and_one(self, job: int, promise: Promise) -> Promises:
+        """These and one that was made before this ledger began."""
+        return Promises({**self.by_job(), job: promise}, None, self.beyond or promise.turn >= 0)
+
+
+NO_PROMISES = Promises({})

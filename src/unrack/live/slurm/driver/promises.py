@@ -1,0 +1,50 @@
+"""What waiting jobs were promised, from one epoch to the next: with each job in the journal, by names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from unrack.events import Promised
+from unrack.ledger.lease import Lease
+from unrack.ledger.promises import Promise
+from unrack.ledger.state import QUEUED
+from unrack.live.records import lease_of_record, lease_record
+from unrack.live.slurm.driver.entry import Entry
+from unrack.live.slurm.driver.epoch import Epoch
+from unrack.live.slurm.driver.table import Table
+from unrack.live.slurm.portable import Names
+
+
+def note_promises(epoch: Epoch, table: Table) -> None:
+    """Note with each job that waits what it is promised now."""
+    made = epoch.core.state.promises.by_job()
+    for entry in table:
+        promise = made.get(entry.number) if entry.lease is None else None
+        record = None if promise is None else _record(promise, epoch.names)
+        if record != entry.promise:
+            entry.promise = record
+            table.touch(entry)
+
+
+def tell_promise(epoch: Epoch, entry: Entry, now: int) -> None:
+    """Tell a core that begins what a job was promised before; nodes that are gone leave it the time."""
+    if entry.promise is not None and entry.number >= 0 and epoch.core.state.condition(entry.number) == QUEUED:
+        start_us, turn, grain, lease = entry.promise
+        epoch.tell(Promised(entry.number, Promise(start_us, turn, grain, _lease(lease, grain, entry, epoch))), now)
+
+
+def _record(promise: Promise, names: Names) -> list[Any]:
+    """A promise as plain values; leases of nodes by name, others as they are."""
+    lease = promise.lease
+    told = None if lease is None else lease_record(lease) if promise.grain else names.portable(lease)
+    if told is not None:
+        told.pop("job", None)
+    return [promise.start_us, promise.turn, promise.grain, told]
+
+
+def _lease(told: dict[str, Any] | None, grain: int, entry: Entry, epoch: Epoch) -> Lease | None:
+    if told is None or grain:
+        return None if told is None else lease_of_record({**told, "job": entry.number})
+    lease = epoch.names.lease(told, entry.number)
+    parts = (("rows", lease.rows), ("borrowed", lease.borrowed), ("shares", lease.shares), ("claims", lease.claims))
+    return lease if all(len(part) == len(told.get(name, ())) for name, part in parts) else None
