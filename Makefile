@@ -12,7 +12,7 @@ MEMORY_PAGES := memory-throughput memory-response memory-response,--workload-job
 	memory-utilisation memory-threshold memory-policies memory-groups memory-overhead memory-prediction \
 	memory-published-jobs
 PROVISIONING_PAGES := overestimation-throughput overestimation-response overestimation-users dynamic-throughput \
-	dynamic-response dynamic-cost dynamic-memory dynamic-utilisation dynamic-users dynamic-overestimation \
+	dynamic-response dynamic-cost dynamic-memory dynamic-utilisation dynamic-users,--until-decided,6 dynamic-overestimation \
 	dynamic-initial dynamic-sharing
 TIER_PAGES := slo-violations slo-price slo-utilisation torus-placement torus-scaling
 GPU_PAGES := gpu-timeline gpu-scenario1 gpu-pack-spread gpu-collocation \

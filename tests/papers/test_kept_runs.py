@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
-from unrack.papers.kept_runs import Answers, key_of, resumed
+from unrack.papers.kept_runs import Answers, key_of, key_of_task, resumed, solved_before
 from unrack.papers.reproduction import Measurement, Numbers, Row, Task, metrics
 
 ROWS = tuple(Row(name, name, {"nodes": [{"count": 2, "cores": 1}]}) for name in ("fcfs", "easy", "sjf"))
@@ -69,3 +69,39 @@ def test_whatever_decides_a_run_is_in_its_name(tmp_path: Path) -> None:
     profiles.write_text("b")
     assert key_of(task, ROWS[0], metrics) != before
     assert key_of(task, replace(ROWS[0], name="another"), metrics) == key_of(task, ROWS[0], metrics)
+
+
+def solve(task: Task) -> list[Numbers]:
+    return [numbers(task, row) for row in task.rows]
+
+
+def test_tasks_that_are_solved_as_a_whole_are_kept_whole(tmp_path: Path) -> None:
+    ran: list[Task] = []
+
+    def run(tasks: Sequence[Task]) -> Generator[list[Numbers]]:
+        for task in tasks:
+            ran.append(task)
+            yield solve(task)
+
+    answers = solved_before(TASKS, solve, tmp_path, run)
+    first = list(islice(answers, 4))  # the second task is begun, and kept
+    answers.close()  # Ctrl-C
+    kept = sorted(tmp_path.glob("*.json"))
+    expected = [(i, j, one) for i, task in enumerate(TASKS) for j, one in enumerate(solve(task))]
+    assert len(kept) == 2
+    assert first == expected[:4]
+    assert sorted(solved_before(TASKS, solve, tmp_path, run), key=lambda one: one[:2]) == expected
+    assert len(ran) == len(TASKS)
+    kept[0].write_text('{"rows": [{}]}')  # of fewer rows
+    assert len(list(solved_before(TASKS, solve, tmp_path, run))) == len(expected)
+    assert len(ran) == len(TASKS) + 1
+
+
+def test_whatever_decides_a_solved_task_is_in_its_name(tmp_path: Path) -> None:
+    pods = tmp_path / "pods.csv"
+    pods.write_text("a")
+    task = replace(TASKS[0], workload={"pods": str(pods)})
+    named = replace(task, rows=(replace(ROWS[0], name="another"), *ROWS[1:]))
+    names = {key_of_task(task, solve), key_of_task(named, solve), key_of_task(replace(task, seed=9), solve)}
+    pods.write_text("b")
+    assert len({*names, key_of_task(task, solve)}) == 4

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from pretend import engine, in_place_of_runs
+from pretend import engine, in_place_of_runs, noise
 from pretend_memory import engine as memory_engine
 from pretend_memory import pretended
 from typer.testing import CliRunner
@@ -19,6 +19,7 @@ from unrack.papers.options import Options
 from unrack.papers.pages.long_form import COLUMNS
 from unrack.papers.pages.page import as_page, judged, stem, write
 from unrack.papers.pages.sheet import sheets_of
+from unrack.papers.reproduction import Numbers, Task
 from unrack.papers.table import REPRODUCTIONS
 from unrack.papers.verdict import Verdict
 
@@ -72,6 +73,9 @@ def test_every_column_of_the_csv_file_is_documented() -> None:
         ["nvme-s1", "--offer", "0.9"],
         ["memory-groups", "--arrivals", "poisson"],
         ["memory-prediction", "--seeds", "1"],
+        ["memory-prediction", "--until-decided", "9"],
+        ["nvme-s1", "--until-decided", "40", "--fresh"],
+        ["nvme-s1", "--until-decided", "19"],
     ],
 )
 def test_wrong_input_ends_with_exit_code_2_and_what_was_wanted(
@@ -83,7 +87,9 @@ def test_wrong_input_ends_with_exit_code_2_and_what_was_wanted(
     assert ended.value.code == 2
     error = capsys.readouterr().err
     assert "wanted" in error
-    assert any(word in error for word in ("nvme-s1", "poisson", "0.9=1.4", "--profiles"))
+    assert any(
+        word in error for word in ("nvme-s1", "poisson", "0.9=1.4", "--profiles", "seeds are added", "20 or more")
+    )
 
 
 def test_the_time_on_the_wall_is_printed_by_the_command_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -134,6 +140,42 @@ def test_json_holds_claims_and_rows_and_nothing_else_is_printed(pretending: CliR
     assert sum(answer["values_found"].values()) == 180
     assert {"group", "x", "row", "metric", "paper", "ours", "low", "high"} <= set(answer["rows"][0])
     assert all(Path(path).is_file() for path in answer["files"])
+
+
+def test_seeds_are_added_to_those_that_were_run_and_an_interruption_loses_none(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    ran: list[tuple[int, str]] = []
+
+    def counted(task: Task) -> list[Numbers]:
+        if len(ran) == 30 and "broken" not in marks:
+            marks.add("broken")
+            raise KeyboardInterrupt
+        ran.append((task.seed, str((task.workload, task.rows))))
+        return [{**one, "jobs_per_h": one["jobs_per_h"] * (1 + 0.2 * noise(task.seed, i))}  # type: ignore[operator]
+                for i, one in enumerate(memory_engine(task))]  # fmt: skip
+
+    marks: set[str] = set()
+    monkeypatch.setattr("unrack.papers.simulation.simulated", in_place_of_runs(counted))
+    command = ["reproduce", "memory-threshold", "--jobs", "1", "--seeds", "2", "--until-decided", "9"]
+    out = ["--out", str(tmp_path / "a")]
+    assert CliRunner().invoke(command_line.app, [*command, *out]).exit_code == 130
+    done = CliRunner().invoke(command_line.app, [*command, *out])
+    assert done.exit_code == 0, done.output
+    seeds = {seed for seed, _ in ran}
+    assert seeds in ({0, 1, 2, 3}, set(range(8)))  # two looks or three
+    assert len(ran) == len(set(ran)), "a run was run twice"
+    page = (tmp_path / "a" / "memory-threshold.md").read_text()
+    assert "unrack reproduce memory-threshold --seeds 2 --until-decided 9`" in page
+    assert f"looked at after 2, 4{', 8' if len(seeds) == 8 else ''} seeds" in page
+    assert CliRunner().invoke(command_line.app, [*command, "--out", str(tmp_path / "b")]).exit_code == 0
+    for end in ("md", "csv"):
+        assert (tmp_path / "a" / f"memory-threshold.{end}").read_bytes() == (
+            tmp_path / "b" / f"memory-threshold.{end}"
+        ).read_bytes()
+    answer = json.loads(CliRunner().invoke(command_line.app, [*command, *out, "--json"]).output)
+    assert answer["looks"] == ([2, 4, 8] if len(seeds) == 8 else [2, 4])
+    assert all(claim["seeds"] in answer["looks"] for claim in answer["claims"])
 
 
 @pytest.mark.parametrize("name", NAMES)

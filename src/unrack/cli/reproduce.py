@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -42,6 +43,16 @@ def reproduce(
             help="How many seeds: 0, 1, 2 … "
             "(default: 20; memory-*: 3 or 10; overestimation-*, dynamic-*, gpu-backfill, flow-*: 3; slo-*, other "
             "gpu-*: 10).",
+        ),
+    ] = None,
+    until_decided: Annotated[
+        int | None,
+        typer.Option(
+            "--until-decided",
+            min=1,
+            metavar="N",
+            help="Add seeds, twice as many at a time, until every claim is decided or there are N. The chance of a "
+            "false verdict is spent over the looks.",
         ),
     ] = None,
     jobs: Annotated[int, typer.Option("--jobs", "-j", min=0, help="Processes; 0: one a core.")] = 0,
@@ -136,8 +147,8 @@ def reproduce(
     """Run a paper's table or figure again, and compare: the paper's values and claims beside ours.
 
     Writes NAME.md, NAME.csv, NAME.svg and NAME.png into DIR; options are in the names. Options that do not apply to
-    NAME are refused. The numbers of simulated runs are kept in DIR/runs: what was interrupted goes on, and what several
-    figures share is run once.
+    NAME are refused. Numbers are kept in DIR/runs: what was interrupted goes on, more seeds add to those that were run,
+    and what several figures share is run once.
     """
     from unrack.errors import InputError
     from unrack.extras import needed_for
@@ -148,7 +159,9 @@ def reproduce(
         return
     if name is None:
         raise InputError("reproduce", "no name", f"one of {', '.join(REPRODUCTIONS)}; or --list")
+    from unrack.papers.adding_seeds import until_decided as until
     from unrack.papers.execution import check_options, execute, settled
+    from unrack.papers.looks import Looks
     from unrack.papers.pages.page import as_table, judged, write
     from unrack.papers.ways import as_authors as ways_of_the_authors
     from unrack.study.workers.table import parse_on
@@ -165,6 +178,10 @@ def reproduce(
     if as_authors:
         given = {**ways_of_the_authors(chosen), **given}
     check_options(chosen, given)
+    if until_decided is not None:
+        check_options(chosen, ["until_decided"] if chosen.exact or "seeds" not in chosen.takes else [])
+        if fresh:
+            raise InputError("--fresh", "beside --until-decided", "one of them: seeds are added to those that were run")
     chosen, options = settled(chosen, replace(chosen.defaults, **given))  # type: ignore[arg-type]
     if options.seeds < chosen.defaults.seeds and not as_json:
         wanted = f"too few seeds ({options.seeds}, wanted {chosen.defaults.seeds} or more)"
@@ -176,11 +193,16 @@ def reproduce(
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends as cleanly as Ctrl-C
     try:
         with _bar(quiet=as_json) as told:
-            measured = execute(chosen, options, jobs=count_of(jobs), workers=where, told=told, keep=keep)
+            run = partial(execute, chosen, jobs=count_of(jobs), workers=where, told=told, keep=keep)
+            if until_decided is None:
+                measured = run(options)
+                findings = judged(measured)
+            else:
+                looks = Looks(options.seeds, until_decided)
+                measured, findings = until(lambda seeds: run(replace(options, seeds=seeds)), looks)
     except KeyboardInterrupt:
         typer.echo("interrupted: the same command goes on from here", err=True)
         raise typer.Exit(130) from None
-    findings = judged(measured)
     paths = write(measured, findings, folder)
     if as_json:
         typer.echo(json.dumps({**as_table(measured, findings), "files": [str(path) for path in paths]}))

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from unrack.errors import InputError
-from unrack.papers.kept_runs import resumed
+from unrack.papers.kept_runs import resumed, solved_before
 from unrack.papers.measured import Measured
 from unrack.papers.options import DEFAULTS, GPU_FILES, Options, flag_of
 from unrack.papers.reproduction import Numbers, Reproduction, Solve, Task, Values
@@ -150,8 +150,8 @@ def execute(
     solve
         What finds the numbers of a task, a function of a module; ``None``: the reproduction's own, or the simulator.
     keep
-        A folder in which the numbers of simulated runs are kept: those that are there are not run again. ``None``: all
-        are run, and none is kept.
+        A folder in which numbers are kept: those that are there are not run again. ``None``: all are run, and none is
+        kept, as of reproductions that print how long they took and are no runs of the simulator.
 
     Raises
     ------
@@ -172,7 +172,8 @@ def execute(
         measure = reproduction.measure
         answers = run(tasks, measure) if keep is None else resumed(tasks, measure, keep, run)
     else:
-        answers = _solved(tasks, solve, jobs if len(tasks) > 1 else 1, workers)
+        timed = reproduction.aside is not None  # what took how long is of this very call
+        answers = _solved(tasks, solve, jobs if len(tasks) > 1 else 1, workers, None if timed else keep)
     numbers: list[list[Numbers]] = [[{} for _ in task.rows] for task in tasks]
     total = sum(map(len, numbers))
     with closing(answers):
@@ -185,12 +186,19 @@ def execute(
 
 
 def _solved(
-    tasks: Sequence[Task], solve: Solve, jobs: int, workers: Workers | On
+    tasks: Sequence[Task], solve: Solve, jobs: int, workers: Workers | On, keep: Path | None
 ) -> Generator[tuple[int, int, Numbers]]:
     """The numbers of each row, after its task and itself by number."""
-    with closing(spread(solve, tasks, workers, jobs)) as answers:
-        for i, numbers in enumerate(answers):
-            yield from ((i, row, own) for row, own in enumerate(numbers))
+
+    def run(left: Sequence[Task]) -> Generator[list[Numbers]]:
+        with closing(spread(solve, left, workers, jobs)) as answers:
+            yield from answers
+
+    if keep is not None:
+        yield from solved_before(tasks, solve, keep, run)
+        return
+    for i, numbers in enumerate(run(tasks)):
+        yield from ((i, row, own) for row, own in enumerate(numbers))
 
 
 def _by_place(reproduction: Reproduction, options: Options, numbers: Sequence[Sequence[Numbers]]) -> Values:

@@ -13,22 +13,43 @@ from contextlib import closing
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
-from unrack.papers.reproduction import Measurement, Numbers, Row, Task
+from unrack.papers.options import GPU_FILES
+from unrack.papers.reproduction import Measurement, Numbers, Row, Solve, Task
 from unrack.study.results.identity import engine_digest
 from unrack.study.results.record import write_whole
 
 Answers = Generator[tuple[int, int, Numbers]]
+FILES = ("trace", "servers", *GPU_FILES)
+"""Keys of a workload that are files."""
 
 
 def key_of(task: Task, row: Row, measure: Measurement) -> str:
     """The name under which the numbers of a run are kept."""
-    files = [digest_of(Path(str(path))) for path in (task.workload.get("trace"), task.profiles) if path]
-    decisive = [
-        dict(task.workload), task.seed, task.ideal, task.models, task.profiles is None, files, row.policy, row.cluster,
-        str(row.world), row.contention, f"{measure.__module__}.{measure.__qualname__}", engine_digest(),
-        code_digest(measure.__module__),
-    ]  # fmt: skip
+    return _hashed([*_of_task(task), *_of_row(row), *_of_code(measure), code_digest(measure.__module__)])
+
+
+def key_of_task(task: Task, solve: Solve) -> str:
+    """The name under which the numbers of all rows of a task are kept: their names decide, too."""
+    rows = [(row.name, *_of_row(row)) for row in task.rows]
+    return _hashed([*_of_task(task), rows, *_of_code(solve), paper_digest(solve.__module__)])
+
+
+def _of_task(task: Task) -> list[object]:
+    files = [digest_of(Path(str(path))) for path in (*map(task.workload.get, FILES), task.profiles) if path]
+    return [dict(task.workload), task.seed, task.ideal, task.models, task.profiles is None, files]
+
+
+def _of_row(row: Row) -> list[object]:
+    return [row.policy, row.cluster, str(row.world), row.contention]
+
+
+def _of_code(function: Measurement | Solve) -> list[object]:
+    return [f"{function.__module__}.{function.__qualname__}", engine_digest()]
+
+
+def _hashed(decisive: list[object]) -> str:
     return hashlib.sha256(json.dumps(decisive, sort_keys=True, default=str).encode()).hexdigest()[:32]
 
 
@@ -48,6 +69,32 @@ def code_digest(module: str) -> str:
     found = [sys.modules[name].__file__ for name in (module, "unrack.papers.reproduction")]
     paths = [Path(__file__).parent / "simulation.py", *(Path(path) for path in found if path)]
     return hashlib.sha256(b"".join(path.read_bytes() for path in paths)).hexdigest()
+
+
+@cache
+def paper_digest(module: str) -> str:
+    """SHA-256 of the code of a paper, of which a module solves tasks, and of what makes runs of them."""
+    own = sorted((Path(__file__).parent / module.removeprefix("unrack.papers.").partition(".")[0]).rglob("*.py"))
+    others = [Path(__file__).parent / name for name in ("simulation.py", "reproduction.py")]
+    return hashlib.sha256(b"".join(path.read_bytes() for path in (*own, *others))).hexdigest()
+
+
+def solved_before(
+    tasks: Sequence[Task], solve: Solve, folder: Path, run: Callable[[Sequence[Task]], Generator[list[Numbers]]]
+) -> Answers:
+    """As :func:`resumed`, of tasks whose rows are solved together."""
+    left = []
+    for i, task in enumerate(tasks):
+        found = (read(folder / f"{key_of_task(task, solve)}.json") or {}).get("rows")
+        if isinstance(found, list) and len(found) == len(task.rows):
+            yield from ((i, j, own) for j, own in enumerate(found))
+        else:
+            left.append(i)
+    with closing(run([tasks[i] for i in left])) as answers:
+        for i, numbers in zip(left, answers, strict=True):
+            folder.mkdir(parents=True, exist_ok=True)
+            write_whole(folder / f"{key_of_task(tasks[i], solve)}.json", json.dumps({"rows": numbers}) + "\n")
+            yield from ((i, j, own) for j, own in enumerate(numbers))
 
 
 def resumed(
@@ -87,7 +134,7 @@ def resumed(
             yield i, rows[place], numbers
 
 
-def read(path: Path) -> Numbers | None:
+def read(path: Path) -> dict[str, Any] | None:
     """Numbers that were kept; ``None``: none were, or the file is damaged."""
     try:
         found = json.loads(path.read_text("utf-8"))

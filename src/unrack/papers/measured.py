@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
+from unrack.metric.estimate import Estimate
+from unrack.papers.looks import Looks
 from unrack.papers.options import Options
 from unrack.papers.reproduction import Place, Quantity, Reproduction, Row, X
-from unrack.papers.verdict import Verdict, interval, judge
-from unrack.report.setting import Estimate, estimate
+from unrack.papers.verdict import CHANCE, Ends, Verdict, interval, judge
+from unrack.papers.within import Value, Within, mean_of
 
 BOUND = Quantity("bound", "bound_missed_deadlines", 100, 2, "%")
 """Missed deadlines that no policy could avoid on the hardware of the row."""
@@ -32,6 +34,8 @@ class Compared(NamedTuple):
         Of the seeds.
     exact
         Nothing was drawn: the number is its own interval.
+    chance
+        Of a false verdict.
     """
 
     place: Place
@@ -41,9 +45,10 @@ class Compared(NamedTuple):
     least: float | None
     most: float | None
     exact: bool = False
+    chance: float = CHANCE
 
     @property
-    def interval(self) -> tuple[float, float] | None:
+    def interval(self) -> Ends | None:
         """The 95 % confidence interval of the mean; ``None`` with fewer than two seeds."""
         return interval(self.ours)
 
@@ -60,7 +65,8 @@ class Compared(NamedTuple):
         """Whether we agree with the paper's value; ``None`` where either is missing."""
         if self.paper is None or self.ours is None or self.tolerance is None:
             return None
-        return judge(self.ours, self.paper - self.tolerance, self.paper + self.tolerance, self.exact)[0]
+        ends = interval(self.ours, self.exact, self.chance)
+        return judge(ends, ends, self.paper - self.tolerance, self.paper + self.tolerance)[0]
 
     @property
     def near(self) -> bool:
@@ -87,12 +93,19 @@ class Measured:
     options
         How.
     values
-        (group, x, row) → for each seed: metric → value, ``None`` where it is not defined.
+        (group, x, row) → for each seed: metric → value, ``None`` where it is not defined. Of a value that is known only
+        within ends these stand beside it: see :func:`known_within`.
+    chance
+        Of a false verdict: what this look at the numbers may spend of it.
+    looks
+        When claims were looked at while seeds were added; ``None``: once, after as many as the options say.
     """
 
     reproduction: Reproduction
     options: Options
     values: Mapping[Place, Sequence[Mapping[str, float | None]]]
+    chance: float = CHANCE
+    looks: Looks | None = None
 
     @cached_property
     def _quantities(self) -> dict[str, Quantity]:
@@ -102,17 +115,17 @@ class Measured:
         """The quantity with this label."""
         return self._quantities[label]
 
-    def each(self, place: Place, label: str) -> list[float | None]:
+    def each(self, place: Place, label: str) -> list[Value | None]:
         """A quantity at a place, a value a seed, in the printed unit."""
         quantity = self.quantity(label)
-        found = (values.get(quantity.metric) for values in self.values.get(place, ()))
+        found = (_known(values, quantity.metric) for values in self.values.get(place, ()))
         return [None if value is None else value * quantity.factor for value in found]
 
     def at(self, place: Place, label: str) -> Estimate | None:
         """The mean of a quantity at a place, in the printed unit."""
-        return estimate(self.each(place, label))
+        return mean_of(self.each(place, label))
 
-    def gaps(self, more: Place, less: Place, label: str, share: float = 1.0) -> list[float | None]:
+    def gaps(self, more: Place, less: Place, label: str, share: float = 1.0) -> list[Value | None]:
         """``share`` × ``more`` - ``less``, a value a seed; empty where either was not run."""
         if not (self.values.get(more) and self.values.get(less)):
             return []
@@ -121,16 +134,17 @@ class Measured:
 
     def gap(self, more: Place, less: Place, label: str, share: float = 1.0) -> Estimate | None:
         """The mean of ``share`` × ``more`` - ``less``, seed by seed: both ran the same jobs, so noise cancels."""
-        return estimate(self.gaps(more, less, label, share))
+        return mean_of(self.gaps(more, less, label, share))
 
     def compared(self, place: Place, label: str) -> Compared:
         """A number of the paper's table beside ours."""
         quantity = self.quantity(label)
-        seeds = [v for v in self.each(place, label) if v is not None and math.isfinite(v)]
+        there = (value.get(quantity.metric) for value in self.values.get(place, ()))
+        seeds = [value * quantity.factor for value in there if value is not None and math.isfinite(value)]
         paper = self.reproduction.printed.get(place, {}).get(label)
-        ours = estimate(seeds)
         least, most = (min(seeds), max(seeds)) if seeds else (None, None)
-        return Compared(place, quantity, paper, ours, least, most, self.reproduction.exact)
+        ours, exact = self.at(place, label), self.reproduction.exact
+        return Compared(place, quantity, paper, ours, least, most, exact, self.chance)
 
     def cells(self) -> Iterator[Compared]:
         """Every number, in the order of points, rows and quantities; the bound last in each row.
@@ -174,11 +188,10 @@ class Measured:
     def of_the_paper(self) -> Measured:
         """The paper's own values in place of ours, as exact, to judge its claims by its own numbers."""
         values = {
-            place: 2 * ({self.quantity(label).metric: value / self.quantity(label).factor
-                         for label, value in row.items()},)
+            place: ({self.quantity(label).metric: value / self.quantity(label).factor for label, value in row.items()},)
             for place, row in self.reproduction.printed.items()
-        }  # fmt: skip
-        return Measured(self.reproduction, self.options, values)
+        }
+        return Measured(replace(self.reproduction, exact=True), self.options, values)
 
     def titled(self, group: str) -> str:
         """A panel with its words."""
@@ -190,3 +203,27 @@ class Measured:
         """How many pairs of point and seed never reached the load at which measuring starts, and are left out."""
         firsts = [self.values[point.group, point.x, point.rows[0].name] for point in self.reproduction.points]
         return sum(not seed for seeds in firsts for seed in seeds)
+
+
+ENDS = ("at least", "at most")
+"""After the name of a metric and a dot: what its value lies within, where it was not seen itself."""
+
+
+def known_within(metric: str, value: Value) -> dict[str, float | None]:
+    """A value by the name of its metric, and what it is known to lie within.
+
+    Examples
+    --------
+    >>> known_within("least", Within(1.0, 1.0, 2.0))
+    {'least': 1.0, 'least.at least': 1.0, 'least.at most': 2.0}
+    """
+    if not isinstance(value, Within):
+        return {metric: value}
+    low, high = (f"{metric}.{end}" for end in ENDS)
+    return {metric: value.shown, low: value.low, high: value.high}
+
+
+def _known(values: Mapping[str, float | None], metric: str) -> Value | None:
+    value = values.get(metric)
+    low, high = (values.get(f"{metric}.{end}") for end in ENDS)
+    return value if value is None or low is None or high is None else Within(value, low, high)

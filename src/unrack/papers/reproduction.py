@@ -116,6 +116,8 @@ class Quantity(NamedTuple):
     tolerance, share
         Up to which difference to a printed value we agree with it: so much, in the printed unit, or this share of the
         value if that is more; the paper's rounding is added. Without either it must be the same number.
+    steps
+        It has one of a few values, such as a size of those that are tried.
     """
 
     label: str
@@ -125,6 +127,7 @@ class Quantity(NamedTuple):
     unit: str = ""
     tolerance: float = 0.0
     share: float = 0.0
+    steps: bool = False
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from unrack.papers.pages.bars import bars
 from unrack.papers.pages.figure import Draw, framed, names, numbers, rows_of_figures
 from unrack.papers.pages.sheet import Sheet, columns, line, named, texts
 from unrack.papers.reproduction import Numbers, Point, Quantity, Spec, Values
-from unrack.report.setting import estimate
+from unrack.papers.within import mean_of
 
 NEEDED = "clusters in use"
 OWN = "256 GB each"
@@ -77,7 +77,7 @@ def _fewer(measured: Measured) -> Iterable[Check]:
     """Clusters that first fit saves, in % of the allocator's: 50 of 68 are 26 % fewer."""
     more, less = (measured.each((NEEDED, OWN, row.name), NEED.label) for row in (ALLOCATOR, FIRST_FIT))
     saved = [None if not a or b is None else 100 * (1 - b / a) for a, b in zip(more, less, strict=True)]
-    yield Check("fewer clusters under first fit", OWN, estimate(saved), 20, 33, "%")
+    yield Check("fewer clusters under first fit", OWN, mean_of(saved), 20, 33, "%")
 
 
 def _tables(measured: Measured) -> tuple[Sheet, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -127,6 +128,7 @@ def curve_lines(measured: Measured, title: str, group: str, name: str, label: st
         found = measured.compared((group, x, name), label)
         low, high = interval(found.ours) or (None, None)
         mean = None if found.ours is None else found.ours.mean
+        low, high = (mean if end is None or math.isinf(end) else end for end in (low, high))
         lines.append({"panel": title, "row": shown, "x": x, "y": mean, "low": low, "high": high,
                       "paper": found.paper})  # fmt: skip
         if label != "% missed":

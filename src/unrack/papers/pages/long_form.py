@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 from typing import Any
 
 from unrack.papers.measured import Measured
@@ -19,7 +20,7 @@ COLUMNS = {
     "unit": "of the values",
     "paper": "the value printed; empty where there is only a picture",
     "ours": "mean over the seeds",
-    "low": "of the 95 % confidence interval of the mean; empty with one seed",
+    "low": "of the 95 % confidence interval of the mean; empty with one seed, and where nothing is known to bound it",
     "high": "of the same",
     "least": "of the seeds",
     "most": "of the seeds",
@@ -52,8 +53,8 @@ def long_rows(measured: Measured) -> list[dict[str, Any]]:
 
 
 def _exact(value: float | None) -> float | None:
-    """Ten significant digits: the last ones of a sum may differ between machines."""
-    return None if value is None else float(f"{value:.10g}")
+    """Ten significant digits: the last ones of a sum may differ between machines; ``None`` for what has no end."""
+    return None if value is None or math.isinf(value) else float(f"{value:.10g}")
 
 
 def as_csv(measured: Measured) -> str:

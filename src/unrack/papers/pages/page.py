@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from unrack.papers.measured import Measured
 from unrack.papers.pages.long_form import as_csv, long_rows
 from unrack.papers.pages.sheet import OURS_ONLY, as_markdown, sheets_of
 from unrack.papers.verdict import SIGNS, Verdict
+from unrack.papers.within import sign_of
 from unrack.study.world import World
 
 Judged = Sequence[tuple[Claim, Finding]]
@@ -96,8 +99,32 @@ def stem(measured: Measured) -> str:
 
 def command(measured: Measured) -> str:
     """The command that makes these results again."""
-    one = measured.reproduction
-    return " ".join(["unrack reproduce", one.name, *measured.options.flags(one.defaults)])
+    one, options, looks = measured.reproduction, measured.options, measured.looks
+    if looks is None:
+        return " ".join(["unrack reproduce", one.name, *options.flags(one.defaults)])
+    flags = replace(options, seeds=looks.first).flags(one.defaults)
+    return " ".join(["unrack reproduce", one.name, *flags, f"--until-decided {looks.most}"])
+
+
+def how_judged(measured: Measured, findings: Judged) -> str:
+    """What was done so that claims of many numbers, and many looks at them, are not judged wrongly more often."""
+    words = (
+        "A false verdict on a claim has a chance of 5 % at most: it agrees by the 95 % interval of every number, and "
+    )
+    words += "differs by the intervals of all its numbers together."
+    if measured.looks is None:
+        return "" if measured.reproduction.exact else words
+    left = [finding for _, finding in findings if finding.verdict is Verdict.OPEN]
+    looks, ran = measured.looks, measured.options.seeds
+    after = ", ".join(str(seeds) for seeds in looks.seeds if seeds <= ran)
+    words += (
+        f" Claims were looked at after {after} seeds, until all were decided or {looks.most} seeds spent; each look "
+    )
+    words += (
+        "has a part of the 5 % (a half, a sixth, a twelfth …), and a claim keeps its first verdict, with the numbers "
+    )
+    words += "that it was judged by. In tables, values of the paper are judged by the last look."
+    return words + (f" With {2 * looks.seeds[-1]} seeds it would go on." if left and ran == looks.seeds[-1] else "")
 
 
 def as_page(measured: Measured, findings: Judged) -> str:
@@ -110,7 +137,7 @@ def as_page(measured: Measured, findings: Judged) -> str:
         *(f"**{warning}**" for warning in warnings_of(measured)),
         f"![{one.shows}]({stem(measured)}.svg)",
         "## Claims",
-        claims_found(findings),
+        f"{claims_found(findings)} {how_judged(measured, findings)}".rstrip(),
         "\n".join(_claim(measured, claim, finding) for claim, finding in findings),
         "## Numbers",
         *([cells_found(measured)] if cells_found(measured) else []),
@@ -163,7 +190,9 @@ def of_its_own(measured: Measured, claim: Claim) -> Verdict | None:
 
 def verdict_of(finding: Finding) -> str:
     """The verdict in words, with what stands in its way."""
-    return f"{finding.verdict} ({finding.why})" if finding.why else str(finding.verdict)
+    words = [finding.why] if finding.why else []
+    words += [f"{finding.seeds} seeds"] if finding.looked else []
+    return f"{finding.verdict} ({', '.join(words)})" if words else str(finding.verdict)
 
 
 def _claim(measured: Measured, claim: Claim, finding: Finding) -> str:
@@ -183,6 +212,7 @@ def as_table(measured: Measured, findings: Judged) -> dict[str, Any]:
         "name": one.name,
         "shows": one.shows,
         "seeds": options.seeds,
+        "looks": None if measured.looks is None else [one for one in measured.looks.seeds if one <= options.seeds],
         **options.table(one.takes - {"seeds"}),
         "claims": [_plain(measured, claim, finding) for claim, finding in findings],
         "claims_found": counted([finding.verdict for _, finding in findings]),
@@ -196,10 +226,13 @@ def _plain(measured: Measured, claim: Claim, finding: Finding) -> dict[str, Any]
     checks = [
         {"subject": one.subject, "where": one.where, "value": None if one.value is None else one.value.mean,
          "half": None if one.value is None else one.value.half, "unit": one.unit, "verdict": str(one.verdict),
-         "why": one.why}
+         "why": one.why, "wanted": [end if math.isfinite(end) else None for end in (one.low, one.high)],
+         "known": "" if one.value is None else sign_of(one.value).strip(), "of": str(one.of),
+         "numbers": len(one.numbers)}
         for one in finding.checks
     ]  # fmt: skip
     return {"claim": claim.sentence, "source": claim.source, "verdict": str(finding.verdict), "why": finding.why,
+            "seeds": finding.seeds,
             "by_the_papers_numbers": of_its_own(measured, claim), "checks": checks}  # fmt: skip
 
 

@@ -6,10 +6,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from unrack.metric.estimate import Estimate
 from unrack.papers.measured import BOUND, Compared, Measured
 from unrack.papers.reproduction import Place, Quantity, Row, X
 from unrack.papers.verdict import SIGNS, Verdict
-from unrack.report.setting import Estimate
+from unrack.papers.within import sign_of
 
 OURS_ONLY = "*"
 """After the name of a row that is not in the paper."""
@@ -204,6 +205,8 @@ def named(row: Row) -> str:
 def number(value: Estimate | None, decimals: int) -> str:
     """A mean with half its interval: ``12.3±0.4``; without it where there is one seed; a dash where there is none.
 
+    Before it stands ``≥`` or ``≤`` where values are known only to be at least, or at most, so much.
+
     Examples
     --------
     >>> number(Estimate(0.8444, 0.012, 20), 2), number(Estimate(7.0, 0.0, 1), 1), number(None, 1)
@@ -211,7 +214,7 @@ def number(value: Estimate | None, decimals: int) -> str:
     """
     if value is None:
         return "–"
-    mean = f"{value.mean:.{decimals}f}"
+    mean = f"{sign_of(value)}{value.mean:.{decimals}f}"
     return mean if value.count < 2 else f"{mean}±{value.half:.{decimals}f}"
 
 

@@ -10,12 +10,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from unrack.metric.estimate import Estimate
 from unrack.papers.claim import Check, Checks
 from unrack.papers.measured import Measured
 from unrack.papers.pages.sheet import Sheet, line, number
 from unrack.papers.reproduction import Contended, Place, Row, X
+from unrack.papers.within import mean_of
 from unrack.papers.zacarias.systems import BASELINE, DISAGGREGATED, REFERENCE, THROUGHPUT, row
-from unrack.report.setting import Estimate, estimate
 
 ALL_COMPUTE = "Lenders compute, no contention"
 SOME_COMPUTE = "Lenders do not compute, no contention"
@@ -59,7 +60,7 @@ def cost(measured: Measured, group: str, x: X, step: Step) -> Estimate | None:
         more, less = (_place(measured, group, x, name) for name in step.beside)
         other = measured.gaps(more, less, THROUGHPUT.label)
         gaps = [None if a is None or b is None else a - b for a, b in zip(gaps, other, strict=False)]
-    return estimate(None if gap is None else 100 * gap for gap in gaps)
+    return mean_of(None if gap is None else 100 * gap for gap in gaps)
 
 
 def _place(measured: Measured, group: str, x: X, name: str) -> Place:

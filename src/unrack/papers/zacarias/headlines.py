@@ -1,7 +1,8 @@
 """Numbers that the thesis names in its text: its value, ours and the difference, and a claim with the same margin.
 
 "Up to 12 %" is of all places that a figure has, and the thesis does not always say which one; it is then compared with
-the place where ours is greatest in the mean over the seeds, which the table names.
+the greatest of ours. The table names the place where that is so in the mean over the seeds; another may be the greatest
+in truth, and the verdict allows for that.
 """
 
 from __future__ import annotations
@@ -11,24 +12,27 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from unrack.papers.claim import Check, Claim
+from unrack.metric.estimate import Estimate
+from unrack.papers.claim import Check, Claim, Of
 from unrack.papers.measured import Measured
 from unrack.papers.pages.sheet import Cell, Sheet, line, number, signed
 from unrack.papers.reproduction import Place
 from unrack.papers.verdict import SIGNS
-from unrack.report.setting import Estimate, estimate
+from unrack.papers.within import Value, ends, mean_of
 
 
 class Found(NamedTuple):
-    """A number of ours: at which place, and a value a seed."""
+    """A number of ours: at which place, and a value a seed; of which several places it is the greatest (least)."""
 
     where: str
-    values: Sequence[float | None]
+    values: Sequence[Value | None]
+    several: tuple[Sequence[Value | None], ...] = ()
+    of: Of = Of.EVERY
 
     @property
     def mean(self) -> Estimate | None:
         """Its mean over the seeds."""
-        return estimate(self.values)
+        return mean_of(self.values)
 
 
 @dataclass(frozen=True)
@@ -53,6 +57,8 @@ class Headline:
         ``">"`` or ``"<"`` where the text says more than, or less than; else ``""``.
     decimals
         How many are shown of ours.
+    steps
+        It can have a few values only.
     """
 
     words: str
@@ -65,6 +71,7 @@ class Headline:
     unit: str = "%"
     sign: str = ""
     decimals: int = 1
+    steps: bool = False
 
     @property
     def claim(self) -> Claim:
@@ -74,7 +81,10 @@ class Headline:
     def check(self, measured: Measured) -> Check:
         """Ours, with where it should lie."""
         found = self.find(measured)
-        return Check(self.words, found.where, found.mean, self.low, self.high, self.unit)
+        return Check(
+            self.words, found.where, found.mean, self.low, self.high, self.unit, measured.reproduction.exact,
+            tuple(map(mean_of, found.several)), found.of, self.steps, measured.chance,
+        )  # fmt: skip
 
 
 def claims_of(headlines: Iterable[Headline]) -> tuple[Claim, ...]:
@@ -109,13 +119,19 @@ def apart(measured: Measured, more: Place, less: Place, label: str, where: str, 
 
 
 def greatest(several: Iterable[Found], sign: int = 1) -> Found:
-    """The one whose mean is greatest (least, with a sign of -1), the first of equals; one without values if none has.
+    """The one whose mean is greatest (least, with a sign of -1), the first of equals, and all of which it is that.
+
+    One without values if none has.
 
     Examples
     --------
     >>> greatest([Found("a", [1.0, 2.0]), Found("b", [3.0, None]), Found("c", [])]).where
     'b'
     """
-    means = [(found, found.mean) for found in several]
-    known = [(sign * mean.mean, found) for found, mean in means if mean is not None]
-    return max(known, key=lambda pair: pair[0])[1] if known else Found("nowhere", ())
+    known = [(found, mean) for found in several if (mean := found.mean) is not None]
+    if not known:
+        return Found("nowhere", ())
+    end = 1 if sign > 0 else 0  # of equals one that may be more than is known
+    best = max(known, key=lambda pair: (sign * pair[1].mean, sign * ends(pair[1])[end].mean))[0]
+    every = tuple(found.values for found, _ in known)
+    return best._replace(several=every, of=Of.GREATEST if sign > 0 else Of.LEAST)

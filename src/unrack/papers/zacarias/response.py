@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from unrack.papers.claim import Check, Checks, Claim, exceeds, lies, together, wherever
+from unrack.papers.claim import Check, Checks, Claim, Of, exceeds, lies, most_telling, together, wherever
 from unrack.papers.measured import Measured
 from unrack.papers.pages.sheet import Sheet, line, texts
 from unrack.papers.reproduction import Point, Quantity, Values
+from unrack.papers.within import mean_of
 from unrack.papers.zacarias.charts import distributions
 from unrack.papers.zacarias.counts import DAY, HOUR, KINDS, MINUTE, RESPONSES_S
 from unrack.papers.zacarias.systems import (
@@ -24,7 +25,6 @@ from unrack.papers.zacarias.systems import (
     ratio,
     row,
 )
-from unrack.report.setting import estimate
 
 UNITS = ((DAY, "d"), (HOUR, "h"), (MINUTE, "min"), (1, "s"))
 BOTH = [(kind, name) for kind in KINDS for name in ("median", "mean")]
@@ -66,8 +66,8 @@ def overlap(kind: str, scenarios: Sequence[str], by: float) -> Checks:
                 measured.gap((group, x, DISAGGREGATED), (group, x, BASELINE), within(kind, time_s).label)
                 for time_s in RESPONSES_S
             ]
-            widest = max((gap for gap in gaps if gap is not None), key=lambda gap: abs(gap.mean), default=None)
-            yield Check(f"greatest gap of the distributions, {kind} jobs", group, widest, -by, by, "points")
+            words = f"greatest gap of the distributions, {kind} jobs"
+            yield most_telling([Check(words, group, gap, -by, by, "points") for gap in gaps], Of.EVERY)
 
     return checks
 
@@ -80,7 +80,7 @@ def alike(by: float) -> Checks:
             place = (group, measured.xs(group)[0], DISAGGREGATED)
             large, normal = (f"mean response over the baseline's, {kind}" for kind in ("large", "normal"))
             pairs = zip(measured.each(place, large), measured.each(place, normal), strict=True)
-            gap = estimate(None if a is None or b is None else a - b for a, b in pairs)
+            gap = mean_of(None if a is None or b is None else a - b for a, b in pairs)
             yield Check("mean response over the baseline's, large less normal", group, gap, -by, by)
 
     return checks

@@ -6,11 +6,12 @@ import math
 from collections.abc import Iterable, Mapping
 
 from unrack.papers.claim import Check, Checks, Claim, close, exceeds, lies, together
-from unrack.papers.measured import Measured
+from unrack.papers.measured import Measured, known_within
 from unrack.papers.pages.bars import bars
 from unrack.papers.pages.sheet import Sheet, grid, line, texts
 from unrack.papers.reproduction import Numbers, Place, Point, Quantity, Values
 from unrack.papers.verdict import SIGNS
+from unrack.papers.within import Value, Within
 from unrack.papers.zacarias.costs import CROWDED, IDLE, LENDING, costs_lie, costs_sheet, steps
 from unrack.papers.zacarias.systems import (
     BASELINE,
@@ -32,7 +33,7 @@ ENOUGH = 0.95
 EVERYWHERE = "all systems"
 PAPER_SAVED = {15: 14.0, 25: 20.0, 50: 33.0, 75: 15.0}
 """Mix → memory saved at 5 % lost throughput, %."""
-SAVED = Quantity("memory saved", "saved", 100, 1, "%", tolerance=3)
+SAVED = Quantity("memory saved", "saved", 100, 1, "%", tolerance=3, steps=True)
 NEEDED = tuple(Quantity(f"{name} needs", f"least.{name}", 100, 0, "%") for name in (BASELINE, DISAGGREGATED))
 BETWEEN = Quantity("memory saved, interpolated", "saved.between", 100, 1, "%")
 
@@ -98,6 +99,28 @@ def least_share(throughput: Mapping[float, float | None]) -> tuple[float | None,
     return (None, None) if least is None else (least / 100, least / 100)
 
 
+def of_the_tried(share: float | None, least: float, most: float, nothing: float = 0.0) -> Value:
+    """What is needed of what was tried: above the most if ``None`` was enough, at most the least if that was.
+
+    Parameters
+    ----------
+    share
+        As of :func:`least_share`.
+    least, most
+        Of what was tried.
+    nothing
+        What would be no memory at all.
+
+    Examples
+    --------
+    >>> of_the_tried(0.5, 0.25, 1.0), of_the_tried(None, 0.25, 1.0)
+    (0.5, Within(shown=1.0, low=1.0, high=inf))
+    """
+    if share is None:
+        return Within(most, most, math.inf)
+    return Within(least, nothing, least) if share <= least else share
+
+
 def with_savings(values: Values) -> Values:
     """Throughput normalised, and for each mix a place of its own with the memory that can be saved."""
     found = normalised(values)
@@ -109,17 +132,21 @@ def with_savings(values: Values) -> Values:
 
 
 def _savings(values: Values, group: str, seed: int) -> Numbers:
-    least = {}
+    least: dict[str, tuple[Value, Value]] = {}
     for name in (BASELINE, DISAGGREGATED):
         throughput: dict[float, float | None] = {
             nodes: values[group, nodes, name][seed].get(THROUGHPUT.metric) if (group, nodes, name) in values else None
             for nodes in SHARES
         }
-        least[name] = least_share(throughput)
-    numbers: Numbers = {f"least.{name}": share for name, (share, _) in least.items()}
+        whole, between = (
+            of_the_tried(share, SHARES[0] / 100, SHARES[-1] / 100, -1.0) for share in least_share(throughput)
+        )
+        least[name] = whole, between
+    numbers: Numbers = {}
+    for name, (share, _) in least.items():
+        numbers |= known_within(f"least.{name}", share)
     for key, i in (("saved", 0), ("saved.between", 1)):
-        own, base = least[DISAGGREGATED][i], least[BASELINE][i]
-        numbers[key] = None if own is None or base is None else 1 - (1 + own) / (1 + base)
+        numbers |= known_within(key, 1 - (1 + least[DISAGGREGATED][i]) / (1 + least[BASELINE][i]))
     return numbers
 
 
@@ -129,7 +156,8 @@ def saves(by: float) -> Checks:
     def checks(measured: Measured) -> Iterable[Check]:
         for jobs, paper in PAPER_SAVED.items():
             value = measured.at((title(jobs), EVERYWHERE, DISAGGREGATED), SAVED.label)
-            yield Check(SAVED.label, f"{title(jobs)} ({paper:.0f} %)", value, paper - by, math.inf, "%")
+            where = f"{title(jobs)} ({paper:.0f} %)"
+            yield Check(SAVED.label, where, value, paper - by, math.inf, SAVED.unit, steps=SAVED.steps)
 
     return checks
 

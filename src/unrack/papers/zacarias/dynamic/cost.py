@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from unrack.papers.claim import Check, Claim
+from unrack.papers.claim import Check, Claim, Of, most_telling
 from unrack.papers.measured import Measured
 from unrack.papers.pages.figure import curves
 from unrack.papers.pages.sheet import Sheet, grid
@@ -13,6 +13,7 @@ from unrack.papers.zacarias.charts import in_columns
 from unrack.papers.zacarias.dynamic.systems import (
     BASELINE,
     DYNAMIC,
+    GAINS,
     MIXES,
     NODES,
     NOTES,
@@ -150,8 +151,8 @@ def _as_exact(measured: Measured) -> Iterable[Check]:
             )
             for x in MIXES
         ]
-        worst = greatest(loss, -1)
-        yield Check("dynamic at +60 % over dynamic at +0 %, worst mix", worst.where, worst.mean, -10.0, unit="%")
+        words = "dynamic at +60 % over dynamic at +0 %, worst mix"
+        yield most_telling([Check(words, one.where, one.mean, -10.0, unit="%") for one in loss], Of.LEAST)
 
 
 def _tables(measured: Measured) -> tuple[Sheet, ...]:
@@ -191,6 +192,7 @@ REPRODUCTION = provisioned(
     notes=(
         "The thesis shows throughput in jobs a second per dollar; ours is in jobs an hour per million dollars. Which "
         "systems its panels show is in the pictures only, but for the first and the last, of 100 and 25 %.",
+        GAINS,
         "All prices count, as the thesis has it: memory that lends across nodes costs nothing but the memory.",
         *NOTES,
     ),

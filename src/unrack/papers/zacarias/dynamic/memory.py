@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from unrack.papers.claim import MORE, Check, Claim, exceeds, lies
-from unrack.papers.measured import Measured
+from unrack.papers.claim import MORE, Check, Claim, Of, exceeds, lies
+from unrack.papers.measured import Measured, known_within
 from unrack.papers.pages.figure import LINES, curves, framed, names, numbers, rows_of_figures
 from unrack.papers.pages.sheet import Sheet, grid, line, texts
 from unrack.papers.reproduction import Numbers, Place, Point, Quantity, Spec, Values
+from unrack.papers.within import Value
 from unrack.papers.zacarias.dynamic.systems import (
     ALL_SYSTEMS,
     AXIS,
@@ -24,16 +25,16 @@ from unrack.papers.zacarias.dynamic.systems import (
 )
 from unrack.papers.zacarias.headlines import Found, Headline, claims_of, gained, greatest, headlines_sheet
 from unrack.papers.zacarias.systems import THROUGHPUT
-from unrack.papers.zacarias.throughput import least_share
+from unrack.papers.zacarias.throughput import least_share, of_the_tried
 
 LARGE = 50
 OVER = (0, 30, 60, 100)
 LEAST = "least"
 """In place of a place on the axis: of all systems."""
-NEEDED = Quantity("memory needed", "least", 100, 1, "%")
+NEEDED = Quantity("memory needed", "least", 100, 1, "%", steps=True)
 BETWEEN = Quantity("memory needed, interpolated", "least.between", 100, 1, "%")
 UNMET = Quantity("not even 100 % is enough", "least.unmet", 100, 0, "%")
-"""Seeds on which that is so; the memory needed then counts as 100 %."""
+"""Seeds on which that is so; the memory needed is then known only to be above 100 %."""
 POLICIES = (STATIC, DYNAMIC)
 
 
@@ -53,7 +54,8 @@ def base(place: Place) -> Place:
 def with_least(values: Values) -> Values:
     """Throughput normalised, and for each overestimate and policy a place with the least memory that is enough.
 
-    Where not even 100 % of the memory is, that is what counts as needed: so the memory that is saved is no less.
+    Where not even 100 % of the memory is, more is needed, and where the least that is tried is enough, perhaps less:
+    the number is then known only to be at least, or at most, that.
     """
     found = normalised(values, base)
     for over in OVER:
@@ -66,14 +68,17 @@ def with_least(values: Values) -> Values:
 def _least(values: Values, group: str, name: str, seed: int) -> Numbers:
     throughput = {memory: values[group, memory, name][seed].get(THROUGHPUT.metric) for memory in ALL_SYSTEMS}
     least, between = least_share(throughput)
-    met = least is not None
-    return {NEEDED.metric: least if met else 1.0, BETWEEN.metric: between if met else 1.0, UNMET.metric: float(not met)}
+    numbers: Numbers = {UNMET.metric: float(least is None)}
+    for one, share in ((NEEDED, least), (BETWEEN, between)):
+        numbers |= known_within(one.metric, of_the_tried(share, ALL_SYSTEMS[0] / 100, ALL_SYSTEMS[-1] / 100))
+    return numbers
 
 
 def _grows(measured: Measured) -> Iterable[Check]:
     """Static needs more memory if requests are doubled."""
     gap = measured.gap((title(100), LEAST, STATIC), (title(0), LEAST, STATIC), NEEDED.label)
-    yield Check("memory needed by static at +100 % less that at +0 %", LEAST, gap, MORE, unit="points")
+    words = "memory needed by static at +100 % less that at +0 %"
+    yield Check(words, LEAST, gap, MORE, unit="points", steps=NEEDED.steps)
 
 
 def _needed(measured: Measured) -> Spec:
@@ -109,7 +114,11 @@ def saved(measured: Measured) -> Found:
         for over in OVER
     ]
     best = greatest(gains, -1)
-    return Found(best.where, [None if value is None else -value for value in best.values])
+    return Found(best.where, _negative(best.values), tuple(map(_negative, best.several)), Of.GREATEST)
+
+
+def _negative(values: Iterable[Value | None]) -> list[Value | None]:
+    return [None if value is None else -value for value in values]
 
 
 HEADLINES = (
@@ -121,6 +130,7 @@ HEADLINES = (
         saved,
         32,
         48,
+        steps=True,
     ),
 )
 
@@ -176,8 +186,9 @@ REPRODUCTION = provisioned(
     x_title=AXIS,
     group_title="requests",
     notes=(
-        "Where not even 100 % of the memory keep 95 % of the throughput, as many count as needed, and the saving is "
-        "no less.",
+        "Where not even 100 % of the memory keep 95 % of the throughput, more is needed than was tried: what is "
+        "needed, and what dynamic saves of it, is known only to be at least so much (≥). Systems of more than 100 % "
+        "are not in the thesis.",
         *NOTES,
     ),
     derive=with_least,

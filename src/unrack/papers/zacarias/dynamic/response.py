@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from unrack.papers.claim import Check, Claim, exceeds, together
+from unrack.papers.claim import Check, Claim, Of, exceeds, most_telling, together
 from unrack.papers.measured import Measured
 from unrack.papers.pages.sheet import Sheet, line, texts
 from unrack.papers.reproduction import Point, Quantity
@@ -76,8 +76,8 @@ def _close(measured: Measured) -> Iterable[Check]:
     for group in (group for group, (memory, over) in GROUPS.items() if not over and SYSTEMS[memory] != UNDER):
         x = measured.xs(group)[0]
         gaps = [measured.gap((group, x, DYNAMIC), (group, x, STATIC), within(one).label) for one in RESPONSES_S]
-        widest = max((gap for gap in gaps if gap is not None), key=lambda gap: abs(gap.mean), default=None)
-        yield Check("greatest gap of the distributions, Dynamic less Static", group, widest, -5, 5, "points")
+        words = "greatest gap of the distributions, Dynamic less Static"
+        yield most_telling([Check(words, group, gap, -5, 5, "points") for gap in gaps], Of.EVERY)
 
 
 def _shorter(label: str) -> Claim:
