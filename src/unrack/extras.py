@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 from unrack.errors import MissingError
@@ -61,6 +62,12 @@ def extra(library: str) -> Any:
     """
     with needed_for(PURPOSES[library]):
         return import_module(library)
+
+
+@cache
+def has_pictures() -> bool:
+    """True if vl-convert is installed."""
+    return find_spec("vl_convert") is not None
 
 
 @cache

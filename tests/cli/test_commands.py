@@ -50,7 +50,7 @@ def test_run_prints_a_comparison_and_the_path_of_the_report(finished: Path) -> N
 
 def test_the_comparison_says_what_its_marks_rest_on(finished: Path, tmp_path: Path) -> None:
     done = unrack("run", "study.toml", "--out", "out", "--no-report", folder=finished.parent)
-    assert "bold: best for these jobs (one seed)" in done.stdout
+    assert "*: best for these jobs (one seed)" in done.stdout
     assert "served" not in done.stdout  # all did
     (tmp_path / "study.toml").write_text(
         "seeds = 3\n" + SMALL.replace("tasks = 4", "tasks = {kind = 'uniform', min = 1, max = 16}")

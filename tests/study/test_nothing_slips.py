@@ -22,6 +22,7 @@ from unrack.policy.file import load_policy
 from unrack.report.page import write_report
 from unrack.study.grid import load_study
 from unrack.study.results.from_folder import finished_run
+from unrack.study.results.keep import list_runs
 from unrack.study.runner import run_study
 
 ROOT = Path(__file__).parents[2]
@@ -403,8 +404,11 @@ def test_explain_lists_the_runs_of_the_last_study_only(finished: Path) -> None:
 
 
 def test_explain_lists_the_runs_of_a_study_that_was_interrupted(finished: Path, tmp_path: Path) -> None:
+    study = load_study(raising(tmp_path, "raise KeyError"))
     with pytest.raises(RunError):
-        run_study(load_study(raising(tmp_path, "raise KeyError")), finished)
+        run_study(study, finished)
+    (finished / "summary.csv").unlink()  # as if it had been stopped before the end
+    list_runs(finished, study.runs)
     assert finished_run(finished, None).record["policy_label"] == "fcfs"
     listed = finished / "runs" / "study.json"
     for damage in filter(None, DAMAGES.values()):

@@ -49,7 +49,7 @@ WIDTH_OF_A_PIPE = 160
 
 
 def show(study: Study, rows: list[dict[str, Any]], elsewhere: str) -> None:
-    """Compare the policies, the best of each column in bold; long studies are left to the report.
+    """Compare the policies, the best of each column in bold, in a pipe with a star; long ones are left to the report.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ def show(study: Study, rows: list[dict[str, Any]], elsewhere: str) -> None:
     most = max(len(own) for group in groups.values() for own in group.values())
     for group in groups.values():
         better: dict[str, str] = {name: EVERY_METRIC[name].better for name in titles}
-        cells = _cells(group, better, columns)
+        cells = _cells(group, better, columns, "[bold green]{}[/]" if console.is_terminal else "{} *")
         for policy, own in group.items():
             own_names = [escape("" if own[0].get(head) is None else str(own[0][head])) for head in heads]
             own_names[-1] += f" ({len(own)} of {counted(most, 'seed')})" if len(own) < most else ""
@@ -102,7 +102,8 @@ def show(study: Study, rows: list[dict[str, Any]], elsewhere: str) -> None:
     found, left_out = drawn(names, metrics, table, width)
     found.title = escape(study.question or study.name)
     Console(width=width).print(found)
-    typer.echo(f"bold: best{_sureness(seeds)}" + ("; rows that served less are not compared" if unserved else ""))
+    sign = "bold" if console.is_terminal else "*"
+    typer.echo(f"{sign}: best{_sureness(seeds)}" + ("; rows that served less are not compared" if unserved else ""))
     if left_out:
         plural = "s" if len(left_out) > 1 else ""
         typer.echo(f"{len(left_out)} column{plural} more in {elsewhere}: {', '.join(left_out)}")
@@ -115,11 +116,14 @@ def _sureness(seeds: int) -> str:
 
 
 def _cells(
-    group: dict[str, list[dict[str, Any]]], better: dict[str, str], columns: Mapping[str, Column] = MappingProxyType({})
+    group: dict[str, list[dict[str, Any]]],
+    better: dict[str, str],
+    columns: Mapping[str, Column] = MappingProxyType({}),
+    best: str = "[bold green]{}[/]",
 ) -> dict[str, list[str]]:
     """Policy → a cell a metric: the mean over its seeds, marked as :mod:`unrack.metric.comparison` says.
 
-    ``columns``: those of the report, for the units of times and how they are written.
+    ``columns``: those of the report, for the units of times and how they are written; ``best``: how the best is marked.
     """
     from unrack.metric.comparison import Entry, marks, served_less, world_of
     from unrack.metric.estimate import estimate
@@ -134,7 +138,7 @@ def _cells(
             column = columns.get(name)
             text = "–" if value is None else _text(value, column, name == "served")
             mark = marked.get(policy, "")
-            cells[policy].append(f"[bold green]{text}[/]" if mark == "best" else f"{text} ≈" if mark else text)
+            cells[policy].append(best.format(text) if mark == "best" else f"{text} ≈" if mark else text)
     return cells
 
 

@@ -151,7 +151,7 @@ def reproduce(
     and what several figures share is run once.
     """
     from unrack.errors import InputError
-    from unrack.extras import needed_for
+    from unrack.extras import has_pictures
     from unrack.papers.table import REPRODUCTIONS, find
 
     if listed:
@@ -186,8 +186,8 @@ def reproduce(
     if options.seeds < chosen.defaults.seeds and not as_json:
         wanted = f"too few seeds ({options.seeds}, wanted {chosen.defaults.seeds} or more)"
         typer.echo(f"warning: {wanted}: intervals are wide", err=True)
-    with needed_for("pictures of a reproduction"):  # said before hours of work
-        import vl_convert  # noqa: F401
+    if not has_pictures() and not as_json:  # said before hours of work
+        typer.echo("note: no pictures will be made; they need: pip install 'unrack[figures]'", err=True)
     folder = out or Path("out") / "reproduce"
     keep = None if fresh else folder / "runs"
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends as cleanly as Ctrl-C

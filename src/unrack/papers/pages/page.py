@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from unrack.errors import InputError
-from unrack.extras import needed_for
+from unrack.extras import extra, has_pictures
 from unrack.papers.claim import Claim, Finding
 from unrack.papers.measured import Measured
 from unrack.papers.pages.long_form import as_csv, long_rows
@@ -127,7 +127,7 @@ def how_judged(measured: Measured, findings: Judged) -> str:
     return words + (f" With {2 * looks.seeds[-1]} seeds it would go on." if left and ran == looks.seeds[-1] else "")
 
 
-def as_page(measured: Measured, findings: Judged) -> str:
+def as_page(measured: Measured, findings: Judged, pictured: bool = True) -> str:
     """The page: setup, figure, claims, numbers and known differences."""
     one = measured.reproduction
     lines = [
@@ -135,7 +135,7 @@ def as_page(measured: Measured, findings: Judged) -> str:
         f"*{one.paper}. Written by `{command(measured)}`: {measured.options.words(one.takes)}.*",
         one.setup,
         *(f"**{warning}**" for warning in warnings_of(measured)),
-        f"![{one.shows}]({stem(measured)}.svg)",
+        *([f"![{one.shows}]({stem(measured)}.svg)"] if pictured else []),
         "## Claims",
         f"{claims_found(findings)} {how_judged(measured, findings)}".rstrip(),
         "\n".join(_claim(measured, claim, finding) for claim, finding in findings),
@@ -244,22 +244,23 @@ def counted(verdicts: Sequence[Verdict | None]) -> dict[str, int]:
 def write(measured: Measured, findings: Judged, directory: Path) -> tuple[Path, ...]:
     """Write ``NAME.md``, ``.csv``, ``.svg`` and ``.png``, NAME as :func:`stem` has it; returns their paths.
 
+    Without vl-convert there are no pictures, and the page shows none.
+
     Raises
     ------
     InputError
-        The directory cannot be made or written to, or vl-convert is not installed.
+        The directory cannot be made or written to.
     """
-    with needed_for("pictures of a reproduction"):
-        import vl_convert
-
     name = stem(measured)
-    spec = json.dumps(measured.reproduction.draw(measured))
     contents: dict[str, bytes] = {
-        "md": as_page(measured, findings).encode(),
+        "md": as_page(measured, findings, has_pictures()).encode(),
         "csv": as_csv(measured).encode(),
-        "svg": str(vl_convert.vegalite_to_svg(spec)).encode(),
-        "png": bytes(vl_convert.vegalite_to_png(spec, scale=2)),
     }
+    if has_pictures():
+        vl_convert = extra("vl_convert")
+        spec = json.dumps(measured.reproduction.draw(measured))
+        contents["svg"] = str(vl_convert.vegalite_to_svg(spec)).encode()
+        contents["png"] = bytes(vl_convert.vegalite_to_png(spec, scale=2))
     try:
         directory.mkdir(parents=True, exist_ok=True)
         for ending, content in contents.items():

@@ -32,7 +32,7 @@ from unrack.slowdown.contention.profile_file import write_profiles
 from unrack.slurm_text.hostlists import compress
 from unrack.study.grid import Run, Study
 from unrack.study.notes import told_of
-from unrack.study.results.record import RECORD, is_intact, read_record, sealed, write_table, write_whole
+from unrack.study.results.record import RECORD, defused, is_intact, read_record, sealed, write_table, write_whole
 from unrack.workload.usage.curves import curves_frame
 
 CURVES = "curves.parquet"
@@ -287,7 +287,7 @@ def keep_study(directory: Path, study: Study, failed: Mapping[str, str] = Mappin
     text = io.StringIO()
     writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
     writer.writeheader()
-    writer.writerows(rows)
+    writer.writerows({name: defused(value) for name, value in row.items()} for row in rows)
     workloads = {run.workload_digest: run.workload for run in study.runs}
     lines = [
         f"# Resolved by unrack {version('unrack')}: {len(study.runs)} runs. Workloads by content (SHA-256):",

@@ -78,6 +78,17 @@ def write_whole(path: Path, content: str | bytes | memoryview) -> None:
         raise OSError(error.errno, error.strerror, str(path)) from error  # a full disk names no file
 
 
+def defused(value: object) -> object:
+    """A value of a table; a text that a spreadsheet would take for a formula gets a ``'`` in front.
+
+    Examples
+    --------
+    >>> defused("=1+1"), defused("-5 %"), defused(-5.0), defused("easy")
+    ("'=1+1", "'-5 %", -5.0, 'easy')
+    """
+    return f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")) else value
+
+
 def write_table(path: Path, frame: pl.DataFrame) -> None:
     """Write a table as Parquet, whole or not at all; polars itself says of a full disk that it has "computed" wrongly.
 
