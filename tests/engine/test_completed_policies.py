@@ -17,6 +17,7 @@ from small_worlds import J, starts, work
 import unrack
 from unrack.cluster.spec import Cluster
 from unrack.errors import PolicyError
+from unrack.ledger.promises import NO_PROMISES
 from unrack.policy.complete import complete
 from unrack.policy.contract import Estimates, Policy, Start, Traits
 from unrack.policy.discipline.python_pass import first_fit
@@ -73,13 +74,15 @@ def test_no_member_of_the_contract_is_lost_or_made_up(member: str) -> None:
     copied = SimpleNamespace(decide=decide, name="a copy")
 
     def mark(*_: object) -> Any:
-        return copied if member == "seeded" else ([], "told")
+        return {"seeded": copied, "promised": NO_PROMISES}.get(member, ([], "told"))
 
     found = getattr(complete(SimpleNamespace(decide=decide, **{member: mark}), "test"), member)
     if member == "seeded":
         assert found(3).inner is copied
     elif member == "adjust":  # what it answers is looked at
         assert found(None, None, None, 0) == ([], "told")
+    elif member == "promised":
+        assert found(None, None) is NO_PROMISES
     else:
         assert found is mark
 

@@ -7,11 +7,17 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any, ClassVar
 
 import pytest
 
 import unrack
+from unrack.cluster.spec import Cluster
+from unrack.core import Core
 from unrack.errors import FaultyPolicyError, PolicyError, RefusedError, RunError
+from unrack.events import ROUND
+from unrack.ledger.promises import Promise, Promises
+from unrack.policy.complete import complete
 from unrack.policy.file import load_policy
 from unrack.study.grid import load_study
 from unrack.study.runner import run_study
@@ -380,3 +386,26 @@ def test_a_policy_that_is_installed_as_a_library_is_named_by_its_line_too(
     monkeypatch.setattr("unrack.policy.own.source.LIBRARIES", (str(tmp_path),))
     with pytest.raises(FaultyPolicyError, match=r"failed in decide: KeyError: 'x'\n  .*mine.py, line \d+"):
         unrack.simulate(*study_of(), load_policy(f"{path}:Mine"))
+
+
+def test_promises_of_ones_own_reach_the_next_beginning_and_anything_else_is_refused() -> None:
+    class Promising:
+        told: ClassVar[list[Any]] = []
+        answer: Any = Promises({0: Promise(7)})
+
+        def begin(self, view: Any) -> None:
+            self.told.append(view.promises.by_job())
+
+        def promised(self, view: Any, memory: Any) -> Any:
+            return self.answer
+
+        def decide(self, view: Any, memory: Any, now: int) -> Any:
+            return [], memory
+
+    core = Core(Cluster.homogeneous(nodes=1, cores=1), None, complete(Promising(), "test"))
+    core.handle(ROUND, 0)
+    core.begin_anew()
+    assert Promising.told == [{}, {0: Promise(7)}]
+    Promising.answer = {0: 7}
+    with pytest.raises(FaultyPolicyError, match="promised"):
+        core.handle(ROUND, 1)

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from unrack.errors import PolicyError
+from unrack.ledger.promises import Promises
 from unrack.policy.contract import Decision, Policy, Traits
 from unrack.policy.discipline.list_scheduler import short_of
 from unrack.policy.members import traits_of
@@ -53,6 +54,8 @@ class Completed:
         found = getattr(self.inner, member)
         if member == "adjust":
             return self._adjust
+        if member == "promised":
+            return self._promised
         return self._seeded if member == "seeded" else found
 
     @cached_property
@@ -66,6 +69,10 @@ class Completed:
     def _adjust(self, view: View, memory: Any, used: Any, now: int) -> tuple[list[Decision], Any]:
         """Its own answer to what tasks use."""
         return self._answers.plan(self.inner.adjust, self.inner.adjust(view, memory, used, now), view, now)
+
+    def _promised(self, view: View, memory: Any) -> Promises:
+        """Its own answer to what it has promised."""
+        return self._answers.promises(self.inner.promised, self.inner.promised(view, memory), view)
 
     def inside(self, memory: Any) -> tuple[object, Any]:
         """The object and its memory: it may be able to tell its rounds."""

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from unrack.facts import counted
 from unrack.ledger.candidate import Candidate, lease_on
 from unrack.ledger.lease import Lease, Loan, Share
+from unrack.ledger.promises import Promises
 from unrack.policy.contract import Decision, Hold, Reject, Requeue, Resize, Start
 from unrack.policy.own.fault import wrong
 from unrack.reasons import Reason
@@ -104,6 +105,19 @@ class Answers:
         """
         if not isinstance(answer, Reason):
             raise wrong(function, f"policy {self.policy}: why", shown(answer), "a Reason(Code…, words)", view, now)
+        return answer
+
+    def promises(self, function: Any, answer: Any, view: View) -> Promises:
+        """What ``promised`` returned.
+
+        Raises
+        ------
+        FaultyPolicyError
+            It is something else than promises.
+        """
+        if not isinstance(answer, Promises):
+            want = "Promises({job: Promise(start_us), …}) of unrack.ledger.promises"
+            raise wrong(function, f"policy {self.policy}: promised", shown(answer), want, view, view.now)
         return answer
 
     def memory(self, function: Any, answer: Any, view: View) -> Any:

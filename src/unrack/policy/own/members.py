@@ -19,6 +19,7 @@ PARAMETERS: Mapping[str, tuple[str, ...]] = {
     "why": ("view", "memory", "job", "now"),
     "adjust": ("view", "memory", "used", "now"),
     "reserves_mb": ("view", "memory", "job", "asked_mb"),
+    "promised": ("view", "memory"),
     "expected_end_us": ("view", "memory", "job", "now"),
     "possible": ("cluster", "jobs"),
     "seeded": ("seed",),
