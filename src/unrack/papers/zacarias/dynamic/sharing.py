@@ -133,9 +133,9 @@ REPRODUCTION = provisioned(
         "The thesis counts `nodes sharing memory capacity`; we count those that lend. That fits its 59 % on 28 % of "
         "the memory, where most nodes cannot compute.",
         "Why more nodes share here than in the thesis (39.8 %) under dynamic on the least memory is open. It is 52 % "
-        "as drawn, 51 % at a load of 0.8, 51 % if remote memory moves back as soon as there is room, 46 % if the part of "
-        "their peak that jobs leave is half as much again, and 44 % if it is twice as much (one seed each): less use "
-        "is nearer to the thesis's share of nodes, and further from its throughput.",
+        "as drawn, 51 % at a load of 0.8, 51 % if remote memory moves back as soon as there is room, 46 % if the part "
+        "of their peak that jobs leave is half as much again, and 44 % if it is twice as much (one seed each): less "
+        "use is nearer to the thesis's share of nodes, and further from its throughput.",
         "Its boxes are over time; which systems they are of is in its pictures only, but for the least, of 28 %.",
         *NOTES,
     ),
