@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
-from importlib.util import find_spec
 from typing import Any
 
 from unrack.errors import MissingError
@@ -67,7 +66,11 @@ def extra(library: str) -> Any:
 @cache
 def has_pictures() -> bool:
     """True if vl-convert is installed."""
-    return find_spec("vl_convert") is not None
+    try:
+        import vl_convert  # noqa: F401
+    except ModuleNotFoundError:
+        return False
+    return True
 
 
 @cache

@@ -69,7 +69,6 @@ def test_a_list_is_printed_without_them(plain: Path, tmp_path: Path, command: st
     ("command", "extra"),
     [
         ("run flow.toml", "solvers"),
-        ("reproduce flow-solvers", "figures"),
         ("trace fit log.swf --plot fit.svg", "figures"),
     ],
 )
@@ -146,3 +145,11 @@ def test_another_module_that_is_missing_is_not_taken_for_an_extra() -> None:
 def test_the_error_travels_between_processes() -> None:
     error = pickle.loads(pickle.dumps(MissingError("charts", "vl_convert", "figures")))
     assert str(error) == "charts: got no vl_convert installed, wanted pip install 'unrack[figures]'"
+
+
+def test_a_reproduction_without_pictures_says_so_and_has_its_numbers(plain: Path, tmp_path: Path) -> None:
+    done = unrack(plain, "reproduce", "gpu-timeline", "--out", ".", folder=tmp_path)
+    assert done.returncode == 0
+    assert "no pictures will be made; they need: pip install 'unrack[figures]'" in done.stderr
+    assert {path.suffix for path in tmp_path.glob("gpu-timeline*")} == {".md", ".csv"}
+    assert "![" not in (tmp_path / "gpu-timeline.md").read_text()

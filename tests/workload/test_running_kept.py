@@ -172,9 +172,11 @@ def test_jobs_of_which_nothing_says_where_they_run_are_placed_anew_and_counted()
     assert where(odd)["1"] == "n1"
 
 
-def test_a_list_of_nodes_that_is_cut_off_is_refused_with_its_line() -> None:
+def test_a_list_of_nodes_that_is_cut_off_is_a_bad_row() -> None:
+    cut = SQUEUE.replace("n[2-3]", "n[2-")
     with pytest.raises(InputError, match=r"now\.txt, line 3.*n\[2-"):
-        queue(SQUEUE.replace("n[2-3]", "n[2-"))
+        queue(cut, strict=True)
+    assert queue(cut).intake.dropped["bad row"] == 1
 
 
 SACCT = """\
