@@ -191,20 +191,20 @@ Memory = TypeVar("Memory")
 class Policy(Protocol[Memory]):
     """A scheduling policy.
 
-    Attributes
-    ----------
-    name
-        What reports call it, with its parameters.
-    traits
-        What it needs and places; they do not change while it runs.
-
-    Four more methods are called where they are there: ``promised(view, memory)``: the
+    Four more methods are called where they are there: ``promised(view, memory)``, the
     :class:`unrack.ledger.promises.Promises` that waiting jobs have after a round, which the next ``begin`` finds in
     ``view.promises``; ``seeded(seed)``, a copy that draws random numbers from a seed;
     ``possible(cluster, jobs)``, bool[jobs]: which jobs have a place on the empty cluster; and of a policy that learns
     ``expected_end_us(view, memory, job, now)``: when it expects a running job to end, ``now`` or later (µs); default:
     when that is booked. One that can tell its rounds is a :class:`unrack.policy.rounds.Rounds` as well. How fast jobs
     run is no policy's business: performance models and contention are the world's.
+
+    Attributes
+    ----------
+    name
+        What reports call it, with its parameters.
+    traits
+        What it needs and places; they do not change while it runs.
     """
 
     @property
