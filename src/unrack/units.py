@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterable
 from decimal import Decimal, InvalidOperation
 from typing import Literal
 
@@ -199,17 +200,22 @@ def seconds_text(seconds: float) -> str:
     return " ".join(parts[:2])
 
 
-def time_unit(largest_s: float) -> tuple[str, float]:
-    """The unit in which to show times up to this one, and the seconds in it: those of a column have one unit.
+def time_unit(values_s: Iterable[float]) -> tuple[str, float]:
+    """The unit in which to show these times, all of them, and the seconds in it.
 
-    Seconds below 120 s, minutes below 120 min, hours below ten days, days from there.
+    As the largest asks: seconds below 120 s, minutes below 120 min, hours below ten days, days from there. A smaller
+    one where the smallest that is not 0 would be below 0.01, as long as the largest stays below 100 000.
 
     Examples
     --------
-    >>> time_unit(119), time_unit(7199), time_unit(7200), time_unit(864_000)
-    (('s', 1.0), ('min', 60.0), ('h', 3600.0), ('d', 86400.0))
+    >>> [time_unit([largest]) for largest in (119, 7199, 7200, 864_000)]
+    [('s', 1.0), ('min', 60.0), ('h', 3600.0), ('d', 86400.0)]
+    >>> time_unit([29.3, 0, 487_310]), time_unit([0.1, 487_310])
+    (('min', 60.0), ('h', 3600.0))
     """
-    for unit, seconds, below_s in (("s", 1.0, 120), ("min", 60.0, 7_200), ("h", 3600.0, 864_000)):
-        if largest_s < below_s:
-            return unit, seconds
-    return "d", 86_400.0
+    sizes = sorted(abs(value) for value in values_s if value)
+    smallest, largest = (sizes[0], sizes[-1]) if sizes else (0.0, 0.0)
+    units = (("d", 86_400.0, 864_000.0), ("h", 3600.0, 7_200.0), ("min", 60.0, 120.0), ("s", 1.0, 0.0))
+    fitting = [(unit, seconds) for unit, seconds, from_s in units if largest >= from_s]
+    readable = (own for own in fitting if smallest >= 0.01 * own[1] and largest < 1e5 * own[1])
+    return next(readable, fitting[0])

@@ -65,6 +65,6 @@ def test_names_are_broken_behind_signs_only() -> None:
 
 
 def test_times_of_a_column_are_in_the_unit_that_fits_the_largest() -> None:
-    assert [time_unit(value)[0] for value in (0, 119.9, 120, 7199, 7200, 863_999, 864_000)] == [
+    assert [time_unit([value])[0] for value in (0, 119.9, 120, 7199, 7200, 863_999, 864_000)] == [
         "s", "s", "min", "min", "h", "h", "d",
     ]  # fmt: skip

@@ -94,10 +94,10 @@ def same(name: str, machine: object) -> None:
     ("text", "said"),
     [
         ("name = 3", "m.toml, name: got 3"),
-        ("sokets = []", "m.toml, sokets: got an unknown key, wanted one of name, base"),
+        ("sokets = []", "m.toml, sokets: got an unknown key, wanted 'sockets' perhaps, or one of name, base"),
         ("[[sockets]]\ncolour = 1", "m.toml, sockets.0.colour: got an unknown key, wanted one of weight"),
         ("", "m.toml: got no sockets"),
-        ('base = "dgx-9"', "m.toml, base: got 'dgx-9', wanted one of minsky"),
+        ('base = "dgx-9"', "m.toml, base: got 'dgx-9', wanted 'dgx-2' perhaps, or one of minsky"),
         ('base = "minsky"\n[[sockets]]', "m.toml, base: got sockets or switches beside it"),
         ('base = "minsky"\ncores = ["0-1"]', "got 1 lists, wanted 2"),
         ("[[sockets]]\ngpus = [0, 2]", "2 GPUs, but no GPU 1"),

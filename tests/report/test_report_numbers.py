@@ -16,7 +16,7 @@ from unrack.report.answer import answer
 from unrack.report.charts.chart import class_name, size_class
 from unrack.report.charts.gantt import MOST_ROWS_A_PAGE, budgets, gantt_data, pack
 from unrack.report.charts.sweep import metric_choices, sweeps
-from unrack.report.column import column_of
+from unrack.report.column import column_of, columns_of
 from unrack.report.directory import read_finished
 from unrack.report.setting import estimate, settings_of
 from unrack.report.table import comparison
@@ -305,16 +305,29 @@ def test_every_metric_can_be_drawn_against_a_sweep_with_its_interval(tmp_path):
     assert drawn["low"][1] == pytest.approx(max(value.mean - value.half, 0) * factor, rel=1e-4)
 
 
-def test_a_time_has_a_unit_that_fits_it():
+def test_the_times_of_a_column_have_one_unit_that_fits_them_all():
     column = column_of("wait_s_mean", [487_310.0, 29.3, 0.0])
-    assert column.unit == "h"
+    assert column.unit == "min"
     assert [column.text(value) for value in (487_310.0, 3600.0, 29.3, 0.2, 0.0)] == [
-        "135.4",
-        "1",
-        "29.3 s",
-        "0.2 s",
+        "8,122",
+        "60",
+        "0.4883",
+        "0.003333",
         "0",
     ]
     assert column_of("wait_s_mean", [20 * 86_400.0]).unit == "d"
-    assert column_of("wait_s_mean", [20 * 86_400.0, 300.0]).text(300.0) == "5 min"
+    assert column_of("wait_s_mean", [20 * 86_400.0, 300.0]).text(20 * 86_400.0) == "480"
     assert column_of("wait_s_mean", [12.0]).text(0.008) == "0.008"
+
+
+def test_a_quantity_has_one_unit_in_all_columns_of_a_table():
+    columns = columns_of({
+        "wait_s_mean": [135.4 * 3600, 0.3 * 86_400],
+        "wait_s_max": [20 * 86_400.0],
+        "response_s_p95": [None, 50.0 * 3600],
+        "makespan_s": [300 * 86_400.0],
+        "utilisation_cores": [0.5],
+    })  # fmt: skip
+    assert [column.unit for column in columns.values()] == ["d", "d", "d", "d", "%"]
+    columns = columns_of({"wait_s_mean": [60.0], "wait_s_max": [20 * 86_400.0], "makespan_s": [300 * 86_400.0]})
+    assert [column.unit for column in columns.values()] == ["h", "h", "d"]

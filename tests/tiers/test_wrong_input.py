@@ -65,7 +65,7 @@ def test_where_servers_are_in_another_data_centre_is_no_start(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--policy", "worst-fit"], "policy: got 'worst-fit', wanted one of slo, first-fit, best-fit, optimal"),
+        (["--policy", "worst-fit"], "policy: got 'worst-fit', wanted 'first-fit' perhaps, or one of slo, first-fit"),
         (["--policy", ""], "policy: got ''"),
         (["--time-limit", "soon"], "--time-limit: got 'soon', wanted a time such as"),
         (["--time-limit", "-1 s"], "--time-limit: got '-1 s'"),

@@ -129,7 +129,7 @@ def test_curves_that_keep_their_mb_end_at_the_largest_node(folder: Path) -> None
         (3, "filter usage: got 3"),
         ({}, "exactly one of file, shapes and column"),
         ({"file": "series.csv", "shapes": "google"}, "exactly one of"),
-        ({"file": "series.csv", "mach": "id"}, "usage, mach: got an unknown key, wanted one of file, shapes"),
+        ({"file": "series.csv", "mach": "id"}, "usage, mach: got an unknown key, wanted 'match' perhaps, or one"),
         ({"file": "series.csv", "match": "best"}, "usage, match: got 'best'"),
         ({"file": "series.csv", "thin": 2}, "usage, thin: got 2"),
         ({"file": "none.csv"}, "none.csv: got no such file"),

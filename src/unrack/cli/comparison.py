@@ -71,7 +71,7 @@ def show(study: Study, rows: list[dict[str, Any]], elsewhere: str) -> None:
 
     from unrack.cli.table import Heading, drawn
     from unrack.metric.table import EVERY_METRIC
-    from unrack.report.column import column_of
+    from unrack.report.column import columns_of
     from unrack.study.swept import swept_labels
 
     heads = [key for key in ("cluster", "workload", "world") if len({str(row.get(key)) for row in rows}) > 1]
@@ -84,7 +84,7 @@ def show(study: Study, rows: list[dict[str, Any]], elsewhere: str) -> None:
     known = {name: words for name, words in of_some.items() if any(row.get(name) is not None for row in rows)}
     unserved = {"served": "served"} if any((row.get("served") or 0) < 1 for row in rows) else {}
     titles = {**unserved, **known, **SHOWN}
-    columns = {name: column_of(name, (row.get(name) for row in rows)) for name in titles}
+    columns = columns_of({name: [row.get(name) for row in rows] for name in titles})
     table: list[tuple[list[str], list[str]]] = []
     most = max(len(own) for group in groups.values() for own in group.values())
     for group in groups.values():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from unrack.units import time_unit
@@ -19,7 +19,6 @@ SHORT = (
 
 _STATISTICS = {"mean": "mean", "median": "median", "p95": "95th percentile", "max": "maximum"}
 _UNITS = (("_jobs_per_h", "jobs/h"), ("_s", "s"), ("_mb", "MB"), ("_h", "h"))
-_SECONDS = {"d": 86_400, "h": 3_600, "min": 60, "s": 1}
 _LOWER = (
     "wait",
     "response",
@@ -101,19 +100,9 @@ class Column:
     meaning: str
 
     def text(self, value: float | None, half: float | None = None) -> str:
-        """The value in ``unit``, to about four digits, ± ``half`` if that is given; a dash for ``None``.
-
-        A time far below the unit of its column has one of its own, its interval too: 29 s among hours is not 0.008135.
-        """
-        shown = None if value is None else value * self.factor
-        factor, after = self.factor, ""
-        if shown is not None and self.unit in _SECONDS and self.factor < 1 and 1e-9 < abs(shown) < 0.1:
-            seconds = shown / self.factor
-            unit = next(unit for unit, size in _SECONDS.items() if abs(seconds) >= size or size == 1)
-            factor, after = 1 / _SECONDS[unit], f" {unit}"
-        if value is None or half is None:
-            return number_text(None if value is None else value * factor) + after
-        return f"{number_text(value * factor)} ± {number_text(half * factor)}{after}"
+        """The value in ``unit``, to about four digits, ± ``half`` if that is given; a dash for ``None``."""
+        text = number_text(None if value is None else value * self.factor)
+        return text if value is None or half is None else f"{text} ± {number_text(half * self.factor)}"
 
 
 def number_text(value: float | None) -> str:
@@ -133,10 +122,27 @@ def number_text(value: float | None) -> str:
     return f"{value:.4g}"
 
 
+def columns_of(values: Mapping[str, Iterable[float | None]]) -> dict[str, Column]:
+    """Describe the metrics of one table, each with its values: a quantity has one unit in all of its columns.
+
+    Waits and responses are one quantity, the times of jobs.
+    """
+    of_quantity: dict[str, list[float | None]] = {}
+    for name, own in values.items():
+        of_quantity.setdefault(_quantity(name), []).extend(own)
+    return {name: column_of(name, of_quantity[_quantity(name)]) for name in values}
+
+
+def _quantity(name: str) -> str:
+    stem, _, last = name.rpartition("_")
+    stem = stem if last in _STATISTICS else name
+    return "times of jobs" if stem in ("wait_s", "response_s") else stem
+
+
 def column_of(name: str, values: Iterable[float | None]) -> Column:
     """Describe a metric for a table that holds these values.
 
-    Seconds become minutes, hours or days as the largest value asks (:func:`unrack.units.time_unit`); fractions become
+    Seconds become minutes, hours or days as the values ask (:func:`unrack.units.time_unit`); fractions become
     percentages.
     """
     stem, _, last = name.rpartition("_")
@@ -170,8 +176,7 @@ def column_of(name: str, values: Iterable[float | None]) -> Column:
     if name.startswith(_PERCENT) or (_of_resources(name) and summary.startswith("share")):
         unit, factor = "%", 100.0
     elif unit == "s":
-        largest = max((abs(value) for value in values if value is not None), default=0.0)
-        unit, seconds = time_unit(largest)
+        unit, seconds = time_unit(value for value in values if value is not None)
         factor = 1 / seconds
     return Column(name, label, "" if unit in ("1", "-") else unit, factor, better, f"{name}: {meaning}.")
 

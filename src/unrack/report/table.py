@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from unrack.metric.comparison import Mark
 from unrack.metric.kinds.use import USE_METRICS
-from unrack.report.column import SHORT, Column, column_of, number_text
+from unrack.report.column import SHORT, Column, columns_of, number_text
 from unrack.report.directory import RunFiles
 from unrack.report.setting import Setting
 
@@ -138,10 +138,8 @@ def comparison(settings: Sequence[Setting]) -> Comparison:
     names.sort(key=lambda name: order.index(groups_of[name]))
     short = [name for name in names if name in short]
     kept = names if sum(len(setting.runs) for setting in settings) <= MOST_ROWS_IN_FULL else short or names[:8]
-    columns = [
-        column_of(name, (run.metrics.get(name) for s in settings for own in s.runs.values() for run in own))
-        for name in kept
-    ]
+    runs = [run for s in settings for own in s.runs.values() for run in own]
+    columns = list(columns_of({name: [run.metrics.get(name) for run in runs] for name in kept}).values())
     groups = tuple((setting.title, _rows(setting, columns)) for setting in settings)
     shown = tuple(column.name in short or not short for column in columns)
     heads = Counter(groups_of[name] for name in kept)

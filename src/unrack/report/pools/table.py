@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from unrack.metric.comparison import Mark
-from unrack.report.column import column_of, number_text
+from unrack.report.column import columns_of
 from unrack.report.pools.count import EVERY, Deadlines
 from unrack.report.setting import Setting
 from unrack.report.table import is_of
@@ -89,20 +89,21 @@ def metric_table(setting: Setting, names: Sequence[str], policies: Sequence[str]
     """A row a policy, a column a metric; metrics that no policy has are left out. ``None``: that is all of them."""
     heads: list[tuple[str, str]] = []
     columns: list[dict[str, tuple[str, Mark]]] = []
-    for name in names:
-        values = {policy: value for policy in policies if (value := setting.value(policy, name)) is not None}
-        if not values:
-            continue
-        column = column_of(name, [value.mean for value in values.values()])
+    found = {
+        name: {policy: value for policy in policies if (value := setting.value(policy, name)) is not None}
+        for name in names
+    }
+    known = {name: values for name, values in found.items() if values}
+    described = columns_of({name: [value.mean for value in values.values()] for name, values in known.items()})
+    for name, values in known.items():
+        column = described[name]
         marked = setting.marks(name, column.better)
         heads.append((column.label + (f" ({column.unit})" if column.unit else ""), column.meaning))
         cells: dict[str, tuple[str, Mark]] = {}
         for policy in policies:
             value = values.get(policy)
-            text = column.text(None if value is None else value.mean)
-            if value is not None and value.count > 1:
-                text += f" ± {number_text(value.half * column.factor)}"
-            cells[policy] = (text, marked.get(policy, ""))
+            half = value.half if value is not None and value.count > 1 else None
+            cells[policy] = (column.text(None if value is None else value.mean, half), marked.get(policy, ""))
         columns.append(cells)
     if not heads:
         return None

@@ -114,7 +114,7 @@ def read_trace(
         A key of :data:`FORMATS`; by default found from the content.
     strict
         Whether a row that cannot be read is an error. By default it is left out and counted, unless such rows are more
-        than half of the file.
+        than half of the file, or the file is JSON, whose records are not lines.
     options
         The options of the format's reader: see :func:`unrack.workload.formats.swf.read_swf`,
         :func:`unrack.workload.formats.table.read.read_table`,
@@ -155,7 +155,8 @@ def _with_good_rows(
             made = reader(source, **options)
             break
         except TraceError as error:
-            new = set(error.rows) - bad if error.path == whole.path else set()
+            of_lines = error.path == whole.path and not whole.data.lstrip().startswith((b"{", b"["))
+            new = set(error.rows) - bad if of_lines else set()
             bad |= new
             lines = sum(1 for line in text_bytes(whole).split(b"\n") if line.strip()) if new else 0
             if strict or not new or 2 * len(bad) >= lines:
