@@ -54,7 +54,7 @@
     const axisY = { titleAngle: 0, titleAlign: "left", titleBaseline: "bottom", titleX: 0, titleY: -7, titleLimit: 320 };
     const legend = { labelColor: colour("--text"), titleColor: colour("--soft"), titleFontWeight: "normal", labelFontSize: 11, symbolSize: 90 };
     const heatmap = [1, 2, 3, 4, 5].map((step) => colour(`--heat-${step}`));
-    return { background: "transparent", font: "system-ui, sans-serif", axis, axisY, legend, rule: { color: colour("--text") }, view: { stroke: null }, range: { heatmap } };
+    return { background: "transparent", font: "system-ui, sans-serif", axis, axisY, legend, rule: { color: colour("--text") }, text: { color: colour("--text") }, view: { stroke: null }, range: { heatmap } };
   }
 
   const narrow = () => document.documentElement.clientWidth < 600;

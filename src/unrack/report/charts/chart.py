@@ -16,6 +16,8 @@ from unrack.report.table import share_text
 
 MOST_SETTINGS = 8
 MOST_POLICIES = 12
+MOST_LINES = 3
+"""More lines than these over time hide each other."""
 
 Chart = dict[str, Any]
 _USAGE = ("time_s", "cores_held", "cores_online", "memory_mb_held", "queued_jobs")
@@ -102,7 +104,7 @@ def time_chart(
     policies: Sequence[str],
     less: Collection[str] = (),
 ) -> Chart:
-    """Lines over time, one a policy.
+    """Lines over time, one a policy; more than three of them have a row each.
 
     Parameters
     ----------
@@ -124,8 +126,12 @@ def time_chart(
     channel = {"field": "y", "type": "quantitative", **y}
     note = f"Means over {len(starts)} equal spans of time, weighted by time."
     rows = [{"policy": p, "x": starts, "y": rounded(values)} for p, values in series.items()]
-    return {"id": name, "title": title, "note": note, "series": rows,
-            "spec": specs.line_spec(policies, x, channel, "step-after", less=less)}  # fmt: skip
+    if len(rows) <= MOST_LINES:
+        spec = specs.line_spec(policies, x, channel, "step-after", less=less)
+    else:
+        top = max((float(np.nanmax(values)) for values in series.values() if np.isfinite(values).any()), default=0.0)
+        spec = specs.rows_spec(policies, x, channel, top, len(rows), less)
+    return {"id": name, "title": title, "note": note, "series": rows, "spec": spec}
 
 
 def span_axis(edges: Floats) -> tuple[dict[str, Any], int]:

@@ -105,6 +105,54 @@ def line_spec(
     return framed({"encoding": {"x": x}, "layer": layers})
 
 
+def rows_spec(policies: Sequence[str], x: Spec, y: Spec, top: float, rows: int, less: Collection[str] = ()) -> Spec:
+    """A step line of y over x in a row of its own for each policy, all rows on one scale.
+
+    Parameters
+    ----------
+    policies, x, y, less
+        As of :func:`line_spec`.
+    top
+        The greatest y, where the scale of ``y`` has no domain.
+    rows
+        How many policies have a line.
+    """
+    names = policy_channels(policies, less)
+    top = y.get("scale", {}).get("domain", [0, top])[1] or 1
+    pattern = y.get("axis", {}).get("format", "").replace("~s", ".3~s") or ".3~g"
+    place = [
+        {"calculate": f"indexof({json.dumps(list(policies))}, datum.policy)", "as": "order"},
+        {"window": [{"op": "dense_rank", "as": "row"}], "sort": [{"field": "order"}]},
+        {"calculate": f"isValid(datum.y) ? datum.row - {_OF_ROW} * datum.y / {top} : null", "as": "high"},
+    ]
+    scale = {"reverse": True, "nice": False, "zero": True, "padding": 0}
+    axis = {"labels": False, "ticks": False, "domain": False, "tickMinStep": 1}
+    words = json.dumps(f"{y['title']}, each row from 0 to ")
+    title = {"expr": f"{words} + format({top}, '{pattern}')"}
+    high = {"field": "high", "type": "quantitative", "scale": scale, "axis": axis | {"title": title}}
+    tooltip = [{"field": "policy", "title": "policy"}, {**_tip(x), "field": "x"}, {**_tip(y), "field": "y"}]
+    near = {"name": "near", "select": {"type": "point", "nearest": True, "on": "pointermove", "clear": "pointerout"}}
+    shown = {"condition": {"param": "near", "empty": False, "value": 1}, "value": 0}
+    step: Spec = {"interpolate": "step-after", "clip": True}
+    label: Spec = {"type": "text", "align": "left", "baseline": "top", "fontSize": 11, "dy": 2,
+                   "limit": {"expr": "width - 8"}}  # fmt: skip
+    layers: list[Spec] = [
+        {"mark": {"type": "area", "opacity": 0.25, **step},
+         "encoding": {"y": high, "y2": {"field": "row"}, "color": names["color"]}},
+        {"mark": {"type": "line", "strokeWidth": 1.1, **step}, "encoding": {"y": high, **names}},
+        {"params": [near], "mark": {"type": "point", "filled": True, "size": 45},
+         "encoding": {"y": high, "color": names["color"], "opacity": shown, "tooltip": tooltip}},
+        {"transform": [{"aggregate": [{"op": "min", "field": "row", "as": "row"}], "groupby": ["policy"]},
+                       {"calculate": "datum.row - 1", "as": "high"}],
+         "mark": label, "encoding": {"x": {"value": 4}, "y": high, "text": {"field": "policy"}}},
+    ]  # fmt: skip
+    return framed({"transform": place, "encoding": {"x": x}, "layer": layers}, max(230, 46 * rows))
+
+
+_OF_ROW = 0.66
+"""How much of a row its greatest value takes; its name stands above."""
+
+
 def _tip(channel: Spec) -> Spec:
     axis = channel.get("axis", {})
     pattern = channel.get("tip", axis.get("format", ".4~g"))
