@@ -22,7 +22,7 @@ SERVERS ?=
 TIMES ?=
 PODS ?=
 NODES ?=
-POD_PAGE = gpu-fragmentation,--seeds,3,--pods,$(PODS),--nodes,$(NODES)
+POD_PAGE = gpu-fragmentation,--pods,$(PODS),--nodes,$(NODES)
 ONLY ?= live
 PAGES ?= $(POOL_PAGES) $(MEMORY_PAGES) $(PROVISIONING_PAGES) $(TIER_PAGES) $(GPU_PAGES) $(FLOW_PAGES) \
 	$(if $(TIMES),$(foreach name,gpu-timeline gpu-pack-spread gpu-collocation,$(name),--times,$(TIMES))) \
