@@ -42,7 +42,7 @@ help:
 	@echo "make bench     the speed of the engine against a plain-Python reference"
 	@echo "make reproductions  all pages of docs/reproductions again (hours); PAGES='nvme-s1 torus-scaling': some of them;"
 	@echo "               SERVERS=azure-1000-servers.json: with those of the published servers"
-	@echo "make docs      the documentation as a site with search: site/index.html"
+	@echo "make docs      the documentation as a site with search, its notebooks run and the outputs of its tutorials written again: site/index.html"
 	@echo "make stories   the tutorials, their pages and notebooks from a fresh clone, each with its time"
 	@echo "make gallery   reports and pictures of the gallery again (needs Chromium)"
 	@echo "make pictures  the pictures of docs/ again (needs Chromium)"
@@ -107,6 +107,7 @@ docs-env: env
 
 docs: docs-env
 	$(BIN)/python tests/stories/notebook.py
+	$(BIN)/python tests/stories/tutorial.py
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 	@echo "site/index.html"
 

@@ -1,10 +1,15 @@
-"""Tutorials as their readers follow them: files are written, commands are typed, one after the other."""
+"""Tutorials as their readers follow them: files are written, commands are typed, one after the other.
+
+``python tests/stories/tutorial.py`` writes what the commands printed into the pages, in place of what stands there.
+"""
 
 from __future__ import annotations
 
 import os
 import re
 import subprocess
+import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import NamedTuple
@@ -22,6 +27,7 @@ class Typed(NamedTuple):
     code: int
     said: str
     took_s: float
+    printed: str
 
 
 def steps(page: Path) -> list[tuple[str, str, str]]:
@@ -50,7 +56,7 @@ def follow(page: Path, folder: Path, environment: dict[str, str], most: int | No
         ran = subprocess.run(
             name, shell=True, cwd=folder, env=environment, capture_output=True, text=True, timeout=300, check=False
         )
-        done.append(Typed(name, text, ran.returncode, ran.stdout + ran.stderr, time.monotonic() - began))
+        done.append(Typed(name, text, ran.returncode, ran.stdout + ran.stderr, time.monotonic() - began, ran.stdout))
     return done
 
 
@@ -59,7 +65,40 @@ def environment_of(scripts: Path, **more: str) -> dict[str, str]:
     return {**os.environ, "PATH": f"{scripts}{os.pathsep}{os.environ['PATH']}", "COLUMNS": "100", **more}
 
 
-def words_of(shown: str) -> list[str]:
-    """Words of an output on a page that must be in the real one: no numbers, no frames, nothing left out."""
-    lines = [line for line in shown.splitlines() if not re.search(r"[…│┏┡┃━─]", line)]
-    return [word for word in re.findall(r"[A-Za-z][\w.-]+", " ".join(lines)) if not re.search(r"\d", word)]
+def anew(shown: str, printed: str) -> str:
+    """An output as a page shows it, from what was printed now.
+
+    Nothing where the page shows nothing; with a line ``…`` as many lines before and after it as there are now.
+    """
+    lines = [line.rstrip() for line in printed.rstrip().splitlines()]
+    if "…" in shown.splitlines():
+        before, after = (part.strip("\n").splitlines() for part in f"\n{shown}".split("\n…\n"))
+        lines = [*lines[: len(before)], "…", *lines[len(lines) - len(after) :]]
+    return "".join(f"{line}\n" for line in lines) if shown else ""
+
+
+def written_again(page: Path, typed: list[Typed]) -> str:
+    """The text of a page with what its commands printed."""
+    text, place = page.read_text(), 0
+    for one in typed:
+        place = text.index(f"$ {one.command}\n{one.shown}", place)
+        new = f"$ {one.command}\n{anew(one.shown, one.printed)}"
+        text = text[:place] + new + text[place + len(f"$ {one.command}\n{one.shown}") :]
+        place += len(new)
+    return text
+
+
+def main() -> None:
+    """Follow the tutorials named, or all, and write their pages again."""
+    environment = environment_of(Path(sys.executable).parent, PYTHONPATH=str(ROOT / "src"))
+    for name in sys.argv[1:] or TUTORIALS:
+        with tempfile.TemporaryDirectory() as folder:
+            typed = follow(TUTORIALS[name], Path(folder), environment)
+        failed = [one for one in typed if one.code]
+        if failed:
+            sys.exit(f"{TUTORIALS[name]}: $ {failed[0].command}\n{failed[0].said}")
+        TUTORIALS[name].write_text(written_again(TUTORIALS[name], typed))
+
+
+if __name__ == "__main__":
+    main()
