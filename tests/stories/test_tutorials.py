@@ -28,7 +28,7 @@ def test_outputs_are_written_again_as_far_as_pages_show_them() -> None:
     assert anew("old\n", printed) == "a\nb\n\nc\nd\n"
     assert anew("1\n2\n…\n3\n", printed) == "a\nb\n…\nd\n"
     assert anew("1\n…\n", printed) == "a\n…\n"
-    assert anew("…\n1\n\n2\n", printed) == "…\n\nc\nd\n"
+    assert anew("…\n\n1\n2\n", printed) == "…\n\nc\nd\n"
     assert anew("1\n", "") == ""
 
 

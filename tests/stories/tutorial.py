@@ -72,8 +72,9 @@ def anew(shown: str, printed: str) -> str:
     """
     lines = [line.rstrip() for line in printed.rstrip().splitlines()]
     if "…" in shown.splitlines():
-        before, after = (part.strip("\n").splitlines() for part in f"\n{shown}".split("\n…\n"))
-        lines = [*lines[: len(before)], "…", *lines[len(lines) - len(after) :]]
+        kept = shown.splitlines()
+        before, after = kept.index("…"), len(kept) - kept.index("…") - 1
+        lines = [*lines[:before], "…", *lines[len(lines) - after :]]
     return "".join(f"{line}\n" for line in lines) if shown else ""
 
 
