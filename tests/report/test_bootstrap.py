@@ -1,13 +1,14 @@
 """The block bootstrap over time against a loop over the same draws, and against what is known of random series."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
 import pytest
 
 from unrack.errors import InputError
-from unrack.metric.bootstrap import Blocks, blocks_of, pieces, resampled, spread
+from unrack.metric.bootstrap import blocks_of, pieces, resampled, spread
 from unrack.metric.comparison import Entry, marks, standings
 from unrack.units import SECOND_US
 
@@ -59,9 +60,10 @@ def test_every_draw_is_that_of_a_loop_over_jobs():
     count = 150
     submit = np.repeat(hourly(count // 2, rng), 2)  # two at a time
     states = rng.choice(["finished", "finished", "finished", "rejected", "queued"], count).tolist()
-    waits = [wait if state == "finished" else None for wait, state in zip(rng.exponential(900, count), states, strict=True)]
+    waits = rng.exponential(900, count)
+    waits[[state != "finished" for state in states]] = np.nan
     more = {"deadline_s": np.arange(count) * 1.0, "missed": rng.random(count) < 0.3}
-    jobs = frame(submit, np.array(waits, float), states, **more)
+    jobs = frame(submit, waits, states, **more)
     shuffled = jobs.sample(fraction=1, shuffle=True, seed=2)
     found = resampled({"one": shuffled}, 4 * DAY)["one"]
     blocks = found.blocks
@@ -89,7 +91,7 @@ def test_intervals_of_independent_jobs_cover_the_truth(days):
         submit = np.arange(days * 24) * 3600.0
         values = rng.normal(50, 10, days * 24)
         times = (submit * SECOND_US).astype(np.int64)
-        blocks = Blocks(*blocks_of(times)[:3], draws=300)
+        blocks = replace(blocks_of(times), draws=300)
         begin, end = pieces(blocks, times)
         up_to = np.concatenate([[0.0], np.cumsum(np.tile(values, 2))])
         drawn = (up_to[end] - up_to[begin]).sum(axis=1) / (end - begin).sum(axis=1)
@@ -156,7 +158,8 @@ def test_no_interval_where_some_draw_has_no_job_of_the_metric():
 def test_the_best_must_be_more_than_noise():
     rng = np.random.default_rng(8)
     submit, wait = hourly(500, rng), rng.exponential(100, 500)
-    drawn = resampled({"a": frame(submit, wait), "b": frame(submit, wait + 5), "c": frame(submit, rng.permutation(wait))})
+    waits = {"a": wait, "b": wait + 5, "c": rng.permutation(wait)}
+    drawn = resampled({name: frame(submit, own) for name, own in waits.items()})
     means = {"a": wait.mean(), "b": wait.mean() + 5, "c": wait.mean() + 0.1}
     rows = {name: Entry({0: {"wait_s_mean": means[name]}}, "", drawn[name]) for name in drawn}
     assert marks(rows, "wait_s_mean", "low") == {"a": "among", "c": "among"}

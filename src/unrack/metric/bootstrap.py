@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,7 +20,7 @@ from numpy.typing import NDArray
 from unrack.errors import InputError
 from unrack.metric.estimate import LEVEL, Estimate, student_t
 from unrack.metric.table import OF_JOBS
-from unrack.units import SECOND_US, seconds_text
+from unrack.units import SECOND_US, seconds_text, time_us
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -38,7 +39,8 @@ _NEAR = 0.05
 _MANY = 10**9
 
 
-class Blocks(NamedTuple):
+@dataclass(frozen=True)
+class Blocks:
     """How time is cut: the length of a block, how many cover the log, and how often they are drawn."""
 
     length_us: int
@@ -90,6 +92,31 @@ def spread(value: float, drawn: Floats, count: int, level: float = LEVEL) -> Est
     return Estimate(value, float(np.quantile(np.abs(drawn - value), level)) * wider, count)
 
 
+def read_length(text: str) -> float:
+    """What ``--bootstrap`` was given: ``auto``, or how long a block is; in s.
+
+    Raises
+    ------
+    InputError
+        It is neither.
+
+    Examples
+    --------
+    >>> read_length("auto") == BY_RULE, read_length("7 d")
+    (True, 604800.0)
+    """
+    if text.strip().lower() == "auto":
+        return BY_RULE
+    want = "auto, or the length of a block of time such as '7 d' or '12 h'"
+    try:
+        length_us = time_us(text)
+    except ValueError:
+        raise InputError("--bootstrap", repr(text), want) from None
+    if length_us <= 0:
+        raise InputError("--bootstrap", repr(text), want)
+    return length_us / SECOND_US
+
+
 def blocks_of(times_us: Ints, length_s: float = BY_RULE) -> Blocks:
     """How the time of a log is cut.
 
@@ -98,8 +125,8 @@ def blocks_of(times_us: Ints, length_s: float = BY_RULE) -> Blocks:
     times_us : int64[jobs]
         When jobs were submitted, ascending.
     length_s
-        Of a block. ``BY_RULE``: of a log of n days n^(1/3) days (the order of Hall, Horowitz and Jing, 1995), rounded to
-        whole days, so that a block has nights in it as the log has; one at least, and no more than ``FEWEST`` allows.
+        Of a block. ``BY_RULE``: of a log of n days n^(1/3) days (the order of Hall, Horowitz and Jing, 1995), rounded
+        to whole days, so that a block has nights as the log has; one at least, and no more than ``FEWEST`` allows.
 
     Raises
     ------
@@ -204,7 +231,7 @@ def _means(values: Floats, begin: Ints, end: Ints) -> Floats:
     """The mean of the values that are there, in every draw; NaN without any."""
     there = ~np.isnan(values)
     with np.errstate(invalid="ignore", divide="ignore"):
-        return _sums(np.where(there, values, 0.0), begin, end) / _sums(there, begin, end)
+        return np.asarray(_sums(np.where(there, values, 0.0), begin, end) / _sums(there, begin, end))
 
 
 def _sums(values: NDArray[Any], begin: Ints, end: Ints) -> NDArray[Any]:
