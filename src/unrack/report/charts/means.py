@@ -53,7 +53,7 @@ def mean_charts(setting: Setting, policies: Sequence[str]) -> list[Chart]:
 def mean_spec(shown: Sequence[str], policies: Sequence[str], x_title: str) -> Spec:
     """Points with bars from ``low`` to ``high`` and caps at their ends, a row a policy (fields ``x``, ``text``)."""
     y = {"field": "policy", "type": "nominal", "sort": list(shown), "title": None,
-         "axis": {**ABOVE, "labelOffset": -7, "grid": False}}  # fmt: skip
+         "axis": {**ABOVE, "labelOffset": -9, "grid": False}}  # fmt: skip
     x = {"type": "quantitative", "title": x_title, "scale": {"zero": False, "nice": True},
          "axis": {"tickCount": 5, "format": ",.4~r"}}  # fmt: skip
     colour = policy_channels(policies)["color"]
@@ -68,4 +68,4 @@ def mean_spec(shown: Sequence[str], policies: Sequence[str], x_title: str) -> Sp
         {"mark": {"type": "point", "size": 55}, "encoding": {
             "x": {**x, "field": "x"}, "stroke": colour, "fill": hollow, "tooltip": tooltip}},
     ]  # fmt: skip
-    return framed({"encoding": {"y": y}, "layer": layers}, 34 * max(len(shown), 1) + 56)
+    return framed({"encoding": {"y": y}, "layer": layers}, 38 * max(len(shown), 1) + 56)
