@@ -219,7 +219,7 @@ def resampled(jobs: Mapping[str, pl.DataFrame], length_s: float = BY_RULE) -> di
 def _shares(jobs: pl.DataFrame, begin: Ints, end: Ints) -> dict[str, Floats]:
     """The shares of missed deadlines in every draw."""
     found: dict[str, Floats] = {}
-    if bool(jobs["deadline_s"].is_not_null().any()):
+    if "deadline_s" in jobs.columns and bool(jobs["deadline_s"].is_not_null().any()):
         missed = jobs["missed"].fill_null(value=False).to_numpy()
         found["missed_deadlines"] = _means(missed.astype(np.float64), begin, end)
         high = missed & (jobs["priority"] > 0).fill_null(value=False).to_numpy()
