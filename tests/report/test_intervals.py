@@ -51,7 +51,8 @@ def test_every_value_a_policy_has_whiskers_over_the_seeds_and_the_caption_says_s
     size = found["size"]
     assert size["note"].endswith("Lines: 95 % interval over 4 seeds.")
     assert [layer["mark"]["type"] for layer in size["spec"]["layer"]] == ["bar", "rule"]
-    assert all(1 <= low <= y <= high for s in size["series"] for low, y, high in zip(s["low"], s["y"], s["high"]))
+    rows = size["series"]
+    assert all(1 <= low <= y <= high for s in rows for low, y, high in zip(s["low"], s["y"], s["high"], strict=True))
     assert found["wait"]["note"].endswith("The first of 4 seeds.")
 
 
