@@ -51,7 +51,13 @@ def test_run_prints_a_comparison_and_the_path_of_the_report(finished: Path) -> N
 def test_the_comparison_says_what_its_marks_rest_on(finished: Path, tmp_path: Path) -> None:
     done = unrack("run", "study.toml", "--out", "out", "--no-report", folder=finished.parent)
     assert "*: best for these jobs (one seed)" in done.stdout
+    assert "no intervals with one seed; --bootstrap auto makes them by a block bootstrap over time" in done.stdout
+    assert "±" not in done.stdout
     assert "served" not in done.stdout  # all did
+    drawn = unrack("run", "study.toml", "--out", "out", "--no-report", "--bootstrap", "15 s", folder=finished.parent)
+    assert "±: 95 % block bootstrap over time, blocks of 15 s, 1000 draws, seed 1, the same draws" in drawn.stdout
+    rows = [line.split("│") for line in drawn.stdout.splitlines() if line.startswith(("│ fcfs", "│ easy"))]
+    assert all(["±" in cell for cell in row[2:6]] == [True, True, True, False] for row in rows)
     (tmp_path / "study.toml").write_text(
         "seeds = 3\n" + SMALL.replace("tasks = 4", "tasks = {kind = 'uniform', min = 1, max = 16}")
     )
@@ -60,8 +66,23 @@ def test_the_comparison_says_what_its_marks_rest_on(finished: Path, tmp_path: Pa
     rows = [line for line in done.stdout.splitlines() if line.startswith(("│ fcfs", "│ easy"))]
     assert len(rows) == 2  # a row a policy, not one a seed
     assert all(" ± " in row for row in rows)
-    assert "3 seeds" in done.stdout
+    assert "±: half the 95 % interval over 3 seeds" in done.stdout
     assert "served" in done.stdout  # some jobs ask for more than the 8 cores that there are
+
+
+def test_a_bootstrap_that_the_study_does_not_carry_is_refused_before_anything_runs(tmp_path: Path) -> None:
+    (tmp_path / "study.toml").write_text(SMALL)
+    (tmp_path / "seeds.toml").write_text("seeds = 3\n" + SMALL)
+    for study, length, words in (
+        ("study.toml", "auto", "got blocks of 1 d in a log of"),
+        ("study.toml", "soon", "got 'soon', wanted auto, or the length of a block of time"),
+        ("study.toml", "0 s", "got '0 s', wanted auto"),
+        ("seeds.toml", "15 s", "got a study of 3 seeds"),
+    ):
+        done = unrack("run", study, "--out", "out", "--bootstrap", length, folder=tmp_path)
+        assert done.returncode == 2
+        assert words in done.stderr
+        assert not (tmp_path / "out").exists()
 
 
 def test_cells_mark_no_policy_that_served_less_and_no_difference_that_may_be_noise() -> None:

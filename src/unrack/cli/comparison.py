@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ import typer
 from unrack.facts import counted
 
 if TYPE_CHECKING:
+    from unrack.metric.bootstrap import Resampled
     from unrack.metric.estimate import Estimate
     from unrack.report.column import Column
     from unrack.study.grid import Study
@@ -48,7 +50,9 @@ WIDTH_OF_A_PIPE = 160
 """A pipe has no width."""
 
 
-def show(study: Study, rows: list[dict[str, Any]], elsewhere: str) -> None:
+def show(
+    study: Study, rows: list[dict[str, Any]], elsewhere: str, directory: Path, bootstrap: float | None = None
+) -> None:
     """Compare the policies, the best of each column in bold, in a pipe with a star; long ones are left to the report.
 
     Parameters
@@ -57,6 +61,10 @@ def show(study: Study, rows: list[dict[str, Any]], elsewhere: str) -> None:
         Of ``summary.csv``.
     elsewhere
         Where to find what there is no room for.
+    directory
+        Where the runs are kept.
+    bootstrap
+        Intervals of one seed, of blocks of so many seconds: :func:`unrack.report.setting.settings_of`.
     """
     swept = list(study.runs[0].parameters)
     groups: dict[tuple[Any, ...], dict[str, list[dict[str, Any]]]] = {}
@@ -72,11 +80,11 @@ def show(study: Study, rows: list[dict[str, Any]], elsewhere: str) -> None:
     from unrack.cli.table import Heading, drawn
     from unrack.metric.table import EVERY_METRIC
     from unrack.report.column import columns_of
+    from unrack.report.setting import interval_words
     from unrack.study.swept import swept_labels
 
     heads = [key for key in ("cluster", "workload", "world") if len({str(row.get(key)) for row in rows}) > 1]
     heads += [*swept, "policy"]
-    seeds = len({row["seed"] for row in rows})
     console = Console()
     known_width = console.is_terminal or "COLUMNS" in os.environ
     width = console.width if known_width else WIDTH_OF_A_PIPE
@@ -87,9 +95,12 @@ def show(study: Study, rows: list[dict[str, Any]], elsewhere: str) -> None:
     columns = columns_of({name: [row.get(name) for row in rows] for name in titles})
     table: list[tuple[list[str], list[str]]] = []
     most = max(len(own) for group in groups.values() for own in group.values())
+    intervals: dict[str, None] = {}
     for group in groups.values():
+        resampled = {} if bootstrap is None else _resampled(group, directory, bootstrap)
+        intervals[interval_words(map(len, group.values()), resampled)] = None
         better: dict[str, str] = {name: EVERY_METRIC[name].better for name in titles}
-        cells = _cells(group, better, columns, "[bold green]{}[/]" if console.is_terminal else "{} *")
+        cells = _cells(group, better, columns, "[bold green]{}[/]" if console.is_terminal else "{} *", resampled)
         for policy, own in group.items():
             own_names = [escape("" if own[0].get(head) is None else str(own[0][head])) for head in heads]
             own_names[-1] += f" ({len(own)} of {counted(most, 'seed')})" if len(own) < most else ""
@@ -103,16 +114,36 @@ def show(study: Study, rows: list[dict[str, Any]], elsewhere: str) -> None:
     found.title = escape(study.question or study.name)
     Console(width=width).print(found)
     sign = "bold" if console.is_terminal else "*"
-    typer.echo(f"{sign}: best{_sureness(seeds)}" + ("; rows that served less are not compared" if unserved else ""))
+    words = "; ".join(filter(None, intervals))
+    typer.echo(f"{sign}: best{_sureness(words)}" + ("; rows that served less are not compared" if unserved else ""))
+    if bootstrap is not None:
+        typer.echo(f"±: {words}, the same draws for every policy")
+        typer.echo(f"what is no average over jobs has no interval: there {sign} is best for these jobs")
+    elif words:
+        typer.echo(f"±: half the {words}")
+    else:
+        typer.echo("no intervals with one seed; --bootstrap auto makes them by a block bootstrap over time")
     if left_out:
         plural = "s" if len(left_out) > 1 else ""
         typer.echo(f"{len(left_out)} column{plural} more in {elsewhere}: {', '.join(left_out)}")
 
 
-def _sureness(seeds: int) -> str:
-    if seeds == 1:
+def _resampled(group: dict[str, list[dict[str, Any]]], directory: Path, bootstrap: float) -> dict[str, Resampled]:
+    """Policy → what its one run gives where the time of the log is resampled."""
+    from unrack.report.directory import RunFiles
+    from unrack.report.setting import resampled_runs
+
+    runs = {
+        policy: [RunFiles(directory / "runs" / row["run"], {"metrics": row}) for row in own]
+        for policy, own in group.items()
+    }
+    return resampled_runs(runs, bootstrap)
+
+
+def _sureness(intervals: str) -> str:
+    if not intervals:
         return " for these jobs (one seed)"
-    return f", {seeds} seeds, its difference to the others is more than noise; ≈: not told apart from the best"
+    return ", its difference to the others is more than noise; ≈: not told apart from the best"
 
 
 def _cells(
@@ -120,21 +151,25 @@ def _cells(
     better: dict[str, str],
     columns: Mapping[str, Column] = MappingProxyType({}),
     best: str = "[bold green]{}[/]",
+    drawn: Mapping[str, Resampled] = MappingProxyType({}),
 ) -> dict[str, list[str]]:
     """Policy → a cell a metric: the mean over its seeds, marked as :mod:`unrack.metric.comparison` says.
 
-    ``columns``: those of the report, for the units of times and how they are written; ``best``: how the best is marked.
+    ``columns``: those of the report, for the units of times and how they are written; ``best``: how the best is marked;
+    ``drawn``: what policies give where time is resampled.
     """
     from unrack.metric.comparison import Entry, marks, served_less, world_of
-    from unrack.metric.estimate import estimate
 
-    entries = {policy: Entry({row["seed"]: row for row in own}, world_of(own[0])) for policy, own in group.items()}
+    entries = {
+        policy: Entry({row["seed"]: row for row in own}, world_of(own[0]), drawn.get(policy))
+        for policy, own in group.items()
+    }
     less = served_less(entries)
     cells: dict[str, list[str]] = {policy: [] for policy in group}
     for name, way in better.items():
         marked = marks(entries, name, way, less)
-        for policy, own in group.items():
-            value = estimate(row.get(name) for row in own)
+        for policy, entry in entries.items():
+            value = entry.estimate(name)
             column = columns.get(name)
             text = "–" if value is None else _text(value, column, name == "served")
             mark = marked.get(policy, "")

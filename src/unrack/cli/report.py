@@ -7,6 +7,15 @@ from typing import Annotated
 
 import typer
 
+BootstrapOption = Annotated[
+    str | None,
+    typer.Option(
+        "--bootstrap",
+        metavar="auto|LENGTH",
+        help="Intervals where there is one seed: blocks of the log's time are drawn anew, a block so long ('7 d').",
+    ),
+]
+
 
 def report(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="The directory that `unrack run` wrote.")],
@@ -19,23 +28,26 @@ def report(
         typer.Option("--style", metavar="page|paper", help="paper: 85 or 180 mm wide, 8 pt, no title, fit for grey."),
     ] = None,
     font: Annotated[str | None, typer.Option("--font", metavar="sans|serif", help="Of the figures.")] = None,
+    bootstrap: BootstrapOption = None,
     to: Annotated[
         Path | None, typer.Option("--to", metavar="FOLDER", help="Where figures go (default: DIR/figures).")
     ] = None,
 ) -> None:
     """Build (or rebuild) the HTML report of a finished study and print its path; or write its charts as files."""
     from unrack.errors import InputError
+    from unrack.metric.bootstrap import read_length
 
+    length_s = None if bootstrap is None else read_length(bootstrap)
     if figures is None:
         for name, given in (("--style", style), ("--font", font), ("--to", to)):
             if given is not None:
                 raise InputError(name, "no --figures", f"{name} together with --figures svg, png or pdf")
         from unrack.report.page import write_report
 
-        typer.echo(write_report(directory))
+        typer.echo(write_report(directory, length_s))
         return
     from unrack.report.figures.style import Style
     from unrack.report.figures.write import write_figures
 
-    index, paths = write_figures(directory, figures, Style.of(style, font), to)
+    index, paths = write_figures(directory, figures, Style.of(style, font), to, length_s)
     typer.echo(f"{index}: {len(paths)} figures")

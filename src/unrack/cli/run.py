@@ -19,8 +19,9 @@ from unrack.cli.comparison import show
 from unrack.cli.completion import policies
 from unrack.cli.on import OnOption, count_of
 from unrack.cli.out_folder import out_folder
+from unrack.cli.report import BootstrapOption
 from unrack.facts import counted
-from unrack.units import seconds_text
+from unrack.units import NEVER_US, seconds_text
 
 if TYPE_CHECKING:
     from unrack.errors import FailedRunsError
@@ -55,11 +56,13 @@ def run(
     debug: Annotated[
         bool, typer.Option("--debug", help="Print whole tracebacks, also those of policies of your own.")
     ] = False,
+    bootstrap: BootstrapOption = None,
     no_audit: Annotated[
         bool, typer.Option("--no-audit", help="Do not check the tables of finished runs against the cluster.")
     ] = False,
 ) -> None:
     """Run a study: every cluster, workload, policy, seed and swept value. Finished runs are kept and not run again."""
+    from unrack.metric.bootstrap import read_length
     from unrack.study.grid import load_study
     from unrack.study.runner import run_study
     from unrack.study.workers.table import parse_on
@@ -67,7 +70,10 @@ def run(
     if debug:
         os.environ["UNRACK_DEBUG"] = "1"  # worker processes have it too
     where = parse_on(on)
+    length_s = None if bootstrap is None else read_length(bootstrap)
     loaded = load_study(str(study), seed=seed, policies=policy or ())
+    if length_s is not None:
+        _check_blocks(loaded, length_s)
     directory = out or out_folder(loaded.name, "study")
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends as cleanly as Ctrl-C
     if verbose:
@@ -86,7 +92,7 @@ def run(
                 with bar.phase(WRITING):
                     from unrack.report.page import write_report
 
-                    page = write_report(directory)
+                    page = write_report(directory, length_s)
     except KeyboardInterrupt:
         finished = sum((directory / "runs" / one.id / "run.json").is_file() for one in loaded.runs)
         again = f"unrack run {study} --out {directory}" + (f" --on {shlex.quote(on)}" if on != "processes" else "")
@@ -94,7 +100,7 @@ def run(
             f"interrupted: {finished} of {counted(len(loaded.runs), 'run')} are kept; go on with: {again}", err=True
         )
         raise typer.Exit(130) from None
-    _tell(loaded, rows, page, directory, quiet, as_json)
+    _tell(loaded, rows, page, directory, quiet, as_json, length_s)
     if not quiet and not as_json:
         typer.echo(_times(bar, len(rows), took_s), err=True)
     if failed is not None:
@@ -114,7 +120,13 @@ def _rows(run: Callable[[], list[dict[str, Any]]]) -> tuple[list[dict[str, Any]]
 
 
 def _tell(
-    loaded: Study, rows: list[dict[str, Any]], page: Path | None, directory: Path, quiet: bool, as_json: bool
+    loaded: Study,
+    rows: list[dict[str, Any]],
+    page: Path | None,
+    directory: Path,
+    quiet: bool,
+    as_json: bool,
+    length_s: float | None,
 ) -> None:
     """Print the comparison, what runs have to tell, and where everything is."""
     from unrack.study.results.keep import kept_notes
@@ -129,10 +141,26 @@ def _tell(
         lost = sorted(run.id for run in loaded.runs if run.id not in done)
         typer.echo(json.dumps({**written, "notes": notes, "runs": rows, **({"failed": lost} if lost else {})}))
         return
-    show(loaded, rows, "the report" if page else "summary.csv")
+    show(loaded, rows, "the report" if page else "summary.csv", directory, length_s)
     for line in notes:
         typer.echo(f"note: {line}")
     typer.echo(f"report: {page}" if page else f"results: {directory}")
+
+
+def _check_blocks(study: Study, length_s: float) -> None:
+    """Refuse a bootstrap that the study's jobs do not carry before they are simulated, not behind it."""
+    import numpy as np
+
+    from unrack.errors import InputError
+    from unrack.metric.bootstrap import blocks_of
+
+    seeds = len({run.seed for run in study.runs})
+    if seeds > 1:
+        raise InputError("--bootstrap", f"a study of {seeds} seeds", "one seed: several have intervals without it")
+    for run in {(run.workload_digest, run.window_us): run for run in study.runs}.values():
+        times = np.sort(run.workload.jobs.submit_us)
+        low, high = run.window_us or (0, NEVER_US)
+        blocks_of(times[(times >= low) & (times <= high)], length_s)
 
 
 def _say_study(study: Study, directory: Path) -> None:

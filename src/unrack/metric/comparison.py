@@ -11,7 +11,8 @@ longest. ``COUNT_THE_UNSERVED`` are compared without this: who serves less looks
 *More than noise.* With several seeds, the difference to the best mean is taken seed by seed, as the rows had the same
 jobs, and its Student-t interval must exclude 0. Of k rows, k − 1 are compared with the best mean, so the intervals are
 at 1 − 0.05 / (k − 1) (Bonferroni): with 95 % confidence the best row is among those not told apart from the best mean
-(as in Gupta's selection of subsets, 1965). With one seed there is no interval: the numbers are those of these jobs.
+(as in Gupta's selection of subsets, 1965). With one seed there is no interval, and the numbers are those of these jobs,
+unless the time of the log was resampled: then the difference is taken draw by draw (:mod:`unrack.metric.bootstrap`).
 """
 
 from __future__ import annotations
@@ -20,9 +21,13 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from unrack.facts import counted
 from unrack.metric.estimate import LEVEL, Estimate, difference, estimate
+
+if TYPE_CHECKING:
+    from unrack.metric.bootstrap import Resampled
 
 COUNT_THE_UNSERVED = frozenset({"served", "jobs_finished", "jobs_rejected", "jobs_queued", "servers_rejected"})
 """Metrics that are worse for who serves less, so that all rows may be compared."""
@@ -34,10 +39,26 @@ Mark = Literal["best", "among", ""]
 
 
 class Entry(NamedTuple):
-    """A row that may be compared: seed → its metrics, and its world."""
+    """A row that may be compared: seed → its metrics, its world, and of one seed perhaps what resampled time gives."""
 
     seeds: Mapping[int, Mapping[str, Any]]
     world: str = ""
+    drawn: Resampled | None = None
+
+    def estimate(self, metric: str) -> Estimate | None:
+        """The mean over the seeds, or the value of the one log, with its interval if there is one."""
+        values = self.by_seed(metric)
+        if self.drawn is not None and len(values) == 1:
+            return self.drawn.estimate(metric, *values.values())
+        return estimate(values.values())
+
+    def above(self, other: Entry, metric: str, level: float) -> Estimate | None:
+        """By how much it is above another row, seed by seed or draw by draw."""
+        more, less = self.by_seed(metric), other.by_seed(metric)
+        found = difference(more, less, level)
+        if found is None or found.count > 1 or self.drawn is None or other.drawn is None:
+            return found
+        return self.drawn.difference(other.drawn, metric, found.mean, level)
 
     def by_seed(self, metric: str) -> dict[int, float]:
         """Seed → value, where there is one."""
@@ -61,7 +82,9 @@ class Standing:
         Rows that cannot be told apart from the one with the best mean, that one first; empty where ``best`` is not, or
         where no two rows can be told apart from the best.
     gaps
-        Row → its difference to the row with the best mean, with the interval that decided; several seeds only.
+        Row → its difference to the row with the best mean, with the interval that decided; several seeds or draws only.
+    drawn
+        Whether the intervals come of resampled time, not of seeds.
     """
 
     world: str
@@ -69,11 +92,13 @@ class Standing:
     best: tuple[str, ...] = ()
     among: tuple[str, ...] = ()
     gaps: Mapping[str, Estimate] = field(default_factory=dict)
+    drawn: bool = False
 
     @property
-    def seeds(self) -> int:
-        """On how many seeds the rows were compared, at least."""
-        return min((gap.count for gap in self.gaps.values()), default=1)
+    def over(self) -> str:
+        """What the rows were compared on, at least: ``"5 seeds"``, ``"52 blocks of time"``."""
+        count = min((gap.count for gap in self.gaps.values()), default=1)
+        return f"{counted(count, 'block')} of time" if self.drawn else counted(count, "seed")
 
 
 def world_of(record: Mapping[str, Any]) -> str:
@@ -128,8 +153,7 @@ def standings(
     found = []
     for world, names in _worlds(rows).items():
         fair = [name for name in names if metric in COUNT_THE_UNSERVED or name not in less]
-        values = {name: own for name in fair if (own := rows[name].by_seed(metric))}
-        found.append(_standing(world, values, better))
+        found.append(_standing(world, {name: rows[name] for name in fair}, metric, better))
     return tuple(found)
 
 
@@ -158,8 +182,9 @@ def _worlds(rows: Mapping[str, Entry]) -> dict[str, list[str]]:
     return found
 
 
-def _standing(world: str, values: Mapping[str, Mapping[int, float]], better: str) -> Standing:
-    means = {name: mean for name, own in values.items() if (mean := estimate(own.values())) is not None}
+def _standing(world: str, rows: Mapping[str, Entry], metric: str, better: str) -> Standing:
+    means = {name: mean for name, row in rows.items() if (mean := row.estimate(metric)) is not None}
+    values = {name: rows[name].by_seed(metric) for name in means}
     shared = set.intersection(*(set(own) for own in values.values())) if values else set()
     if better not in ("low", "high") or len(values) < 2 or not shared:
         return Standing(world, means)
@@ -169,15 +194,16 @@ def _standing(world: str, values: Mapping[str, Mapping[int, float]], better: str
     equal = [name for name in others if _equal(values[name], values[top], shared)]
     if len(equal) == len(others):
         return Standing(world, means)
-    if all(len(own) == 1 for own in values.values()):
+    drawn = all(mean.count > 1 and len(values[name]) == 1 for name, mean in means.items())
+    if not drawn and all(len(own) == 1 for own in values.values()):
         return Standing(world, means, best=_in_order(values, [top, *equal]))
     level = 1 - (1 - LEVEL) / len(others)
-    gaps = {name: gap for name in others if (gap := difference(values[name], values[top], level)) is not None}
+    gaps = {name: gap for name in others if (gap := rows[name].above(rows[top], metric, level)) is not None}
     near = [name for name in others if name not in equal and not (name in gaps and gaps[name].excludes_0)]
     if not near:
-        return Standing(world, means, best=_in_order(values, [top, *equal]), gaps=gaps)
+        return Standing(world, means, _in_order(values, [top, *equal]), gaps=gaps, drawn=drawn)
     among = (top, *(name for name in others if name in equal or name in near))
-    return Standing(world, means, among=among if len(among) < len(values) else (), gaps=gaps)
+    return Standing(world, means, (), among if len(among) < len(values) else (), gaps, drawn)
 
 
 def _in_order(values: Mapping[str, object], names: Sequence[str]) -> tuple[str, ...]:

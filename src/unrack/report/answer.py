@@ -111,6 +111,9 @@ def _seeds(settings: Sequence[Setting]) -> list[Markup]:
     seeds = [setting.seeds for setting in settings]
     if len(policies_of(settings)) == 1:
         return []
+    if any(setting.drawn for setting in settings):
+        words = next(setting.intervals for setting in settings)
+        return [Markup("One seed: differences are taken on the same draws of this log ({}).").format(words)]
     if max(seeds) == 1:
         return [Markup("One seed: the differences are exact for these jobs, and may be otherwise for others.")]
     if min(seeds) == 1:
@@ -147,8 +150,8 @@ def _one(question: Question, own: Standing) -> Markup:
     if not own.best and not own.among:
         if not own.gaps:
             return Markup("{} is the same under every policy: <b>{}</b>.").format(words, _amount(question, first.mean))
-        return Markup("{} does not tell the policies apart over {} seeds: from {} ({}) to {} ({}).").format(
-            words, own.seeds, _amount(question, first.mean), ranked[0], _amount(question, last.mean), ranked[-1]
+        return Markup("{} does not tell the policies apart over {}: from {} ({}) to {} ({}).").format(
+            words, own.over, _amount(question, first.mean), ranked[0], _amount(question, last.mean), ranked[-1]
         )
     if own.among:
         return _among(question, own, ranked)
@@ -171,8 +174,8 @@ def _among(question: Question, own: Standing, ranked: Sequence[str]) -> Markup:
     )
     more = f" and {len(own.among) - 4} more" if len(own.among) > 4 else ""
     worst = next(name for name in reversed(ranked) if name not in own.among)
-    return Markup("{} is {} under {}{}, which {} seeds do not tell apart; under {} it is {}.").format(
-        question.words.capitalize(), question.best, some, more, own.seeds, worst,
+    return Markup("{} is {} under {}{}, which {} do not tell apart; under {} it is {}.").format(
+        question.words.capitalize(), question.best, some, more, own.over, worst,
         _amount(question, own.values[worst].mean),
     )  # fmt: skip
 
@@ -189,7 +192,8 @@ def _several(question: Question, found: Sequence[Standing], settings: Sequence[S
     if len(found) < sum(len(setting.worlds) for setting in settings):
         places += " where several can be compared"
     behind = Counter(policy for own in found if own.among for policy in own.values if policy not in own.among)
-    undecided = f"{f'in {open_}' if wins else f'in {open_} of {len(found)} {places}'} the seeds name no best policy"
+    some = f"in {open_}" if wins else f"in {open_} of {len(found)} {places}"
+    undecided = f"{some} the {'draws' if any(own.drawn for own in found) else 'seeds'} name no best policy"
     if behind:
         undecided += ", but " + ", ".join(f"{policy} is behind in {count}" for policy, count in behind.most_common(4))
     if not wins:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from unrack.report.charts.chart import MOST_SETTINGS, Chart, setting_charts
+from unrack.report.charts.means import mean_charts
 from unrack.report.charts.sweep import Sweep, sweeps
 from unrack.report.directory import FinishedStudy
 from unrack.report.live_section import live_section
@@ -60,13 +61,14 @@ class Contents:
         }
 
 
-def contents_of(study: FinishedStudy) -> Contents:
-    """Read and count everything that is drawn of a study."""
-    settings = settings_of(study.runs, study.table)
+def contents_of(study: FinishedStudy, bootstrap: float | None = None) -> Contents:
+    """Read and count everything that is drawn of a study; ``bootstrap``: see :func:`settings_of`."""
+    settings = settings_of(study.runs, study.table, bootstrap)
     policies, shown = policies_of(settings), settings[:MOST_SETTINGS]
+    swept = sweeps(settings, policies)
+    charts = ([*([] if swept else mean_charts(own, policies)), *setting_charts(own, policies)] for own in shown)
     return Contents(
-        settings, shown, policies, tuple(setting_charts(setting, policies) for setting in shown),
-        sweeps(settings, policies), pool_section(shown, policies), memory_section(settings, shown, policies),
-        tier_section(shown, policies), use_section(settings, shown), round_section(shown, policies),
-        (*filter(None, [live_section(shown)]), *resource_sections(shown)),
+        settings, shown, policies, tuple(charts), swept, pool_section(shown, policies),
+        memory_section(settings, shown, policies), tier_section(shown, policies), use_section(settings, shown),
+        round_section(shown, policies), (*filter(None, [live_section(shown)]), *resource_sections(shown)),
     )  # fmt: skip

@@ -31,7 +31,7 @@ _SCRIPTS = ("time_canvas.js", "gantt_rows.js", "gantt.js", "pool_rows.js", "pool
 _MEMORY_SCRIPT = "memory_map.js"
 
 
-def write_report(study_dir: Path) -> Path:
+def write_report(study_dir: Path, bootstrap: float | None = None) -> Path:
     """Write ``report.html`` of a finished study, or write it again.
 
     The page needs no network and no other file, and its bytes follow from the study's files alone.
@@ -40,6 +40,9 @@ def write_report(study_dir: Path) -> Path:
     ----------
     study_dir
         The study's directory: ``study.toml``, ``summary.csv``, ``runs/<id>/…``.
+    bootstrap
+        Intervals of a study with one seed: of blocks of so many seconds; ``BY_RULE``: of a length by rule; ``None``: no
+        intervals. See :mod:`unrack.metric.bootstrap`.
 
     Returns
     -------
@@ -53,17 +56,17 @@ def write_report(study_dir: Path) -> Path:
     """
     study = read_finished(study_dir)
     with believed(study_dir, [run.record for run in study.runs]):
-        page = render(study)
+        page = render(study, bootstrap)
     path = study_dir / "report.html"
     write_whole(path, page)
     return path
 
 
-def render(study: FinishedStudy) -> str:
-    """The page as text."""
+def render(study: FinishedStudy, bootstrap: float | None = None) -> str:
+    """The page as text; ``bootstrap``: see :func:`write_report`."""
     import jinja2
 
-    found = contents_of(study)
+    found = contents_of(study, bootstrap)
     settings, shown, policies, swept = found.settings, found.shown, found.policies, found.swept
     gantts = _gantts(shown)
     environment = jinja2.Environment(
@@ -100,6 +103,8 @@ def render(study: FinishedStudy) -> str:
             "runs": MOST_RUNS,
         },
         seeds=max(setting.seeds for setting in settings),
+        intervals=_intervals(settings),
+        drawn=bootstrap is not None,
         gantts=gantts,
         pools=found.pools,
         memory=found.memory,
@@ -207,6 +212,11 @@ def _digests(runs: Sequence[RunFiles]) -> list[tuple[str, str]]:
         rest = {key: value for key, value in run.record.items() if key not in ("cluster", "workload", "metrics")}
         found.update(dict.fromkeys(within(rest, "")))
     return list(found)[:50]
+
+
+def _intervals(settings: Sequence[Setting]) -> str:
+    """What the intervals on the page are; of several settings each once."""
+    return "; ".join(dict.fromkeys(setting.intervals for setting in settings if setting.intervals))
 
 
 def _failed(study: FinishedStudy) -> list[str]:

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+import polars as pl
+
+from unrack.errors import InputError
+from unrack.facts import counted
+from unrack.metric.bootstrap import COLUMNS, Resampled, resampled
 from unrack.metric.comparison import Entry, Mark, Standing, marks, served_less, standings, world_of
-from unrack.metric.estimate import Estimate, difference, estimate
+from unrack.metric.estimate import LEVEL, Estimate, difference, estimate
 from unrack.report.directory import RunFiles
 from unrack.study.swept import swept_labels
 from unrack.study.world import labelled
@@ -31,6 +36,8 @@ class Setting:
         Policy → its runs, one a seed, in the study's order.
     labels
         Swept key → words for it.
+    drawn
+        Policy → what it gives where the time of its one log is resampled; empty: that was not asked for.
     """
 
     cluster: str
@@ -38,6 +45,7 @@ class Setting:
     parameters: Mapping[str, Any]
     runs: Mapping[str, tuple[RunFiles, ...]]
     labels: Mapping[str, str] = field(default_factory=dict)
+    drawn: Mapping[str, Resampled] = field(default_factory=dict, repr=False)
 
     @property
     def title(self) -> str:
@@ -51,7 +59,7 @@ class Setting:
 
     def value(self, policy: str, metric: str) -> Estimate | None:
         """The metric under a policy, over the seeds."""
-        return estimate(run.metrics.get(metric) for run in self.runs[policy])
+        return self.rows[policy].estimate(metric)
 
     def values(self, metric: str) -> dict[str, Estimate]:
         """Policy → metric, for those policies where it is defined."""
@@ -62,7 +70,7 @@ class Setting:
     def rows(self) -> dict[str, Entry]:
         """Policy → its runs, as rows that may be compared."""
         return {
-            policy: Entry({run.seed: run.metrics for run in runs}, world_of(runs[0].record))
+            policy: Entry({run.seed: run.metrics for run in runs}, world_of(runs[0].record), self.drawn.get(policy))
             for policy, runs in self.runs.items()
         }
 
@@ -75,6 +83,11 @@ class Setting:
     def seeds(self) -> int:
         """The most seeds that a policy has."""
         return max(map(len, self.runs.values()))
+
+    @property
+    def intervals(self) -> str:
+        """What its intervals are, as every caption says it; ``""`` where it has none."""
+        return interval_words((len(runs) for runs in self.runs.values()), self.drawn)
 
     @property
     def worlds(self) -> tuple[str, ...]:
@@ -90,7 +103,53 @@ class Setting:
         return standings(self.rows, metric, better, self.served_less)
 
 
-def settings_of(runs: Iterable[RunFiles], study: Mapping[str, Any] | None = None) -> tuple[Setting, ...]:
+def interval_words(seeds: Iterable[int], drawn: Mapping[str, Resampled]) -> str:
+    """What the intervals of rows with so many seeds are: ``"95 % interval over 5 seeds"``; ``""`` without any.
+
+    Examples
+    --------
+    >>> interval_words([5, 3, 5], {}), interval_words([1, 1], {})
+    ('95 % interval over 3 to 5 seeds', '')
+    """
+    for own in drawn.values():
+        return own.blocks.words
+    several = sorted({count for count in seeds if count > 1})
+    if not several:
+        return ""
+    low = f"{several[0]} to " if len(several) > 1 else ""
+    return f"{100 * LEVEL:g} % interval over {low}{counted(several[-1], 'seed')}"
+
+
+def resampled_runs(runs: Mapping[str, Sequence[RunFiles]], length_s: float) -> dict[str, Resampled]:
+    """Policy → what it gives where the time of its one run is cut into blocks and resampled, the same for all.
+
+    Parameters
+    ----------
+    runs
+        Policy → its runs.
+    length_s
+        Of a block; ``BY_RULE``: see :func:`unrack.metric.bootstrap.blocks_of`.
+
+    Raises
+    ------
+    InputError
+        A policy has several seeds, or the log is too short.
+    """
+    frames = {}
+    for policy, own in runs.items():
+        if len(own) > 1:
+            got = f"{policy} has {len(own)} seeds"
+            raise InputError("--bootstrap", got, "one run a policy: several seeds have intervals without it")
+        low, high = (own[0].metrics.get(f"window_{end}_s") for end in ("start", "end"))
+        jobs = own[0].frame("jobs", COLUMNS)
+        windowed = low is not None and high is not None
+        frames[policy] = jobs.filter(pl.col("submit_s").is_between(low, high)) if windowed else jobs
+    return resampled(frames, length_s)
+
+
+def settings_of(
+    runs: Iterable[RunFiles], study: Mapping[str, Any] | None = None, bootstrap: float | None = None
+) -> tuple[Setting, ...]:
     """Group runs into settings, both in the order in which they first appear.
 
     Policies go by the label the user gave them; where that would put two different policies of one setting under one
@@ -102,6 +161,8 @@ def settings_of(runs: Iterable[RunFiles], study: Mapping[str, Any] | None = None
         In the study's order.
     study
         The study as a table: it knows the names that swept keys are about.
+    bootstrap
+        Resample the time of every log in blocks of so many seconds, ``BY_RULE``: of a length by rule; ``None``: do not.
     """
     runs = list(runs)
     labels = swept_labels(dict.fromkeys(key for run in runs for key in run.parameters), study)
@@ -116,7 +177,8 @@ def settings_of(runs: Iterable[RunFiles], study: Mapping[str, Any] | None = None
             named.setdefault(_name(run, members), []).append(run)
         first = members[0]
         own_runs = {name: tuple(own) for name, own in named.items()}
-        settings.append(Setting(first.cluster, first.workload, first.parameters, own_runs, labels))
+        drawn = {} if bootstrap is None else resampled_runs(own_runs, bootstrap)
+        settings.append(Setting(first.cluster, first.workload, first.parameters, own_runs, labels, drawn))
     return tuple(settings)
 
 

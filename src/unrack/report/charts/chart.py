@@ -8,27 +8,29 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from unrack.plots.series import Floats, bin_edges, binned_integral, binned_mean, distribution, rounded
+from unrack.plots.series import Floats, bin_edges, binned_integral, binned_mean, distribution, rounded, six_digits
 from unrack.report.charts import spec as specs
 from unrack.report.directory import RunFiles
-from unrack.report.setting import Setting
+from unrack.report.setting import Setting, estimate, interval_words
 from unrack.report.table import share_text
 
 MOST_SETTINGS = 8
 MOST_POLICIES = 12
 MOST_LINES = 3
 """More lines than these over time hide each other."""
+MOST_SEEDS = 20
 
 Chart = dict[str, Any]
 _USAGE = ("time_s", "cores_held", "cores_online", "memory_mb_held", "queued_jobs")
 SHARE: dict[str, Any] = {"scale": {"domain": [0, 1]}, "axis": {"format": ".0%"}, "tip": ".1%"}
 """What a channel of shares from 0 to 1 looks like."""
 
+_BY_SIZE = ("bounded_slowdown", "count")
 _JOBS = ("wait_s", "response_s", "bounded_slowdown", "cores", "state")
 
 
 def setting_charts(setting: Setting, policies: Sequence[str]) -> list[Chart]:
-    """Charts of one setting, from the first seed of each of its policies (the first ``MOST_POLICIES``).
+    """Charts of one setting, of the first ``MOST_POLICIES`` policies; those over time and distributions of one seed.
 
     Parameters
     ----------
@@ -43,15 +45,24 @@ def setting_charts(setting: Setting, policies: Sequence[str]) -> list[Chart]:
         ``id``, ``title``, ``note``, ``spec``, and ``series``: for each policy the columns of its rows.
     """
     chosen = {policy: runs[0] for policy, runs in list(setting.runs.items())[:MOST_POLICIES]}
-    jobs = {policy: run.frame("jobs", _JOBS).filter(pl.col("state") == "finished") for policy, run in chosen.items()}
+    jobs = {policy: _finished(run) for policy, run in chosen.items()}
     less = setting.served_less
+    several = {
+        policy: [jobs[policy], *(_finished(run) for run in setting.runs[policy][1:MOST_SEEDS])] for policy in chosen
+    }
     charts = [
         *_over_time(chosen, policies, less),
         _ecdf("wait", "wait_s", jobs, policies, less),
         _ecdf("response", "response_s", jobs, policies, less),
-        _by_size(jobs, policies),
     ]
+    if setting.seeds > 1:
+        charts = [{**chart, "note": f"{chart['note']} The first of {setting.seeds} seeds."} for chart in charts]
+    charts.append(_by_size(several, policies))
     return noted([chart for chart in charts if any(rows["x"] for rows in chart["series"])], setting)
+
+
+def _finished(run: RunFiles) -> pl.DataFrame:
+    return run.frame("jobs", _JOBS).filter(pl.col("state") == "finished")
 
 
 def noted(charts: Sequence[Chart], setting: Setting) -> list[Chart]:
@@ -184,23 +195,33 @@ def class_name(index: int) -> str:
     return "1" if index == 0 else f"{4 ** (index - 1) + 1:,}–{4**index:,}"
 
 
-def _by_size(jobs: Mapping[str, pl.DataFrame], policies: Sequence[str]) -> Chart:
-    series, seen = [], set()
-    for policy, frame in jobs.items():
-        grouped = (
+def _by_size(jobs: Mapping[str, Sequence[pl.DataFrame]], policies: Sequence[str]) -> Chart:
+    """The mean of every class of each policy, over its seeds."""
+    series, seen = [], set[int]()
+    for policy, frames in jobs.items():
+        grouped = [
             frame.group_by(size_class(pl.col("cores")).alias("size"))
             .agg(pl.col("bounded_slowdown").mean().clip(1.0), pl.len().alias("count"))
             .drop_nulls()
-            .sort("size")
-        )
-        seen |= set(grouped["size"].to_list())
+            for frame in frames
+        ]
+        means, counts = ([dict(own.select("size", name).iter_rows()) for own in grouped] for name in _BY_SIZE)
+        sizes = sorted({size for own in means for size in own})
+        values = [value for size in sizes if (value := estimate(own.get(size) for own in means)) is not None]
+        seen |= set(sizes)
         series.append({
-            "policy": policy, "x": [class_name(size) for size in grouped["size"]],
-            "y": rounded(grouped["bounded_slowdown"].to_numpy()), "count": grouped["count"].to_list(),
+            "policy": policy, "x": [class_name(size) for size in sizes],
+            "y": [six_digits(value.mean) for value in values],
+            "low": [six_digits(max(value.mean - value.half, 1.0)) for value in values],
+            "high": [six_digits(value.mean + value.half) for value in values],
+            "count": [sum(own.get(size, 0) for own in counts) for size in sizes],
         })  # fmt: skip
     classes = [class_name(size) for size in sorted(seen)]
+    words = interval_words(map(len, jobs.values()), {})
+    spec = specs.bar_spec(policies, classes, "cores", "bounded slowdown (log scale)")
     return {
         "id": "size", "title": "Slowdown by job size", "series": series,
-        "note": "Mean bounded slowdown of finished jobs by the cores they held; 1 is a job that never waited.",
-        "spec": specs.bar_spec(policies, classes, "cores", "bounded slowdown (log scale)"),
+        "note": "Mean bounded slowdown of finished jobs by the cores they held; 1 is a job that never waited."
+        + (f" Lines: {words}." if words else ""),
+        "spec": specs.whiskered(spec) if words else spec,
     }  # fmt: skip

@@ -292,6 +292,15 @@ def node_spec(shown: Sequence[str], policies: Sequence[str], groups: Sequence[st
     })  # fmt: skip
 
 
+def whiskered(spec: Spec, along: str = "y") -> Spec:
+    """A specification of bars with a line over each, from ``low`` to ``high`` on the channel along which it lies."""
+    parts = {key: value for key, value in spec.items() if key not in ("mark", "encoding")}
+    channels = {name: own for name, own in spec["encoding"].items() if name in ("x", "y", "xOffset", "yOffset")}
+    ends = {along: {**channels[along], "field": "low"}, f"{along}2": {"field": "high"}}
+    line: Spec = {"mark": {"type": "rule", "strokeWidth": 1.2}, "encoding": {**channels, **ends}}
+    return {**parts, "layer": [{"mark": spec["mark"], "encoding": spec["encoding"]}, line]}
+
+
 def part_legend(columns: int) -> Spec:
     """A legend of parts below a chart."""
     return {"orient": "bottom", "direction": "horizontal", "columns": columns, "title": None, "symbolType": "square",

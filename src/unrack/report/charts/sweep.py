@@ -74,8 +74,8 @@ def _sweep(key: str, note: str, settings: Sequence[Setting], policies: Sequence[
             "note": " · grey: the bound, no policy can be below" if bound else "",
             "series": [*series, bound] if bound else series,
         })  # fmt: skip
-    if any(setting.seeds > 1 for setting in settings):
-        note += " · bars: 95 % intervals of the means over seeds"
+    for words in dict.fromkeys(setting.intervals for setting in settings if setting.intervals):
+        note += f" · bars: {words}"
     if any(setting.served_less for setting in settings):
         note += " · hollow: served less than others, so not comparable"
     label = settings[0].label(key)

@@ -20,7 +20,7 @@ DPI = 300
 
 
 def write_figures(
-    study_dir: Path, kind: str, style: Style | None = None, to: Path | None = None
+    study_dir: Path, kind: str, style: Style | None = None, to: Path | None = None, bootstrap: float | None = None
 ) -> tuple[Path, tuple[Path, ...]]:
     """Write every chart of a finished study as a file, and ``README.md``, which says what each one shows.
 
@@ -34,6 +34,8 @@ def write_figures(
         How they look; ``None``: as on the page.
     to
         The folder; ``None``: ``figures`` in the study's directory.
+    bootstrap
+        As of :func:`unrack.report.page.write_report`.
 
     Returns
     -------
@@ -53,7 +55,7 @@ def write_figures(
     extra("vl_convert")
     extra("altair")
     with believed(study_dir, [run.record for run in study.runs]):
-        figures = figures_of(contents_of(study))
+        figures = figures_of(contents_of(study, bootstrap))
     folder = to or study_dir / "figures"
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from unrack.report.charts.spec import Spec, framed, part_legend, policy_channels
+from unrack.report.charts.spec import Spec, framed, part_legend, policy_channels, whiskered
 from unrack.report.memory.map import PLACES, Bands, places_of
 
 _SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-right", "triangle-left")
@@ -133,24 +133,27 @@ def scatter_spec(policies: Sequence[str], clusters: Sequence[str]) -> Spec:
     }, 320)  # fmt: skip
 
 
-def grouped_spec(policies: Sequence[str], shown: Sequence[str], groups: Sequence[str]) -> Spec:
+def grouped_spec(
+    policies: Sequence[str], shown: Sequence[str], groups: Sequence[str], most: float = 1.0, whiskers: bool = False
+) -> Spec:
     """Throughput relative to the highest: bars grouped by system or mix, one a policy (``x``, ``y``, ``amount``).
 
-    The bars lie where the names of the groups are long, so that all of them can be read.
+    The bars lie where the names of the groups are long, so that all of them can be read. ``most``: the end of the axis;
+    ``whiskers``: lines from ``low`` to ``high``.
     """
     longest = max(map(len, groups), default=0)
     lie = longest * len(groups) > 70
     axis: Spec = {"labelAngle": 0, "labelLimit": 170, "labelExpr": "split(datum.label, ' · ')"}
     place, size = ("y", "x") if lie else ("x", "y")
     height = 60 + len(groups) * max(14 * len(shown), 30) if lie else 230
-    return framed({
+    spec: Spec = {
         "mark": {"type": "bar"},
         "encoding": {
             place: {"field": "x", "type": "nominal", "sort": list(groups), "title": None, "axis": axis,
                     "scale": {"domain": list(groups)}},
             f"{place}Offset": {"field": "policy", "type": "nominal", "sort": list(shown)},
             size: {"field": "y", "type": "quantitative", "title": "throughput, highest = 1", "axis": {"tickCount": 5},
-                   "scale": {"domain": [0, 1]}},
+                   "scale": {"domain": [0, most]}},
             "color": policy_channels(policies)["color"],
             "tooltip": [
                 {"field": "policy", "type": "nominal", "title": "policy"},
@@ -159,4 +162,5 @@ def grouped_spec(policies: Sequence[str], shown: Sequence[str], groups: Sequence
                 {"field": "amount", "type": "nominal", "title": "throughput"},
             ],
         },
-    }, height)  # fmt: skip
+    }  # fmt: skip
+    return framed(whiskered(spec, size) if whiskers else spec, height)

@@ -9,7 +9,7 @@ from unrack.plots.series import six_digits
 from unrack.report.charts.chart import Chart
 from unrack.report.column import number_text
 from unrack.report.memory.spec import grouped_spec, scatter_spec
-from unrack.report.setting import Setting
+from unrack.report.setting import Setting, interval_words
 from unrack.study.world import World, world_of
 
 MOST_MIXES = 8
@@ -60,7 +60,9 @@ class Bar(NamedTuple):
     policy: str
     lost: float
     jobs_per_h: float
+    half: float
     relative: float = 0.0
+    relative_half: float = 0.0
 
 
 def bars_of(settings: Sequence[Setting]) -> list[Bar]:
@@ -73,7 +75,7 @@ def bars_of(settings: Sequence[Setting]) -> list[Bar]:
         rejected, queued = setting.values("jobs_rejected"), setting.values("jobs_queued")
         for policy, value in setting.values("throughput_jobs_per_h").items():
             lost = sum(own[policy].mean for own in (rejected, queued) if policy in own)
-            bars.append(Bar(mix_of(setting), system_of(setting), policy, lost, value.mean))
+            bars.append(Bar(mix_of(setting), system_of(setting), policy, lost, value.mean, value.half))
     least, best = dict[str, float](), dict[str, float]()
     for bar in bars:
         least[bar.mix] = min(least.get(bar.mix, bar.lost), bar.lost)
@@ -81,7 +83,11 @@ def bars_of(settings: Sequence[Setting]) -> list[Bar]:
     usual = [bar for bar in whole if world_of(bar.policy) == World.STUDY]
     for bar in usual or whole:
         best[bar.mix] = max(best.get(bar.mix, 0.0), bar.jobs_per_h)
-    return [bar._replace(relative=bar.jobs_per_h / best[bar.mix]) for bar in whole if best.get(bar.mix, 0.0) > 0]
+    return [
+        bar._replace(relative=bar.jobs_per_h / best[bar.mix], relative_half=bar.half / best[bar.mix])
+        for bar in whole
+        if best.get(bar.mix, 0.0) > 0
+    ]
 
 
 def throughput_charts(settings: Sequence[Setting], policies: Sequence[str]) -> list[Chart]:
@@ -89,29 +95,35 @@ def throughput_charts(settings: Sequence[Setting], policies: Sequence[str]) -> l
     bars = bars_of(settings)
     mixes = list(dict.fromkeys(mix_of(setting) for setting in settings))
     systems = list(dict.fromkeys(system_of(setting) for setting in settings))
+    words = interval_words((len(runs) for setting in settings for runs in setting.runs.values()), {})
     if len(systems) == 1:
-        return _grouped("throughput", "Throughput by mix", mixes, {bar: bar.mix for bar in bars}, policies)
+        return _grouped("throughput", "Throughput by mix", mixes, {bar: bar.mix for bar in bars}, policies, words)
     return [
         chart
         for number, mix in enumerate(mixes[:MOST_MIXES])
         for chart in _grouped(
             f"throughput {number}", f"Throughput: {mix}", systems,
-            {bar: bar.system for bar in bars if bar.mix == mix}, policies,
+            {bar: bar.system for bar in bars if bar.mix == mix}, policies, words,
         )
     ]  # fmt: skip
 
 
 def _grouped(
-    name: str, title: str, groups: Sequence[str], places: dict[Bar, str], policies: Sequence[str]
+    name: str, title: str, groups: Sequence[str], places: dict[Bar, str], policies: Sequence[str], words: str
 ) -> list[Chart]:
     shown = [policy for policy in policies if any(bar.policy == policy for bar in places)]
     series = [
         {"policy": policy, "x": [places[bar] for bar in own], "y": [six_digits(bar.relative) for bar in own],
+         "low": [six_digits(max(bar.relative - bar.relative_half, 0.0)) for bar in own],
+         "high": [six_digits(bar.relative + bar.relative_half) for bar in own],
          "amount": [f"{number_text(bar.jobs_per_h)} jobs/h" for bar in own]}
         for policy in shown for own in [[bar for bar in places if bar.policy == policy]]
     ]  # fmt: skip
     note = "Jobs ended per hour, relative to the highest of the mix. A bar is missing where jobs could not run at all."
-    spec = grouped_spec(policies, shown, groups)
+    if words:
+        note += f" Lines: {words}."
+    most = max((bar.relative + bar.relative_half for bar in places), default=1.0)
+    spec = grouped_spec(policies, shown, groups, six_digits(max(most, 1.0)), bool(words))
     return [{"id": name, "title": title, "note": note, "series": series, "spec": spec}] if series else []
 
 

@@ -9,7 +9,7 @@ import polars as pl
 
 from unrack.plots.series import Floats, bin_edges, binned_mean, six_digits
 from unrack.report.charts.chart import MOST_POLICIES, Chart, time_chart
-from unrack.report.charts.spec import share_spec, stack_spec
+from unrack.report.charts.spec import share_spec, stack_spec, whiskered
 from unrack.report.directory import RunFiles
 from unrack.report.memory.run import has_tiers
 from unrack.report.setting import Setting
@@ -135,10 +135,14 @@ def _shares(setting: Setting, firsts: Mapping[str, TierRun], policies: Sequence[
         series = []
         for policy in firsts:
             values = [(name, setting.value(policy, f"{stem}_memory_{name}")) for name in names]
-            there = [(name, value.mean) for name, value in values if value is not None]
+            there = [(name, value) for name, value in values if value is not None]
             series.append({"policy": policy, "x": [name for name, _ in there],
-                           "y": [six_digits(share) for _, share in there]})  # fmt: skip
+                           "y": [six_digits(share.mean) for _, share in there],
+                           "low": [six_digits(max(share.mean - share.half, 0.0)) for _, share in there],
+                           "high": [six_digits(share.mean + share.half) for _, share in there]})  # fmt: skip
         if any(own["x"] for own in series):
             spec = share_spec(policies, names, "tier", "share of the tier's memory", ".1~%")
+            if setting.seeds > 1:
+                spec, note = whiskered(spec), f"{note} Lines: {setting.intervals}."
             charts.append({"id": f"{stem} by tier", "title": title, "note": note, "series": series, "spec": spec})
     return charts

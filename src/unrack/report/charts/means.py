@@ -1,0 +1,71 @@
+"""The main metrics of each policy with their intervals: a point and a bar, a chart a metric."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from unrack.plots.series import six_digits
+from unrack.report.answer import QUESTIONS
+from unrack.report.charts.chart import MOST_POLICIES, Chart, noted
+from unrack.report.charts.spec import ABOVE, Spec, framed, policy_channels
+from unrack.report.column import column_of
+from unrack.report.setting import Setting
+
+
+def mean_charts(setting: Setting, policies: Sequence[str]) -> list[Chart]:
+    """Each main metric of a setting that has intervals, the first ``MOST_POLICIES`` policies; empty without intervals.
+
+    Parameters
+    ----------
+    setting
+        The setting.
+    policies
+        All policies of the study: they fix the colours.
+
+    Returns
+    -------
+    list of dict
+        As :func:`unrack.report.charts.chart.setting_charts`; ``low`` and ``high`` bound the interval.
+    """
+    charts: list[Chart] = []
+    for question in QUESTIONS:
+        values = dict(list(setting.values(question.metric).items())[:MOST_POLICIES])
+        if all(value.count < 2 for value in values.values()):
+            continue
+        column = column_of(question.metric, [value.mean for value in values.values()])
+        series = [
+            {"policy": policy, **{name: [six_digits(number * column.factor)] for name, number in (
+                ("x", value.mean), ("low", max(value.mean - value.half, min(value.mean, 0.0))),
+                ("high", value.mean + value.half))},
+             "less": [int(policy in setting.served_less)],
+             "text": [column.text(value.mean, value.half if value.count > 1 else None)]}
+            for policy, value in values.items()
+        ]  # fmt: skip
+        title = question.words[:1].upper() + question.words[1:]
+        axis = column.label + (f" ({column.unit})" if column.unit else "")
+        charts.append({
+            "id": f"interval {question.metric}", "title": f"{title}, with intervals", "series": series,
+            "note": f"Bars: {setting.intervals}.", "spec": mean_spec(list(values), policies, axis),
+        })  # fmt: skip
+    return noted(charts, setting)
+
+
+def mean_spec(shown: Sequence[str], policies: Sequence[str], x_title: str) -> Spec:
+    """Points with bars from ``low`` to ``high`` and caps at their ends, a row a policy (fields ``x``, ``text``)."""
+    y = {"field": "policy", "type": "nominal", "sort": list(shown), "title": None,
+         "axis": {**ABOVE, "labelOffset": -9, "grid": False}}  # fmt: skip
+    x = {"type": "quantitative", "title": x_title, "scale": {"zero": False, "nice": True},
+         "axis": {"tickCount": 5, "format": ",.4~r"}}  # fmt: skip
+    colour = policy_channels(policies)["color"]
+    hollow = {"condition": {"test": "datum.less === 1", "value": "transparent"}, **colour}
+    cap: Spec = {"type": "tick", "orient": "vertical", "thickness": 1.6, "size": 9}
+    tooltip = [{"field": "policy", "type": "nominal", "title": "policy"},
+               {"field": "text", "type": "nominal", "title": x_title}]  # fmt: skip
+    layers: list[Spec] = [
+        {"mark": {"type": "rule", "strokeWidth": 1.6}, "encoding": {
+            "x": {**x, "field": "low"}, "x2": {"field": "high"}, "color": colour}},
+        *({"mark": cap, "encoding": {"x": {**x, "field": end}, "color": colour}} for end in ("low", "high")),
+        {"mark": {"type": "point", "size": 55}, "encoding": {
+            "x": {**x, "field": "x"}, "stroke": colour, "fill": hollow, "tooltip": tooltip}},
+    ]  # fmt: skip
+    return framed({"encoding": {"y": y}, "layer": layers}, 38 * max(len(shown), 1) + 56)
