@@ -323,11 +323,13 @@ def test_the_times_of_a_column_have_one_unit_that_fits_them_all():
 def test_a_quantity_has_one_unit_in_all_columns_of_a_table():
     columns = columns_of({
         "wait_s_mean": [135.4 * 3600, 0.3 * 86_400],
-        "wait_s_max": [20 * 86_400.0],
-        "response_s_p95": [None, 50.0 * 3600],
+        "wait_s_p95": [20 * 86_400.0],
+        "response_s_max": [None, 50.0 * 3600],
         "makespan_s": [300 * 86_400.0],
         "utilisation_cores": [0.5],
     })  # fmt: skip
     assert [column.unit for column in columns.values()] == ["d", "d", "d", "d", "%"]
-    columns = columns_of({"wait_s_mean": [300.0], "wait_s_max": [20 * 86_400.0], "makespan_s": [300 * 86_400.0]})
-    assert [column.unit for column in columns.values()] == ["h", "h", "d"]
+    columns = columns_of({"wait_s_mean": [7200.0], "wait_s_max": [20 * 86_400.0], "makespan_s": [300 * 86_400.0]})
+    assert [column.unit for column in columns.values()] == ["h", "h", "d"], "a maximum is in the unit of what is shown"
+    columns = columns_of({"wait_s_median": [300.0], "wait_s_max": [20 * 86_400.0]})
+    assert [column.unit for column in columns.values()] == ["h", "h"]

@@ -125,11 +125,13 @@ def number_text(value: float | None) -> str:
 def columns_of(values: Mapping[str, Iterable[float | None]]) -> dict[str, Column]:
     """Describe the metrics of one table, each with its values: a quantity has one unit in all of its columns.
 
-    Waits and responses are one quantity, the times of jobs.
+    Waits and responses are one quantity, the times of jobs. The unit fits the columns of ``SHORT``, if there are any.
     """
     of_quantity: dict[str, list[float | None]] = {}
+    shown = {_quantity(name) for name in values if name in SHORT}
     for name, own in values.items():
-        of_quantity.setdefault(_quantity(name), []).extend(own)
+        if name in SHORT or _quantity(name) not in shown:
+            of_quantity.setdefault(_quantity(name), []).extend(own)
     return {name: column_of(name, of_quantity[_quantity(name)]) for name in values}
 
 

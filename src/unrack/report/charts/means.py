@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from unrack.plots.series import six_digits
 from unrack.report.answer import QUESTIONS
@@ -33,7 +34,7 @@ def mean_charts(setting: Setting, policies: Sequence[str]) -> list[Chart]:
         if all(value.count < 2 for value in values.values()):
             continue
         column = column_of(question.metric, [value.mean for value in values.values()])
-        series = [
+        series: list[dict[str, Any]] = [
             {"policy": policy, **{name: [six_digits(number * column.factor)] for name, number in (
                 ("x", value.mean), ("low", max(value.mean - value.half, min(value.mean, 0.0))),
                 ("high", value.mean + value.half))},
@@ -42,19 +43,22 @@ def mean_charts(setting: Setting, policies: Sequence[str]) -> list[Chart]:
             for policy, value in values.items()
         ]  # fmt: skip
         title = question.words[:1].upper() + question.words[1:]
-        axis = column.label + (f" ({column.unit})" if column.unit else "")
+        apart = min(own["low"][0] for own in series) * 10
+        is_wide = 0 < apart < max(own["x"][0] for own in series)
+        axis = column.label + (f" ({column.unit})" if column.unit else "") + is_wide * ", log scale"
         charts.append({
             "id": f"interval {question.metric}", "title": f"{title}, with intervals", "series": series,
-            "note": f"Bars: {setting.intervals}.", "spec": mean_spec(list(values), policies, axis),
+            "note": f"Bars: {setting.intervals}.", "spec": mean_spec(list(values), policies, axis, is_wide),
         })  # fmt: skip
     return noted(charts, setting)
 
 
-def mean_spec(shown: Sequence[str], policies: Sequence[str], x_title: str) -> Spec:
+def mean_spec(shown: Sequence[str], policies: Sequence[str], x_title: str, is_wide: bool) -> Spec:
     """Points with bars from ``low`` to ``high`` and caps at their ends, a row a policy (fields ``x``, ``text``)."""
     y = {"field": "policy", "type": "nominal", "sort": list(shown), "title": None,
          "axis": {**ABOVE, "labelOffset": -9, "grid": False}}  # fmt: skip
-    x = {"type": "quantitative", "title": x_title, "scale": {"zero": False, "nice": True},
+    x = {"type": "quantitative", "title": x_title,
+         "scale": {"type": "log", "nice": False, "padding": 8} if is_wide else {"zero": False, "nice": True},
          "axis": {"tickCount": 5, "format": ",.4~r"}}  # fmt: skip
     colour = policy_channels(policies)["color"]
     hollow = {"condition": {"test": "datum.less === 1", "value": "transparent"}, **colour}
