@@ -50,6 +50,10 @@ class Killed(BaseException):
     """The driver is killed here."""
 
 
+REQUEUED_US = 121_000_000
+"""How long Slurm does not start again who was requeued, unless it is told to."""
+
+
 class HandClock(Clock):
     """Time that goes on by hand."""
 
@@ -87,6 +91,7 @@ class FakeJob:
     held_on: tuple[str, ...] = ()
     restarts: int = 0
     completing: bool = False
+    begin_us: int = -1
     starts: list[tuple[int, tuple[str, ...]]] = field(default_factory=list)
 
 
@@ -151,8 +156,9 @@ class FakeSlurm:
             return "Job is no longer pending execution"
         elif isinstance(order, Place):
             job.required = order.nodes
+            job.begin_us = -1 if order.at_once else job.begin_us
         elif isinstance(order, Release):
-            job.priority, job.reason = 100, "None"
+            job.priority, job.reason = 100, "BeginTime" if job.begin_us > self.clock.at_us else "None"
         else:
             assert isinstance(order, HoldBack)
             job.priority, job.reason, job.required = 0, "JobHeldAdmin", ()
@@ -168,7 +174,7 @@ class FakeSlurm:
             limit_s=job.limit_s, nodes_min=job.nodes, tasks=job.nodes, cpus=job.nodes * job.cores,
             cpus_per_task=job.cores, node_memory_mb=job.memory_mb, required_nodes=job.required,
             holds={name: Held(job.cores, job.memory_mb) for name in job.held_on}, restarts=job.restarts,
-            completing=job.completing,
+            completing=job.completing, eligible_s=second(job.begin_us),
         )  # fmt: skip
 
     # --- the cluster ------------------------------------------------------------------------------------------------
@@ -194,7 +200,7 @@ class FakeSlurm:
         if self.clock.at_us < self.comes_back_us:
             return
         for job in self.jobs.values():
-            if job.state != "PENDING" or not job.priority or job.id in self.stuck:
+            if job.state != "PENDING" or not job.priority or job.id in self.stuck or job.begin_us > self.clock.at_us:
                 continue
             names = job.required or tuple(name for name in self.nodes if self.fits(job, name))[: job.nodes]
             if len(names) == job.nodes and all(name in self.nodes and self.fits(job, name) for name in names):
@@ -222,6 +228,7 @@ class FakeSlurm:
             job.state, job.held_on, job.start_us, job.restarts = "PENDING", (), -1, job.restarts + 1
             job.priority, job.reason = (0, "JobHeldAdmin") if held else (100, "None")
             job.submit_s = int(self.clock.wall_s)  # as Slurm does
+            job.begin_us = self.clock.at_us + REQUEUED_US
             self.dirty = True
 
     def mark(self, name: str, *words: str) -> None:

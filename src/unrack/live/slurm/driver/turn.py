@@ -175,7 +175,7 @@ class Turn:
         elif entry.phase in (Phase.RUNNING, Phase.FOREIGN) and job.runs:
             self.holding.runs(entry, job)
         elif entry.phase in NOT_HELD and job.waits and job.is_held:
-            self._stopped(entry)
+            self._stopped(entry, job)
         elif entry.phase == Phase.STOPPING and job.waits:
             self.table.move(entry, Phase.HOLDING, "queued again by Slurm")
         elif entry.phase == Phase.HOLDING and job.runs:
@@ -200,8 +200,9 @@ class Turn:
         told = entry.phase != Phase.ATTACHING and sorted(job.required_nodes) == entry.nodes
         return entry.phase != Phase.RECALLING and not told and entry.is_let_go(job)
 
-    def _stopped(self, entry: Entry) -> None:
+    def _stopped(self, entry: Entry, job: SlurmJob) -> None:
         """A job of the core's queue is held in Slurm, too; the policy may have decided its next start already."""
+        entry.restarts = job.restarts
         if entry.operations:
             self.table.move(entry, Phase.DETACHING, "stopped: by the policy")
         elif entry.decided_us >= 0:
