@@ -113,7 +113,7 @@ def axis_of(low: float, high: float, least: float | None = None) -> Axis:
     Examples
     --------
     >>> axis_of(0.0, 9.3).ticks
-    (0.0, 2.0, 4.0, 6.0, 8.0, 10.0)
+    (0.0, 2.5, 5.0, 7.5, 10.0)
     >>> axis_of(0.0, 900.0, 2.0).ticks
     (1.0, 10.0, 100.0, 1000.0)
     """
