@@ -204,18 +204,18 @@ def time_unit(values_s: Iterable[float]) -> tuple[str, float]:
     """The unit in which to show these times, all of them, and the seconds in it.
 
     As the largest asks: seconds below 120 s, minutes below 120 min, hours below ten days, days from there. A smaller
-    one where the smallest that is not 0 would be below 0.05, as long as the largest stays below 100 000.
+    one where the smallest that is not 0 would be below 0.5, as long as the largest stays below 10 000.
 
     Examples
     --------
     >>> [time_unit([largest]) for largest in (119, 7199, 7200, 864_000)]
     [('s', 1.0), ('min', 60.0), ('h', 3600.0), ('d', 86400.0)]
-    >>> time_unit([29.3, 0, 487_310]), time_unit([0.1, 487_310])
+    >>> time_unit([29.3, 0, 487_310]), time_unit([9_000, 972_900])
     (('min', 60.0), ('h', 3600.0))
     """
     sizes = sorted(abs(value) for value in values_s if value)
     smallest, largest = (sizes[0], sizes[-1]) if sizes else (0.0, 0.0)
     units = (("d", 86_400.0, 864_000.0), ("h", 3600.0, 7_200.0), ("min", 60.0, 120.0), ("s", 1.0, 0.0))
     fitting = [(unit, seconds) for unit, seconds, from_s in units if largest >= from_s]
-    readable = (own for own in fitting if smallest >= 0.05 * own[1] and largest < 1e5 * own[1])
-    return next(readable, fitting[0])
+    short = [own for own in fitting if largest < 1e4 * own[1]] or fitting[:1]
+    return next((own for own in short if smallest >= 0.5 * own[1]), short[-1])

@@ -328,7 +328,7 @@ def test_a_quantity_has_one_unit_in_all_columns_of_a_table():
         "makespan_s": [300 * 86_400.0],
         "utilisation_cores": [0.5],
     })  # fmt: skip
-    assert [column.unit for column in columns.values()] == ["d", "d", "d", "d", "%"]
+    assert [column.unit for column in columns.values()] == ["h", "h", "h", "d", "%"]
     columns = columns_of({"wait_s_mean": [7200.0], "wait_s_max": [20 * 86_400.0], "makespan_s": [300 * 86_400.0]})
     assert [column.unit for column in columns.values()] == ["h", "h", "d"], "a maximum is in the unit of what is shown"
     columns = columns_of({"wait_s_median": [300.0], "wait_s_max": [20 * 86_400.0]})
