@@ -149,7 +149,7 @@ def rows_spec(policies: Sequence[str], x: Spec, y: Spec, top: float, rows: int, 
     return framed({"transform": place, "encoding": {"x": x}, "layer": layers}, max(230, 46 * rows))
 
 
-_OF_ROW = 0.66
+_OF_ROW = 0.6
 """How much of a row its greatest value takes; its name stands above."""
 
 
