@@ -94,6 +94,12 @@ def test_a_wrong_server_is_refused_with_the_line_it_begins_on(change: dict[str, 
     assert want in caught.value.want
 
 
+def test_a_byte_order_mark_does_not_make_lines_of_servers() -> None:
+    text = json.dumps({"servers": [ONE, {**ONE, "cores": 0}, ONE, ONE, ONE]}, indent=1)
+    with pytest.raises(TraceError, match="line 9, cores: got 0"):
+        read("\ufeff" + text)
+
+
 @pytest.mark.parametrize(
     ("text", "got"),
     [

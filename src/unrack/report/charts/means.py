@@ -16,17 +16,8 @@ from unrack.report.setting import Setting
 def mean_charts(setting: Setting, policies: Sequence[str]) -> list[Chart]:
     """Each main metric of a setting that has intervals, the first ``MOST_POLICIES`` policies; empty without intervals.
 
-    Parameters
-    ----------
-    setting
-        The setting.
-    policies
-        All policies of the study: they fix the colours.
-
-    Returns
-    -------
-    list of dict
-        As :func:`unrack.report.charts.chart.setting_charts`; ``low`` and ``high`` bound the interval.
+    Parameters and charts are as of :func:`unrack.report.charts.chart.setting_charts`; in their series ``low`` and
+    ``high`` bound the interval.
     """
     charts: list[Chart] = []
     for question in QUESTIONS:

@@ -155,8 +155,7 @@ def _with_good_rows(
             made = reader(source, **options)
             break
         except TraceError as error:
-            of_lines = error.path == whole.path and not whole.data.lstrip().startswith((b"{", b"["))
-            new = set(error.rows) - bad if of_lines else set()
+            new = set(error.rows) - bad if error.path == whole.path else set()
             bad |= new
             lines = sum(1 for line in text_bytes(whole).split(b"\n") if line.strip()) if new else 0
             if strict or not new or 2 * len(bad) >= lines:

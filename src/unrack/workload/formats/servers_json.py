@@ -124,7 +124,7 @@ def _servers(source: Source) -> tuple[list[Mapping[str, Any]], Locator]:
             lines.extend(_lines(text))
         return lines[row]
 
-    return entries, Locator(source, line_of)
+    return entries, Locator(source, line_of, apart=False)
 
 
 def _lines(text: str) -> list[int]:

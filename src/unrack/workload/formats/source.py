@@ -78,10 +78,13 @@ class Locator:
         The file.
     line_of
         Row, from 0 → its line, from 1, or ``None`` where that is not known.
+    apart
+        Whether the file can be read without the line of a row; JSON cannot.
     """
 
     source: Source
     line_of: Callable[[int], int | None]
+    apart: bool = True
 
     def fault(self, row: int, field: str, got: str, want: str) -> TraceError:
         """An error about one field of one row."""
@@ -92,7 +95,7 @@ class Locator:
         """An error about one field of some rows, which could be left out; it speaks of the first."""
         several = list(rows)
         error = self.fault(several[0], field, got, want)
-        lines = [self.line_of(row) for row in several] if error.line is not None else []
+        lines = [self.line_of(row) for row in several] if self.apart and error.line is not None else []
         error.rows = tuple(line for line in lines if line is not None)
         return error
 
