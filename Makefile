@@ -40,7 +40,7 @@ help:
 	@echo "make live      the tests against a real Slurm on this machine, as root; ONLY=live_quick: the two minutes that CI runs"
 	@echo "make test-pythons  the wheel, the demo and the quick tests on every Python 3.11 to 3.13 of this machine"
 	@echo "make bench     the speed of the engine against a plain-Python reference"
-	@echo "make reproductions  all pages of docs/reproductions again (hours); PAGES='nvme-s1 torus-scaling': some of them;"
+	@echo "make reproductions  all pages of papers/docs/reproductions again (hours); PAGES='nvme-s1 torus-scaling': some of them;"
 	@echo "               SERVERS=azure-1000-servers.json: with those of the published servers"
 	@echo "make docs      the documentation as a site with search, its notebooks run and the outputs of its tutorials written again: site/index.html"
 	@echo "make stories   the tutorials, their pages and notebooks from a fresh clone, each with its time"
@@ -51,10 +51,10 @@ help:
 
 env: $(VENV)/.made
 
-$(VENV)/.made: pyproject.toml constraints.txt
+$(VENV)/.made: pyproject.toml papers/pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed: make PYTHON=python3.12 ..."; exit 1; }
 	@$(PYTHON) -m venv $(VENV) || { echo "The venv module is missing: apt-get install python3-venv"; exit 1; }
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[all,dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[all,dev]' --editable ./papers
 	@touch $@
 
 demo: env
@@ -79,7 +79,7 @@ slow-tests: env
 	$(BIN)/python -m pytest -n 2 -m slow
 
 worker-tests: env
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[all,dev,dask,ray]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[all,dev,dask,ray]' --editable ./papers
 	$(BIN)/python -m pytest tests/workers -m "slow or not slow"
 
 live: env
@@ -100,10 +100,10 @@ bench: env
 	$(BIN)/python benchmarks/engine.py
 
 reproductions: env
-	for page in $(PAGES); do $(BIN)/unrack reproduce $$(echo $$page | tr , ' ') --out docs/reproductions || exit 1; done
+	for page in $(PAGES); do $(BIN)/unrack reproduce $$(echo $$page | tr , ' ') --out papers/docs/reproductions || exit 1; done
 
 docs-env: env
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[all,docs]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[all,docs]' --editable ./papers
 
 docs: docs-env
 	$(BIN)/python tests/stories/notebook.py

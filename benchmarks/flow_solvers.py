@@ -17,10 +17,10 @@ from statistics import median
 from typing import TypeVar
 
 from unrack.solver.flow.canonical import canonical_amounts, canonical_potentials
-from unrack.solver.flow.examples import scheduling_network
 from unrack.solver.flow.market import market_of
 from unrack.solver.flow.network import Network, checked
 from unrack.solver.flow.solve import SOLVERS
+from unrack_papers.amaral.flow.examples import scheduling_network
 
 T = TypeVar("T")
 

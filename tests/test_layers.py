@@ -31,7 +31,6 @@ ROOMS = [
     {"live"},
     {"report"},
     {"plan"},
-    {"papers"},
     {"cli"},
 ]
 FLOOR = {room: floor for floor, rooms in enumerate(ROOMS) for room in rooms}

@@ -8,13 +8,12 @@ from typing import Any
 
 from check import faults
 from commands import commands_page
+from examples import examples_page
 from listings import decisions_page, metrics_page, names_page
 from notebooks import notebook_page
 from papers import with_tables
 from reports import with_reports
-from sources import linked_files, with_source_links
-
-from examples import examples_page
+from sources import REPRODUCTIONS, linked_files, with_source_links
 
 ROOT = Path(__file__).parents[2]
 
@@ -38,6 +37,8 @@ def on_files(files: Any, config: Any) -> Any:
         files.remove(files.src_uris[uri])
         files.append(File.generated(config, f"notebooks/{path.stem}.md", content=notebook_page(path)))
         files.append(File.generated(config, f"source/docs/{uri}", abs_src_path=str(path)))
+    for path in sorted((ROOT / REPRODUCTIONS).iterdir()):
+        files.append(File.generated(config, f"reproductions/{path.name}", abs_src_path=str(path)))
     for path in linked_files(ROOT):
         files.append(File.generated(config, f"source/{path.relative_to(ROOT)}", abs_src_path=str(path)))
     for path in sorted((ROOT / "out" / "gallery").glob("*/report.html")):
@@ -63,7 +64,7 @@ def on_page_markdown(text: str, page: Any, config: Any, files: Any) -> str:
     """Lead links out of docs/ to copies of the files, and fill in what is counted on other pages."""
     uri = page.file.src_uri
     if uri.startswith("papers/"):
-        text = with_tables(text, ROOT / "docs" / "reproductions")
+        text = with_tables(text, ROOT / REPRODUCTIONS)
     if uri == "gallery.md":
         text = with_reports(text, ROOT / "out" / "gallery")
     return with_source_links(text, uri, ROOT)

@@ -20,7 +20,7 @@ def pages_of(paper: str, folder: Path) -> list[Path]:
     """The pages of a paper's reproductions, in the paper's order; those with other options follow the first."""
     from importlib import import_module
 
-    names = [one.name for one in import_module(f"unrack.papers.{paper}").REPRODUCTIONS]
+    names = [one.name for one in import_module(f"unrack_papers.{paper}").REPRODUCTIONS]
     found = []
     for name in names:
         longer = [other for other in names if other != name and other.startswith(f"{name}-")]

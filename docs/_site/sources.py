@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+REPRODUCTIONS = Path("papers/docs/reproductions")
+"""Written by ``unrack reproduce``; pages of the site in ``reproductions/``."""
 LINK = re.compile(r"(?<=\]\()((?:\.\./)+[^)#\s]+|[\w./-]+/)(?=[)#])")
 
 NOTEBOOK = re.compile(r"(?<=\]\()((?:\.\./)?notebooks/\w+)\.ipynb(?=\))")
@@ -18,7 +20,8 @@ def linked_files(root: Path) -> Iterator[Path]:
     for page in (root / "docs").rglob("*.md"):
         for link in LINK.findall(page.read_text()):
             target = (page.parent / link).resolve()
-            if target.is_file() and not target.is_relative_to(root / "docs"):
+            inside = target.is_relative_to(root / "docs") or target.parent == root / REPRODUCTIONS
+            if target.is_file() and not inside:
                 found.add(target)
     yield from sorted(found)
 
@@ -29,7 +32,7 @@ def with_source_links(text: str, uri: str, root: Path) -> str:
     pages = {
         root / "examples": "reference/examples.md",
         root / "docs" / "decisions": "decisions/index.md",
-        root / "docs" / "reproductions": "papers/index.md",
+        root / REPRODUCTIONS: "papers/index.md",
     }
 
     def led(match: re.Match[str]) -> str:
@@ -38,6 +41,8 @@ def with_source_links(text: str, uri: str, root: Path) -> str:
             return os.path.relpath(root / "docs" / pages[target], here.parent)
         if target == root / "README.md":
             return os.path.relpath(root / "docs" / "index.md", here.parent)
+        if target.is_file() and target.parent == root / REPRODUCTIONS:
+            return os.path.relpath(root / "docs" / "reproductions" / target.name, here.parent)
         if target.is_file() and not target.is_relative_to(root / "docs"):
             return os.path.relpath(root / "docs" / "source" / target.relative_to(root), here.parent)
         return match[1]

@@ -14,10 +14,10 @@ from scipy.sparse import coo_array
 from unrack.errors import InputError, RunError
 from unrack.solver.flow.auction import Books, is_proven
 from unrack.solver.flow.canonical import canonical_amounts, canonical_potentials
-from unrack.solver.flow.examples import scheduling_network
 from unrack.solver.flow.market import market_of
 from unrack.solver.flow.network import Flow, Network, check, checked
 from unrack.solver.flow.solve import SOLVERS, solve
+from unrack_papers.amaral.flow.examples import scheduling_network
 
 NAMES = [name for name in SOLVERS if name != "auction"]
 """Those that take any network."""

@@ -14,8 +14,8 @@ from types import ModuleType
 import pytest
 
 import unrack
-from unrack.papers.table import REPRODUCTIONS
 from unrack.policy import __all__ as policy_names
+from unrack_papers.table import REPRODUCTIONS
 
 ROOT = Path(__file__).parents[2]
 SITE = ROOT / "docs" / "_site"
@@ -37,7 +37,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pytest.importorskip("material")
     pytest.importorskip("mkdocstrings")
     built = tmp_path_factory.mktemp("site")
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "NO_MKDOCS_2_WARNING": "1"}
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT / 'papers' / 'src'}", "NO_MKDOCS_2_WARNING": "1"}
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(built)]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -66,10 +66,10 @@ def test_every_public_name_and_command_is_in_the_reference(site: Path) -> None:
 
 def test_every_page_of_a_reproduction_is_on_the_page_of_its_paper(site: Path) -> None:
     pages = "".join(path.read_text() for path in (site / "papers").glob("*.html"))
-    for path in (ROOT / "docs" / "reproductions").glob("*.md"):
+    for path in (ROOT / "papers" / "docs" / "reproductions").glob("*.md"):
         assert f"../reproductions/{path.stem}.html" in pages, path.stem
     names = {re.split(r"[\s`]", path.read_text().partition("unrack reproduce ")[2])[0]
-             for path in (ROOT / "docs" / "reproductions").glob("*.md")}  # fmt: skip
+             for path in (ROOT / "papers" / "docs" / "reproductions").glob("*.md")}  # fmt: skip
     assert names <= set(REPRODUCTIONS)
 
 

@@ -16,9 +16,9 @@ import pytest
 from unrack import extras
 from unrack.errors import MissingError
 from unrack.report.charts.vega import bundled
-from unrack.solver.flow.examples import scheduling_network
 from unrack.solver.flow.solve import solve
 from unrack.solver.servers.problem import Asked, Supply, asked, regular_supply
+from unrack_papers.amaral.flow.examples import scheduling_network
 
 ROOT = Path(__file__).parents[2]
 FORBIDDING = """
@@ -35,7 +35,7 @@ sys.meta_path.insert(0, Forbidden())
 
 @pytest.fixture(scope="module")
 def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """unrack as its wheel installs it, where no library of an extra is to be had."""
+    """Unrack as its wheel installs it, where no library of an extra is to be had."""
     folder = tmp_path_factory.mktemp("site-packages")
     shutil.copytree(ROOT / "src" / "unrack", folder / "unrack")
     (folder / "unrack" / "report" / "assets" / "vega.js").write_text(bundled(), encoding="utf-8")

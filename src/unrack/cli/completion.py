@@ -1,4 +1,4 @@
-"""Names that a shell completes: of policies, reproductions, presets and the runs of a finished study."""
+"""Names that a shell completes: of policies, presets and the runs of a finished study."""
 
 from __future__ import annotations
 
@@ -12,13 +12,6 @@ def policies(incomplete: str) -> list[str]:
     from unrack.policy.table import POLICIES
 
     return [name for name in POLICIES if name.startswith(incomplete)]
-
-
-def reproductions(incomplete: str) -> list[str]:
-    """Tables and figures of papers whose names begin so."""
-    from unrack.papers.table import REPRODUCTIONS
-
-    return [name for name in REPRODUCTIONS if name.startswith(incomplete)]
 
 
 def presets(incomplete: str) -> list[str]:

@@ -19,7 +19,6 @@ from unrack.cli import (
     place,
     plan,
     report,
-    reproduce,
     run,
     tiles,
     topology,
@@ -28,6 +27,7 @@ from unrack.cli import cluster as cluster_commands
 from unrack.cli import slurm as slurm_commands
 from unrack.cli import trace as trace_commands
 from unrack.cli import usage as usage_commands
+from unrack.cli.plugged import plug
 from unrack.errors import UnrackError
 
 OF_THE_SYSTEM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO, errno.EFBIG)
@@ -75,7 +75,6 @@ def options(
 app.command("run")(run.run)
 app.command("plan")(plan.plan)
 app.command("report")(report.report)
-app.command("reproduce")(reproduce.reproduce)
 app.command("explain")(explain.explain)
 app.command("holdings")(holdings.holdings)
 app.command("place")(place.place)
@@ -95,6 +94,7 @@ app.command("prices")(listing.prices)
 app.command("scenarios")(listing.scenarios)
 app.command("models")(listing.models)
 app.command("traces")(listing.traces)
+plug(app)
 
 
 def main() -> None:

@@ -1,5 +1,0 @@
-"""Cores near each other on a torus (section 6)."""
-
-from unrack.papers.farshin.torus import placement, scaling
-
-REPRODUCTIONS = (placement.REPRODUCTION, scaling.REPRODUCTION)

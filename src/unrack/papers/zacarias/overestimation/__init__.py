@@ -1,5 +1,0 @@
-"""Requests above use: chapter 7 of Vieira Zacarias's thesis."""
-
-from unrack.papers.zacarias.overestimation import everyone, single
-
-REPRODUCTIONS = (everyone.THROUGHPUT, everyone.RESPONSES, single.REPRODUCTION)
