@@ -8,21 +8,21 @@ and of new ones by submission, number and member.
 from __future__ import annotations
 
 from unrack.events import Drained, Repaired
-from unrack.live.slurm.driver.admission import Admission, bare
+from unrack.live.slurm.driver.admission import Admission
 from unrack.live.slurm.driver.coming import Coming
 from unrack.live.slurm.driver.deciding import Deciding
 from unrack.live.slurm.driver.ending import Ending
-from unrack.live.slurm.driver.entry import INTENDED, NOT_HELD, Entry, Phase
+from unrack.live.slurm.driver.entry import NOT_HELD, Entry, Phase
 from unrack.live.slurm.driver.epoch import Epoch
 from unrack.live.slurm.driver.holding import Holding
 from unrack.live.slurm.driver.notes import Notes
-from unrack.live.slurm.driver.refusals import Refusals, said
+from unrack.live.slurm.driver.reactions import ENDS, GOES_ON, Reactions
+from unrack.live.slurm.driver.refusals import Refusals
 from unrack.live.slurm.driver.reserved import Reserved, closed
-from unrack.live.slurm.driver.seen import Member, all_members, is_another, is_in, is_refused
+from unrack.live.slurm.driver.seen import all_members, is_another, is_in
 from unrack.live.slurm.driver.table import Table
 from unrack.live.slurm.driver.terms import Terms
-from unrack.live.slurm.reading import Reading, SlurmJob
-from unrack.units import SECOND_US
+from unrack.live.slurm.reading import Reading
 
 
 class Turn:
@@ -37,7 +37,7 @@ class Turn:
     ----------
     notes
         What happened.
-    holding, deciding, admission, coming, ending
+    holding, deciding, admission, coming, ending, reactions
         Those who take part in it.
     """
 
@@ -52,6 +52,7 @@ class Turn:
         self.admission = Admission(self.notes)
         self.coming = Coming(self.notes, self.holding, self.deciding, self.admission)
         self.ending = Ending(self.notes, self.holding, self.coming)
+        self.reactions = Reactions(self.notes, self.ending)
 
     def read(self, reading: Reading) -> None:
         """Tell the core what has changed since the reading before."""
@@ -64,14 +65,16 @@ class Turn:
         self._nodes_back(reading)
         shown = {entry.key: found.get(entry.key) for entry in known}
         for entry in known:
-            if (member := shown[entry.key]) is not None and is_another(member.job, entry.submit_s):
+            if (member := shown[entry.key]) is None:
+                self._unseen(entry)
+            elif is_another(member.job, entry.submit_s):
                 shown[entry.key] = None
                 self._replaced(entry)
             else:
-                self._ended(entry, member, reading)
+                self.reactions.react(ENDS, entry, member, reading)
         for entry in known:
-            if self.table.get(entry.key) is entry:
-                self._going_on(entry, shown[entry.key], reading)
+            if self.table.get(entry.key) is entry and (member := shown[entry.key]) is not None:
+                self.reactions.react(GOES_ON, entry, member, reading)
         new = [member for key, member in found.items() if self.table.get(key) is None]
         new.sort(key=lambda member: (member.job.submit_s, member.key.id, member.key.member))
         for member in new:
@@ -131,81 +134,10 @@ class Turn:
         if self.table.get(entry.key) is entry:
             self.notes.missing.add(entry.key)
 
-    def _ended(self, entry: Entry, member: Member | None, reading: Reading) -> None:
-        """Whatever gives something back, or takes a job out of the queue."""
-        job = None if member is None else member.job
-        if job is None and entry.key not in self.notes.missed:
+    def _unseen(self, entry: Entry) -> None:
+        """A job is not in the reading; one that was not in the reading before either is gone."""
+        if entry.key not in self.notes.missed:
             self.notes.missing.add(entry.key)
             return
-        if job is not None and not job.waits and not job.runs:
-            entry.state, entry.end_s, entry.start_s = job.state, job.end_s, job.start_s or entry.start_s
-        elif job is None:
-            entry.state = entry.state or "GONE"
-        over = job is None or (not job.waits and not job.runs)
-        if over:
-            self.ending.over(entry, job)
-        elif job is not None and job.waits and entry.phase in (Phase.RUNNING, Phase.FOREIGN):
-            self.ending.queued_again(entry, job)
-        elif job is not None and job.waits and entry.phase == Phase.RECALLING and job.is_held:
-            self.ending.give_up(entry, entry.why or "not started in time")
-        elif job is not None and entry.phase == Phase.WAITING:
-            self.ending.still_wanted(entry, job, member, reading)
-
-    def _going_on(self, entry: Entry, member: Member | None, reading: Reading) -> None:
-        """Starts that were acknowledged or come too late, limits that changed, jobs that may be started now."""
-        if member is None:
-            return
-        job = member.job
-        if entry.phase in INTENDED and job.runs:
-            self.holding.acknowledge(entry, job)
-        elif entry.phase in INTENDED and self._starts_elsewhere(entry, job):
-            self.notes.count("hold-forgotten")
-            self.table.move(entry, Phase.RECALLING, "Slurm was about to start it where it had been placed before")
-        elif entry.phase == Phase.RELEASED and is_refused(job):
-            self.notes.count("refused")
-            entry.refused = job.reason
-            self.notes.refusals.note(entry.key, job, bare(entry.job), entry.tries, self.now)
-            self.table.move(entry, Phase.RECALLING, said(job.reason)[:300])
-        elif entry.phase == Phase.RELEASED and job.is_held:
-            self.table.move(entry, Phase.RECALLING, f"held again ({job.reason})"[:300])
-        elif entry.phase == Phase.RELEASED and self.now - entry.released_us > self.terms.start_timeout_us:
-            self.notes.count("timed-out")
-            why = f"Slurm did not start it in {self.terms.start_timeout_us // SECOND_US} s ({job.reason})"
-            self.table.move(entry, Phase.RECALLING, why)
-        elif entry.phase in (Phase.RUNNING, Phase.FOREIGN) and job.runs:
-            self.holding.runs(entry, job)
-        elif entry.phase in NOT_HELD and job.waits and job.is_held:
-            self._stopped(entry, job)
-        elif entry.phase == Phase.STOPPING and job.waits:
-            self.table.move(entry, Phase.HOLDING, "queued again by Slurm")
-        elif entry.phase == Phase.HOLDING and job.runs:
-            self.holding.elsewhere(entry, job)
-        elif entry.phase == Phase.DETACHING:
-            self._detaches(entry, job)
-        elif entry.phase == Phase.ASIDE:
-            self.coming.from_aside(entry, member, reading)
-
-    def _detaches(self, entry: Entry, job: SlurmJob) -> None:
-        """Its devices are being detached, and until they are it must not start."""
-        free = entry.is_let_go(job)
-        if free and not entry.free:
-            self.notes.count("hold-forgotten")
-        if free != entry.free:
-            entry.free = free
-            self.table.touch(entry)
-
-    @staticmethod
-    def _starts_elsewhere(entry: Entry, job: SlurmJob) -> bool:
-        """True if Slurm has forgotten what it was told, and may start a job where it had been placed before."""
-        told = entry.phase != Phase.ATTACHING and sorted(job.required_nodes) == entry.nodes
-        return entry.phase != Phase.RECALLING and not told and entry.is_let_go(job)
-
-    def _stopped(self, entry: Entry, job: SlurmJob) -> None:
-        """A job of the core's queue is held in Slurm, too; the policy may have decided its next start already."""
-        entry.restarts = job.restarts
-        if entry.operations:
-            self.table.move(entry, Phase.DETACHING, "stopped: by the policy")
-        elif entry.decided_us >= 0:
-            self.table.move(entry, self.deciding.first_phase(entry))
-        else:
-            self.table.move(entry, Phase.WAITING)
+        entry.state = entry.state or "GONE"
+        self.ending.over(entry, None)
