@@ -8,9 +8,9 @@ from itertools import product
 import pytest
 
 from unrack.live.slurm.answers.jobs import jobs_of
-from unrack.live.slurm.driver.entry import INTENDED, Entry, Phase
-from unrack.live.slurm.driver.reactions import ENDS, GOES_ON, Reactions, Sight, Table, sight_of
-from unrack.live.slurm.driver.seen import Member, is_refused
+from unrack.live.slurm.driver.state.entry import INTENDED, Entry, Phase
+from unrack.live.slurm.driver.state.seen import Member, is_refused
+from unrack.live.slurm.driver.turns.reactions import ENDS, GOES_ON, Reactions, Sight, Table, sight_of
 from unrack.live.slurm.orders import JobKey
 from unrack.live.slurm.reading import SlurmJob
 from unrack.slurm_text.states import WAITING

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from enum import Enum, auto
 
-from unrack.live.slurm.driver.admission import bare
-from unrack.live.slurm.driver.ending import Ending
-from unrack.live.slurm.driver.entry import Entry, Phase
-from unrack.live.slurm.driver.notes import Notes, Part
-from unrack.live.slurm.driver.refusals import said
-from unrack.live.slurm.driver.seen import Member, is_refused
+from unrack.live.slurm.driver.state.entry import Entry, Phase
+from unrack.live.slurm.driver.state.seen import Member, is_refused
+from unrack.live.slurm.driver.turns.admission import bare
+from unrack.live.slurm.driver.turns.ending import Ending
+from unrack.live.slurm.driver.turns.notes import Notes, Part
+from unrack.live.slurm.driver.turns.refusals import said
 from unrack.live.slurm.reading import Reading
 from unrack.units import SECOND_US
 

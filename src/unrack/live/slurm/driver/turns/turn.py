@@ -8,20 +8,20 @@ and of new ones by submission, number and member.
 from __future__ import annotations
 
 from unrack.events import Drained, Repaired
-from unrack.live.slurm.driver.admission import Admission
-from unrack.live.slurm.driver.coming import Coming
-from unrack.live.slurm.driver.deciding import Deciding
-from unrack.live.slurm.driver.ending import Ending
-from unrack.live.slurm.driver.entry import NOT_HELD, Entry, Phase
-from unrack.live.slurm.driver.epoch import Epoch
-from unrack.live.slurm.driver.holding import Holding
-from unrack.live.slurm.driver.notes import Notes
-from unrack.live.slurm.driver.reactions import ENDS, GOES_ON, Reactions
-from unrack.live.slurm.driver.refusals import Refusals
-from unrack.live.slurm.driver.reserved import Reserved, closed
-from unrack.live.slurm.driver.seen import all_members, is_another, is_in
-from unrack.live.slurm.driver.table import Table
+from unrack.live.slurm.driver.state.entry import NOT_HELD, Entry, Phase
+from unrack.live.slurm.driver.state.epoch import Epoch
+from unrack.live.slurm.driver.state.seen import all_members, is_another, is_in
+from unrack.live.slurm.driver.state.table import Table
 from unrack.live.slurm.driver.terms import Terms
+from unrack.live.slurm.driver.turns.admission import Admission
+from unrack.live.slurm.driver.turns.coming import Coming
+from unrack.live.slurm.driver.turns.deciding import Deciding
+from unrack.live.slurm.driver.turns.ending import Ending
+from unrack.live.slurm.driver.turns.holding import Holding
+from unrack.live.slurm.driver.turns.notes import Notes
+from unrack.live.slurm.driver.turns.reactions import ENDS, GOES_ON, Reactions
+from unrack.live.slurm.driver.turns.refusals import Refusals
+from unrack.live.slurm.driver.turns.reserved import Reserved, closed
 from unrack.live.slurm.reading import Reading
 
 
@@ -31,7 +31,7 @@ class Turn:
     Parameters
     ----------
     epoch, table, terms, now, missed, refusals, reserved
-        As of :class:`unrack.live.slurm.driver.notes.Notes`.
+        As of :class:`unrack.live.slurm.driver.turns.notes.Notes`.
 
     Attributes
     ----------
