@@ -74,7 +74,8 @@ class Node:
         """True if the job has devices here, or its comment asks for some; all others run whatever is wrong here."""
         if self.has_devices or not self.job or re.search(self.announced or ASKS, self.comment):
             return True
-        return bool(self.folder) and any(os.path.lexists(self.path(kind, self.job)) for kind in ("attached", "connected"))
+        kinds = ("attached", "connected") if self.folder else ()
+        return any(os.path.lexists(self.path(kind, self.job)) for kind in kinds)
 
     def path(self, kind: str, job: str, name: str = "") -> str:
         """Where a file of a job is; ``kind``: ``attached``, by the scheduler, or ``connected``, by this node."""
@@ -107,10 +108,8 @@ class Node:
             and isinstance(amounts, dict)
             and all(NAME.fullmatch(key) and type(amount) is int and amount >= 0 for key, amount in amounts.items())
         )  # fmt: skip
-        if not good:
+        if not good or not isinstance(devices, list) or not isinstance(amounts, dict):
             raise Problem("%s is no attachment of job %s on %s" % (path, job, self.name))
-        assert isinstance(devices, list)
-        assert isinstance(amounts, dict)
         return Attached(operation, job, devices, amounts, content.get("whole") is True, str(content.get("boot", "")))
 
     def note(self, one: Attached) -> None:
@@ -202,10 +201,11 @@ class Node:
         if one.boot != _boot():
             return True
         kept = self.one("attached", one.job, one.operation)
+        if kept is not None and kept.whole:
+            return False
         noted = os.stat(self.path("connected", one.job, one.operation + ".json")).st_mtime
         prolog_s = self.timeout_s * (len(one.devices) + 1)
-        over = kept is None or not kept.whole
-        return over and time.time() > noted + prolog_s and not _has_steps(one.job)
+        return time.time() > noted + prolog_s and not _has_steps(one.job)
 
     def clear_up(self) -> List[str]:
         """Disconnect what was left behind on this node; returns what went wrong."""
@@ -242,10 +242,9 @@ def prolog(node: Node) -> None:
         _say(str(problem))
     if node.has_freed:
         node.wake()
-    wanted = _wanted(node)
     begun: List[Attached] = []
     try:
-        for one in wanted:
+        for one in _wanted(node):
             node.note(one)
             begun.append(one)
             if node.one("attached", node.job, one.operation) != one:  # read again: it may just have been withdrawn
