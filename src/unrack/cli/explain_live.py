@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import typer
 
 if TYPE_CHECKING:
-    from unrack.live.slurm.life import Life
+    from unrack.live.slurm.service.life import Life
 
 USUAL = Path("/var/lib/unrack")
 WORDS = {
@@ -24,7 +24,7 @@ WORDS = {
 
 def tell_live(state: Path, job: str, as_json: bool) -> None:
     """Print the life of a job."""
-    from unrack.live.slurm.life import life_of
+    from unrack.live.slurm.service.life import life_of
 
     life = life_of(state, job)
     if as_json:

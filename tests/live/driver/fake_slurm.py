@@ -10,8 +10,8 @@ from unrack.errors import ClusterError
 from unrack.ledger.lease import Lease
 from unrack.live.slurm.client import UnreachableError
 from unrack.live.slurm.driver.clock import Clock
-from unrack.live.slurm.driver.epoch import Beginning
-from unrack.live.slurm.driver.seen import Take
+from unrack.live.slurm.driver.state.epoch import Beginning
+from unrack.live.slurm.driver.state.seen import Take
 from unrack.live.slurm.driver.terms import Problem
 from unrack.live.slurm.orders import Answer, HoldBack, JobKey, Order, Place, Release, RequeueHeld
 from unrack.live.slurm.portable import Names

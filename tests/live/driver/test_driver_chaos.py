@@ -17,8 +17,8 @@ from unrack.errors import UnrackError
 from unrack.live.slurm.client import UnreachableError
 from unrack.live.slurm.constraints import Partition
 from unrack.live.slurm.driver.driver import Driver
-from unrack.live.slurm.driver.kept import kept_of
-from unrack.live.slurm.driver.replay import replay
+from unrack.live.slurm.driver.state.kept import kept_of
+from unrack.live.slurm.driver.state.replay import replay
 from unrack.live.slurm.orders import HoldBack, Order
 
 NEVER_US = 10**15
@@ -104,14 +104,14 @@ class Story:
             self.steps_since_crash += 1
             if self.steps_since_crash >= 3 and self.clock.at_us > self.crashed_us + 1_500_000:
                 self.slurm.comes_back_us = 0
-            while not all(future.done() for future in self.driver.attachments._working.values()):
+            while not all(future.done() for future in self.driver.acting.attachments._working.values()):
                 time.sleep(0.0002)
         except UnreachableError:
             pass
         except Killed:
             self.kills += 1
             assert self.driver is not None
-            self.driver.close()
+            self.driver.acting.close()
             self.driver = None
         self.slurm.tick(int(self.random.integers(50_000, 700_000)))
 
@@ -301,7 +301,7 @@ def test_whatever_slurm_forbids_meanwhile_every_job_runs_once_in_the_end(seed: i
 def test_the_auditor_finds_a_driver_that_is_broken(
     tmp_path: Path, broken: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from unrack.live.slurm.driver.ending import Ending
+    from unrack.live.slurm.driver.turns.ending import Ending
 
     if broken == "no recall":
         monkeypatch.setattr("test_driver_chaos.kept_of", lambda records: None)

@@ -13,9 +13,9 @@ from strict_slurm import StrictSlurm
 from test_driver_turns import World
 
 from unrack.live.slurm.constraints import Partition
-from unrack.live.slurm.driver.coming import FORGOTTEN
-from unrack.live.slurm.driver.entry import Phase
-from unrack.live.slurm.driver.replay import replay
+from unrack.live.slurm.driver.state.entry import Phase
+from unrack.live.slurm.driver.state.replay import replay
+from unrack.live.slurm.driver.turns.coming import FORGOTTEN
 
 HOUR = 3600
 
@@ -101,13 +101,13 @@ def test_members_of_an_array_wait_for_no_more_than_run_whatever_is_released_by_o
             world.slurm.jobs[numbers[9]].priority = 77  # somebody lets it go
             world.slurm.dirty = True
         if step in (5, 11):
-            world.driver.close()
+            world.driver.acting.close()
             world.driver = world.make()
     assert {world.slurm.jobs[number].state for number in [*numbers, others]} == {"COMPLETED"}
 
 
 def test_a_long_array_without_a_limit_loses_no_member(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("unrack.live.slurm.driver.seen.MOST_MEMBERS", 5)
+    monkeypatch.setattr("unrack.live.slurm.driver.state.seen.MOST_MEMBERS", 5)
     world = Strict()
     numbers = world.slurm.submit_array(30, cores=2, run_s=1)
     world.go(2)
@@ -343,7 +343,7 @@ def test_a_job_that_was_cancelled_before_it_ran_is_not_told_to_have_run(held: bo
     world.slurm.end(number, "CANCELLED")
     world.go(2)
     if new_driver:
-        world.driver.close()
+        world.driver.acting.close()
         world.driver = world.make()
     job = world.slurm.jobs[number]
     job.state, job.priority, world.slurm.dirty = "PENDING", 0 if held else 50, True  # its controller was killed

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from test_driver_turns import World
 
-from unrack.live.slurm.driver.promises import note_promises
-from unrack.live.slurm.driver.replay import replay
+from unrack.live.slurm.driver.state.promises import note_promises
+from unrack.live.slurm.driver.state.replay import replay
 
 POLICIES = ("conservative", "conservative(order=sjf)", "disaggregated(scheduler=conservative)")
 
@@ -33,7 +33,7 @@ def test_a_restart_leaves_every_promise_and_start_as_it_was(policy: str) -> None
     assert len(before) == 3
     for step in range(300):
         if step % 4 == 0:
-            restarted.driver.close()
+            restarted.driver.acting.close()
             restarted.driver = restarted.make()
         steady.go()
         restarted.go()
@@ -49,7 +49,7 @@ def test_promises_that_are_not_kept_in_the_journal_are_missed(monkeypatch: pytes
     monkeypatch.setattr("unrack.live.slurm.driver.driver.note_promises", lambda epoch, table: None)
     world = waiting("conservative(order=sjf)")
     was = world.driver.epoch.core.memory.reserved(2)  # type: ignore[union-attr]
-    world.driver.close()
+    world.driver.acting.close()
     world.driver = world.make()
     world.go()
     assert world.driver.epoch.core.memory.reserved(2) > was  # type: ignore[union-attr]

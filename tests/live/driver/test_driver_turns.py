@@ -13,9 +13,9 @@ from memory_journal import MemoryJournal
 
 from unrack.live.slurm.client import UnreachableError
 from unrack.live.slurm.driver.driver import Driver, PolicyFaultError, Settings
-from unrack.live.slurm.driver.entry import Phase
-from unrack.live.slurm.driver.kept import kept_of
-from unrack.live.slurm.driver.replay import replay
+from unrack.live.slurm.driver.state.entry import Phase
+from unrack.live.slurm.driver.state.kept import kept_of
+from unrack.live.slurm.driver.state.replay import replay
 from unrack.live.slurm.reading import Reading
 
 POOL = [{"kind": "nvme", "count": 2, "quantities": {"capacity_mb": 300}}]
@@ -37,8 +37,8 @@ class World:
     def go(self, steps: int = 1, us: int = 200_000) -> None:
         for _ in range(steps):
             self.driver.step()
-            while self.driver.attachments._working and not all(
-                f.done() for f in self.driver.attachments._working.values()
+            while self.driver.acting.attachments._working and not all(
+                f.done() for f in self.driver.acting.attachments._working.values()
             ):
                 time.sleep(0.0005)
             self.slurm.tick(us)
@@ -507,7 +507,7 @@ def test_a_start_that_is_decided_while_the_devices_of_the_last_are_detached_wait
     assert entry is not None
     assert (entry.phase, entry.lease is not None) == (Phase.DETACHING, True)
     assert len(first.starts) == 1
-    world.driver.close()
+    world.driver.acting.close()
     world.driver = world.make()
     world.go(3)
     world.fabric.fails = lambda where: False
@@ -524,7 +524,7 @@ def test_a_job_that_a_killed_controller_brings_back_is_held_and_started_with_its
     world.slurm.submit(comment="nvme=200", run_s=2)
     world.until_done()
     assert not world.fabric.attached
-    world.driver.close()
+    world.driver.acting.close()
     world.driver = world.make()  # who is over is in the journal, too
     job = world.slurm.jobs[1]
     if running:

@@ -13,7 +13,7 @@ from fake_slurm import FakeSlurm, HandClock, PlainTerms
 from memory_journal import MemoryJournal
 
 from unrack.live.slurm.driver.driver import Driver
-from unrack.live.slurm.service import Stop, Watched, waited
+from unrack.live.slurm.service.service import Stop, Watched, waited
 from unrack.live.wake import Wake
 from unrack.live.watch.meters import Meters
 
@@ -44,15 +44,15 @@ def watched(policy: str, comments: list[str]) -> dict[str, float]:
     clock, meters = HandClock(), Meters(policy)
     slurm = FakeSlurm(clock)
     driver = Driver(slurm, SlowFabric(), MemoryJournal(), PlainTerms(policy, POOL), watch=Watched(meters), clock=clock)
-    driver.settle_fabric()
+    driver.acting.settle()
     for comment in comments:
         slurm.submit(comment=comment, run_s=1)
     for _ in range(60):
         driver.step()
-        while not all(future.done() for future in driver.attachments._working.values()):
+        while not all(future.done() for future in driver.acting.attachments._working.values()):
             time.sleep(0.001)
         slurm.tick(200_000)
-    driver.close()
+    driver.acting.close()
     return told(meters)
 
 

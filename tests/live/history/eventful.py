@@ -13,7 +13,7 @@ from fake_slurm import FakeSlurm, HandClock, PlainTerms
 from unrack.live.journal.journal import Journal
 from unrack.live.journal.reading import read_journal
 from unrack.live.slurm.driver.driver import Driver
-from unrack.live.slurm.driver.kept import kept_of
+from unrack.live.slurm.driver.state.kept import kept_of
 from unrack.live.slurm.history.past import Past, past_of
 
 MEDDLING = ("foreign", "cancel", "drain", "stuck", "requeue", "limit", "restart")
@@ -35,7 +35,7 @@ class Eventful:
         return Driver(self.slurm, self.fabric, self.journal, self.terms, kept=kept, clock=self.clock)
 
     def stop(self) -> None:
-        self.driver.close()
+        self.driver.acting.close()
         self.journal.close()
 
     def go(self, steps: int = 1) -> None:

@@ -17,8 +17,8 @@ from unrack.live.slurm.driver.driver import Driver
 from unrack.live.slurm.history.order import compare
 from unrack.live.slurm.history.past import past_of
 from unrack.live.slurm.history.study import keep_past
-from unrack.live.slurm.life import life_of
-from unrack.live.slurm.status import status_of
+from unrack.live.slurm.service.life import life_of
+from unrack.live.slurm.service.status import status_of
 from unrack.report.page import write_report
 
 POOL = [{"kind": "nvme", "count": 2, "quantities": {"capacity_mb": 300}}]
@@ -50,13 +50,13 @@ def lived(state: Path, policy: str, jobs: int, meddle: bool = False) -> FakeSlur
         slurm.submit(1 if drive else 1 + i % 3, 1 + i % 4, 1 + i % 5, 9, comment=drive)
     for step in range(600):
         driver.step()
-        driver.attachments._pool.submit(lambda: None).result()
+        driver.acting.attachments._pool.submit(lambda: None).result()
         if meddle and step == 6:
             slurm.submit(cores=3, run_s=4, partition="other", priority=5)
         slurm.tick(200_000)
         if all(job.state == "COMPLETED" for job in slurm.jobs.values()) and not len(driver.table):
             break
-    driver.close()
+    driver.acting.close()
     journal.journal.close()
     return slurm
 

@@ -11,7 +11,7 @@ import pytest
 
 from unrack.cluster.spec import Cluster
 from unrack.live.slurm.agreed import Agreed
-from unrack.live.slurm.driver.epoch import Beginning, Epoch
+from unrack.live.slurm.driver.state.epoch import Beginning, Epoch
 from unrack.live.slurm.driver.terms import Problem
 from unrack.live.slurm.orders import JobKey
 from unrack.live.slurm.portable import Names

@@ -18,8 +18,8 @@ def replay(
 ) -> None:
     """Play a journal again; exits with 1 if decisions differ from those in it."""
     from unrack.live.journal.reading import read_journal
-    from unrack.live.slurm.driver.replay import replay as play
-    from unrack.live.slurm.folders import journal_of
+    from unrack.live.slurm.driver.state.replay import replay as play
+    from unrack.live.slurm.service.folders import journal_of
 
     found = play((record.value for record in read_journal(journal_of(journal))), policy)
     if as_json:

@@ -8,7 +8,7 @@ from typing import Any
 
 from unrack.ledger.lease import Lease
 from unrack.live.slurm.asks.asks import Askable, AskError, asks_of_job
-from unrack.live.slurm.driver.epoch import Beginning
+from unrack.live.slurm.driver.state.epoch import Beginning
 from unrack.live.slurm.driver.terms import Problem
 from unrack.live.slurm.jobs import JobReading, job_of, stands
 from unrack.live.slurm.machines import machines_of

@@ -134,7 +134,7 @@ def _state(record: Mapping[str, Any]) -> tuple[str, bool]:
         raise ValueError(f"{repr(record.get('job_state'))[:60]} is not a state")
     completing = "COMPLETING" in said
     state = next((word for word in said if word in BASE), said[0])
-    if completing and state in ("PENDING", "RUNNING"):
+    if completing and (state in WAITING or state == "RUNNING"):
         state = "COMPLETING"  # it was requeued, or nobody says yet how it ended
     return state, completing
 

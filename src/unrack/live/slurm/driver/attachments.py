@@ -9,7 +9,7 @@ from functools import partial
 from typing import NamedTuple
 
 from unrack.live.fabric.contract import Attachment, Fabric, FabricError
-from unrack.live.slurm.driver.entry import Entry
+from unrack.live.slurm.driver.state.entry import Entry
 from unrack.live.slurm.portable import Names
 from unrack.live.watch.meters import Operation
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -14,31 +13,26 @@ from unrack.ledger.state import QUEUED
 from unrack.live.fabric.contract import Fabric
 from unrack.live.records import decision_record, job_of_record
 from unrack.live.slurm.client import Client
-from unrack.live.slurm.driver.apart import APART, wants_apart
-from unrack.live.slurm.driver.attachments import Attachments, attachments_of
+from unrack.live.slurm.driver.acting import Acting
 from unrack.live.slurm.driver.clock import Clock
-from unrack.live.slurm.driver.entry import HOLDS, NOT_HELD, Entry, Phase
-from unrack.live.slurm.driver.epoch import FALLBACK, STARTED, Beginning, Epoch, Spec
-from unrack.live.slurm.driver.kept import VERSION, Kept
-from unrack.live.slurm.driver.orders import Orders
-from unrack.live.slurm.driver.promises import note_promises, tell_promise
-from unrack.live.slurm.driver.refusals import Refusals
-from unrack.live.slurm.driver.reserved import Reserved
 from unrack.live.slurm.driver.sides import Watch, Written
-from unrack.live.slurm.driver.table import Table
+from unrack.live.slurm.driver.state.entry import HOLDS, NOT_HELD, Entry, Phase
+from unrack.live.slurm.driver.state.epoch import FALLBACK, STARTED, Beginning, Epoch, Spec
+from unrack.live.slurm.driver.state.kept import VERSION, Kept
+from unrack.live.slurm.driver.state.promises import note_promises, tell_promise
+from unrack.live.slurm.driver.state.table import Table
 from unrack.live.slurm.driver.terms import Terms
-from unrack.live.slurm.driver.turn import Turn
-from unrack.live.slurm.orders import Order
+from unrack.live.slurm.driver.turns.apart import APART, wants_apart
+from unrack.live.slurm.driver.turns.refusals import Refusals
+from unrack.live.slurm.driver.turns.reserved import Reserved
+from unrack.live.slurm.driver.turns.turn import Turn
 from unrack.live.slurm.portable import Names
 from unrack.live.slurm.reading import Reading
 from unrack.live.watch.log import Events
-from unrack.live.watch.meters import Operation
 from unrack.units import SECOND_US
 
 MOST_APART, MOST_PLACES = 256, 1_000_000
 """How many jobs may have tasks that are kept apart, and on how many nodes so many."""
-ORDERS_AT_ONCE = 250
-"""How many orders are given before what became of them is written down: the first jobs need not wait for the last."""
 log = Events("slurm")
 
 
@@ -94,8 +88,7 @@ class Driver:
         kept = kept or Kept(time.time(), 0, {}, {})
         self.clock = clock or Clock(kept.origin_s, kept.now_us)
         self.table = Table(kept.entries, kept.ended)
-        self.attachments = Attachments(fabric)
-        self.orders = Orders(self.table)
+        self.acting = Acting(client, fabric, self.table, journal, watch)
         self.watch = watch
         self.epoch: Epoch | None = None
         self.policy: Spec | None = None
@@ -119,7 +112,8 @@ class Driver:
             The policy failed, and the site wants the driver to end.
         """
         happened = self.look()
-        return self._act(self.clock.now()) or happened
+        assert self.epoch is not None
+        return self.acting.act(self.epoch.names, self.clock) or happened
 
     def look(self) -> bool:
         """Look and decide once, and write that down; True if anything happened.
@@ -182,7 +176,7 @@ class Driver:
             turn.read(reading)
             self._missed = frozenset(turn.notes.missing)
             self._read_again = bool(turn.notes.missing) or turn.notes.look_again
-        self._fabric_done(turn)
+        self._read_again |= self.acting.fabric_done(turn)
         turn.leave_reserved()
         due = self.wanted_us is not None and now >= self.wanted_us
         fault, decided, round_s = "", [], 0.0
@@ -324,92 +318,6 @@ class Driver:
                 "the pools of the site", f"no device {', '.join(gone)}, which job {entry.key} holds",
                 "the pools that there were until that job has ended",
             )  # fmt: skip
-
-    # --- acting ---------------------------------------------------------------------------------------------------
-
-    def _act(self, now: int) -> bool:
-        """Give orders, attach and detach, and write down what became of it; True if anything was done."""
-        assert self.epoch is not None
-        for entry in self.table.in_phase(Phase.DETACHING):
-            self.attachments.detach(entry, now)
-        attaching = self.table.in_phase(Phase.ATTACHING)
-        if attaching:
-            leaving = {device for entry in self.table for device in entry.leaving}
-            attaching = [entry for entry in attaching if not leaving.intersection(entry.devices)]
-        for entry in attaching:
-            if not entry.operations:
-                entry.operations = [one.operation for one in attachments_of(entry, self.epoch.names)]
-                self.table.touch(entry)
-        self._write_did(now)
-        for entry in attaching:
-            self.attachments.attach(entry, attachments_of(entry, self.epoch.names))
-        orders = self.orders.due(now)
-        if not orders:
-            return False
-        for first in range(0, len(orders), ORDERS_AT_ONCE):
-            self._give(orders[first : first + ORDERS_AT_ONCE])
-        return True
-
-    def _give(self, orders: Sequence[Order]) -> None:
-        """Give some orders and those that follow on them, and write down what became of them."""
-        answers = self.client.carry_out(orders)
-        self.orders.answered(answers, self.clock.now())
-        if releases := self.orders.then(answers):
-            answers += self.client.carry_out(releases)
-            self.orders.answered(answers[len(orders) :], self.clock.now())
-        self._write_did(self.clock.now())
-        if self.watch is not None:
-            self.watch.ordered(answers)
-        for answer in answers:
-            if not answer.done:
-                order = type(answer.order).__name__
-                log.warning("Slurm refused an order", order=order, job=str(answer.order.job), why=answer.problem)
-
-    def _write_did(self, now: int) -> None:
-        """Write down how far jobs have come by what was done."""
-        if entries := self.table.taken():
-            self.journal.append([{"k": "did", "now": now, "entries": entries}])
-
-    def _fabric_done(self, turn: Turn) -> None:
-        """Note what became of attaching and detaching."""
-        for outcome in self.attachments.done(turn.now):
-            entry = self.table.get(outcome.key)
-            if self.watch is not None:
-                self.watch.fabric(outcome.operation, outcome.seconds, bool(outcome.problem))
-            if entry is None:
-                continue
-            if outcome.problem:
-                log.warning("the fabric failed", job=entry.key, why=outcome.problem)
-            attached = outcome.operation == Operation.ATTACH
-            if attached and entry.phase == Phase.ATTACHING:
-                if outcome.problem:
-                    turn.ending.give_up(entry, f"devices could not be attached: {outcome.problem}")
-                else:
-                    self.table.move(entry, Phase.ORDERING)
-            elif not attached and not outcome.problem and entry.phase == Phase.DETACHING:
-                self._read_again |= turn.ending.detached(entry)
-
-    def settle_fabric(self) -> None:
-        """Detach what is attached for nobody: the remains of operations that were cut off.
-
-        Raises
-        ------
-        FabricError
-            The fabric does not tell what is attached, or does not detach it.
-        """
-        known = {operation for entry in self.table for operation in entry.operations}
-        began = time.perf_counter()
-        attachments = self.fabric.state()
-        if self.watch is not None:
-            self.watch.fabric(Operation.STATE, time.perf_counter() - began, False)
-        for attachment in attachments:
-            if attachment.operation not in known:
-                log.warning("detaching what nobody holds", operation=attachment.operation)
-                self.fabric.detach(attachment.operation)
-
-    def close(self) -> None:
-        """End what is under way in the background."""
-        self.attachments.close()
 
     def queued(self) -> list[Entry]:
         """The jobs that wait in the core, in its order."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from unrack.live.slurm.driver.entry import Entry, Phase
-from unrack.live.slurm.driver.seen import key_of
-from unrack.live.slurm.driver.table import Table
+from unrack.live.slurm.driver.state.entry import Entry, Phase
+from unrack.live.slurm.driver.state.seen import key_of
+from unrack.live.slurm.driver.state.table import Table
 from unrack.live.slurm.orders import Answer, HoldBack, Order, Place, Release, RequeueHeld
 
 AGAIN_US = 1_000_000

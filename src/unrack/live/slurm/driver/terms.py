@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from unrack.ledger.lease import Lease
-from unrack.live.slurm.driver.epoch import Beginning
-from unrack.live.slurm.driver.seen import Take
+from unrack.live.slurm.driver.state.epoch import Beginning
+from unrack.live.slurm.driver.state.seen import Take
 from unrack.live.slurm.orders import JobKey
 from unrack.live.slurm.portable import Names
 from unrack.live.slurm.reading import Reading, SlurmJob

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from unrack.live.slurm.driver.epoch import STARTED
+from unrack.live.slurm.driver.state.epoch import STARTED
 from unrack.live.slurm.history.past import Past
 from unrack.live.slurm.history.stay import Became, Stay
 from unrack.live.slurm.history.world import Fact, play

@@ -9,11 +9,11 @@ from pathlib import Path
 from unrack.cluster.spec import Cluster
 from unrack.errors import InputError
 from unrack.live.journal.reading import read_journal
-from unrack.live.slurm.driver.entry import Entry, Phase
-from unrack.live.slurm.driver.epoch import STARTED, Beginning
-from unrack.live.slurm.folders import journal_of
+from unrack.live.slurm.driver.state.entry import Entry, Phase
+from unrack.live.slurm.driver.state.epoch import STARTED, Beginning
 from unrack.live.slurm.history.told import Fold, Told
 from unrack.live.slurm.portable import Names
+from unrack.live.slurm.service.folders import journal_of
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from unrack.ledger.state import FINISHED
 from unrack.live.records import job_of_record
-from unrack.live.slurm.driver.entry import Entry
+from unrack.live.slurm.driver.state.entry import Entry
 from unrack.live.slurm.history.columns import LATENCIES
 from unrack.live.slurm.history.past import Past
 from unrack.policy.contract import Traits

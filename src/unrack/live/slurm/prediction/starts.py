@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrack.cluster.spec import Cluster
-from unrack.live.slurm.driver.epoch import policy_of
+from unrack.live.slurm.driver.state.epoch import policy_of
 from unrack.live.slurm.prediction.learnt import Learnt
 from unrack.sim.simulate import simulate
 from unrack.units import NEVER_US, SECOND_US, time_us

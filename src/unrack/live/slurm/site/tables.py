@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from unrack.live.slurm.asks.amounts import MOST_PRIORITY
-from unrack.live.slurm.driver.seen import Take
+from unrack.live.slurm.driver.state.seen import Take
 from unrack.live.watch.address import Address
 from unrack.study.input.file import Strict
 from unrack.units import SECOND_US, memory_mb, seconds_text, time_us
@@ -161,7 +161,7 @@ class SiteTable(Strict):
     wake
         A file that scripts write to when something happened, so that it looks at once.
     take
-        Which held jobs: see :class:`unrack.live.slurm.driver.seen.Take`.
+        Which held jobs: see :class:`unrack.live.slurm.driver.state.seen.Take`.
     memory, on_policy_fault
         See :class:`MemoryUse`, :class:`OnPolicyFault`.
     user_priority_most

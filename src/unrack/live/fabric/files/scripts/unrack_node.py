@@ -21,7 +21,6 @@ JOB = re.compile(r"[0-9]{1,10}")
 BYTES_MAX = 2**20
 FILES_MAX = 1000
 POLL_S = 0.1
-KINDS = ("attached", "connected")
 SETTINGS = ("unrack-fabric.json", "/etc/unrack/fabric.json")
 """Where the settings are: beside this file, or else there."""
 KEYS = {"folder", "attach", "detach", "timeout_s", "wait_s", "device_path", "announced"}
@@ -75,7 +74,8 @@ class Node:
         """True if the job has devices here, or its comment asks for some; all others run whatever is wrong here."""
         if self.has_devices or not self.job or re.search(self.announced or ASKS, self.comment):
             return True
-        return bool(self.folder) and any(os.path.lexists(self.path(kind, self.job)) for kind in KINDS)
+        kinds = ("attached", "connected") if self.folder else ()
+        return any(os.path.lexists(self.path(kind, self.job)) for kind in kinds)
 
     def path(self, kind: str, job: str, name: str = "") -> str:
         """Where a file of a job is; ``kind``: ``attached``, by the scheduler, or ``connected``, by this node."""
@@ -93,11 +93,6 @@ class Node:
             raise Problem("%d files in %s" % (len(names), self.path(kind, job)))
         return names
 
-    def attached(self) -> List[Attached]:
-        """What is attached for the job, in order of operation."""
-        found = [self.one("attached", self.job, operation) for operation in self.operations("attached", self.job)]
-        return [one for one in found if one is not None]
-
     def one(self, kind: str, job: str, operation: str) -> Optional[Attached]:
         """One file, checked; ``None``: it is not there."""
         path = self.path(kind, job, operation + ".json")
@@ -113,10 +108,8 @@ class Node:
             and isinstance(amounts, dict)
             and all(NAME.fullmatch(key) and type(amount) is int and amount >= 0 for key, amount in amounts.items())
         )  # fmt: skip
-        if not good:
+        if not good or not isinstance(devices, list) or not isinstance(amounts, dict):
             raise Problem("%s is no attachment of job %s on %s" % (path, job, self.name))
-        assert isinstance(devices, list)
-        assert isinstance(amounts, dict)
         return Attached(operation, job, devices, amounts, content.get("whole") is True, str(content.get("boot", "")))
 
     def note(self, one: Attached) -> None:
@@ -163,10 +156,8 @@ class Node:
             self.has_freed = True
             _sync(folder)
             os.rmdir(folder)
-        except FileNotFoundError:  # a prolog and an epilog have found it at the same time
-            pass
-        except OSError as error:
-            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):  # others of the job are still there
+        except OSError as error:  # gone: prolog and epilog have found it at the same time; else others are still there
+            if error.errno not in (errno.ENOENT, errno.ENOTEMPTY, errno.EEXIST):
                 raise
 
     def run(self, words: List[str], one: Attached, device: str) -> None:
@@ -231,10 +222,13 @@ class Node:
         return problems
 
     def wake(self) -> None:
-        """Tell the scheduler that something has changed here."""
-        number = os.open(os.path.join(self.folder, "wake"), os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o644)
-        os.utime(number)
-        os.close(number)
+        """Tell the scheduler that a job has ended here, or that something is free."""
+        try:
+            number = os.open(os.path.join(self.folder, "wake"), os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o644)
+            os.utime(number)
+            os.close(number)
+        except OSError as problem:  # the scheduler looks all the same, a little later
+            _say(str(problem))
 
 
 def prolog(node: Node) -> None:
@@ -247,11 +241,10 @@ def prolog(node: Node) -> None:
     except (Problem, OSError) as problem:  # it is another's, whose devices stay noted
         _say(str(problem))
     if node.has_freed:
-        _tell(node)
-    wanted = _wanted(node)
+        node.wake()
     begun: List[Attached] = []
     try:
-        for one in wanted:
+        for one in _wanted(node):
             node.note(one)
             begun.append(one)
             if node.one("attached", node.job, one.operation) != one:  # read again: it may just have been withdrawn
@@ -272,17 +265,9 @@ def epilog(node: Node) -> None:
     """Disconnect what the prolog has connected; without a job, what was left behind."""
     problems = node.leave(node.job) if node.job else node.clear_up()
     if node.job or node.has_freed:
-        _tell(node)
+        node.wake()
     if problems:
         raise Problem("; ".join(problems))
-
-
-def _tell(node: Node) -> None:
-    """Tell the scheduler that a job has ended here, or that something is free."""
-    try:
-        node.wake()
-    except OSError as problem:  # the scheduler looks all the same, a little later
-        _say(str(problem))
 
 
 def run(task: Callable[[Node], None]) -> int:
@@ -306,12 +291,14 @@ def run(task: Callable[[Node], None]) -> int:
 def _wanted(node: Node) -> List[Attached]:
     """What is attached for the job; what was announced has to be there, if only after a moment."""
     until = time.monotonic() + node.wait_s
-    wanted = node.attached()
-    while not wanted and node.announced and re.search(node.announced, node.comment):
+    while True:
+        found = [node.one("attached", node.job, operation) for operation in node.operations("attached", node.job)]
+        wanted = [one for one in found if one is not None]
+        if wanted or not (node.announced and re.search(node.announced, node.comment)):
+            break
         if time.monotonic() > until:
             raise Problem("job %s has announced devices, and none is attached to %s" % (node.job, node.name))
         time.sleep(POLL_S)
-        wanted = node.attached()
     for one in wanted:
         if not one.whole:
             raise Problem("%s is attached only in part, or being detached" % one.operation)

@@ -7,12 +7,12 @@ from dataclasses import replace
 
 from unrack.live.records import job_record
 from unrack.live.slurm.constraints import Partition
-from unrack.live.slurm.driver.apart import APART
-from unrack.live.slurm.driver.entry import INTENDED, NOT_HELD, Entry
-from unrack.live.slurm.driver.notes import Notes, Part
-from unrack.live.slurm.driver.refusals import said
-from unrack.live.slurm.driver.reserved import closed
-from unrack.live.slurm.driver.seen import Member
+from unrack.live.slurm.driver.state.entry import INTENDED, NOT_HELD, Entry
+from unrack.live.slurm.driver.state.seen import Member
+from unrack.live.slurm.driver.turns.apart import APART
+from unrack.live.slurm.driver.turns.notes import Notes, Part
+from unrack.live.slurm.driver.turns.refusals import said
+from unrack.live.slurm.driver.turns.reserved import closed
 from unrack.live.slurm.orders import JobKey
 from unrack.live.slurm.reading import Reading, SlurmJob
 from unrack.workload.job import Job

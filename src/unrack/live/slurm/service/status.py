@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 from unrack.errors import InputError
 from unrack.live.journal.lock import Owner, owner
 from unrack.live.journal.reading import read_journal
-from unrack.live.slurm.driver.entry import Entry
-from unrack.live.slurm.driver.kept import kept_of
-from unrack.live.slurm.folders import JOURNAL
+from unrack.live.slurm.driver.state.entry import Entry
+from unrack.live.slurm.driver.state.kept import kept_of
+from unrack.live.slurm.service.folders import JOURNAL
 
 RECENT_US = 60_000_000
 

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 from unrack.errors import InputError
 from unrack.live.journal.reading import read_journal
-from unrack.live.slurm.driver.entry import Entry, Phase
-from unrack.live.slurm.driver.epoch import Beginning, Epoch, replayed
-from unrack.live.slurm.driver.kept import kept_of
-from unrack.live.slurm.folders import JOURNAL
+from unrack.live.slurm.driver.state.entry import Entry, Phase
+from unrack.live.slurm.driver.state.epoch import Beginning, Epoch, replayed
+from unrack.live.slurm.driver.state.kept import kept_of
+from unrack.live.slurm.service.folders import JOURNAL
 
 
 class Moment(NamedTuple):

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from unrack.errors import InputError
-from unrack.live.slurm.driver.epoch import Beginning, Epoch, replayed
+from unrack.live.slurm.driver.state.epoch import Beginning, Epoch, replayed
 
 
 class Difference(NamedTuple):

@@ -10,7 +10,7 @@ from unrack.live.fabric.table import make_fabric
 from unrack.live.slurm.agreed import Agreed
 from unrack.live.slurm.client import Client
 from unrack.live.slurm.driver.driver import Driver, Settings
-from unrack.live.slurm.driver.entry import INTENDED, Phase
+from unrack.live.slurm.driver.state.entry import INTENDED, Phase
 from unrack.live.slurm.orders import Answer, Order
 from unrack.live.slurm.reading import Reading
 from unrack.live.slurm.site.site import Site
@@ -129,7 +129,7 @@ def rehearse(site: Site, client: Client) -> Rehearsal:
         elif entry.phase == Phase.WAITING:
             what, why = "wait", driver.epoch.why(entry.number, driver.clock.now())
         decisions.append(Decision(entry.key, what, entry.nodes, entry.devices, why))
-    driver.close()
+    driver.acting.close()
     usable = int(core.state.online[: len(driver.epoch.names.nodes)].sum()) - len(core.state.withheld)
     policy = driver.epoch.policy.name
     return Rehearsal(decisions, len(driver.epoch.names.nodes), usable, policy, journal.fault, reading.unreadable)

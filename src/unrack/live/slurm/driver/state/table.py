@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from unrack.live.slurm.driver.entry import Entry, Phase
-from unrack.live.slurm.driver.seen import is_another
+from unrack.live.slurm.driver.state.entry import Entry, Phase
+from unrack.live.slurm.driver.state.seen import is_another
 from unrack.live.slurm.reading import SlurmJob
 
 MOST_ENDED = 2_000

@@ -5,13 +5,13 @@ from __future__ import annotations
 from unrack.events import Finished, StartFailed, Withdrawn
 from unrack.ledger.state import QUEUED, RUNNING
 from unrack.live.records import job_record
-from unrack.live.slurm.driver.coming import Coming
-from unrack.live.slurm.driver.entry import Entry, Phase
-from unrack.live.slurm.driver.holding import Holding
-from unrack.live.slurm.driver.notes import Notes, Part
-from unrack.live.slurm.driver.refusals import said
-from unrack.live.slurm.driver.seen import Member, is_in
+from unrack.live.slurm.driver.state.entry import Entry, Phase
+from unrack.live.slurm.driver.state.seen import Member, is_in
 from unrack.live.slurm.driver.terms import Problem
+from unrack.live.slurm.driver.turns.coming import Coming
+from unrack.live.slurm.driver.turns.holding import Holding
+from unrack.live.slurm.driver.turns.notes import Notes, Part
+from unrack.live.slurm.driver.turns.refusals import said
 from unrack.live.slurm.reading import Reading, SlurmJob
 from unrack.reasons import Code, Reason
 from unrack.units import SECOND_US

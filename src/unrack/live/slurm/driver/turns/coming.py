@@ -7,14 +7,14 @@ from dataclasses import replace
 from unrack.errors import RefusedError
 from unrack.events import Submitted
 from unrack.live.records import job_record
-from unrack.live.slurm.driver.admission import Admission
-from unrack.live.slurm.driver.apart import APART, could_share
-from unrack.live.slurm.driver.deciding import Deciding
-from unrack.live.slurm.driver.entry import Entry, Phase
-from unrack.live.slurm.driver.holding import Holding
-from unrack.live.slurm.driver.notes import Notes, Part
-from unrack.live.slurm.driver.seen import Member, Take, is_in, not_now
+from unrack.live.slurm.driver.state.entry import Entry, Phase
+from unrack.live.slurm.driver.state.seen import Member, Take, is_in, not_now
 from unrack.live.slurm.driver.terms import Problem
+from unrack.live.slurm.driver.turns.admission import Admission
+from unrack.live.slurm.driver.turns.apart import APART, could_share
+from unrack.live.slurm.driver.turns.deciding import Deciding
+from unrack.live.slurm.driver.turns.holding import Holding
+from unrack.live.slurm.driver.turns.notes import Notes, Part
 from unrack.live.slurm.reading import Reading, SlurmJob
 from unrack.units import SECOND_US
 from unrack.workload.job import Job

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from unrack.live.slurm.driver.epoch import Epoch
-from unrack.live.slurm.driver.refusals import Refusals
-from unrack.live.slurm.driver.reserved import Reserved
-from unrack.live.slurm.driver.table import Table
+from unrack.live.slurm.driver.state.epoch import Epoch
+from unrack.live.slurm.driver.state.table import Table
 from unrack.live.slurm.driver.terms import Terms
+from unrack.live.slurm.driver.turns.refusals import Refusals
+from unrack.live.slurm.driver.turns.reserved import Reserved
 
 
 class Notes:

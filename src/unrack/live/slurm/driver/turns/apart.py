@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from unrack.cluster.spec import Cluster
-from unrack.live.slurm.driver.seen import is_in, members
+from unrack.live.slurm.driver.state.seen import is_in, members
 from unrack.live.slurm.driver.terms import Problem, Terms
 from unrack.live.slurm.portable import Names
 from unrack.live.slurm.reading import Reading

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from unrack.errors import InputError
-from unrack.live.slurm.driver.table import Ended
+from unrack.live.slurm.driver.state.table import Ended
 
 VERSION = 1
 """Of the records that a driver writes."""

@@ -17,10 +17,10 @@ from unrack.live.slurm.agreed import Agreed
 from unrack.live.slurm.client import Client, UnreachableError
 from unrack.live.slurm.commands.client import CommandClient
 from unrack.live.slurm.driver.driver import Driver, Settings
-from unrack.live.slurm.driver.entry import NOT_HELD, Phase
-from unrack.live.slurm.driver.kept import Kept, kept_of
-from unrack.live.slurm.folders import JOURNAL
+from unrack.live.slurm.driver.state.entry import NOT_HELD, Phase
+from unrack.live.slurm.driver.state.kept import Kept, kept_of
 from unrack.live.slurm.orders import Answer
+from unrack.live.slurm.service.folders import JOURNAL
 from unrack.live.slurm.site.site import WAKE, Site
 from unrack.live.slurm.site.tables import OnPolicyFault
 from unrack.live.wake import Wake
@@ -167,7 +167,7 @@ def serve(
                 _settled(driver, kept)
                 _loop(driver, site, stop, meters, health, notifier, ready)
             finally:
-                driver.close()
+                driver.acting.close()
 
     with Lock.take(site.state):
         server = None
@@ -213,7 +213,7 @@ def _until_the_end(drive: Callable[[bool], None], health: Health, notifier: Noti
 def _settled(driver: Driver, kept: Kept | None) -> None:
     """Detach what an earlier run left attached for nobody."""
     try:
-        driver.settle_fabric()
+        driver.acting.settle()
     except FabricError as error:
         log.error("the fabric does not answer", why=str(error))
     if kept is not None:
@@ -225,7 +225,7 @@ def _loop(
     ready: Callable[[Driver], None] | None,
 ) -> None:  # fmt: skip
     wakes = [Wake(site.wake or site.state / WAKE)]
-    if isinstance(of_nodes := getattr(driver.fabric, "wake", None), Wake):  # touched by epilogs
+    if isinstance(of_nodes := getattr(driver.acting.attachments.fabric, "wake", None), Wake):  # touched by epilogs
         wakes.append(of_nodes)
     least_s, most_s = site.poll_us / 1e6, site.poll_slowest_us / 1e6
     wait_s, silent_s, quiet_since = least_s, UNREACHABLE_S[0], time.monotonic()
@@ -253,7 +253,7 @@ def _loop(
                 ready(driver)
         _measure(driver, meters)
         now = time.monotonic()
-        if happened or driver.attachments.busy:
+        if happened or driver.acting.attachments.busy:
             wait_s, quiet_since = least_s, now
         elif now - quiet_since > QUIET_S:
             wait_s = min(wait_s * SLOWER, most_s)
@@ -264,7 +264,7 @@ def _loop(
 
 def _pause_s(driver: Driver, wait_s: float) -> float:
     """How long to wait: less where the policy wants to be asked sooner, or a fabric is at work."""
-    pause = min(wait_s, SLICE_S) if driver.attachments.busy else wait_s
+    pause = min(wait_s, SLICE_S) if driver.acting.attachments.busy else wait_s
     if driver.wanted_us is not None:
         pause = min(pause, max(0.0, (driver.wanted_us - driver.clock.now()) / 1e6))
     return pause

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from unrack.ledger.lease import Lease
-from unrack.live.slurm.driver.entry import NOT_HELD, Entry, Phase
-from unrack.live.slurm.driver.epoch import Round
-from unrack.live.slurm.driver.holding import Holding
-from unrack.live.slurm.driver.notes import Notes, Part
+from unrack.live.slurm.driver.state.entry import NOT_HELD, Entry, Phase
+from unrack.live.slurm.driver.state.epoch import Round
+from unrack.live.slurm.driver.turns.holding import Holding
+from unrack.live.slurm.driver.turns.notes import Notes, Part
 from unrack.policy.contract import Decision, Reject, Requeue, Resize, Start
 
 

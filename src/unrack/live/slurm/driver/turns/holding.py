@@ -10,9 +10,9 @@ import numpy as np
 from unrack.events import Adopted, Expected, Started, Withdrawn
 from unrack.ledger.lease import CORES, FIRST, LOCAL_MB, NODES, TASKS, Lease
 from unrack.live.records import job_of_record, job_record
-from unrack.live.slurm.driver.entry import INTENDED, Entry, Phase
-from unrack.live.slurm.driver.notes import Part
-from unrack.live.slurm.driver.seen import Member
+from unrack.live.slurm.driver.state.entry import INTENDED, Entry, Phase
+from unrack.live.slurm.driver.state.seen import Member
+from unrack.live.slurm.driver.turns.notes import Part
 from unrack.live.slurm.reading import SlurmJob
 from unrack.reasons import Code, Reason
 from unrack.resources.places import NO_CLAIMS

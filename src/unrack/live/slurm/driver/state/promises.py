@@ -9,9 +9,9 @@ from unrack.ledger.lease import Lease
 from unrack.ledger.promises import Promise
 from unrack.ledger.state import QUEUED
 from unrack.live.records import lease_of_record, lease_record
-from unrack.live.slurm.driver.entry import Entry
-from unrack.live.slurm.driver.epoch import Epoch
-from unrack.live.slurm.driver.table import Table
+from unrack.live.slurm.driver.state.entry import Entry
+from unrack.live.slurm.driver.state.epoch import Epoch
+from unrack.live.slurm.driver.state.table import Table
 from unrack.live.slurm.portable import Names
 
 

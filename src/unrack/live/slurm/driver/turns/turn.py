@@ -1,0 +1,143 @@
+"""One turn: what a reading shows, told to the core as events in one total order, and what the policy then decides.
+
+The order is: nodes that are back; jobs that ended, stopped or went away; starts that were acknowledged; jobs that
+others started; nodes that drain; jobs that came. Within each, in the order in which the driver came to know the jobs,
+and of new ones by submission, number and member.
+"""
+
+from __future__ import annotations
+
+from unrack.events import Drained, Repaired
+from unrack.live.slurm.driver.state.entry import NOT_HELD, Entry, Phase
+from unrack.live.slurm.driver.state.epoch import Epoch
+from unrack.live.slurm.driver.state.seen import all_members, is_another, is_in
+from unrack.live.slurm.driver.state.table import Table
+from unrack.live.slurm.driver.terms import Terms
+from unrack.live.slurm.driver.turns.admission import Admission
+from unrack.live.slurm.driver.turns.coming import Coming
+from unrack.live.slurm.driver.turns.deciding import Deciding
+from unrack.live.slurm.driver.turns.ending import Ending
+from unrack.live.slurm.driver.turns.holding import Holding
+from unrack.live.slurm.driver.turns.notes import Notes
+from unrack.live.slurm.driver.turns.reactions import ENDS, GOES_ON, Reactions
+from unrack.live.slurm.driver.turns.refusals import Refusals
+from unrack.live.slurm.driver.turns.reserved import Reserved, closed
+from unrack.live.slurm.reading import Reading
+
+
+class Turn:
+    """One turn of the driver.
+
+    Parameters
+    ----------
+    epoch, table, terms, now, missed, refusals, reserved
+        As of :class:`unrack.live.slurm.driver.turns.notes.Notes`.
+
+    Attributes
+    ----------
+    notes
+        What happened.
+    holding, deciding, admission, coming, ending, reactions
+        Those who take part in it.
+    """
+
+    def __init__(
+        self, epoch: Epoch, table: Table, terms: Terms, now: int, missed: frozenset[str] = frozenset(),
+        refusals: Refusals | None = None, reserved: Reserved | None = None,
+    ) -> None:  # fmt: skip
+        self.epoch, self.table, self.terms, self.now = epoch, table, terms, now
+        self.notes = Notes(epoch, table, terms, now, missed, refusals, reserved)
+        self.holding = Holding(self.notes)
+        self.deciding = Deciding(self.notes, self.holding)
+        self.admission = Admission(self.notes)
+        self.coming = Coming(self.notes, self.holding, self.deciding, self.admission)
+        self.ending = Ending(self.notes, self.holding, self.coming)
+        self.reactions = Reactions(self.notes, self.ending)
+
+    def read(self, reading: Reading) -> None:
+        """Tell the core what has changed since the reading before."""
+        self.notes.wall_s = reading.at_s
+        known = self.table.in_phase(tuple(Phase))
+        found = {str(member.key): member for member in all_members(reading, {entry.key for entry in known})}
+        self.notes.refusals.read(reading)
+        self.notes.refusals.keep(entry.key for entry in known)
+        self.admission.read(reading, found)
+        self._nodes_back(reading)
+        shown = {entry.key: found.get(entry.key) for entry in known}
+        for entry in known:
+            if (member := shown[entry.key]) is None:
+                self._unseen(entry)
+            elif is_another(member.job, entry.submit_s):
+                shown[entry.key] = None
+                self._replaced(entry)
+            else:
+                self.reactions.react(ENDS, entry, member, reading)
+        for entry in known:
+            if self.table.get(entry.key) is entry and (member := shown[entry.key]) is not None:
+                self.reactions.react(GOES_ON, entry, member, reading)
+        new = [member for key, member in found.items() if self.table.get(key) is None]
+        new.sort(key=lambda member: (member.job.submit_s, member.key.id, member.key.member))
+        for member in new:
+            if member.job.runs:
+                self.holding.foreign(member)
+        self._nodes_that_drain(reading)
+        for member in new:
+            ended = self.table.ended_as(str(member.key), member.job)
+            if ended is not None and member.job.waits and not member.job.is_held:
+                self.coming.come_back(member)
+        for member in new:
+            if member.job.waits and member.job.is_held and is_in(member.job, self.terms.partitions):
+                self.coming.come(member, reading)
+
+    def leave_reserved(self) -> None:
+        """Withhold the nodes that are reserved, or will be before some job that waits in the core could end."""
+        state, names = self.epoch.core.state, self.epoch.names
+        for name in sorted(self._reserved()):
+            number = names.node_of.get(name, -1)
+            if number >= 0 and state.online[number] and number not in state.withheld:
+                self.epoch.tell(Drained((number,)), self.now)
+                self.notes.count("node-reserved")
+
+    def _reserved(self) -> set[str]:
+        """The nodes that are left alone for reservations, as long as the same jobs wait."""
+        closes = self.notes.reserved.closes(self.now)
+        if not closes:
+            return set()
+        waiting = [entry for entry in self.table.in_phase(NOT_HELD | {Phase.WAITING}) if entry.lease is None]
+        longest = max((int(entry.job["request"]) for entry in waiting), default=0)
+        margin = self.terms.start_timeout_us if waiting else 0
+        return closed(closes, longest + margin)
+
+    def _nodes_back(self, reading: Reading) -> None:
+        state, names, reserved = self.epoch.core.state, self.epoch.names, self._reserved()
+        for node in reading.nodes:
+            number = names.node_of.get(node.name, -1)
+            is_back = node.usable and node.name not in reserved
+            if number >= 0 and is_back and (not state.online[number] or number in state.withheld):
+                self.epoch.tell(Repaired((number,)), self.now)
+                self.notes.count("node-back")
+
+    def _nodes_that_drain(self, reading: Reading) -> None:
+        state, names = self.epoch.core.state, self.epoch.names
+        seen = {node.name: node for node in reading.nodes}
+        for number, name in enumerate(names.nodes):
+            gone = name not in seen or not seen[name].usable
+            if gone and state.online[number] and number not in state.withheld:
+                self.epoch.tell(Drained((number,)), self.now)
+                self.notes.count("node-drained")
+
+    def _replaced(self, entry: Entry) -> None:
+        """Slurm lost a job, and another has its number, which is not known as long as devices are detached."""
+        entry.state = entry.state or "GONE"
+        self.notes.count("replaced")
+        self.ending.over(entry, None)
+        if self.table.get(entry.key) is entry:
+            self.notes.missing.add(entry.key)
+
+    def _unseen(self, entry: Entry) -> None:
+        """A job is not in the reading; one that was not in the reading before either is gone."""
+        if entry.key not in self.notes.missed:
+            self.notes.missing.add(entry.key)
+            return
+        entry.state = entry.state or "GONE"
+        self.ending.over(entry, None)

@@ -1,0 +1,1 @@
+"""The driver as a service, its rehearsal, and what others read of its state."""
