@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unrack.plan.rule import Verdict
-from unrack.plan.search import ONE_BY_ONE, Ask, Found, Way, search
-from unrack.plan.space import Space
+from unrack.plan.search import ONE_BY_ONE, Ask, Found, Space, Way, search
 
 
 def found_by(space: Space, good: Callable[[int], bool], way: Way = "auto") -> Found:

@@ -190,7 +190,7 @@ def _steps(found: Mapping[str, Any], line: Mapping[str, Any], width: int) -> Any
     from rich.markup import escape
 
     from unrack.cli.table import Heading, drawn
-    from unrack.plan.words import shown
+    from unrack.plan.decided import shown
 
     keys = list(line["tried"][0]["values"])
     goals = [found["goals"][at].partition(" ")[0] for at in found["shown"]]

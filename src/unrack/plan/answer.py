@@ -7,13 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from unrack.metric.estimate import estimate
-from unrack.plan.decided import certain_text, missed_text, of_goal
-from unrack.plan.goal import COST
+from unrack.plan.decided import certain_text, missed_text, of_goal, values_text
+from unrack.plan.execute import Searched
+from unrack.plan.goal import COST, Trial, mean_of
 from unrack.plan.lines import Plan
 from unrack.plan.rule import SURE, Verdict
-from unrack.plan.searched import Searched
-from unrack.plan.trial import Trial, mean_of
-from unrack.plan.words import values_text
 
 
 def answer(plan: Plan, searched: Sequence[Searched]) -> dict[str, Any]:

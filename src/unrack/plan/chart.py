@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any, NamedTuple
 
+from unrack.plan.decided import shown, values_text
 from unrack.plan.goal import is_share, is_time
-from unrack.plan.words import shown, values_text
 from unrack.report.charts.spec import colour_of
 
 WIDTH, HEIGHT = 400, 300

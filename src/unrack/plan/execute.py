@@ -2,22 +2,94 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from unrack.errors import InputError, nearest
-from unrack.plan.goal import COST, known_metric
-from unrack.plan.lines import Plan
-from unrack.plan.race import Race
-from unrack.plan.rule import Verdict
+from unrack.plan.decided import values_text
+from unrack.plan.goal import COST, Trial, Values, known_metric, mean_of
+from unrack.plan.lines import Line, Plan
+from unrack.plan.rule import Rule, Verdict
 from unrack.plan.search import Ask, Found, Search, search
-from unrack.plan.searched import Searched
-from unrack.plan.trial import Trial, Values, mean_of
-from unrack.plan.words import values_text
 from unrack.study.grid import Run
 from unrack.study.runner import keep_runs, make_folder
 from unrack.study.workers.contract import Workers
+
+SIDE_BY_SIDE = 2
+"""Looks that all systems of a race get; beyond these the least one whose verdict is open goes on alone."""
+
+
+@dataclass
+class Race:
+    """Systems that were asked for together, the least one first.
+
+    Attributes
+    ----------
+    ask
+        What was asked.
+    rule
+        When goals count as met.
+    trials
+        System → what it did, on the seeds 0, 1, 2 … of the plan, those of earlier races among them.
+    """
+
+    ask: Ask
+    rule: Rule
+    trials: dict[int, list[Trial]]
+
+    def __post_init__(self) -> None:
+        for system in self.ask.systems:
+            self.trials.setdefault(system, [])
+
+    def wanted(self) -> Iterator[tuple[int, range]]:
+        """Systems, and their seeds (by number) that are to be run next; none: the race is decided."""
+        beside = self.rule.looks[:SIDE_BY_SIDE][-1]
+        first = True
+        for system in self.ask.systems:
+            verdict = self.verdict(system)
+            if verdict == Verdict.MEETS and self.ask.thorough and not self.ask.every:
+                return  # what costs more is not asked for any longer
+            if verdict != Verdict.OPEN:
+                continue
+            done = len(self.trials[system])
+            if done < beside or self.ask.every or (first and self.ask.thorough):
+                yield system, range(done, next(look for look in self.rule.looks if look > done))
+            first = False
+
+    def verdict(self, system: int) -> Verdict:
+        """What is known of a system."""
+        return self.rule.verdict(self.trials[system])
+
+    def verdicts(self) -> dict[int, Verdict]:
+        """System → what is known of it at the end."""
+        return {system: self.verdict(system) for system in self.ask.systems}
+
+
+@dataclass(eq=False)
+class Searched:
+    """A line and what its search came to.
+
+    Attributes
+    ----------
+    line
+        Which.
+    rule
+        When goals counted as met.
+    drawn
+        Whether seeds make a difference.
+    trials
+        System → what it did, seed by seed.
+    found
+        What the search came to; empty while it goes on.
+    """
+
+    line: Line
+    rule: Rule
+    drawn: bool
+    trials: dict[int, list[Trial]] = field(default_factory=dict)
+    found: Found = field(default_factory=Found)
 
 
 class Tried(NamedTuple):

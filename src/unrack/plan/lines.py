@@ -15,8 +15,8 @@ from unrack.cluster.prices.prices import Prices, make_prices
 from unrack.cluster.spec import Cluster
 from unrack.errors import ClusterError, InputError
 from unrack.plan.goal import COST
+from unrack.plan.search import Space
 from unrack.plan.settings import Settings
-from unrack.plan.space import Space
 from unrack.plan.vary import Vary
 from unrack.study.grid import Run, Sources, runs_of
 from unrack.study.input.document import Document

@@ -19,8 +19,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 
-from unrack.plan.goal import Goal
-from unrack.plan.trial import Trial
+from unrack.plan.goal import Goal, Trial
 
 FEWEST = 5
 """Seeds of the first look with a confidence."""

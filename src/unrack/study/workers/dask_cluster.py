@@ -15,12 +15,10 @@ from multiprocessing import resource_tracker
 from typing import Any
 
 from unrack.errors import InputError, RunError
-from unrack.study.workers.address import of_scheduler_file, reached
+from unrack.study.workers.address import Stamp, check_stamp, of_scheduler_file, reached, stamp
 from unrack.study.workers.contract import Compiling, Done, Lost, Report, Running, Task
-from unrack.study.workers.received import answered_here
 from unrack.study.workers.shared import Packed, Packer
-from unrack.study.workers.stamp import Stamp, check_stamp, stamp
-from unrack.study.workers.work import CancelledError
+from unrack.study.workers.work import CancelledError, answered_here
 
 PATIENCE_S = 60.0
 """How long a cluster may be without any worker."""

@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from unrack.jit import telling_of_each
 from unrack.sim.guard import Interrupts
 from unrack.study.workers.contract import Answer, Compiling, Done, Report, Running, Task
-from unrack.study.workers.machine import memory_mb
+
+LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
+"""Where a container's or a batch job's limit stands, bytes."""
+
+
+def memory_mb() -> int:
+    """The memory of this machine, or the part of it that this program is held to, MB (of 2²⁰ bytes)."""
+    found = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    for limit in LIMITS:
+        with suppress(OSError, ValueError):  # not there, or "max"
+            found = min(found, int(Path(limit).read_text()))
+    return found // 2**20
 
 
 class Here:

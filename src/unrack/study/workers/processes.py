@@ -15,7 +15,7 @@ from multiprocessing.context import SpawnContext, SpawnProcess
 from typing import Any
 
 from unrack.study.workers.contract import Compiling, Done, Lost, Report, Running, Task
-from unrack.study.workers.machine import memory_mb
+from unrack.study.workers.here import memory_mb
 from unrack.study.workers.shared import Packer
 from unrack.study.workers.work import answered
 

@@ -11,11 +11,10 @@ from contextlib import suppress
 from typing import Any
 
 from unrack.errors import InputError, RunError
-from unrack.study.workers.address import reached
+from unrack.study.workers.address import Stamp, check_stamp, reached, stamp
 from unrack.study.workers.contract import Compiling, Done, Lost, Report, Running, Task
-from unrack.study.workers.received import answered_here
 from unrack.study.workers.shared import Packed, Packer
-from unrack.study.workers.stamp import Stamp, check_stamp, stamp
+from unrack.study.workers.work import answered_here
 
 AHEAD = 2
 """Tasks a core that are open at once: the next is there when one ends."""

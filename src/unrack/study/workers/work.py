@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import pickle
+import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
-from unrack.errors import RunError
+from unrack.errors import InputError, RunError
+from unrack.jit import telling_of_compiling
 from unrack.sim.guard import said, with_tracebacks
+from unrack.study.workers.address import Stamp, check_stamp, stamp
 from unrack.study.workers.contract import Answer, Work
-from unrack.study.workers.shared import Packed, unpacked
+from unrack.study.workers.shared import Packed, Shelf, unpacked
 
 TELL_EVERY_S = 0.25
 Tell = Callable[[int, int], None]
@@ -73,3 +76,41 @@ def _as_bytes(answers: Sequence[Answer]) -> bytes:
     except Exception as raised:  # what an answer holds is a user's
         error = RunError(f"an answer that cannot be sent to another process ({said(raised)})")
         return pickle.dumps(tuple(Answer(None, one.error or error, one.took_s) for one in answers), protocol=5)
+
+
+_inputs: Shelf[Any] = Shelf()
+_alone = threading.Lock()
+
+
+def answered_here(
+    where: str, packed: Packed, wanted: Stamp, fetch: Callable[[str], bytes], tell: Tell, compiling: Callable[[], None]
+) -> bytes:
+    """The answers to a task, as bytes; tasks of one process are worked on one after another.
+
+    Parameters
+    ----------
+    where
+        What messages call this worker.
+    wanted
+        The stamp of who asks.
+    fetch
+        Gives an input by its key, as bytes; it is not asked for one that this process has.
+    """
+    try:
+        check_stamp(where, stamp(), wanted)
+    except InputError as error:
+        return pickle.dumps((Answer(None, error, 0.0),) * packed.count, protocol=5)
+
+    def found(key: str) -> Any:
+        if key not in _inputs:
+            content = fetch(key)
+            _inputs.add(key, pickle.loads(content), len(content))
+        _inputs.move_to_end(key)
+        return _inputs[key]
+
+    with _alone, telling_of_compiling(compiling):
+        try:
+            return answered(packed, found, tell)
+        finally:
+            with suppress(KeyError):
+                _inputs.trimmed(packed.keys)
