@@ -18,7 +18,8 @@ from unrack.resources.spread.limits import WHOLE, Limits, share
 from unrack.resources.spread.resource import Spread
 from unrack.sim.explain import explain
 from unrack.sim.simulate import Result, simulate
-from unrack.workload.job import Intake, JobTable, Workload, job_table
+from unrack.workload.formats.rules import Intake
+from unrack.workload.job import JobTable, Workload, job_table
 
 S = 1_000_000
 POLICIES = (

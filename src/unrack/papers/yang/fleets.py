@@ -15,7 +15,8 @@ from unrack.papers.reproduction import Numbers, Task
 from unrack.sim.simulate import Result, simulate
 from unrack.units import SECOND_US
 from unrack.workload.formats.gpu.dlrm import read_dlrm
-from unrack.workload.job import CORES, ESTIMATE, MEMORY, Intake, JobTable, Workload
+from unrack.workload.formats.rules import Intake
+from unrack.workload.job import CORES, ESTIMATE, MEMORY, JobTable, Workload
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from unrack.errors import ClusterError, first_fault, got_and_want
 from unrack.reasons import Code, Reason
-from unrack.resources.contract import NONE_ATTACHED, Gangs, Nodes
-from unrack.resources.grid import Grid
-from unrack.resources.spread.keys import read_spread
+from unrack.resources.contract import NONE_ATTACHED, Gangs, Grid, Nodes
 
+MOST_PLACES = 20_000_000
+"""Groups × nodes."""
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 WHOLE = 720_720
@@ -148,3 +150,39 @@ def _limited(asked: Ints) -> bool:
 
 def _places_of(group: int, most: int) -> str:
     return f"places for tasks of group {group}, at most {most} on a node"
+
+
+class SpreadFile(BaseModel):
+    """A ``spread`` table.
+
+    Attributes
+    ----------
+    groups
+        How many groups there may be: jobs name theirs by a number from 1 to this.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    groups: Annotated[int, Field(ge=1, le=MOST_PLACES, strict=True)]
+
+
+def read_spread(table: Any, nodes: int, where: str) -> SpreadFile:
+    """The table of a cluster of so many nodes with cores.
+
+    Raises
+    ------
+    ClusterError
+        A key or a value is wrong, or there are too many groups for so many nodes.
+    """
+    try:
+        file = SpreadFile.model_validate(table)
+    except ValidationError as error:
+        fault = first_fault(error.errors())
+        key = ".".join(map(str, fault["loc"]))
+        raise ClusterError(
+            f"{where}.{key}" if key else where, *got_and_want(fault, tuple(SpreadFile.model_fields))
+        ) from (None)
+    if file.groups * nodes > MOST_PLACES:
+        want = f"at most {MOST_PLACES // nodes} of them on {nodes} nodes"
+        raise ClusterError(f"{where}.groups", str(file.groups), want)
+    return file

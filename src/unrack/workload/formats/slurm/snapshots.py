@@ -9,8 +9,7 @@ import polars as pl
 
 from unrack.slurm_text.records import records
 from unrack.slurm_text.values import documents, said
-from unrack.workload.formats.slurm.listing import Listing, listing
-from unrack.workload.formats.slurm.names import ours
+from unrack.workload.formats.slurm.listing import Listing, listing, ours
 from unrack.workload.formats.source import Locator, Source, text_bytes
 
 COMMAND = "the output of: scontrol show job, squeue --json, or squeue -o '%i|%u|%T|%V|%S|%M|%l|%D|%C|%m|%b|%r|%Q|%N'"
