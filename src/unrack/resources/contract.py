@@ -7,6 +7,7 @@ rows of (place, amount). Who holds what, what is free, drafts, plans, tables and
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
@@ -46,6 +47,11 @@ class Nodes(NamedTuple):
     memory_mb: Ints
     rack: Ints
     rack_names: tuple[str, ...]
+
+    def room_for(self, cores: int, mb: int) -> Ints:
+        """int64[nodes]: how many tasks of so many cores and MB each holds when it is empty; very many of none."""
+        fit = np.where(self.cores > 0, self.cores // cores if cores else 2**31, 0)
+        return np.minimum(fit, self.memory_mb // mb) if mb else fit
 
 
 class Place(NamedTuple):
@@ -161,6 +167,47 @@ class Installed(Protocol):
         ...
 
 
+class Usual(ABC):
+    """What most resources say alike: there is no choice of places, and pooled devices claim nothing."""
+
+    @abstractmethod
+    def claims(self, asked: Ints, nodes: Ints, tasks: Ints, free: Ints, devices: Ints = NONE_ATTACHED) -> Ints:
+        """See :meth:`Installed.claims`."""
+
+    def device_costs(self, asked: Ints, free: Ints, nodes: Ints, homes: Ints) -> Ints:
+        """Pooled devices claim nothing."""
+        return np.zeros((len(nodes), len(homes)), np.int64)
+
+    def agrees(self, asked: Ints, nodes: Ints, tasks: Ints, claims: Ints, devices: Ints = NONE_ATTACHED) -> bool:
+        """Only what :meth:`claims` says: it does not look at what is free."""
+        return np.array_equal(self.claims(asked, nodes, tasks, claims, devices), claims)
+
+    def one_node(self, asked: Ints) -> bool:
+        """No job is kept on one node."""
+        return False
+
+
+def no_room(asked: Ints, gangs: Gangs, room: Callable[[int, int, int], int]) -> Bools:
+    """bool[jobs]: which jobs ask for some and have more tasks than there is room for on the empty cluster.
+
+    Parameters
+    ----------
+    asked : int64[jobs]
+        How much each task asks for.
+    gangs
+        The jobs.
+    room
+        How many tasks that ask so much, with so many cores and MB, the empty cluster holds; called once for each kind.
+    """
+    some, found = asked > 0, np.zeros(len(asked), np.bool_)
+    if some.any():
+        shapes = np.stack([asked, gangs.cores, gangs.memory_mb * (not gangs.elsewhere)])[:, some]
+        kinds, of = np.unique(shapes, axis=1, return_inverse=True)
+        most = np.array([room(*kind) for kind in kinds.T.tolist()], np.int64)
+        found[some] = gangs.tasks[some] > most[of.ravel()]
+    return found
+
+
 class Told(NamedTuple):
     """A metric: name, unit, ``"low"``, ``"high"`` or ``""`` as what is better, a line of words, and the formula."""
 
@@ -265,6 +312,26 @@ class Resource(Protocol):
     def section(self, runs: Sequence[Kept]) -> tuple[Table, ...]:
         """What the report shows of the runs of one setting; none: nothing."""
         ...
+
+
+def mean_share(values: Sequence[float | None]) -> str:
+    """The mean of the shares that are known, in words of a section.
+
+    Examples
+    --------
+    >>> mean_share([0.5, None, 0.25]), mean_share([None])
+    ('37.5 %', '–')
+    """
+    known = [value for value in values if value is not None]
+    return f"{100 * sum(known) / len(known):.1f} %" if known else "–"
+
+
+def rows_by_policy(
+    runs: Sequence[Kept], row: Callable[[str, Sequence[Kept]], tuple[str, ...]]
+) -> tuple[tuple[str, ...], ...]:
+    """A row of each policy and its runs, in order of their first ones."""
+    policies = dict.fromkeys(run.policy for run in runs)
+    return tuple(row(policy, [run for run in runs if run.policy == policy]) for policy in policies)
 
 
 class Grid(Sequence[Place]):

@@ -397,5 +397,4 @@ class Workload:
         return line("Workload", self.name, workload_facts(self))
 
     def _repr_html_(self) -> str:
-        """For a notebook."""
         return table("Workload", self.name, workload_facts(self))

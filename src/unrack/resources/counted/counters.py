@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError,
 
 from unrack.errors import ClusterError, first_fault, got_and_want
 from unrack.reasons import Code, Reason
-from unrack.resources.contract import NONE_ATTACHED, Gangs, Nodes, Place
+from unrack.resources.contract import NONE_ATTACHED, Gangs, Nodes, Place, Usual, no_room
 from unrack.units import quantity
 
 Number = Annotated[int, Field(strict=True)] | Annotated[float, Field(strict=True)]
@@ -98,7 +98,7 @@ class Counter(NamedTuple):
         return slice(self.first, self.first + self.size)
 
 
-class Counters:
+class Counters(Usual):
     """What is counted on a cluster; see :class:`unrack.resources.contract.Installed`."""
 
     def __init__(self, files: Sequence[CounterFile], nodes: Nodes, where: str) -> None:
@@ -131,14 +131,6 @@ class Counters:
             rows += zip((counter.first + where).tolist(), each.tolist(), strict=True)
         return np.array(rows, np.int64).reshape(-1, 2)
 
-    def device_costs(self, asked: Ints, free: Ints, nodes: Ints, homes: Ints) -> Ints:
-        """Pooled devices claim nothing."""
-        return np.zeros((len(nodes), len(homes)), np.int64)
-
-    def agrees(self, asked: Ints, nodes: Ints, tasks: Ints, claims: Ints, devices: Ints = NONE_ATTACHED) -> bool:
-        """There is no choice."""
-        return np.array_equal(self.claims(asked, nodes, tasks, claims), claims)
-
     def open_nodes(
         self, asked: Ints, free: Ints, nodes: Ints, tasks: Ints, left: int = 1, devices: Ints = NONE_ATTACHED
     ) -> Bools:
@@ -156,10 +148,6 @@ class Counters:
             found &= enough[self._rack] if of_rack else bool(enough[0])
         return found
 
-    def one_node(self, asked: Ints) -> bool:
-        """Nobody asks that of a counter."""
-        return False
-
     def never(self, quantity: int, asked: Ints, gangs: Gangs) -> Bools:
         """bool[jobs]: more than is installed; per rack and task, no racks have nodes and enough of it for all tasks."""
         file = self._counters[quantity].file
@@ -167,12 +155,7 @@ class Counters:
             return asked > file.units
         if file.per == "cluster":
             return asked * gangs.tasks > file.units
-        shapes = np.stack([asked, gangs.cores, gangs.memory_mb * (not gangs.elsewhere)])
-        kinds, of = np.unique(shapes[:, asked > 0], axis=1, return_inverse=True)
-        found = np.zeros(len(asked), np.bool_)
-        room = np.array([self._room(file.units, *kind) for kind in kinds.T.tolist()], np.int64)
-        found[asked > 0] = gangs.tasks[asked > 0] > room[of.ravel()]
-        return found
+        return no_room(asked, gangs, lambda *kind: self._room(file.units, *kind))
 
     def too_big(self, quantity: int, asked: int, gangs: Gangs) -> Reason:
         """The counter, and how much is installed of it."""
@@ -208,8 +191,5 @@ class Counters:
 
     def _room(self, units: int, amount: int, cores: int, mb: int) -> int:
         """How many tasks the empty racks hold, by nodes and by what is counted."""
-        nodes, most = self._nodes, 2**31
-        fit = np.where(nodes.cores > 0, nodes.cores // cores if cores else most, 0)
-        if mb:
-            fit = np.minimum(fit, nodes.memory_mb // mb)
-        return int(np.minimum(np.bincount(self._rack, fit, len(self._racks)), units // amount).sum())
+        fit = np.bincount(self._rack, self._nodes.room_for(cores, mb), len(self._racks))
+        return int(np.minimum(fit, units // amount).sum())

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from unrack.resources.contract import Installed, Kept, Nodes, Place, Table, Told
+from unrack.resources.contract import Installed, Kept, Nodes, Place, Table, Told, mean_share
 from unrack.resources.counted.counters import Counters, read_counters
 
 MEASURES = (
@@ -83,13 +83,10 @@ def _row(name: str, policy: str, runs: Sequence[Kept]) -> tuple[str, ...]:
         own = run.claims.filter(pl.col("quantity") == name)
         jobs += own["job"].n_unique()
         hours += float((own["amount"] * (own["end_s"] - own["start_s"])).sum()) / 3600
-    shares = [_mean([run.metrics.get(f"{stem}_counted_{name}") for run in runs]) for stem in ("used", "peak", "full")]
+    shares = [
+        mean_share([run.metrics.get(f"{stem}_counted_{name}") for run in runs]) for stem in ("used", "peak", "full")
+    ]
     return policy, f"{jobs / len(runs):,.0f}", *shares, f"{hours / len(runs):,.1f}"
-
-
-def _mean(values: Sequence[float | None]) -> str:
-    known = [value for value in values if value is not None]
-    return f"{100 * sum(known) / len(known):.1f} %" if known else "–"
 
 
 def measures(places: Sequence[Place], claims: pl.DataFrame, start_s: float, end_s: float) -> dict[str, float | None]:

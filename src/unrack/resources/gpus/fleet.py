@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from unrack.errors import ClusterError
 from unrack.jit import compiled
 from unrack.reasons import Code, Reason
-from unrack.resources.contract import NONE_ATTACHED, Gangs, Nodes, Place
+from unrack.resources.contract import NONE_ATTACHED, Gangs, Nodes, Place, Usual
 from unrack.resources.gpus.asks import (
     APART,
     COUNT,
@@ -82,7 +82,7 @@ def are_blocks(gpus: Gpus, node: int, size: int, tasks: int, claims: Ints) -> bo
     return True
 
 
-class Fleet:
+class Fleet(Usual):
     """The GPUs of a cluster; see :class:`unrack.resources.contract.Installed`.
 
     Attributes
@@ -135,10 +135,6 @@ class Fleet:
             count = choose_on_node(self.gpus, left, node, ask, on_it, found, count)
         rows = found[:count]
         return np.ascontiguousarray(rows[np.argsort(rows[:, 0], kind="stable")])
-
-    def device_costs(self, asked: Ints, free: Ints, nodes: Ints, homes: Ints) -> Ints:
-        """Pooled devices claim nothing."""
-        return np.zeros((len(nodes), len(homes)), np.int64)
 
     def agrees(self, asked: Ints, nodes: Ints, tasks: Ints, claims: Ints, devices: Ints = NONE_ATTACHED) -> bool:
         """Whether each task has its GPUs, on the node where it runs."""
@@ -240,11 +236,7 @@ class Fleet:
 
     def _room(self, ask: Ask) -> int:
         """How many tasks the empty machines hold that ask so much."""
-        nodes = self.nodes
-        fit = np.minimum(self.fit(ask, self.total), 2**31)
-        fit = np.where(nodes.cores > 0, np.minimum(fit, nodes.cores // ask.cores) if ask.cores else fit, 0)
-        if ask.mb:
-            fit = np.minimum(fit, nodes.memory_mb // ask.mb)
+        fit = np.minimum(self.fit(ask, self.total), self.nodes.room_for(ask.cores, ask.mb))
         if ask.apart:
             fit = np.minimum(fit, 1)
         return int(fit.max(initial=0) if ask.together else fit.sum())

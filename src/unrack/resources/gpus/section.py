@@ -7,7 +7,7 @@ from html import escape
 
 import numpy as np
 
-from unrack.resources.contract import Kept, Table
+from unrack.resources.contract import Kept, Table, rows_by_policy
 from unrack.resources.gpus.fleet import Fleet
 from unrack.resources.gpus.fragmentation.steps import Steps, fragmentation_steps
 from unrack.resources.gpus.keys import read_keys
@@ -40,8 +40,7 @@ WORDS = (
 
 def tables(runs: Sequence[Kept]) -> tuple[Table, ...]:
     """One table: a row a policy, over its seeds."""
-    policies = dict.fromkeys(run.policy for run in runs)
-    rows = tuple(_row(policy, [run for run in runs if run.policy == policy]) for policy in policies)
+    rows = rows_by_policy(runs, _row)
     return (Table("Placements", WORDS, HEAD, rows), *_fragmentation(runs), *_pictures(runs)) if rows else ()
 
 

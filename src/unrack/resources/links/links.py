@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError,
 
 from unrack.errors import ClusterError, first_fault, got_and_want
 from unrack.reasons import Code, Reason
-from unrack.resources.contract import DEVICES, HOME, NONE_ATTACHED, TASK_NODE, Gangs, Nodes, Place
+from unrack.resources.contract import DEVICES, HOME, NONE_ATTACHED, TASK_NODE, Gangs, Nodes, Place, Usual, no_room
 from unrack.resources.links.profiles import read_profiles
 from unrack.units import bandwidth_mb_s
 
@@ -26,7 +26,7 @@ LINK, UPLINK = "mb_s", "uplink_mb_s"
 """Quantities of places."""
 
 
-class Links:
+class Links(Usual):
     """Links of nodes and uplinks of racks; see :class:`unrack.resources.contract.Installed`.
 
     Place i is the link of node i; after the nodes come the uplinks of racks.
@@ -81,10 +81,6 @@ class Links:
             fits &= ~across | (room[up[at]] & room[up[homes]])
         return np.where(fits, costs, -1)
 
-    def agrees(self, asked: Ints, nodes: Ints, tasks: Ints, claims: Ints, devices: Ints = NONE_ATTACHED) -> bool:
-        """There is no choice."""
-        return np.array_equal(self.claims(asked, nodes, tasks, claims, devices), claims)
-
     def open_nodes(
         self, asked: Ints, free: Ints, nodes: Ints, tasks: Ints, left: int = 1, devices: Ints = NONE_ATTACHED
     ) -> Bools:
@@ -95,10 +91,6 @@ class Links:
         found: Bools = room[: self.count] >= asked[MB_S]
         return found
 
-    def one_node(self, asked: Ints) -> bool:
-        """Links ask that of nobody."""
-        return False
-
     def never(self, quantity: int, asked: Ints, gangs: Gangs) -> Bools:
         """bool[jobs]: whose tasks find too few links, or whose devices of other nodes send more than one carries.
 
@@ -107,12 +99,7 @@ class Links:
         most = self.places[0].amount
         if quantity == REMOTE_MB_S:
             return np.zeros(len(asked), np.bool_) if gangs.remote is None else asked * gangs.remote > most
-        shapes = np.stack([asked, gangs.cores, gangs.memory_mb * (not gangs.elsewhere)])
-        kinds, of = np.unique(shapes[:, asked > 0], axis=1, return_inverse=True)
-        found = np.zeros(len(asked), np.bool_)
-        room = np.array([self._room(*kind) for kind in kinds.T.tolist()], np.int64)
-        found[asked > 0] = gangs.tasks[asked > 0] > room[of.ravel()]
-        return found
+        return no_room(asked, gangs, self._room)
 
     def too_big(self, quantity: int, asked: int, gangs: Gangs) -> Reason:
         """What a link carries, or how many tasks all links do."""
@@ -165,13 +152,7 @@ class Links:
 
     def _room(self, each: int, cores: int, mb: int) -> int:
         """How many tasks the empty nodes hold that send so much."""
-        nodes = self._nodes
-        fit = np.where(nodes.cores > 0, self.places[0].amount // each, 0)
-        if cores:
-            fit = np.minimum(fit, nodes.cores // cores)
-        if mb:
-            fit = np.minimum(fit, nodes.memory_mb // mb)
-        return int(fit.sum())
+        return int(np.minimum(self._nodes.room_for(cores, mb), self.places[0].amount // each).sum())
 
 
 class UplinkFile(BaseModel):

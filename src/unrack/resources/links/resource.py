@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from unrack.resources.contract import Installed, Kept, Nodes, Table, Told
+from unrack.resources.contract import Installed, Kept, Nodes, Table, Told, mean_share, rows_by_policy
 from unrack.resources.links.links import LINK, UPLINK, Links, read_keys
 
 Floats = NDArray[np.float64]
@@ -63,23 +63,17 @@ class LinkResource(NamedTuple):
 
 def tables(runs: Sequence[Kept]) -> tuple[Table, ...]:
     """One table, a row a policy, over its seeds; and the load of the links over time."""
-    policies = list(dict.fromkeys(run.policy for run in runs))
-    rows = tuple(_row(policy, [run for run in runs if run.policy == policy]) for policy in policies)
+    rows = rows_by_policy(runs, _row)
     return (Table("Load of the links", WORDS, HEAD, rows), *_pictures(runs)) if rows else ()
 
 
 def _row(policy: str, runs: Sequence[Kept]) -> tuple[str, ...]:
     names = ("used_links", "peak_links", "used_uplinks", "peak_uplinks")
-    shares = [_share([run.metrics.get(name) for run in runs]) for name in names]
+    shares = [mean_share([run.metrics.get(name) for run in runs]) for name in names]
     own = [run.claims.filter(pl.col("quantity") == LINK) for run in runs]
     jobs = sum(claims["job"].n_unique() for claims in own) / len(runs)
     sent = sum(float((claims["amount"] * (claims["end_s"] - claims["start_s"])).sum()) for claims in own) / len(runs)
     return policy, f"{jobs:,.0f}", *shares, f"{sent / 1000:,.1f}"
-
-
-def _share(values: Sequence[float | None]) -> str:
-    known = [value for value in values if value is not None]
-    return f"{100 * sum(known) / len(known):.1f} %" if known else "–"
 
 
 def _pictures(runs: Sequence[Kept]) -> Iterator[Table]:

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from unrack.errors import ClusterError, first_fault, got_and_want
 from unrack.reasons import Code, Reason
-from unrack.resources.contract import NONE_ATTACHED, Gangs, Grid, Nodes
+from unrack.resources.contract import NONE_ATTACHED, Gangs, Grid, Nodes, Usual, no_room
 
 MOST_PLACES = 20_000_000
 """Groups × nodes."""
@@ -22,7 +22,7 @@ QUANTITIES = ("group", "most")
 GROUP, MOST = range(2)
 
 
-class Limits:
+class Limits(Usual):
     """The groups of a cluster; see :class:`unrack.resources.contract.Installed`.
 
     A task that wants at most ``most`` of its group on its node takes ``WHOLE`` / ``most`` of what the group has there,
@@ -50,14 +50,6 @@ class Limits:
         at = np.flatnonzero(on_each)
         return np.stack([self._first(asked) + at, on_each[at] * share(int(asked[MOST]))], axis=1)
 
-    def device_costs(self, asked: Ints, free: Ints, nodes: Ints, homes: Ints) -> Ints:
-        """Pooled devices claim nothing."""
-        return np.zeros((len(nodes), len(homes)), np.int64)
-
-    def agrees(self, asked: Ints, nodes: Ints, tasks: Ints, claims: Ints, devices: Ints = NONE_ATTACHED) -> bool:
-        """There is no choice."""
-        return np.array_equal(self.claims(asked, nodes, tasks, claims), claims)
-
     def open_nodes(
         self, asked: Ints, free: Ints, nodes: Ints, tasks: Ints, left: int = 1, devices: Ints = NONE_ATTACHED
     ) -> Bools:
@@ -69,24 +61,13 @@ class Limits:
             found[self._with_cores] = self._of_group(asked, free) >= needs
         return found
 
-    def one_node(self, asked: Ints) -> bool:
-        """Limits keep tasks apart, never together."""
-        return False
-
     def never(self, quantity: int, asked: Ints, gangs: Gangs) -> Bools:
         """bool[jobs]: of a group that there is not, or with more tasks than the limit leaves places for."""
         if quantity == MOST:  # says how the group is asked for
             return np.zeros(len(asked), np.bool_)
         most = np.asarray(gangs.asked.get(QUANTITIES[MOST], np.zeros(len(asked), np.int64)), np.int64)
         found: Bools = asked > self.groups
-        limited = np.flatnonzero((asked > 0) & (most > 0) & ~found)
-        if not limited.size:
-            return found
-        shapes = np.stack([most, gangs.cores, gangs.memory_mb * (not gangs.elsewhere)])[:, limited]
-        kinds, of = np.unique(shapes, axis=1, return_inverse=True)
-        room = np.array([self._room(*kind) for kind in kinds.T.tolist()], np.int64)
-        found[limited] = gangs.tasks[limited] > room[of.ravel()]
-        return found
+        return found | no_room(np.where((asked > 0) & ~found, most, 0), gangs, self._room)
 
     def too_big(self, quantity: int, asked: int, gangs: Gangs) -> Reason:
         """The group that there is not, or the places that the limit leaves."""
@@ -125,12 +106,7 @@ class Limits:
 
     def _room(self, most: int, cores: int, mb: int) -> int:
         """How many tasks with this limit the empty nodes hold."""
-        nodes, fit = self._nodes, np.full(len(self._with_cores), WHOLE // share(most))
-        if cores:
-            fit = np.minimum(fit, nodes.cores[self._with_cores] // cores)
-        if mb:
-            fit = np.minimum(fit, nodes.memory_mb[self._with_cores] // mb)
-        return int(fit.sum())
+        return int(np.minimum(self._nodes.room_for(cores, mb), WHOLE // share(most)).sum())
 
 
 def share(most: int) -> int:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
-from unrack.resources.contract import Installed, Kept, Nodes, Table, Told
+from unrack.resources.contract import Installed, Kept, Nodes, Table, Told, rows_by_policy
 from unrack.resources.spread.limits import WHOLE, Limits
 
 HEAD = ("policy", "jobs with a limit", "groups", "nodes of a group", "of these at the limit")
@@ -47,8 +47,7 @@ class Spread(NamedTuple):
 
 def tables(runs: Sequence[Kept]) -> tuple[Table, ...]:
     """One table: a row a policy, over its seeds."""
-    policies = dict.fromkeys(run.policy for run in runs)
-    rows = tuple(_row(policy, [run for run in runs if run.policy == policy]) for policy in policies)
+    rows = rows_by_policy(runs, _row)
     return (Table("Instances of a group on a node", WORDS, HEAD, rows),) if rows else ()
 
 
