@@ -127,7 +127,7 @@ def fit(
     """Fit the batch model to a log: generate = {model = "cirne", parameters = "OUT.toml"}."""
     from unrack.extras import needed_for
     from unrack.workload.generate.batch.fit import fit as fitted
-    from unrack.workload.generate.batch.parameters import written
+    from unrack.workload.generate.batch.generator import written
 
     if plot is not None and not plot.endswith((".svg", ".png", ".html")):
         raise InputError("--plot", repr(plot), "a file that ends in .svg, .png or .html")

@@ -147,8 +147,8 @@ def make(
 
 def _read(file: str, option: list[str] | None) -> UsageSeries:
     from unrack.cli.trace import parse_options
+    from unrack.workload.usage.attach import is_swf, used_of_swf
     from unrack.workload.usage.read import read_usage
-    from unrack.workload.usage.requested import is_swf, used_of_swf
 
     options = parse_options(option or [])
     if is_swf(file):

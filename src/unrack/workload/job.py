@@ -18,8 +18,8 @@ from unrack.facts import line, table
 from unrack.ledger.names import ASKED_CORES, ASKED_MB, ASKED_TASKS, ASKED_US
 from unrack.resources.places import is_resource
 from unrack.vocabulary import Need
-from unrack.workload.brief import job_facts, workload_facts
 from unrack.workload.formats.rules import Intake as Intake
+from unrack.workload.formats.rules import job_facts, workload_facts
 from unrack.workload.tier_asks import NO_CEILING, TierAsks, first_fault
 from unrack.workload.under_way import UnderWay, check_under_way, order_of
 from unrack.workload.usage.curves import UsageCurves, check_usage

@@ -23,8 +23,7 @@ from unrack.workload.formats.slurm.asked import Choices
 from unrack.workload.formats.slurm.jobs import NAMES, STATE, at_rows, described, identified, timed
 from unrack.workload.formats.slurm.listing import COMMAND, Listing, listing
 from unrack.workload.formats.slurm.parsing import Columns
-from unrack.workload.formats.slurm.queue import begun
-from unrack.workload.formats.slurm.snapshots import JobName, as_frame, job_name, jobs_in
+from unrack.workload.formats.slurm.queue import JobName, as_frame, begun, job_name, jobs_in
 from unrack.workload.formats.source import Locator, Source, load
 from unrack.workload.job import Workload
 
