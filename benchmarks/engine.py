@@ -23,7 +23,8 @@ import numpy as np
 import reference
 
 import unrack
-from unrack.workload.job import Intake, Workload, job_table
+from unrack.workload.formats.rules import Intake
+from unrack.workload.job import Workload, job_table
 
 SECOND = 1_000_000
 

@@ -31,7 +31,8 @@ def batch(policy: str, jobs: int, cores: int) -> dict[str, Any]:
     import numpy as np
 
     import unrack
-    from unrack.workload.job import Intake, Workload, job_table
+    from unrack.workload.formats.rules import Intake
+    from unrack.workload.job import Workload, job_table
 
     draws = np.random.default_rng(0)
     tasks = 2 ** draws.integers(0, 7, jobs)

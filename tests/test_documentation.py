@@ -19,7 +19,7 @@ from unrack.policy.orders import ORDERS
 from unrack.policy.provisioning.parameters import PROVISIONING
 from unrack.policy.table import POLICIES
 from unrack.reasons import Code
-from unrack.resources.counted.keys import CounterFile
+from unrack.resources.counted.resource import CounterFile
 from unrack.resources.gpus.asks import QUANTITIES
 from unrack.resources.gpus.keys import MachineFile
 from unrack.resources.gpus.profiles import BUILT_IN

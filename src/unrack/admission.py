@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unrack.cluster.pools.pace import Pace
-from unrack.cluster.pools.pool import WHOLE
+from unrack.cluster.pools.pool import WHOLE, Pace
 from unrack.cluster.spec import Cluster
 from unrack.errors import PolicyError
 from unrack.policy.contract import Policy

@@ -20,7 +20,8 @@ from unrack.errors import RefusedError
 from unrack.policy.complete import complete
 from unrack.policy.contract import Decision, Policy, Start
 from unrack.sim.simulate import prepared, simulate
-from unrack.workload.job import Intake, JobTable, Workload, job_table
+from unrack.workload.formats.rules import Intake
+from unrack.workload.job import JobTable, Workload, job_table
 
 S = 1_000_000
 """Microseconds in a second."""

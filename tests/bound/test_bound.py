@@ -9,7 +9,7 @@ import pytest
 from exhaustive import Ask, Instance, Shelf, fewest_late, least_response
 from tiny_worlds import SMUFIN, STEEP, cluster_of, fastest_of, jobs_of, pace_of, random_instance
 
-from unrack.cluster.pools.pace import no_pace
+from unrack.cluster.pools.pool import no_pace
 from unrack.cluster.spec import Cluster
 from unrack.metric.bound import Bound, bound
 from unrack.metric.least_spending import resources

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 from exhaustive import Ask, Instance, Shelf
 
-from unrack.cluster.pools.pace import Pace
+from unrack.cluster.pools.pool import Pace
 from unrack.cluster.spec import Cluster
 from unrack.units import SECOND_US
 from unrack.workload.job import JobTable, job_table

@@ -16,9 +16,8 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from unrack.cli.bar import Bar
 from unrack.cli.main import app
-from unrack.cli.pace import Pace
+from unrack.cli.parts.bar import Bar, Pace
 from unrack.study.runner import Progress
 
 ROOT = Path(__file__).parents[2]

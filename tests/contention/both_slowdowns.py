@@ -14,7 +14,8 @@ from unrack.cluster.spec import Cluster
 from unrack.ledger.lease import Lease, Loan
 from unrack.policy import Placed, View
 from unrack.slowdown.memory.settings import MemoryContention
-from unrack.workload.job import Intake, Workload, job_table
+from unrack.workload.formats.rules import Intake
+from unrack.workload.job import Workload, job_table
 
 SETTINGS = MemoryContention(worked(), missing="none")
 MODEL = {

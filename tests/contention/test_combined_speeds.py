@@ -28,7 +28,8 @@ from unrack.slowdown.memory.speeds import MemorySpeeds
 from unrack.study.grid import load_study
 from unrack.study.results.record import read_record
 from unrack.study.runner import run_study
-from unrack.workload.job import Intake, JobTable, Workload, job_table
+from unrack.workload.formats.rules import Intake
+from unrack.workload.job import JobTable, Workload, job_table
 
 HOW = list(Together)
 SPEEDS = st.floats(0.01, 4.0)

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unrack.cluster.spec import Cluster, with_torus
+from unrack.cluster.recount import with_torus
+from unrack.cluster.spec import Cluster
 from unrack.errors import ClusterError, InputError, RefusedError
 from unrack.policy.placement.core_tiles import CORE_RULES, CoreTiles
 from unrack.sim.frames.cores import ranges

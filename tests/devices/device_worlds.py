@@ -20,7 +20,8 @@ from unrack.sim.kernel import Kernel, Ties
 from unrack.sim.log import RunLog
 from unrack.slowdown.model import make_models
 from unrack.slowdown.pools import PoolSpeeds
-from unrack.workload.job import Intake, JobTable, Workload, job_table
+from unrack.workload.formats.rules import Intake
+from unrack.workload.job import JobTable, Workload, job_table
 
 S = 1_000_000
 """Microseconds in a second."""

@@ -14,7 +14,8 @@ from unrack import simulate
 from unrack.metric.bound import bound
 from unrack.slowdown.model import make_models
 from unrack.slowdown.pools import pace_of
-from unrack.workload.job import Intake, JobTable, Workload
+from unrack.workload.formats.rules import Intake
+from unrack.workload.job import JobTable, Workload
 
 MODELS = make_models(
     [

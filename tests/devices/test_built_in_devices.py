@@ -20,7 +20,8 @@ from unrack.cluster.spec import Cluster
 from unrack.errors import ClusterError, TraceError
 from unrack.study.grid import load_study
 from unrack.workload.account import describe
-from unrack.workload.job import Intake, Workload, job_table
+from unrack.workload.formats.rules import Intake
+from unrack.workload.job import Workload, job_table
 
 POLICIES = (
     "first-fit", "best-fit", "random-fit", "max-composition", "min-fragmentation", "resource-aware", "lookahead",

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from unrack.cluster.spec import Cluster
 from unrack.sim.faults.fault import Fault
-from unrack.workload.job import Intake, JobTable, Workload, job_table
+from unrack.workload.formats.rules import Intake
+from unrack.workload.job import JobTable, Workload, job_table
 
 S = 1_000_000
 

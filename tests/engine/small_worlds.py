@@ -19,7 +19,8 @@ from unrack.ledger.state import Status
 from unrack.policy.contract import Start
 from unrack.sim.faults.fault import Fault
 from unrack.sim.log import RunLog
-from unrack.workload.job import Intake, JobTable, Workload, job_table
+from unrack.workload.formats.rules import Intake
+from unrack.workload.job import JobTable, Workload, job_table
 
 S = 1_000_000
 """Microseconds in a second."""

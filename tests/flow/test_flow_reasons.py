@@ -18,7 +18,8 @@ from unrack.reasons import Code, Reason
 from unrack.sim.explain import explain
 from unrack.sim.explain_round import explain_round
 from unrack.sim.simulate import simulate
-from unrack.workload.job import Intake, JobTable, Workload, job_table
+from unrack.workload.formats.rules import Intake
+from unrack.workload.job import JobTable, Workload, job_table
 
 S = 1_000_000
 

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from unrack import Cluster, Workload, simulate
 from unrack.policy.flow.costs.contract import Costs, Phase
 from unrack.policy.flow.scheduler import Flow
-from unrack.workload.job import Intake, JobTable, job_table
+from unrack.workload.formats.rules import Intake
+from unrack.workload.job import JobTable, job_table
 
 S = 1_000_000
 

@@ -9,8 +9,7 @@ from machines_of import RECORDED, recorded
 
 from unrack.resources.gpus.machines.drawing import draw
 from unrack.resources.gpus.machines.layout import GPU_SIDE, laid_out
-from unrack.resources.gpus.machines.machine import GPU, NVLINK, SOCKET, Machine
-from unrack.resources.gpus.machines.presets import PRESETS, preset
+from unrack.resources.gpus.machines.machine import GPU, NVLINK, PRESETS, SOCKET, Machine, preset
 from unrack.resources.gpus.machines.reading.read import machine_in
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -5,8 +5,7 @@ import pytest
 from machines_of import recorded, text
 
 from unrack.errors import ClusterError
-from unrack.resources.gpus.machines.machine import NVSWITCH, SWITCH, Machine
-from unrack.resources.gpus.machines.presets import preset
+from unrack.resources.gpus.machines.machine import NVSWITCH, SWITCH, Machine, preset
 from unrack.resources.gpus.machines.reading.read import machine_in
 
 

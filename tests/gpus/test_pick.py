@@ -10,8 +10,7 @@ from unrack.live.machine.cores import choose_cores
 from unrack.live.machine.pick import choose, total
 from unrack.live.machine.plan import Plan, Wanted, plan
 from unrack.reasons import Code, Reason
-from unrack.resources.gpus.machines.machine import Machine, tree
-from unrack.resources.gpus.machines.presets import PRESETS, preset
+from unrack.resources.gpus.machines.machine import PRESETS, Machine, preset, tree
 
 
 def by_trying_all(machine: Machine, wanted: int, held: set[int]) -> tuple[int, ...]:

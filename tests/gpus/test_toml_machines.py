@@ -7,7 +7,7 @@ import pytest
 from machines_of import RECORDED, recorded
 
 from unrack.errors import ClusterError
-from unrack.resources.gpus.machines.presets import PRESETS, preset
+from unrack.resources.gpus.machines.machine import PRESETS, preset
 from unrack.resources.gpus.machines.reading.from_file import machine_from
 from unrack.resources.gpus.machines.reading.read import machine_in, read_machine
 from unrack.resources.gpus.machines.written import written, written_toml

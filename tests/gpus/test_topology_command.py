@@ -13,15 +13,15 @@ from typer.testing import CliRunner
 
 from unrack.cli.main import app
 from unrack.errors import InputError
-from unrack.resources.gpus.machines.presets import PRESETS
-from unrack.resources.gpus.machines.reading.read import machine_in
-from unrack.resources.gpus.machines.reading.toml_file import (
+from unrack.resources.gpus.machines.machine import PRESETS
+from unrack.resources.gpus.machines.reading.from_file import (
     LinkTable,
     MachineFile,
     NvswitchTable,
     SocketTable,
     SwitchTable,
 )
+from unrack.resources.gpus.machines.reading.read import machine_in
 
 
 def topology(*words: object) -> str:

@@ -10,8 +10,7 @@ from machines_of import recorded, text
 from unrack.errors import ClusterError
 from unrack.live.machine.pick import choose
 from unrack.resources.gpus.machines.drawing import draw
-from unrack.resources.gpus.machines.machine import NVLINK, Machine, tree
-from unrack.resources.gpus.machines.presets import preset
+from unrack.resources.gpus.machines.machine import NVLINK, Machine, preset, tree
 from unrack.resources.gpus.machines.reading.read import machine_in
 from unrack.resources.gpus.machines.written import written_toml
 

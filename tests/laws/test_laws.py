@@ -25,7 +25,8 @@ from unrack.policy.table import parse_policy
 from unrack.sim.kernel import Kernel
 from unrack.sim.log import RunLog
 from unrack.sim.simulate import simulate
-from unrack.workload.job import Intake, JobTable, Workload, job_table
+from unrack.workload.formats.rules import Intake
+from unrack.workload.job import JobTable, Workload, job_table
 from unrack.workload.usage.curves import UsageCurves
 
 SEEDS = (0, 1)

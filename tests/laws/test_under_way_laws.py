@@ -12,7 +12,8 @@ from law_worlds import CASES, IDS, World, attempts, begun
 
 from unrack.ledger.state import FINISHED
 from unrack.sim.simulate import simulate
-from unrack.workload.job import Intake, JobTable, Workload, job_table
+from unrack.workload.formats.rules import Intake
+from unrack.workload.job import JobTable, Workload, job_table
 from unrack.workload.under_way import UnderWay
 
 

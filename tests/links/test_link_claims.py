@@ -18,8 +18,7 @@ from unrack.ledger.lease import Lease, Share
 from unrack.policy.contract import Start
 from unrack.policy.table import parse_policy
 from unrack.resources.contract import Gangs, Nodes
-from unrack.resources.links.keys import read_keys
-from unrack.resources.links.links import Links
+from unrack.resources.links.links import Links, read_keys
 from unrack.sim.explain import explain
 from unrack.workload.job import JobTable
 

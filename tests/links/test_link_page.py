@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from unrack.resources.links.keys import LinksFile
-from unrack.resources.links.links import QUANTITIES
+from unrack.resources.links.links import QUANTITIES, LinksFile
 from unrack.resources.links.profiles import RODINIA, Profiles
 
 PAGE = Path(__file__).parents[2] / "docs" / "links.md"

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from unrack.cli.main import app
+from unrack.cluster.file import content_of
 from unrack.cluster.recount import recount
-from unrack.cluster.spec import Cluster, content_of
+from unrack.cluster.spec import Cluster
 from unrack.study.input.document import Document
 from unrack.study.input.sweep import set_value
 

@@ -12,8 +12,7 @@ from unrack import Cluster
 from unrack.cli.main import app
 from unrack.cluster.presets import PRESETS
 from unrack.cluster.prices.bill import bill_of
-from unrack.cluster.prices.presets import EXAMPLE, PRICES
-from unrack.cluster.prices.prices import HOURS_A_YEAR, make_prices
+from unrack.cluster.prices.prices import EXAMPLE, HOURS_A_YEAR, PRICES, make_prices
 from unrack.errors import ClusterError
 
 POOLED = {

@@ -9,7 +9,8 @@ import polars as pl
 
 from unrack.cluster.spec import Cluster
 from unrack.sim.simulate import Result, simulate
-from unrack.workload.job import Intake, JobTable, Workload, job_table
+from unrack.workload.formats.rules import Intake
+from unrack.workload.job import JobTable, Workload, job_table
 from unrack.workload.usage.curves import usage_curves
 
 S = 1_000_000

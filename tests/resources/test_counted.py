@@ -22,12 +22,13 @@ from unrack.policy.discipline.list_scheduler import ListScheduler
 from unrack.policy.table import parse_policy
 from unrack.reasons import Code
 from unrack.resources.contract import Place
-from unrack.resources.counted.measures import measures
+from unrack.resources.counted.resource import measures
 from unrack.sim.effect import effects
 from unrack.sim.explain import explain
 from unrack.sim.simulate import Result, simulate
 from unrack.workload.formats.readers import read_trace
-from unrack.workload.job import Intake, JobTable, Workload, job_table
+from unrack.workload.formats.rules import Intake
+from unrack.workload.job import JobTable, Workload, job_table
 
 S = 1_000_000
 POLICIES = (

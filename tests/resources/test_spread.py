@@ -14,11 +14,11 @@ from unrack.cluster.spec import Cluster
 from unrack.errors import ClusterError
 from unrack.policy.table import parse_policy
 from unrack.resources.contract import Kept, Nodes
-from unrack.resources.spread.limits import WHOLE, Limits, share
-from unrack.resources.spread.resource import Spread
+from unrack.resources.spread.resource import WHOLE, Limits, Spread, share
 from unrack.sim.explain import explain
 from unrack.sim.simulate import Result, simulate
-from unrack.workload.job import Intake, JobTable, Workload, job_table
+from unrack.workload.formats.rules import Intake
+from unrack.workload.job import JobTable, Workload, job_table
 
 S = 1_000_000
 POLICIES = (

@@ -14,8 +14,8 @@ from unrack.errors import InputError
 from unrack.study.input.document import Document
 from unrack.study.input.file import WorkloadTable
 from unrack.study.input.inputs import make_workload
+from unrack.workload.generate.distributions import FOREVER_S
 from unrack.workload.generate.generator import generate
-from unrack.workload.generate.lifetimes import FOREVER_S
 from unrack.workload.generate.server_generator import servers
 from unrack.workload.generate.server_spec import AZURE_CORES, AZURE_MEMORY_MB, ServerSpec
 from unrack.workload.job import JobTable

@@ -9,10 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unrack.errors import InputError, TraceError
-from unrack.workload.formats.catalogue import traces_found
 from unrack.workload.formats.readers import read_trace
-from unrack.workload.formats.source import Source
-from unrack.workload.generate.lifetimes import FOREVER_S
+from unrack.workload.formats.source import Source, traces_found
+from unrack.workload.generate.distributions import FOREVER_S
 from unrack.workload.job import Workload
 from unrack.workload.tier_asks import NO_CEILING
 

@@ -14,10 +14,11 @@ from unrack.errors import InputError, TraceError
 from unrack.workload.account import describe
 from unrack.workload.filters import filtered
 from unrack.workload.formats.readers import read_trace
+from unrack.workload.formats.rules import Intake
 from unrack.workload.formats.source import Source
 from unrack.workload.formats.table.read import read_table
 from unrack.workload.formats.writers import write_trace
-from unrack.workload.job import Intake, JobTable, Workload, job_table
+from unrack.workload.job import JobTable, Workload, job_table
 from unrack.workload.tier_asks import NO_CEILING, TierAsks, tier_asks
 
 TABLE = (

@@ -8,11 +8,10 @@ from hypothesis import strategies as st
 
 from unrack.slurm_text.hostlists import compress, expand
 from unrack.slurm_text.job_ids import is_step, job_id
-from unrack.slurm_text.memory import memory
 from unrack.slurm_text.records import records
 from unrack.slurm_text.states import JOB_STATES, job_state, node_words
 from unrack.slurm_text.times import moment_s, span_s, written_span
-from unrack.slurm_text.tres import gres, licences, tres
+from unrack.slurm_text.tres import gres, licences, memory, tres
 
 NAMES = st.from_regex(r"[a-z]{1,3}-?[0-9]{0,4}[a-z]{0,2}", fullmatch=True)
 ANY = st.text(st.sampled_from("abn019[]-,:.%_+=/() KMGnc"), max_size=14)

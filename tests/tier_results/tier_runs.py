@@ -14,7 +14,8 @@ from unrack.cluster.spec import Cluster
 from unrack.sim.faults.fault import Fault
 from unrack.sim.log import RunLog
 from unrack.sim.simulate import Result
-from unrack.workload.job import Intake, JobTable, Workload, job_table
+from unrack.workload.formats.rules import Intake
+from unrack.workload.job import JobTable, Workload, job_table
 from unrack.workload.tier_asks import NO_CEILING, tier_asks
 
 S = 1_000_000

@@ -12,7 +12,8 @@ import unrack
 from unrack.cluster.spec import Cluster
 from unrack.policy.tiers.order import in_order, slo_ratios
 from unrack.solver.servers.problem import asked
-from unrack.workload.job import Intake, Workload, job_table
+from unrack.workload.formats.rules import Intake
+from unrack.workload.job import Workload, job_table
 from unrack.workload.tier_asks import NO_CEILING, tier_asks
 
 

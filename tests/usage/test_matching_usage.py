@@ -6,9 +6,8 @@ import pytest
 
 from unrack.errors import InputError
 from unrack.workload.job import JobTable, job_table
-from unrack.workload.usage.attach import constant, fitted, given, with_constants
+from unrack.workload.usage.attach import constant, fitted, given, matched, part_of, with_constants
 from unrack.workload.usage.curves import usage_curves
-from unrack.workload.usage.match import matched, part_of
 from unrack.workload.usage.series import UsageSeries, series_of
 
 S = 1_000_000

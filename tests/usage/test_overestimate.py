@@ -9,7 +9,8 @@ import pytest
 
 from unrack.errors import InputError
 from unrack.workload.filters import filtered
-from unrack.workload.job import Intake, Workload, job_table
+from unrack.workload.formats.rules import Intake
+from unrack.workload.job import Workload, job_table
 from unrack.workload.usage.curves import usage_curves
 from unrack.workload.usage.overestimate import by_share, by_user, careless, uniform
 

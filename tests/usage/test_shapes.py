@@ -10,9 +10,7 @@ from hypothesis import strategies as st
 from unrack.errors import InputError
 from unrack.workload.usage.curves import UsageCurves, check_curves
 from unrack.workload.usage.series import series_of
-from unrack.workload.usage.shapes.draw import drawn
-from unrack.workload.usage.shapes.jobs import drawn_jobs
-from unrack.workload.usage.shapes.levels import Steps, heights
+from unrack.workload.usage.shapes.draw import Steps, drawn, drawn_jobs, heights
 from unrack.workload.usage.shapes.parameters import KINDS, SHAPES, Shapes, checked, shapes_of, written
 from unrack.workload.usage.shapes.properties import properties
 

@@ -12,7 +12,8 @@ from unrack.study.input.document import Document
 from unrack.study.input.file import WorkloadTable
 from unrack.study.input.inputs import make_workload
 from unrack.workload.filters import FILTERS, SEEDED, filtered
-from unrack.workload.job import Intake, Workload, job_table
+from unrack.workload.formats.rules import Intake
+from unrack.workload.job import Workload, job_table
 from unrack.workload.usage.curves import WHOLE
 from unrack.workload.usage.shapes.parameters import shapes_of, written
 

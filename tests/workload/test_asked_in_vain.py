@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 import unrack
 from unrack.cli.main import app
 from unrack.workload.formats.readers import read_trace
+from unrack.workload.formats.rules import intake_notes
 from unrack.workload.formats.source import Source
-from unrack.workload.intake_notes import intake_notes
 from unrack.workload.job import Workload
 
 JOBS = "id,submit,run,request,cores,{}\n1,0,10,20,1,{}\n2,0,10,20,1,{}\n"

@@ -11,7 +11,8 @@ from typer.testing import CliRunner
 from unrack.cli.trace import app
 from unrack.errors import InputError
 from unrack.workload.account import describe
-from unrack.workload.job import Intake, Workload, job_table
+from unrack.workload.formats.rules import Intake
+from unrack.workload.job import Workload, job_table
 
 HOUR = 3_600_000_000
 

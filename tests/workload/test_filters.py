@@ -8,7 +8,8 @@ import pytest
 
 from unrack.errors import InputError
 from unrack.workload.filters import FILTERS, filtered, jitter, rebase, scale_load, window
-from unrack.workload.job import Intake, Workload, job_table
+from unrack.workload.formats.rules import Intake
+from unrack.workload.job import Workload, job_table
 
 S = 1_000_000
 

@@ -12,10 +12,17 @@ from hypothesis import strategies as st
 from unrack.errors import InputError, TraceError
 from unrack.workload.formats.readers import read_trace
 from unrack.workload.generate.generator import generate
-from unrack.workload.generate.memory.demand import BAND_GB, LARGE_SHARES, SMALL_SHARES, memory_by_size_mb
 from unrack.workload.generate.memory.matching import match, scaled_memory_mb
-from unrack.workload.generate.memory.mix import SHARES, chosen_for_share, mix
-from unrack.workload.generate.memory.profile_list import read_profiles
+from unrack.workload.generate.memory.mix import (
+    BAND_GB,
+    LARGE_SHARES,
+    SHARES,
+    SMALL_SHARES,
+    chosen_for_share,
+    memory_by_size_mb,
+    mix,
+    read_profiles,
+)
 from unrack.workload.job import JobTable
 
 PROFILES = [

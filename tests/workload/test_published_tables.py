@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from unrack.cli.trace_page import page
+from unrack.cli.parts.trace_page import page
 from unrack.errors import InputError, TraceError
 from unrack.workload.account import describe
 from unrack.workload.formats.readers import read_trace
@@ -19,7 +19,7 @@ ALIBABA = "0,j_1,M1,268,50.0,0.3,9\n5,j_1,R2_1,0,150.0,1,2\n"
 
 
 def slurm(*rows: str, **options: Any) -> Workload:
-    from unrack.workload.formats.table.slurm_jobs import read_slurm_jobs
+    from unrack.workload.formats.table.published import read_slurm_jobs
 
     return read_slurm_jobs(Source("jobs.csv", (SLURM + "\n".join(rows)).encode()), **options)
 

@@ -7,8 +7,7 @@ import pytest
 from unrack.errors import InputError, TraceError
 from unrack.workload.formats.rules import RULES
 from unrack.workload.formats.source import Source
-from unrack.workload.formats.swf import read_swf
-from unrack.workload.formats.swf_lines import FIELDS
+from unrack.workload.formats.swf import FIELDS, read_swf
 from unrack.workload.job import Workload
 
 LINE = "1 0 5 100 4 -1 -1 4 200 -1 1 7 3 9 2 1 -1 -1"

@@ -11,9 +11,8 @@ from unrack.errors import TraceError
 from unrack.workload.formats.readers import read_trace
 from unrack.workload.formats.source import Source
 from unrack.workload.formats.table.aliases import ALIASES
-from unrack.workload.formats.table.columns import COLUMNS
+from unrack.workload.formats.table.columns import COLUMNS, WORDS
 from unrack.workload.formats.table.read import read_table
-from unrack.workload.formats.table.tier_columns import WORDS
 from unrack.workload.job import Workload
 
 

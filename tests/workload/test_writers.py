@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from unrack.errors import InputError, TraceError
 from unrack.workload.formats.readers import read_trace
+from unrack.workload.formats.rules import Intake
 from unrack.workload.formats.writers import write_swf, write_trace
 from unrack.workload.generate.generator import generate
-from unrack.workload.job import Intake, JobTable, Workload, job_table
+from unrack.workload.job import JobTable, Workload, job_table
 
 MICRO = st.integers(0, 2 * 10**15)  # times in s with 6 decimals are exact in float64 up to 2**31 s
 

@@ -20,8 +20,7 @@ def bill(
     """Print what a cluster costs: to buy, to keep and to power, over the years that it is kept."""
     from unrack.cluster.presets import PRESETS
     from unrack.cluster.prices.bill import bill_of
-    from unrack.cluster.prices.presets import EXAMPLE
-    from unrack.cluster.prices.prices import make_prices
+    from unrack.cluster.prices.prices import EXAMPLE, make_prices
     from unrack.cluster.spec import Cluster
     from unrack.plan.settings import read_prices
 

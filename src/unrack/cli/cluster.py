@@ -56,8 +56,7 @@ def convert(
         return
     if system is None:
         raise ClusterError(nodes, "a file of another kind", KNOWN)
-    from unrack.cluster.formats.described import converted
-    from unrack.cluster.formats.written import cluster_text
+    from unrack.cluster.formats.described import cluster_text, converted
     from unrack.cluster.spec import Cluster
 
     made = converted(system, all_nodes=all_nodes, partition=partition)

@@ -9,15 +9,28 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from unrack.cli.compiling import say_when_compiling
 from unrack.cli.completion import runs
-from unrack.cli.explain_attempt import attempt_lines, node_hours
+from unrack.cli.on import say_when_compiling
+from unrack.cli.parts.explain_round import attempt_lines, node_hours
 
 if TYPE_CHECKING:
     from unrack.sim.explain import Story
     from unrack.study.results.from_folder import Again
     from unrack.workload.job import Demand
+import time
+from typing import TYPE_CHECKING
 
+if TYPE_CHECKING:
+    from unrack.live.slurm.service.life import Life
+
+USUAL = Path("/var/lib/unrack")
+SEEN_AS = {
+    "waiting": "waits", "attaching": "start decided, devices are attached", "ordering": "start decided",
+    "released": "released", "recalling": "taken back", "running": "runs", "stopping": "stopped by the policy",
+    "holding": "waits, and is to be held again",
+    "detaching": "devices are detached", "foreign": "runs, started by others", "aside": "not to be started now",
+    "over": "over",
+}  # fmt: skip
 MOST = 10
 """Lines of a list that are printed without --all."""
 
@@ -82,7 +95,6 @@ def explain(
 
 def _tell_live(directory: Path | None, job: str | None, state: Path | None, as_json: bool) -> None:
     """Print the life of a job of a live scheduler: ``--live JOB``, or ``--live DIR JOB``."""
-    from unrack.cli.explain_live import USUAL, tell_live
     from unrack.errors import InputError
 
     if directory is None or (job is not None and state is not None):
@@ -108,7 +120,7 @@ def _tell_job(again: Again, job: str, policy: str | None, everything: bool, as_j
 
 def _tell_round(again: Again, at: str, policy: str | None, out: str | None, everything: bool, as_json: bool) -> None:
     """Print a round, and draw it."""
-    from unrack.cli.explain_round import round_lines, round_table, round_time_us
+    from unrack.cli.parts.explain_round import round_lines, round_table, round_time_us
     from unrack.errors import InputError
 
     story = again.round_story(round_time_us(at), policy)
@@ -200,3 +212,44 @@ def _of_tiers(demand: Demand) -> list[str]:
     ]
     said = ", ".join(part for part in parts if part)
     return [f"  with        {said}"] if said else []
+
+
+def tell_live(state: Path, job: str, as_json: bool) -> None:
+    """Print the life of a job."""
+    from unrack.live.slurm.service.life import life_of
+
+    life = life_of(state, job)
+    if as_json:
+        typer.echo(json.dumps({**life._asdict(), "moments": [one._asdict() for one in life.moments]}, indent=1))
+        return
+    for line in live_lines(life):
+        typer.echo(line)
+
+
+def live_lines(life: Life) -> list[str]:
+    """What is printed."""
+    from unrack.slurm_text.hostlists import compress
+    from unrack.units import seconds_text
+
+    asks = life.asks
+    lines = [f"job {life.job}" + (f" of user {asks['user']}" if asks.get("user") else "")]
+    if asks:
+        memory = f", {asks['mb']:,} MB" if asks.get("mb") else ""
+        devices = "".join(
+            f", {kind} {', '.join(f'{name} {amount:,}' for name, amount in of.items())}"
+            for kind, of in asks.get("devices", {}).items()
+            if kind != "spread"
+        )
+        lines.append(
+            f"  asks for    {asks['tasks']} task(s) of {asks.get('cores', 0)} core(s){memory}{devices}, "
+            f"for {seconds_text(asks['request'] / 1e6)}"
+        )
+    first_s = life.moments[0].at_s
+    for moment in life.moments:
+        clock = time.strftime("%H:%M:%S", time.localtime(moment.at_s))
+        where = f" on {compress(moment.nodes)}" if moment.nodes else ""
+        why = f": {moment.why}" if moment.why else ""
+        lines.append(f"  {clock} {'+' + seconds_text(moment.at_s - first_s):>10}  {SEEN_AS[moment.phase]}{where}{why}")
+    if life.ahead >= 0:
+        lines.append(f"  waits for   {life.why}; {life.ahead} job(s) ahead of it")
+    return lines

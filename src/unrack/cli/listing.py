@@ -71,7 +71,7 @@ def presets(as_json: Json = False) -> None:
 
 def prices(as_json: Json = False) -> None:
     """List the prices by name: prices = "NAME" of a cluster, or unrack plan --prices NAME."""
-    from unrack.cluster.prices.presets import PRICES
+    from unrack.cluster.prices.prices import PRICES
 
     show({name: {"summary": preset.summary} for name, preset in PRICES.items()}, as_json)
 
@@ -92,8 +92,8 @@ def models(as_json: Json = False) -> None:
 
 def traces(as_json: Json = False) -> None:
     """List the workload formats, what they can say and their options; and the traces in $UNRACK_TRACES."""
-    from unrack.workload.formats.catalogue import traces_found
     from unrack.workload.formats.readers import FORMATS
+    from unrack.workload.formats.source import traces_found
 
     entries: dict[str, dict[str, Any]] = {}
     for name, entry in FORMATS.items():

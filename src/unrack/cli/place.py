@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from unrack.cli.compiling import say_when_compiling
 from unrack.cli.completion import presets
+from unrack.cli.on import say_when_compiling
 
 if TYPE_CHECKING:
     from unrack.cluster.spec import Cluster
@@ -217,7 +217,7 @@ def _draw(placed: PlacedServers, path: Path) -> None:
 def _on_torus(centre: Cluster, text: str, cores: str | None) -> Cluster:
     """The data centre with the cores of every die laid out as the option says."""
     from unrack.cli.tiles import sides
-    from unrack.cluster.spec import with_torus
+    from unrack.cluster.recount import with_torus
     from unrack.errors import InputError
 
     if cores is None:

@@ -12,10 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from unrack.cli.compiling import words
 from unrack.cli.completion import policies
-from unrack.cli.on import OnOption, workers_on
-from unrack.cli.out_folder import out_folder
+from unrack.cli.on import OnOption, out_folder, words, workers_on
 
 if TYPE_CHECKING:
     from unrack.plan.execute import Tried
@@ -189,7 +187,7 @@ def _steps(found: Mapping[str, Any], line: Mapping[str, Any], width: int) -> Any
     """The systems around the answer, a row each."""
     from rich.markup import escape
 
-    from unrack.cli.table import Heading, drawn
+    from unrack.cli.parts.table import Heading, drawn
     from unrack.plan.decided import shown
 
     keys = list(line["tried"][0]["values"])

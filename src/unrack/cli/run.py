@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from unrack.cli.bar import Bar
-from unrack.cli.comparison import show
 from unrack.cli.completion import policies
-from unrack.cli.on import OnOption, count_of
-from unrack.cli.out_folder import out_folder
+from unrack.cli.on import OnOption, count_of, out_folder
+from unrack.cli.parts.bar import Bar
+from unrack.cli.parts.comparison import show
 from unrack.cli.report import BootstrapOption
 from unrack.facts import counted
 from unrack.units import NEVER_US, seconds_text

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from unrack.cli.compiling import say_when_compiling
+from unrack.cli.on import say_when_compiling
 
 if TYPE_CHECKING:
     from unrack.solver.torus.solve import TorusPlacement

@@ -13,7 +13,22 @@ from unrack.facts import counted
 
 if TYPE_CHECKING:
     from unrack.workload.usage.series import UsageSeries
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
 
+from rich.box import SIMPLE_HEAD
+from rich.console import RenderableType
+from rich.markup import escape
+from rich.table import Table
+
+from unrack.units import seconds_text
+
+if TYPE_CHECKING:
+    from unrack.workload.usage.series import UsageSeries
+    from unrack.workload.usage.shapes.fit import Fit
+    from unrack.workload.usage.thin import Thinned
+
+_QUANTILES = (0.05, 0.5, 0.95)
 app = typer.Typer(
     help="Look into files of memory that jobs used over their life, thin them, fit shapes to them, or draw such files.",
     no_args_is_help=True,
@@ -45,8 +60,6 @@ def info(
         return
     from rich.console import Console
 
-    from unrack.cli.usage_page import contents_page
-
     console = Console()
     for part in contents_page(found):
         console.print(part)
@@ -61,7 +74,6 @@ def fit(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Fit the parameters of drawn curves to series: usage = {shapes = "OUT.toml"}."""
-    from unrack.cli.usage_page import fit_page, fit_record
     from unrack.workload.usage.shapes.fit import fit as fitted
     from unrack.workload.usage.shapes.parameters import written
 
@@ -106,7 +118,6 @@ def thin(
     series = _read(file, option)
     made = thinned(series, error, rise)
     write_table(out, tidy_table(made.curves, series.ids, series.run_s, series.shares))
-    from unrack.cli.usage_page import error_words
 
     typer.echo(
         f"{out}: {counted(len(series), 'job')}, {counted(made.points, 'point')} of {counted(made.samples, 'sample')}"
@@ -122,7 +133,7 @@ def make(
     seed: Annotated[int, typer.Option(min=0, help="Of the random numbers.")] = 0,
 ) -> None:
     """Draw curves for jobs of 10 min to 2 days and, where nodes differ, of 1 to 64 nodes."""
-    from unrack.workload.usage.shapes.jobs import drawn_jobs
+    from unrack.workload.usage.shapes.draw import drawn_jobs
     from unrack.workload.usage.shapes.parameters import shapes_of
     from unrack.workload.usage.write import check_ending, tidy_table, write_table
 
@@ -136,8 +147,8 @@ def make(
 
 def _read(file: str, option: list[str] | None) -> UsageSeries:
     from unrack.cli.trace import parse_options
+    from unrack.workload.usage.attach import is_swf, used_of_swf
     from unrack.workload.usage.read import read_usage
-    from unrack.workload.usage.requested import is_swf, used_of_swf
 
     options = parse_options(option or [])
     if is_swf(file):
@@ -147,3 +158,131 @@ def _read(file: str, option: list[str] | None) -> UsageSeries:
         if name not in known:
             raise InputError("-o", repr(name), f"one of {', '.join(known)}")
     return read_usage(file, **options)
+
+
+def contents_page(found: dict[str, Any]) -> Iterator[RenderableType]:
+    """The parts of the page of ``unrack usage info``."""
+    table = Table(title=escape(found["source"]), title_style="bold", title_justify="left", show_header=False, box=None)
+    table.add_column(style="dim")
+    table.add_column(overflow="fold")
+    several = "" if found["series"] == found["jobs"] else f", {found['series']:,} series"
+    idle = f"; {found['idle']:,} never use anything" if found["idle"] else ""
+    table.add_row("jobs", f"{found['jobs']:,}{several} in {counted(found['rows'], 'row')}{idle}")
+    table.add_row("unit", found["unit"])
+    interval = found["interval_s"]
+    table.add_row("sampling", "by progress" if interval is None else f"every {seconds_text(interval)} as a rule")
+    if "kinds" in found:
+        kinds = ", ".join(f"{name} {count:,}" for name, count in found["kinds"].items() if count)
+        table.add_row("kinds", f"{kinds} jobs")
+        thin = found["thinned"]
+        words = f"{thin['points']:,} points; up to {thin['largest_error']:.1%} of the peak above a sample"
+        table.add_row("thinned", f"{words}, {thin['mean_error']:.2%} on average")
+    yield table
+    yield _spreads(found)
+    for what in ("dropped", "changed"):
+        if found[what]:
+            yield _rules(what, found[what])
+
+
+def _spreads(found: dict[str, Any]) -> Table:
+    table = Table(box=SIMPLE_HEAD)
+    table.add_column("", no_wrap=True)
+    for name in ("least", "p25", "half", "p75", "most"):
+        table.add_column(name, justify="right", no_wrap=True)
+    shares = found["unit"] != "MB"
+    rows: dict[str, tuple[str, Callable[[float], str]]] = {
+        "samples a series": ("samples", lambda value: f"{value:,.0f}"),
+        "run time, h": ("run_s", lambda value: f"{value / 3600:,.3g}"),
+        "peak of a job" + ("" if shares else ", MB"): (
+            "peak",
+            lambda value: f"{value:.3f}" if shares else f"{value:,.0f}",
+        ),
+        "mean over peak": ("mean_over_peak", lambda value: f"{value:.3f}"),
+        "progress near the peak": ("progress_near_peak", lambda value: f"{value:.3f}"),
+    }
+    for name, (key, words) in rows.items():
+        if found.get(key):
+            table.add_row(name, *(words(value) for value in found[key]))
+    return table
+
+
+def _rules(what: str, counts: dict[str, int]) -> Table:
+    from unrack.workload.usage.contents import sentence
+
+    table = Table(title=what, title_style="bold", title_justify="left", show_header=False, box=None)
+    table.add_column(justify="right")
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column(overflow="fold")
+    for rule, count in counts.items():
+        table.add_row(f"{count:,}", rule, sentence(rule))
+    return table
+
+
+def fit_record(fit: Fit) -> dict[str, Any]:
+    """The fit, ready for JSON: jobs, series, kinds, parameters, distance of each property."""
+    return {
+        "jobs": fit.jobs,
+        "series": fit.series,
+        "kinds": fit.counts,
+        "parameters": fit.shapes.model_dump(mode="json", exclude_none=True),
+        "distance": {marginal.name: round(marginal.distance, 6) for marginal in fit.marginals},
+    }
+
+
+def fit_page(fit: Fit) -> Iterator[RenderableType]:
+    """The parts of the page of ``unrack usage fit``: kinds, nodes, then how drawn curves agree with those given."""
+    from numpy import array
+
+    from unrack.workload.generate.batch.curve import along
+
+    shapes, half = fit.shapes, array([0.5])
+    table = Table(title="Shapes", title_style="bold", title_justify="left", show_header=False, box=None)
+    table.add_column(style="dim")
+    table.add_column(overflow="fold")
+    table.add_row("fitted to", escape(f"{shapes.source} ({fit.series:,} series)"))
+    table.add_row("sample", seconds_text(shapes.interval_s))
+    for name, kind in shapes.kinds.items():
+        share = kind.weight / sum(one.weight for one in shapes.kinds.values())
+        ratio, steps = (float(along(curve, half)[0]) for curve in (kind.mean_over_peak, kind.steps))
+        words = (
+            f"{share:.1%}; half have a mean up to {ratio:.2g} of the peak; half are drawn with up to {steps:.0f} steps"
+        )
+        table.add_row(name, f"{words}; persistence {kind.persistence:g}, spread {kind.spread:g}")
+    if shapes.nodes is not None:
+        table.add_row("nodes", f"peaks spread by {shapes.nodes.spread:g} (log), levels alike by {shapes.nodes.alike:g}")
+    yield table
+    yield _agreement(fit)
+
+
+def _agreement(fit: Fit) -> Table:
+    from numpy import quantile
+
+    table = Table(title="Given and drawn", title_justify="left", title_style="bold", box=SIMPLE_HEAD)
+    table.add_column("", no_wrap=True)
+    table.add_column("of", no_wrap=True)
+    for part in _QUANTILES:
+        table.add_column(f"p{part * 100:g}", justify="right", no_wrap=True)
+    table.add_column("mean", justify="right", no_wrap=True)
+    table.add_column("KS", justify="right", no_wrap=True)
+    for marginal in fit.marginals:
+        for who, values in (("given", marginal.log), ("drawn", marginal.drawn)):
+            parts = quantile(values, _QUANTILES, method="inverted_cdf").tolist()
+            cells = [f"{one:,.3f}" if one < 10 else f"{one:,.0f}" for one in (*parts, float(values.mean()))]
+            last = f"{marginal.distance:.3f}" if who == "drawn" else ""
+            table.add_row(marginal.name if who == "given" else "", who, *cells, last)
+    return table
+
+
+def error_words(series: UsageSeries, made: Thinned) -> str:
+    """How far thinned curves are above their series, in the unit of the series and of the peak."""
+    peak = series.peaks()
+    most, mean = (
+        float((error / peak.clip(min=1e-300)).max(initial=0.0)) for error in (made.largest_error, made.mean_error)
+    )
+    average = float(made.mean_error.mean()) if len(peak) else 0.0
+    unit = "of the limit" if series.shares else "MB"
+    largest = float(made.largest_error.max(initial=0.0))
+    return (
+        f"above the samples by up to {largest:.4g} {unit} ({most:.1%} of a peak), by {average:.3g} {unit} on average "
+        f"(up to {mean:.1%} of a peak); nowhere below"
+    )

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import tomllib
+from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator
 
 from unrack.cluster.pools.pool import PoolFile
@@ -11,6 +15,7 @@ from unrack.cluster.tiers.tier import TierFile
 from unrack.errors import ClusterError
 from unrack.units import memory_mb
 
+Ints = NDArray[np.int64]
 MOST_NODES = 10_000_000
 LONGEST_SIDE = 32
 """Most rows or columns of cores on a die."""
@@ -228,3 +233,52 @@ def machines_table(text: str, where: str) -> list[dict[str, object]]:
                 f"{where}, line {number}", repr(line[:80]), "id name nodes cores speed memory-in-KB"
             ) from None
     return groups
+
+
+def content_of(path: str | Path) -> dict[str, Any]:
+    """The keys of a cluster file, from any file that :meth:`Cluster.load` reads.
+
+    Raises
+    ------
+    ClusterError
+        It cannot be read.
+    """
+    where = str(path)
+    try:
+        text = Path(path).read_bytes().decode("utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ClusterError(where, str(error), "a readable text file") from None
+    if Path(path).suffix == ".machines":
+        return {"name": Path(path).stem.split(".")[0], "nodes": machines_table(text, where)}
+    if Path(path).suffix != ".toml":
+        from unrack.cluster.formats.described import converted
+        from unrack.cluster.formats.reading import described
+
+        if (system := described(Path(path), text, where)) is not None:
+            return dict(converted(system).content)
+    try:
+        return {"name": Path(path).stem, **tomllib.loads(text)}
+    except tomllib.TOMLDecodeError as error:
+        raise ClusterError(where, str(error), "valid TOML") from None
+
+
+def keys_at(location: tuple[int | str, ...]) -> list[str]:
+    """The keys that there are where a key of a cluster file is unknown."""
+    own = (NodeClass, MemoryPool, PoolFile, TierFile)
+    tables: dict[str, type[BaseModel]] = dict(zip(("nodes", "memory_pools", "pools", "tiers"), own, strict=True))
+    table = ClusterFile if len(location) == 1 else tables.get(str(location[0]))
+    return [] if table is None else [info.alias or name for name, info in table.model_fields.items()]
+
+
+def torus_of(file: ClusterFile, where: str) -> Ints | None:
+    """int64[nodes, 2]: how the cores of each node are laid out; ``None`` where no class says it."""
+    if all(kind.torus is None for kind in file.nodes):
+        return None
+    sides = [kind.torus or (0, 0) for kind in file.nodes]
+    for index, (kind, (rows, columns)) in enumerate(zip(file.nodes, sides, strict=True)):
+        if kind.torus is not None and kind.cores % (rows * columns):
+            want = f"{rows * columns} cores on a die to divide the {kind.cores} of the node"
+            raise ClusterError(f"{where}, nodes.{index}.torus", f"[{rows}, {columns}]", want)
+    pools = sum(pool.count for pool in file.memory_pools)
+    counts = [*(kind.count for kind in file.nodes), pools]
+    return np.repeat(np.array([*sides, (0, 0)], np.int64), counts, axis=0)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -13,18 +12,24 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from unrack.cluster.brief import cluster_facts
-from unrack.cluster.domains import NAMED, NODE, RACK, Level, NodeSets
-from unrack.cluster.file import LONGEST_SIDE, MOST_NODES, ClusterFile, MemoryPool, NodeClass, machines_table
-from unrack.cluster.groups import lending_groups_of, rack_groups_of, racks_of
+from unrack.cluster.domains import NAMED, NODE, RACK, Level, NodeSets, lending_groups_of, rack_groups_of, racks_of
+from unrack.cluster.file import (
+    MOST_NODES,
+    ClusterFile,
+    MemoryPool,
+    NodeClass,
+    content_of,
+    keys_at,
+    torus_of,
+)
 from unrack.cluster.node_names import by_name, drained_nodes, node_names_of
 from unrack.cluster.pools.from_file import plan_pools
-from unrack.cluster.pools.pool import Devices, PoolFile, build_devices, no_devices
-from unrack.cluster.pools.supply import Supplier, suppliers_of
+from unrack.cluster.pools.pool import Devices, Supplier, build_devices, no_devices, suppliers_of
 from unrack.cluster.prices.prices import Prices, make_prices
-from unrack.cluster.tiers.tier import TierFile, Tiers, build_tiers
+from unrack.cluster.tiers.tier import Tiers, build_tiers
 from unrack.errors import ClusterError, first_fault, got_and_want
 from unrack.facts import line, table
 from unrack.resources.contract import Nodes
@@ -148,7 +153,7 @@ class Cluster(Sealed):
             fault = first_fault(error.errors())
             key = ".".join(str(part) for part in fault["loc"])
             raise ClusterError(
-                f"{where}, {key}" if key else where, *got_and_want(fault, _keys_at(fault["loc"]))
+                f"{where}, {key}" if key else where, *got_and_want(fault, keys_at(fault["loc"]))
             ) from None
         built_cluster = _build(file, where, {key: value for key, value in content.items() if is_resource(key)})
         return built_cluster if file.prices is None else built_cluster.priced(file.prices, f"{where}, prices")
@@ -337,73 +342,6 @@ class Cluster(Sealed):
         return total.hexdigest()
 
 
-def content_of(path: str | Path) -> dict[str, Any]:
-    """The keys of a cluster file, from any file that :meth:`Cluster.load` reads.
-
-    Raises
-    ------
-    ClusterError
-        It cannot be read.
-    """
-    where = str(path)
-    try:
-        text = Path(path).read_bytes().decode("utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ClusterError(where, str(error), "a readable text file") from None
-    if Path(path).suffix == ".machines":
-        return {"name": Path(path).stem.split(".")[0], "nodes": machines_table(text, where)}
-    if Path(path).suffix != ".toml":
-        from unrack.cluster.formats.described import converted
-        from unrack.cluster.formats.reading import described
-
-        if (system := described(Path(path), text, where)) is not None:
-            return dict(converted(system).content)
-    try:
-        return {"name": Path(path).stem, **tomllib.loads(text)}
-    except tomllib.TOMLDecodeError as error:
-        raise ClusterError(where, str(error), "valid TOML") from None
-
-
-def _keys_at(location: tuple[int | str, ...]) -> list[str]:
-    """The keys that there are where a key of a cluster file is unknown."""
-    own = (NodeClass, MemoryPool, PoolFile, TierFile)
-    tables: dict[str, type[BaseModel]] = dict(zip(("nodes", "memory_pools", "pools", "tiers"), own, strict=True))
-    table = ClusterFile if len(location) == 1 else tables.get(str(location[0]))
-    return [] if table is None else [info.alias or name for name, info in table.model_fields.items()]
-
-
-def _torus_of(file: ClusterFile, where: str) -> Ints | None:
-    """int64[nodes, 2]: how the cores of each node are laid out; ``None`` where no class says it."""
-    if all(kind.torus is None for kind in file.nodes):
-        return None
-    sides = [kind.torus or (0, 0) for kind in file.nodes]
-    for index, (kind, (rows, columns)) in enumerate(zip(file.nodes, sides, strict=True)):
-        if kind.torus is not None and kind.cores % (rows * columns):
-            want = f"{rows * columns} cores on a die to divide the {kind.cores} of the node"
-            raise ClusterError(f"{where}, nodes.{index}.torus", f"[{rows}, {columns}]", want)
-    pools = sum(pool.count for pool in file.memory_pools)
-    counts = [*(kind.count for kind in file.nodes), pools]
-    return np.repeat(np.array([*sides, (0, 0)], np.int64), counts, axis=0)
-
-
-def with_torus(cluster: Cluster, rows: int, columns: int, where: str) -> Cluster:
-    """The same cluster, with the cores of every die of every node on a torus.
-
-    Raises
-    ------
-    ClusterError
-        A side is too long, or a node's cores are not a whole number of dies.
-    """
-    if not (1 <= rows <= LONGEST_SIDE and 1 <= columns <= LONGEST_SIDE):
-        raise ClusterError(where, f"{rows} x {columns}", f"sides from 1 to {LONGEST_SIDE}")
-    rest = np.flatnonzero(cluster.cores % (rows * columns))
-    if len(rest):
-        want = f"{rows * columns} cores on a die to divide the {cluster.cores[rest[0]]} of node {rest[0]}"
-        raise ClusterError(where, f"{rows} x {columns}", want)
-    torus = np.where((cluster.cores > 0)[:, None], np.array([rows, columns], np.int64), 0)
-    return replace(cluster, torus=torus)
-
-
 def _build(file: ClusterFile, where: str, resources: Mapping[str, Any]) -> Cluster:
     kinds: list[NodeClass | MemoryPool] = [*file.nodes, *file.memory_pools]
     counts = [kind.count for kind in kinds]
@@ -451,7 +389,7 @@ def _build(file: ClusterFile, where: str, resources: Mapping[str, Any]) -> Clust
         rack_group=rack_groups_of(file, rack),
         failure_levels=tuple(sets.levels),
         tiers=build_tiers(file, cores_of, where),
-        torus=_torus_of(file, where),
+        torus=torus_of(file, where),
         places=built(resources, Nodes(cores_of, memory_of, rack, rack_names), where),
         names=node_names,
         drained=drained_nodes(file, node_names, total, where),

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from unrack.cluster.pools.pace import Pace, no_pace
+from unrack.cluster.pools.pool import Pace, no_pace
 from unrack.cluster.spec import Cluster
 from unrack.errors import RefusedError
 from unrack.ledger.claims import Claimed, ClaimReader

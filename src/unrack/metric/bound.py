@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from unrack.cluster.pools.pace import Pace, no_pace
+from unrack.cluster.pools.pool import Pace, no_pace
 from unrack.cluster.spec import Cluster
 from unrack.metric.least_spending import resources
 from unrack.solver.late import fewest_late

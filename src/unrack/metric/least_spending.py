@@ -27,8 +27,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from unrack.cluster.pools.pace import Pace
-from unrack.cluster.pools.pool import UNLIMITED, Pool
+from unrack.cluster.pools.pool import UNLIMITED, Pace, Pool
 from unrack.cluster.spec import Cluster
 from unrack.solver.mode import cheapest
 from unrack.solver.packing import in_pieces, telling_pieces

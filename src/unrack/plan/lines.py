@@ -10,8 +10,7 @@ from pathlib import PurePath
 from typing import Any
 
 from unrack.cluster.prices.bill import Bill, bill_of, check_prices
-from unrack.cluster.prices.presets import EXAMPLE
-from unrack.cluster.prices.prices import Prices, make_prices
+from unrack.cluster.prices.prices import EXAMPLE, Prices, make_prices
 from unrack.cluster.spec import Cluster
 from unrack.errors import ClusterError, InputError
 from unrack.plan.goal import COST

@@ -12,8 +12,7 @@ from unrack.errors import InputError
 from unrack.extras import extra
 from unrack.facts import counted
 from unrack.plots.lanes import lanes, thinned
-from unrack.plots.palette import PALETTE
-from unrack.plots.time_axis import span_unit
+from unrack.plots.series import PALETTE, span_unit
 
 MOST_RECTANGLES = 4_000
 """What a notebook draws at once, and what keeps a chart under about 1 MB."""

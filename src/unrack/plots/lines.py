@@ -9,9 +9,17 @@ import polars as pl
 from numpy.typing import NDArray
 
 from unrack.extras import extra
-from unrack.plots.palette import PALETTE
-from unrack.plots.series import BINS, bin_edges, binned_integral, binned_mean, distribution, rounded
-from unrack.plots.time_axis import span_unit, waits
+from unrack.plots.series import (
+    BINS,
+    PALETTE,
+    bin_edges,
+    binned_integral,
+    binned_mean,
+    distribution,
+    rounded,
+    span_unit,
+    waits,
+)
 
 Floats = NDArray[np.float64]
 

@@ -7,9 +7,11 @@ rows of (place, amount). Who holds what, what is free, drafts, plans, tables and
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from types import MappingProxyType
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, overload
 
 import numpy as np
 import polars as pl
@@ -17,6 +19,7 @@ from numpy.typing import NDArray
 
 from unrack.reasons import Reason
 
+_BETWEEN = " on "
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 TASK_NODE, HOME, DEVICES = range(3)
@@ -44,6 +47,11 @@ class Nodes(NamedTuple):
     memory_mb: Ints
     rack: Ints
     rack_names: tuple[str, ...]
+
+    def room_for(self, cores: int, mb: int) -> Ints:
+        """int64[nodes]: how many tasks of so many cores and MB each holds when it is empty; very many of none."""
+        fit = np.where(self.cores > 0, self.cores // cores if cores else 2**31, 0)
+        return np.minimum(fit, self.memory_mb // mb) if mb else fit
 
 
 class Place(NamedTuple):
@@ -90,7 +98,7 @@ class Installed(Protocol):
 
     @property
     def places(self) -> Sequence[Place]:
-        """Where there is how much: a tuple, or a :class:`unrack.resources.grid.Grid` of very many that are alike."""
+        """Where there is how much: a tuple, or a :class:`Grid` of very many that are alike."""
         ...
 
     def claims(self, asked: Ints, nodes: Ints, tasks: Ints, free: Ints, devices: Ints = NONE_ATTACHED) -> Ints:
@@ -157,6 +165,47 @@ class Installed(Protocol):
     def written(self) -> Any:
         """The keys of the cluster file again, as plain JSON, from which the resource can be read once more."""
         ...
+
+
+class Usual(ABC):
+    """What most resources say alike: there is no choice of places, and pooled devices claim nothing."""
+
+    @abstractmethod
+    def claims(self, asked: Ints, nodes: Ints, tasks: Ints, free: Ints, devices: Ints = NONE_ATTACHED) -> Ints:
+        """See :meth:`Installed.claims`."""
+
+    def device_costs(self, asked: Ints, free: Ints, nodes: Ints, homes: Ints) -> Ints:
+        """Pooled devices claim nothing."""
+        return np.zeros((len(nodes), len(homes)), np.int64)
+
+    def agrees(self, asked: Ints, nodes: Ints, tasks: Ints, claims: Ints, devices: Ints = NONE_ATTACHED) -> bool:
+        """Only what :meth:`claims` says: it does not look at what is free."""
+        return np.array_equal(self.claims(asked, nodes, tasks, claims, devices), claims)
+
+    def one_node(self, asked: Ints) -> bool:
+        """No job is kept on one node."""
+        return False
+
+
+def no_room(asked: Ints, gangs: Gangs, room: Callable[[int, int, int], int]) -> Bools:
+    """bool[jobs]: which jobs ask for some and have more tasks than there is room for on the empty cluster.
+
+    Parameters
+    ----------
+    asked : int64[jobs]
+        How much each task asks for.
+    gangs
+        The jobs.
+    room
+        How many tasks that ask so much, with so many cores and MB, the empty cluster holds; called once for each kind.
+    """
+    some, found = asked > 0, np.zeros(len(asked), np.bool_)
+    if some.any():
+        shapes = np.stack([asked, gangs.cores, gangs.memory_mb * (not gangs.elsewhere)])[:, some]
+        kinds, of = np.unique(shapes, axis=1, return_inverse=True)
+        most = np.array([room(*kind) for kind in kinds.T.tolist()], np.int64)
+        found[some] = gangs.tasks[some] > most[of.ravel()]
+    return found
 
 
 class Told(NamedTuple):
@@ -263,3 +312,78 @@ class Resource(Protocol):
     def section(self, runs: Sequence[Kept]) -> tuple[Table, ...]:
         """What the report shows of the runs of one setting; none: nothing."""
         ...
+
+
+def mean_share(values: Sequence[float | None]) -> str:
+    """The mean of the shares that are known, in words of a section.
+
+    Examples
+    --------
+    >>> mean_share([0.5, None, 0.25]), mean_share([None])
+    ('37.5 %', '–')
+    """
+    known = [value for value in values if value is not None]
+    return f"{100 * sum(known) / len(known):.1f} %" if known else "–"
+
+
+def rows_by_policy(
+    runs: Sequence[Kept], row: Callable[[str, Sequence[Kept]], tuple[str, ...]]
+) -> tuple[tuple[str, ...], ...]:
+    """A row of each policy and its runs, in order of their first ones."""
+    policies = dict.fromkeys(run.policy for run in runs)
+    return tuple(row(policy, [run for run in runs if run.policy == policy]) for policy in policies)
+
+
+class Grid(Sequence[Place]):
+    """A place for each pair of a row and a column, row by row, called "ROW on COLUMN".
+
+    Parameters
+    ----------
+    rows, columns
+        Their names, each once.
+    quantity, amount
+        Of every place.
+
+    Examples
+    --------
+    >>> grid = Grid(("group1", "group2"), ("node0", "node3"), "group", 12)
+    >>> len(grid), grid[2], grid.number("group2 on node3"), grid.number("group3 on node0")
+    (4, Place(name='group2 on node0', quantity='group', amount=12), 3, -1)
+    """
+
+    def __init__(self, rows: Sequence[str], columns: Sequence[str], quantity: str, amount: int) -> None:
+        self.rows, self.columns = tuple(rows), tuple(columns)
+        self.quantity, self.amount = quantity, amount
+
+    def __len__(self) -> int:
+        return len(self.rows) * len(self.columns)
+
+    @overload
+    def __getitem__(self, index: int) -> Place: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Place, ...]: ...
+
+    def __getitem__(self, index: int | slice) -> Place | tuple[Place, ...]:
+        """One place, or those of a slice."""
+        if isinstance(index, slice):
+            return tuple(self[i] for i in range(*index.indices(len(self))))
+        if not -len(self) <= index < len(self):
+            raise IndexError(index)
+        row, column = divmod(index % len(self), len(self.columns))
+        return Place(f"{self.rows[row]}{_BETWEEN}{self.columns[column]}", self.quantity, self.amount)
+
+    def number(self, name: str) -> int:
+        """The number of the place of this name; -1: there is none."""
+        row, between, column = name.partition(_BETWEEN)
+        if not between or row not in self._row or column not in self._column:
+            return -1
+        return self._row[row] * len(self.columns) + self._column[column]
+
+    @cached_property
+    def _row(self) -> dict[str, int]:
+        return {name: i for i, name in enumerate(self.rows)}
+
+    @cached_property
+    def _column(self) -> dict[str, int]:
+        return {name: i for i, name in enumerate(self.columns)}

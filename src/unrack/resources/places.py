@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrack.reasons import Code, Reason
-from unrack.resources.contract import NONE_ATTACHED, Gangs, Installed, Nodes, Place
-from unrack.resources.grid import Grid
+from unrack.resources.contract import NONE_ATTACHED, Gangs, Grid, Installed, Nodes, Place
 from unrack.resources.table import RESOURCES
 
 Ints = NDArray[np.int64]

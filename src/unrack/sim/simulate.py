@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from unrack.cluster.pools.pace import Pace
+from unrack.cluster.pools.pool import Pace
 from unrack.cluster.spec import Cluster
 from unrack.core import Core
 from unrack.errors import InputError, check_kinds
@@ -53,7 +53,7 @@ from unrack.slowdown.memory.speeds import MemorySpeeds
 from unrack.slowdown.model import Model, make_models
 from unrack.slowdown.pools import PoolSpeeds, fastest, wants_of
 from unrack.slowdown.table import by_resource
-from unrack.workload.intake_notes import intake_notes
+from unrack.workload.formats.rules import intake_notes
 from unrack.workload.job import JobTable, Workload
 
 TABLES = (

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from unrack.cluster.pools.pace import Pace
-from unrack.cluster.pools.pool import Devices
+from unrack.cluster.pools.pool import Devices, Pace
 from unrack.ledger.devices.columns import PACE
 from unrack.ledger.lease import Lease
 from unrack.slowdown.model import Model

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from unrack.errors import StudyError
 from unrack.sim.effect import WORDS, Effect
 from unrack.study.input.document import Document, Location
-from unrack.workload.intake_notes import intake_notes
+from unrack.workload.formats.rules import intake_notes
 
 if TYPE_CHECKING:
     from unrack.study.grid import Run

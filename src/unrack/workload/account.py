@@ -11,11 +11,14 @@ from numpy.typing import NDArray
 
 from unrack.units import SECOND_US
 from unrack.workload.formats.rules import RULES
-from unrack.workload.generate.memory.demand import BAND_GB
-from unrack.workload.gpu_account import gpus_asked
+from unrack.workload.generate.memory.mix import BAND_GB
 from unrack.workload.job import JobTable, Workload
 from unrack.workload.tier_asks import NO_CEILING
 
+GPUS, WHOLE_MILLI = "gpus", 1000
+MODELS = "gpu_models"
+"""The column, carried along, with the models that a job accepts."""
+_MOST_SHOWN = 8
 WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _QUANTILES = {"min": 0.0, "p25": 0.25, "median": 0.5, "p75": 0.75, "p95": 0.95, "max": 1.0}
 _EPOCH_S = 600_000_000
@@ -44,7 +47,7 @@ def describe(workload: Workload, *, nodes: int | None = None, cores: int | None 
         ``states``: how jobs ended (state → jobs), or None where the log does not say; ``arrays``: how many ``arrays``
         there are, and ``jobs`` in them, or None; ``asks``: what jobs ask beside cores and memory (:func:`other_asks`);
         ``tiers``: what servers ask of tiers of memory, or None (:func:`asked`); ``gpus``: what jobs ask of the resource
-        ``gpus``, or None (:func:`unrack.workload.gpu_account.gpus_asked`);
+        ``gpus``, or None (:func:`unrack.workload.account.gpus_asked`);
         ``common_sizes`` (cores → jobs); ``core_hours``; ``load``;
         ``arrivals`` by ``hour`` and ``weekday`` (counts, in ``clock``); ``too_big`` (jobs that the cluster
         cannot hold).
@@ -274,3 +277,44 @@ def _too_big(jobs: JobTable, nodes: int, cores: int) -> dict[str, Any]:
         "ids": [str(name) for name in jobs.ids.filter(pl.Series(too_big)).head(10).to_list()],
         "largest": int((jobs.tasks * jobs.cores)[too_big].max()) if too_big.any() else 0,
     }
+
+
+def gpus_asked(jobs: JobTable) -> dict[str, Any] | None:
+    """What jobs ask of the resource ``gpus``; ``None`` where none asks for a GPU.
+
+    Returns
+    -------
+    dict
+        ``jobs`` that ask for GPUs; ``gpus`` that all together ask for, parts counted as parts; ``sizes`` (GPUs of a
+        job → jobs) and ``fragments`` (1/1000 of a GPU → jobs that ask for less than whole ones), at most the eight
+        commonest of each; ``shared``: jobs in ``fragments``; ``slices``: jobs that ask for slices; ``models``: (models
+        accepted → jobs), of those that say so.
+    """
+    count = jobs.devices.get((GPUS, "count"))
+    if count is None or not bool((count > 0).any()):
+        return None
+    asking = count > 0
+    none = np.zeros(len(jobs), np.int64)
+    milli = np.where(asking, jobs.devices.get((GPUS, "milli"), none), 0)
+    parts = (milli > 0) & (milli < WHOLE_MILLI)
+    total = jobs.tasks * count
+    models: dict[str, int] = {}
+    if MODELS in jobs.extra.columns:
+        models = _counts(jobs.extra[MODELS].filter(pl.Series(asking)))
+    return {
+        "jobs": int(asking.sum()),
+        "gpus": float((total.astype(np.float64) * np.where(milli > 0, milli, WHOLE_MILLI)).sum() / WHOLE_MILLI),
+        "sizes": _counts(pl.Series(total[asking])),
+        "shared": int(parts.sum()),
+        "fragments": _counts(pl.Series(milli[parts])),
+        "slices": int((jobs.devices.get((GPUS, "slices"), none) > 0).sum()),
+        "models": models,
+    }
+
+
+def _counts(values: pl.Series) -> dict[str, int]:
+    """Value → how often, the commonest in order of value."""
+    found = values.drop_nulls().value_counts(sort=True, name="jobs").sort(
+        ["jobs", values.name], descending=[True, False]
+    ).head(_MOST_SHOWN).sort(values.name)  # fmt: skip
+    return {str(value): int(jobs) for value, jobs in found.iter_rows()}

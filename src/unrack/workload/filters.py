@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from unrack.errors import InputError, check_kinds
 from unrack.facts import counted
 from unrack.units import LONGEST_US, SECOND_US, seconds_text, time_us
-from unrack.workload.job import JobTable, Workload, order_of
-from unrack.workload.recorded import recorded
-from unrack.workload.resample import draw_again
+from unrack.workload.job import JobTable, Workload
+from unrack.workload.resample import draw_again, recorded
+from unrack.workload.under_way import order_of
 from unrack.workload.usage.settings import ask_for_more, use
 
 _JITTER = 0x6A74  # beside the seed, so that these draws are no generator's

@@ -18,10 +18,11 @@ from unrack.facts import line, table
 from unrack.ledger.names import ASKED_CORES, ASKED_MB, ASKED_TASKS, ASKED_US
 from unrack.resources.places import is_resource
 from unrack.vocabulary import Need
-from unrack.workload.brief import job_facts, workload_facts
+from unrack.workload.formats.rules import Intake as Intake
+from unrack.workload.formats.rules import job_facts, workload_facts
 from unrack.workload.tier_asks import NO_CEILING, TierAsks, first_fault
-from unrack.workload.under_way import UnderWay, check_under_way
-from unrack.workload.usage.curves import UsageCurves, check_curves
+from unrack.workload.under_way import UnderWay, check_under_way, order_of
+from unrack.workload.usage.curves import UsageCurves, check_usage
 
 Ints = NDArray[np.int64]
 
@@ -363,78 +364,12 @@ def job_table(
     return table.take(order_of(table))
 
 
-def order_of(table: JobTable) -> Ints:
-    """int64[jobs]: the rows in order of (submission, id); those that run when the run begins come first."""
-    waits = np.ones(len(table), np.bool_) if table.under_way is None else ~table.under_way.runs
-    keys = pl.DataFrame({"submit": table.submit_us, "waits": waits, "id": table.ids})
-    order: Ints = (
-        keys.select(pl.arg_sort_by("submit", "waits", "id", maintain_order=True)).to_series().cast(pl.Int64).to_numpy()
-    )
-    return order
-
-
-def check_usage(usage: UsageCurves, tasks: Ints) -> None:
-    """Refuse curves that are not one, or one a task, of each job that has any.
-
-    Raises
-    ------
-    InputError
-        As said, or as of :func:`unrack.workload.usage.curves.check_curves`.
-    """
-    if len(usage) != len(tasks):
-        raise InputError("usage", f"curves of {len(usage)} jobs", f"of all {len(tasks)} jobs")
-    wrong = np.flatnonzero((usage.curves > 1) & (usage.curves != tasks))
-    if len(wrong):
-        row = int(wrong[0])
-        raise InputError(
-            f"usage of job {row}", f"{usage.curves[row]} curves", f"none, one, or one a task ({tasks[row]})"
-        )
-    check_curves(usage)
-
-
 def plain(column: Ints) -> MutableSequence[int]:
     """A column as plain integers, for loops in Python: a list, or an array where a list would take too much memory.
 
     Reading a list is the fastest (by 5 % of a whole run) but takes 40 bytes an entry, an array 8.
     """
     return column.tolist() if len(column) <= 300_000 else array("q", column.tobytes())
-
-
-@dataclass(frozen=True)
-class Intake:
-    """What a reader found in its input, and what it did about it.
-
-    Attributes
-    ----------
-    source
-        The file or generator.
-    format
-        The name of the reader.
-    read, kept
-        How many job lines were there, and how many became jobs.
-    dropped, changed
-        Rule → how many lines it dropped or changed. The rules are described in ``RULES`` of
-        ``workload/formats/rules.py``.
-    missing
-        Field → in how many of the kept jobs the input does not give it.
-    header
-        What the input says about itself (for SWF: the header comments).
-    ignored
-        Rule → how many of the kept jobs ask for what the rule names, which nothing honours.
-    examples
-        Rule → the first case of it, in words; of the rules under ``ignored``, and of rows that cannot be read.
-    """
-
-    source: str
-    format: str
-    read: int
-    kept: int
-    dropped: Mapping[str, int] = field(default_factory=dict)
-    changed: Mapping[str, int] = field(default_factory=dict)
-    missing: Mapping[str, int] = field(default_factory=dict)
-    header: Mapping[str, str] = field(default_factory=dict)
-    ignored: Mapping[str, int] = field(default_factory=dict)
-    examples: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -462,5 +397,4 @@ class Workload:
         return line("Workload", self.name, workload_facts(self))
 
     def _repr_html_(self) -> str:
-        """For a notebook."""
         return table("Workload", self.name, workload_facts(self))

@@ -9,6 +9,7 @@ Weng et al.: Beware of fragmentation: scheduling GPU-sharing workloads with frag
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
 from typing import Annotated, Any
@@ -21,7 +22,6 @@ from unrack.errors import InputError, first_fault, got_and_want
 from unrack.units import SECOND_US
 from unrack.workload.generate.distributions import Positive, Strict
 from unrack.workload.job import Ints, JobTable, Workload
-from unrack.workload.recorded import recorded
 
 GPUS, WHOLE_MILLI = "gpus", 1000
 DRAWN_FROM = "drawn_from"
@@ -162,3 +162,36 @@ def _renamed(jobs: JobTable, origin: pl.Series, keep_times: bool) -> JobTable:
         extra=pl.DataFrame([*rest, origin.alias(DRAWN_FROM)]),
     )
     return made.take(np.argsort(submit_us, kind="stable"))
+
+
+def recorded(
+    workload: Workload,
+    jobs: JobTable,
+    words: str,
+    *,
+    dropped: Mapping[str, int] | None = None,
+    changed: Mapping[str, int] | None = None,
+) -> Workload:
+    """The workload with other jobs, and one more line under ``Filters`` in the header of its intake.
+
+    Parameters
+    ----------
+    workload
+        What was changed.
+    jobs
+        What it has become.
+    words
+        The line: what was done.
+    dropped, changed
+        The counts of the intake from now on; by default they stay.
+    """
+    header = dict(workload.intake.header)
+    header["Filters"] = f"{header['Filters']}\n{words}" if "Filters" in header else words
+    intake = replace(
+        workload.intake,
+        kept=len(jobs),
+        header=header,
+        dropped=workload.intake.dropped if dropped is None else dropped,
+        changed=workload.intake.changed if changed is None else changed,
+    )
+    return replace(workload, jobs=jobs, intake=intake)

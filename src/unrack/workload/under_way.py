@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import hashlib
 
     from unrack.workload.job import JobTable
+import hashlib
 
 Ints = NDArray[np.int64]
 
@@ -99,3 +100,13 @@ def check_under_way(jobs: JobTable) -> None:
 
 def _time(time_us: int) -> str:
     return seconds_text(time_us / 1e6)
+
+
+def order_of(table: JobTable) -> Ints:
+    """int64[jobs]: the rows in order of (submission, id); those that run when the run begins come first."""
+    waits = np.ones(len(table), np.bool_) if table.under_way is None else ~table.under_way.runs
+    keys = pl.DataFrame({"submit": table.submit_us, "waits": waits, "id": table.ids})
+    order: Ints = (
+        keys.select(pl.arg_sort_by("submit", "waits", "id", maintain_order=True)).to_series().cast(pl.Int64).to_numpy()
+    )
+    return order

@@ -30,7 +30,7 @@ def test_costs_are_those_of_trying_everything(graph: int) -> None:
 
 
 def test_four_gpus_of_a_minsky_by_hand() -> None:
-    from unrack.resources.gpus.machines.presets import preset
+    from unrack.resources.gpus.machines.machine import preset
 
     cost, least = np.full((4, 16), FAR_COST), np.full((4, 5), FAR_COST)
     fill_costs(preset("minsky").distance.astype(float), cost, least)

@@ -14,7 +14,8 @@ from unrack.cluster.spec import Cluster
 from unrack.policy.gpus.rules import RULES
 from unrack.sim.faults.fault import Fault
 from unrack.sim.simulate import Result, simulate
-from unrack.workload.job import Intake, JobTable, Workload, job_table
+from unrack.workload.formats.rules import Intake
+from unrack.workload.job import JobTable, Workload, job_table
 
 DISCIPLINES = ("fcfs", "list(backfill=any)", "easy", "conservative", "slurm(interval=20 s)")
 MACHINES = ({"gpus": 4, "per_socket": 2, "nvlink": "socket"}, "pcie-4", {"gpus": 1}, {"gpus": 3, "per_socket": 1},

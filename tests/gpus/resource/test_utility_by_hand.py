@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from plain_gpus import ONE, State, random_state, utility
 
-from unrack.resources.gpus.machines.presets import preset
+from unrack.resources.gpus.machines.machine import preset
 from unrack.resources.gpus.utility import terms
 
 APART, NEAR = 42.0, 1.0

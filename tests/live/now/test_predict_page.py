@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from unrack.cli.slurm.predict_page import page
+from unrack.cli.slurm.predict import page
 from unrack.live.slurm.prediction.forecast import Forecast
 from unrack.live.slurm.prediction.learnt import Learnt, Past
 from unrack.live.slurm.prediction.starts import Prediction, Start

@@ -10,7 +10,8 @@ import polars as pl
 
 from unrack.resources.gpus.asks import UTILITY_PARTS
 from unrack.units import SECOND_US
-from unrack.workload.job import Intake, Workload, job_table
+from unrack.workload.formats.rules import Intake
+from unrack.workload.job import Workload, job_table
 
 
 class Written(NamedTuple):

@@ -14,7 +14,8 @@ from unrack.errors import InputError
 from unrack.sim.simulate import Result, simulate
 from unrack.units import SECOND_US
 from unrack.workload.formats.gpu.dlrm import read_dlrm
-from unrack.workload.job import CORES, ESTIMATE, MEMORY, Intake, JobTable, Workload
+from unrack.workload.formats.rules import Intake
+from unrack.workload.job import CORES, ESTIMATE, MEMORY, JobTable, Workload
 from unrack_papers.reproduction import Numbers, Task
 
 Ints = NDArray[np.int64]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, FiniteFloat, ValidationError
 
@@ -148,8 +148,6 @@ def make_prices(given: str | Mapping[str, Any], where: str = "prices") -> Prices
     >>> make_prices({"preset": "zacarias-2023", "rack": 5000}).node.capex
     10154.0
     """
-    from unrack.cluster.prices.presets import PRICES
-
     table: dict[str, Any] = {"preset": given} if isinstance(given, str) else dict(given)
     name = table.get("preset", "")
     if name and name not in PRICES:
@@ -165,3 +163,43 @@ def make_prices(given: str | Mapping[str, Any], where: str = "prices") -> Prices
         fault = first_fault(error.errors())
         key = ".".join(map(str, fault["loc"]))
         raise ClusterError(f"{where}, {key}", *got_and_want(fault, list(Prices.model_fields))) from None
+
+
+class PricePreset(NamedTuple):
+    """Prices by name: one line of words and the keys."""
+
+    summary: str
+    content: Mapping[str, Any]
+
+
+PRICES: dict[str, PricePreset] = {
+    "zacarias-2023": PricePreset(
+        "Vieira Zacarias 2023, Table 5.2: $10 154 a node with network and small storage, $1 280 for 128 GB of memory",
+        {
+            "node": 10_154,
+            "memory_gb": 10,
+            "source": "Vieira Zacarias 2023, Table 5.2, of a small-scale HPC cloud platform; to buy, no energy",
+        },
+    ),
+    "example-2026-11": PricePreset(
+        "EXAMPLES of November 2026, round numbers of no vendor: put in your own",
+        {
+            "kwh": 0.15,
+            "pue": 1.3,
+            "node": {"capex": 5_000, "per_hour": 0.02, "watts": 120},
+            "core": {"capex": 60, "watts": 3},
+            "memory_gb": {"capex": 8, "watts": 0.3},
+            "memory_pool": {"capex": 3_000, "watts": 80},
+            "memory_pool_gb": {"capex": 6, "watts": 0.25},
+            "devices": {
+                "nvme": {"capex": 700, "watts": 12},
+                "gpu": {"capex": 20_000, "watts": 500},
+                "fpga": {"capex": 6_000, "watts": 75},
+            },
+            "rack": {"capex": 10_000, "per_hour": 0.3},
+            "source": "examples of November 2026: round numbers that belong to no vendor",
+        },
+    ),
+}
+EXAMPLE = "example-2026-11"
+"""What is taken where nobody says a price."""

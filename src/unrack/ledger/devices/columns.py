@@ -11,8 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from unrack.cluster.pools.pace import Pace
-from unrack.cluster.pools.pool import WHOLE, Devices
+from unrack.cluster.pools.pool import WHOLE, Devices, Pace
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

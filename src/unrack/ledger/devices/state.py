@@ -10,8 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from unrack.cluster.pools.pace import Pace
-from unrack.cluster.pools.pool import Devices
+from unrack.cluster.pools.pool import Devices, Pace
 from unrack.errors import RefusedError
 from unrack.ledger.devices.columns import (
     FREE,

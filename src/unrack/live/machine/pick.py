@@ -54,7 +54,7 @@ def choose(machine: Machine, wanted: int, held: Collection[int] = ()) -> Choice 
 
     Examples
     --------
-    >>> from unrack.resources.gpus.machines.presets import preset
+    >>> from unrack.resources.gpus.machines.machine import preset
     >>> choose(preset("minsky"), 2, held={0})
     Choice(gpus=(2, 3), distance=1, least=1)
     """

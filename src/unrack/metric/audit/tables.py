@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from unrack.cluster.pools.pace import Pace
+from unrack.cluster.pools.pool import Pace
 from unrack.cluster.spec import Cluster
 
 Ints = NDArray[np.int64]

@@ -22,8 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unrack.cluster.pools.pace import Pace
-from unrack.cluster.pools.pool import no_devices
+from unrack.cluster.pools.pool import Pace, no_devices
 from unrack.ledger.devices.columns import FREE, GROUP, KIND, POOL, SHARE, Columns, make_columns
 from unrack.ledger.devices.reader import members
 from unrack.ledger.devices.sharing import TAKEN

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 from unrack.errors import InputError
 from unrack.extras import extra
 from unrack.metric.comparison import Entry, marks, served_less
-from unrack.plots.palette import PALETTE
-from unrack.plots.series import six_digits
+from unrack.plots.series import PALETTE, six_digits
 from unrack.report.column import Column, column_of
 from unrack.report.table import share_text
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from unrack.plots.time_axis import span_unit
+from unrack.plots.series import span_unit
 from unrack.report.directory import RunFiles
 from unrack.report.pools.run import pools_of
 

@@ -3,15 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
+import numpy as np
 import polars as pl
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
-from unrack.resources.contract import Installed, Kept, Nodes, Table, Told
-from unrack.resources.counted.counters import Counters
-from unrack.resources.counted.keys import read_counters
-from unrack.resources.counted.measures import MEASURES, measures
-from unrack.resources.counted.section import tables
+from unrack.errors import ClusterError, first_fault, got_and_want
+from unrack.reasons import Code, Reason
+from unrack.resources.contract import (
+    NONE_ATTACHED,
+    Gangs,
+    Installed,
+    Kept,
+    Nodes,
+    Place,
+    Table,
+    Told,
+    Usual,
+    mean_share,
+    no_room,
+)
+from unrack.units import quantity
+
+Number = Annotated[int, Field(strict=True)] | Annotated[float, Field(strict=True)]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+MEASURES = (
+    Told("used_counted_QUANTITY", "", "", "share of a counter that jobs held", "∫ held dt / (installed x window)"),
+    Told(
+        "peak_counted_QUANTITY", "", "", "share of a counter that was held at most, in one rack where it is per rack",
+        "max held / installed",
+    ),
+    Told(
+        "full_counted_QUANTITY", "", "low", "share of the time in which nothing was left of a counter, in some rack",
+        "time with held = installed / window",
+    ),
+)  # fmt: skip
+HEAD = ("policy", "jobs", "in use", "peak", "all out", "amount x hours")
 
 
 class Counted(NamedTuple):
@@ -40,3 +70,264 @@ class Counted(NamedTuple):
     def section(self, runs: Sequence[Kept]) -> tuple[Table, ...]:
         """A table of every counter."""
         return tables(runs)
+
+
+def tables(runs: Sequence[Kept]) -> tuple[Table, ...]:
+    """One table for every counter: a row a policy, over its seeds."""
+    if not runs:
+        return ()
+    policies = dict.fromkeys(run.policy for run in runs)
+    return tuple(
+        Table(
+            file["name"], _words(file), HEAD,
+            tuple(_row(file["name"], policy, [run for run in runs if run.policy == policy]) for policy in policies),
+        )
+        for file in runs[0].written
+    )  # fmt: skip
+
+
+def _words(file: dict[str, object]) -> str:
+    where = "in each rack" if file["per"] == "rack" else "on the cluster"
+    return (
+        f"Installed: {file['amount']} {where}. In use: the mean over time; peak: the most at any time"
+        f"{', in one rack' if file['per'] == 'rack' else ''}; all out: the share of the time in which nothing was left"
+        f"{' in some rack' if file['per'] == 'rack' else ''}."
+    )
+
+
+def _row(name: str, policy: str, runs: Sequence[Kept]) -> tuple[str, ...]:
+    jobs, hours = 0, 0.0
+    for run in runs:
+        own = run.claims.filter(pl.col("quantity") == name)
+        jobs += own["job"].n_unique()
+        hours += float((own["amount"] * (own["end_s"] - own["start_s"])).sum()) / 3600
+    shares = [
+        mean_share([run.metrics.get(f"{stem}_counted_{name}") for run in runs]) for stem in ("used", "peak", "full")
+    ]
+    return policy, f"{jobs / len(runs):,.0f}", *shares, f"{hours / len(runs):,.1f}"
+
+
+def measures(places: Sequence[Place], claims: pl.DataFrame, start_s: float, end_s: float) -> dict[str, float | None]:
+    """Every metric of every counter; ``None`` over a window that lasts no time.
+
+    Examples
+    --------
+    >>> claims = pl.DataFrame({"place": ["matlab"] * 2, "start_s": [0.0, 2.0], "end_s": [4.0, 4.0], "amount": [1, 3]})
+    >>> measures([Place("matlab", "matlab", 4)], claims, 0.0, 8.0)
+    {'used_counted_matlab': 0.3125, 'peak_counted_matlab': 1.0, 'full_counted_matlab': 0.25}
+    """
+    values: dict[str, float | None] = {}
+    length = end_s - start_s
+    for name in dict.fromkeys(place.quantity for place in places):
+        own = [place for place in places if place.quantity == name]
+        held = [held_steps(claims.filter(pl.col("place") == place.name), start_s, end_s) for place in own]
+        spent = sum(float((np.diff(times) * level[:-1]).sum()) for times, level in held)
+        installed = sum(place.amount for place in own)
+        values[f"used_counted_{name}"] = spent / (installed * length) if length > 0 else None
+        peaks = [float(level.max()) / place.amount for (_, level), place in zip(held, own, strict=True)]
+        values[f"peak_counted_{name}"] = max(peaks) if length > 0 else None
+        values[f"full_counted_{name}"] = _full_s(held, own) / length if length > 0 else None
+    return values
+
+
+def held_steps(claims: pl.DataFrame, start_s: float, end_s: float) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """What is held of a place, as times and the level from each on; from the start of the window to its end."""
+    start, end = (np.clip(claims[name].to_numpy(), start_s, max(start_s, end_s)) for name in ("start_s", "end_s"))
+    amount = claims["amount"].to_numpy()
+    lasts = end > start
+    when = np.concatenate([[start_s], start[lasts], end[lasts], [max(start_s, end_s)]])
+    change = np.concatenate([[0], amount[lasts], -amount[lasts], [0]]).astype(np.int64)
+    times, of = np.unique(when, return_inverse=True)
+    level = np.zeros(len(times), np.int64)
+    np.add.at(level, of.ravel(), change)
+    return times, np.cumsum(level)
+
+
+def _full_s(held: Sequence[tuple[NDArray[np.float64], NDArray[np.int64]]], places: Sequence[Place]) -> float:
+    """For how long one place or another has nothing left."""
+    spells = sorted(
+        (float(times[i]), float(times[i + 1]))
+        for (times, level), place in zip(held, places, strict=True)
+        for i in np.flatnonzero(level[:-1] >= place.amount).tolist()
+    )
+    total, reached = 0.0, -np.inf
+    for start, end in spells:
+        total += max(0.0, end - max(start, reached))
+        reached = max(reached, end)
+    return total
+
+
+class CounterFile(BaseModel):
+    """A ``[[counted]]`` table: one thing that is counted.
+
+    Attributes
+    ----------
+    name
+        What jobs ask for as ``counted.NAME``. One that ends in ``_mb_s`` is a bandwidth (``"12.5 GB/s"``), one that
+        ends in ``_mb`` a size (``"2 TB"``), any other a plain number.
+    amount
+        How much there is of it: of the whole cluster, or in each rack. Rounded down to a whole number.
+    per
+        ``"cluster"``, the default: one counter for all nodes. ``"rack"``: one in each rack, for tasks there.
+    asked_by
+        Who asks for the amount of the job's column: the whole ``"job"``, once (of a counter per rack: once in each rack
+        where it runs), or every ``"task"``. Default: ``"job"`` per cluster, ``"task"`` per rack.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str = Field(pattern=r"^[A-Za-z]\w*$")
+    amount: Number | str
+    per: Literal["cluster", "rack"] = "cluster"
+    asked_by: Literal["job", "task"] | None = None
+
+    @model_validator(mode="after")
+    def _an_amount(self) -> CounterFile:
+        if self.units < 1:
+            raise ValueError(f"an amount of 1 or more, not {self.amount!r}")
+        return self
+
+    @property
+    def units(self) -> int:
+        """The amount in whole units."""
+        return quantity(self.name, self.amount, "down")
+
+    @property
+    def by_task(self) -> bool:
+        """Whether every task asks for the amount."""
+        return self.per == "rack" if self.asked_by is None else self.asked_by == "task"
+
+
+COUNTERS: TypeAdapter[list[CounterFile]] = TypeAdapter(list[CounterFile])
+
+
+def read_counters(table: Any, where: str) -> tuple[CounterFile, ...]:
+    """The counters of a cluster file.
+
+    Raises
+    ------
+    ClusterError
+        A key or a value is wrong, or two have one name.
+    """
+    try:
+        counters = COUNTERS.validate_python(table)
+    except ValidationError as error:
+        fault = first_fault(error.errors())
+        key = ".".join(str(part) for part in fault["loc"] if part not in ("int", "float", "str"))
+        known = tuple(CounterFile.model_fields)
+        raise ClusterError(f"{where}.{key}" if key else where, *got_and_want(fault, known)) from None
+    names = [counter.name for counter in counters]
+    for place, name in enumerate(names):
+        if name in names[:place]:
+            raise ClusterError(f"{where}.{place}.name", repr(name), "a name that no other counter has")
+    return tuple(counters)
+
+
+class Counter(NamedTuple):
+    """One counter, and the number of its first place; one per rack has a place in each rack with cores."""
+
+    file: CounterFile
+    first: int
+    size: int
+
+    @property
+    def places(self) -> slice:
+        """Which places are its own."""
+        return slice(self.first, self.first + self.size)
+
+
+class Counters(Usual):
+    """What is counted on a cluster; see :class:`unrack.resources.contract.Installed`."""
+
+    def __init__(self, files: Sequence[CounterFile], nodes: Nodes, where: str) -> None:
+        self._nodes = nodes
+        self._racks = np.unique(nodes.rack[nodes.cores > 0])
+        self._rack = np.searchsorted(self._racks, nodes.rack).clip(max=len(self._racks) - 1)  # the place of each node
+        self._counters: list[Counter] = []
+        places: list[Place] = []
+        for i, file in enumerate(files):
+            if file.per == "rack" and len(nodes.rack_names) < 2:
+                want = "racks: nodes_per_rack, or rack of each class of nodes"
+                raise ClusterError(f"{where}.{i}.per", f"'rack', and all nodes are in {nodes.rack_names[0]}", want)
+            racks = [nodes.rack_names[rack] for rack in self._racks.tolist()] if file.per == "rack" else []
+            names = [f"{file.name} of {rack}" for rack in racks] or [file.name]
+            self._counters.append(Counter(file, len(places), len(names)))
+            places += [Place(name, file.name, file.units) for name in names]
+        self.places = tuple(places)
+        self.quantities = tuple(file.name for file in files)
+
+    def claims(self, asked: Ints, nodes: Ints, tasks: Ints, free: Ints, devices: Ints = NONE_ATTACHED) -> Ints:
+        """int64[claims, 2]: of every counter that is asked for, at its place or in each rack where tasks run."""
+        rows: list[tuple[int, int]] = []
+        for counter, amount in zip(self._counters, asked.tolist(), strict=True):
+            if not amount:
+                continue
+            at = self._rack[nodes] if counter.file.per == "rack" else np.zeros(len(nodes), np.int64)
+            held = np.bincount(at, tasks, counter.size).astype(np.int64)
+            where = np.flatnonzero(held)
+            each = held[where] * amount if counter.file.by_task else np.full(len(where), amount)
+            rows += zip((counter.first + where).tolist(), each.tolist(), strict=True)
+        return np.array(rows, np.int64).reshape(-1, 2)
+
+    def open_nodes(
+        self, asked: Ints, free: Ints, nodes: Ints, tasks: Ints, left: int = 1, devices: Ints = NONE_ATTACHED
+    ) -> Bools:
+        """bool[nodes]: where one more task finds enough of all counters."""
+        found = np.ones(len(self._rack), np.bool_)
+        for counter, amount in zip(self._counters, asked.tolist(), strict=True):
+            if not amount:
+                continue
+            of_rack = counter.file.per == "rack"
+            at = self._rack[nodes] if of_rack else np.zeros(len(nodes), np.int64)
+            needs = np.full(counter.size, amount)
+            if counter.file.by_task:
+                needs = amount * (np.bincount(at, tasks, counter.size).astype(np.int64) + 1)
+            enough = free[counter.places] >= needs
+            found &= enough[self._rack] if of_rack else bool(enough[0])
+        return found
+
+    def never(self, quantity: int, asked: Ints, gangs: Gangs) -> Bools:
+        """bool[jobs]: more than is installed; per rack and task, no racks have nodes and enough of it for all tasks."""
+        file = self._counters[quantity].file
+        if not file.by_task:
+            return asked > file.units
+        if file.per == "cluster":
+            return asked * gangs.tasks > file.units
+        return no_room(asked, gangs, lambda *kind: self._room(file.units, *kind))
+
+    def too_big(self, quantity: int, asked: int, gangs: Gangs) -> Reason:
+        """The counter, and how much is installed of it."""
+        file, what = self._counters[quantity].file, f"counted.{self.quantities[quantity]}"
+        tasks = int(gangs.tasks[0])
+        if file.per == "cluster":
+            return Reason(Code.TOO_BIG, what, asked * tasks if file.by_task else asked, file.units)
+        if asked > file.units:
+            return Reason(Code.TOO_BIG, f"{what} in one rack", asked, file.units)
+        mb = 0 if gangs.elsewhere else int(gangs.memory_mb[0])
+        room = self._room(file.units, asked, int(gangs.cores[0]), mb)
+        return Reason(Code.TOO_BIG, f"places for tasks with {asked} {what} in their racks", tasks, room)
+
+    def lacks(self, asked: Ints, free: Ints, tasks: int) -> Reason | None:
+        """The first counter of which too little is free, in the rack that has most of it or everywhere."""
+        for counter, amount in zip(self._counters, asked.tolist(), strict=True):
+            if not amount:
+                continue
+            own, what = free[counter.places], f"counted.{counter.file.name}"
+            if counter.file.per == "cluster":
+                needs = amount * tasks if counter.file.by_task else amount
+                if needs > own[0]:
+                    return Reason(Code.NO_ROOM, what, needs, int(own[0]))
+            elif amount > own.max():
+                return Reason(Code.NO_ROOM, f"{what} in one rack", amount, int(own.max()))
+            elif counter.file.by_task and (room := int((own // amount).sum())) < tasks:
+                return Reason(Code.NO_ROOM, f"places for tasks with {amount} {what} in their racks", tasks, room)
+        return None
+
+    def written(self) -> list[dict[str, Any]]:
+        """The keys of the cluster file."""
+        return [counter.file.model_dump() for counter in self._counters]
+
+    def _room(self, units: int, amount: int, cores: int, mb: int) -> int:
+        """How many tasks the empty racks hold, by nodes and by what is counted."""
+        fit = np.bincount(self._rack, self._nodes.room_for(cores, mb), len(self._racks))
+        return int(np.minimum(fit, units // amount).sum())

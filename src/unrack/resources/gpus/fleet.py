@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrack.errors import ClusterError
+from unrack.jit import compiled
 from unrack.reasons import Code, Reason
-from unrack.resources.contract import NONE_ATTACHED, Gangs, Nodes, Place
+from unrack.resources.contract import NONE_ATTACHED, Gangs, Nodes, Place, Usual
 from unrack.resources.gpus.asks import (
     APART,
     COUNT,
@@ -25,12 +26,10 @@ from unrack.resources.gpus.asks import (
     Ask,
     ask_of,
 )
-from unrack.resources.gpus.choice import choose_on_node, tasks_that_fit
+from unrack.resources.gpus.choice import choose_on_node, may_begin, tasks_that_fit
 from unrack.resources.gpus.columns import Gpus, gpu_columns
-from unrack.resources.gpus.held import holds_what_it_asks
 from unrack.resources.gpus.keys import FleetFile, machine_of, nodes_named
-from unrack.resources.gpus.machines.machine import Machine
-from unrack.resources.gpus.machines.presets import PRESETS
+from unrack.resources.gpus.machines.machine import PRESETS, Machine
 from unrack.resources.gpus.machines.written import written
 from unrack.resources.gpus.profiles import Profiles, read_profiles
 
@@ -42,7 +41,48 @@ DECIDE = (COUNT, MILLI, SLICES, TOGETHER, APART)
 """Quantities that decide whether a job has a place."""
 
 
-class Fleet:
+@compiled
+def holds_what_it_asks(gpus: Gpus, ask: Ask, nodes: Ints, tasks: Ints, claims: Ints) -> bool:
+    """Whether every claim belongs to a task, and every task has what it asks; places ascend."""
+    row = 0
+    for i in range(nodes.shape[0]):
+        node, on_it = nodes[i], tasks[i]
+        first, end = gpus.first[node], gpus.first[node + 1]
+        begin, total = row, 0
+        while row < claims.shape[0] and first <= claims[row, 0] < end:
+            amount = claims[row, 1]
+            total += amount
+            if ask.slices == 0 and (amount % ask.milli or amount < 1 or amount > min(WHOLE, on_it * ask.milli)):
+                return False
+            row += 1
+        if ask.gpus == 0:
+            if row > begin:
+                return False
+        elif ask.slices:
+            if gpus.slices[gpus.kind[node]] == 0 or not are_blocks(gpus, node, ask.slices, on_it, claims[begin:row]):
+                return False
+        elif gpus.kind[node] < 0 or gpus.slices[gpus.kind[node]] or total != on_it * ask.gpus * ask.milli:
+            return False
+    return bool(row == claims.shape[0])
+
+
+@compiled
+def are_blocks(gpus: Gpus, node: int, size: int, tasks: int, claims: Ints) -> bool:
+    """Whether claims are so many blocks of slices, each where a block may begin."""
+    each = gpus.slices[gpus.kind[node]]
+    if claims.shape[0] != tasks * size:
+        return False
+    for block in range(tasks):
+        start = claims[block * size, 0] - gpus.first[node]
+        if not may_begin(each, size, start % each):
+            return False
+        for i in range(size):
+            if claims[block * size + i, 0] != gpus.first[node] + start + i or claims[block * size + i, 1] != 1:
+                return False
+    return True
+
+
+class Fleet(Usual):
     """The GPUs of a cluster; see :class:`unrack.resources.contract.Installed`.
 
     Attributes
@@ -95,10 +135,6 @@ class Fleet:
             count = choose_on_node(self.gpus, left, node, ask, on_it, found, count)
         rows = found[:count]
         return np.ascontiguousarray(rows[np.argsort(rows[:, 0], kind="stable")])
-
-    def device_costs(self, asked: Ints, free: Ints, nodes: Ints, homes: Ints) -> Ints:
-        """Pooled devices claim nothing."""
-        return np.zeros((len(nodes), len(homes)), np.int64)
 
     def agrees(self, asked: Ints, nodes: Ints, tasks: Ints, claims: Ints, devices: Ints = NONE_ATTACHED) -> bool:
         """Whether each task has its GPUs, on the node where it runs."""
@@ -200,11 +236,7 @@ class Fleet:
 
     def _room(self, ask: Ask) -> int:
         """How many tasks the empty machines hold that ask so much."""
-        nodes = self.nodes
-        fit = np.minimum(self.fit(ask, self.total), 2**31)
-        fit = np.where(nodes.cores > 0, np.minimum(fit, nodes.cores // ask.cores) if ask.cores else fit, 0)
-        if ask.mb:
-            fit = np.minimum(fit, nodes.memory_mb // ask.mb)
+        fit = np.minimum(self.fit(ask, self.total), self.nodes.room_for(ask.cores, ask.mb))
         if ask.apart:
             fit = np.minimum(fit, 1)
         return int(fit.max(initial=0) if ask.together else fit.sum())

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from unrack.errors import ClusterError, first_fault, got_and_want
-from unrack.resources.gpus.columns import MOST_GPUS, MOST_SOCKETS
-from unrack.resources.gpus.graphs import GraphFile
+from unrack.resources.gpus.columns import MOST_GPUS, MOST_SOCKETS, GraphFile
 from unrack.resources.gpus.machines.machine import Machine, tree
 from unrack.resources.gpus.machines.reading.from_file import machine_from
 from unrack.resources.gpus.machines.reading.read import read_machine

@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from html import escape
+from typing import Any
+from zlib import crc32
 
-from unrack.resources.contract import Kept, Table
+import numpy as np
+import polars as pl
+
+from unrack.resources.contract import Kept, Table, rows_by_policy
 from unrack.resources.gpus.fleet import Fleet
-from unrack.resources.gpus.fragmentation.chart import PIECES, chart
 from unrack.resources.gpus.fragmentation.steps import Steps, fragmentation_steps
-from unrack.resources.gpus.keys import read_keys
-from unrack.resources.gpus.lanes import MOST_BARS, MOST_LANES, lanes
+from unrack.resources.gpus.keys import machine_of, read_keys
 from unrack.resources.gpus.machines.drawing import COLOURS
+from unrack.units import seconds_text
 
+MOST_LANES = 48
+MOST_BARS = 4000
+LANES_LEFT, LANES_WIDTH, LANE, GAP = 92, 900, 10, 8
+LANES_STYLE = "text{font:11px system-ui,sans-serif;fill:currentColor}.lane{fill:currentColor;opacity:.08}"
+PIECES = 300
+"""Pieces of time; what is drawn is the mean over each."""
+LEFT, WIDTH, HEIGHT, LINE = 60, 840, 120, 16
+STYLE = "text{font:11px system-ui,sans-serif;fill:currentColor}.axis{stroke:currentColor;opacity:.3}"
 HEAD = ("policy", "GPUs in use", "utility", "1/t", "I", "1 - w", "across sockets", "below minimum",
         "fragmented")  # fmt: skip
 FRAGMENTATION = (
@@ -33,8 +46,7 @@ WORDS = (
 
 def tables(runs: Sequence[Kept]) -> tuple[Table, ...]:
     """One table: a row a policy, over its seeds."""
-    policies = dict.fromkeys(run.policy for run in runs)
-    rows = tuple(_row(policy, [run for run in runs if run.policy == policy]) for policy in policies)
+    rows = rows_by_policy(runs, _row)
     return (Table("Placements", WORDS, HEAD, rows), *_fragmentation(runs), *_pictures(runs)) if rows else ()
 
 
@@ -84,3 +96,101 @@ def _row(policy: str, runs: Sequence[Kept]) -> tuple[str, ...]:
 
 def _text(value: float | None, times: float, unit: str, digits: int = 1) -> str:
     return "–" if value is None else f"{times * value:.{digits}f}{unit}"
+
+
+def chart(runs: Mapping[str, Steps]) -> str:
+    """The picture as SVG; at most as many policies as there are colours.
+
+    Parameters
+    ----------
+    runs
+        Policy → the fragmentation of a run of it.
+    """
+    begin = min(float(steps.times_s[0]) for steps in runs.values())
+    end = max(float(steps.times_s[-1]) for steps in runs.values())
+    means = {policy: steps.means(PIECES) for policy, steps in runs.items()}
+    most = max(float(values.max()) for values in means.values())
+    scale, marks = (WIDTH / (end - begin), HEIGHT / max(most, 1e-9)), []
+    for i, ((policy, values), colour) in enumerate(zip(means.items(), COLOURS, strict=False)):
+        edges = LEFT + (np.linspace(runs[policy].times_s[0], runs[policy].times_s[-1], PIECES + 1) - begin) * scale[0]
+        x, y = np.repeat(edges, 2)[1:-1], np.repeat(LINE + HEIGHT - values * scale[1], 2)
+        points = " ".join(f"{a:.1f},{b:.1f}" for a, b in zip(x.tolist(), y.tolist(), strict=True))
+        words = escape(f"{policy}: {values.mean():.2f} GPUs on average")
+        at = LINE + HEIGHT + (i + 2) * LINE
+        marks.append(
+            f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="1.5"><title>{words}</title>'
+            f'</polyline><rect x="{LEFT}" y="{at - 8}" width="12" height="8" fill="{colour}"/>'
+            f'<text x="{LEFT + 18}" y="{at}">{words}</text>'
+        )
+    low = LINE + HEIGHT
+    axes = (
+        f'<path class="axis" fill="none" d="M{LEFT} {LINE}V{low}H{LEFT + WIDTH}"/>'
+        f'<text x="{LEFT - 6}" y="{LINE + 8}" text-anchor="end">{most:.1f}</text>'
+        f'<text x="{LEFT - 6}" y="{low}" text-anchor="end">0</text>'
+        f'<text x="{LEFT}" y="{low + 14}">{seconds_text(begin)}</text>'
+        f'<text x="{LEFT + WIDTH}" y="{low + 14}" text-anchor="end">{seconds_text(end)}</text>'
+    )
+    width, height = LEFT + WIDTH + 8, low + (len(marks) + 1) * LINE + 8
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img" '
+        f'style="width:100%;max-width:{width}px"><style>{STYLE}</style>{axes}{"".join(marks)}</svg>'
+    )
+
+
+def lanes(claims: pl.DataFrame, written: dict[str, Any]) -> str:
+    """The picture as SVG; empty: nothing was held.
+
+    Parameters
+    ----------
+    claims
+        The rows of the table of claims of one run.
+    written
+        The keys of the cluster file.
+    """
+    parts = claims.with_columns(
+        pl.col("place").str.extract(r"^node(\d+)/", 1).cast(pl.Int64).alias("node"),
+        pl.col("place").str.extract(r"/gpu(\d+)", 1).cast(pl.Int64).alias("gpu"),
+    ).drop_nulls(["node", "gpu"])
+    if not parts.height:
+        return ""
+    sockets = [machine_of(part["machine"], "gpus").socket.tolist() for part in written["machines"]]
+    of = sockets[0] if len(sockets) == 1 else []
+    rows = parts.select("node", "gpu").unique().sort("node", "gpu").rows()
+    if len(sockets) == 1:  # idle GPUs of the machines have a lane too
+        rows = [(node, gpu) for node in sorted({node for node, _ in rows}) for gpu in range(len(of))]
+    kept = rows[:MOST_LANES]
+    top, y, marks, last = {}, 4, [], (-1, -1)
+    for node, gpu in kept:
+        socket = of[gpu] if gpu < len(of) else 0
+        if node != last[0]:
+            y += GAP if last[0] >= 0 else 0
+            marks.append(f'<text x="0" y="{y + 9}">node {node}</text>')
+        elif socket != last[1]:
+            y += 3
+        top[node, gpu] = y
+        marks.append(f'<text x="{LANES_LEFT - 30}" y="{y + 9}" opacity=".6">GPU{gpu}</text>')
+        marks.append(f'<rect class="lane" x="{LANES_LEFT}" y="{y}" width="{LANES_WIDTH}" height="{LANE - 1}"/>')
+        y, last = y + LANE, (node, socket)
+    end = max(float(parts.select(pl.col("end_s").max()).item()), 1e-9)
+    begin = float(parts.select(pl.col("start_s").min()).item())
+    scale = LANES_WIDTH / max(end - begin, 1e-9)
+    bars = []
+    for node, gpu, job, start, stop, amount in (
+        parts.sort("start_s").select("node", "gpu", "job", "start_s", "end_s", "amount").head(MOST_BARS).rows()
+    ):
+        if (node, gpu) in top:
+            colour = COLOURS[crc32(str(job).encode()) % len(COLOURS)]  # the same in every process
+            words = escape(f"job {job}: {seconds_text(start)} to {seconds_text(stop)}, {amount}/1000")
+            bars.append(
+                f'<rect x="{LANES_LEFT + (start - begin) * scale:.1f}" y="{top[node, gpu]}" height="{LANE - 1}" '
+                f'width="{max((stop - start) * scale, 0.5):.1f}" fill="{colour}"><title>{words}</title></rect>'
+            )
+    ends = (
+        f'<text x="{LANES_LEFT}" y="{y + 16}">{seconds_text(begin)}</text>'
+        f'<text x="{LANES_LEFT + LANES_WIDTH}" y="{y + 16}" text-anchor="end">{seconds_text(end)}</text>'
+    )
+    style, marks_and_bars = f"<style>{LANES_STYLE}</style>", "".join([*marks, *bars])
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {LANES_LEFT + LANES_WIDTH + 8} {y + 22}" role="img" '
+        f'style="width:100%;max-width:{LANES_LEFT + LANES_WIDTH + 8}px">{style}{marks_and_bars}{ends}</svg>'
+    )

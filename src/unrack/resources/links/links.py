@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from decimal import Decimal
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError, model_validator
 
-from unrack.errors import ClusterError
+from unrack.errors import ClusterError, first_fault, got_and_want
 from unrack.reasons import Code, Reason
-from unrack.resources.contract import DEVICES, HOME, NONE_ATTACHED, TASK_NODE, Gangs, Nodes, Place
-from unrack.resources.links.keys import LinksFile
+from unrack.resources.contract import DEVICES, HOME, NONE_ATTACHED, TASK_NODE, Gangs, Nodes, Place, Usual, no_room
 from unrack.resources.links.profiles import read_profiles
+from unrack.units import bandwidth_mb_s
 
+Number = Annotated[int, Field(strict=True)] | Annotated[float, Field(strict=True)]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 QUANTITIES = ("mb_s", "remote_mb_s")
@@ -23,7 +26,7 @@ LINK, UPLINK = "mb_s", "uplink_mb_s"
 """Quantities of places."""
 
 
-class Links:
+class Links(Usual):
     """Links of nodes and uplinks of racks; see :class:`unrack.resources.contract.Installed`.
 
     Place i is the link of node i; after the nodes come the uplinks of racks.
@@ -78,10 +81,6 @@ class Links:
             fits &= ~across | (room[up[at]] & room[up[homes]])
         return np.where(fits, costs, -1)
 
-    def agrees(self, asked: Ints, nodes: Ints, tasks: Ints, claims: Ints, devices: Ints = NONE_ATTACHED) -> bool:
-        """There is no choice."""
-        return np.array_equal(self.claims(asked, nodes, tasks, claims, devices), claims)
-
     def open_nodes(
         self, asked: Ints, free: Ints, nodes: Ints, tasks: Ints, left: int = 1, devices: Ints = NONE_ATTACHED
     ) -> Bools:
@@ -92,10 +91,6 @@ class Links:
         found: Bools = room[: self.count] >= asked[MB_S]
         return found
 
-    def one_node(self, asked: Ints) -> bool:
-        """Links ask that of nobody."""
-        return False
-
     def never(self, quantity: int, asked: Ints, gangs: Gangs) -> Bools:
         """bool[jobs]: whose tasks find too few links, or whose devices of other nodes send more than one carries.
 
@@ -104,12 +99,7 @@ class Links:
         most = self.places[0].amount
         if quantity == REMOTE_MB_S:
             return np.zeros(len(asked), np.bool_) if gangs.remote is None else asked * gangs.remote > most
-        shapes = np.stack([asked, gangs.cores, gangs.memory_mb * (not gangs.elsewhere)])
-        kinds, of = np.unique(shapes[:, asked > 0], axis=1, return_inverse=True)
-        found = np.zeros(len(asked), np.bool_)
-        room = np.array([self._room(*kind) for kind in kinds.T.tolist()], np.int64)
-        found[asked > 0] = gangs.tasks[asked > 0] > room[of.ravel()]
-        return found
+        return no_room(asked, gangs, self._room)
 
     def too_big(self, quantity: int, asked: int, gangs: Gangs) -> Reason:
         """What a link carries, or how many tasks all links do."""
@@ -162,10 +152,91 @@ class Links:
 
     def _room(self, each: int, cores: int, mb: int) -> int:
         """How many tasks the empty nodes hold that send so much."""
-        nodes = self._nodes
-        fit = np.where(nodes.cores > 0, self.places[0].amount // each, 0)
-        if cores:
-            fit = np.minimum(fit, nodes.cores // cores)
-        if mb:
-            fit = np.minimum(fit, nodes.memory_mb // mb)
-        return int(fit.sum())
+        return int(np.minimum(self._nodes.room_for(cores, mb), self.places[0].amount // each).sum())
+
+
+class UplinkFile(BaseModel):
+    """The key ``racks``: an uplink of each rack.
+
+    Attributes
+    ----------
+    mb_s
+        What it carries, as of a node.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    mb_s: Number | str
+
+    @model_validator(mode="after")
+    def _an_amount(self) -> UplinkFile:
+        _units(self.mb_s)
+        return self
+
+    @property
+    def units(self) -> int:
+        """MB/s."""
+        return _units(self.mb_s)
+
+
+class LinksFile(BaseModel):
+    """The table ``links``: one link of each node, and where racks have uplinks, one of each rack.
+
+    Attributes
+    ----------
+    mb_s
+        What the link of a node carries: MB/s, or text such as ``"10 Gb/s"``; rounded down.
+    oversubscribe
+        How many times as much jobs may claim of links and uplinks as these carry. Default: 1.
+    profiles
+        How network load slows applications down: ``"rodinia"``, a CSV file, or a table of an application and two shares
+        of its run time in per cent: in the network alone, and beside a full link. Default: it slows nobody down.
+    racks
+        Uplinks, which devices of another rack use as well. Default: none.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    mb_s: Number | str
+    oversubscribe: Annotated[FiniteFloat, Field(ge=1, le=1000)] = 1.0
+    profiles: str | dict[str, tuple[FiniteFloat, FiniteFloat]] = ""
+    racks: UplinkFile | None = None
+
+    @model_validator(mode="after")
+    def _an_amount(self) -> LinksFile:
+        _units(self.mb_s)
+        return self
+
+    @property
+    def units(self) -> int:
+        """MB/s of a node's link."""
+        return _units(self.mb_s)
+
+    def held(self, units: int) -> int:
+        """How much of a link of so many MB/s jobs may hold."""
+        return int(units * Decimal(str(self.oversubscribe)))
+
+
+def _units(amount: float | str) -> int:
+    found = bandwidth_mb_s(amount, "down")
+    if found < 1:
+        raise ValueError(f"1 MB/s or more, not {amount!r}")
+    return found
+
+
+def read_keys(table: Any, where: str) -> LinksFile:
+    """The key ``links``.
+
+    Raises
+    ------
+    ClusterError
+        A key or a value is wrong.
+    """
+    try:
+        return LinksFile.model_validate(table)
+    except ValidationError as error:
+        fault = first_fault(error.errors())
+        skipped = ("int", "float", "str", "dict[str,tuple[float, float]]")
+        key = ".".join(str(part) for part in fault["loc"] if part not in skipped and "[" not in str(part))
+        known = tuple(UplinkFile.model_fields if key.startswith("racks.") else LinksFile.model_fields)
+        raise ClusterError(f"{where}.{key}" if key else where, *got_and_want(fault, known)) from None

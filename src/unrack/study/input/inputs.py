@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from unrack.cluster.file import ClusterFile
+from unrack.cluster.file import ClusterFile, content_of
 from unrack.cluster.presets import PRESETS
-from unrack.cluster.spec import Cluster, content_of
+from unrack.cluster.spec import Cluster
 from unrack.cluster.systems import MemorySystem
 from unrack.errors import ClusterError, InputError, PolicyError, nearest
 from unrack.policy.contract import Policy

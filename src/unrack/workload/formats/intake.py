@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from unrack.workload.formats.rules import RULES
+from unrack.workload.formats.rules import RULES, Intake
 from unrack.workload.formats.source import Source
 from unrack.workload.formats.unheeded import COUNT_IF_DIFFERENT, UNHEEDED, rule_of, what_of
-from unrack.workload.job import Intake, JobTable, Workload, job_table
+from unrack.workload.job import JobTable, Workload, job_table
 from unrack.workload.tier_asks import NO_CEILING, TierAsks, tier_asks
 from unrack.workload.under_way import UnderWay
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -15,16 +16,26 @@ from unrack.workload.formats.intake import tidy
 from unrack.workload.formats.kubernetes.pods import read_pods
 from unrack.workload.formats.pbs.read import read_pbs
 from unrack.workload.formats.quantities import boolean
-from unrack.workload.formats.recognition import recognised
 from unrack.workload.formats.servers_json import read_servers
+from unrack.workload.formats.slurm.listing import heads_a_list, plain
 from unrack.workload.formats.slurm.queue import read_queue
 from unrack.workload.formats.slurm.sacct import read_sacct
 from unrack.workload.formats.source import Source, load, sniff, text_bytes, without
 from unrack.workload.formats.swf import read_swf
-from unrack.workload.formats.table.published import ALIBABA, PERLMUTTER, read_alibaba, read_perlmutter
+from unrack.workload.formats.table.published import (
+    ALIBABA,
+    NEEDED,
+    PERLMUTTER,
+    read_alibaba,
+    read_perlmutter,
+    read_slurm_jobs,
+)
 from unrack.workload.formats.table.read import read_table
-from unrack.workload.formats.table.slurm_jobs import NEEDED, read_slurm_jobs
 from unrack.workload.job import Workload
+
+_PBS = re.compile(r"[0-9]{2}/[0-9]{2}/[0-9]{4} [0-9]{2}:[0-9]{2}:[0-9]{2};[A-Za-z];[^;]*;.*")
+_PAST = {"end", "elapsedraw", "exitcode", "alloctres", "reqtres", "maxrss", "cputime", "cputimeraw", "jobidraw"}
+_NOW = {"st", "time", "timeleft", "nodelistreason", "timeused", "mincpus", "minmemory"}
 
 
 class Format(NamedTuple):
@@ -119,7 +130,7 @@ def read_trace(
         The options of the format's reader: see :func:`unrack.workload.formats.swf.read_swf`,
         :func:`unrack.workload.formats.table.read.read_table`,
         :func:`unrack.workload.formats.servers_json.read_servers`,
-        :func:`unrack.workload.formats.table.slurm_jobs.read_slurm_jobs`, :mod:`unrack.workload.formats.table.published`
+        :func:`unrack.workload.formats.table.published.read_slurm_jobs`, :mod:`unrack.workload.formats.table.published`
         and :mod:`unrack.workload.formats.gpu`. A CSV in a layout of its own is read as any CSV where the options are
         those of any CSV.
 
@@ -194,3 +205,35 @@ def check_content(source: Source, name: str) -> None:
     is_parquet = source.data.startswith(b"PAR1")
     if is_parquet != (name == "parquet"):
         raise source.fault(None, "", "Parquet data" if is_parquet else "no Parquet data", f"the format {name}")
+
+
+def recognised(source: Source) -> str | None:
+    """``"sacct"``, ``"slurm-queue"``, ``"pbs"`` or ``"kubernetes"``; ``None``: none of them."""
+    if source.data.startswith((b"PAR1", b"\xff\xfe", b"\xfe\xff")):
+        return None
+    head = text_bytes(source)[:100_000].decode("utf-8", "replace")
+    first = next((line for line in head.split("\n") if line.strip()), "")
+    if _PBS.fullmatch(first.strip()):
+        return "pbs"
+    if first.lstrip().startswith("JobId="):
+        return "slurm-queue"
+    if first.lstrip().startswith(("{", "[")):
+        return _json(head)
+    if not heads_a_list(first):
+        return None
+    names = {plain(name) for name in re.split(r"[^\w()]+", first)}
+    return "slurm-queue" if names & _NOW and not names & _PAST else "sacct"
+
+
+def _json(head: str) -> str | None:
+    if re.search(r'"apiVersion"\s*:', head) and re.search(r'"kind"\s*:', head):
+        return "kubernetes"
+    if (
+        re.search(r'"jobs"\s*:', head)
+        and not re.search(r'"job_state"\s*:', head)
+        and re.search(r'"submission"\s*:', head)
+    ):
+        return "sacct"
+    if re.search(r'"(job_state|job_resources|job_id)"\s*:', head) and re.search(r'"(jobs|job_state)"\s*:', head):
+        return "slurm-queue"
+    return None

@@ -6,6 +6,20 @@ The names are the keys of ``Intake.dropped``, ``Intake.changed`` and ``Intake.ig
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from unrack.facts import Fact, counted, some
+from unrack.units import SECOND_US, seconds_text
+
+if TYPE_CHECKING:
+    from unrack.workload.job import JobTable, Workload
+
+ASSUMED = ("request from run", "limit not known", "limit of the partition", "name cut off")
+"""Rules that change what jobs ask for in a way that policies notice."""
+LEFT_OUT = ("bad row",)
+"""Rules by which jobs are lost that the file has."""
 RULES: dict[str, str] = {
     # dropped
     "partial execution": "Lines with status 2, 3 or 4 are parts of a job that another line sums up; they are dropped.",
@@ -116,3 +130,98 @@ RULES: dict[str, str] = {
     "arrivals jittered": "Each submission is moved by a time drawn evenly up to a limit either way; run times stay.",
     "times rebased": "All submissions are moved together so that the first is at the time asked for.",
 }
+
+
+def intake_notes(name: str, intake: Mapping[str, Any]) -> list[str]:
+    """A sentence for each rule that a user has to know before the results.
+
+    Parameters
+    ----------
+    name
+        Of the workload.
+    intake
+        Its :class:`unrack.workload.formats.rules.Intake`, as a table; one that an earlier version wrote may lack keys.
+
+    Examples
+    --------
+    >>> intake_notes("log", {"ignored": {"begin ignored": 2}, "examples": {"begin ignored": "job 7: begin 60"}})
+    ['log: begin ignored, 2 jobs, such as job 7: begin 60. A time before which a job is not to begin is not honoured.']
+    """
+    examples = intake.get("examples") or {}
+    found = []
+    for key, rules, noun in (("dropped", LEFT_OUT, "row"), ("ignored", None, "job"), ("changed", ASSUMED, "job")):
+        for rule, count in (intake.get(key) or {}).items():
+            if rules is None or rule in rules:
+                example = f", such as {examples[rule]}" if rule in examples else ""
+                found.append(f"{name}: {rule}, {counted(count, noun)}{example}. {RULES.get(rule, '')}".rstrip())
+    return found
+
+
+@dataclass(frozen=True)
+class Intake:
+    """What a reader found in its input, and what it did about it.
+
+    Attributes
+    ----------
+    source
+        The file or generator.
+    format
+        The name of the reader.
+    read, kept
+        How many job lines were there, and how many became jobs.
+    dropped, changed
+        Rule → how many lines it dropped or changed. The rules are described in ``RULES`` of
+        ``workload/formats/rules.py``.
+    missing
+        Field → in how many of the kept jobs the input does not give it.
+    header
+        What the input says about itself (for SWF: the header comments).
+    ignored
+        Rule → how many of the kept jobs ask for what the rule names, which nothing honours.
+    examples
+        Rule → the first case of it, in words; of the rules under ``ignored``, and of rows that cannot be read.
+    """
+
+    source: str
+    format: str
+    read: int
+    kept: int
+    dropped: Mapping[str, int] = field(default_factory=dict)
+    changed: Mapping[str, int] = field(default_factory=dict)
+    missing: Mapping[str, int] = field(default_factory=dict)
+    header: Mapping[str, str] = field(default_factory=dict)
+    ignored: Mapping[str, int] = field(default_factory=dict)
+    examples: Mapping[str, str] = field(default_factory=dict)
+
+
+def job_facts(jobs: JobTable) -> list[Fact]:
+    """How many jobs over what time, and what they ask for."""
+    found = [Fact("jobs", f"{len(jobs):,}", counted(len(jobs), "job"))]
+    if not len(jobs):
+        return found
+    span = seconds_text(int(jobs.submit_us[-1] - jobs.submit_us[0]) / SECOND_US)
+    found.append(Fact("submitted over", span, f"submitted over {span}"))
+    hours = float((jobs.cores * (jobs.work_us / SECOND_US)).sum()) / 3600
+    words = f"{hours:,.0f} core-hours" if hours >= 10 else f"{hours:.3g} core-hours"
+    found.append(Fact("work", words, words))
+    found.append(Fact("largest job", counted(int(jobs.cores.max()), "core")))
+    if jobs.user_names:
+        found.append(Fact("users", f"{len(jobs.user_names):,}"))
+    if jobs.app_names:
+        found.append(Fact("applications", some(list(jobs.app_names))))
+    if jobs.devices:
+        kinds = some(list(dict.fromkeys(kind for kind, _ in jobs.devices)))
+        found.append(Fact("devices asked for", kinds, f"asks for {kinds}"))
+    due = int((jobs.deadline_us >= 0).sum())
+    if due:
+        found.append(Fact("deadlines", counted(due, "job"), f"{due:,} with deadlines"))
+    return found
+
+
+def workload_facts(workload: Workload) -> list[Fact]:
+    """Those of its jobs, and where they came from."""
+    intake = workload.intake
+    lost = intake.read - intake.kept
+    dropped = [Fact("dropped", f"{lost:,} of {counted(intake.read, 'line')}", f"{lost:,} dropped")] if lost > 0 else []
+    source = [Fact("source", intake.source)] if intake.source else []
+    return [*job_facts(workload.jobs), *dropped, *source]

@@ -22,7 +22,7 @@ from unrack.workload.formats.source import Locator, Source, load, text_bytes
 from unrack.workload.formats.table.aliases import find_aliases
 from unrack.workload.formats.table.columns import TableColumns
 from unrack.workload.formats.table.read import as_workload, mapped
-from unrack.workload.generate.lifetimes import FOREVER, FOREVER_S
+from unrack.workload.generate.distributions import FOREVER, FOREVER_S
 from unrack.workload.job import Workload
 from unrack.workload.tier_asks import BETWEEN
 

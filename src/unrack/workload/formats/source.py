@@ -15,6 +15,7 @@ from typing import TypeVar
 
 from unrack.errors import TraceError
 
+_TRACE = re.compile(r".+\.(swf|csv|tsv|parquet|json)(\.(gz|bz2|xz))?", re.IGNORECASE)
 TRACES_VARIABLE = "UNRACK_TRACES"
 """Environment variable: a folder in which trace files are looked for after the working folder."""
 
@@ -233,3 +234,13 @@ def sniff(source: Source) -> str:
         return "csv"
     named_swf = re.search(r"\.swf(\.gz)?$", source.path, re.IGNORECASE) is not None
     return "swf" if named_swf or (len(fields) > 1 and all(number.fullmatch(field) for field in fields)) else "csv"
+
+
+def traces_found() -> list[str]:
+    """Traces in the folder ``$UNRACK_TRACES`` and below it, as paths from there, in order of name."""
+    folder = os.environ.get(TRACES_VARIABLE, "")
+    if not folder:
+        return []
+    root = Path(folder).expanduser()
+    files = (path for path in root.rglob("*") if path.is_file() and _TRACE.fullmatch(path.name))
+    return sorted(path.relative_to(root).as_posix() for path in files)

@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from unrack.errors import InputError, first_fault, got_and_want
 from unrack.units import SECOND_US
 from unrack.workload.formats.quantities import MOST, MOST_MB
+from unrack.workload.formats.rules import Intake
 from unrack.workload.generate.batch.generator import generate_batch
 from unrack.workload.generate.batch.spec import BatchSpec
 from unrack.workload.generate.calibration import gap_s
@@ -26,7 +27,7 @@ from unrack.workload.generate.server_spec import ServerSpec
 from unrack.workload.generate.spec import GeneratorSpec
 from unrack.workload.generate.training.generator import generate_training
 from unrack.workload.generate.training.spec import TrainingSpec
-from unrack.workload.job import Intake, Ints, Workload, job_table
+from unrack.workload.job import Ints, Workload, job_table
 
 
 def generate(

@@ -15,11 +15,12 @@ from pydantic import ValidationError
 from unrack.errors import InputError, first_fault, got_and_want
 from unrack.units import SECOND_US
 from unrack.workload.formats.quantities import MOST, MOST_MB
+from unrack.workload.formats.rules import Intake
 from unrack.workload.generate.calibration import gap_s
 from unrack.workload.generate.distributions import Floats, as_us, pick, upward
 from unrack.workload.generate.server_spec import Replicas, ServerSpec
 from unrack.workload.generate.week_cycle import WeekCycle
-from unrack.workload.job import Intake, Ints, Workload, job_table
+from unrack.workload.job import Ints, Workload, job_table
 from unrack.workload.tier_asks import NO_CEILING, TierAsks
 
 

@@ -8,8 +8,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from unrack.workload.generate.arrivals import Arrivals
-from unrack.workload.generate.distributions import Constant, Distribution, Positive, Strict
-from unrack.workload.generate.lifetimes import CLOUD, FOREVER, FOREVER_S
+from unrack.workload.generate.distributions import CLOUD, FOREVER, FOREVER_S, Constant, Distribution, Positive, Strict
 from unrack.workload.generate.week_cycle import Hours, Weekdays
 
 _GB = 1024
@@ -70,7 +69,7 @@ class ServerSpec(Strict):
         24 and 7 weights of the rate of arrivals, from a Monday at midnight on, when the clock begins.
     lifetime_s
         In s, or ``"forever"``. By default forever where all arrive at time 0, as in the paper, else
-        :data:`unrack.workload.generate.lifetimes.CLOUD`.
+        :data:`unrack.workload.generate.distributions.CLOUD`.
     cores, memory_mb
         Of a server, independent of each other; by default as in Table 2.
     local_share

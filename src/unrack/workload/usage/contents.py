@@ -9,9 +9,9 @@ import numpy as np
 from unrack.workload.generate.distributions import Floats
 from unrack.workload.usage.read import RULES
 from unrack.workload.usage.series import UsageSeries
+from unrack.workload.usage.shapes.fit import highest, in_use
 from unrack.workload.usage.shapes.parameters import KINDS
 from unrack.workload.usage.shapes.properties import properties
-from unrack.workload.usage.shapes.step_counts import highest, in_use
 from unrack.workload.usage.thin import thinned
 
 QUANTILES = (0.0, 0.25, 0.5, 0.75, 1.0)

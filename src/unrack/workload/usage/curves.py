@@ -180,3 +180,22 @@ def curves_again(frame: pl.DataFrame, jobs: int) -> UsageCurves:
     begins = np.flatnonzero((np.diff(job, prepend=-1) != 0) | (np.diff(curve, prepend=-1) != 0))
     per_job = np.bincount(job[begins], minlength=jobs).astype(np.int64)
     return UsageCurves(starts(per_job), np.append(begins, len(job)).astype(np.int64), at, mb)
+
+
+def check_usage(usage: UsageCurves, tasks: Ints) -> None:
+    """Refuse curves that are not one, or one a task, of each job that has any.
+
+    Raises
+    ------
+    InputError
+        As said, or as of :func:`unrack.workload.usage.curves.check_curves`.
+    """
+    if len(usage) != len(tasks):
+        raise InputError("usage", f"curves of {len(usage)} jobs", f"of all {len(tasks)} jobs")
+    wrong = np.flatnonzero((usage.curves > 1) & (usage.curves != tasks))
+    if len(wrong):
+        row = int(wrong[0])
+        raise InputError(
+            f"usage of job {row}", f"{usage.curves[row]} curves", f"none, one, or one a task ({tasks[row]})"
+        )
+    check_curves(usage)

@@ -22,7 +22,7 @@ import polars as pl
 from unrack.errors import InputError
 from unrack.workload.generate.distributions import Floats
 from unrack.workload.job import MEMORY, Workload
-from unrack.workload.recorded import recorded
+from unrack.workload.resample import recorded
 from unrack.workload.usage.attach import with_constants
 
 COLUMN = "overestimate"

@@ -13,13 +13,22 @@ from unrack.errors import InputError, first_fault, got_and_want
 from unrack.units import SECOND_US, memory_mb
 from unrack.workload.generate.distributions import Strict
 from unrack.workload.job import JobTable, Workload
-from unrack.workload.recorded import recorded
+from unrack.workload.resample import recorded
 from unrack.workload.usage import overestimate as over
-from unrack.workload.usage.attach import Scale, fitted, given
+from unrack.workload.usage.attach import (
+    Match,
+    Part,
+    Scale,
+    fitted,
+    given,
+    is_swf,
+    matched,
+    part_of,
+    used_column,
+    used_of_swf,
+)
 from unrack.workload.usage.curves import UsageCurves
-from unrack.workload.usage.match import Match, Part, matched, part_of
 from unrack.workload.usage.read import read_usage
-from unrack.workload.usage.requested import is_swf, used_column, used_of_swf
 from unrack.workload.usage.series import UsageSeries
 from unrack.workload.usage.shapes.draw import drawn
 from unrack.workload.usage.shapes.parameters import SHAPES, shapes_of

@@ -22,7 +22,8 @@ from unrack.study.grid import Run
 from unrack.study.input.document import Document
 from unrack.study.input.inputs import PolicySpec, make_policy_spec
 from unrack.study.results.identity import id_of_run
-from unrack.workload.job import Intake, Job, JobTable, Workload, job_table
+from unrack.workload.formats.rules import Intake
+from unrack.workload.job import Job, JobTable, Workload, job_table
 
 
 def workload_of(past: Past, name: str) -> Workload:

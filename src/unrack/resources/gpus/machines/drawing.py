@@ -37,7 +37,7 @@ def draw(machine: Machine, held: Mapping[int, str] | None = None) -> str:
 
     Examples
     --------
-    >>> from unrack.resources.gpus.machines.presets import preset
+    >>> from unrack.resources.gpus.machines.machine import preset
     >>> draw(preset("minsky")).startswith("<svg ")
     True
     """

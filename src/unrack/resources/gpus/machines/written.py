@@ -23,7 +23,7 @@ def written(machine: Machine) -> dict[str, Any]:
 
     Examples
     --------
-    >>> from unrack.resources.gpus.machines.presets import preset
+    >>> from unrack.resources.gpus.machines.machine import preset
     >>> written(preset("minsky"))["sockets"][1]
     {'name': 'socket 1', 'weight': 20, 'gpus': [2, 3], 'gpu_weight': 1}
     """

@@ -13,8 +13,7 @@ import polars as pl
 
 from unrack.cluster.formats.kubernetes_nodes import GPUS, node_down
 from unrack.errors import InputError
-from unrack.kubernetes_text.objects import entries, inside, moment_s, objects, table
-from unrack.kubernetes_text.quantities import quantity
+from unrack.kubernetes_text.objects import entries, inside, moment_s, objects, quantity, table
 from unrack.units import time_us
 from unrack.workload.formats.intake import DEVICE, EXTRA, RUNNING, Tally, workload
 from unrack.workload.formats.quantities import MOST, MOST_MB, choice, shown

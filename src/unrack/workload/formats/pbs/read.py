@@ -8,21 +8,25 @@ The manual pages pbs_accounting(8B) and pbs_resources(7B) of OpenPBS.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import polars as pl
 
 from unrack.errors import InputError
 from unrack.workload.formats.intake import DEVICE, EXTRA, OVERRUN, Tally, workload
 from unrack.workload.formats.limits import UNLIMITED, limit_us, limits_us, with_limits
-from unrack.workload.formats.pbs.records import Record, job_name, records
 from unrack.workload.formats.pbs.requests import Request, memory_mb, request, span_s
 from unrack.workload.formats.quantities import MOST_MB, choice, shown
-from unrack.workload.formats.source import Source, each, load
+from unrack.workload.formats.source import Source, each, load, text_bytes
 from unrack.workload.formats.unheeded import unheeded
 from unrack.workload.job import Workload
 
+LINE = re.compile(r"([0-9]{2}/[0-9]{2}/[0-9]{4} [0-9]{2}:[0-9]{2}:[0-9]{2});([A-Za-z]+);([^;]*);?(.*)")
+_FIELD = re.compile(r"""([A-Za-z][\w.\[\]-]*)=("[^"]*"|'[^']*'|\S*)""")
+_ID = re.compile(r"([0-9]{1,18})(\[([0-9]{0,9})\])?(?:\.(\S+))?")
+WANT = "MM/DD/YYYY HH:MM:SS;E;123.server;key=value …"
 _CARRIED = {"queue": "queue", "group": "group", "account": "account", "project": "project", "Exit_status": "exit_code"}
 _SUBMITTED = {"submit": ("ctime", "qtime", "etime"), "eligible": ("etime", "qtime", "ctime")}
 _LATEST_S = 2**33
@@ -193,3 +197,81 @@ def _ids(kept: Sequence[Record]) -> list[pl.Series]:
     ids = [record.job if len(servers) > 1 else record.job.partition(".")[0] for record in kept]
     arrays = [None if name.member is None else name.number for name in names]
     return [pl.Series("id", ids, pl.String), pl.Series(f"{EXTRA}array", arrays, pl.Int64)]
+
+
+class Record(NamedTuple):
+    """One line.
+
+    Attributes
+    ----------
+    line
+        Counted from 1.
+    kind
+        ``E`` for the end of a job, ``Q``, ``S``, ``D`` and so on for all else.
+    job
+        Its name.
+    fields
+        Key → value; of a key that comes twice, the last.
+    """
+
+    line: int
+    kind: str
+    job: str
+    fields: dict[str, str]
+
+
+class JobName(NamedTuple):
+    """A name such as ``123[4].server``.
+
+    Attributes
+    ----------
+    number
+        123.
+    member
+        4; -1: it is the array as a whole; ``None``: it is of no array.
+    """
+
+    number: int
+    member: int | None
+
+
+def records(source: Source) -> list[Record]:
+    """The lines of a log.
+
+    Raises
+    ------
+    TraceError
+        A line is none of an accounting log.
+    """
+    text = text_bytes(source).decode("utf-8", "replace")
+    lines = [(number, line.strip()) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
+    return each(lines, lambda line: _record(source, *line))
+
+
+def _record(source: Source, number: int, line: str) -> Record:
+    match = LINE.fullmatch(line)
+    if match is None:
+        raise source.fault(number, "", shown(line), WANT)
+    fields = {found[1]: found[2].strip("\"'") for found in _FIELD.finditer(match[4])} if match[2] == "E" else {}
+    return Record(number, match[2], match[3].strip(), fields)
+
+
+def job_name(text: str) -> JobName:
+    """Read the name of a job.
+
+    Raises
+    ------
+    ValueError
+        It is none.
+
+    Examples
+    --------
+    >>> job_name("123.server"), job_name("123[4].server"), job_name("123[].server").member
+    (JobName(number=123, member=None), JobName(number=123, member=4), -1)
+    """
+    match = _ID.fullmatch(text)
+    if match is None:
+        raise ValueError(f"{text!r} is not the name of a job such as 123.server or 123[4].server")
+    if match[2] is None:
+        return JobName(int(match[1]), None)
+    return JobName(int(match[1]), int(match[3]) if match[3] else -1)

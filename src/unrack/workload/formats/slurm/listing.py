@@ -9,9 +9,44 @@ from typing import NamedTuple
 import polars as pl
 
 from unrack.workload.formats.quantities import shown
-from unrack.workload.formats.slurm.names import GIVEAWAY, ours, plain
 from unrack.workload.formats.source import Locator, Source, each, text_bytes
 
+SAME = {
+    "st": "state", "jobstate": "state", "time": "elapsed", "timeused": "elapsed", "runtime": "elapsed",
+    "submittime": "submit", "eligibletime": "eligible", "starttime": "start", "endtime": "end",
+    "nodes": "nnodes", "numnodes": "nnodes", "cpus": "ncpus", "numcpus": "ncpus",
+    "minmemory": "minmemorynode", "name": "jobname", "username": "user", "userid": "user", "groupid": "group",
+    "tres": "reqtres", "tresalloc": "alloctres", "tresperjob": "tresperjob", "trespernode": "gres",
+    "nodelistreason": "nodelist", "licences": "licenses", "timelimitraw": "timelimitraw", "dependencies": "dependency",
+    "arrayjobid": "arrayjobid", "arraytaskid": "arraytaskid", "features": "constraints", "gid": "group",
+    "reqnodelist": "reqnodelist", "hetjobid": "hetjobid",
+    "excnodelist": "excludednodes", "resvname": "reservation", "oversubscribe": "exclusive",
+}  # fmt: skip
+"""Another name → ours; all in small letters, with nothing but letters and digits."""
+
+READ = frozenset({
+    "jobid", "jobidraw", "submit", "eligible", "start", "end", "elapsed", "elapsedraw", "timelimit", "timelimitraw",
+    "timeleft", "state", "nnodes", "allocnodes", "reqnodes", "ncpus", "alloccpus", "reqcpus", "ntasks", "reqmem",
+    "minmemorynode", "minmemorycpu", "maxrss", "reqtres", "alloctres", "reqgres", "allocgres", "gres", "tresperjob",
+    "user", "licenses", "deadline", "arrayjobid", "arraytaskid", "dependency", "constraints", "reqnodelist",
+    "numtasks", "excludednodes", "network", "contiguous", "switches", "exclusive", "nice",
+})  # fmt: skip
+"""Fields that are read; all others are carried along."""
+
+ASKS = frozenset({
+    "dependency", "constraints", "reqnodelist", "excludednodes", "network", "contiguous", "switches", "partition",
+    "qos", "reservation", "exclusive", "nice",
+})  # fmt: skip
+"""Fields with what jobs ask for and nothing honours."""
+
+RENAMED = {"priority": "log_priority", "jobname": "job_name", "nodelist": "node_list", "exitcode": "exit_code"}
+"""Fields that are carried along under another name."""
+
+GIVEAWAY = frozenset({
+    "state", "st", "elapsed", "elapsedraw", "alloccpus", "alloctres", "ncpus", "reqcpus", "reqtres", "timelimit",
+    "timelimitraw", "reqmem", "timeleft", "time", "cputime", "cputimeraw", "maxrss", "partition",
+})  # fmt: skip
+"""A list with a column ``JobID`` and one of these is Slurm's."""
 MOST_COLUMNS = 500
 _DASHES = re.compile(r"\s*-+(?: +-+)*\s*")
 ASK_FOR = "JobID,JobIDRaw,User,Submit,Start,End,ElapsedRaw,TimelimitRaw,State,AllocCPUS,NNodes,ReqMem,ReqTRES,AllocTRES"
@@ -138,3 +173,25 @@ def _named(names: Sequence[str], source: Source, line: int) -> list[str]:
         raise source.fault(line, "header", f"{len(names)} columns", f"at most {MOST_COLUMNS}")
     found = [ours(name) for name in names]
     return [name if name not in found[:place] else "" for place, name in enumerate(found)]
+
+
+def plain(name: str) -> str:
+    """A name in small letters, with nothing but letters and digits.
+
+    Examples
+    --------
+    >>> plain("NODELIST(REASON)"), plain("TIME_LIMIT")
+    ('nodelistreason', 'timelimit')
+    """
+    return re.sub(r"[^a-z0-9]", "", name.lower())
+
+
+def ours(name: str) -> str:
+    """Our name for a column or key.
+
+    Examples
+    --------
+    >>> ours("TIME_LIMIT"), ours("JobID"), ours("ST")
+    ('timelimit', 'jobid', 'state')
+    """
+    return SAME.get(plain(name), plain(name))

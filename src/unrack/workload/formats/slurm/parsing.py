@@ -7,8 +7,8 @@ from typing import Any
 
 import polars as pl
 
-from unrack.slurm_text.memory import Memory, memory
 from unrack.slurm_text.times import moment_s, span_s
+from unrack.slurm_text.tres import Memory, memory
 from unrack.workload.formats.quantities import MOST, shown
 from unrack.workload.formats.source import Locator
 

@@ -4,24 +4,45 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import polars as pl
 
 from unrack.errors import InputError
+from unrack.slurm_text.hostlists import expand
+from unrack.slurm_text.records import records
 from unrack.slurm_text.states import HOLDING, WAITING
 from unrack.slurm_text.times import moment_s
-from unrack.workload.formats.intake import EXTRA, Tally, workload
+from unrack.slurm_text.values import documents, said
+from unrack.workload.formats.intake import EXTRA, RUNNING, Tally, workload
 from unrack.workload.formats.limits import UNLIMITED, limit_us, limits_us, with_limits
+from unrack.workload.formats.quantities import choice
 from unrack.workload.formats.slurm.asked import Choices
-from unrack.workload.formats.slurm.identity import at_rows, identified
-from unrack.workload.formats.slurm.jobs import RAN, STATE, described, timed
-from unrack.workload.formats.slurm.listing import Listing
+from unrack.workload.formats.slurm.jobs import RAN, STATE, at_rows, described, identified, timed
+from unrack.workload.formats.slurm.listing import Listing, listing, ours
 from unrack.workload.formats.slurm.parsing import Columns
-from unrack.workload.formats.slurm.running import standing
-from unrack.workload.formats.slurm.snapshots import COMMAND, snapshot
-from unrack.workload.formats.source import Source, load
+from unrack.workload.formats.source import Locator, Source, load, text_bytes
 from unrack.workload.job import Workload
 
+COMMAND = "the output of: scontrol show job, squeue --json, or squeue -o '%i|%u|%T|%V|%S|%M|%l|%D|%C|%m|%b|%r|%Q|%N'"
+_KEPT = frozenset(
+    {
+        "jobid", "jobidraw", "user", "account", "partition", "qos", "state", "submit", "eligible", "start", "elapsed",
+        "timelimit", "timeleft", "nnodes", "ncpus", "minmemorynode", "minmemorycpu", "reqtres", "alloctres", "gres",
+        "licenses", "nodelist", "reason", "priority", "dependency", "constraints", "reqnodelist", "deadline",
+        "lastschedeval",
+    }
+)  # fmt: skip
+_OF_JSON = {
+    "user_name": "user", "account": "account", "partition": "partition", "qos": "qos", "job_state": "state",
+    "submit_time": "submit", "eligible_time": "eligible", "start_time": "start", "deadline": "deadline",
+    "node_count": "nnodes", "cpus": "ncpus", "memory_per_node": "minmemorynode", "memory_per_cpu": "minmemorycpu",
+    "tres_req_str": "reqtres", "tres_alloc_str": "alloctres", "tres_per_node": "gres", "licenses": "licenses",
+    "nodes": "nodelist", "state_reason": "reason", "priority": "priority", "dependency": "dependency",
+    "features": "constraints", "required_nodes": "reqnodelist", "last_sched_evaluation": "lastschedeval",
+}  # fmt: skip
+_TIMES = ("submit", "eligible", "start", "deadline", "lastschedeval")
+_HOSTS = "hosts"
 LONGEST_US = 7 * 86_400_000_000
 _HELD = r"(?i)held|dependency|begintime|reservation|deadline"
 _NEEDED = (("jobid", "jobidraw"), ("state",), ("ncpus", "reqtres", "alloctres"), ("timelimit", "timeleft"))
@@ -180,3 +201,146 @@ def _moment_us(now: str | None) -> int | None:
     except ValueError:
         pass
     raise InputError("option now", repr(now), "a time such as 2026-01-02T03:04:05")
+
+
+def standing(ours: pl.DataFrame, nodes: pl.Series, at: Locator, tally: Tally, running: str) -> pl.DataFrame:
+    """The jobs of a snapshot, those that run on the nodes that they have.
+
+    Parameters
+    ----------
+    ours
+        As of :func:`unrack.workload.formats.slurm.jobs.described`, with what is left of each run, and :data:`RAN` for
+        how long those that run have: null of all others.
+    nodes
+        What is said of the nodes of each.
+    at
+        Where the rows are.
+    running
+        ``"kept"`` or ``"anew"``.
+
+    Raises
+    ------
+    TraceError
+        What is said of the nodes is no list of hosts.
+    """
+    choice("running", running, RUNNING)
+    ran = pl.col(RAN)
+    if running == "anew":
+        return ours.drop(RAN)
+    hosts = Columns(pl.DataFrame([nodes.alias("nodelist")]), at).column("nodelist", _host_count, pl.Int64)
+    ours = ours.with_columns(nodes.alias("on"), hosts.alias(_HOSTS))
+    ours = ours.with_columns(tasks=pl.when(pl.col(STATE) == "COMPLETING").then(_HOSTS).otherwise("tasks"))
+    stands = ran.is_not_null() & (pl.col(_HOSTS) == pl.col("tasks")).fill_null(False)
+    tally.change_where(ours, "place not known", ran.is_not_null() & ~stands)
+    ran = pl.when(stands).then(ran).otherwise(0)
+    whole = {name: pl.col(name) + ran for name in ("work_us", "request_us")}
+    return ours.with_columns(on=pl.when(stands).then("on"), ran_us=ran, **whole).drop(RAN, _HOSTS)
+
+
+def _host_count(entry: str) -> int | None:
+    return None if entry.startswith("(") or "None assigned" in entry else len(expand(entry))
+
+
+def snapshot(source: Source) -> Listing:
+    """Read what one of the tools printed.
+
+    Raises
+    ------
+    TraceError
+        It is none of them, or a part of it is not what it should be.
+    """
+    start = source.data.lstrip(b"\xef\xbb\xbf \t\r\n")
+    if start.startswith((b"{", b"[")):
+        return _of_json(source)
+    if not start.startswith(b"JobId="):
+        return listing(source)
+    rows, lines = [], []
+    for record in records(text_bytes(source).decode("utf-8", "replace"), "JobId"):
+        row = {name: value for key, value in record.fields.items() if (name := ours(key)) in _KEPT}
+        number, member, part = (record.fields.get(key, "") for key in ("JobId", "ArrayTaskId", "HetJobOffset"))
+        array, het = (record.fields.get(key) or number for key in ("ArrayJobId", "HetJobId"))
+        rows.append(row | {"jobid": job_name(JobName(number, array, member, "", het, part)), "jobidraw": number})
+        lines.append(record.line)
+    return Listing(as_frame(rows), Locator(source, lambda row: lines[row]))
+
+
+class JobName(NamedTuple):
+    """What the name of a job is made of, as text; empty or 0: it is not said.
+
+    Attributes
+    ----------
+    job
+        Its number.
+    array, member, members
+        The array that it is of, and which member it is, or which it stands for.
+    het, part
+        The heterogeneous job that it is of, and which component.
+    """
+
+    job: str
+    array: str = ""
+    member: str = ""
+    members: str = ""
+    het: str = ""
+    part: str = ""
+
+
+def job_name(of: JobName) -> str:
+    """``101``, ``101_7``, ``101_[3-9%2]`` or ``101+1``.
+
+    Examples
+    --------
+    >>> job_name(JobName("7")), job_name(JobName("8", "7", "1")), job_name(JobName("8", "7", "", "3-9%2"))
+    ('7', '7_1', '7_[3-9%2]')
+    >>> job_name(JobName("8", "0", "", "", "7", "1"))
+    '7+1'
+    """
+    if of.array not in ("", "0") and (members := of.members or of.member) not in ("", "N/A"):
+        return f"{of.array}_{members}" if members.isdigit() else f"{of.array}_[{members.strip('[]')}]"
+    return f"{of.het}+{of.part}" if of.het not in ("", "0", "N/A") and of.part not in ("", "N/A") else of.job
+
+
+def as_frame(rows: list[dict[str, str]]) -> pl.DataFrame:
+    """Rows as columns of text, in order of name."""
+    names = sorted({name for row in rows for name in row}) or ["jobid"]
+    return pl.DataFrame(
+        [pl.Series(name, [row.get(name) or None for row in rows], pl.String).str.strip_chars() for name in names]
+    )
+
+
+def jobs_in(source: Source, command: str) -> list[Mapping[str, Any]]:
+    """The jobs of JSON that Slurm printed, of one document or of several one after the other.
+
+    Raises
+    ------
+    TraceError
+        It is no JSON, or there are no jobs in it.
+    """
+    try:
+        found = documents(source.data.decode("utf-8", "replace"))
+    except (ValueError, RecursionError) as error:
+        raise source.fault(None, "", f"damaged JSON ({str(error)[:80]})", "whole JSON") from None
+    lists = [content.get("jobs") if isinstance(content, dict) else None for content in found]
+    jobs: list[Any] = [job for jobs in lists if isinstance(jobs, list) for job in jobs]
+    if not all(isinstance(some, list) for some in lists) or not all(
+        isinstance(job, dict) and said(job.get("job_id")) for job in jobs
+    ):
+        raise source.fault(None, "jobs", "no list of jobs", command)
+    return jobs
+
+
+def _of_json(source: Source) -> Listing:
+    jobs = jobs_in(source, COMMAND)
+    if any("job_state" not in job for job in jobs):
+        raise source.fault(None, "jobs", "jobs without job_state", COMMAND)
+    return Listing(as_frame([_job(job) for job in jobs]), Locator(source, lambda row: None))
+
+
+def _job(job: Mapping[str, Any]) -> dict[str, str]:
+    row = {name: said(job[key]) for key, name in _OF_JSON.items() if key in job}
+    row |= {name: "" for name in _TIMES if row.get(name) == "0"}
+    row["timelimit"] = said(job.get("time_limit"))
+    for key in ("minmemorynode", "minmemorycpu"):
+        row |= {key: ""} if row.get(key) == "0" else {}
+    keys = ("job_id", "array_job_id", "array_task_id", "array_task_string", "het_job_id", "het_job_offset")
+    return row | {"jobid": job_name(JobName(*(said(job.get(key)) for key in keys))), "jobidraw": said(job["job_id"])}

@@ -8,26 +8,32 @@ The manual page sacct(1) of Slurm. The rules for odd lines are in :mod:`unrack.w
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import polars as pl
 
 from unrack.errors import InputError
 from unrack.slurm_text.states import HOLDING, WAITING
+from unrack.slurm_text.values import listed, number, said, table
 from unrack.workload.formats.intake import OVERRUN, RUNNING, Tally, workload
 from unrack.workload.formats.limits import UNLIMITED, limit_us, limits_us, with_limits
-from unrack.workload.formats.quantities import choice
+from unrack.workload.formats.quantities import MOST_MB, choice
 from unrack.workload.formats.slurm.asked import Choices
-from unrack.workload.formats.slurm.identity import NAMES, at_rows, identified
-from unrack.workload.formats.slurm.jobs import STATE, described, timed
+from unrack.workload.formats.slurm.jobs import NAMES, STATE, at_rows, described, identified, timed
 from unrack.workload.formats.slurm.listing import COMMAND, Listing, listing
 from unrack.workload.formats.slurm.parsing import Columns
-from unrack.workload.formats.slurm.past_json import past_json
-from unrack.workload.formats.slurm.queue import begun
-from unrack.workload.formats.slurm.steps import used_mb
-from unrack.workload.formats.source import Source, load
+from unrack.workload.formats.slurm.queue import JobName, as_frame, begun, job_name, jobs_in
+from unrack.workload.formats.source import Locator, Source, load
 from unrack.workload.job import Workload
 
+_PER_CPU = 1 << 63
+"""In ``required.memory`` of old versions: the amount is of each core."""
+_TIMES = {"submission": "submit", "eligible": "eligible", "start": "start", "end": "end"}
+_WORDS = {
+    "account": "account", "partition": "partition", "qos": "qos", "constraints": "constraints", "nodes": "nodelist",
+    "licenses": "licenses", "priority": "priority", "name": "jobname", "user": "user", "group": "group",
+}  # fmt: skip
 _STEP = r"^[0-9]+([_+][0-9]+|_\[[^\]]*\])?\."
 
 
@@ -165,3 +171,126 @@ def _ended(ours: pl.DataFrame, tally: Tally, unfinished: str) -> pl.DataFrame:
         ours = ours.with_columns(work_us=pl.when(open_ended).then(pl.col("request_us")).otherwise(pl.col("work_us")))
     never = ~ran.fill_null(False) & (~started | (state == "CANCELLED"))
     return tally.drop(ours, "never started", never)
+
+
+def used_mb(steps: Columns, jobs: Columns, name: str) -> pl.Series | None:
+    """Int64: MB on a node of each job, of its step that used most; ``None`` where the list has no MaxRSS.
+
+    MaxRSS is of the largest task of a step; where the list says how many tasks the step had on a node, it counts so
+    often.
+
+    Parameters
+    ----------
+    steps, jobs
+        The lines of steps and of jobs; jobs may have a MaxRSS of their own.
+    name
+        The column with the name of the job; of a step, what stands before the dot is.
+
+    Raises
+    ------
+    TraceError
+        A field is not what it should be.
+    """
+    if "maxrss" not in jobs:
+        return None
+    both = pl.concat([
+        pl.DataFrame({"job": one.text(name).str.split(".").list.first(), "mb": _on_a_node(one)})
+        for one in (steps, jobs)
+    ])  # fmt: skip
+    most = both.drop_nulls().group_by("job").agg(pl.col("mb").max())
+    return jobs.text(name).replace_strict(most["job"], most["mb"], default=None, return_dtype=pl.Int64)
+
+
+def _on_a_node(columns: Columns) -> pl.Series:
+    said = {entry: one.mb or None for entry, one in columns.memories("maxrss", "K").items() if one is not None}
+    largest = columns.looked_up("maxrss", said, pl.Int64)
+    tasks, nodes = columns.whole("ntasks").fill_null(1), columns.whole("nnodes").fill_null(1)
+    on_a_node = (tasks + nodes - 1) // nodes
+    return largest.clip(upper_bound=MOST_MB) * on_a_node.clip(upper_bound=2**20)
+
+
+def past_json(source: Source) -> Listing:
+    """The jobs and their steps, a row each.
+
+    Raises
+    ------
+    TraceError
+        It is no such JSON, or a job of it is not what it should be.
+    """
+    rows: list[dict[str, str]] = []
+    for place, job in enumerate(jobs_in(source, COMMAND)):
+        try:
+            rows += _rows(job)
+        except (ValueError, TypeError) as error:
+            raise source.fault(None, f"jobs.{place}", str(error)[:100], "a job of sacct --json") from None
+    return Listing(as_frame(rows), Locator(source, lambda row: None))
+
+
+def _rows(job: Mapping[str, Any]) -> Iterator[dict[str, str]]:
+    time, array, required = (table(job.get(key)) for key in ("time", "array", "required"))
+    state, tres, het = (table(job.get(key)) for key in ("state", "tres", "het"))
+    association = table(job.get("association"))
+    row = {ours: text for key, ours in _WORDS.items() if (text := said(job.get(key)))}
+    row.setdefault("user", said(association.get("user")))
+    row |= {ours: text for key, ours in _TIMES.items() if (text := said(time.get(key))) not in ("", "0")}
+    ran = said(time.get("start")) not in ("", "0")
+    limit = said(time.get("limit"))
+    alloc, asked = _tres(tres.get("allocated")), _tres(tres.get("requested"))
+    name = job_name(
+        JobName(
+            said(job.get("job_id")),
+            said(array.get("job_id")),
+            said(array.get("task_id")),
+            said(array.get("task")),
+            said(het.get("job_id")),
+            said(het.get("job_offset")),
+        )
+    )
+    row |= {
+        "jobid": name,
+        "jobidraw": said(job.get("job_id")),
+        "elapsedraw": said(time.get("elapsed")) if ran else "",
+        "timelimit": limit or "Partition_Limit",
+        "state": said(state.get("current")),
+        "reqcpus": said(required.get("CPUs", required.get("cpus"))),
+        "reqmem": _memory(required),
+        "alloctres": alloc,
+        "reqtres": asked,
+        "reservation": said(table(job.get("reservation")).get("name")),
+        "exitcode": said(table(job.get("exit_code")).get("return_code")),
+    }
+    yield row
+    for place, step in enumerate(listed(job.get("steps"))):
+        yield _step(f"{name.partition('.')[0]}.{place}", table(step))
+
+
+def _step(name: str, step: Mapping[str, Any]) -> dict[str, str]:
+    most = listed(table(table(step.get("tres")).get("requested")).get("max"))
+    used = max((number(table(one).get("count")) for one in most if table(one).get("type") == "mem"), default=0)
+    return {
+        "jobid": name,
+        "maxrss": f"{-(-used // 1024)}K" if used else "",
+        "ntasks": said(table(step.get("tasks")).get("count")),
+        "nnodes": said(table(step.get("nodes")).get("count")),
+    }
+
+
+def _memory(required: Mapping[str, Any]) -> str:
+    """MB of each node or core, as ReqMem has it."""
+    for key, per in (("memory_per_node", "n"), ("memory_per_cpu", "c")):
+        if mb := number(required.get(key)):
+            return f"{mb}M{per}"
+    old = required.get("memory")
+    mb = old if isinstance(old, int) else 0
+    per = "c" if mb >= _PER_CPU else "n"
+    return f"{mb}M{per}" if (mb := number(mb % _PER_CPU)) else ""
+
+
+def _tres(value: Any) -> str:
+    """A list of resources as a text: ``cpu=8,gres/gpu:a100=2,mem=65536M``."""
+    parts = []
+    for one in map(table, listed(value)):
+        kind, name, count = said(one.get("type")), said(one.get("name")), number(one.get("count"))
+        if kind and count:
+            parts.append(f"{kind}/{name}={count}" if name else f"{kind}={count}{'M' if kind == 'mem' else ''}")
+    return ",".join(parts)

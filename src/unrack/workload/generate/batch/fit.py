@@ -12,8 +12,7 @@ from unrack.units import SECOND_US
 from unrack.workload.generate.batch.agreement import Bools, Marginal, columns, marginals, monday_s, together
 from unrack.workload.generate.batch.curve import curve_of
 from unrack.workload.generate.batch.generator import generate_batch
-from unrack.workload.generate.batch.model import CANCELLED, COMPLETED, FAILED, BatchModel, Ending, Sizes
-from unrack.workload.generate.batch.size_links import links_of
+from unrack.workload.generate.batch.model import CANCELLED, COMPLETED, FAILED, BatchModel, Ending, Sizes, links_of
 from unrack.workload.generate.batch.spec import BatchSpec
 from unrack.workload.generate.distributions import Floats
 from unrack.workload.generate.week_cycle import DAY_S, WeekCycle, gap_shape_of, rates_of

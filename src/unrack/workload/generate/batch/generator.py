@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import os
+import textwrap
+import tomllib
 from collections.abc import Mapping
+from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -12,16 +17,29 @@ from pydantic import ValidationError
 
 from unrack.errors import InputError, first_fault, got_and_want
 from unrack.units import LONGEST_US, SECOND_US
-from unrack.workload.generate.batch.jobs import MOST_JOBS, drawn_jobs, mixed_jobs
+from unrack.workload.formats.quantities import MOST_MB
+from unrack.workload.formats.rules import Intake
+from unrack.workload.formats.source import find
 from unrack.workload.generate.batch.lublin import LublinModel
 from unrack.workload.generate.batch.model import BatchModel, Draw
-from unrack.workload.generate.batch.parameters import batch_parameters
-from unrack.workload.generate.batch.spec import BatchSpec
+from unrack.workload.generate.batch.spec import BatchSpec, Profile
 from unrack.workload.generate.distributions import Floats
-from unrack.workload.generate.memory.profile_list import read_profiles
+from unrack.workload.generate.memory.matching import match, scaled_memory_mb
+from unrack.workload.generate.memory.mix import chosen_for_share, memory_by_size_mb, read_profiles
 from unrack.workload.generate.week_cycle import DAY_S
-from unrack.workload.job import Intake, Ints, Workload, job_table
+from unrack.workload.job import Ints, Workload, job_table
 
+DEFAULT = "llnl-atlas"
+
+PARAMETERS = {
+    "llnl-atlas": "LLNL Atlas 2006-11, 1 152 nodes of 8 cores (Parallel Workloads Archive, 2.1-cln)",
+    "kth-sp2": "KTH SP2 1996-97, 100 nodes (Parallel Workloads Archive, 2.1-cln)",
+    "cirne-anl": "1 838 jobs on 1 024 nodes that the original generator drew, half of their node-hours by large jobs",
+}
+"""Name → what the parameters were fitted to; ``docs/file-formats.md`` has the commands."""
+MOST_JOBS = 10_000_000
+_POOLS = (1, 4, 16, 64, 256)
+"""Jobs drawn for one that is chosen: tried until there are enough of either kind."""
 A_MONDAY = 946_857_600
 """Seconds since 1970 of Monday 2000-01-03, UTC: where the clock of a workload drawn begins."""
 
@@ -168,3 +186,191 @@ def _micro(seconds: Floats) -> Ints:
     if len(micro) and micro.max() > LONGEST_US:
         raise InputError("generate", f"{seconds.max():g} s", "times within 285 years")
     return micro.astype(np.int64)
+
+
+class BatchJobs(NamedTuple):
+    """Jobs without arrivals: what the model drew, MB per node, and rows of the profiles (or none)."""
+
+    draw: Draw
+    memory_mb: Ints
+    profile: Ints | None
+
+    def take(self, rows: Ints) -> BatchJobs:
+        """Some of the jobs, in the order of the rows."""
+        nodes, run_s, request_s, status = self.draw
+        draw = Draw(nodes[rows], run_s[rows], request_s[rows], status[rows])
+        return BatchJobs(draw, self.memory_mb[rows], None if self.profile is None else self.profile[rows])
+
+
+def drawn_jobs(
+    spec: BatchSpec,
+    model: BatchModel | LublinModel,
+    profiles: list[Profile] | None,
+    rng: np.random.Generator,
+    count: int,
+) -> BatchJobs:
+    """Draw jobs, match them with profiles, and give them memory.
+
+    Parameters
+    ----------
+    spec
+        What to draw.
+    model
+        The model.
+    profiles
+        Applications to match jobs with; ``None``: jobs have none.
+    rng
+        Where the numbers come from: first the model's, then the memory's.
+    count
+        How many.
+
+    Raises
+    ------
+    InputError
+        Memory is too large, or not known of a profile.
+    """
+    draw = model.draw(rng, count, spec.nodes, spec.cancelled == "zero-run")
+    rows = None
+    memory = np.zeros(count, np.int64)
+    if profiles is not None:
+        nodes = np.array([one.nodes for one in profiles], np.int64)
+        rows = match(draw.nodes, draw.run_s, nodes, np.array([one.run_s for one in profiles]))
+    if spec.memory == "table-5.5":
+        memory = memory_by_size_mb(rng, draw.nodes)
+    elif spec.memory == "profiles":
+        assert profiles is not None
+        assert rows is not None
+        measured = np.array([one.memory_mb for one in profiles])
+        if (measured == 0).any():
+            bad = int((measured == 0).argmax())
+            raise InputError(f"generate, profiles.{bad}.memory_mb", "0", "MB per node, for memory = 'profiles'")
+        memory = scaled_memory_mb(measured, spec.cores_per_node, spec.measured_on)[rows]
+    elif spec.memory is not None:
+        amounts = spec.memory.draw(rng, count)
+        if amounts.max() >= MOST_MB:
+            raise InputError("generate, memory", f"{amounts.max():g} MB", f"less than {MOST_MB}")
+        memory = np.ceil(np.round(amounts, 6)).astype(np.int64)
+    return BatchJobs(draw, memory, rows)
+
+
+def mixed_jobs(
+    spec: BatchSpec, model: BatchModel | LublinModel, profiles: list[Profile] | None, rng: np.random.Generator
+) -> BatchJobs:
+    """Jobs chosen from as many as it takes to have enough of either kind; in an order of chance.
+
+    Parameters
+    ----------
+    spec, model, profiles, rng
+        As for :func:`drawn_jobs`; the specification has a ``large_share``.
+
+    Raises
+    ------
+    InputError
+        256 times the jobs wanted do not hold enough large, or normal, ones.
+    """
+    assert spec.large_share is not None
+    assert spec.normal_node is not None
+    assert spec.jobs is not None
+    want = InputError("generate, large_share", f"{spec.large_share:g}", "a share that the memory of the jobs allows")
+    for times in _POOLS:
+        if times * spec.jobs > MOST_JOBS:
+            break
+        pool = drawn_jobs(spec, model, profiles, rng, times * spec.jobs)
+        hours = pool.draw.nodes * pool.draw.run_s / 3600
+        large = pool.memory_mb > spec.normal_node
+        if not _enough(hours, large, spec.large_share, spec.jobs):
+            continue
+        chosen = chosen_for_share(rng, hours, large, spec.large_share, spec.jobs)
+        return pool.take(rng.permutation(chosen))
+    raise want
+
+
+def _enough(node_hours: Floats, large: np.ndarray, share: float, jobs: int) -> bool:
+    """Whether there are twice as many of either kind as jobs of mean node-hours would need (all, at 0 and 1)."""
+    if share in (0, 1):
+        return int((large == bool(share)).sum()) >= jobs
+    if not large.any() or large.all():
+        return False
+    means = node_hours[large].mean(), node_hours[~large].mean()
+    if min(means) <= 0:
+        return False
+    needed = share / means[0], (1 - share) / means[1]
+    parts = [one / sum(needed) * jobs for one in needed]
+    there = int(large.sum()), int((~large).sum())
+    return all(have >= min(1.2 * part + 20, jobs) for have, part in zip(there, parts, strict=True))
+
+
+def batch_parameters(which: str | os.PathLike[str] | Mapping[str, Any] | None = None) -> BatchModel:
+    """The parameters of that name, of that TOML file, or in that table.
+
+    Parameters
+    ----------
+    which
+        A key of :data:`PARAMETERS` (default: :data:`DEFAULT`), a path, or the keys of
+        :class:`unrack.workload.generate.batch.model.BatchModel`.
+
+    Raises
+    ------
+    InputError
+        There is no such file, or it does not hold parameters of the model.
+
+    Examples
+    --------
+    >>> batch_parameters("kth-sp2").sizes.nodes
+    100
+    """
+    if which is None:
+        which = DEFAULT
+    if isinstance(which, Mapping):
+        return _checked(which, "parameters")
+    name = os.fspath(which)
+    if name in PARAMETERS:
+        text = resources.files("unrack.workload").joinpath("fitted", f"{name}.toml").read_text(encoding="utf-8")
+        return _checked(tomllib.loads(text), name)
+    if not name.endswith(".toml"):
+        raise InputError("parameters", repr(name), f"a file that ends in .toml, or one of {', '.join(PARAMETERS)}")
+    try:
+        content = tomllib.loads(Path(find(name)).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(name, error.strerror or str(error), "a file that can be read") from None
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise InputError(name, str(error), "a TOML file") from None
+    return _checked(content, name)
+
+
+def written(model: BatchModel, made_by: str = "") -> str:
+    """The text of a TOML file with the parameters.
+
+    Parameters
+    ----------
+    model
+        The parameters.
+    made_by
+        A comment for its first line.
+    """
+    content = model.model_dump(mode="json", exclude_none=True)
+    lines = [f"# {made_by}"] if made_by else []
+    lines += [_line(key, value) for key, value in content.items() if not isinstance(value, dict)]
+    for key, table in content.items():
+        if isinstance(table, dict):
+            lines += ["", f"[{key}]", *(_line(name, value) for name, value in table.items())]
+    return "\n".join(lines) + "\n"
+
+
+def _line(key: str, value: Any) -> str:
+    if isinstance(value, list) and isinstance(value[0], list):
+        rows = "".join(f"    {json.dumps(row)},\n" for row in value)
+        return f"{key} = [\n{rows}]"
+    if isinstance(value, list):
+        numbers = textwrap.fill(", ".join(map(str, value)), 112, initial_indent="    ", subsequent_indent="    ")
+        return f"{key} = [\n{numbers},\n]"
+    return f"{key} = {json.dumps(value)}"
+
+
+def _checked(content: Mapping[str, Any], where: str) -> BatchModel:
+    try:
+        return BatchModel.model_validate(content)
+    except ValidationError as error:
+        fault = first_fault(error.errors())
+        key = ".".join(map(str, fault["loc"])) or "the whole"
+        raise InputError(f"{where}, {key}", *got_and_want(fault)) from None

@@ -11,10 +11,11 @@ from pydantic import ValidationError
 
 from unrack.errors import InputError, first_fault, got_and_want
 from unrack.workload.formats.quantities import MOST, MOST_MB
+from unrack.workload.formats.rules import Intake
 from unrack.workload.generate.calibration import gap_s
 from unrack.workload.generate.distributions import as_us, upward
 from unrack.workload.generate.rodinia.spec import RodiniaSpec
-from unrack.workload.job import Intake, Ints, Workload, job_table
+from unrack.workload.job import Ints, Workload, job_table
 
 WARM_UP = "warm-up"
 """What jobs that warm up are called, as an application."""

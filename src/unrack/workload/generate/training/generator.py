@@ -16,10 +16,11 @@ from unrack.workload.formats.gpu.fields import GPUS, TOGETHER, UTILITY
 from unrack.workload.formats.gpu.minsky import NEAREST
 from unrack.workload.formats.gpu.times import read_times
 from unrack.workload.formats.quantities import MOST, MOST_MB
+from unrack.workload.formats.rules import Intake
 from unrack.workload.generate.calibration import gap_s
 from unrack.workload.generate.distributions import Floats, as_us, upward
 from unrack.workload.generate.training.spec import TrainingSpec
-from unrack.workload.job import Intake, Ints, Workload, job_table
+from unrack.workload.job import Ints, Workload, job_table
 
 
 def generate_training(

@@ -2,7 +2,7 @@
 
 For each job: a kind; a ratio of mean to peak, a share of the progress near the peak, and a number of steps from the
 kind's quantile curves; levels that follow each other with the kind's persistence, and where nodes differ, levels of
-each node that agree with the job's; then heights (:mod:`unrack.workload.usage.shapes.levels`).
+each node that agree with the job's; then heights (:mod:`unrack.workload.usage.shapes.draw`).
 """
 
 from __future__ import annotations
@@ -10,15 +10,22 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+import polars as pl
 
 from unrack.errors import InputError
 from unrack.jit import compiled
 from unrack.workload.generate.batch.curve import along
 from unrack.workload.generate.distributions import Floats
+from unrack.workload.generate.memory.mix import memory_by_size_mb
 from unrack.workload.usage.curves import WHOLE, Ints, UsageCurves, ranges, starts
-from unrack.workload.usage.shapes.levels import Steps, heights
-from unrack.workload.usage.shapes.parameters import KINDS, Shapes
+from unrack.workload.usage.shapes.parameters import KINDS, NEAR, Shapes
 
+_ROUNDS = 45
+_STEEPEST = 8.0
+SHORTEST_S, LONGEST_S = 600.0, 172_800.0
+LARGEST = 64
+
+_JOBS = 0x6A62  # beside the seed, so that these draws are no other generator's
 _DRAW = 0x7368  # beside the seed, so that these draws are no other generator's
 _CONSTANT = 0.98
 _MOST_POINTS = 100_000_000
@@ -148,3 +155,120 @@ def _on_grid(first: Ints, point: Ints, span: Floats, height: Floats, slots: Floa
     mb = np.ceil(np.round(np.maximum.reduceat(height, where) * top[curve[where]], 6)).astype(np.int64)
     at = np.minimum((slot / many)[where] * WHOLE, WHOLE - 1).astype(np.int64)
     return UsageCurves(first, starts(np.bincount(curve[where], minlength=len(point) - 1)), at, mb)
+
+
+def drawn_jobs(shapes: Shapes, jobs: int, seed: int = 0) -> tuple[UsageCurves, pl.Series, Floats]:
+    """Curves, ids from 1 and run times in s of jobs with uniform-log run times.
+
+    Sizes are uniform-log from 1 to 64 nodes where the parameters tell how nodes differ, else 1. Peaks are those of
+    :func:`unrack.workload.generate.memory.mix.memory_by_size_mb`.
+
+    Parameters
+    ----------
+    shapes
+        What curves look like.
+    jobs
+        How many.
+    seed
+        Of everything drawn.
+    """
+    rng = np.random.default_rng([_JOBS, seed])
+    run_s = np.rint(np.exp(rng.uniform(np.log(SHORTEST_S), np.log(LONGEST_S), jobs)))
+    nodes = np.floor(np.exp(rng.uniform(0.0, np.log(LARGEST + 1), jobs))).astype(np.int64)
+    tasks = np.ones(jobs, np.int64) if shapes.nodes is None else np.minimum(nodes, LARGEST)
+    curves = drawn(shapes, tasks, run_s, memory_by_size_mb(rng, tasks), seed)
+    return curves, pl.Series("job", np.arange(1, jobs + 1)), run_s
+
+
+class Steps(NamedTuple):
+    """The steps of curves, one curve after the other.
+
+    Attributes
+    ----------
+    point : int64[curves + 1]
+        The steps of curve c are ``point[c]`` to ``point[c + 1] - 1``: one or more.
+    length : float64[steps]
+        How long they are, against each other.
+    score : float64[steps]
+        How high they are, in order.
+    ratio, near : float64[curves]
+        Mean over peak, and the share of the progress near the peak, that are wanted.
+    spread : float64[curves]
+        How far the steps that are not near the peak differ: 0 = not at all, 1 = as far as their mean lets them.
+    """
+
+    point: Ints
+    length: Floats
+    score: Floats
+    ratio: Floats
+    near: Floats
+    spread: Floats
+
+
+def heights(steps: Steps) -> tuple[Floats, Floats]:
+    """``float64[steps]`` twice: how much of the progress each step takes, and its height over the curve's peak.
+
+    The highest steps are near the peak, from 0.9 to 1, for the share of the progress that is wanted; the others are
+    below 0.9, by a power of their rank that gives the mean, and closer to that mean where they spread less. A mean that
+    cannot be had with that share is approached.
+    """
+    from scipy.special import ndtr  # slow to import: only where curves are drawn
+
+    size = np.diff(steps.point)
+    curve = np.repeat(np.arange(len(size)), size)
+    rank = np.empty(len(curve), np.int64)  # 0 = the highest of its curve
+    rank[np.lexsort((-steps.score, curve))] = np.arange(len(curve)) - np.repeat(steps.point[:-1], size)
+    near_steps = np.clip(np.rint(steps.near * size), 1, np.maximum(size - 1, 1)).astype(np.int64)
+    near_steps = np.where((steps.near > 0.999) | (size == 1), size, near_steps)
+    is_near = rank < near_steps[curve]
+    share = np.where(near_steps == size, 1.0, np.minimum(steps.near, 0.999))
+    span = _spans(steps, curve, is_near, share)
+    among = np.maximum(near_steps - 1, 1)[curve]
+    lift = np.where(rank == 0, 1.0, 1.0 - rank / among * ndtr(1.0 - steps.score))  # the top is 1, the others spread
+    near = NEAR + (1 - NEAR) * np.clip(lift, 0.0, 1.0)
+    near = _squeezed(near, span, steps, near_steps == size, curve)
+    low = _low(steps, curve, rank, near_steps, span, is_near, near, share)
+    return span, np.where(is_near, near, low)
+
+
+def _sum(values: Floats, steps: Steps) -> Floats:
+    found: Floats = np.add.reduceat(values, steps.point[:-1]) if len(values) else np.zeros(0)
+    return found
+
+
+def _spans(steps: Steps, curve: Ints, is_near: np.ndarray, share: Floats) -> Floats:
+    upper = _sum(np.where(is_near, steps.length, 0.0), steps)
+    lower = _sum(np.where(is_near, 0.0, steps.length), steps)
+    by = np.where(is_near, (share / np.maximum(upper, 1e-300))[curve], ((1 - share) / np.maximum(lower, 1e-300))[curve])
+    return steps.length * by
+
+
+def _squeezed(near: Floats, span: Floats, steps: Steps, all_near: np.ndarray, curve: Ints) -> Floats:
+    """Where all steps are near the peak, their distance from it in line with the mean that is wanted."""
+    below = 1.0 - _sum(near * span, steps)
+    by = np.where(all_near, (1.0 - steps.ratio) / np.maximum(below, 1e-9), 1.0)
+    return np.maximum(1.0 - (1.0 - near) * by[curve], NEAR)
+
+
+def _low(
+    steps: Steps, curve: Ints, rank: Ints, near_steps: Ints, span: Floats, is_near: np.ndarray, near: Floats,
+    share: Floats,
+) -> Floats:  # fmt: skip
+    """Heights of the other steps: a power of their rank, found by halving, that gives the mean."""
+    count = (np.diff(steps.point) - near_steps)[curve]
+    place = 1.0 - (rank - near_steps[curve] + 0.5) / np.maximum(count, 1)
+    place = np.clip(place, 1e-6, 1.0 - 1e-6)
+    weight = np.where(is_near, 0.0, span)
+    above = _sum(np.where(is_near, span * near, 0.0), steps)
+    wanted = np.clip((steps.ratio - above) / np.maximum(1.0 - share, 1e-9), 0.0, 0.999 * NEAR) / NEAR
+    total = np.maximum(_sum(weight, steps), 1e-300)
+    least, most = np.full(len(total), -_STEEPEST), np.full(len(total), _STEEPEST)
+    log = np.log(place)
+    for _ in range(_ROUNDS):
+        power = (least + most) / 2
+        mean = _sum(weight * np.exp(np.exp(power)[curve] * log), steps) / total
+        high = mean > wanted
+        least, most = np.where(high, power, least), np.where(high, most, power)
+    found: Floats = NEAR * np.exp(np.exp((least + most) / 2)[curve] * log)
+    spread = steps.spread[curve]
+    return spread * found + (1 - spread) * NEAR * wanted[curve]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
@@ -14,12 +15,20 @@ from unrack.workload.generate.batch.curve import correlation_of, curve_of
 from unrack.workload.generate.distributions import Floats
 from unrack.workload.usage.curves import Ints
 from unrack.workload.usage.series import UsageSeries, series_of
-from unrack.workload.usage.shapes.levels import Steps, heights
-from unrack.workload.usage.shapes.nodes import nodes_of
-from unrack.workload.usage.shapes.parameters import KINDS, NEAR, Kind, Shapes
+from unrack.workload.usage.shapes.draw import Steps, drawn, heights
+from unrack.workload.usage.shapes.parameters import KINDS, NEAR, Kind, Nodes, Shapes
 from unrack.workload.usage.shapes.properties import Properties, properties
-from unrack.workload.usage.shapes.step_counts import KNOTS, highest, in_use, like, long_enough, with_steps
+from unrack.workload.usage.thin import SHARE_UNIT
 
+KNOTS = 12
+"""Points of a quantile curve."""
+
+_DRAWN = 2000
+_ROUNDS = 4
+_MOST_TIMES = 5.0
+_LONG = 20.0
+_PLACES = np.linspace(0.0, 1.0, 64, endpoint=False) + 1 / 128
+_MOST_PAIRS = 20_000
 FEWEST = 5
 """Jobs needed for a fit."""
 
@@ -171,3 +180,114 @@ def _marginals(given: UsageSeries, found: Properties, shapes: Shapes, seed: int)
         parts = [one.peaks() / one.job_peaks()[one.job_of_series()] for one in (given, made)]
         pairs.append(("peak over job's", parts[0], parts[1]))
     return tuple(Marginal(name, "", np.round(one, 6), np.round(other, 6)) for name, one, other in pairs)
+
+
+def nodes_of(series: UsageSeries, kind: Ints) -> Nodes | None:
+    """The parameters of nodes, or ``None`` where no job has several series.
+
+    Parameters
+    ----------
+    series
+        Of which each uses something.
+    kind : int64[series]
+        Of the job of each. Ramps agree by their trend, and do not count for how alike levels are.
+    """
+    several = series.series > 1
+    if not several.any():
+        return None
+    job = series.job_of_series()
+    log = np.log(np.maximum(series.peaks(), 1e-300))
+    mean = np.add.reduceat(log, series.first[:-1]) / series.series
+    apart = ((log - mean[job]) ** 2)[several[job]].sum()
+    spread = float(np.sqrt(apart / (series.series[several] - 1).sum()))
+    pairs = np.flatnonzero((np.diff(job) == 0) & (kind[1:] != KINDS.index("ramp")))[:_MOST_PAIRS]
+    found = [one for pair in pairs.tolist() if (one := _correlation(series, pair)) is not None]
+    return Nodes(spread=round(min(spread, 10.0), 4), alike=_alike(found))
+
+
+def _alike(found: Sequence[tuple[float, int]]) -> float:
+    """The correlation of normal scores whose ranks, in series of so many levels, correlate as these do on average.
+
+    Ranks of few correlate less: their expected correlation is that of Moran 1948 (Kendall and Gibbons, section 9.10).
+    """
+    if not found:
+        return 1.0
+    wanted = float(np.mean([one for one, _ in found]))
+    levels = np.array([count for _, count in found], np.float64)
+    least, most = 0.0, 1.0
+    for _ in range(30):
+        middle = (least + most) / 2
+        ranks = 6 / (np.pi * (levels + 1)) * (np.arcsin(middle) + (levels - 2) * np.arcsin(middle / 2))
+        least, most = (least, middle) if ranks.mean() > wanted else (middle, most)
+    return round((least + most) / 2, 3)
+
+
+def _correlation(series: UsageSeries, pair: int) -> tuple[float, int] | None:
+    """Of the ranks of two neighbouring series at equal progress, and how many levels they have.
+
+    ``None`` where one of them never changes.
+    """
+    values = []
+    for one in (pair, pair + 1):
+        here = slice(int(series.point[one]), int(series.point[one + 1]))
+        found = series.amount[here][np.searchsorted(series.at[here], _PLACES, side="right") - 1]
+        values.append(np.unique(found, return_inverse=True)[1].astype(np.float64))
+    levels = int(min(values[0].max(), values[1].max())) + 1
+    return (float(np.corrcoef(values[0], values[1])[0, 1]), levels) if levels > 1 else None
+
+
+def in_use(series: UsageSeries) -> UsageSeries:
+    """Series that never use anything, of jobs that do, use a millionth of the peak: properties are ratios to peaks."""
+    return replace(series, amount=np.maximum(series.amount, 1 / SHARE_UNIT))
+
+
+def highest(series: UsageSeries) -> Ints:
+    """int64[jobs]: the series of each job with the highest peak, the first of equals."""
+    order: Ints = np.lexsort((-series.peaks(), series.job_of_series()))
+    return order[series.first[:-1]]
+
+
+def long_enough(series: UsageSeries, interval_s: float) -> Bools:
+    """``bool[series]``: whose job is long enough, by its samples, for its number of steps to be its kind's."""
+    long: Bools = ~(series.run_s < _LONG * interval_s)
+    return long[series.job_of_series()]
+
+
+def like(shapes: Shapes, given: UsageSeries, seed: int) -> UsageSeries:
+    """Drawn series for jobs of the same sizes and run times as those given: 2 000 or more.
+
+    Jobs whose run time is not known are given one of a thousand samples.
+    """
+    times = -(-_DRAWN // len(given))
+    run = np.where(np.isnan(given.run_s), 1000 * shapes.interval_s, given.run_s)
+    tasks, run = np.tile(given.series, times), np.tile(run, times)
+    return in_use(series_of(drawn(shapes, tasks, run, np.full(len(tasks), SHARE_UNIT), seed), run).over_peak())
+
+
+def with_steps(shapes: Shapes, given: UsageSeries, seed: int) -> Shapes:
+    """The parameters with more steps, where some of those drawn are so alike that thinning takes them for one.
+
+    Parameters
+    ----------
+    shapes
+        Whose quantile curves of steps are those of thinned series.
+    given
+        What they were fitted to.
+    seed
+        Of the curves that are drawn and thinned, four times over.
+    """
+    wanted = {name: np.array(one.steps) for name, one in shapes.kinds.items()}
+    for _ in range(_ROUNDS):
+        made = like(shapes, given, seed)
+        ours = properties(made)
+        kind = np.where(long_enough(made, shapes.interval_s), ours.kind[highest(made)][made.job_of_series()], -1)
+        kinds = dict(shapes.kinds)
+        for name, goal in wanted.items():
+            left = ours.steps[kind == KINDS.index(name)]
+            if not len(left):
+                continue
+            now = np.array(curve_of(left.astype(np.float64), KNOTS))
+            steps = np.maximum.accumulate(np.clip(np.array(kinds[name].steps) * goal / now, 1, _MOST_TIMES * goal))
+            kinds[name] = kinds[name].model_copy(update={"steps": tuple(float(f"{one:.4g}") for one in steps)})
+        shapes = shapes.model_copy(update={"kinds": kinds})
+    return shapes

@@ -7,8 +7,7 @@ import tomllib
 from pathlib import Path
 
 from unrack.errors import ClusterError
-from unrack.resources.gpus.machines.machine import Machine
-from unrack.resources.gpus.machines.presets import PRESETS, preset
+from unrack.resources.gpus.machines.machine import PRESETS, Machine, preset
 from unrack.resources.gpus.machines.reading.from_file import machine_from
 from unrack.resources.gpus.machines.reading.hwloc import is_xml, read_xml
 from unrack.resources.gpus.machines.reading.numactl import is_hardware, read_hardware, with_nodes
@@ -25,7 +24,7 @@ def read_machine(source: str | os.PathLike[str], cpus: str | os.PathLike[str] | 
     Parameters
     ----------
     source
-        A file, or one of :data:`unrack.resources.gpus.machines.presets.PRESETS` where there is no such file.
+        A file, or one of :data:`unrack.resources.gpus.machines.machine.PRESETS` where there is no such file.
     cpus
         A file with what ``numactl --hardware`` printed, where ``source`` does not hold that too.
 

@@ -77,7 +77,7 @@ def show(
     from rich.console import Console
     from rich.markup import escape
 
-    from unrack.cli.table import Heading, drawn
+    from unrack.cli.parts.table import Heading, drawn
     from unrack.metric.table import EVERY_METRIC
     from unrack.report.column import columns_of
     from unrack.report.setting import interval_words
