@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from unrack.report.charts.compare import compare
     from unrack.sim.audited import audit
     from unrack.sim.faults.fault import Fault, random_faults
-    from unrack.sim.simulate import Result, simulate
+    from unrack.sim.result import Result
+    from unrack.sim.simulate import simulate
     from unrack.slowdown.model import make_models
     from unrack.solver.torus.solve import best_tiles, first_fit_tiles, quick_tiles
     from unrack.workload.filters import filtered
@@ -68,7 +69,7 @@ _HOMES = {
     "InputError": "errors",
     "Job": "workload.job",
     "PolicyError": "errors",
-    "Result": "sim.simulate",
+    "Result": "sim.result",
     "RunError": "errors",
     "StudyError": "errors",
     "TraceError": "errors",

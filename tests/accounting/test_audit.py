@@ -25,7 +25,8 @@ from unrack.metric.audit.tables import Tables
 from unrack.policy.contract import Decision, Requeue, Resize, Start
 from unrack.reasons import Code, Reason
 from unrack.sim.faults.fault import Fault
-from unrack.sim.simulate import Result, simulate
+from unrack.sim.result import Result
+from unrack.sim.simulate import simulate
 from unrack.view import View
 from unrack.workload.job import job_table
 

@@ -15,7 +15,8 @@ from unrack.metric.table import integrals, per_group
 from unrack.policy.contract import Requeue, Resize, Start
 from unrack.reasons import Code, Reason
 from unrack.sim.explain import explain
-from unrack.sim.simulate import Result, simulate
+from unrack.sim.result import Result
+from unrack.sim.simulate import simulate
 
 TWO = Cluster.from_dict({"nodes": [{"count": 2, "cores": 4, "memory": 100}]})
 

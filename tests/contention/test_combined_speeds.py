@@ -22,7 +22,7 @@ from unrack.errors import InputError, StudyError
 from unrack.ledger.lease import Lease
 from unrack.sim import simulate as simulating
 from unrack.sim.kernel import Kernel
-from unrack.sim.simulate import Result
+from unrack.sim.result import Result
 from unrack.slowdown.combined import Together, combined, make_together
 from unrack.slowdown.memory.speeds import MemorySpeeds
 from unrack.study.grid import load_study

@@ -15,7 +15,8 @@ from unrack.errors import ClusterError
 from unrack.policy.table import POLICIES, parse_policy
 from unrack.sim.faults.fault import Fault, random_faults
 from unrack.sim.kernel import Kernel, Ties
-from unrack.sim.simulate import Result, simulate
+from unrack.sim.result import Result
+from unrack.sim.simulate import simulate
 
 PAIR = Cluster.homogeneous(nodes=2, cores=1)
 RACKS = Cluster.from_dict({"nodes": [{"count": 4, "cores": 1}], "nodes_per_rack": 2, "domains": {"power": ["1-2"]}})

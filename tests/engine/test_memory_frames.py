@@ -16,7 +16,8 @@ from unrack.ledger.state import Status
 from unrack.metric.table import MEMORY_METRICS, METRICS
 from unrack.sim.log import RunLog
 from unrack.sim.recorder import Outcome, Recorder
-from unrack.sim.simulate import Result, simulate
+from unrack.sim.result import Result
+from unrack.sim.simulate import simulate
 from unrack.study.grid import load_study
 from unrack.study.runner import run_study
 

@@ -14,7 +14,8 @@ from small_worlds import S, workload_of
 
 from unrack.cluster.spec import Cluster
 from unrack.ledger.lease import Lease
-from unrack.sim.simulate import Result, simulate
+from unrack.sim.result import Result
+from unrack.sim.simulate import simulate
 from unrack.slowdown.contract import Slowdown
 from unrack.view import View
 from unrack.workload.job import job_table

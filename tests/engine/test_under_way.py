@@ -16,7 +16,8 @@ from unrack.errors import ClusterError, InputError, TraceError
 from unrack.metric.table import measure
 from unrack.sim.faults.fault import Fault
 from unrack.sim.log import RunLog
-from unrack.sim.simulate import Result, simulate
+from unrack.sim.result import Result
+from unrack.sim.simulate import simulate
 from unrack.workload.filters import filtered
 from unrack.workload.formats.readers import read_trace
 from unrack.workload.formats.writers import write_table

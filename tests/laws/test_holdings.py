@@ -15,7 +15,7 @@ from unrack.cluster.spec import Cluster
 from unrack.ledger.lease import CORES, LENDER, LOAN_MB, LOCAL_MB, NODES
 from unrack.metric.holdings import holdings, totals
 from unrack.resources.places import AMOUNT, PLACE
-from unrack.sim.simulate import Result
+from unrack.sim.result import Result
 
 FIRST_OF = {mix: next(text for text, name in mixed_cases() if name == mix and text.startswith("easy")) for mix in MIXES}
 Held = Counter[tuple[str, str]]

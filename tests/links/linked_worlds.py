@@ -8,7 +8,8 @@ import numpy as np
 import polars as pl
 
 from unrack.cluster.spec import Cluster
-from unrack.sim.simulate import Result, simulate
+from unrack.sim.result import Result
+from unrack.sim.simulate import simulate
 from unrack.workload.formats.rules import Intake
 from unrack.workload.job import JobTable, Workload, job_table
 

@@ -15,7 +15,8 @@ from used_worlds import S, some, work
 
 from unrack.policy.table import parse_policy
 from unrack.sim.kernel import Kernel
-from unrack.sim.simulate import Result, prepared, simulate
+from unrack.sim.result import Result
+from unrack.sim.simulate import prepared, simulate
 from unrack.slowdown.memory.settings import make_contention
 from unrack.units import NEVER_US
 from unrack.workload.job import JobTable

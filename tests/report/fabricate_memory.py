@@ -14,7 +14,7 @@ from unrack.ledger.state import Status
 from unrack.reasons import Code, Reason
 from unrack.sim.log import RunLog
 from unrack.sim.recorder import Outcome, Recorder
-from unrack.sim.simulate import Result
+from unrack.sim.result import Result
 from unrack.study.results.keep import columns
 from unrack.workload.job import job_table
 

@@ -25,7 +25,8 @@ from unrack.resources.contract import Place
 from unrack.resources.counted.resource import measures
 from unrack.sim.effect import effects
 from unrack.sim.explain import explain
-from unrack.sim.simulate import Result, simulate
+from unrack.sim.result import Result
+from unrack.sim.simulate import simulate
 from unrack.workload.formats.readers import read_trace
 from unrack.workload.formats.rules import Intake
 from unrack.workload.job import JobTable, Workload, job_table

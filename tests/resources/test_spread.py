@@ -16,7 +16,8 @@ from unrack.policy.table import parse_policy
 from unrack.resources.contract import Kept, Nodes
 from unrack.resources.spread.resource import WHOLE, Limits, Spread, share
 from unrack.sim.explain import explain
-from unrack.sim.simulate import Result, simulate
+from unrack.sim.result import Result
+from unrack.sim.simulate import simulate
 from unrack.workload.formats.rules import Intake
 from unrack.workload.job import JobTable, Workload, job_table
 

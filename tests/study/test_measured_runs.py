@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from unrack.errors import InputError, RunError
-from unrack.sim.simulate import Result
+from unrack.sim.result import Result
 from unrack.study.grid import Run, Study, load_study
 from unrack.study.runner import measure_runs, run_study
 from unrack.study.workers.spread import AHEAD, spread

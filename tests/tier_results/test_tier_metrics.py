@@ -11,7 +11,7 @@ import unrack
 from unrack.cluster.spec import Cluster
 from unrack.metric.integral import areas_of, largest
 from unrack.metric.table import TIER_METRICS
-from unrack.sim.simulate import Result
+from unrack.sim.result import Result
 from unrack.workload.job import job_table
 from unrack.workload.tier_asks import NO_CEILING, tier_asks
 

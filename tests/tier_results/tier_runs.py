@@ -13,7 +13,7 @@ import unrack
 from unrack.cluster.spec import Cluster
 from unrack.sim.faults.fault import Fault
 from unrack.sim.log import RunLog
-from unrack.sim.simulate import Result
+from unrack.sim.result import Result
 from unrack.workload.formats.rules import Intake
 from unrack.workload.job import JobTable, Workload, job_table
 from unrack.workload.tier_asks import NO_CEILING, tier_asks

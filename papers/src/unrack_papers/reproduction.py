@@ -10,7 +10,7 @@ from unrack.study.world import World
 from unrack_papers.options import DEFAULTS, Options
 
 if TYPE_CHECKING:
-    from unrack.sim.simulate import Result
+    from unrack.sim.result import Result
     from unrack.study.grid import Run
     from unrack_papers.claim import Claim
     from unrack_papers.measured import Measured

@@ -11,7 +11,7 @@ from unrack.cluster.presets import PRESETS
 from unrack.cluster.spec import Cluster
 from unrack.policy.table import split_policy
 from unrack.sim.kernel import Ties
-from unrack.sim.simulate import Result
+from unrack.sim.result import Result
 from unrack.slowdown.contention.profile_file import read_profiles, synthetic_profiles
 from unrack.slowdown.memory.settings import MemoryContention
 from unrack.slowdown.model import make_models

@@ -9,7 +9,7 @@ from unrack.metric.audit.audit import violations
 from unrack.metric.audit.tables import Tables
 
 if TYPE_CHECKING:
-    from unrack.sim.simulate import Result
+    from unrack.sim.result import Result
 
 
 def audit(result: Result) -> None:

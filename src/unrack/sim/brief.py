@@ -9,7 +9,7 @@ from unrack.facts import Fact, counted
 from unrack.units import SECOND_US, seconds_text
 
 if TYPE_CHECKING:
-    from unrack.sim.simulate import Result
+    from unrack.sim.result import Result
 
 _TIMES = {"wait_s_mean": "mean wait", "wait_s_p95": "p95 wait"}
 _SHARES = {"missed_deadlines": "missed deadlines", "utilisation_cores": "cores in use"}

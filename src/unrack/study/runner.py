@@ -15,7 +15,8 @@ from typing import Any, NamedTuple, TypeVar
 from unrack.errors import FailedRunsError, InputError, RunError
 from unrack.policy.file import Source, source_of, taking
 from unrack.sim.guard import said
-from unrack.sim.simulate import Result, simulate
+from unrack.sim.result import Result
+from unrack.sim.simulate import simulate
 from unrack.study.grid import Run, Study
 from unrack.study.memory import check_memory
 from unrack.study.results.keep import Files, files_of, is_kept, keep_files, keep_run, keep_study, list_runs, summary

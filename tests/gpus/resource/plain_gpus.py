@@ -20,7 +20,8 @@ from unrack.resources.gpus.fragmentation.steps import Demands, no_demands
 from unrack.resources.gpus.keys import read_keys
 from unrack.resources.gpus.machines.machine import BEYOND, BUS, GPU, MACHINE, NVLINK, SOCKET, Link, Machine, Vertex
 from unrack.resources.gpus.utility import Neighbours
-from unrack.sim.simulate import Result, simulate
+from unrack.sim.result import Result
+from unrack.sim.simulate import simulate
 from unrack.workload.formats.rules import Intake
 from unrack.workload.job import JobTable, Workload, job_table
 

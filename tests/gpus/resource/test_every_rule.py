@@ -13,7 +13,8 @@ from plain_gpus import S
 from unrack.cluster.spec import Cluster
 from unrack.policy.gpus.rules import RULES
 from unrack.sim.faults.fault import Fault
-from unrack.sim.simulate import Result, simulate
+from unrack.sim.result import Result
+from unrack.sim.simulate import simulate
 from unrack.workload.formats.rules import Intake
 from unrack.workload.job import JobTable, Workload, job_table
 

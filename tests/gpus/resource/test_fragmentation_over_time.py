@@ -13,7 +13,7 @@ from plain_gpus import cluster_of, fleet_of, gpu_jobs, run
 from unrack.resources.contract import Kept
 from unrack.resources.gpus.fragmentation.steps import Steps, fragmentation_steps, usual_demands
 from unrack.resources.gpus.resource import GpuResource
-from unrack.sim.simulate import Result
+from unrack.sim.result import Result
 
 
 def steps_of(result: Result, fleet: Any, start_s: float, end_s: float) -> Steps:

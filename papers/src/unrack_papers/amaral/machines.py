@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrack.cluster.spec import Cluster
-from unrack.sim.simulate import Result
+from unrack.sim.result import Result
 from unrack_papers.reproduction import Numbers, Row
 
 PAPER = "Amaral 2019"

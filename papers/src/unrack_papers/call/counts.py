@@ -7,7 +7,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from unrack.metric.kinds.pool_steps import pool_steps
-from unrack.sim.simulate import Result
+from unrack.sim.result import Result
 from unrack.study.grid import Run
 from unrack.units import SECOND_US
 from unrack_papers.reproduction import Numbers

@@ -17,7 +17,8 @@ from unrack.cluster.openb_nodes import cluster_toml, openb_nodes
 from unrack.cluster.spec import Cluster
 from unrack.errors import InputError
 from unrack.resources.gpus.asks import WHOLE
-from unrack.sim.simulate import Result, simulate
+from unrack.sim.result import Result
+from unrack.sim.simulate import simulate
 from unrack.workload.formats.gpu.openb import read_openb
 from unrack.workload.job import JobTable, Workload
 from unrack.workload.resample import draw_again

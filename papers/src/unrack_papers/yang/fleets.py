@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from unrack.cluster.spec import Cluster
 from unrack.errors import InputError
-from unrack.sim.simulate import Result, simulate
+from unrack.sim.result import Result
+from unrack.sim.simulate import simulate
 from unrack.units import SECOND_US
 from unrack.workload.formats.gpu.dlrm import read_dlrm
 from unrack.workload.formats.rules import Intake

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from unrack.sim.simulate import Result
+from unrack.sim.result import Result
 from unrack.study.grid import Run
 from unrack_papers.reproduction import Numbers
 

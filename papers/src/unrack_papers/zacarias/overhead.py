@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 
-from unrack.sim.simulate import Result
+from unrack.sim.result import Result
 from unrack.study.grid import Run
 from unrack.study.runner import simulated
 from unrack_papers.claim import Claim, changes, exceeds

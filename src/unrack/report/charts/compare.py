@@ -13,7 +13,7 @@ from unrack.report.column import Column, column_of
 from unrack.report.table import share_text
 
 if TYPE_CHECKING:
-    from unrack.sim.simulate import Result
+    from unrack.sim.result import Result
 
 SHOWN = ("missed_deadlines", "wait_s_mean", "wait_s_p95", "bounded_slowdown_mean", "utilisation_cores", "jobs_finished")
 """The metrics drawn unless others are asked for: those of them that the results have."""

@@ -26,7 +26,7 @@ from unrack.cluster.tiers.record import tiers_record
 from unrack.metric.table import METRICS
 from unrack.policy.table import canonical
 from unrack.sim.effect import notes_of, too_late
-from unrack.sim.simulate import Result
+from unrack.sim.result import Result
 from unrack.slowdown.combined import WORDS
 from unrack.slowdown.contention.profile_file import write_profiles
 from unrack.slurm_text.hostlists import compress

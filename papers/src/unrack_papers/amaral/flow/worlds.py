@@ -11,7 +11,8 @@ import polars as pl
 from numpy.typing import ArrayLike, NDArray
 
 from unrack.cluster.spec import Cluster
-from unrack.sim.simulate import Result, simulate
+from unrack.sim.result import Result
+from unrack.sim.simulate import simulate
 from unrack.workload.generate.rodinia.generator import WARM_UP, generate_rodinia
 from unrack.workload.job import Workload
 from unrack_papers.reproduction import Numbers, Row, Task

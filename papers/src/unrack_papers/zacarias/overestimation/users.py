@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from unrack.sim.simulate import Result
+from unrack.sim.result import Result
 from unrack.study.grid import Run
 from unrack_papers.measured import Measured
 from unrack_papers.pages.sheet import Sheet, line, texts

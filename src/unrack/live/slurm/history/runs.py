@@ -17,7 +17,7 @@ from unrack.live.slurm.history.past import Past
 from unrack.policy.contract import Traits
 from unrack.sim.log import RunLog
 from unrack.sim.recorder import Outcome, Recorder
-from unrack.sim.simulate import Result
+from unrack.sim.result import Result
 from unrack.study.grid import Run
 from unrack.study.input.document import Document
 from unrack.study.input.inputs import PolicySpec, make_policy_spec
