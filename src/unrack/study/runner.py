@@ -13,7 +13,8 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
 from unrack.errors import FailedRunsError, InputError, RunError
-from unrack.policy.file import Source, source_of, taking
+from unrack.plugins.file import Source, taking
+from unrack.policy.file import source_of
 from unrack.sim.guard import said
 from unrack.sim.result import Result
 from unrack.sim.simulate import simulate
@@ -329,10 +330,10 @@ def measure_runs(
 
 
 class _Asked(NamedTuple):
-    """A run, and the file of its policy: another machine may not have it, and here it may change meanwhile."""
+    """A run, and the files that it needs: another machine may not have them, and here they may change meanwhile."""
 
     run: Run
-    source: Source | None
+    sources: tuple[Source, ...]
 
 
 def _asked(runs: Iterable[Run]) -> Iterator[_Asked]:
@@ -342,18 +343,18 @@ def _asked(runs: Iterable[Run]) -> Iterator[_Asked]:
         file = run.policy.file
         if file and file not in sources:
             sources[file] = source_of(file)
-        yield _Asked(run, sources.get(file))
+        yield _Asked(run, (sources[file],) if file else ())
 
 
 def _keep(directory: str, audit: bool, asked: _Asked, heard: Heard) -> None:
     """Simulate a run and keep it."""
-    with taking(asked.source):
+    with taking(asked.sources):
         keep_run(Path(directory), asked.run, _simulated(asked.run, heard, audit))
 
 
 def _files(audit: bool, asked: _Asked, heard: Heard) -> Files:
     """Simulate a run; returns what is to be kept of it."""
-    with taking(asked.source):
+    with taking(asked.sources):
         return files_of(asked.run, _simulated(asked.run, heard, audit))
 
 
@@ -365,7 +366,7 @@ def _small_enough(workers: Workers, runs: Iterable[Run]) -> Iterator[Run]:
 
 def _measured(measure: Measure[R], audit: bool, asked: _Asked, heard: Heard) -> R:
     began = time.perf_counter()
-    with taking(asked.source):
+    with taking(asked.sources):
         result = _simulated(asked.run, heard, audit)
         return measure(asked.run, result, time.perf_counter() - began)
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from unrack.cluster.spec import Cluster
-from unrack.policy.file import Source
+from unrack.plugins.file import Source
 from unrack.slowdown.memory.settings import MemoryContention
 from unrack.study.workers.contract import Task
 from unrack.workload.job import JobTable

@@ -1,4 +1,4 @@
-"""Where a user's code is: the line that raised something, or the definition of a function."""
+"""Where a user's code is: the line that raised something, or the definition of a function; and what was raised."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from pathlib import Path
 from types import CodeType, FrameType, TracebackType
 from typing import Any, NamedTuple
 
-OURS = str(Path(__file__).parents[2]) + os.sep
+from unrack.errors import UnrackError
+
+OURS = str(Path(__file__).parents[1]) + os.sep
 """The folder of the package."""
 LIBRARIES = tuple({sysconfig.get_paths()[key] + os.sep for key in ("stdlib", "platstdlib", "purelib", "platlib")})
 """Folders of code that is neither ours nor the user's."""
@@ -42,6 +44,15 @@ class Line(NamedTuple):
     def __str__(self) -> str:
         inside = f", in {self.function}" if self.function and not self.text.startswith(("def ", "class ")) else ""
         return f"{self.file}, line {self.number}{inside}" + (f": {self.text}" if self.text else "")
+
+
+def in_words(error: BaseException) -> str:
+    """What an exception says: our own speak for themselves, others go by their kind."""
+    try:
+        text = str(error)
+    except Exception:  # an exception of a user's own, with a __str__ that fails
+        text = "(which cannot be printed)"
+    return text if isinstance(error, UnrackError) else f"{type(error).__name__}: {text}"
 
 
 def shown_path(file: str) -> str:
