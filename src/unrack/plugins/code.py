@@ -7,12 +7,13 @@ import linecache
 import os
 import sysconfig
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from types import CodeType, FrameType, TracebackType
 from typing import Any, NamedTuple
 
-from unrack.errors import UnrackError
+from unrack.errors import RunError, UnrackError
 
 OURS = str(Path(__file__).parents[1]) + os.sep
 """The folder of the package."""
@@ -95,6 +96,24 @@ def users_line(trace: TracebackType | None, installed: bool = False) -> Line | N
         return None
     frame, number = own[-1]
     return line_of(frame.f_code.co_filename, number, frame.f_code.co_name)
+
+
+@contextmanager
+def blamed(what: str) -> Iterator[None]:
+    """Whatever the code of a plug-in raises within is an error that names it, and its line.
+
+    Raises
+    ------
+    RunError
+        As said; errors of unrack's own pass.
+    """
+    try:
+        yield
+    except UnrackError:
+        raise
+    except Exception as error:
+        line = users_line(error.__traceback__) or users_line(error.__traceback__, installed=True)
+        raise RunError(f"{what} failed: {in_words(error)}" + ("" if line is None else f"\n  {line}")) from error
 
 
 def code_of(function: Any) -> CodeType | None:

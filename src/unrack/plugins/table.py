@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from difflib import get_close_matches
 from functools import cache
 from importlib.metadata import distributions
+from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from unrack.errors import InputError, nearest
@@ -108,6 +109,12 @@ def identity_of(plugins: Sequence[str]) -> list[str]:
     ]  # fmt: skip
 
 
+def beside(plugins: Sequence[str], folder: Path | None) -> list[str]:
+    """Plug-ins of a study, with the paths of files that are in its folder."""
+    there = folder if folder is not None else Path()
+    return [str(there / one) if is_file(one) and (there / one).is_file() else one for one in plugins]
+
+
 def _tables_of(path: str) -> Mapping[str, Mapping[str, Any]]:
     """Table → name → object, of a file."""
     module = run_once(path, "plug-in", InputError)
@@ -196,9 +203,10 @@ class Table(Mapping[str, V], Generic[V]):
             return str(error)
         return ""
 
-    def origin(self, name: str) -> str:
-        """The distribution and its version, or the file, that an entry comes from; ``""``: unrack itself."""
-        return "" if name in self.own else self.added()[name][0].home
+    def distribution(self, name: str) -> str:
+        """The distribution and its version that an entry comes from; ``""``: unrack itself, or a file."""
+        found = "" if name in self.own else self.added()[name][0].home
+        return "" if is_file(found) else found
 
     def taking_part(self) -> dict[str, V]:
         """The entries that take part in every run: those of files in use, and installed ones that are named."""

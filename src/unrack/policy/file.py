@@ -37,12 +37,22 @@ def load_policy(spec: str) -> Policy[Any]:
     if not hasattr(module, name):
         there = ", ".join(_names(module)) or ", ".join(key for key in vars(module) if not key.startswith("_"))
         raise PolicyError(path_text, f"no {name!r} in it", f"one of the names it defines: {there}")
-    found = getattr(module, name)
+    return policy_of(getattr(module, name), f"{path_text}, {name}")
+
+
+def policy_of(found: Any, where: str) -> Policy[Any]:
+    """The policy that an object of a user's is, or makes when it is called bare.
+
+    Raises
+    ------
+    PolicyError
+        It is none.
+    """
     if isinstance(found, ModuleType):
-        raise PolicyError(f"{path_text}, {name}", "a module", "an object with a method decide(view, memory, now)")
+        raise PolicyError(where, "a module", "an object with a method decide(view, memory, now)")
     if isinstance(found, type) or (callable(found) and not hasattr(found, "decide")):
-        found = _made(found, f"{path_text}, {name}")
-    return complete(found, f"{path_text}, {name}")
+        found = _made(found, where)
+    return complete(found, where)
 
 
 def with_name(spec: str) -> str:

@@ -71,7 +71,8 @@ class PolicySpec:
         if self.file:
             text = f"{self.file.rpartition(':')[2]} from {source_digest(self.file)}"
         else:
-            text = canonical(self.make())
+            origin = POLICIES.distribution(self.name)
+            text = canonical(self.make()) + (f" of {origin}" if origin else "")
         return labelled(text, self.world)
 
 

@@ -7,9 +7,14 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import wraps
+from io import BytesIO
 from typing import Any, NamedTuple
 
+import polars as pl
+
 from unrack.errors import InputError, TraceError
+from unrack.plugins.code import blamed
 from unrack.plugins.table import Table
 from unrack.vocabulary import Need
 from unrack.workload.formats import openb
@@ -82,7 +87,32 @@ def _of_others(name: str, found: Any) -> Format:
         return found
     if not callable(found):
         raise InputError(f"the reader {name}", f"{found!r:.100}", "a function: read(source, …) -> Workload")
-    return make_format(found, (inspect.getdoc(found) or "a format of one's own").split("\n")[0], _ALL)
+
+    @wraps(found)
+    def read(source: Source, **options: Any) -> Workload:
+        with blamed(f"the reader {name}"):
+            made = found(source, **options)
+        return as_workload(made, source.path, name, f"the reader {name}")
+
+    return make_format(read, (inspect.getdoc(found) or "a format of one's own").split("\n")[0], _ALL)
+
+
+def as_workload(made: object, path: str, kind: str, who: str) -> Workload:
+    """What a reader or generator of a plug-in returned: a workload, or a table of jobs to be read as any Parquet file.
+
+    Raises
+    ------
+    InputError
+        It is neither, or the table is not one of jobs.
+    """
+    if isinstance(made, pl.DataFrame):
+        packed = BytesIO()
+        made.write_parquet(packed)
+        read = read_table(Source(path, packed.getvalue()))
+        made = replace(read, intake=replace(read.intake, format=kind))
+    if not isinstance(made, Workload):
+        raise InputError(f"{who}: what it returned", f"{made!r:.100}", "a Workload or a polars.DataFrame")
+    return made
 
 
 _ALL = "memory request user app deadline priority devices tiers counted"

@@ -13,9 +13,11 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from unrack.errors import InputError, first_fault, got_and_want
+from unrack.plugins.code import blamed
 from unrack.plugins.table import Table
 from unrack.units import SECOND_US
 from unrack.workload.formats.quantities import MOST, MOST_MB
+from unrack.workload.formats.readers import as_workload
 from unrack.workload.formats.rules import Intake
 from unrack.workload.generate.batch.generator import generate_batch
 from unrack.workload.generate.batch.spec import BatchSpec
@@ -43,8 +45,9 @@ def _of_others(name: str, found: Any) -> Generator:
     takes = inspect.signature(found).parameters
 
     def draw(spec: Mapping[str, Any], **how: Any) -> Workload:
-        made: Workload = found(spec, **{key: value for key, value in how.items() if key in takes})
-        return made
+        with blamed(f"the generator {name}"):
+            made = found(spec, **{key: value for key, value in how.items() if key in takes})
+        return as_workload(made, how["name"] or name, "generated", f"the generator {name}")
 
     return draw
 
