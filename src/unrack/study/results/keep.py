@@ -24,6 +24,8 @@ from unrack.cluster.prices.prices import Prices
 from unrack.cluster.spec import GROUPS, UNCOUNTED_MB, Cluster
 from unrack.cluster.tiers.record import tiers_record
 from unrack.metric.table import METRICS
+from unrack.plugins.file import is_file
+from unrack.plugins.table import identity_of
 from unrack.policy.table import canonical
 from unrack.sim.effect import notes_of, too_late
 from unrack.sim.result import Result
@@ -117,7 +119,7 @@ def _fill(building: Path, run: Run, result: Result, more: Mapping[str, Any] = Ma
 
 def description(run: Run, result: Result) -> dict[str, Any]:
     """The content of ``run.json``."""
-    cluster = run.cluster
+    cluster, names = run.cluster, [Path(one).name if is_file(one) else one for one in run.plugins]
     classes = [
         {
             "name": name,
@@ -158,6 +160,7 @@ def description(run: Run, result: Result) -> dict[str, Any]:
         **({"core_tiles": run.core_tiles} if run.core_tiles is not None else {}),
         "window_us": list(run.window_us) if run.window_us else None,
         "parameters": dict(run.parameters),
+        **({"plugins": dict(zip(names, identity_of(run.plugins), strict=True))} if names else {}),
         **({"models": [model._asdict() for model in run.models]} if run.models else {}),
         **({"contention": {**run.contention.identity(), "note": contended(run, result)}} if run.contention else {}),
         **({"slowdowns": str(run.slowdowns)} if run.slowdowns is not None else {}),
