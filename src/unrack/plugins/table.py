@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
-from functools import cache
+from functools import cache, partial
 from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -132,6 +132,10 @@ def _tables_of(path: str) -> Mapping[str, Mapping[str, Any]]:
     return found
 
 
+def _itself(value: Any) -> Any:
+    return value
+
+
 class Table(Mapping[str, V], Generic[V]):
     """Names and what they stand for; iteration passes over what cannot be loaded.
 
@@ -185,7 +189,7 @@ class Table(Mapping[str, V], Generic[V]):
                 if name in self.own or name in found:
                     others = "unrack" if name in self.own else ", ".join(one.home for one in found[name])
                     raise InputError(f"{path}, {self.group.upper()}", f"{name!r}, which {others} has", "another name")
-                found[name] = [Extension(path, self.group.upper(), lambda value=value: value)]
+                found[name] = [Extension(path, self.group.upper(), partial(_itself, value))]
         return found
 
     def names(self) -> list[str]:
