@@ -46,7 +46,7 @@ from unrack.policy.prediction.easy_plus_plus import CORRECTIONS, ROUNDS, TIMES, 
 from unrack.policy.provisioning.parameters import PREFIX, PROVISIONING, provisioned
 from unrack.policy.tiers.order import ORDERS as TIER_ORDERS
 from unrack.policy.tiers.scheduler import FULL, TierPolicy
-from unrack.solver.flow.solve import ANY_NETWORK
+from unrack.solver.flow.solve import SOLVERS
 
 
 class Entry(NamedTuple):
@@ -359,7 +359,7 @@ POLICIES: dict[str, Entry] = {
                 "migrate_us", interval, "0", "time between rounds in which running tasks may move; 0: never"
             ),
             "move": Parameter("move", cost_weight, "1", "what it costs to move a task, or a device of one"),
-            "solver": Parameter("solver", flow_solver, "auto", f"of the flow: {', '.join(ANY_NETWORK)}"),
+            "solver": Parameter("solver", flow_solver, "auto", f"of the flow: {', '.join(SOLVERS)}"),
             "order": ORDER,
             **COMMON,
             "place": Parameter(
