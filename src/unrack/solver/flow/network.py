@@ -95,7 +95,6 @@ def _whole(where: str, column: Ints) -> Ints:
 
 
 def _refuse(where: str, column: Ints, wrong: NDArray[np.bool_], want: str) -> None:
-    """Name the first arc that is wrong."""
     if wrong.any():
         arc = int(np.argmax(wrong))
         raise InputError(f"{where}, arc {arc}", str(column[arc]), want)
