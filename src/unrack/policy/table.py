@@ -14,7 +14,7 @@ from unrack.policy.contract import Estimates, Policy
 from unrack.policy.discipline.conservative import COMPRESS, Conservative
 from unrack.policy.discipline.list_scheduler import BACKFILL, UNLIMITED, ListScheduler
 from unrack.policy.discipline.slurm_like import MAINS, SlurmLike
-from unrack.policy.flow.costs.table import COSTS
+from unrack.policy.flow.costs.models import COSTS
 from unrack.policy.flow.scheduler import Flow
 from unrack.policy.gpus.rule import SEEN, GpuRule
 from unrack.policy.gpus.rules import NEAREST, RULES, WORDS
