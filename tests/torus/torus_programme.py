@@ -9,7 +9,7 @@ rotations and most reflections.
 
 References
 ----------
-As of ``torus_problem``.
+As of :mod:`unrack.solver.torus.problem`.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ import numpy as np
 
 from unrack.policy.flow.attempt import Attempt
 from unrack.policy.flow.notes import Fate, Notes
-from unrack.policy.flow.words import ON_NODES, host_name
+from unrack.policy.flow.stories.words import ON_NODES, host_name
 from unrack.policy.placement.local_memory import LocalMemory
 from unrack.policy.rounds import UNIT
 from unrack.reasons import Code, Reason
