@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 
 from unrack.live.fabric.contract import Fabric
 from unrack.live.slurm.client import Client
@@ -11,7 +12,7 @@ from unrack.live.slurm.driver.attachments import Attachments, attachments_of
 from unrack.live.slurm.driver.clock import Clock
 from unrack.live.slurm.driver.orders import Orders
 from unrack.live.slurm.driver.sides import Watch, Written
-from unrack.live.slurm.driver.state.entry import Phase
+from unrack.live.slurm.driver.state.stage import Decided, Phase, attached_of
 from unrack.live.slurm.driver.state.table import Table
 from unrack.live.slurm.driver.turns.turn import Turn
 from unrack.live.slurm.orders import Order
@@ -45,12 +46,13 @@ class Acting:
             self.attachments.detach(entry, now)
         attaching = self.table.in_phase(Phase.ATTACHING)
         if attaching:
-            leaving = {device for entry in self.table for device in entry.leaving}
+            leaving = {device for entry in self.table if (one := attached_of(entry.stage)) for device in one.devices}
             attaching = [entry for entry in attaching if not leaving.intersection(entry.devices)]
         for entry in attaching:
+            assert isinstance(entry.stage, Decided)
             if not entry.operations:
-                entry.operations = [one.operation for one in attachments_of(entry, names)]
-                self.table.touch(entry)
+                operations = tuple(one.operation for one in attachments_of(entry, names))
+                self.table.move(entry, replace(entry.stage, operations=operations))
         self._write_did(now)
         for entry in attaching:
             self.attachments.attach(entry, attachments_of(entry, names))
@@ -97,7 +99,8 @@ class Acting:
                 if outcome.problem:
                     turn.ending.give_up(entry, f"devices could not be attached: {outcome.problem}")
                 else:
-                    self.table.move(entry, Phase.ORDERING)
+                    assert isinstance(entry.stage, Decided)
+                    self.table.move(entry, replace(entry.stage, phase=Phase.ORDERING))
             elif not attached and not outcome.problem and entry.phase == Phase.DETACHING:
                 again |= turn.ending.detached(entry)
         return again

@@ -16,10 +16,11 @@ from unrack.live.slurm.client import Client
 from unrack.live.slurm.driver.acting import Acting
 from unrack.live.slurm.driver.clock import Clock
 from unrack.live.slurm.driver.sides import Watch, Written
-from unrack.live.slurm.driver.state.entry import HOLDS, NOT_HELD, Entry, Phase
+from unrack.live.slurm.driver.state.entry import Entry
 from unrack.live.slurm.driver.state.epoch import FALLBACK, STARTED, Beginning, Epoch, Spec
 from unrack.live.slurm.driver.state.kept import VERSION, Kept
 from unrack.live.slurm.driver.state.promises import note_promises, tell_promise
+from unrack.live.slurm.driver.state.stage import ASIDE, HOLDS, NOT_HELD, Phase, Released
 from unrack.live.slurm.driver.state.table import Table
 from unrack.live.slurm.driver.terms import Terms
 from unrack.live.slurm.driver.turns.apart import APART, wants_apart
@@ -158,12 +159,13 @@ class Driver:
     def _deadline_passed(self, now: int) -> bool:
         """Whether something has to be looked at though Slurm reports nothing."""
         for entry in self.table:
-            if entry.phase == Phase.RELEASED and now - entry.released_us > self.terms.start_timeout_us:
+            stage, again_us = entry.stage, entry.trouble.again_us
+            if isinstance(stage, Released) and now - stage.released_us > self.terms.start_timeout_us:
                 return True
-            if entry.phase == Phase.ASIDE and 0 < entry.again_us <= now:
-                entry.again_us = 0
+            if stage.phase == Phase.ASIDE and again_us is not None and again_us <= now:
+                entry.trouble = entry.trouble._replace(again_us=None)
                 return True
-            if entry.phase == Phase.RECALLING or entry.phase in NOT_HELD:
+            if stage.phase == Phase.RECALLING or stage.phase in NOT_HELD:
                 return True
         return False
 
@@ -280,7 +282,7 @@ class Driver:
         turn = Turn(epoch, self.table, self.terms, now)
         holding = [entry for entry in self.table.in_phase(HOLDS | NOT_HELD) if entry.lease is not None]
         waiting = [entry for entry in self.table.in_phase(NOT_HELD | {Phase.WAITING}) if entry.lease is None]
-        waiting.sort(key=lambda entry: (entry.number, entry.seen_us, entry.key))
+        waiting.sort(key=lambda entry: (-1 if entry.number is None else entry.number, entry.seen_us, entry.key))
         self.table.forget_numbers()
         for entry in holding:
             assert entry.lease is not None
@@ -296,7 +298,7 @@ class Driver:
             tell_promise(epoch, entry, now)
         for entry in self.table.in_phase(Phase.ASIDE):
             if entry.why.startswith("rejected"):  # it may have room now
-                entry.why = ""
+                entry.stage = ASIDE
         epoch.begun()
         self.epoch, self.wanted_us, self._read_again = epoch, now, True
         self._turned_us = now

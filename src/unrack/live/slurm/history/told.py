@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from unrack.errors import InputError
 from unrack.live.journal.reading import read_journal
-from unrack.live.slurm.driver.state.entry import Phase
+from unrack.live.slurm.driver.state.stage import Phase
 from unrack.live.slurm.history.stay import NOT_YET, Attempt, Became, Stay
 from unrack.live.slurm.portable import Portable
 from unrack.live.slurm.service.folders import journal_of

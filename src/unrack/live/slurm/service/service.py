@@ -17,8 +17,8 @@ from unrack.live.slurm.agreed import Agreed
 from unrack.live.slurm.client import Client, UnreachableError
 from unrack.live.slurm.commands.client import CommandClient
 from unrack.live.slurm.driver.driver import Driver, Settings
-from unrack.live.slurm.driver.state.entry import NOT_HELD, Phase
 from unrack.live.slurm.driver.state.kept import Kept, kept_of
+from unrack.live.slurm.driver.state.stage import NOT_HELD, Phase
 from unrack.live.slurm.orders import Answer
 from unrack.live.slurm.service.folders import JOURNAL
 from unrack.live.slurm.site.site import WAKE, Site

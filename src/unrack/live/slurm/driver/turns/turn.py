@@ -8,9 +8,10 @@ and of new ones by submission, number and member.
 from __future__ import annotations
 
 from unrack.events import Drained, Repaired
-from unrack.live.slurm.driver.state.entry import NOT_HELD, Entry, Phase
+from unrack.live.slurm.driver.state.entry import Entry
 from unrack.live.slurm.driver.state.epoch import Epoch
 from unrack.live.slurm.driver.state.seen import all_members, is_another, is_in
+from unrack.live.slurm.driver.state.stage import NOT_HELD, Phase
 from unrack.live.slurm.driver.state.table import Table
 from unrack.live.slurm.driver.terms import Terms
 from unrack.live.slurm.driver.turns.admission import Admission
@@ -67,7 +68,7 @@ class Turn:
         for entry in known:
             if (member := shown[entry.key]) is None:
                 self._unseen(entry)
-            elif is_another(member.job, entry.submit_s):
+            elif is_another(member.job, entry.said.submit_s):
                 shown[entry.key] = None
                 self._replaced(entry)
             else:
@@ -128,7 +129,7 @@ class Turn:
 
     def _replaced(self, entry: Entry) -> None:
         """Slurm lost a job, and another has its number, which is not known as long as devices are detached."""
-        entry.state = entry.state or "GONE"
+        entry.said = entry.said._replace(state=entry.said.state or "GONE")
         self.notes.count("replaced")
         self.ending.over(entry, None)
         if self.table.get(entry.key) is entry:
@@ -139,5 +140,5 @@ class Turn:
         if entry.key not in self.notes.missed:
             self.notes.missing.add(entry.key)
             return
-        entry.state = entry.state or "GONE"
+        entry.said = entry.said._replace(state=entry.said.state or "GONE")
         self.ending.over(entry, None)
