@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 
 from unrack.live.slurm.answers.jobs import jobs_of
-from unrack.live.slurm.answers.licences import licences_of
 from unrack.live.slurm.answers.nodes import nodes_of
-from unrack.live.slurm.reading import Held, Licence, SlurmJob, SlurmNode
+from unrack.live.slurm.reading import Held, SlurmJob, SlurmNode
 
 NODE = SlurmNode("c1", 64, 128_000, {"gpu": 4}, frozenset({"MIXED", "DRAIN"}), frozenset({"main", "gpu"}), "fan")
 NODES = [NODE, SlurmNode("c2", 64, 128_000)]
@@ -178,8 +177,3 @@ def test_a_node_of_23_02_and_later_is_read() -> None:
         "tres": "cpu=64,mem=130000M", "alloc_memory": 5, "free_mem": set_to(7),
     }  # fmt: skip
     assert nodes_of({"nodes": [record]}) == ([NODE], [])
-
-
-def test_licences_of_the_rest_service_are_read() -> None:
-    record = {"LicenseName": "matlab", "Total": 4, "Used": 1, "Free": 3, "Remote": False, "Reserved": 0}
-    assert licences_of({"licenses": [record]}) == ({"matlab": Licence(4, 1)}, [])

@@ -30,11 +30,9 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from unrack.live.slurm.answers.constraints import partitions_in, reservations_in
-from unrack.live.slurm.answers.errors import error_in
 from unrack.live.slurm.answers.jobs import jobs_of
-from unrack.live.slurm.answers.licences import licences_in
 from unrack.live.slurm.answers.nodes import nodes_of
+from unrack.live.slurm.answers.shown import licences_in, partitions_in, reservations_in
 from unrack.live.slurm.client import UnreachableError
 from unrack.live.slurm.commands.batch import attributed, is_unreachable, problem_in, words_of
 from unrack.live.slurm.commands.listing import (
@@ -147,13 +145,9 @@ class CommandClient:
             to_give = [place for place in to_give if place not in settled]
         for first in range(0, len(to_give), BATCH):
             some = to_give[first : first + BATCH]
-            found = self._give([words[place][0] for place in some], [orders[place].job.id for place in some])
+            found = self._give([words[place] for place in some], [orders[place].job.id for place in some])
             for place, problem in zip(some, found, strict=True):
                 problems[place] = problem
-        second = [place for place in to_give if len(words[place]) > 1 and not problems[place]]
-        found = self._give([words[place][1] for place in second], [orders[place].job.id for place in second])
-        for place, problem in zip(second, found, strict=True):
-            problems[place] = problem
         return [Answer(order, problem) for order, problem in zip(orders, problems, strict=True)]
 
     def _look(self) -> tuple[bytes, bytes, list[str]]:
@@ -201,8 +195,6 @@ class CommandClient:
 
     def _give(self, commands: Sequence[Sequence[str]], jobs: Sequence[int]) -> list[str]:
         """What is complained of each command; those of a job are given in their order."""
-        if not commands:
-            return []
         marks = [f"{separator()}{place}" for place in range(len(commands))]
         lanes = LANES if len(commands) >= SIDE_BY_SIDE else 1
         shares = [[place for place, job in enumerate(jobs) if job % lanes == lane] for lane in range(lanes)]
@@ -256,9 +248,20 @@ def _parsed(done: Done, what: str) -> dict[str, Any]:
 
 def _listing(answer: dict[str, Any], name: str, wanted: bool) -> dict[str, Any]:
     """An answer that is not empty only because something failed: such a command says so there, and ends with 0."""
-    if wanted and not answer.get(name) and (said := error_in(answer)):
+    if wanted and not answer.get(name) and (said := _error_in(answer)):
         raise UnreachableError(f"Slurm told of no {name}: {said}")
     return answer
+
+
+def _error_in(answer: Mapping[str, Any]) -> str:
+    """The first of an answer's errors, in printable characters; ``""``: there is none. 22.05 then claims success."""
+    errors = answer.get("errors")
+    if not isinstance(errors, list) or not errors:
+        return ""
+    said = str(errors[0])
+    if isinstance(errors[0], Mapping):
+        said = " ".join(str(errors[0][key]) for key in ("error", "description") if errors[0].get(key))
+    return "".join(letter if letter.isprintable() else "?" for letter in (said or "an error")[:200])
 
 
 def _fill(answer: dict[str, Any], spare: Mapping[str, list[dict[str, Any]]]) -> None:
