@@ -15,7 +15,7 @@ from unrack.live.records import decision_record, job_of_record
 from unrack.live.slurm.client import Client
 from unrack.live.slurm.driver.acting import Acting
 from unrack.live.slurm.driver.clock import Clock
-from unrack.live.slurm.driver.sides import Watch, Written
+from unrack.live.slurm.driver.sides import Written
 from unrack.live.slurm.driver.state.entry import Entry
 from unrack.live.slurm.driver.state.epoch import FALLBACK, STARTED, Beginning, Epoch, Spec
 from unrack.live.slurm.driver.state.kept import VERSION, Kept
@@ -30,6 +30,7 @@ from unrack.live.slurm.driver.turns.turn import Turn
 from unrack.live.slurm.portable import Names
 from unrack.live.slurm.reading import Reading
 from unrack.live.watch.log import Events
+from unrack.live.watch.meters import Meters
 from unrack.units import SECOND_US
 
 MOST_APART, MOST_PLACES = 256, 1_000_000
@@ -67,8 +68,8 @@ class Driver:
         How it goes about its work.
     kept
         Records of the journal's newest part, where there is one: the driver goes on from them.
-    watch
-        Told what happened.
+    meters
+        What counts what it does; default: nothing.
     clock
         Whose time counts; default: that of the machine.
     """
@@ -81,7 +82,7 @@ class Driver:
         terms: Terms,
         settings: Settings | None = None,
         kept: Kept | None = None,
-        watch: Watch | None = None,
+        meters: Meters | None = None,
         clock: Clock | None = None,
     ) -> None:
         self.client, self.fabric, self.journal, self.terms = client, fabric, journal, terms
@@ -89,8 +90,8 @@ class Driver:
         kept = kept or Kept(time.time(), 0, {}, {})
         self.clock = clock or Clock(kept.origin_s, kept.now_us)
         self.table = Table(kept.entries, kept.ended)
-        self.acting = Acting(client, fabric, self.table, journal, watch)
-        self.watch = watch
+        self.meters = meters or Meters(wanted=False)
+        self.acting = Acting(client, fabric, self.table, journal, self.meters)
         self.epoch: Epoch | None = None
         self.policy: Spec | None = None
         self.refusals, self.reserved = Refusals(), Reserved()
@@ -124,15 +125,13 @@ class Driver:
         UnreachableError
             As of :meth:`step`; and :class:`PolicyFaultError`.
         """
-        now, read_s = self.clock.now(), 0.0
-        reading = None
+        now, reading, read_s = self.clock.now(), None, None
         if self._read_again or self._deadline_passed(now) or self.client.changed():
             began = time.perf_counter()
             reading = self.client.read()
             read_s, now = time.perf_counter() - began, self.clock.now()
             self.reserved = Reserved(reading.reservations, round(reading.at_s * SECOND_US) - now)
-        if self.watch is not None:
-            self.watch.looked(reading is not None, read_s)
+        self.meters.looked(read_s)
         if reading is not None and reading.unreadable != self._unreadable:
             self._unreadable = reading.unreadable
             for problem in reading.unreadable[:20]:
@@ -198,8 +197,8 @@ class Driver:
             if turn.notes.over:
                 record["over"] = turn.notes.over
             self.journal.append([record])
-        if self.watch is not None and (told or turn.notes.counts):
-            self.watch.turned(turn.notes.counts, turn.notes.steps, round_s)
+        if told or turn.notes.counts:
+            self.meters.turned(turn.notes.counts, turn.notes.steps, round_s)
         self._say(turn)
         if fault:
             self._failed(fault, now)
