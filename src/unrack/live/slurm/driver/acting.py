@@ -46,7 +46,7 @@ class Acting:
             self.attachments.detach(entry, now)
         attaching = self.table.in_phase(Phase.ATTACHING)
         if attaching:
-            leaving = {device for entry in self.table if (one := attached_of(entry.stage)) for device in one.devices}
+            leaving = {device for entry in self.table if (one := attached_of(entry.stage)) for device in one.leaving}
             attaching = [entry for entry in attaching if not leaving.intersection(entry.devices)]
         for entry in attaching:
             assert isinstance(entry.stage, Decided)

@@ -145,9 +145,9 @@ class Entry:
             "key": self.key, "phase": self.phase, "ours": self.ours or None, "seen_us": self.seen_us,
             **of_said, "limit_s": self.said.limit_s, **known._asdict(),
             **{name: value or None for name, value in (of_placing | of_trouble).items()}, "again_us": trouble.again_us,
-            **facts_of(self.stage),
+            **facts_of(self.stage), "why": self.why or None,
         }  # fmt: skip
-        return {name: value for name, value in found.items() if value is not None and (name != "why" or value)}
+        return {name: value for name, value in found.items() if value is not None}
 
     @classmethod
     def of_record(cls, record: Mapping[str, Any]) -> Entry:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import fields, is_dataclass
 from typing import Any, Literal
 
 from unrack.live.slurm.driver.state.stage import (
@@ -21,37 +22,27 @@ from unrack.live.slurm.driver.state.stage import (
     Stage,
     Stopped,
     Undone,
-    grant_of,
-    operations_of,
-    started_us_of,
 )  # fmt: skip
 
+FACTS = frozenset(
+    {"lease", "short", "operations", "leaving", "decided_us", "released_us", "started_us", "ended_us", "free"}
+)
+"""What a stage may have, by the names that its classes and the journal have for it."""
 
-def facts_of(stage: Stage | None) -> dict[str, Any]:
-    """What a stage has, by the names that the journal has for it; ``None``: it does not have that."""
-    grant = grant_of(stage)
-    found: dict[str, Any] = {
-        "lease": None if grant is None else grant.lease, "short": None if grant is None else grant.short or None,
-        "operations": list(operations_of(stage)) or None, "started_us": started_us_of(stage),
-    }  # fmt: skip
-    match stage:
-        case Decided() | Released() | Running():
-            found["decided_us"] = stage.intent.decided_us
-        case Foreign():
-            found["decided_us"] = stage.decided_us
-        case Stopped():
-            found["why"], found["decided_us"] = stage.why, None if stage.next is None else stage.next.decided_us
-            found["leaving"] = None if stage.attached is None else list(stage.attached.devices)
-        case Recalling():
-            found |= facts_of(stage.was) | {"why": stage.why}
-        case Detaching():
-            found |= facts_of(stage.was) | {"why": stage.why, "free": stage.free or None}
-            found["ended_us"] = stage.then.ended_us if isinstance(stage.then, Over) else None
-        case Idle():
-            found["why"] = stage.why
-    if isinstance(stage, Released | Running | Foreign):
-        found["released_us"] = stage.released_us
-    return found
+
+def facts_of(stage: Stage) -> dict[str, Any]:
+    """What a stage has, and the stages within it; what it has not is left out."""
+    found = {name: value for name, value in _fields(stage) if name in FACTS}
+    return {name: value for name, value in found.items() if value is not None and value is not False and value != ()}
+
+
+def _fields(part: Any) -> Iterator[tuple[str, Any]]:
+    for one in fields(part):
+        value = getattr(part, one.name)
+        if is_dataclass(value):
+            yield from _fields(value)
+        else:
+            yield one.name, value
 
 
 def stage_of_record(record: Mapping[str, Any]) -> Stage:

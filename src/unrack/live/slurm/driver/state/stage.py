@@ -115,7 +115,7 @@ class Recalling:
 class Attached:
     """Devices that a job had when the policy stopped it, and their attachments: the core has given them away."""
 
-    devices: tuple[str, ...]
+    leaving: tuple[str, ...]
     operations: tuple[str, ...]
 
 

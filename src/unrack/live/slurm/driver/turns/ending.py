@@ -7,16 +7,7 @@ from unrack.ledger.state import QUEUED, RUNNING
 from unrack.live.records import job_record
 from unrack.live.slurm.driver.state.entry import Entry
 from unrack.live.slurm.driver.state.seen import Member, is_in
-from unrack.live.slurm.driver.state.stage import (
-    Detaching,
-    Foreign,
-    Idle,
-    Over,
-    Phase,
-    Running,
-    Stopped,
-    Undone,
-)  # fmt: skip
+from unrack.live.slurm.driver.state.stage import Detaching, Foreign, Idle, Over, Phase, Running, Stopped, Undone
 from unrack.live.slurm.driver.state.steps import begun, detaching, granted, recalled
 from unrack.live.slurm.driver.terms import Problem
 from unrack.live.slurm.driver.turns.coming import Coming
