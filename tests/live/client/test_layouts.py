@@ -121,15 +121,6 @@ def test_states_with_flags_are_read() -> None:
     assert all(bool(job.holds) == job.runs for job in found.values())
 
 
-def test_ends_by_signal_and_by_code_are_read() -> None:
-    def code(value: Any) -> int:
-        return read(waiting(job_state=["FAILED"], exit_code=value))[0].exit_code
-
-    signalled = {"status": ["SIGNALED"], "return_code": set_to(0), "signal": {"id": set_to(9), "name": "KILL"}}
-    assert [code(768), code(9), code(signalled)] == [3, 137, 137]
-    assert code({"status": ["ERROR"], "return_code": set_to(3), "signal": {"signal_id": 0, "name": ""}}) == 3
-
-
 def test_exclusive_jobs_are_known_in_every_layout() -> None:
     said = [{"shared": "none"}, {"shared": ["none"]}, {"exclusive": ["true"]}, {"shared": ["user"]}, {"shared": None}]
     assert [read(waiting(**words))[0].exclusive for words in said] == [True, True, True, False, False]

@@ -24,6 +24,7 @@ from unrack.live.slurm.driver.state.stage import ASIDE, HOLDS, NOT_HELD, Phase, 
 from unrack.live.slurm.driver.state.table import Table
 from unrack.live.slurm.driver.terms import Terms
 from unrack.live.slurm.driver.turns.apart import APART, wants_apart
+from unrack.live.slurm.driver.turns.notes import Notes
 from unrack.live.slurm.driver.turns.refusals import Refusals
 from unrack.live.slurm.driver.turns.reserved import Reserved
 from unrack.live.slurm.driver.turns.turn import Turn
@@ -172,7 +173,8 @@ class Driver:
         """Tell the core what has happened, ask the policy, write both down."""
         assert self.epoch is not None
         self._turned_us = now
-        turn = Turn(self.epoch, self.table, self.terms, now, self._missed, self.refusals, self.reserved)
+        notes = Notes(self.epoch, self.table, self.terms, now, self._missed, self.refusals, self.reserved)
+        turn = Turn(notes)
         if reading is not None:
             turn.read(reading)
             self._missed = frozenset(turn.notes.missing)
@@ -278,7 +280,7 @@ class Driver:
                 raise
             self._failed(str(error), now)
             return
-        turn = Turn(epoch, self.table, self.terms, now)
+        turn = Turn(Notes(epoch, self.table, self.terms, now))
         holding = [entry for entry in self.table.in_phase(HOLDS | NOT_HELD) if entry.lease is not None]
         waiting = [entry for entry in self.table.in_phase(NOT_HELD | {Phase.WAITING}) if entry.lease is None]
         waiting.sort(key=lambda entry: (-1 if entry.number is None else entry.number, entry.seen_us, entry.key))
