@@ -218,9 +218,7 @@ def devices_of(job: SlurmJob, nodes: int, cluster: Cluster) -> dict[str, dict[st
     """What a job on so many nodes asks beside cores and memory: GPUs of each node, and what it claims of counters."""
     known = _counters(cluster)
     gpus = max(job.gres.get(GPU, 0), -(-job.gres_total.get(GPU, 0) // max(nodes, 1)))
-    licences = {
-        counter(name): count for name, count in sorted(job.licences.items()) if counter(name) in known and count
-    }
+    claims = {counter(name): count for name, count in sorted(job.licences.items()) if counter(name) in known and count}
     found = {GPUS: {COUNT: gpus}} if gpus and GPUS in cluster.places.installed else {}
     return found | ({COUNTED: claims} if claims else {})
 
