@@ -66,9 +66,7 @@ def test_nodes_are_held_by_no_more_than_they_have_and_every_run_is_told(
     assert set(frame["job"]) == {entry.key for entry in past.jobs}
 
 
-@pytest.mark.parametrize("records", [[{"k": "turn", "now": 1}], [{"k": "begin", "now": 0, "why": "x"}]])
-def test_a_journal_that_cannot_be_is_refused(records: list[dict[str, object]]) -> None:
+@pytest.mark.parametrize("record", [{"k": "turn", "now": 1}, {"k": "begin", "now": 0, "why": "x"}])
+def test_a_journal_that_cannot_be_is_refused(record: dict[str, object]) -> None:
     with pytest.raises(InputError):
-        fold = Fold()
-        for record in records:
-            fold.take(record)
+        Fold().take(record)

@@ -190,7 +190,6 @@ def _fail(error: OSError) -> None:
 
 
 def _read(path: Path) -> Kept | None:
-    """What a file says; ``None``: it is not there."""
     try:
         with path.open("rb") as file:
             text = file.read(BYTES_MAX + 1)

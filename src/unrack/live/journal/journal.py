@@ -211,7 +211,6 @@ class Journal:
         return JournalError(f"{self._segments[-1].path}: {error.strerror or error}; nothing was written")
 
     def _write_new(self, path: Path, content: bytes) -> int:
-        """A new file with that content, on disk."""
         file = -1
         try:
             if path.name in self._disk.names(self.folder):  # left by a rotation that failed

@@ -46,7 +46,7 @@ from unrack.live.slurm.commands.listing import (
     rows,
     separator,
 )
-from unrack.live.slurm.commands.run import Done, clean_environment, find_command, run_all
+from unrack.live.slurm.commands.run import Done, clean_environment, find_command, printed, run_all
 from unrack.live.slurm.orders import Answer, Order, Place
 from unrack.live.slurm.reading import Reading
 from unrack.slurm_text.hostlists import expand
@@ -108,7 +108,7 @@ class CommandClient:
         else:
             commands = [squeue, [self._scontrol, "--all", "--json", "show", "nodes"]]
         done = run_all(commands, self._environment, self._timeout_s)
-        aside_mb = _set_aside_mb(_printed(done[2], "scontrol")) if old else {}
+        aside_mb = _set_aside_mb(printed(done[2], "scontrol")) if old else {}
         try:
             nodes, bad_nodes = nodes_of(_listing(_parsed(done[1], "the nodes"), "nodes", wanted=True), aside_mb)
         except ValueError as error:
@@ -161,8 +161,8 @@ class CommandClient:
         ]
         jobs, excluded, nodes, *others = run_all(commands, self._environment, self._timeout_s)
         for done, name in ((jobs, "squeue"), (excluded, "squeue"), (nodes, "sinfo")):
-            _printed(done, name)
-        shown = [_printed(done, "scontrol") for done in others]
+            printed(done, name)
+        shown = [printed(done, "scontrol") for done in others]
         # sinfo goes through the partitions in any order.
         by_name = sorted(map(tuple, map(dict.values, _rows(nodes.out, NODE_FIELDS, between))))
         digest = hashlib.blake2b(jobs.out)
@@ -171,17 +171,17 @@ class CommandClient:
         return digest.digest(), jobs.out, shown
 
     def _version(self) -> int:
-        printed = _printed(run_all([[self._scontrol, "--version"]], self._environment, self._timeout_s)[0], "scontrol")
-        match = re.search(r"([0-9]{2})\.[0-9]{2}", printed)
+        said = printed(run_all([[self._scontrol, "--version"]], self._environment, self._timeout_s)[0], "scontrol")
+        match = re.search(r"([0-9]{2})\.[0-9]{2}", said)
         if match is None:
-            raise UnreachableError(f"scontrol --version printed {printed[:60]!r}, and no version")
+            raise UnreachableError(f"scontrol --version printed {said[:60]!r}, and no version")
         return int(match[1])
 
     def _settled(self, orders: Sequence[Order]) -> dict[int, str]:
         """Places among orders that must not be given: place in the list → ``""`` (it is so already), or why not."""
         between = separator()
         done = run_all([jobs_command(self._squeue, PLACED_FIELDS, between)], self._environment, self._timeout_s)[0]
-        _printed(done, "squeue")
+        printed(done, "squeue")
         running = {}
         for row in _rows(done.out, PLACED_FIELDS, between):
             if row["state"] in HOLDING:
@@ -213,32 +213,22 @@ class CommandClient:
         return answers
 
     def _alone(self, words: Sequence[str]) -> str:
-        """The same of one command, given by itself."""
         done = run_all([[self._scontrol, *words]], self._environment, self._timeout_s)[0]
         said = problem_in(done.err.decode("utf-8", "replace").splitlines())
         return (said or f"scontrol ended with {done.code}") if done.code else ""
 
 
-def _rows(printed: bytes, fields: Sequence[str], between: str) -> list[dict[str, str]]:
+def _rows(listed: bytes, fields: Sequence[str], between: str) -> list[dict[str, str]]:
     try:
-        return rows(printed, fields, between)
+        return rows(listed, fields, between)
     except ValueError as error:
         raise UnreachableError(f"squeue or sinfo printed {error}") from error
 
 
-def _printed(done: Done, name: str) -> str:
-    """What a command printed, if it did what it was asked."""
-    if done.code:
-        complaint = problem_in(done.err.decode("utf-8", "replace").splitlines())
-        raise UnreachableError(f"{name}: {complaint or f'ended with {done.code}'}")
-    return done.out.decode("utf-8", "replace")
-
-
 def _parsed(done: Done, what: str) -> dict[str, Any]:
     """JSON that a command printed; bytes that are no UTF-8, which 22.05 passes on from users, are replaced."""
-    printed = _printed(done, what)
     try:
-        answer = json.loads(printed, strict=False)
+        answer = json.loads(printed(done, what), strict=False)
     except RecursionError:
         raise ValueError("JSON that is nested too deeply") from None
     if not isinstance(answer, dict):
@@ -275,10 +265,9 @@ def _fill(answer: dict[str, Any], spare: Mapping[str, list[dict[str, Any]]]) -> 
                 job["cpus_per_task"] = row["cpus_per_task"]
 
 
-def _set_aside_mb(printed: str) -> dict[str, int]:
-    """Node → memory that is set aside for the system."""
+def _set_aside_mb(shown: str) -> dict[str, int]:
     found = {}
-    for record in records(printed, "NodeName"):
+    for record in records(shown, "NodeName"):
         aside = record.fields.get("MemSpecLimit", "")
         if aside.isascii() and aside.isdigit():
             found[record.fields["NodeName"]] = int(aside[:12])

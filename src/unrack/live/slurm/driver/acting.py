@@ -78,7 +78,6 @@ class Acting:
                 log.warning("Slurm refused an order", order=order, job=str(answer.order.job), why=answer.problem)
 
     def _write_did(self, now: int) -> None:
-        """Write down how far jobs have come by what was done."""
         if entries := self.table.taken():
             self.journal.append([{"k": "did", "now": now, "entries": entries}])
 

@@ -221,7 +221,6 @@ class Driver:
             log.warning("a start did not come about", job=job, why=why)
 
     def _failed(self, fault: str, now: int) -> None:
-        """The policy raised something."""
         log.error("the policy failed", fault=fault)
         if self.settings.stop_on_fault:
             raise PolicyFaultError(f"the policy failed: {fault}")
@@ -254,7 +253,6 @@ class Driver:
         return wants_apart(replace(reading, jobs=tuple(new)), self.terms, self.epoch.names)
 
     def _begin(self, reading: Reading, why: str, now: int) -> None:
-        """Begin an epoch with the nodes of a reading."""
         beginning = self.terms.beginning(reading)
         if self.policy is not None:
             beginning = beginning._replace(policy=self.policy)
@@ -331,5 +329,4 @@ class Driver:
 
 
 def _groups(beginning: Beginning) -> dict[str, int]:
-    """How many jobs may have tasks that are kept apart."""
     return {"groups": max(1, min(MOST_APART, MOST_PLACES // len(beginning.nodes)))}

@@ -66,8 +66,6 @@ class Rehearsal(NamedTuple):
 
 
 class _Forgets:
-    """A journal that keeps nothing."""
-
     segment_bytes = size_bytes = 0
 
     def __init__(self) -> None:

@@ -226,7 +226,6 @@ def _pause_s(driver: Driver, wait_s: float) -> float:
 
 
 def _measure(driver: Driver, meters: Meters) -> None:
-    """Count who waits, runs, and is not ours; and the journal."""
     if not meters.counts:
         return
     counts = driver.table.counts()

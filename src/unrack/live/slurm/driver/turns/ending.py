@@ -153,5 +153,4 @@ class Ending(Part):
 
 
 def _ran(job: SlurmJob) -> bool:
-    """True if a job that is over has run."""
     return job.start_s > 0 and job.end_s >= job.start_s and (job.state != "CANCELLED" or bool(job.holds))

@@ -149,7 +149,6 @@ class Holding(Part):
                 self.table.move(other, recalled(other.stage, f"job {entry.key} took its place"))
 
     def _moment_us(self, at_s: int) -> int:
-        """A time of Slurm by the driver's clock."""
         return self.now - max(0, round((self.notes.wall_s - at_s) * SECOND_US))
 
     def adopt(self, entry: Entry, asked: dict[str, Any], lease: Lease) -> None:
