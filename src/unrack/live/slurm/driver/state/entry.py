@@ -78,14 +78,14 @@ class Placing(NamedTuple):
 
     Attributes
     ----------
-    places
+    placed
         The last places that we have asked for by name, perhaps, oldest first: after a lost connection we cannot tell
         which of them Slurm accepted. Other required nodes come from the user.
     nodes_min, nodes_max
         How many nodes it asked for; 0: not said.
     """
 
-    places: tuple[tuple[str, ...], ...] = ()
+    placed: tuple[tuple[str, ...], ...] = ()
     nodes_min: int = 0
     nodes_max: int = 0
 
@@ -136,18 +136,13 @@ class Entry:
     trouble: Trouble = field(default_factory=Trouble)
 
     def record(self) -> dict[str, Any]:
-        """As plain values, flat; what there is not, or is nothing, is left out."""
-        (places, nodes_min, nodes_max), known, trouble = self.placing, self.known, self.trouble
-        of_said = {name: value or None for name, value in self.said._asdict().items()}
-        of_placing = {"placed": list(map(list, places)), "nodes_min": nodes_min, "nodes_max": nodes_max}
-        of_trouble = {"tries": trouble.tries, "refused": trouble.refused}
-        found = {
-            "key": self.key, "phase": self.phase, "ours": self.ours or None, "seen_us": self.seen_us,
-            **of_said, "limit_s": self.said.limit_s, **known._asdict(),
-            **{name: value or None for name, value in (of_placing | of_trouble).items()}, "again_us": trouble.again_us,
-            **facts_of(self.stage), "why": self.why or None,
-        }  # fmt: skip
-        return {name: value for name, value in found.items() if value is not None}
+        """As plain values, flat; what there is not, or is as by default, is left out."""
+        found: dict[str, Any] = {"key": self.key, "phase": self.phase, "seen_us": self.seen_us}
+        for part in (self.said, self.known, self.placing, self.trouble):
+            defaults = part._field_defaults
+            found |= {name: value for name, value in part._asdict().items() if value != defaults[name]}
+        own = {"ours": self.ours, "why": self.why}
+        return found | facts_of(self.stage) | {name: value for name, value in own.items() if value}
 
     @classmethod
     def of_record(cls, record: Mapping[str, Any]) -> Entry:
@@ -162,22 +157,21 @@ class Entry:
         def part(of: type[Any]) -> Any:
             return of(**{name: record[name] for name in of._fields if name in record})
 
-        places = tuple(tuple(place) for place in record.get("placed", ()))
-        placing = Placing(places, record.get("nodes_min", 0), record.get("nodes_max", 0))
+        placing = part(Placing)
         return cls(
-            record["key"], record.get("seen_us", -1), stage_of_record(record), record.get("ours", False),
-            part(Said), part(Known), placing, part(Trouble),
+            record["key"], record["seen_us"], stage_of_record(record), record.get("ours", False), part(Said),
+            part(Known), placing._replace(placed=tuple(map(tuple, placing.placed))), part(Trouble),
         )  # fmt: skip
 
     def place(self, nodes: Sequence[str]) -> None:
         """Note that these nodes may be asked for by name from now on."""
         found = tuple(sorted(nodes))
-        others = (one for one in self.placing.places if one != found)
-        self.placing = self.placing._replace(places=(*others, found)[-MOST_PLACED:])
+        others = (one for one in self.placing.placed if one != found)
+        self.placing = self.placing._replace(placed=(*others, found)[-MOST_PLACED:])
 
     def is_placed(self, nodes: Collection[str]) -> bool:
         """True if it is we who may have asked for these nodes by name."""
-        return tuple(sorted(nodes)) in self.placing.places
+        return tuple(sorted(nodes)) in self.placing.placed
 
     def is_let_go(self, job: SlurmJob) -> bool:
         """True if a job waits, not held, for a place that we gave it: Slurm may start it there."""

@@ -115,7 +115,7 @@ class Coming(Part):
         self.admission.take(member.key)
         entry.known = entry.known._replace(job=job_record(asked))
         entry.said = entry.said._replace(restarts=member.job.restarts)
-        if not entry.placing.places:
+        if not entry.placing.placed:
             entry.placing = Placing((), member.job.nodes_min, member.job.nodes_max)
         try:
             number, decisions = self.epoch.submit(Submitted(asked), self.now)
