@@ -10,12 +10,13 @@ from unrack.report.charts.means import mean_charts
 from unrack.report.charts.sweep import Sweep, sweeps
 from unrack.report.directory import FinishedStudy
 from unrack.report.live_section import live_section
-from unrack.report.memory.section import MemorySection, memory_section
+from unrack.report.memory.section import memory_section
 from unrack.report.pools.section import PoolSection, pool_section
 from unrack.report.resource_section import ResourceSection, resource_sections
-from unrack.report.rounds.section import RoundSection, round_section
+from unrack.report.rounds.section import round_section
+from unrack.report.section import Section
 from unrack.report.setting import Setting, policies_of, settings_of
-from unrack.report.tiers.section import TierSection, tier_section
+from unrack.report.tiers.section import tier_section
 from unrack.report.use.section import UseSection, use_section
 
 
@@ -43,10 +44,10 @@ class Contents:
     charts: tuple[list[Chart], ...]
     swept: list[Sweep]
     pools: PoolSection
-    memory: MemorySection | None
-    tiers: TierSection | None
+    memory: Section | None
+    tiers: Section | None
     use: UseSection | None
-    rounds: RoundSection | None
+    rounds: Section | None
     resources: tuple[ResourceSection, ...]
 
     def parts(self) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from unrack.report.charts.vega import vega
 from unrack.report.contents import contents_of
 from unrack.report.directory import FinishedStudy, RunFiles, read_finished
 from unrack.report.failure_section import failure_section
+from unrack.report.section import first_runs
 from unrack.report.setting import Setting
 from unrack.report.table import comparison
 from unrack.study.notes import told_of
@@ -152,11 +153,7 @@ def _narrow(setting: Setting) -> Setting:
 
 
 def _gantts(settings: Sequence[Setting]) -> list[dict[str, Any]]:
-    chosen = [
-        (runs[0], f"{policy} · {setting.title}" if len(settings) > 1 else policy)
-        for setting in settings
-        for policy, runs in _narrow(setting).runs.items()
-    ][:MOST_RUNS]
+    chosen = [(run, title) for run, title, _ in first_runs(settings, len(settings))][:MOST_RUNS]
     shares = budgets([run.rows("placements") for run, _ in chosen], MOST_ROWS_A_PAGE)
     return [gantt_data(run, title, budget) for (run, title), budget in zip(chosen, shares, strict=True)]
 

@@ -9,7 +9,6 @@ import polars as pl
 
 from unrack.plots.series import span_unit
 from unrack.report.directory import RunFiles
-from unrack.report.pools.run import pools_of
 
 MOST_BARS = 20_000
 MOST_SHARED = 6
@@ -46,7 +45,7 @@ def occupancy_chart(run: RunFiles) -> tuple[dict[str, Any], str] | None:
          "part": names[min(count, MOST_SHARED) - 1]}
         for low, high, count, devices in sorted(bars, key=lambda bar: bar[0]) for device in devices
     ]  # fmt: skip
-    lanes = max(pool.first + pool.count for pool in pools_of(run))
+    lanes = len(run.hardware.devices)
     shown = [name for name in names if any(row["part"] == name for row in rows)]
     hues = dict(zip(names, ("#7FC8A9", "#3FA7A0", "#3B7EA1", "#5B5EA6", "#8E3B8E", "#C2185B"), strict=True))
     spec = {

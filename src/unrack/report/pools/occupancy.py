@@ -14,7 +14,6 @@ import polars as pl
 
 from unrack.report.charts.packed import coded, packed, ticked
 from unrack.report.directory import RunFiles
-from unrack.report.pools.run import pools_of
 
 MOST_SHARES_A_PAGE = 500_000
 MOST_RUNS = 24
@@ -39,7 +38,7 @@ def occupancy_data(run: RunFiles, title: str, budget: int) -> dict[str, Any]:
         ``title``; ``pools``: (name, first device, devices) of each; ``devices``, ``rows`` and ``kept`` (shares),
         ``share`` of the device-seconds kept (0 to 1), ``start`` and ``end`` (s), and ``data`` (see :func:`pack`).
     """
-    pools = pools_of(run)
+    pools = run.hardware.devices.pools
     every = run.frame("shares", _COLUMNS).drop_nulls("start_s")
     last = max(float(every[name].max() or 0.0) for name in ("start_s", "end_s"))  # type: ignore[arg-type]  # of floats
     every = every.with_columns(pl.col("end_s").fill_null(last))
@@ -53,7 +52,7 @@ def occupancy_data(run: RunFiles, title: str, budget: int) -> dict[str, Any]:
     return {
         "title": title,
         "pools": [[pool.name, pool.first, pool.count] for pool in pools],
-        "devices": max((pool.first + pool.count for pool in pools), default=0),
+        "devices": len(run.hardware.devices),
         "rows": len(every),
         "kept": len(kept),
         "share": float(chosen["area"].sum()) / total if total else 1.0,

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from unrack.report.charts.chart import Chart, noted
+from unrack.report.charts.chart import MOST_SEEDS, Chart, noted
 from unrack.report.charts.gantt import budgets
-from unrack.report.pools.chart import MOST_SEEDS, bound_of, pool_charts, pool_runs
+from unrack.report.pools.chart import bound_of, pool_charts, pool_runs
 from unrack.report.pools.count import deadlines
 from unrack.report.pools.occupancy import MOST_RUNS, MOST_SHARES_A_PAGE, occupancy_data
-from unrack.report.pools.run import kinds_of
-from unrack.report.pools.table import PlainTable, deadline_table, device_table
+from unrack.report.pools.run import has_pools, kinds_of_all
+from unrack.report.pools.table import deadline_table, device_table
+from unrack.report.section import PlainTable, first_runs
 from unrack.report.setting import Setting
 
 
@@ -67,13 +68,13 @@ def pool_section(settings: Sequence[Setting], policies: Sequence[str]) -> PoolSe
     policies
         All policies of the study: they fix the colours.
     """
-    found, chosen = [], []
+    found = []
     for setting in settings:
         runs = pool_runs(setting)
         if not runs:
             continue
         counts = {policy: deadlines(own) for policy, own in runs.items()}
-        kinds = dict.fromkeys(kind for own in runs.values() for run in own for kind in kinds_of(run.pools))
+        kinds = kinds_of_all(runs)
         tables = [(kind, device_table(setting, kind, tuple(runs))) for kind in kinds]
         found.append(
             PoolSetting(
@@ -83,11 +84,7 @@ def pool_section(settings: Sequence[Setting], policies: Sequence[str]) -> PoolSe
                 min(max(map(len, runs.values())), MOST_SEEDS),
             )
         )  # fmt: skip
-        chosen += [
-            (own[0].run, f"{policy} · {setting.title}" if len(settings) > 1 else policy)
-            for policy, own in runs.items()
-        ]  # fmt: skip
-    chosen = chosen[:MOST_RUNS]
+    chosen = [(run, title) for run, title, _ in first_runs(settings, len(settings), has_pools)][:MOST_RUNS]
     shares = budgets([run.rows("shares") for run, _ in chosen], MOST_SHARES_A_PAGE)
     data = [occupancy_data(run, title, budget) for (run, title), budget in zip(chosen, shares, strict=True)]
     return PoolSection(tuple(found), data)

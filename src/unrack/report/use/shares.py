@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from unrack.plots.series import six_digits
 from unrack.report.charts.chart import MOST_POLICIES, Chart
-from unrack.report.charts.spec import stack_spec
 from unrack.report.directory import RunFiles
+from unrack.report.section import stack_chart
 from unrack.report.setting import Setting, estimate
-from unrack.report.use.spec import COLOURS, HELD, USED
+from unrack.report.use.over_time import COLOURS, HELD, USED
 
 PARTS = {"used": COLOURS[USED], "held and not used": COLOURS[HELD], "free": "rgba(128, 136, 144, 0.22)"}
 
@@ -22,22 +21,17 @@ def share_charts(setting: Setting) -> list[Chart]:
     list of dict
         As :func:`unrack.report.charts.chart.setting_charts`; empty where memory is not counted.
     """
-    series = []
+    stack = {}
     for policy, runs in list(setting.runs.items())[:MOST_POLICIES]:
-        shares = shares_of(runs)
-        if shares is None:
+        if (shares := shares_of(runs)) is None:
             continue
         used, idle, _ = shares
-        idle_part = idle / (used + idle) if used + idle else 0.0
-        words = f"{100 * idle_part:.3g} % of what jobs hold is not used"
-        parts = [(name, share) for name, share in zip(PARTS, shares, strict=True) if share > 0]
-        series.append({"policy": policy, "x": [six_digits(share) for _, share in parts],
-                       "part": [name for name, _ in parts], "count": [words] * len(parts)})  # fmt: skip
-    if not series:
+        words = f"{100 * idle / (used + idle) if used + idle else 0:.3g} % of what jobs hold is not used"
+        stack[policy] = [(name, share, words) for name, share in zip(PARTS, shares, strict=True) if share > 0]
+    if not stack:
         return []
-    spec = stack_spec([str(own["policy"]) for own in series], PARTS, "share of the memory installed")
-    return [{"id": "use shares", "title": "Memory used, held for nothing, and free", "series": series,
-             "note": "Averages over the window of measurement.", "wide": True, "spec": spec}]  # fmt: skip
+    title, note = "Memory used, held for nothing, and free", "Averages over the window of measurement."
+    return [stack_chart("use shares", title, note, stack, PARTS, "share of the memory installed", wide=True)]
 
 
 def shares_of(runs: Sequence[RunFiles]) -> tuple[float, float, float] | None:
