@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 
 import polars as pl
@@ -32,6 +33,7 @@ __all__ = [
     "TIER_METRICS",
     "USE_METRICS",
     "Metric",
+    "entry_of",
     "integrals",
     "measure",
     "per_group",
@@ -138,6 +140,22 @@ EVERY_METRIC: dict[str, Metric] = {
     **USE_METRICS,
 }
 """All of them, those that only some runs have included."""
+
+
+def entry_of(name: str) -> Metric | None:
+    """The metric of that name, or the one that stands for it; ``None``: there is none.
+
+    Examples
+    --------
+    >>> entry_of("used_nvme").name, entry_of("used_memory_rack").name
+    ('used_KIND', 'used_memory_TIER')
+    """
+    if name in EVERY_METRIC:
+        return EVERY_METRIC[name]
+    for key, metric in {**RESOURCE_METRICS, **TIER_METRICS, **KIND_METRICS}.items():
+        if re.fullmatch(re.sub("TIER|KIND|QUANTITY", "(.+)", key), name):
+            return metric
+    return None
 
 
 def measure(

@@ -15,6 +15,7 @@ from unrack.facts import counted
 from unrack.metric.bootstrap import COLUMNS, Resampled, resampled
 from unrack.metric.comparison import Entry, Mark, Standing, marks, served_less, standings, world_of
 from unrack.metric.estimate import LEVEL, Estimate, difference, estimate
+from unrack.plots.series import six_digits
 from unrack.report.directory import RunFiles
 from unrack.study.swept import swept_labels
 from unrack.study.world import labelled
@@ -101,6 +102,13 @@ class Setting:
     def standings(self, metric: str, better: str) -> tuple[Standing, ...]:
         """How the policies compare by a metric, a standing a world."""
         return standings(self.rows, metric, better, self.served_less)
+
+
+def interval(value: Estimate, least: float, factor: float = 1.0) -> tuple[float, float, float]:
+    """The mean and the ends of its interval, times a factor, as charts take them; no end is below ``least``."""
+    ends = value.mean, max(value.mean - value.half, least), value.mean + value.half
+    mean, low, high = (six_digits(end * factor) for end in ends)
+    return mean, low, high
 
 
 def interval_words(seeds: Iterable[int], drawn: Mapping[str, Resampled]) -> str:

@@ -15,13 +15,12 @@ from unrack.plots.series import (
     binned_mean,
     distribution,
     rounded,
-    six_digits,
     span_unit,
 )
 from unrack.report.charts import spec as specs
 from unrack.report.charts.bars import bar_spec, whiskered
 from unrack.report.directory import RunFiles
-from unrack.report.setting import Setting, estimate, interval_words
+from unrack.report.setting import Setting, estimate, interval, interval_words
 from unrack.report.table import share_text
 
 MOST_SETTINGS = 8
@@ -213,11 +212,10 @@ def _by_size(jobs: Mapping[str, Sequence[pl.DataFrame]], policies: Sequence[str]
         sizes = sorted({size for own in means for size in own})
         values = [value for size in sizes if (value := estimate(own.get(size) for own in means)) is not None]
         seen |= set(sizes)
+        ends = [interval(value, 1.0) for value in values]
         series.append({
-            "policy": policy, "x": [class_name(size) for size in sizes],
-            "y": [six_digits(value.mean) for value in values],
-            "low": [six_digits(max(value.mean - value.half, 1.0)) for value in values],
-            "high": [six_digits(value.mean + value.half) for value in values],
+            "policy": policy, "x": [class_name(size) for size in sizes], "y": [y for y, _, _ in ends],
+            "low": [low for _, low, _ in ends], "high": [high for _, _, high in ends],
             "count": [sum(own.get(size, 0) for own in counts) for size in sizes],
         })  # fmt: skip
     classes = [class_name(size) for size in sorted(seen)]

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from unrack.plots.series import six_digits
 from unrack.report.answer import QUESTIONS
 from unrack.report.charts.bars import mean_spec
 from unrack.report.charts.chart import MOST_POLICIES, Chart, noted
 from unrack.report.column import column_of
-from unrack.report.setting import Setting
+from unrack.report.setting import Setting, interval
 
 
 def mean_charts(setting: Setting, policies: Sequence[str]) -> list[Chart]:
@@ -25,14 +24,12 @@ def mean_charts(setting: Setting, policies: Sequence[str]) -> list[Chart]:
         if all(value.count < 2 for value in values.values()):
             continue
         column = column_of(question.metric, [value.mean for value in values.values()])
-        series: list[dict[str, Any]] = [
-            {"policy": policy, **{name: [six_digits(number * column.factor)] for name, number in (
-                ("x", value.mean), ("low", max(value.mean - value.half, min(value.mean, 0.0))),
-                ("high", value.mean + value.half))},
-             "less": [int(policy in setting.served_less)],
-             "text": [column.text(value.mean, value.half if value.count > 1 else None)]}
-            for policy, value in values.items()
-        ]  # fmt: skip
+        series: list[dict[str, Any]] = []
+        for policy, value in values.items():
+            x, low, high = interval(value, min(value.mean, 0.0), column.factor)
+            text = column.text(value.mean, value.half if value.count > 1 else None)
+            less = int(policy in setting.served_less)
+            series.append({"policy": policy, "x": [x], "low": [low], "high": [high], "less": [less], "text": [text]})
         title = question.words[:1].upper() + question.words[1:]
         apart = min(own["low"][0] for own in series) * 10
         is_wide = 0 < apart < max(own["x"][0] for own in series)

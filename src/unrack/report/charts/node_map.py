@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 
 from unrack.metric.kinds.pool_steps import spans
 from unrack.plots.series import Floats
-from unrack.report.charts.packed import packed
+from unrack.report.charts.packed import packed, unpacked
 from unrack.report.charts.spec import Spec, framed, number, told
 
 Ints = NDArray[np.int64]
@@ -175,6 +176,35 @@ def pack_map(
     digits = 10.0 ** (np.floor(np.log10(np.maximum(cells, 1.0))) - 2)
     rounded = np.rint(cells / np.maximum(digits, 1.0)) * np.maximum(digits, 1.0)
     return packed({**header, **times}, [np.minimum(rounded, 2**32 - 1).astype("<u4")])
+
+
+def map_rows(text: str, share: bool) -> list[dict[str, Any]]:
+    """A row a cell that is not empty: what the page does with a packed map, for charts outside the page.
+
+    Parameters
+    ----------
+    text
+        What :func:`pack_map` made.
+    share
+        Whether cells tell the share of the memory installed there, not GB.
+    """
+    head, take = unpacked(text)
+    places, bounds = head["places"], head["nodes"]
+    lanes = len(bounds) - 1
+    columns = head.get("columns", lanes)
+    mb = take("<u4", lanes * columns).reshape(lanes, columns).astype(np.float64)
+    found = []
+    for lane, column in zip(*(own.tolist() for own in np.nonzero(mb)), strict=True):
+        amount = float(mb[lane, column])
+        row = {"y": places[lane], "y2": places[lane + 1]}
+        if "columns" in head:
+            x = head["from"] + column * head["step"]
+            installed, nodes = head["installed"][lane], bounds[lane + 1] - bounds[lane]
+            row |= {"x": x, "x2": x + head["step"], "value": amount / installed if share else amount / nodes / 1024}
+        else:
+            row |= {"x": places[column], "x2": places[column + 1], "value": amount / 1024}
+        found.append(row)
+    return found
 
 
 def map_spec(x: Spec, nodes: int, bands: Bands) -> Spec:

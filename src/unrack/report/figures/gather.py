@@ -12,9 +12,9 @@ import numpy as np
 
 from unrack.plots.gantt import gantt
 from unrack.report.charts.gantt import MOST_RUNS
+from unrack.report.charts.node_map import map_rows
 from unrack.report.charts.sweep import Sweep
 from unrack.report.contents import Contents
-from unrack.report.figures.cells import map_rows
 from unrack.report.figures.occupancy import occupancy_chart
 from unrack.report.pools.run import has_pools
 from unrack.report.section import first_runs

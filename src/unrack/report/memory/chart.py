@@ -98,8 +98,8 @@ def run_charts(own: MemoryRun, edges: Floats) -> list[Chart]:
     Returns
     -------
     list of dict
-        As :func:`unrack.report.charts.chart.setting_charts`; those of cells have ``map`` (see
-        :func:`unrack.report.memory.map.pack_map`) in place of rows, and ``shares``: whether it knows what is installed.
+        As :func:`unrack.report.charts.chart.setting_charts`; those of cells have ``map`` (of
+        :func:`unrack.report.charts.node_map.pack_map`) in place of rows, and ``shares``: whether it knows what there is.
     """
     charts = _maps(own, edges) if len(own.loans) else []
     return [*charts, *_parts_over_time(own, edges)]

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import polars as pl
 
-from unrack.plots.series import Floats, bin_edges, binned_mean, six_digits
+from unrack.plots.series import Floats, bin_edges, binned_mean
 from unrack.report.charts.bars import share_spec, whiskered
 from unrack.report.charts.chart import MOST_POLICIES, Chart, time_chart
 from unrack.report.directory import RunFiles
 from unrack.report.memory.run import has_tiers
 from unrack.report.section import stack_chart
-from unrack.report.setting import Setting
+from unrack.report.setting import Setting, interval
 from unrack.report.tiers.run import TierRun
 
 BECAME = {
@@ -120,14 +121,12 @@ def _shares(setting: Setting, firsts: Mapping[str, TierRun], policies: Sequence[
         ("used", "Memory in use, by tier", "Averages over the window of measurement."),
         ("stranded", "Stranded memory, by tier", "Free, but every cluster that the pool is in is full otherwise."),
     ):
-        series = []
+        series: list[dict[str, Any]] = []
         for policy in firsts:
             values = [(name, setting.value(policy, f"{stem}_memory_{name}")) for name in names]
-            there = [(name, value) for name, value in values if value is not None]
-            series.append({"policy": policy, "x": [name for name, _ in there],
-                           "y": [six_digits(share.mean) for _, share in there],
-                           "low": [six_digits(max(share.mean - share.half, 0.0)) for _, share in there],
-                           "high": [six_digits(share.mean + share.half) for _, share in there]})  # fmt: skip
+            there = [(name, *interval(value, 0.0)) for name, value in values if value is not None]
+            columns = zip(("x", "y", "low", "high"), zip(*there, strict=True) if there else [()] * 4, strict=True)
+            series.append({"policy": policy, **{name: list(column) for name, column in columns}})
         if any(own["x"] for own in series):
             spec = share_spec(policies, names, "tier", "share of the tier's memory", ".1~%")
             if setting.seeds > 1:
