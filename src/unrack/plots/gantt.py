@@ -147,7 +147,6 @@ def _values(
 
 
 def _gather(rows: list[dict[str, Any]]) -> None:
-    """Beyond the names with the most area, all are one."""
     area: dict[str, float] = {}
     for row in rows:
         area[row["hue"]] = area.get(row["hue"], 0.0) + (row["x2"] - row["x"]) * (row["y2"] - row["y"])

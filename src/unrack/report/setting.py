@@ -191,7 +191,6 @@ def settings_of(
 
 
 def _name(run: RunFiles, members: Iterable[RunFiles]) -> str:
-    """What a run's row is called among those of its setting."""
     alike = {other.policy for other in members if other.label == run.label}
     return labelled(run.label if len(alike) == 1 else run.policy, run.world)
 

@@ -199,7 +199,6 @@ def class_name(index: int) -> str:
 
 
 def _by_size(jobs: Mapping[str, Sequence[pl.DataFrame]], policies: Sequence[str]) -> Chart:
-    """The mean of every class of each policy, over its seeds."""
     series, seen = [], set[int]()
     for policy, frames in jobs.items():
         grouped = [

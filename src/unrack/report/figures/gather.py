@@ -123,7 +123,6 @@ def _figure(chart: Mapping[str, Any], of: str, ending: str) -> Figure:
 
 
 def _rows(series: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Columns of each policy as rows."""
     found: list[dict[str, Any]] = []
     for own in series:
         columns = {name: values for name, values in own.items() if name != "policy"}

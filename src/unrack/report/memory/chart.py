@@ -99,7 +99,7 @@ def run_charts(own: MemoryRun, edges: Floats) -> list[Chart]:
     -------
     list of dict
         As :func:`unrack.report.charts.chart.setting_charts`; those of cells have ``map`` (of
-        :func:`unrack.report.charts.node_map.pack_map`) in place of rows, and ``shares``: whether it knows what there is.
+        :func:`unrack.report.charts.node_map.pack_map`) in place of rows, and ``shares``: whether memory is counted.
     """
     charts = _maps(own, edges) if len(own.loans) else []
     return [*charts, *_parts_over_time(own, edges)]

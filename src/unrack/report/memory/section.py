@@ -47,7 +47,6 @@ def memory_section(settings: Sequence[Setting], shown: Sequence[Setting], polici
 
 
 def _run_charts(run: RunFiles, setting: Setting) -> list[Chart]:
-    """The charts of a run, over the time of all runs of its setting that lend."""
     every = [own[0].frame("usage", ("time_s",))["time_s"] for own in setting.runs.values() if lends(own[0])]
     ends = [(float(times[0]), float(times[-1])) for times in every if len(times)]
     return run_charts(read_memory_run(run), bin_edges(ends or [(0.0, 1.0)], COLUMNS))

@@ -64,7 +64,6 @@ def pool_time_charts(runs: Mapping[str, PoolRun], policies: Sequence[str]) -> li
 
 
 def _fragmentation(runs: Mapping[str, PoolRun], kind: str, edges: Floats, policies: Sequence[str]) -> list[Chart]:
-    """For each quantity that jobs ask of a kind: the part of the devices in use that nobody asked for, over time."""
     charts = []
     demands = dict.fromkeys(name for run in runs.values() for name in run.demands if name.startswith(f"{kind}."))
     for demand in demands:

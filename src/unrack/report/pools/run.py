@@ -68,9 +68,8 @@ def read_pool_run(run: RunFiles) -> PoolRun:
     least: dict[str, int] = {}
     for kind in devices.kinds:
         own = [name for name in demands if name.startswith(f"{kind}.")]
-        asking = jobs.filter(pl.any_horizontal(pl.col(name) > 0 for name in own))["cores_per_task"] if own else []
-        if len(asking):
-            least[kind] = int(asking.min())  # type: ignore[union-attr,arg-type]  # a column of integers
+        if own and len(asking := jobs.filter(pl.any_horizontal(pl.col(name) > 0 for name in own))):
+            least[kind] = int(asking["cores_per_task"].min())  # type: ignore[arg-type]  # a column of integers
     jobs = jobs.filter(pl.col("submit_s").is_between(*run.window)).with_columns(
         pl.col("app").cast(pl.String).fill_null("all").replace("", "all").alias("class_"),
         (pl.col("priority").fill_null(0) > 0).alias("high"),

@@ -66,7 +66,6 @@ def _knows(setting: Setting) -> bool:
 
 
 def _of_run(run: RunFiles, title: str, setting: Setting) -> Part:
-    """A run, drawn over the time of all runs of its setting."""
     spans = [span for own in setting.runs.values() if (span := span_of(own[0])) is not None]
     own = read_use_run(run)
     charts = use_over_time(own, bin_edges(spans or [(0.0, 1.0)], SPANS))

@@ -232,7 +232,6 @@ class Again:
 
 
 def _under_way(frame: pl.DataFrame) -> UnderWay | None:
-    """Which jobs ran when the run began."""
     if not {"on", "ran_s"} <= set(frame.columns) or frame["on"].dtype != pl.String:
         return None
     ran_us = (frame["ran_s"].fill_null(0) * SECOND_US).round().cast(pl.Int64)
@@ -240,7 +239,6 @@ def _under_way(frame: pl.DataFrame) -> UnderWay | None:
 
 
 def _asks(frame: pl.DataFrame) -> TierAsks | None:
-    """What the jobs asked of tiers of memory, from the jobs frame."""
     if "local_asked_mb" not in frame.columns:
         return None
     replicas = {"group", "spread"} <= set(frame.columns)  # one of them alone is of the trace
