@@ -15,7 +15,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from unrack.plots.lanes import lanes, thinned
-from unrack.report.charts.packed import coded, number_ids, packed, stepped, ticked
+from unrack.report.charts.packed import coded, coded_jobs, number_ids, packed, stepped, ticked
 from unrack.report.directory import RunFiles
 
 MOST_ROWS_A_PAGE = 1_000_000
@@ -124,11 +124,7 @@ def pack(
     never
         State → jobs that never started.
     """
-    rows, jobs = (frame.with_columns(pl.col("job").cast(pl.String)) for frame in (rows, jobs))
-    ids, place = coded(rows, "job")
-    known = pl.DataFrame({"job": pl.Series(ids, dtype=pl.String)}).join(
-        jobs.unique("job", keep="first", maintain_order=True), on="job", how="left", maintain_order="left"
-    )
+    ids, place, known = coded_jobs(rows, jobs)
     users, user_codes = coded(known, "user")
     apps, app_codes = coded(known, "app")
     outcomes, outcome_codes = coded(rows, "outcome")

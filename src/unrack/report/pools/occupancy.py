@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from unrack.report.charts.packed import coded, packed, ticked
+from unrack.report.charts.packed import coded, coded_jobs, packed, ticked
 from unrack.report.directory import RunFiles
 
 MOST_SHARES_A_PAGE = 500_000
@@ -80,11 +80,7 @@ def pack(shares: pl.DataFrame, jobs: pl.DataFrame, origin: float) -> str:
     origin
         Start of the time axis, s.
     """
-    shares, jobs = (frame.with_columns(pl.col("job").cast(pl.String)) for frame in (shares, jobs))
-    ids, job = coded(shares, "job")
-    known = pl.DataFrame({"job": pl.Series(ids, dtype=pl.String)}).join(
-        jobs.unique("job", keep="first", maintain_order=True), on="job", how="left", maintain_order="left"
-    )
+    ids, job, known = coded_jobs(shares, jobs)
     apps, app = coded(known, "app")
     lives = shares.unique("composition", keep="first", maintain_order=True)
     names, life = coded(shares, "composition")
