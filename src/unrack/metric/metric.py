@@ -31,6 +31,11 @@ class Metric(NamedTuple):
     formula: str
 
 
+def by_name(*metrics: Metric) -> dict[str, Metric]:
+    """Name → metric, in this order."""
+    return {metric.name: metric for metric in metrics}
+
+
 STATISTICS = {
     "mean": ("mean", "Σx / n"),
     "median": ("median", "x at rank 0.5 (n - 1), interpolated"),

@@ -2,34 +2,31 @@
 
 from __future__ import annotations
 
-from unrack.metric.metric import STATISTICS, Metric, statistics
+from unrack.metric.metric import STATISTICS, Metric, by_name, statistics
 from unrack.metric.window import Window, ratio
 
-MEMORY_METRICS: dict[str, Metric] = {
-    metric.name: metric
-    for metric in [
+MEMORY_METRICS = by_name(
+    Metric(
+        "remote_share", "", "low", "share of the memory held that was of other nodes",
+        "∫ borrowed MB dt / ∫ held MB dt",
+    ),
+    Metric(
+        "nodes_lending", "", "", "share of the nodes that lend memory, averaged over time",
+        "∫ nodes that lend dt / (nodes x window)",
+    ),
+    Metric(
+        "memory_only_nodes", "", "low", "share of the nodes that lend and compute nothing, averaged over time",
+        "∫ nodes that lend and hold no job's cores dt / (nodes x window)",
+    ),
+    Metric("jobs_remote", "", "", "share of the finished jobs that borrowed memory", "count / jobs finished"),
+    *(
         Metric(
-            "remote_share", "", "low", "share of the memory held that was of other nodes",
-            "∫ borrowed MB dt / ∫ held MB dt",
-        ),
-        Metric(
-            "nodes_lending", "", "", "share of the nodes that lend memory, averaged over time",
-            "∫ nodes that lend dt / (nodes x window)",
-        ),
-        Metric(
-            "memory_only_nodes", "", "low", "share of the nodes that lend and compute nothing, averaged over time",
-            "∫ nodes that lend and hold no job's cores dt / (nodes x window)",
-        ),
-        Metric("jobs_remote", "", "", "share of the finished jobs that borrowed memory", "count / jobs finished"),
-        *(
-            Metric(
-                f"stretch_{statistic}", "", "low", f"{name} run time of finished jobs over that undisturbed",
-                f"{rule}, x = run / work, where work > 0",
-            )
-            for statistic, (name, rule) in STATISTICS.items()
-        ),
-    ]
-}  # fmt: skip
+            f"stretch_{statistic}", "", "low", f"{name} run time of finished jobs over that undisturbed",
+            f"{rule}, x = run / work, where work > 0",
+        )
+        for statistic, (name, rule) in STATISTICS.items()
+    ),
+)  # fmt: skip
 """Metrics of lent memory, in runs whose policy lends."""
 
 

@@ -2,45 +2,42 @@
 
 from __future__ import annotations
 
-from unrack.metric.metric import Metric
+from unrack.metric.metric import Metric, by_name
 from unrack.metric.window import Window
 
-USE_METRICS: dict[str, Metric] = {
-    metric.name: metric
-    for metric in [
-        Metric(
-            "memory_used", "", "high", "share of the installed memory that running jobs used",
-            "∫ MB used dt / (installed MB x window)",
-        ),
-        Metric(
-            "memory_held_unused", "", "low", "part of the memory held by jobs that they did not use",
-            "1 - ∫ MB used dt / ∫ MB held dt",
-        ),
-        Metric(
-            "memory_overcommit_max", "", "", "memory asked by running jobs over what is installed, at most",
-            "max MB asked / installed MB",
-        ),
-        Metric(
-            "memory_stops", "", "low", "attempts that were stopped for lack of memory", "count",
-        ),
-        Metric(
-            "jobs_out_of_memory", "", "low", "share of the jobs that were ever stopped for lack of memory",
-            "count / jobs submitted in the window",
-        ),
-        Metric(
-            "node_h_lost_memory", "node-h", "low", "node-hours of work that were lost with these attempts",
-            "Σ nodes x work that no checkpoint has kept",
-        ),
-        Metric(
-            "node_h_blocked", "node-h", "low", "node-hours in which jobs stood still for lack of memory",
-            "Σ nodes x time",
-        ),
-        Metric(
-            "memory_moved_tb", "TB", "", "memory that leases grew by and shrank by while jobs ran",
-            "Σ |change of a lease| over all changes",
-        ),
-    ]
-}  # fmt: skip
+USE_METRICS = by_name(
+    Metric(
+        "memory_used", "", "high", "share of the installed memory that running jobs used",
+        "∫ MB used dt / (installed MB x window)",
+    ),
+    Metric(
+        "memory_held_unused", "", "low", "part of the memory held by jobs that they did not use",
+        "1 - ∫ MB used dt / ∫ MB held dt",
+    ),
+    Metric(
+        "memory_overcommit_max", "", "", "memory asked by running jobs over what is installed, at most",
+        "max MB asked / installed MB",
+    ),
+    Metric(
+        "memory_stops", "", "low", "attempts that were stopped for lack of memory", "count",
+    ),
+    Metric(
+        "jobs_out_of_memory", "", "low", "share of the jobs that were ever stopped for lack of memory",
+        "count / jobs submitted in the window",
+    ),
+    Metric(
+        "node_h_lost_memory", "node-h", "low", "node-hours of work that were lost with these attempts",
+        "Σ nodes x work that no checkpoint has kept",
+    ),
+    Metric(
+        "node_h_blocked", "node-h", "low", "node-hours in which jobs stood still for lack of memory",
+        "Σ nodes x time",
+    ),
+    Metric(
+        "memory_moved_tb", "TB", "", "memory that leases grew by and shrank by while jobs ran",
+        "Σ |change of a lease| over all changes",
+    ),
+)  # fmt: skip
 """Metrics of use, in runs whose workload says what jobs use."""
 MB_PER_TB = 1024 * 1024
 
