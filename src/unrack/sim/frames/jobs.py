@@ -145,8 +145,8 @@ def usage_frame(log: RunLog, lends: bool = False) -> pl.DataFrame:
     """
     jobs = log.jobs
     _, cores, mb = log.amounts
-    span_of = log.span_job
     asked = jobs.tasks * jobs.asks[1]
+    of_span = asked[log.span_job]
     runs = log.attempt_job
     waiting = log.state != Status.REJECTED
     requeued = log.attempt_outcome != Outcome.FINISHED
@@ -157,7 +157,7 @@ def usage_frame(log: RunLog, lends: bool = False) -> pl.DataFrame:
         waiting[runs] = True
     entered = np.flatnonzero(waiting)
     again, again_at = runs[requeued], log.attempt_end_us[requeued]
-    begins = np.zeros(len(span_of), np.int64)  # 1: the first span of an attempt, which takes its job out of the queue
+    begins = np.zeros(len(of_span), np.int64)  # 1: the first span of an attempt, which takes its job out of the queue
     begins[log.attempt_spans[:-1]] = 1
     moments = [log.span_start_us, log.span_end_us, jobs.submit_us[entered], again_at]
     unique, inverse = np.unique(np.concatenate(moments), return_inverse=True)
@@ -175,11 +175,11 @@ def usage_frame(log: RunLog, lends: bool = False) -> pl.DataFrame:
 
     columns = {
         "cores_held": held(cores),
-        "cores_asked": held(asked[span_of]),
+        "cores_asked": held(of_span),
         "memory_mb_held": held(mb),
         "running_jobs": held(1),
         "queued_jobs": level((start, -begins), (enter, 1), (enter_again, 1)),
-        "queued_cores": level((start, -asked[span_of] * begins), (enter, asked[entered]), (enter_again, asked[again])),
+        "queued_cores": level((start, -of_span * begins), (enter, asked[entered]), (enter_again, asked[again])),
     }
     if lends:
         columns["memory_mb_lent"] = held(log.borrowed())
