@@ -15,7 +15,7 @@ from unrack.plots.series import (
     bin_edges,
     binned_integral,
     binned_mean,
-    distribution,
+    rising,
     rounded,
     span_unit,
     wait_axis,
@@ -110,9 +110,7 @@ def wait_times(jobs: pl.DataFrame, title: str, *, width: int = 420, height: int 
     """
     alt = extra("altair")
     done = jobs.filter(pl.col("state") == "finished")
-    x, share = distribution(done["wait_s"].cast(pl.Float64).fill_null(float("nan")).to_numpy())
-    if len(x):
-        x, share = np.concatenate([x[:1], x]), np.concatenate([[0.0], share])
+    x, share = rising(done["wait_s"].cast(pl.Float64).fill_null(float("nan")).to_numpy())
     values = [{"x": at, "y": part} for at, part in zip(rounded(x, 6), rounded(share, 5), strict=True)]
     words = f"{len(done):,} finished jobs" + (f" of {len(jobs):,}" if len(done) < len(jobs) else "")
     y = alt.Y("y:Q", title="share of jobs", axis=alt.Axis(format=".0%"), scale=alt.Scale(domain=[0, 1]))

@@ -96,6 +96,12 @@ def distribution(values: Floats, points: int = POINTS) -> tuple[Floats, Floats]:
     return x, share
 
 
+def rising(values: Floats) -> tuple[Floats, Floats]:
+    """As :func:`distribution`, with a first point at a share of 0, from which a line of steps rises."""
+    x, share = distribution(values)
+    return (np.concatenate([x[:1], x]), np.concatenate([[0.0], share])) if len(x) else (x, share)
+
+
 def rounded(values: Floats, digits: int = 4) -> list[float | None]:
     """Numbers for JSON, to so many significant digits; NaN becomes ``None``.
 

@@ -13,7 +13,7 @@ from unrack.plots.series import (
     bin_edges,
     binned_integral,
     binned_mean,
-    distribution,
+    rising,
     rounded,
     span_unit,
 )
@@ -171,9 +171,8 @@ def _ecdf(
     y = specs.number("y", "share of jobs", **SHARE)
     series = []
     for policy, frame in jobs.items():
-        x, share = distribution(frame[column].cast(pl.Float64).fill_null(float("nan")).to_numpy())
+        x, share = rising(frame[column].cast(pl.Float64).fill_null(float("nan")).to_numpy())
         if len(x):
-            x, share = np.concatenate([x[:1], x]), np.concatenate([[0.0], share])
             series.append({"policy": policy, "x": rounded(x, 6), "y": rounded(share)})
     return {
         "id": name, "title": f"Distribution of {name} times", "series": series,

@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from unrack.plots.lanes import lanes, thinned
+from unrack.plots.lanes import ended, lanes, thinned
 from unrack.report.charts.packed import coded, coded_jobs, number_ids, packed, stepped, ticked
 from unrack.report.directory import RunFiles
 
@@ -60,15 +60,13 @@ def gantt_data(run: RunFiles, title: str, budget: int) -> dict[str, Any]:
         started), ``all_jobs``, ``share`` of the node-seconds kept (0 to 1), ``start`` and ``end`` (s), and ``data``:
         base64 of gzip of a header and the columns (see :func:`pack`).
     """
-    every = run.frame("placements", _COLUMNS).drop_nulls("start_s")
+    every, start, last_s = ended(run.frame("placements", _COLUMNS))
     if "attempt" not in every.columns:
         every = every.with_columns(pl.lit(1).alias("attempt"))
-    last_s = max((float(every[name].max() or 0.0) for name in ("start_s", "end_s")), default=0.0)  # type: ignore[arg-type]
-    every = every.with_columns(pl.col("end_s").fill_null(last_s), pl.int_range(pl.len()).alias("row"))
-    every = every.with_columns(((pl.col("end_s") - pl.col("start_s")) * pl.col("nodes")).alias("area"))
+    area = ((pl.col("end_s") - pl.col("start_s")) * pl.col("nodes")).alias("area")
+    every = every.with_columns(area, pl.int_range(pl.len()).alias("row"))
     kept = thinned(every, budget).sort("start_s", "row")
     total = float(every["area"].sum())
-    start = float(every["start_s"].min() or 0.0)  # type: ignore[arg-type]  # of floats
     jobs = run.frame("jobs", ("job", "user", "app", "wait_s", "state"))
     return {
         "title": title,

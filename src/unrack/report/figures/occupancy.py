@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import polars as pl
 
+from unrack.plots.lanes import ended
 from unrack.plots.series import span_unit
 from unrack.report.directory import RunFiles
 
@@ -16,12 +16,10 @@ MOST_SHARED = 6
 
 def occupancy_chart(run: RunFiles) -> tuple[dict[str, Any], str] | None:
     """A Vega-Lite specification with its rows, and what it leaves out; ``None``: no job held a device."""
-    shares = run.frame("shares", ("start_s", "end_s", "devices", "composition")).drop_nulls("start_s")
+    shares, first, last = ended(run.frame("shares", ("start_s", "end_s", "devices", "composition")))
     if not len(shares):
         return None
-    last = float(shares["end_s"].max() or shares["start_s"].max())  # type: ignore[arg-type]  # of floats
-    shares = shares.with_columns(pl.col("end_s").fill_null(last))
-    unit, size = span_unit(last - float(shares["start_s"].min()))  # type: ignore[arg-type]  # of floats
+    unit, size = span_unit(last - first)
     bars: list[tuple[float, float, int, list[int]]] = []
     for (_,), own in shares.group_by("composition", maintain_order=True):
         start, end = own["start_s"].to_numpy(), own["end_s"].to_numpy()

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import polars as pl
 
-from unrack.plots.series import Floats, binned_mean, distribution, rounded
+from unrack.plots.series import Floats, binned_mean, rising, rounded
 from unrack.report.charts.chart import MOST_POLICIES, SHARE, Chart, span_axis
 from unrack.report.charts.node_map import (
     ROWS,
@@ -65,14 +65,13 @@ def _stretch(chosen: Mapping[str, Sequence[RunFiles]], policies: Sequence[str]) 
         jobs = runs[0].frame("jobs", ("run_s", "work_s", "state"))
         if "work_s" in jobs.columns:
             done = jobs.filter((pl.col("state") == "finished") & (pl.col("work_s") > 0))
-            found[policy] = distribution((done["run_s"] / done["work_s"]).cast(pl.Float64).to_numpy())
+            found[policy] = rising((done["run_s"] / done["work_s"]).cast(pl.Float64).to_numpy())
     found = {policy: own for policy, own in found.items() if len(own[0])}
     most = max((float(x[-1]) for x, _ in found.values()), default=1.0)
     if most <= 1 + 1e-9:
         return []
     series = [
-        {"policy": policy, "x": rounded(np.concatenate([x[:1], x, [most]]), 6),
-         "y": rounded(np.concatenate([[0.0], share, [1.0]]))}
+        {"policy": policy, "x": rounded(np.append(x, most), 6), "y": rounded(np.append(share, 1.0))}
         for policy, (x, share) in found.items()
     ]  # fmt: skip
     x = number("x", "run time, undisturbed = 1", scale={"zero": False, "nice": False}, tip=".4~g")

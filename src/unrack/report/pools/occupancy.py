@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from unrack.plots.lanes import ended
 from unrack.report.charts.packed import coded, coded_jobs, packed, ticked
 from unrack.report.directory import RunFiles
 
@@ -39,15 +40,12 @@ def occupancy_data(run: RunFiles, title: str, budget: int) -> dict[str, Any]:
         ``share`` of the device-seconds kept (0 to 1), ``start`` and ``end`` (s), and ``data`` (see :func:`pack`).
     """
     pools = run.hardware.devices.pools
-    every = run.frame("shares", _COLUMNS).drop_nulls("start_s")
-    last = max(float(every[name].max() or 0.0) for name in ("start_s", "end_s"))  # type: ignore[arg-type]  # of floats
-    every = every.with_columns(pl.col("end_s").fill_null(last))
+    every, start, last = ended(run.frame("shares", _COLUMNS))
     area = (pl.col("end_s") - pl.col("start_s")) * pl.col("devices").list.len()
     lives = every.group_by("composition").agg(area.sum().alias("area"), pl.len().alias("shares"))
     lives = lives.sort("area", "composition", descending=[True, False])
     chosen = lives.filter(pl.col("shares").cum_sum() <= budget)
     kept = every.join(chosen, on="composition", how="semi").sort("start_s", "job")
-    start = float(every["start_s"].min() or 0.0)  # type: ignore[arg-type]  # of floats
     total = float(lives["area"].sum())
     return {
         "title": title,
