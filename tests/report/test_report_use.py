@@ -22,8 +22,7 @@ from unrack.report.setting import settings_of
 from unrack.report.table import group_of
 from unrack.report.use.over_time import largest_in, use_over_time
 from unrack.report.use.run import read_use_run
-from unrack.report.use.section import UseSection, use_section
-from unrack.report.use.shares import shares_of
+from unrack.report.use.section import UseSection, shares_of, use_section
 from unrack.study.grid import load_study
 from unrack.study.runner import run_study
 

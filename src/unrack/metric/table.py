@@ -11,12 +11,11 @@ from unrack.cluster.spec import Cluster
 from unrack.metric.integral import areas_of, largest
 from unrack.metric.kinds.cores import CORE_METRICS, core_metrics
 from unrack.metric.kinds.failure import FAILURE_METRICS, failure_metrics
-from unrack.metric.kinds.memory import MEMORY_METRICS, memory_metrics
+from unrack.metric.kinds.memory import MEMORY_METRICS, USE_METRICS, memory_metrics, use_metrics
 from unrack.metric.kinds.pool import pool_metrics
 from unrack.metric.kinds.resources import RESOURCE_METRICS, resource_metrics
 from unrack.metric.kinds.served import served
 from unrack.metric.kinds.tiers import TIER_METRICS, tier_metrics
-from unrack.metric.kinds.use import USE_METRICS, use_metrics
 from unrack.metric.metric import STATISTICS, Metric, by_name, statistics
 from unrack.metric.window import Window, number, ratio
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from unrack.metric.kinds.use import USE_METRICS
+from unrack.metric.table import USE_METRICS
 from unrack.report.charts.chart import MOST_POLICIES
 from unrack.report.column import number_text
 from unrack.report.section import PlainTable, metric_table, plain
