@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
+import polars as pl
+
 
 class Metric(NamedTuple):
     """A metric.
@@ -29,9 +31,25 @@ class Metric(NamedTuple):
     formula: str
 
 
+def by_name(*metrics: Metric) -> dict[str, Metric]:
+    """Name → metric, in this order."""
+    return {metric.name: metric for metric in metrics}
+
+
 STATISTICS = {
     "mean": ("mean", "Σx / n"),
     "median": ("median", "x at rank 0.5 (n - 1), interpolated"),
     "p95": ("95th percentile", "x at rank 0.95 (n - 1), interpolated"),
     "max": ("largest", "max x"),
 }
+
+
+def statistics(name: str, values: pl.Series) -> dict[str, float | None]:
+    """``STATISTICS`` of a column, as ``NAME_mean`` and so on; ``None`` without values."""
+    found = {
+        "mean": values.mean(),
+        "median": values.median(),
+        "p95": values.quantile(0.95, "linear"),
+        "max": values.max(),
+    }
+    return {f"{name}_{key}": float(own) if isinstance(own, int | float) else None for key, own in found.items()}

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from html import escape
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import numpy as np
 import polars as pl
 
 from unrack.report.charts.chart import MOST_POLICIES
@@ -46,15 +45,8 @@ def _kept(setting: Setting, name: str) -> list[Kept]:
     for policy, runs in list(setting.runs.items())[:MOST_POLICIES]:
         for run in runs:
             written = run.record["cluster"].get("resources", {}).get(name)
-            if written is not None and (run.folder / "claims.parquet").is_file():
-                claims = run.frame("claims").filter(pl.col("resource") == name)
-                nodes = _nodes(run.record["cluster"])
+            if written is not None and run.has("claims"):
+                own, claims = run.hardware, run.frame("claims").filter(pl.col("resource") == name)
+                nodes = Nodes(own.cores, own.memory_mb, own.rack, own.rack_names)
                 kept.append(Kept(policy, run.seed, written, run.metrics, claims, nodes, run.frame))
     return kept
-
-
-def _nodes(cluster: Mapping[str, Any]) -> Nodes:
-    """The nodes of the cluster of a run."""
-    columns = cluster["columns"]
-    cores, memory_mb, rack = (np.repeat(columns[name], columns["count"]) for name in ("cores", "memory_mb", "rack"))
-    return Nodes(cores, memory_mb, rack, tuple(cluster["rack_names"]))

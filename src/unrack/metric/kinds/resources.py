@@ -6,8 +6,8 @@ from typing import Literal, cast
 
 import polars as pl
 
-from unrack.cluster.spec import Cluster
 from unrack.metric.metric import Metric
+from unrack.metric.window import Window
 from unrack.resources.table import RESOURCES
 
 RESOURCE_METRICS: dict[str, Metric] = {
@@ -18,19 +18,15 @@ RESOURCE_METRICS: dict[str, Metric] = {
 """One for every quantity of a resource, where the name has QUANTITY in it."""
 
 
-def resource_metrics(
-    claims: pl.DataFrame | None,
-    jobs: pl.DataFrame,
-    placements: pl.DataFrame | None,
-    cluster: Cluster,
-    start_s: float,
-    end_s: float,
-) -> dict[str, float | None]:
+def resource_metrics(window: Window) -> dict[str, float | None]:
     """Metrics of every resource that the cluster has, over a window."""
     values: dict[str, float | None] = {}
-    for name, installed in cluster.places.installed.items():
-        own = NO_ROWS if claims is None else claims.filter(pl.col("resource") == name)
-        values |= RESOURCES[name].measure(installed, own, jobs, start_s, end_s, placements)
+    tables, claims = window.tables, window.tables.get("claims", NO_ROWS)
+    for name, installed in window.cluster.places.installed.items():
+        own = claims.filter(pl.col("resource") == name)
+        values |= RESOURCES[name].measure(
+            installed, own, tables["jobs"], window.start_s, window.end_s, tables["placements"]
+        )
     return values
 
 

@@ -1,8 +1,11 @@
-"""Maps of lent memory: nodes over time, and lenders against borrowers, in few enough cells to draw."""
+"""Maps of memory: nodes over time, and lenders against borrowers, in few enough cells to draw."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -10,7 +13,8 @@ from numpy.typing import NDArray
 
 from unrack.metric.kinds.pool_steps import spans
 from unrack.plots.series import Floats
-from unrack.report.charts.packed import packed
+from unrack.report.charts.packed import packed, unpacked
+from unrack.report.charts.spec import Spec, framed, number, told
 
 Ints = NDArray[np.int64]
 Bands = Sequence[tuple[str, int]]
@@ -30,6 +34,18 @@ PLACES = 10_000
 
 LEAST = 0.05
 """The least share of the axis that a class of nodes has, however few: a memory pool is one node."""
+
+
+MOST_BANDS = 12
+
+
+def bands_of(group: Ints, names: Sequence[str]) -> Bands:
+    """The bands of nodes, given the group of each (int64[nodes], indices into ``names``).
+
+    Empty where all are of one, and where there are more than ``MOST_BANDS``.
+    """
+    first = np.flatnonzero(np.diff(group, prepend=-1)).tolist()
+    return tuple((names[group[node]], node) for node in first) if 1 < len(first) <= MOST_BANDS else ()
 
 
 def node_bounds(nodes: int, most: int, bands: Bands = ()) -> Ints:
@@ -160,3 +176,100 @@ def pack_map(
     digits = 10.0 ** (np.floor(np.log10(np.maximum(cells, 1.0))) - 2)
     rounded = np.rint(cells / np.maximum(digits, 1.0)) * np.maximum(digits, 1.0)
     return packed({**header, **times}, [np.minimum(rounded, 2**32 - 1).astype("<u4")])
+
+
+def map_rows(text: str, share: bool) -> list[dict[str, Any]]:
+    """A row a cell that is not empty: what the page does with a packed map, for charts outside the page.
+
+    Parameters
+    ----------
+    text
+        What :func:`pack_map` made.
+    share
+        Whether cells tell the share of the memory installed there, not GB.
+    """
+    head, take = unpacked(text)
+    places, bounds = head["places"], head["nodes"]
+    lanes = len(bounds) - 1
+    columns = head.get("columns", lanes)
+    mb = take("<u4", lanes * columns).reshape(lanes, columns).astype(np.float64)
+    found = []
+    for lane, column in zip(*(own.tolist() for own in np.nonzero(mb)), strict=True):
+        amount = float(mb[lane, column])
+        row = {"y": places[lane], "y2": places[lane + 1]}
+        if "columns" in head:
+            x = head["from"] + column * head["step"]
+            installed, nodes = head["installed"][lane], bounds[lane + 1] - bounds[lane]
+            row |= {"x": x, "x2": x + head["step"], "value": amount / installed if share else amount / nodes / 1024}
+        else:
+            row |= {"x": places[column], "x2": places[column + 1], "value": amount / 1024}
+        found.append(row)
+    return found
+
+
+def map_spec(x: Spec, nodes: int, bands: Bands) -> Spec:
+    """Lent memory by node and time: a rectangle a cell (fields ``x``, ``x2``, ``y``, ``y2``, ``value``, and words).
+
+    Parameters
+    ----------
+    x
+        The channel of time.
+    nodes
+        Of the cluster.
+    bands
+        Its classes.
+    """
+    words = {"who": "lent by", "when": "when", "amount": "memory", "share": "of their memory"}
+    return _cells({**x, "axis": {"grid": False}}, nodes, bands, False, "GB lent a node", words)
+
+
+def pool_map_spec(x: Spec, nodes: int, bands: Bands) -> Spec:
+    """Memory of pools in use by pool and time, as :func:`map_spec` has it."""
+    words = {"who": "pool", "when": "when", "amount": "memory in use", "share": "of its memory"}
+    title = "share of the pool's memory that is in use"
+    return _cells({**x, "axis": {"grid": False}}, nodes, bands, False, title, words, "pool")
+
+
+def matrix_spec(nodes: int, bands: Bands) -> Spec:
+    """Lent memory by lender and borrower, as :func:`map_spec` has it."""
+    x = _nodes("x", "node whose tasks use it", nodes, bands)
+    words = {"who": "lent by", "when": "used by", "amount": "memory", "share": "of all that was lent"}
+    return _cells(x, nodes, bands, True, "GB lent, averaged over time", words)
+
+
+def _nodes(field: str, title: str, nodes: int, bands: Bands) -> Spec:
+    """A channel of nodes, by their places, with some of their numbers."""
+    scale = {"domain": [0, PLACES], "nice": False, "zero": False}
+    step = next(size * 10**power for power in range(9) for size in (1, 2, 5) if nodes <= 10 * size * 10**power)
+    numbers = np.arange(0, nodes, step)
+    places = places_of(numbers, nodes, bands).tolist()
+    words = dict(zip(places, map(str, numbers.tolist()), strict=True))
+    axis = {"grid": False, "values": places, "labelExpr": f"({json.dumps(words)})[datum.value]", "labelOverlap": True}
+    return number(field, title, scale=scale, axis=axis)
+
+
+def _cells(
+    x: Spec, nodes: int, bands: Bands, square: bool, title: str, words: Mapping[str, str], of: str = "node that lends"
+) -> Spec:
+    y = _nodes("y", of, nodes, bands)
+    y["scale"]["reverse"] = True
+    legend = {"orient": "bottom", "direction": "horizontal", "gradientLength": 240, "gradientThickness": 10,
+              "title": title, "titleLimit": 300, "format": ",.3~g"}  # fmt: skip
+    colour = {"field": "value", "type": "quantitative", "scale": {"domainMin": 0}, "legend": legend}
+    edges = {"x": x, "x2": {"field": "x2"}, "y": y, "y2": {"field": "y2"}}
+    layers: list[Spec] = [
+        {"mark": {"type": "rect", "strokeWidth": 0},
+         "encoding": {**edges, "color": colour, "tooltip": told(*words.items())}}
+    ]  # fmt: skip
+    if bands:
+        bounds = places_of(np.array([*(first for _, first in bands), nodes]), nodes, bands).tolist()
+        middles = [(first + end) // 2 for first, end in itertools.pairwise(bounds)]
+        names = {middle: name for (name, _), middle in zip(bands, middles, strict=True)}
+        label = {"orient": "right", "values": middles, "labelExpr": f"({json.dumps(names)})[datum.value]",
+                 "title": None, "ticks": False, "domain": False, "grid": False, "labelLimit": 120}  # fmt: skip
+        bars = {"values": [{"y": place, "x": place} for place in bounds[1:-1]]}
+        rule = {"type": "rule", "strokeDash": [5, 3], "strokeWidth": 1, "opacity": 0.8}
+        layers.append({"data": bars, "mark": rule, "encoding": {"y": {**y, "title": None, "axis": label}}})
+        if square:
+            layers.append({"data": bars, "mark": rule, "encoding": {"x": {**x, "title": None}}})
+    return framed({"layer": layers, "resolve": {"axis": {"y": "independent"}}}, 420 if square else 380)
