@@ -85,7 +85,7 @@ def test_the_resource_of_the_page_runs_as_it_stands_with_slowdown_metric_and_sec
     assert [[row[name] for name in names] for row in rows_of(tmp_path / "installed")] == [
         [row[name] for name in names] for row in rows
     ]
-    gone = unrack(tmp_path, "explain", str(next((tmp_path / "installed" / "runs").iterdir())), "1")
+    gone = unrack(tmp_path, "explain", "installed", "1", "--run", "fcfs")
     assert gone.returncode == 2
     assert "burst" in gone.stderr
 

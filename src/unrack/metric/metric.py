@@ -35,6 +35,11 @@ class Metric(NamedTuple):
     measure: Callable[[Any], float | None] | None = None
 
 
+def by_name(*metrics: Metric) -> dict[str, Metric]:
+    """Name → metric, in this order."""
+    return {metric.name: metric for metric in metrics}
+
+
 STATISTICS = {
     "mean": ("mean", "Σx / n"),
     "median": ("median", "x at rank 0.5 (n - 1), interpolated"),

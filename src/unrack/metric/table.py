@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections import ChainMap
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -14,13 +15,12 @@ from unrack.errors import InputError
 from unrack.metric.integral import areas_of, largest
 from unrack.metric.kinds.cores import CORE_METRICS, core_metrics
 from unrack.metric.kinds.failure import FAILURE_METRICS, failure_metrics
-from unrack.metric.kinds.memory import MEMORY_METRICS, memory_metrics
+from unrack.metric.kinds.memory import MEMORY_METRICS, USE_METRICS, memory_metrics, use_metrics
 from unrack.metric.kinds.pool import pool_metrics
 from unrack.metric.kinds.resources import RESOURCE_METRICS, resource_metrics
 from unrack.metric.kinds.served import served
 from unrack.metric.kinds.tiers import TIER_METRICS, tier_metrics
-from unrack.metric.kinds.use import USE_METRICS, use_metrics
-from unrack.metric.metric import STATISTICS, Metric, statistics
+from unrack.metric.metric import STATISTICS, Metric, by_name, statistics
 from unrack.metric.window import Window, number, ratio
 from unrack.plugins.code import blamed
 from unrack.plugins.table import Table
@@ -38,6 +38,7 @@ __all__ = [
     "TIER_METRICS",
     "USE_METRICS",
     "Metric",
+    "entry_of",
     "integrals",
     "measure",
     "per_group",
@@ -51,86 +52,75 @@ OF_JOBS = {
 }
 
 
-def _all() -> dict[str, Metric]:
-    metrics = [
-        Metric("jobs_finished", "jobs", "high", "jobs that ran to their end", "count"),
-        Metric("jobs_rejected", "jobs", "low", "jobs bigger than the cluster, or rejected by the policy", "count"),
-        Metric("jobs_queued", "jobs", "low", "jobs that never started", "count"),
-        Metric(
-            "served", "", "high", "share of the core-time asked for whose jobs ran to their end",
-            "Σ tasks x cores x work of jobs finished / the same of all jobs submitted in the window",
-        ),
-    ]  # fmt: skip
-    for column, (unit, words, formula) in OF_JOBS.items():
-        for statistic, (name, rule) in STATISTICS.items():
-            metrics.append(Metric(f"{column}_{statistic}", unit, "low", f"{name} {words}", f"{rule}, {formula}"))
-    return {
-        metric.name: metric
-        for metric in [
-            *metrics,
-            Metric("throughput_jobs_per_h", "jobs/h", "high", "jobs ended per hour of the window", "ended / window"),
-            Metric("makespan_s", "s", "low", "from the first submission to the last end", "max end - min submit"),
-            Metric(
-                "utilisation_cores", "", "high", "share of the online cores that jobs held",
-                "∫ held cores dt / ∫ online cores dt",
-            ),
-            Metric(
-                "utilisation_cores_asked", "", "high", "share of the online cores that running jobs asked for",
-                "∫ cores asked by running jobs dt / ∫ online cores dt",
-            ),
-            Metric(
-                "utilisation_memory", "", "high", "share of the installed memory that jobs held",
-                "∫ held MB dt / (installed MB x window)",
-            ),
-            Metric("queue_length_mean", "jobs", "low", "waiting jobs, averaged over time", "∫ waiting dt / window"),
-            Metric("queue_length_max", "jobs", "low", "most jobs waiting at one time", "max waiting"),
-            Metric(
-                "missed_deadlines", "", "low", "share of the jobs of the window that miss their deadline, or never end",
-                "count / jobs submitted in the window",
-            ),
-            Metric(
-                "missed_deadlines_high", "", "low", "jobs of high priority that miss their deadline, as a share of all",
-                "count with priority > 0 / jobs submitted in the window",
-            ),
-            Metric(
-                "bound_missed_deadlines", "", "", "share of missed deadlines that no policy could avoid",
-                "docs/metrics.md, the bound",
-            ),
-            Metric("restarts", "", "low", "attempts that ended before their job did", "count"),
-            Metric("window_start_s", "s", "", "start of the window of the metrics of time", ""),
-            Metric("window_end_s", "s", "", "end of the window of the metrics of time", ""),
-        ]
-    }  # fmt: skip
+METRICS = by_name(
+    Metric("jobs_finished", "jobs", "high", "jobs that ran to their end", "count"),
+    Metric("jobs_rejected", "jobs", "low", "jobs bigger than the cluster, or rejected by the policy", "count"),
+    Metric("jobs_queued", "jobs", "low", "jobs that never started", "count"),
+    Metric(
+        "served", "", "high", "share of the core-time asked for whose jobs ran to their end",
+        "Σ tasks x cores x work of jobs finished / the same of all jobs submitted in the window",
+    ),
+    *(
+        Metric(f"{column}_{statistic}", unit, "low", f"{name} {words}", f"{rule}, {formula}")
+        for column, (unit, words, formula) in OF_JOBS.items()
+        for statistic, (name, rule) in STATISTICS.items()
+    ),
+    Metric("throughput_jobs_per_h", "jobs/h", "high", "jobs ended per hour of the window", "ended / window"),
+    Metric("makespan_s", "s", "low", "from the first submission to the last end", "max end - min submit"),
+    Metric(
+        "utilisation_cores", "", "high", "share of the online cores that jobs held",
+        "∫ held cores dt / ∫ online cores dt",
+    ),
+    Metric(
+        "utilisation_cores_asked", "", "high", "share of the online cores that running jobs asked for",
+        "∫ cores asked by running jobs dt / ∫ online cores dt",
+    ),
+    Metric(
+        "utilisation_memory", "", "high", "share of the installed memory that jobs held",
+        "∫ held MB dt / (installed MB x window)",
+    ),
+    Metric("queue_length_mean", "jobs", "low", "waiting jobs, averaged over time", "∫ waiting dt / window"),
+    Metric("queue_length_max", "jobs", "low", "most jobs waiting at one time", "max waiting"),
+    Metric(
+        "missed_deadlines", "", "low", "share of the jobs of the window that miss their deadline, or never end",
+        "count / jobs submitted in the window",
+    ),
+    Metric(
+        "missed_deadlines_high", "", "low", "jobs of high priority that miss their deadline, as a share of all",
+        "count with priority > 0 / jobs submitted in the window",
+    ),
+    Metric(
+        "bound_missed_deadlines", "", "", "share of missed deadlines that no policy could avoid",
+        "docs/metrics.md, the bound",
+    ),
+    Metric("restarts", "", "low", "attempts that ended before their job did", "count"),
+    Metric("window_start_s", "s", "", "start of the window of the metrics of time", ""),
+    Metric("window_end_s", "s", "", "end of the window of the metrics of time", ""),
+)  # fmt: skip
 
-
-METRICS: dict[str, Metric] = _all()
-
-KIND_METRICS: dict[str, Metric] = {
-    metric.name: metric
-    for metric in [
-        Metric("used_KIND", "", "", "share of the devices in use", "∫ devices in use dt / (devices x window)"),
-        Metric(
-            "asked_KIND_QUANTITY", "", "high", "asked by running jobs over installed; above 1 where it is shared",
-            "∫ amount asked by running jobs dt / (installed x window)",
-        ),
-        Metric(
-            "composition_size_KIND", "devices", "", "devices in a composition in use",
-            "mean over the time in which some are in use of devices in use / compositions in use",
-        ),
-        Metric(
-            "sharing_KIND", "jobs", "", "jobs on a composition in use",
-            "mean over the window of shares held / compositions in use, 0 while none is",
-        ),
-        Metric(
-            "stranded_KIND", "", "low", "share of the devices that are free, with no free cores in reach",
-            "∫ stranded devices dt / (devices x window); enough = fewest cores of a job that asks for the kind",
-        ),
-        Metric(
-            "fragmentation_KIND_QUANTITY", "", "low", "unasked part of the devices in use; below 0 where shared",
-            "1 - ∫ amount asked by running jobs dt / ∫ installed on devices in use dt",
-        ),
-    ]
-}  # fmt: skip
+KIND_METRICS = by_name(
+    Metric("used_KIND", "", "", "share of the devices in use", "∫ devices in use dt / (devices x window)"),
+    Metric(
+        "asked_KIND_QUANTITY", "", "high", "asked by running jobs over installed; above 1 where it is shared",
+        "∫ amount asked by running jobs dt / (installed x window)",
+    ),
+    Metric(
+        "composition_size_KIND", "devices", "", "devices in a composition in use",
+        "mean over the time in which some are in use of devices in use / compositions in use",
+    ),
+    Metric(
+        "sharing_KIND", "jobs", "", "jobs on a composition in use",
+        "mean over the window of shares held / compositions in use, 0 while none is",
+    ),
+    Metric(
+        "stranded_KIND", "", "low", "share of the devices that are free, with no free cores in reach",
+        "∫ stranded devices dt / (devices x window); enough = fewest cores of a job that asks for the kind",
+    ),
+    Metric(
+        "fragmentation_KIND_QUANTITY", "", "low", "unasked part of the devices in use; below 0 where shared",
+        "1 - ∫ amount asked by running jobs dt / ∫ installed on devices in use dt",
+    ),
+)  # fmt: skip
 """Metrics of pooled devices: one for every kind of device, and every quantity, that the cluster has."""
 
 
@@ -155,6 +145,22 @@ EVERY_METRIC: Table[Metric] = Table(
     _of_others,
 )
 """All of them, those that only some runs have included."""
+
+
+def entry_of(name: str) -> Metric | None:
+    """The metric of that name, or the one that stands for it; ``None``: there is none.
+
+    Examples
+    --------
+    >>> entry_of("used_nvme").name, entry_of("used_memory_rack").name
+    ('used_KIND', 'used_memory_TIER')
+    """
+    if name in EVERY_METRIC:
+        return EVERY_METRIC[name]
+    for key, metric in {**RESOURCE_METRICS, **TIER_METRICS, **KIND_METRICS}.items():
+        if re.fullmatch(re.sub("TIER|KIND|QUANTITY", "(.+)", key), name):
+            return metric
+    return None
 
 
 def measure(

@@ -17,7 +17,7 @@ from unrack.policy.discipline.conservative import COMPRESS, Conservative
 from unrack.policy.discipline.list_scheduler import BACKFILL, UNLIMITED, ListScheduler
 from unrack.policy.discipline.slurm_like import MAINS, SlurmLike
 from unrack.policy.file import policy_of
-from unrack.policy.flow.costs.table import COSTS
+from unrack.policy.flow.costs.models import COSTS
 from unrack.policy.flow.scheduler import Flow
 from unrack.policy.gpus.rule import SEEN, GpuRule
 from unrack.policy.gpus.rules import NEAREST, RULES, WORDS
@@ -49,7 +49,7 @@ from unrack.policy.prediction.easy_plus_plus import CORRECTIONS, ROUNDS, TIMES, 
 from unrack.policy.provisioning.parameters import PREFIX, PROVISIONING, provisioned
 from unrack.policy.tiers.order import ORDERS as TIER_ORDERS
 from unrack.policy.tiers.scheduler import FULL, TierPolicy
-from unrack.solver.flow.solve import ANY_NETWORK
+from unrack.solver.flow.solve import SOLVERS
 
 
 class Entry(NamedTuple):
@@ -362,7 +362,7 @@ _OWN: dict[str, Entry] = {
                 "migrate_us", interval, "0", "time between rounds in which running tasks may move; 0: never"
             ),
             "move": Parameter("move", cost_weight, "1", "what it costs to move a task, or a device of one"),
-            "solver": Parameter("solver", flow_solver, "auto", f"of the flow: {', '.join(ANY_NETWORK)}"),
+            "solver": Parameter("solver", flow_solver, "auto", f"of the flow: {', '.join(SOLVERS)}"),
             "order": ORDER,
             **COMMON,
             "place": Parameter(

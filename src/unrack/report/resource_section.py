@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from html import escape
 from typing import Any, NamedTuple
 
-import numpy as np
 import polars as pl
 
 from unrack.errors import InputError
@@ -70,18 +69,12 @@ def _kept(setting: Setting, resource: str | None) -> list[Kept]:
     kept = []
     for policy, runs in list(setting.runs.items())[:MOST_POLICIES]:
         for run in runs:
-            has = (run.folder / "claims.parquet").is_file()
+            has = run.has("claims")
             written = None if resource is None else run.record["cluster"].get("resources", {}).get(resource)
             if resource is None or (written is not None and has):
-                claims = run.frame("claims") if has else pl.DataFrame()
-                own = claims if resource is None else claims.filter(pl.col("resource") == resource)
-                nodes = _nodes(run.record["cluster"])
-                kept.append(Kept(policy, run.seed, written, run.metrics, own, nodes, run.frame))
+                every = run.frame("claims") if has else pl.DataFrame()
+                claims = every if resource is None else every.filter(pl.col("resource") == resource)
+                own = run.hardware
+                nodes = Nodes(own.cores, own.memory_mb, own.rack, own.rack_names)
+                kept.append(Kept(policy, run.seed, written, run.metrics, claims, nodes, run.frame))
     return kept
-
-
-def _nodes(cluster: Mapping[str, Any]) -> Nodes:
-    """The nodes of the cluster of a run."""
-    columns = cluster["columns"]
-    cores, memory_mb, rack = (np.repeat(columns[name], columns["count"]) for name in ("cores", "memory_mb", "rack"))
-    return Nodes(cores, memory_mb, rack, tuple(cluster["rack_names"]))

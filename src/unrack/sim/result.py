@@ -211,6 +211,9 @@ class _Tables(Mapping[str, pl.DataFrame]):
             raise KeyError(name)
         return self._make(name)
 
+    def __contains__(self, name: object) -> bool:
+        return name in self._names
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._names)
 

@@ -19,28 +19,14 @@ MANY = 2**31 - 1
 """More cores than any node has."""
 
 
-class Held(NamedTuple):
-    """The rows of the placements and of the loans.
-
-    Attributes
-    ----------
-    start, end : int64[rows]
-        When, µs.
-    by_start, by_end : int32[rows]
-        The rows in these orders.
-    first, nodes, cores : int32[rows]
-        The first node, how many nodes, cores on each.
-    mb : int64[rows]
-        Memory on each.
-    """
-
-    start: Ints
+class _Held(NamedTuple):
+    start: Ints  # of placements and loans, µs
     end: Ints
-    by_start: NDArray[np.int32]
+    by_start: NDArray[np.int32]  # the rows in these orders
     by_end: NDArray[np.int32]
     first: NDArray[np.int32]
     nodes: NDArray[np.int32]
-    cores: NDArray[np.int32]
+    cores: NDArray[np.int32]  # on each of the nodes
     mb: Ints
 
 
@@ -87,7 +73,7 @@ def node_violation(t: Tables) -> Violation | None:
             np.concatenate(both)
             for both in ((job, t.lent.job), (start, t.lent.start), (end, t.lent.end))
         )  # fmt: skip
-    held = Held(
+    held = _Held(
         start=start,
         end=end,
         by_start=narrow_order(start),
@@ -115,7 +101,7 @@ def node_violation(t: Tables) -> Violation | None:
 
 
 @inlined
-def _change(held: Held, row: int, step: int, free: Ints, used: Ints, down: Ints, found: Ints) -> int:
+def _change(held: _Held, row: int, step: int, free: Ints, used: Ints, down: Ints, found: Ints) -> int:
     """Take (step -1) a row or give it back (1); the kind of violation, with the node in ``found``."""
     for node in range(held.first[row], held.first[row] + held.nodes[row]):
         free[0, node] += step * held.cores[row]
@@ -128,7 +114,7 @@ def _change(held: Held, row: int, step: int, free: Ints, used: Ints, down: Ints,
 
 
 @compiled
-def _sweep(downs: Ints, held: Held, down_node: Ints, free: Ints, found: Ints) -> int:
+def _sweep(downs: Ints, held: _Held, down_node: Ints, free: Ints, found: Ints) -> int:
     """Go through the events in order; the kind of the first violation, with time, node and row in ``found``.
 
     ``downs``: the failures and repairs, as :func:`timeline` gives them.

@@ -90,7 +90,7 @@ class Sums(NamedTuple):
     odd: Bools
 
 
-_HELD = {
+_HELD: dict[str, dict[str, pl.DataType | type[pl.DataType]]] = {
     "loans": {"node": pl.Int32, "lender": pl.Int32, "mb": pl.Int64},
     "shares": {"kind": pl.String, "node": pl.Int32, "devices": pl.List(pl.Int32), "amounts": pl.List(pl.Int64)},
     "claims": {"resource": pl.String, "place": pl.String, "amount": pl.Int64},

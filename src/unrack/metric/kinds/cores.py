@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from unrack.metric.metric import Metric
+from unrack.metric.metric import Metric, by_name
 from unrack.metric.window import Window, ratio
 
-CORE_METRICS: dict[str, Metric] = {
-    metric.name: metric
-    for metric in [
-        Metric(
-            "core_distance_over_least", "", "low",
-            "hops between the cores of finished jobs on one die, over the least that empty dies allow",
-            "Σ core_distance / Σ core_distance_least",
-        ),
-        Metric(
-            "core_pairs_apart", "", "low", "pairs of cores of one job and node that were on different dies",
-            "Σ cores_apart",
-        ),
-    ]
-}  # fmt: skip
+CORE_METRICS = by_name(
+    Metric(
+        "core_distance_over_least", "", "low",
+        "hops between the cores of finished jobs on one die, over the least that empty dies allow",
+        "Σ core_distance / Σ core_distance_least",
+    ),
+    Metric(
+        "core_pairs_apart", "", "low", "pairs of cores of one job and node that were on different dies",
+        "Σ cores_apart",
+    ),
+)  # fmt: skip
 """Metrics of the cores that jobs had, in runs that chose them."""
 
 

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from unrack.metric.metric import Metric
+from unrack.metric.metric import Metric, by_name
 from unrack.metric.window import Window
 
-FAILURE_METRICS: dict[str, Metric] = {
-    metric.name: metric
-    for metric in [
-        Metric("failures", "failures", "", "failures of nodes, racks and other domains", "count in the window"),
-        Metric(
-            "jobs_hit_mean", "jobs", "low", "jobs that one failure stopped, averaged over the failures",
-            "Σ jobs stopped / failures",
-        ),
-        Metric("jobs_hit_max", "jobs", "low", "jobs that the worst failure stopped", "max jobs stopped"),
-        Metric(
-            "core_h_lost", "core-h", "low", "core-hours that jobs had held when a failure stopped them",
-            "Σ cores held x time since the start of the attempt, over the jobs stopped",
-        ),
-    ]
-}  # fmt: skip
+FAILURE_METRICS = by_name(
+    Metric("failures", "failures", "", "failures of nodes, racks and other domains", "count in the window"),
+    Metric(
+        "jobs_hit_mean", "jobs", "low", "jobs that one failure stopped, averaged over the failures",
+        "Σ jobs stopped / failures",
+    ),
+    Metric("jobs_hit_max", "jobs", "low", "jobs that the worst failure stopped", "max jobs stopped"),
+    Metric(
+        "core_h_lost", "core-h", "low", "core-hours that jobs had held when a failure stopped them",
+        "Σ cores held x time since the start of the attempt, over the jobs stopped",
+    ),
+)  # fmt: skip
 """Metrics of failures, in runs that have any."""
 
 

@@ -10,47 +10,44 @@ from __future__ import annotations
 
 from unrack.cluster.tiers.record import installed_mb
 from unrack.metric.integral import largest
-from unrack.metric.metric import Metric
+from unrack.metric.metric import Metric, by_name
 from unrack.metric.window import Window, ratio
 
-TIER_METRICS: dict[str, Metric] = {
-    metric.name: metric
-    for metric in [
-        Metric(
-            "slo_broken_local", "", "low", "share of the servers placed that had less local memory than their floor",
-            "count / servers of the window that were placed",
-        ),
-        Metric(
-            "slo_broken_remote", "", "low", "share of the servers placed whose weighted remote memory was too much",
-            "count with Σ MB x cost of the tier > ceiling / servers of the window that were placed",
-        ),
-        Metric(
-            "servers_rejected", "", "low", "share of the servers that were refused",
-            "count / servers submitted in the window",
-        ),
-        Metric("clusters_used_mean", "clusters", "low", "clusters with a server, averaged over time",
-               "∫ clusters in use dt / window"),
-        Metric("clusters_used_max", "clusters", "low", "most clusters with a server at one time",
-               "max clusters in use"),
-        Metric("price_total", "", "", "price of the memory that servers held in the window", "∫ price per hour dt"),
-        Metric("price_per_server_h", "", "low", "price of the memory of a server for an hour",
-               "∫ price per hour dt / ∫ servers dt"),
-        Metric("price_per_gb_h", "", "low", "price of a GB that a server held for an hour",
-               "∫ price per hour dt / ∫ GB used dt"),
-        Metric(
-            "price_over_bound", "", "low", "price over the least that the same servers could cost within their SLOs",
-            "∫ price per hour dt / ∫ Σ price of each server alone in the empty cluster where it is cheapest dt",
-        ),
-        Metric("used_memory_TIER", "", "", "share of the memory of a tier that servers held",
-               "∫ MB used dt / (MB installed x window)"),
-        Metric("stranded_memory_TIER", "", "low", "share of the memory of a tier that is free and out of reach",
-               "∫ MB stranded dt / (MB installed x window); docs/metrics.md, tiers of memory"),
-        Metric("stranded_memory", "", "low", "share of all memory that is free and out of reach",
-               "∫ MB stranded dt / (MB installed x window)"),
-        Metric("stranded_in_use", "", "low", "share of the memory of clusters in use that is free and out of reach",
-               "∫ MB stranded in pools of clusters in use dt / ∫ MB installed in these dt"),
-    ]
-}  # fmt: skip
+TIER_METRICS = by_name(
+    Metric(
+        "slo_broken_local", "", "low", "share of the servers placed that had less local memory than their floor",
+        "count / servers of the window that were placed",
+    ),
+    Metric(
+        "slo_broken_remote", "", "low", "share of the servers placed whose weighted remote memory was too much",
+        "count with Σ MB x cost of the tier > ceiling / servers of the window that were placed",
+    ),
+    Metric(
+        "servers_rejected", "", "low", "share of the servers that were refused",
+        "count / servers submitted in the window",
+    ),
+    Metric("clusters_used_mean", "clusters", "low", "clusters with a server, averaged over time",
+           "∫ clusters in use dt / window"),
+    Metric("clusters_used_max", "clusters", "low", "most clusters with a server at one time",
+           "max clusters in use"),
+    Metric("price_total", "", "", "price of the memory that servers held in the window", "∫ price per hour dt"),
+    Metric("price_per_server_h", "", "low", "price of the memory of a server for an hour",
+           "∫ price per hour dt / ∫ servers dt"),
+    Metric("price_per_gb_h", "", "low", "price of a GB that a server held for an hour",
+           "∫ price per hour dt / ∫ GB used dt"),
+    Metric(
+        "price_over_bound", "", "low", "price over the least that the same servers could cost within their SLOs",
+        "∫ price per hour dt / ∫ Σ price of each server alone in the empty cluster where it is cheapest dt",
+    ),
+    Metric("used_memory_TIER", "", "", "share of the memory of a tier that servers held",
+           "∫ MB used dt / (MB installed x window)"),
+    Metric("stranded_memory_TIER", "", "low", "share of the memory of a tier that is free and out of reach",
+           "∫ MB stranded dt / (MB installed x window); docs/metrics.md, tiers of memory"),
+    Metric("stranded_memory", "", "low", "share of all memory that is free and out of reach",
+           "∫ MB stranded dt / (MB installed x window)"),
+    Metric("stranded_in_use", "", "low", "share of the memory of clusters in use that is free and out of reach",
+           "∫ MB stranded in pools of clusters in use dt / ∫ MB installed in these dt"),
+)  # fmt: skip
 """Metrics of tiers of memory, those with ``TIER`` for every tier, in runs on a cluster with tiers."""
 
 
