@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from unrack.cluster.spec import Cluster
 from unrack.errors import ClusterError
 from unrack.policy.table import parse_policy
-from unrack.resources.contract import Kept, Nodes
+from unrack.resources.contract import Nodes
 from unrack.resources.spread.resource import WHOLE, Limits, Spread, share
+from unrack.resources.telling import Kept
 from unrack.sim.explain import explain
 from unrack.sim.result import Result
 from unrack.sim.simulate import simulate

@@ -11,7 +11,7 @@ from unrack.live.slurm.history.columns import LATENCIES, LIVE
 from unrack.report.charts.chart import MOST_POLICIES
 from unrack.report.resource_section import ResourceSection
 from unrack.report.setting import Setting
-from unrack.resources.contract import Table
+from unrack.resources.telling import Table
 
 WORDS = (
     "A start is decided, then Slurm is told where (after the devices of the job are attached), then Slurm reports it. "

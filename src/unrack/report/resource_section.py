@@ -13,8 +13,9 @@ from unrack.plugins.code import blamed
 from unrack.plugins.table import Table as Extensible
 from unrack.report.charts.chart import MOST_POLICIES
 from unrack.report.setting import Setting
-from unrack.resources.contract import Kept, Nodes, Table
+from unrack.resources.contract import Nodes
 from unrack.resources.table import RESOURCES
+from unrack.resources.telling import Kept, Table
 
 
 class ResourceSection(NamedTuple):

@@ -12,20 +12,8 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError,
 
 from unrack.errors import ClusterError, first_fault, got_and_want
 from unrack.reasons import Code, Reason
-from unrack.resources.contract import (
-    NONE_ATTACHED,
-    Gangs,
-    Installed,
-    Kept,
-    Nodes,
-    Place,
-    Table,
-    Told,
-    Usual,
-    UsualResource,
-    mean_share,
-    no_room,
-)
+from unrack.resources.contract import NONE_ATTACHED, Gangs, Installed, Nodes, Place, Usual, UsualResource, no_room
+from unrack.resources.telling import Kept, Table, Told, mean_share
 from unrack.units import quantity
 
 Number = Annotated[int, Field(strict=True)] | Annotated[float, Field(strict=True)]

@@ -7,13 +7,14 @@ from typing import Any, cast
 
 import polars as pl
 
-from unrack.resources.contract import Installed, Kept, Nodes, Speeds, Table, Told, UsualResource
+from unrack.resources.contract import Installed, Nodes, Speeds, UsualResource
 from unrack.resources.gpus.asks import WHOLE
 from unrack.resources.gpus.fleet import Fleet
 from unrack.resources.gpus.fragmentation.steps import fragmentation_steps, undivided_gpus
 from unrack.resources.gpus.keys import read_keys
 from unrack.resources.gpus.placements import placements
 from unrack.resources.gpus.section import tables
+from unrack.resources.telling import Kept, Table, Told
 
 MEASURES = (
     Told("used_gpus", "", "", "share of the GPUs that jobs held", "∫ held dt / (installed x window)"),

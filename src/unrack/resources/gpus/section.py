@@ -10,11 +10,11 @@ from zlib import crc32
 import numpy as np
 import polars as pl
 
-from unrack.resources.contract import Kept, Table, rows_by_policy
 from unrack.resources.gpus.fleet import Fleet
 from unrack.resources.gpus.fragmentation.steps import Steps, fragmentation_steps
 from unrack.resources.gpus.keys import machine_of, read_keys
 from unrack.resources.gpus.machines.drawing import COLOURS
+from unrack.resources.telling import Kept, Table, rows_by_policy
 from unrack.units import seconds_text
 
 MOST_LANES = 48

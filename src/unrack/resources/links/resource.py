@@ -9,18 +9,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from unrack.resources.contract import (
-    Installed,
-    Kept,
-    Nodes,
-    Speeds,
-    Table,
-    Told,
-    UsualResource,
-    mean_share,
-    rows_by_policy,
-)
+from unrack.resources.contract import Installed, Nodes, Speeds, UsualResource
 from unrack.resources.links.links import LINK, UPLINK, Links, read_keys
+from unrack.resources.telling import Kept, Table, Told, mean_share, rows_by_policy
 
 Floats = NDArray[np.float64]
 MEASURES = (

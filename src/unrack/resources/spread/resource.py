@@ -12,19 +12,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from unrack.errors import ClusterError, first_fault, got_and_want
 from unrack.reasons import Code, Reason
-from unrack.resources.contract import (
-    NONE_ATTACHED,
-    Gangs,
-    Grid,
-    Installed,
-    Kept,
-    Nodes,
-    Table,
-    Usual,
-    UsualResource,
-    no_room,
-    rows_by_policy,
-)
+from unrack.resources.contract import NONE_ATTACHED, Gangs, Grid, Installed, Nodes, Usual, UsualResource, no_room
+from unrack.resources.telling import Kept, Table, rows_by_policy
 
 MOST_PLACES = 20_000_000
 """Groups × nodes."""
