@@ -90,6 +90,60 @@ def test_the_resource_of_the_page_runs_as_it_stands_with_slowdown_metric_and_sec
     assert "burst" in gone.stderr
 
 
+MINE = """
+import numpy as np
+import polars as pl
+
+from unrack.policy import ListScheduler
+from unrack.report.resource_section import Section
+from unrack.resources.telling import Table
+
+
+def draw(spec, seed):
+    times = [200.0 * job for job in range(spec["pulses"])]
+    return pl.DataFrame({"submit": times, "run": [50.0] * len(times), "cores": [1] * len(times)})
+
+
+class Slow:
+    def touched(self, view, lease):
+        return view.running_jobs.copy()
+
+    def speeds(self, view, jobs):
+        return np.full(len(jobs), 0.5)
+
+    def predicted(self, view, lease):
+        return 0.5
+
+
+def tables(runs):
+    return (Table("Mine", "Words of mine.", ("policy",), tuple((run.policy,) for run in runs)),)
+
+
+GENERATORS = {"pulses": draw}
+SLOWDOWNS = {"slow": lambda cluster, jobs: Slow()}
+SECTIONS = {"mine": Section("A section of mine", tables)}
+POLICIES = {"mine": ListScheduler(order="sjf", label="mine")}
+"""
+STUDY = """
+plugins = ["mine.py"]
+policies = ["mine", "fcfs"]
+clusters = [{ nodes = [{ count = 2, cores = 2 }] }]
+workloads = [{ generate = { pulses = 5 } }]
+"""
+
+
+def test_generators_slowdowns_sections_and_policies_of_a_file_take_part_in_its_study(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(MINE)
+    (tmp_path / "study.toml").write_text(STUDY)
+    done = unrack(tmp_path, "run", "study.toml", "--out", "out", "--jobs", "1")
+    assert done.returncode == 0, done.stderr
+    rows = rows_of(tmp_path / "out")
+    assert [(row["policy"], row["response_s_mean"]) for row in rows] == [("mine", "100.0"), ("fcfs", "100.0")]
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert "A section of mine" in page
+    assert "Words of mine." in page
+
+
 @pytest.fixture
 def broken(tmp_path: Path) -> Path:
     """Two distributions: one cannot be loaded, and both have a reader of one name, and one a name of unrack's."""
