@@ -13,7 +13,7 @@ from linked_worlds import claimed, jobs_of, linked, run
 
 from unrack.errors import ClusterError
 from unrack.resources.links.profiles import RODINIA, Profiles
-from unrack.slowdown.links import LinkSpeeds
+from unrack.resources.links.slowdown import LinkSpeeds
 from unrack.slowdown.table import by_resource
 
 NW = 0.83 / 0.51

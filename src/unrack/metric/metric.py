@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple
 
 import polars as pl
 
@@ -22,6 +23,8 @@ class Metric(NamedTuple):
         One line of words.
     formula
         How it is computed, in the notation of ``docs/metrics.md``.
+    measure
+        Measures it on a :class:`unrack.metric.window.Window`; only plug-ins say so, a metric each.
     """
 
     name: str
@@ -29,6 +32,7 @@ class Metric(NamedTuple):
     better: Literal["low", "high", ""]
     summary: str
     formula: str
+    measure: Callable[[Any], float | None] | None = None
 
 
 def by_name(*metrics: Metric) -> dict[str, Metric]:

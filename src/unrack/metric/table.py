@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
 import re
+from collections import ChainMap
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import polars as pl
 
 from unrack.cluster.spec import Cluster
+from unrack.errors import InputError
 from unrack.metric.integral import areas_of, largest
 from unrack.metric.kinds.cores import CORE_METRICS, core_metrics
 from unrack.metric.kinds.failure import FAILURE_METRICS, failure_metrics
@@ -18,6 +22,8 @@ from unrack.metric.kinds.served import served
 from unrack.metric.kinds.tiers import TIER_METRICS, tier_metrics
 from unrack.metric.metric import STATISTICS, Metric, by_name, statistics
 from unrack.metric.window import Window, number, ratio
+from unrack.plugins.code import blamed
+from unrack.plugins.table import Table
 
 __all__ = [
     "CORE_METRICS",
@@ -117,16 +123,27 @@ KIND_METRICS = by_name(
 )  # fmt: skip
 """Metrics of pooled devices: one for every kind of device, and every quantity, that the cluster has."""
 
-EVERY_METRIC: dict[str, Metric] = {
-    **METRICS,
-    **FAILURE_METRICS,
-    **MEMORY_METRICS,
-    **TIER_METRICS,
-    **CORE_METRICS,
-    **KIND_METRICS,
-    **RESOURCE_METRICS,
-    **USE_METRICS,
-}
+
+def _of_others(name: str, found: Any) -> Metric:
+    """The metric of a plug-in: a :class:`Metric` with its measure, or a function, which its docstring describes."""
+    if callable(found):
+        return Metric(name, "", "", (inspect.getdoc(found) or "a plug-in's").split("\n")[0].rstrip("."), "", found)
+    if not isinstance(found, Metric) or found.measure is None or found.name != name:
+        raise InputError(
+            f"the metric {name}", f"{found!r:.100}", f"a function, or Metric({name!r}, …, measure=function)"
+        )
+    return found
+
+
+EVERY_METRIC: Table[Metric] = Table(
+    "metrics",
+    ChainMap(  # the last comes first
+        USE_METRICS,
+        RESOURCE_METRICS,  # type: ignore[arg-type]  # is not written to
+        {**METRICS, **FAILURE_METRICS, **MEMORY_METRICS, **TIER_METRICS, **CORE_METRICS, **KIND_METRICS},
+    ),
+    _of_others,
+)
 """All of them, those that only some runs have included."""
 
 
@@ -151,8 +168,8 @@ def measure(
 ) -> dict[str, float | None]:
     """Every metric of ``METRICS``, in its order; ``None`` where one is not defined.
 
-    Those of lent memory, of tiers, of chosen cores, of failures, of the kinds of devices, of memory in use and of
-    resources follow where there are any.
+    Those of lent memory, of tiers, of chosen cores, of failures, of the kinds of devices, of memory in use, of
+    resources and of plug-ins in use follow where there are any.
 
     Parameters
     ----------
@@ -168,6 +185,10 @@ def measure(
     values: dict[str, float | None] = dict.fromkeys(METRICS)
     for measured in (_of_jobs, _over_time, *KINDS):
         values |= measured(window)
+    for name, metric in EVERY_METRIC.taking_part().items():
+        assert metric.measure is not None
+        with blamed(f"the metric {name}"):
+            values[name] = number(metric.measure(window))
     return values
 
 

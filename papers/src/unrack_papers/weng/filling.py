@@ -19,7 +19,7 @@ from unrack.errors import InputError
 from unrack.resources.gpus.asks import WHOLE
 from unrack.sim.result import Result
 from unrack.sim.simulate import simulate
-from unrack.workload.formats.gpu.openb import read_openb
+from unrack.workload.formats.openb import read_openb
 from unrack.workload.job import JobTable, Workload
 from unrack.workload.resample import draw_again
 from unrack_papers.reproduction import Numbers, Task

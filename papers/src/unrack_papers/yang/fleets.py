@@ -14,10 +14,10 @@ from unrack.errors import InputError
 from unrack.sim.result import Result
 from unrack.sim.simulate import simulate
 from unrack.units import SECOND_US
-from unrack.workload.formats.gpu.dlrm import read_dlrm
 from unrack.workload.formats.rules import Intake
 from unrack.workload.job import CORES, ESTIMATE, MEMORY, JobTable, Workload
 from unrack_papers.reproduction import Numbers, Task
+from unrack_papers.workloads.dlrm import read_dlrm
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]

@@ -131,7 +131,7 @@ def put_in_policies(policies: list[Any], parts: list[str], value: object) -> boo
         except PolicyError:
             continue  # said in full when the policies are made
         name = table.get("name")
-        if parts[0] == "world" or (name in POLICIES and parts[0] in POLICIES[name].parameters):
+        if parts[0] == "world" or (isinstance(name, str) and name in POLICIES and parts[0] in POLICIES[name].parameters):
             policies[i] = {**table, parts[0]: value}
             found = True
     return found

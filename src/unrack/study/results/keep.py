@@ -22,6 +22,8 @@ from unrack.cluster.prices.bill import bill_of
 from unrack.cluster.prices.prices import Prices
 from unrack.cluster.spec import Cluster
 from unrack.metric.table import METRICS
+from unrack.plugins.file import is_file
+from unrack.plugins.table import identity_of
 from unrack.policy.table import canonical
 from unrack.sim.effect import notes_of, too_late
 from unrack.sim.result import Result
@@ -113,6 +115,7 @@ def _fill(building: Path, run: Run, result: Result, more: Mapping[str, Any] = Ma
 
 def description(run: Run, result: Result) -> dict[str, Any]:
     """The content of ``run.json``."""
+    names = [Path(one).name if is_file(one) else one for one in run.plugins]
     return {
         "id": run.id,
         "cluster": cluster_record(run.cluster),
@@ -127,6 +130,7 @@ def description(run: Run, result: Result) -> dict[str, Any]:
         **({"core_tiles": run.core_tiles} if run.core_tiles is not None else {}),
         "window_us": list(run.window_us) if run.window_us else None,
         "parameters": dict(run.parameters),
+        **({"plugins": dict(zip(names, identity_of(run.plugins), strict=True))} if names else {}),
         **({"models": [model._asdict() for model in run.models]} if run.models else {}),
         **({"contention": {**run.contention.identity(), "note": contended(run, result)}} if run.contention else {}),
         **({"slowdowns": str(run.slowdowns)} if run.slowdowns is not None else {}),

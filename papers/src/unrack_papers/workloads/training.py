@@ -12,15 +12,15 @@ from pydantic import ValidationError
 
 from unrack.errors import InputError, first_fault, got_and_want
 from unrack.resources.gpus.app_names import app_name
-from unrack.workload.formats.gpu.fields import GPUS, TOGETHER, UTILITY
-from unrack.workload.formats.gpu.minsky import NEAREST
-from unrack.workload.formats.gpu.times import read_times
+from unrack.workload.formats.fields import GPUS, TOGETHER, UTILITY
 from unrack.workload.formats.quantities import MOST, MOST_MB
 from unrack.workload.formats.rules import Intake
 from unrack.workload.generate.calibration import gap_s
 from unrack.workload.generate.distributions import Floats, as_us, upward
-from unrack.workload.generate.training.spec import TrainingSpec
 from unrack.workload.job import Ints, Workload, job_table
+from unrack_papers.workloads.measured_times import read_times
+from unrack_papers.workloads.minsky import NEAREST
+from unrack_papers.workloads.training_spec import TrainingSpec
 
 
 def generate_training(

@@ -40,8 +40,8 @@ class TrainingSpec(Strict):
     cores, memory_mb
         Of a job; rounded up, cores to 1 or more.
     profiles
-        A file of measured times (:func:`unrack.workload.formats.gpu.times.read_times`): the run time of a job is the
-        best time alone of its application and number of GPUs.
+        A file of measured times (:func:`unrack_papers.workloads.measured_times.read_times`): the run time of a job is
+        the best time alone of its application and number of GPUs.
     times_of
         Network → the one whose times it has where ``profiles`` has none of its own.
     run_s

@@ -19,7 +19,7 @@ import polars as pl
 
 from unrack.errors import InputError
 from unrack.units import time_us
-from unrack.workload.formats.gpu.fields import WHOLE_MILLI, Fields, asked
+from unrack.workload.formats.fields import WHOLE_MILLI, Fields, asked
 from unrack.workload.formats.intake import EXTRA, Tally, workload
 from unrack.workload.formats.quantities import amounts, choice, refuse, time_unit_us, times_us
 from unrack.workload.formats.source import Source, load

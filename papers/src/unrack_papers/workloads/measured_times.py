@@ -14,7 +14,7 @@ from typing import NamedTuple
 import polars as pl
 
 from unrack.resources.gpus.app_names import app_name
-from unrack.workload.formats.gpu.fields import Fields
+from unrack.workload.formats.fields import Fields
 from unrack.workload.formats.source import Source, load
 
 SOLO, BESIDE = "solo", "collocation"

@@ -14,8 +14,8 @@ from unrack.workload.formats.quantities import MOST, MOST_MB
 from unrack.workload.formats.rules import Intake
 from unrack.workload.generate.calibration import gap_s
 from unrack.workload.generate.distributions import as_us, upward
-from unrack.workload.generate.rodinia.spec import RodiniaSpec
 from unrack.workload.job import Ints, Workload, job_table
+from unrack_papers.workloads.rodinia_spec import RodiniaSpec
 
 WARM_UP = "warm-up"
 """What jobs that warm up are called, as an application."""
