@@ -76,7 +76,7 @@ def _size(ids: str) -> int:
 
 
 def _convert_list(nodes: str, out: str, cpu: Cpu, all_nodes: bool) -> None:
-    from unrack.cluster.openb_nodes import cluster_toml, openb_nodes
+    from unrack.cluster.openb import cluster_toml, openb_nodes
 
     runs = openb_nodes(nodes, cpu.value, gpu_nodes_only=not all_nodes)
     words = f"{Path(nodes).name}, {'thousandths of cores' if cpu is Cpu.MILLI else 'whole cores'}"

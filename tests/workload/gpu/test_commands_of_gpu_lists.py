@@ -11,7 +11,7 @@ import gpu_lists as lists
 import pytest
 
 from unrack.cli import main as command
-from unrack.cluster.openb_nodes import cluster_toml, openb_nodes
+from unrack.cluster.openb import cluster_toml, openb_nodes
 from unrack.cluster.spec import Cluster
 from unrack.errors import ClusterError
 

@@ -13,15 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unrack.cluster.openb_nodes import cluster_toml, openb_nodes
-from unrack.cluster.spec import Cluster
+from unrack import Cluster, Result, Workload, simulate
+from unrack.cluster import cluster_toml, openb_nodes
 from unrack.errors import InputError
-from unrack.resources.gpus.asks import WHOLE
-from unrack.sim.result import Result
-from unrack.sim.simulate import simulate
-from unrack.workload.formats.gpu.openb import read_openb
-from unrack.workload.job import JobTable, Workload
-from unrack.workload.resample import draw_again
+from unrack.resources.gpus import WHOLE
+from unrack.workload import JobTable, draw_again, read_openb
 from unrack_papers.reproduction import Numbers, Task
 
 RUN = "100 d"

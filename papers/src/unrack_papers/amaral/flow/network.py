@@ -5,9 +5,9 @@ from __future__ import annotations
 from math import inf
 from typing import Any
 
-from unrack.report.setting import estimate
-from unrack.resources.links.profiles import RODINIA, Profiles
-from unrack.workload.generate.rodinia.spec import NETWORK_SHARES
+from unrack import estimate
+from unrack.resources.links import RODINIA, Profiles
+from unrack.workload import NETWORK_SHARES
 from unrack_papers.amaral.flow.chart import along, lines_over, without
 from unrack_papers.amaral.flow.makespan import ALL, USED, WAIT
 from unrack_papers.amaral.flow.sheets import beside, ours

@@ -10,11 +10,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import ArrayLike, NDArray
 
-from unrack.cluster.spec import Cluster
-from unrack.sim.result import Result
-from unrack.sim.simulate import simulate
-from unrack.workload.generate.rodinia.generator import WARM_UP, generate_rodinia
-from unrack.workload.job import Workload
+from unrack import Cluster, Result, Workload, simulate
+from unrack.workload import WARM_UP, generate_rodinia
 from unrack_papers.reproduction import Numbers, Row, Task
 
 PAPER = "Amaral 2019, section 5.6"
