@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
-from pydantic import ValidationError
 
-from unrack.errors import InputError, first_fault, got_and_want
+from unrack.errors import InputError
 from unrack.units import SECOND_US
 from unrack.workload.formats.quantities import MOST, MOST_MB
 from unrack.workload.formats.rules import Intake
@@ -136,12 +135,7 @@ def parse_spec(spec: GeneratorSpec | Mapping[str, Any]) -> GeneratorSpec:
     if "scenario" in spec:
         options = {str(key): value for key, value in spec.items() if key != "scenario"}
         return scenario(spec["scenario"], **options)
-    try:
-        return GeneratorSpec.model_validate(spec)
-    except ValidationError as error:
-        fault = first_fault(error.errors())
-        key = ".".join(map(str, fault["loc"])) or "the whole"
-        raise InputError(f"generate, {key}", *got_and_want(fault)) from None
+    return GeneratorSpec.read(spec, "generate, ")
 
 
 _COLUMNS = ("run", "tasks", "cores", "memory_mb", "request", "lasts")

@@ -8,12 +8,12 @@ import tomllib
 from importlib import resources
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import numpy as np
-from pydantic import AfterValidator, Field, FiniteFloat, ValidationError, field_validator
+from pydantic import AfterValidator, Field, FiniteFloat, field_validator
 
-from unrack.errors import InputError, first_fault, got_and_want
+from unrack.errors import InputError
 from unrack.workload.formats.source import find
 from unrack.workload.generate.distributions import Floats, Positive, Strict
 
@@ -157,27 +157,11 @@ def shapes_of(which: str | os.PathLike[str]) -> Shapes:
             text = Path(find(name)).read_text(encoding="utf-8")
         else:
             raise InputError("shapes", repr(name), f"a file that ends in .toml, or one of {', '.join(SHAPES)}")
-        return checked(tomllib.loads(text), name)
+        return Shapes.read(tomllib.loads(text), f"{name}, ", nested=list(Kind.model_fields))
     except OSError as error:
         raise InputError(name, error.strerror or str(error), "a file that can be read") from None
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise InputError(name, str(error), "a TOML file") from None
-
-
-def checked(content: dict[str, Any], where: str) -> Shapes:
-    """The parameters in a table.
-
-    Raises
-    ------
-    InputError
-        A key is unknown, missing, or has a value that cannot be; it names the first.
-    """
-    try:
-        return Shapes.model_validate(content)
-    except ValidationError as error:
-        fault = first_fault(error.errors())
-        key = ".".join(str(part) for part in fault["loc"] if part != "[key]") or "the whole"
-        raise InputError(f"{where}, {key}", *got_and_want(fault, list(Kind.model_fields))) from None
 
 
 def written(shapes: Shapes, made_by: str = "") -> str:
