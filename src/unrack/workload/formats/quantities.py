@@ -82,6 +82,16 @@ def shown(value: object) -> str:
     return repr(text) if isinstance(value, str) else text
 
 
+MISSING = ("", "NA", "N/A", "na", "null", "NULL", "None", "NaN", "nan", "-")
+"""Text that stands for nothing in a table."""
+
+
+def said(values: pl.Series) -> pl.Series:
+    """Text without blanks around it; null where it says that there is nothing."""
+    text = values.str.strip_chars()
+    return text.set(text.is_in(MISSING).fill_null(True), None)
+
+
 def numbers(values: pl.Series, field: str, at: Locator, *, nan_is_missing: bool = False) -> pl.Series:
     """Int64 where all are whole numbers that fit, else Float64; null where missing.
 

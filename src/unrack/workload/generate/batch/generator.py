@@ -17,7 +17,7 @@ import polars as pl
 from unrack.errors import InputError
 from unrack.workload.formats.quantities import MOST_MB
 from unrack.workload.formats.rules import Intake
-from unrack.workload.formats.source import find
+from unrack.workload.formats.source import toml_file
 from unrack.workload.generate.batch.lublin import LublinModel
 from unrack.workload.generate.batch.model import BatchModel, Draw
 from unrack.workload.generate.batch.spec import BatchSpec, Profile
@@ -304,13 +304,7 @@ def batch_parameters(which: str | os.PathLike[str] | Mapping[str, Any] | None = 
         return BatchModel.read(tomllib.loads(text), f"{name}, ")
     if not name.endswith(".toml"):
         raise InputError("parameters", repr(name), f"a file that ends in .toml, or one of {', '.join(PARAMETERS)}")
-    try:
-        content = tomllib.loads(Path(find(name)).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(name, error.strerror or str(error), "a file that can be read") from None
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise InputError(name, str(error), "a TOML file") from None
-    return BatchModel.read(content, f"{name}, ")
+    return BatchModel.read(toml_file(name), f"{name}, ")
 
 
 def written(model: BatchModel, made_by: str = "") -> str:

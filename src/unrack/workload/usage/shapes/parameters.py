@@ -7,14 +7,13 @@ import os
 import tomllib
 from importlib import resources
 from itertools import pairwise
-from pathlib import Path
 from typing import Annotated, Literal
 
 import numpy as np
 from pydantic import AfterValidator, Field, FiniteFloat, field_validator
 
 from unrack.errors import InputError
-from unrack.workload.formats.source import find
+from unrack.workload.formats.source import toml_file
 from unrack.workload.generate.distributions import Floats, Positive, Strict
 
 KINDS = ("flat", "ramp", "phases", "spikes")
@@ -150,18 +149,14 @@ def shapes_of(which: str | os.PathLike[str]) -> Shapes:
     (True, False)
     """
     name = os.fspath(which)
-    try:
-        if name in SHAPES:
-            text = resources.files("unrack.workload.usage").joinpath("shapes", f"{name}.toml").read_text("utf-8")
-        elif name.endswith(".toml"):
-            text = Path(find(name)).read_text(encoding="utf-8")
-        else:
-            raise InputError("shapes", repr(name), f"a file that ends in .toml, or one of {', '.join(SHAPES)}")
-        return Shapes.read(tomllib.loads(text), f"{name}, ", nested=list(Kind.model_fields))
-    except OSError as error:
-        raise InputError(name, error.strerror or str(error), "a file that can be read") from None
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise InputError(name, str(error), "a TOML file") from None
+    if name in SHAPES:
+        text = resources.files("unrack.workload.usage").joinpath("shapes", f"{name}.toml").read_text("utf-8")
+        content = tomllib.loads(text)
+    elif name.endswith(".toml"):
+        content = toml_file(name)
+    else:
+        raise InputError("shapes", repr(name), f"a file that ends in .toml, or one of {', '.join(SHAPES)}")
+    return Shapes.read(content, f"{name}, ", nested=list(Kind.model_fields))
 
 
 def written(shapes: Shapes, made_by: str = "") -> str:
