@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from unrack.public import lazily
 
 if TYPE_CHECKING:
-    from unrack.cluster.openb import cluster_toml as cluster_toml
+    from unrack.cluster.openb import cluster_content as cluster_content
     from unrack.cluster.openb import openb_nodes as openb_nodes
     from unrack.cluster.presets import PRESETS as PRESETS
     from unrack.cluster.systems import MemorySystem as MemorySystem
@@ -15,7 +15,7 @@ else:
     __all__, __getattr__, __dir__ = lazily(
         __name__,
         {
-            "openb": "cluster_toml openb_nodes",
+            "openb": "cluster_content openb_nodes",
             "presets": "PRESETS",
             "systems": "MemorySystem",
         },
