@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Annotated, Any, Literal, Self
 
 import numpy as np
@@ -32,6 +33,19 @@ workloads for improved resource management in large cloud platforms. SOSP 2017.
 Floats = NDArray[np.float64]
 Amount = Annotated[FiniteFloat, Field(ge=0, le=1e15)]
 Positive = Annotated[FiniteFloat, Field(gt=0, le=1e15)]
+
+
+def ascending(values: tuple[float, ...]) -> tuple[float, ...]:
+    """The values, unless one is below that before it.
+
+    Raises
+    ------
+    ValueError
+        One is.
+    """
+    if any(after < before for before, after in pairwise(values)):
+        raise ValueError("values in ascending order")
+    return values
 
 
 class Strict(BaseModel):
@@ -217,6 +231,19 @@ Distribution = Annotated[
     BeforeValidator(_number_is_constant),
 ]
 """Any of the kinds; a plain number is a constant."""
+
+
+def numbers_from(seed: int) -> np.random.Generator:
+    """The generator of a workload's random numbers.
+
+    Raises
+    ------
+    InputError
+        The seed is below 0, or 2**64 or more.
+    """
+    if not 0 <= seed < 2**64:
+        raise InputError("seed", repr(seed), "a number from 0 to 2**64")
+    return np.random.Generator(np.random.PCG64(seed))
 
 
 def as_us(seconds: Floats, where: str) -> NDArray[np.int64]:

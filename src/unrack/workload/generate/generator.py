@@ -10,14 +10,13 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from unrack.errors import InputError
 from unrack.units import SECOND_US
 from unrack.workload.formats.quantities import MOST, MOST_MB
 from unrack.workload.formats.rules import Intake
 from unrack.workload.generate.batch.generator import generate_batch
 from unrack.workload.generate.batch.spec import BatchSpec
 from unrack.workload.generate.calibration import gap_s
-from unrack.workload.generate.distributions import as_us, pick, upward
+from unrack.workload.generate.distributions import as_us, numbers_from, pick, upward
 from unrack.workload.generate.rodinia.generator import generate_rodinia
 from unrack.workload.generate.rodinia.spec import RodiniaSpec
 from unrack.workload.generate.scenarios import scenario
@@ -91,9 +90,7 @@ def generate(
     if name is None:
         name = str(spec["scenario"]) if isinstance(spec, Mapping) and "scenario" in spec else "synthetic"
     spec = parse_spec(spec)
-    if not 0 <= seed < 2**64:
-        raise InputError("seed", repr(seed), "a number from 0 to 2**64")
-    rng = np.random.Generator(np.random.PCG64(seed))
+    rng = numbers_from(seed)
     units = spec.arrivals.units(rng, spec.jobs)
     which = pick(rng, np.array([kind.weight for kind in spec.classes]), spec.jobs)
     user = rng.integers(1, spec.users + 1, spec.jobs) if spec.users else None

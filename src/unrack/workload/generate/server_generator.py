@@ -16,7 +16,7 @@ from unrack.units import SECOND_US
 from unrack.workload.formats.quantities import MOST, MOST_MB
 from unrack.workload.formats.rules import Intake
 from unrack.workload.generate.calibration import gap_s
-from unrack.workload.generate.distributions import Floats, as_us, pick, upward
+from unrack.workload.generate.distributions import Floats, as_us, numbers_from, pick, upward
 from unrack.workload.generate.server_spec import Replicas, ServerSpec
 from unrack.workload.generate.week_cycle import WeekCycle
 from unrack.workload.job import Ints, Workload, job_table
@@ -74,9 +74,7 @@ def generate_servers(spec: ServerSpec | Mapping[str, Any], seed: int = 0, name: 
         The mapping is not a valid specification, or what is drawn is out of range.
     """
     spec = ServerSpec.read(spec, "generate, ")
-    if not 0 <= seed < 2**64:
-        raise InputError("seed", repr(seed), "a number from 0 to 2**64")
-    rng = np.random.Generator(np.random.PCG64(seed))
+    rng = numbers_from(seed)
     sizes = _sizes(spec)
     gaps = spec.arrivals.units(rng, len(sizes)) * (spec.servers / len(sizes))
     if spec.replicas is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -13,13 +12,12 @@ from unrack.errors import InputError
 from unrack.slurm_text.hostlists import expand
 from unrack.slurm_text.tres import Tres, gres, licences, tres
 from unrack.workload.formats.intake import DEVICE, EXTRA, Tally
-from unrack.workload.formats.quantities import MOST_MB, boolean, choice, refuse
-from unrack.workload.formats.slurm.parsing import Columns
+from unrack.workload.formats.quantities import DEVICE_KEY, MOST_MB, asked_as, boolean, choice, refuse
+from unrack.workload.formats.slurm.parsing import Columns, first_said
 from unrack.workload.formats.unheeded import unheeded
 
 GPU = "gpu"
 PER_NODE = ("gres", "allocgres", "reqgres")
-_KEY = re.compile(r"[A-Za-z][\w-]*\.[A-Za-z]\w*")
 
 
 @dataclass(frozen=True)
@@ -51,14 +49,11 @@ class Choices:
         choice("size", self.size, ("allocated", "requested"))
         choice("memory", self.memory, ("requested", "used", "max", "ignore"))
         boolean("licences", self.licences)
-        if not isinstance(self.gpus, str) or not (self.gpus == "ignore" or _KEY.fullmatch(self.gpus)):
-            raise InputError(
-                "option gpus", repr(self.gpus), "KIND.QUANTITY such as gpus.count or gpu.devices, or ignore"
-            )
+        asked_as("gpus", self.gpus)
         if not isinstance(self.gres, Mapping):
             raise InputError("option gres", repr(self.gres), "a table of names and KIND.QUANTITY")
         for name, key in self.gres.items():
-            if not isinstance(key, str) or not _KEY.fullmatch(key):
+            if not isinstance(key, str) or not DEVICE_KEY.fullmatch(key):
                 raise InputError(f"option gres.{name}", repr(key), "KIND.QUANTITY such as nvme.devices")
 
     @property
@@ -95,7 +90,7 @@ def asked(columns: Columns, used_mb: pl.Series | None, choices: Choices, tally: 
         had = [columns.whole(name) for name in (f"alloc{what}", f"n{what}") if name in columns]
         wished = [columns.whole(f"req{what}")]
         early, late = (had, wished) if given_first else (wished, had)
-        size[what] = _coalesce(*early, first.amount(what), *late, second.amount(what))
+        size[what] = first_said(*early, first.amount(what), *late, second.amount(what))
     nodes = size["nodes"].fill_null(columns.column("nodelist", _hosts, pl.Int64))
     held = _devices(columns, first, second, nodes)
     table = pl.DataFrame({"cpus": size["cpus"], "nodes": nodes})
@@ -157,10 +152,6 @@ def _none(rows: int) -> pl.Series:
     return pl.Series([None], dtype=pl.Int64).new_from_index(0, rows)
 
 
-def _coalesce(*series: pl.Series) -> pl.Series:
-    return pl.select(pl.coalesce(*series)).to_series()
-
-
 def _tasks(table: pl.DataFrame, tally: Tally) -> pl.DataFrame:
     """A task on each node; where GPUs do not come out even, one for each; without nodes, one for each core."""
     cpus, nodes, gpus = pl.col("cpus"), pl.col("nodes"), pl.col("gpus").fill_null(0)
@@ -202,7 +193,7 @@ def _memory(
             }
             sources.append(_spread(columns.looked_up(name, amounts, pl.Int64), table, times))
     sources.append(_spread(second.amount("memory"), table, ways["job"]))
-    requested = _coalesce(*sources)
+    requested = first_said(*sources)
     used = _none(table.height) if used_mb is None else _spread(used_mb, table, nodes)
     if which == "used":
         return used
@@ -222,16 +213,16 @@ def _devices(columns: Columns, first: _Resources, second: _Resources, nodes: pl.
         if name in columns:
             each = columns.by_name(name, {entry: said.gres for entry, said in columns.made(name, gres).items()})
             sources.append({kind: amounts * nodes.fill_null(1) for kind, amounts in each.items()})
-    return _first_said([*sources, second.of("gres")])
+    return _merged([*sources, second.of("gres")])
 
 
-def _first_said(sources: Sequence[Mapping[str, pl.Series]]) -> dict[str, pl.Series]:
+def _merged(sources: Sequence[Mapping[str, pl.Series]]) -> dict[str, pl.Series]:
     names = sorted({name for found in sources for name in found})
-    return {name: _coalesce(*(found[name] for found in sources if name in found)) for name in names}
+    return {name: first_said(*(found[name] for found in sources if name in found)) for name in names}
 
 
 def _models(first: _Resources, second: _Resources) -> list[pl.Series]:
-    models = _coalesce(first.models(), second.models())
+    models = first_said(first.models(), second.models())
     if models.null_count() == len(models):
         return []
     return [models.alias(f"{EXTRA}gpu_models"), *unheeded([models.alias("gpu_models")])]
@@ -243,7 +234,7 @@ def _licences(columns: Columns, first: _Resources, second: _Resources) -> dict[s
     if "licenses" in columns:
         sources.append(columns.by_name("licenses", columns.made("licenses", licences)))
     merged: dict[str, pl.Series] = {}
-    for name, amounts in _first_said(sources).items():
+    for name, amounts in _merged(sources).items():
         key = counter(name)
-        merged[key] = amounts if key not in merged else _coalesce(merged[key], amounts)
+        merged[key] = amounts if key not in merged else first_said(merged[key], amounts)
     return merged

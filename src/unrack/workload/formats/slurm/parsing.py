@@ -103,6 +103,11 @@ class Columns:
         return self.made(name, lambda entry: memory(entry, unit))
 
 
+def first_said(*columns: pl.Series) -> pl.Series:
+    """The values of the first of some columns that has one, row by row."""
+    return pl.select(pl.coalesce(*columns)).to_series()
+
+
 def _span(entry: str) -> float | None:
     span = span_s(entry)
     if span is not None and span > 2**31:

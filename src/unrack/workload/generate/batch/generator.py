@@ -21,7 +21,7 @@ from unrack.workload.formats.source import toml_file
 from unrack.workload.generate.batch.lublin import LublinModel
 from unrack.workload.generate.batch.model import BatchModel, Draw
 from unrack.workload.generate.batch.spec import BatchSpec, Profile
-from unrack.workload.generate.distributions import Floats, as_us
+from unrack.workload.generate.distributions import Floats, as_us, numbers_from
 from unrack.workload.generate.memory.matching import match, scaled_memory_mb
 from unrack.workload.generate.memory.mix import chosen_for_share, memory_by_size_mb, read_profiles
 from unrack.workload.generate.week_cycle import DAY_S
@@ -76,11 +76,9 @@ def generate_batch(
     (200, True)
     """
     spec = _beside(BatchSpec.read(spec, "generate, "), folder)
-    if not 0 <= seed < 2**64:
-        raise InputError("seed", repr(seed), "a number from 0 to 2**64")
+    rng = numbers_from(seed)
     model = _model(spec)
     profiles = read_profiles(spec.profiles) if isinstance(spec.profiles, str) else spec.profiles
-    rng = np.random.Generator(np.random.PCG64(seed))
     if spec.large_share is not None:
         jobs = mixed_jobs(spec, model, profiles, rng)
     else:

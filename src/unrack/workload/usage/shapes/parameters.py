@@ -6,7 +6,6 @@ import json
 import os
 import tomllib
 from importlib import resources
-from itertools import pairwise
 from typing import Annotated, Literal
 
 import numpy as np
@@ -14,7 +13,7 @@ from pydantic import AfterValidator, Field, FiniteFloat, field_validator
 
 from unrack.errors import InputError
 from unrack.workload.formats.source import toml_file
-from unrack.workload.generate.distributions import Floats, Positive, Strict
+from unrack.workload.generate.distributions import Floats, Positive, Strict, ascending
 
 KINDS = ("flat", "ramp", "phases", "spikes")
 """The kinds of shapes: nearly always at the peak; rising to it; at levels that last; mostly low, with short peaks."""
@@ -29,22 +28,16 @@ SHAPES = {
 """Name → what comes with the package. No measured data is behind them; docs/usage.md says what was chosen."""
 
 
-def _rising(values: tuple[float, ...]) -> tuple[float, ...]:
-    if any(after < before for before, after in pairwise(values)):
-        raise ValueError("values in ascending order")
-    return values
-
-
 def _shares(values: tuple[float, ...]) -> tuple[float, ...]:
     if values[-1] > 1:
         raise ValueError("shares up to 1")
-    return _rising(values)
+    return ascending(values)
 
 
 def _counts(values: tuple[float, ...]) -> tuple[float, ...]:
     if values[0] < 1 or values[-1] > 1_000_000:
         raise ValueError("numbers of steps from 1 to a million")
-    return _rising(values)
+    return ascending(values)
 
 
 ShareCurve = Annotated[tuple[Positive, ...], Field(min_length=2), AfterValidator(_shares)]
