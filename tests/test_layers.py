@@ -11,6 +11,7 @@ ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "unrack"
 ROOMS = [
     {"units", "errors", "public", "extras", "facts", "reasons", "jit", "kernels", "sealed", "ordering", "vocabulary"},
+    {"plugins"},
     {"slurm_text", "kubernetes_text"},
     {"resources"},
     {"cluster"},
@@ -40,6 +41,8 @@ HEAVY = {"altair", "pandas", "numpy", "numba", "polars", "scipy", "vl_convert", 
 
 
 def room_of(parts: tuple[str, ...]) -> str:
+    if parts[0] == "resources" and parts[-1] == "slowdown.py":  # what runs see of a resource, and clusters do not
+        return "slowdown"
     return parts[0].removesuffix(".py")
 
 

@@ -7,7 +7,9 @@ from importlib import import_module
 from pathlib import Path
 
 PACKAGES = {
-    "unrack.workload": "Filters, tables of jobs, and what readers and generators are made of.",
+    "unrack.workload": "Filters and tables of jobs.",
+    "unrack.workload.formats": "What readers of your own are made of.",
+    "unrack.workload.generate": "What generators of your own are made of.",
     "unrack.workload.usage": "What jobs use of the memory that they ask for, over their progress.",
     "unrack.cluster": "Presets, families of clusters, and lists of nodes.",
     "unrack.slowdown": "How fast jobs run, and contention for memory after profiles.",

@@ -127,5 +127,5 @@ def _write(path, result, run, mix, policy, seed, note):
     path.mkdir()
     (path / "run.json").write_text(json.dumps(record))
     for name in ("jobs", "usage", "placements", *(["loans"] if len(result.log.loans) else [])):
-        getattr(result, name).write_parquet(path / f"{name}.parquet")
+        result.table(name).write_parquet(path / f"{name}.parquet")
     return {"run": run, "cluster": cluster.name, "workload": mix, "policy": policy, "seed": seed, **result.metrics}

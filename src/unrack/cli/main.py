@@ -18,6 +18,7 @@ from unrack.cli import (
     listing,
     place,
     plan,
+    plugins,
     report,
     run,
     tiles,
@@ -62,6 +63,16 @@ def _version(wanted: bool) -> None:
 
 @app.callback()
 def options(
+    context: typer.Context,
+    plugin: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--plugin",
+            metavar="FILE.py",
+            help="A file that adds readers, metrics, resources and so on, or the name of an installed metric, "
+            "section or slowdown that is to take part; repeatable.",
+        ),
+    ] = None,
     version: Annotated[
         bool, typer.Option("--version", help="Print the version and stop.", callback=_version, is_eager=True)
     ] = False,
@@ -70,6 +81,10 @@ def options(
     ] = False,
 ) -> None:
     """Scheduling for disaggregated data centres: simulate workloads on clusters under policies, and compare."""
+    if plugin:
+        from unrack.plugins.table import using
+
+        context.with_resource(using(plugin))
 
 
 app.command("run")(run.run)
@@ -94,6 +109,7 @@ app.command("prices")(listing.prices)
 app.command("scenarios")(listing.scenarios)
 app.command("models")(listing.models)
 app.command("traces")(listing.traces)
+app.command("plugins")(plugins.plugins)
 plug(app)
 
 

@@ -30,6 +30,7 @@ WRITING = "writing the report"
 
 
 def run(
+    context: typer.Context,
     study: Annotated[Path, typer.Argument(metavar="STUDY.toml", help="The study file.")],
     out: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="DIR", help="Where to write (default: out/ and its name).")
@@ -62,6 +63,7 @@ def run(
 ) -> None:
     """Run a study: every cluster, workload, policy, seed and swept value. Finished runs are kept and not run again."""
     from unrack.metric.bootstrap import read_length
+    from unrack.plugins.table import using
     from unrack.study.grid import load_study
     from unrack.study.runner import run_study
     from unrack.study.workers.table import parse_on
@@ -71,6 +73,7 @@ def run(
     where = parse_on(on)
     length_s = None if bootstrap is None else read_length(bootstrap)
     loaded = load_study(str(study), seed=seed, policies=policy or ())
+    context.with_resource(using(loaded.runs[0].plugins))
     if length_s is not None:
         _check_blocks(loaded, length_s)
     directory = out or out_folder(loaded.name, "study")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass, replace
@@ -9,11 +10,13 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from unrack.errors import PolicyError
+from unrack.plugins.table import Table
 from unrack.policy.complete import BY_THE_WORLD
 from unrack.policy.contract import Estimates, Policy
 from unrack.policy.discipline.conservative import COMPRESS, Conservative
 from unrack.policy.discipline.list_scheduler import BACKFILL, UNLIMITED, ListScheduler
 from unrack.policy.discipline.slurm_like import MAINS, SlurmLike
+from unrack.policy.file import policy_of
 from unrack.policy.flow.costs.table import COSTS
 from unrack.policy.flow.scheduler import Flow
 from unrack.policy.gpus.rule import SEEN, GpuRule
@@ -273,7 +276,7 @@ def _lending(rule: str) -> Callable[..., Any]:
     return make
 
 
-POLICIES: dict[str, Entry] = {
+_OWN: dict[str, Entry] = {
     "fcfs": _list("first come, first served; nobody passes the head of the queue", "fcfs", "none", **_FREE),
     "sjf": _list("shortest expected run time first", "sjf", "none", **_FREE),
     "ljf": _list("longest expected run time first", "ljf", "none", **_FREE),
@@ -432,7 +435,7 @@ TIERED = {
         "order", one_of(TIER_ORDERS), "request", "who waits is tried in order of arrival (request) or by slo-ratio"
     ),
 }
-POLICIES |= {
+_OWN |= {
     name: Entry(f"tiers: {words}", TierPolicy, TIERED, {"rule": rule})
     for name, rule, words in (
         ("slo", "slo", "the fullest cluster that can meet a server's SLOs, at the lowest price (Farshin 2021)"),
@@ -440,6 +443,17 @@ POLICIES |= {
         ("slo-best-fit", "best-fit", "the cluster with least free that can meet the SLOs, at the lowest price"),
     )
 }
+
+
+def _of_others(name: str, found: Any) -> Entry:
+    """The policy of a plug-in: an object with decide, or a class or function that makes one when called bare."""
+    where = f"policy {name}"
+    summary = (inspect.getdoc(found) or "a plug-in's").split("\n")[0].rstrip(".")
+    return Entry(summary, lambda label: policy_of(found, where), {}, {})
+
+
+POLICIES: Table[Entry] = Table("policies", _OWN, _of_others)
+"""Name → what makes the policy."""
 
 
 def make_policy(name: str, parameters: Mapping[str, object], label: str | None = None) -> Policy[Any]:

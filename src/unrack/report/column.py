@@ -218,9 +218,10 @@ def _of_devices(name: str) -> object | None:
     return next((own for of, own in _known("KIND_METRICS").items() if stem and of.startswith(f"{stem}_")), None)
 
 
-def _known(table: str) -> dict[str, object]:
+def _known(table: str) -> Mapping[str, object]:
     """One of the tables of metrics; empty where the metric room does not have it."""
     try:
-        return dict(getattr(importlib.import_module("unrack.metric.table"), table, {}))
+        found: Mapping[str, object] = getattr(importlib.import_module("unrack.metric.table"), table, {})
+        return found
     except ModuleNotFoundError:
         return {}

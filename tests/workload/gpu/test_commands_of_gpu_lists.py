@@ -123,17 +123,6 @@ def test_trace_info_tells_of_gpus_parts_and_models(
     assert "models: T4: 1, V100M16|V100M32: 1" in shown
 
 
-def test_a_list_that_needs_run_times_ends_with_exit_code_2(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "jobs.csv").write_text(lists.MINSKY)
-    (tmp_path / "times.csv").write_text(lists.TIMES)
-    jobs, times = str(tmp_path / "jobs.csv"), str(tmp_path / "times.csv")
-    assert call("trace", "info", jobs, monkeypatch=monkeypatch) == 2
-    assert "profiles = 'FILE'" in capsys.readouterr().err
-    assert call("trace", "info", jobs, "-o", f"profiles={times}", monkeypatch=monkeypatch) == 0
-
-
 def test_published_nodes_have_6212_gpus(data: Path) -> None:
     runs = openb_nodes(data / "gpu" / "openb_node_list_all_node.csv")
     assert sum(run["count"] for run in runs) == 1213

@@ -68,7 +68,7 @@ def placed(task: Task) -> list[Numbers]:
 
 def _spans(result: Result) -> Numbers:
     values: Numbers = {f"job{job}.run_s": run_s for job, run_s in result.jobs.select("job", "run_s").rows()}
-    for job, place, start_s, end_s in result.claims.select("job", "place", "start_s", "end_s").rows():
+    for job, place, start_s, end_s in result.table("claims").select("job", "place", "start_s", "end_s").rows():
         gpu = place.rpartition("gpu")[2]
         values |= {f"{job}.{gpu}.from": start_s, f"{job}.{gpu}.to": end_s}
     return values

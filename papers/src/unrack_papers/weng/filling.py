@@ -15,7 +15,8 @@ from unrack import Cluster, Result, Workload, simulate
 from unrack.cluster import cluster_content, openb_nodes
 from unrack.errors import InputError
 from unrack.resources.gpus import WHOLE
-from unrack.workload import JobTable, draw_again, read_openb
+from unrack.workload import JobTable, draw_again
+from unrack.workload.formats import read_openb
 from unrack_papers.reproduction import Numbers, Task
 
 RUN = "100 d"

@@ -13,8 +13,9 @@ from unrack import Cluster, Result, Workload, simulate
 from unrack.errors import InputError
 from unrack.policy import CORES, ESTIMATE, MEMORY
 from unrack.units import SECOND_US
-from unrack.workload import Intake, JobTable, read_dlrm
+from unrack.workload import Intake, JobTable
 from unrack_papers.reproduction import Numbers, Task
+from unrack_papers.workloads.dlrm import read_dlrm
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]

@@ -51,9 +51,9 @@ class Uses(NamedTuple):
 
 def device_violation(t: Tables) -> Violation | None:
     """The first moment at which a device is held as it cannot be."""
-    if t.shares is None or t.shares.height == 0:
+    if t["shares"].height == 0:
         return None
-    devices, s = t.cluster.devices, t.shares
+    devices, s = t.cluster.devices, t["shares"]
     size = whole(s["devices"].list.len())
     held = whole(s["devices"].list.explode(keep_nulls=False, empty_as_null=False))
     first = np.concatenate([[0], size.cumsum()])
@@ -89,10 +89,9 @@ def device_violation(t: Tables) -> Violation | None:
 
 def _amounts(t: Tables, kind: Ints) -> tuple[Ints, Bools]:
     """int64 and bool[quantities, shares]: what shares hold of each quantity, and what models govern."""
-    assert t.shares is not None
-    most, count = t.cluster.devices.capacity.shape[0], t.shares.height
+    most, count = t.cluster.devices.capacity.shape[0], t["shares"].height
     amounts, governed = np.zeros((most, count), np.int64), np.zeros((most, count), np.bool_)
-    column = t.shares["amounts"]
+    column = t["shares"]["amounts"]
     for q in range(most):
         amounts[q] = whole(column.list.get(q, null_on_oob=True).fill_null(0))
     if t.pace is not None:

@@ -66,13 +66,13 @@ def timeline(start: Ints, end: Ints, down: Ints) -> Ints:
 
 def node_violation(t: Tables) -> Violation | None:
     """The first moment at which a node holds more cores or memory than it has, or something while it is down."""
-    p, loans, nodes = t.placements, t.loans, len(t.cluster)
+    p, loans, nodes = t["placements"], t["loans"], len(t.cluster)
     first, count, cores = (p[name].to_numpy() for name in ("first_node", "nodes", "cores_per_node"))
     wrong = np.flatnonzero((first < 0) | (count < 1) | (first > nodes - count))
     if len(wrong):
         return Violation(f"{t.name(t.held.job[wrong[0]])} is on nodes that do not exist", int(t.held.start[wrong[0]]))
     mb = whole(p["memory_mb_per_node"])
-    lender, lent = (np.zeros(0, np.int64),) * 2 if loans is None else (whole(loans["lender"]), whole(loans["mb"]))
+    lender, lent = whole(loans["lender"]), whole(loans["mb"])
     wrong = np.flatnonzero((lender < 0) | (lender >= nodes))
     if len(wrong):
         return Violation(

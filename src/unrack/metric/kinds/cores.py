@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import polars as pl
-
 from unrack.metric.metric import Metric
+from unrack.metric.window import Window, ratio
 
 CORE_METRICS: dict[str, Metric] = {
     metric.name: metric
@@ -23,20 +22,12 @@ CORE_METRICS: dict[str, Metric] = {
 """Metrics of the cores that jobs had, in runs that chose them."""
 
 
-def core_metrics(jobs: pl.DataFrame) -> dict[str, float | None]:
-    """The metrics of ``CORE_METRICS``, in its order; a ratio is ``None`` where nothing is below the bar.
-
-    Parameters
-    ----------
-    jobs
-        Finished jobs, as the jobs frame of a run with ``core_tiles`` has them.
-
-    Examples
-    --------
-    >>> core_metrics(pl.DataFrame({"core_distance": [5, 4], "core_distance_least": [4, 4], "cores_apart": [0, 3]}))
-    {'core_distance_over_least': 1.125, 'core_pairs_apart': 3.0}
-    """
+def core_metrics(window: Window) -> dict[str, float | None]:
+    """The metrics of ``CORE_METRICS``, in its order; a ratio is ``None`` where nothing is below the bar."""
+    jobs = window.finished
+    if "core_distance" not in jobs.columns:
+        return {}
     distance, least, apart = (
         float(jobs[name].sum()) for name in ("core_distance", "core_distance_least", "cores_apart")
     )
-    return {"core_distance_over_least": distance / least if least else None, "core_pairs_apart": apart}
+    return {"core_distance_over_least": ratio(distance, least), "core_pairs_apart": apart}

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import polars as pl
-
 from unrack.metric.metric import Metric
+from unrack.metric.window import Window
 
 FAILURE_METRICS: dict[str, Metric] = {
     metric.name: metric
@@ -24,23 +23,11 @@ FAILURE_METRICS: dict[str, Metric] = {
 """Metrics of failures, in runs that have any."""
 
 
-def failure_metrics(failures: pl.DataFrame, start_s: float, end_s: float) -> dict[str, float | None]:
-    """The metrics of ``FAILURE_METRICS``, in its order; per failure ``None`` where there was none.
-
-    Parameters
-    ----------
-    failures
-        The failures of a run, as ``failures.parquet`` has them.
-    start_s, end_s
-        The window: failures in it count, both ends included.
-
-    Examples
-    --------
-    >>> failures = pl.DataFrame({"time_s": [5.0, 9.0], "jobs_hit": [0, 3], "core_s_lost": [0.0, 7200.0]})
-    >>> failure_metrics(failures, 0.0, 9.0)
-    {'failures': 2.0, 'jobs_hit_mean': 1.5, 'jobs_hit_max': 3.0, 'core_h_lost': 2.0}
-    """
-    inside = failures.filter(pl.col("time_s").is_between(start_s, end_s))
+def failure_metrics(window: Window) -> dict[str, float | None]:
+    """The metrics of ``FAILURE_METRICS``, in its order, over the window; ``None`` where there was none."""
+    if "failures" not in window.tables:
+        return {}
+    inside = window.inside("failures")
     hit = inside["jobs_hit"].to_list()
     return {
         "failures": float(inside.height),

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import polars as pl
-
-from unrack.cluster.spec import Cluster
-from unrack.metric.integral import areas_of
 from unrack.metric.metric import Metric
+from unrack.metric.window import Window
 
 USE_METRICS: dict[str, Metric] = {
     metric.name: metric
@@ -48,24 +45,13 @@ USE_METRICS: dict[str, Metric] = {
 MB_PER_TB = 1024 * 1024
 
 
-def use_metrics(
-    jobs: pl.DataFrame, memory: pl.DataFrame, cluster: Cluster, start_s: float, end_s: float
-) -> dict[str, float | None]:
-    """The metrics of ``USE_METRICS``, in its order.
-
-    Parameters
-    ----------
-    jobs
-        The jobs of the window, as ``jobs.parquet`` has them.
-    memory
-        What was used, held and asked, whenever it was looked at.
-    start_s, end_s
-        The window.
-    """
-    areas = areas_of(memory, ["used_mb", "held_mb"], start_s, end_s)
-    length, installed = end_s - start_s, cluster.total_mb
-    inside = memory.filter(pl.col("time_s").is_between(start_s, end_s))
-    most = inside["asked_mb"].max()
+def use_metrics(window: Window) -> dict[str, float | None]:
+    """The metrics of ``USE_METRICS``, in its order."""
+    if "memory" not in window.tables:
+        return {}
+    jobs, areas = window.jobs, window.areas("memory")
+    length, installed = window.length_s, window.cluster.total_mb
+    most = window.inside("memory")["asked_mb"].max()
     return {
         "memory_used": areas["used_mb"] / (installed * length) if installed and length > 0 else None,
         "memory_held_unused": 1 - areas["used_mb"] / areas["held_mb"] if areas["held_mb"] else None,

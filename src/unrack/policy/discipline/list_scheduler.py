@@ -184,7 +184,7 @@ class ListScheduler(AnyResource):
     @cached_property
     def _beyond(self) -> ListPass:
         """The pass over the queue where jobs ask for more than nodes."""
-        return ListPass(self.mixed, self.order, Backfill(BACKFILL[self.backfill]), self.depth, self.backfill_order)
+        return ListPass(self.placement, self.order, Backfill(BACKFILL[self.backfill]), self.depth, self.backfill_order)
 
     @cached_property
     def settles(self) -> bool:

@@ -117,6 +117,7 @@ class StudyTable(Strict):
     clusters: list[dict[str, Any]] = Field(min_length=1)
     workloads: list[WorkloadTable] = Field(min_length=1)
     policies: list[str | dict[str, Any]] = Field(min_length=1)
+    plugins: list[str] = Field(default_factory=list)
     seeds: list[Annotated[int, Field(ge=0, lt=2**63)]] = Field(default=[0], min_length=1)
     models: list[str | dict[str, Any]] = Field(default_factory=list)
     contention: str | list[str] | dict[str, Any] | None = None

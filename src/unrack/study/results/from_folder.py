@@ -146,12 +146,9 @@ class Again:
         InputError
             A table is gone, or cannot be read.
         """
-        tables = {}
-        for name in ("placements", "loans", "shares", "claims"):
-            path = self.folder / f"{name}.parquet"
-            if name == "placements" or path.is_file():
-                tables[name] = read_table(path)
-        return holdings(self.cluster(), **tables)
+        paths = {name: self.folder / f"{name}.parquet" for name in ("placements", "loans", "shares", "claims")}
+        there = {name: path for name, path in paths.items() if name == "placements" or path.is_file()}
+        return holdings(self.cluster(), {name: read_table(path) for name, path in there.items()})
 
     def jobs(self) -> JobTable:
         """The jobs as they were given to the simulator."""

@@ -37,10 +37,8 @@ from unrack.workload.usage.curves import curves_frame
 
 CURVES = "curves.parquet"
 """What jobs use of their memory over their progress."""
-FRAMES = ("jobs", "usage", "placements")
 ROUNDS = "rounds"
 """The table of rounds, of policies that tell them."""
-POOL_FRAMES = (*FRAMES, "shares")
 TORUS = ("torus_rows", "torus_columns")
 """Columns of the nodes, where the layout of some node's cores is known."""
 LISTED = "study.json"
@@ -106,15 +104,9 @@ def _appearing(directory: Path, run_id: str) -> Iterator[Path]:
 
 def _fill(building: Path, run: Run, result: Result, more: Mapping[str, Any] = MappingProxyType({})) -> None:
     """Write the files of a finished run, its record last."""
-    names = [*(POOL_FRAMES if len(run.cluster.devices) else FRAMES), *(["loans"] if len(result.log.loans) else [])]
-    names += ["failures"] if result.log.failures else []
-    names += ["cores"] if run.core_tiles is not None else []
-    names += ["tiers"] if run.cluster.tiers is not None else []
-    names += ["claims"] if len(run.cluster.places) else []
-    names += ["memory"] if run.workload.jobs.usage is not None else []
-    names += [ROUNDS] if result.counts is not None else []
-    for name in names:
-        write_table(building / f"{name}.parquet", getattr(result, name))
+    for name, frame in result.tables.items():
+        if name != "failures" or frame.height:
+            write_table(building / f"{name}.parquet", frame)
     if (usage := run.workload.jobs.usage) is not None:
         write_table(building / CURVES, curves_frame(usage))
     if run.contention is not None:

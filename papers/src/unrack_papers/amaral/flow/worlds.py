@@ -11,8 +11,8 @@ import polars as pl
 from numpy.typing import ArrayLike, NDArray
 
 from unrack import Cluster, Result, Workload, simulate
-from unrack.workload import WARM_UP, generate_rodinia
 from unrack_papers.reproduction import Numbers, Row, Task
+from unrack_papers.workloads.rodinia import WARM_UP, generate_rodinia
 
 PAPER = "Amaral 2019, section 5.6"
 CORES, GPUS = 20, 4

@@ -14,12 +14,12 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
+from unrack.workload.formats.ignored import unheeded
 from unrack.workload.formats.intake import DEVICE, EXTRA, OVERRUN, Tally, workload
 from unrack.workload.formats.limits import UNLIMITED, limit_us, limits_us, with_limits
 from unrack.workload.formats.pbs.requests import Request, memory_mb, request, span_s
 from unrack.workload.formats.quantities import MOST_MB, asked_as, choice, shown
 from unrack.workload.formats.source import Source, each, load, text_bytes
-from unrack.workload.formats.unheeded import unheeded
 from unrack.workload.job import Workload
 
 LINE = re.compile(r"([0-9]{2}/[0-9]{2}/[0-9]{4} [0-9]{2}:[0-9]{2}:[0-9]{2});([A-Za-z]+);([^;]*);?(.*)")

@@ -11,10 +11,10 @@ from unrack.cluster.formats.described import counter
 from unrack.errors import InputError
 from unrack.slurm_text.hostlists import expand
 from unrack.slurm_text.tres import Tres, gres, licences, tres
+from unrack.workload.formats.ignored import unheeded
 from unrack.workload.formats.intake import DEVICE, EXTRA, Tally
 from unrack.workload.formats.quantities import DEVICE_KEY, MOST_MB, asked_as, boolean, choice, refuse
 from unrack.workload.formats.slurm.parsing import Columns, first_said
-from unrack.workload.formats.unheeded import unheeded
 
 GPU = "gpu"
 PER_NODE = ("gres", "allocgres", "reqgres")

@@ -7,13 +7,13 @@ import polars as pl
 from unrack.slurm_text.job_ids import job_id
 from unrack.slurm_text.states import job_state
 from unrack.slurm_text.times import ENDLESS
+from unrack.workload.formats.ignored import UNHEEDED, unheeded
 from unrack.workload.formats.intake import EXTRA, Tally
 from unrack.workload.formats.slurm.asked import Choices, asked
 from unrack.workload.formats.slurm.listing import ASKS, READ, RENAMED, Listing
 from unrack.workload.formats.slurm.parsing import Columns, first_said
 from unrack.workload.formats.source import Locator
 from unrack.workload.formats.table.columns import typed
-from unrack.workload.formats.unheeded import UNHEEDED, unheeded
 
 NAMES = ("jobid", "jobidraw")
 """Columns with the name of the job, the better one first."""

@@ -19,24 +19,30 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from unrack import Workload
 from unrack.errors import InputError
 from unrack.units import bandwidth_mb_s
-from unrack.workload.formats.gpu.fields import Fields, asked
-from unrack.workload.formats.intake import DEVICE, EXTRA, Tally, workload
-from unrack.workload.formats.quantities import (
+from unrack.workload.formats import (
+    DEVICE,
+    EXTRA,
+    Fields,
+    Source,
+    Tally,
     amounts,
+    asked,
     boolean,
     choice,
     count,
+    load,
+    make_format,
     memory_unit_mb,
     refuse,
     time_option_us,
     time_unit_us,
     times_us,
+    unheeded,
+    workload,
 )
-from unrack.workload.formats.source import Source, load
-from unrack.workload.formats.unheeded import unheeded
-from unrack.workload.job import Workload
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -91,7 +97,7 @@ def read_dlrm(
         When instances end that were not deleted: s or text; ``None``: at the last time of the file.
     monolithic
         Each instance on GPU nodes takes the place of its share of its app's instances on CPU nodes
-        (:func:`unrack.workload.formats.gpu.dlrm.folded`).
+        (:func:`unrack_papers.workloads.dlrm.folded`).
     server_cores
         Beside ``monolithic``: the most cores of a server. A job that needs more becomes several, each with its GPUs.
     leave_out
@@ -301,3 +307,12 @@ def _split(frame: pl.DataFrame, server_cores: int, tally: Tally, gpu_role: str) 
         *(-(-pl.col(name) // pl.col("pieces")) for name in (*_AMOUNTS, f"{DEVICE}disk.capacity_mb")),
         id=pl.when(split).then(pl.format("{}.{}", "id", "piece")).otherwise(pl.col("id")),
     ).drop("pieces", "piece")
+
+
+FORMAT = make_format(
+    read_dlrm,
+    "CSV of instances on CPU nodes and GPU nodes (Alibaba 2025)",
+    "memory app devices counted",
+    giveaway=GIVEAWAY,
+)
+"""What unrack finds under the name ``dlrm``."""

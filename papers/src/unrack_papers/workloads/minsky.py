@@ -17,14 +17,25 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
+from unrack import Workload
 from unrack.errors import InputError
-from unrack.workload.formats.gpu.fields import TOGETHER, UTILITY, Fields, asked
-from unrack.workload.formats.gpu.times import MeasuredTimes, app_names, read_times
-from unrack.workload.formats.intake import Tally, workload
-from unrack.workload.formats.quantities import amounts, memory_unit_mb, time_unit_us, times_us
-from unrack.workload.formats.source import Source, load
-from unrack.workload.formats.table.columns import typed
-from unrack.workload.job import Workload
+from unrack.workload.formats import (
+    TOGETHER,
+    UTILITY,
+    Fields,
+    Source,
+    Tally,
+    amounts,
+    asked,
+    load,
+    make_format,
+    memory_unit_mb,
+    time_unit_us,
+    times_us,
+    typed,
+    workload,
+)
+from unrack_papers.workloads.measured_times import MeasuredTimes, app_names, read_times
 
 GIVEAWAY = ("application", "batch_size", "minimal_utility")
 """Columns that give the format away."""
@@ -45,7 +56,7 @@ def read_minsky(path: str | os.PathLike[str] | Source, *, profiles: str | None =
     path
         The file.
     profiles
-        A file of measured times (:func:`unrack.workload.formats.gpu.times.read_times`); needed.
+        A file of measured times (:func:`unrack_papers.workloads.measured_times.read_times`); needed.
 
     Raises
     ------
@@ -99,3 +110,12 @@ def _solo_times_s(
         elsewhere += solo.gpus != count
     tally.change(NEAREST, elsewhere)
     return pl.Series(found, dtype=pl.Float64)
+
+
+FORMAT = make_format(
+    read_minsky,
+    "CSV of training jobs on GPUs, without run times",
+    "memory app counted",
+    giveaway=GIVEAWAY,
+)
+"""What unrack finds under the name ``minsky``."""

@@ -185,7 +185,7 @@ def test_instances_run_on_pooled_gpus_and_are_kept_apart() -> None:
     })  # fmt: skip
     result = simulate(cluster, read(leave_out=["links"]), "easy")
     assert result.jobs["state"].to_list() == ["finished"] * 5
-    groups = {"group": result.claims["quantity"].unique().to_list()}
+    groups = {"group": result.table("claims")["quantity"].unique().to_list()}
     assert groups == {"group": ["group"]}
 
 

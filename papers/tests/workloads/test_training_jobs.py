@@ -3,7 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import gpu_lists as lists
+import job_lists as lists
 import numpy as np
 import pytest
 from scipy import stats

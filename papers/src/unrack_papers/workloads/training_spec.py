@@ -7,8 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, model_validator
 
-from unrack.workload.generate.arrivals import Arrivals
-from unrack.workload.generate.distributions import Distribution, Strict
+from unrack.workload.generate import Arrivals, Distribution, Strict
 
 _Name = Annotated[str, Field(pattern=r"^[A-Za-z][\w-]*$")]
 _Chance = Annotated[float, Field(ge=0, le=1)]
@@ -40,8 +39,8 @@ class TrainingSpec(Strict):
     cores, memory_mb
         Of a job; rounded up, cores to 1 or more.
     profiles
-        A file of measured times (:func:`unrack.workload.formats.gpu.times.read_times`): the run time of a job is the
-        best time alone of its application and number of GPUs.
+        A file of measured times (:func:`unrack_papers.workloads.measured_times.read_times`): the run time of a job is
+        the best time alone of its application and number of GPUs.
     times_of
         Network → the one whose times it has where ``profiles`` has none of its own.
     run_s

@@ -1,4 +1,4 @@
-"""Where a user's code is: the line that raised something, or the definition of a function."""
+"""Where a user's code is: the line that raised something, or the definition of a function; and what was raised."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ import linecache
 import os
 import sysconfig
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from types import CodeType, FrameType, TracebackType
 from typing import Any, NamedTuple
 
-OURS = str(Path(__file__).parents[2]) + os.sep
+from unrack.errors import RunError, UnrackError
+
+OURS = str(Path(__file__).parents[1]) + os.sep
 """The folder of the package."""
 LIBRARIES = tuple({sysconfig.get_paths()[key] + os.sep for key in ("stdlib", "platstdlib", "purelib", "platlib")})
 """Folders of code that is neither ours nor the user's."""
@@ -42,6 +45,15 @@ class Line(NamedTuple):
     def __str__(self) -> str:
         inside = f", in {self.function}" if self.function and not self.text.startswith(("def ", "class ")) else ""
         return f"{self.file}, line {self.number}{inside}" + (f": {self.text}" if self.text else "")
+
+
+def in_words(error: BaseException) -> str:
+    """What an exception says: our own speak for themselves, others go by their kind."""
+    try:
+        text = str(error)
+    except Exception:  # an exception of a user's own, with a __str__ that fails
+        text = "(which cannot be printed)"
+    return text if isinstance(error, UnrackError) else f"{type(error).__name__}: {text}"
 
 
 def shown_path(file: str) -> str:
@@ -84,6 +96,24 @@ def users_line(trace: TracebackType | None, installed: bool = False) -> Line | N
         return None
     frame, number = own[-1]
     return line_of(frame.f_code.co_filename, number, frame.f_code.co_name)
+
+
+@contextmanager
+def blamed(what: str) -> Iterator[None]:
+    """Whatever the code of a plug-in raises within is an error that names it, and its line.
+
+    Raises
+    ------
+    RunError
+        As said; errors of unrack's own pass.
+    """
+    try:
+        yield
+    except UnrackError:
+        raise
+    except Exception as error:
+        line = users_line(error.__traceback__) or users_line(error.__traceback__, installed=True)
+        raise RunError(f"{what} failed: {in_words(error)}" + ("" if line is None else f"\n  {line}")) from error
 
 
 def code_of(function: Any) -> CodeType | None:
