@@ -76,11 +76,12 @@ def _size(ids: str) -> int:
 
 
 def _convert_list(nodes: str, out: str, cpu: Cpu, all_nodes: bool) -> None:
-    from unrack.cluster.openb_nodes import cluster_toml, openb_nodes
+    from unrack.cluster.formats.described import cluster_text
+    from unrack.cluster.openb import cluster_content, openb_nodes
 
     runs = openb_nodes(nodes, cpu.value, gpu_nodes_only=not all_nodes)
     words = f"{Path(nodes).name}, {'thousandths of cores' if cpu is Cpu.MILLI else 'whole cores'}"
-    _write(out, cluster_toml(runs, Path(out).stem, words))
+    _write(out, cluster_text(cluster_content(runs, Path(out).stem), [words]))
     total = sum(run["count"] for run in runs)
     gpus = sum(run["count"] * run["gpus"] for run in runs)
     every = total if all_nodes else sum(run["count"] for run in openb_nodes(nodes, cpu.value, gpu_nodes_only=False))
