@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "unrack"
 ROOMS = [
-    {"units", "errors", "extras", "facts", "reasons", "jit", "kernels", "sealed", "ordering", "vocabulary"},
+    {"units", "errors", "extras", "facts", "reasons", "jit", "kernels", "sealed", "vocabulary"},
     {"slurm_text", "kubernetes_text"},
     {"resources"},
     {"cluster"},
