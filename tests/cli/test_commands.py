@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from unrack.cli.parts.comparison import _cells
+from unrack.cli.study.comparison import _cells
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted((ROOT / "examples").glob("*.toml"))

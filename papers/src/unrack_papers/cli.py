@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from unrack.cli.on import OnOption, count_of
+from unrack.cli.options import OnOption, count_of
 
 if TYPE_CHECKING:
     from unrack_papers.measured import Measured

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from unrack.cli.completion import presets
-from unrack.cli.on import say_when_compiling
+from unrack.cli.options import presets, say_when_compiling
 
 if TYPE_CHECKING:
     from unrack.cluster.spec import Cluster

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -11,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from unrack.cli.printed import width_or
+from unrack.cli.study.table import Heading, drawn
 from unrack.facts import counted
 
 if TYPE_CHECKING:
@@ -77,7 +78,6 @@ def show(
     from rich.console import Console
     from rich.markup import escape
 
-    from unrack.cli.parts.table import Heading, drawn
     from unrack.metric.table import EVERY_METRIC
     from unrack.report.column import columns_of
     from unrack.report.setting import interval_words
@@ -85,9 +85,7 @@ def show(
 
     heads = [key for key in ("cluster", "workload", "world") if len({str(row.get(key)) for row in rows}) > 1]
     heads += [*swept, "policy"]
-    console = Console()
-    known_width = console.is_terminal or "COLUMNS" in os.environ
-    width = console.width if known_width else WIDTH_OF_A_PIPE
+    terminal, width = Console().is_terminal, width_or(WIDTH_OF_A_PIPE)
     of_some = {**OF_DEADLINES, **OF_CORES, **OF_TIERS, **OF_GPUS}
     known = {name: words for name, words in of_some.items() if any(row.get(name) is not None for row in rows)}
     unserved = {"served": "served"} if any((row.get("served") or 0) < 1 for row in rows) else {}
@@ -100,7 +98,7 @@ def show(
         resampled = {} if bootstrap is None else _resampled(group, directory, bootstrap)
         intervals[interval_words(map(len, group.values()), resampled)] = None
         better: dict[str, str] = {name: EVERY_METRIC[name].better for name in titles}
-        cells = _cells(group, better, columns, "[bold green]{}[/]" if console.is_terminal else "{} *", resampled)
+        cells = _cells(group, better, columns, "[bold green]{}[/]" if terminal else "{} *", resampled)
         for policy, own in group.items():
             own_names = [escape("" if own[0].get(head) is None else str(own[0][head])) for head in heads]
             own_names[-1] += f" ({len(own)} of {counted(most, 'seed')})" if len(own) < most else ""
@@ -113,7 +111,7 @@ def show(
     found, left_out = drawn(names, metrics, table, width)
     found.title = escape(study.question or study.name)
     Console(width=width).print(found)
-    sign = "bold" if console.is_terminal else "*"
+    sign = "bold" if terminal else "*"
     words = "; ".join(filter(None, intervals))
     typer.echo(f"{sign}: best{_sureness(words)}" + ("; rows that served less are not compared" if unserved else ""))
     if bootstrap is not None:

@@ -1,20 +1,57 @@
-"""What several commands share: the option ``--on``, where results go, and a word on kernels that are compiled."""
+"""What several commands share: options, names that a shell completes, and a word on kernels that are compiled."""
 
 from __future__ import annotations
 
 import os
+import re
+import sys
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 if TYPE_CHECKING:
     from unrack.study.workers.contract import Workers
-import re
-import sys
-from pathlib import Path
 
 WORDS = "compiling kernels for their first use: it takes up to a minute, once"
+
+
+def policies(incomplete: str) -> list[str]:
+    """Policies whose names begin so."""
+    from unrack.policy.table import POLICIES
+
+    return [name for name in POLICIES if name.startswith(incomplete)]
+
+
+def presets(incomplete: str) -> list[str]:
+    """Named clusters whose names begin so."""
+    from unrack.cluster.presets import PRESETS
+
+    return [name for name in PRESETS if name.startswith(incomplete)]
+
+
+def runs(context: typer.Context, incomplete: str) -> list[str]:
+    """Runs of the study in the folder that stands before, by their ids."""
+    folder = Path(str(context.params.get("directory") or "."), "runs")
+    return sorted(one.parent.name for one in folder.glob(f"{incomplete}*/run.json"))
+
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+All = Annotated[bool, typer.Option("--all", help="Print long lists whole.")]
+Seed = Annotated[int, typer.Option(min=0, help="Of the random numbers.")]
+StudyArgument = Annotated[Path, typer.Argument(metavar="STUDY.toml", help="The study file.")]
+RunOption = Annotated[
+    str | None,
+    typer.Option("--run", help="Which run: its policy, or its id or the start of it.", autocompletion=runs),
+]
+OutOption = Annotated[
+    Path | None, typer.Option("--out", "-o", metavar="DIR", help="Where to write (default: out/ and its name).")
+]
+JobsOption = Annotated[int, typer.Option("--jobs", "-j", min=0, help="Processes; 0: one a core.")]
+NoAudit = Annotated[
+    bool, typer.Option("--no-audit", help="Do not check the tables of finished runs against the cluster.")
+]
 OnOption = Annotated[
     str,
     typer.Option(
@@ -22,6 +59,14 @@ OnOption = Annotated[
         metavar="WHERE",
         help="Where runs are run: processes, dask or ray; with an address, a cluster that runs already "
         "('dask tcp://node1:8786', 'ray auto'), else one that is started on this machine.",
+    ),
+]
+BootstrapOption = Annotated[
+    str | None,
+    typer.Option(
+        "--bootstrap",
+        metavar="auto|LENGTH",
+        help="Intervals where there is one seed: blocks of the log's time are drawn anew, a block so long ('7 d').",
     ),
 ]
 

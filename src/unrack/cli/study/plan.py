@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
-import json
-import os
 import signal
 import sys
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from unrack.cli.completion import policies
-from unrack.cli.on import OnOption, out_folder, words, workers_on
+from unrack.cli.options import (
+    JobsOption,
+    NoAudit,
+    OnOption,
+    OutOption,
+    StudyArgument,
+    out_folder,
+    policies,
+    words,
+    workers_on,
+)
+from unrack.cli.printed import print_json, width_or
+from unrack.cli.study.table import Heading, drawn
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from unrack.plan.execute import Tried
 
 WIDTH_OF_A_PIPE = 120
@@ -28,7 +38,7 @@ WORDS = {"open": "not needed", "undecided": "undecided"}
 
 
 def plan(
-    study: Annotated[Path, typer.Argument(metavar="STUDY.toml", help="The study file.")],
+    study: StudyArgument,
     goal: Annotated[
         list[str] | None,
         typer.Option(
@@ -77,16 +87,12 @@ def plan(
         list[str] | None,
         typer.Option("--policy", metavar="FILE.py:NAME", help="A further policy; repeatable.", autocompletion=policies),
     ] = None,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", metavar="DIR", help="Where to write (default: out/ and its name).")
-    ] = None,
+    out: OutOption = None,
     on: OnOption = "processes",
-    jobs: Annotated[int, typer.Option("--jobs", "-j", min=0, help="Processes; 0: one a core.")] = 0,
+    jobs: JobsOption = 0,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print where the page is, and nothing else.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON, and nothing else.")] = False,
-    no_audit: Annotated[
-        bool, typer.Option("--no-audit", help="Do not check the tables of finished runs against the cluster.")
-    ] = False,
+    no_audit: NoAudit = False,
 ) -> None:
     """Find the cheapest system that meets goals, for every cluster and policy of a study. Finished runs are kept.
 
@@ -122,7 +128,7 @@ def plan(
         typer.echo(f"interrupted: finished runs are kept in {directory / 'runs'}; the same command goes on", err=True)
         raise typer.Exit(130) from None
     if as_json:
-        typer.echo(json.dumps({**done.found, "directory": str(directory), "report": str(done.page)}))
+        print_json({**done.found, "directory": str(directory), "report": str(done.page)}, None)
     elif quiet:
         typer.echo(done.page)
     else:
@@ -166,8 +172,7 @@ def _show(found: Mapping[str, Any]) -> None:
     """The answer in words, then a table of the systems around it, a line of the plan at a time."""
     from rich.console import Console
 
-    console = Console(highlight=False)
-    width = console.width if console.is_terminal or "COLUMNS" in os.environ else WIDTH_OF_A_PIPE
+    width = width_or(WIDTH_OF_A_PIPE)
     console = Console(highlight=False, width=width)
     console.print(found["headline"], markup=False, soft_wrap=True)
     console.print(f"goals: {' and '.join(found['goals'])}", markup=False)
@@ -183,11 +188,10 @@ def _show(found: Mapping[str, Any]) -> None:
             console.print(f"({line['believed']} cheaper systems were not tried: those around them fail)")
 
 
-def _steps(found: Mapping[str, Any], line: Mapping[str, Any], width: int) -> Any:
+def _steps(found: Mapping[str, Any], line: Mapping[str, Any], width: int) -> Table:
     """The systems around the answer, a row each."""
     from rich.markup import escape
 
-    from unrack.cli.parts.table import Heading, drawn
     from unrack.plan.decided import shown
 
     keys = list(line["tried"][0]["values"])

@@ -1,155 +1,103 @@
-"""The lines of ``unrack explain --round``: one round of a policy that places many jobs together."""
+"""The lines of ``unrack explain``: one job's life."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from unrack.policy.rounds import JobStory, NetworkStory, PromiseStory, RoundStory
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
+
+from unrack.cli.printed import shortened
+from unrack.units import SECOND_US, seconds_text
 
 if TYPE_CHECKING:
     from unrack.sim.attempt_story import Attempt, Change
     from unrack.sim.explain import Story
     from unrack.sim.recorder import MemoryStop
+    from unrack.workload.job import Demand
 
 Clock = Callable[[int], str]
 """A time, µs, in words."""
 
 OUT_OF_MEMORY, DEADLOCK = "more than it asked for", "wait for each other"
 """What the scheduler says of jobs that use more than they may, and of those that cannot go on."""
-BUSIEST = "busiest"
-"""In place of a time: the round that started most jobs."""
 
 
-def round_time_us(text: str) -> int | None:
-    """The time that ``--round`` names, µs; ``None``: the busiest round.
-
-    Raises
-    ------
-    InputError
-        It is neither a time nor that word.
-    """
-    from unrack.errors import InputError
-    from unrack.units import time_us
-
-    if text == BUSIEST:
-        return None
-    try:
-        return time_us(text)
-    except ValueError:
-        want = f"a time since the start of the trace, such as 300, '30 s' or '1h 30min', or {BUSIEST}"
-        raise InputError("--round", repr(text), want) from None
-
-
-def round_table(story: RoundStory) -> dict[str, Any]:
-    """The same for programs."""
-    return {
-        "round": story.number,
-        **story.numbers._asdict(),
-        "promise": None if story.promise is None else story.promise._asdict(),
-        "jobs_of_round": [job._asdict() for job in story.jobs],
-        "networks_solved": [
-            {
-                **network._asdict(),
-                "classes": [one._asdict() for one in network.classes],
-                "groups": [group._asdict() for group in network.groups],
-                "arcs": [arc._asdict() for arc in network.arcs],
-            }
-            for network in story.networks
-        ],
-    }
-
-
-def round_lines(story: RoundStory, policy: str, most: int | None) -> list[str]:
-    """All lines on a round.
+def job_lines(story: Story, policy: str, most: int | None) -> list[str]:
+    """All lines on a job.
 
     Parameters
     ----------
     story
-        The round.
+        The job's life.
     policy
-        Its name.
+        The policy's name.
     most
-        Lines of a list that are printed, the first and the last; ``None``: all.
+        Lines of a list that are printed; ``None``: all.
     """
-    from unrack.policy.rounds import UNIT
-    from unrack.units import SECOND_US
+    job, demand = story.job, story.job.demand
 
-    numbers = story.numbers
-    started = [job for job in story.jobs if job.place]
-    left = [job for job in story.jobs if not job.place]
-    networks = f"{numbers.networks} network{_s(numbers.networks)}"
-    placed, waiting = numbers.cost_placed / UNIT, numbers.cost_waiting / UNIT
+    def clock(time_us: int) -> str:
+        return f"{time_us / SECOND_US:,.0f} s"
+
+    def after(time_us: int) -> str:
+        return f"+{seconds_text((time_us - job.submit_us) / SECOND_US)}"
+
+    memory = f", {demand.memory_mb:,} MB" if demand.memory_mb else ""
+    who = "".join([f" of user {job.user}" if job.user else "", f" ({job.app})" if job.app else ""])
+    devices = devices_text({kind: amounts for kind, amounts in demand.devices.items() if any(amounts.values())})
+    due = [] if job.deadline_us is None else [f"  due         {clock(job.deadline_us)} ({after(job.deadline_us)})"]
     lines = [
-        f"round {story.number} at {numbers.at_us / SECOND_US:,.0f} s under {policy}",
-        f"  {_jobs(numbers.jobs)} waited, {numbers.tried:,} took part in {networks}, {numbers.placed:,} started",
-        f"  cost        {placed + waiting:.4g}: {placed:.4g} of the jobs that started, {waiting:.4g} of the others",
+        f"job {job.id}{who} under {policy}",
+        f"  asks for    {demand.tasks} task(s) of {demand.cores} core(s){memory}{devices}, "
+        f"for {seconds_text(job.request_us / SECOND_US)}",
+        *_of_tiers(demand),
+        *due,
+        f"  submitted   {clock(job.submit_us)}, {story.ahead} job(s) ahead; {story.free_cores} cores left free then",
     ]
-    if story.promise is not None:
-        lines += _promise_lines(story.promise)
-    if story.networks:
-        lines.append("  networks")
-        lines += _some([_network_line(i, network) for i, network in enumerate(story.networks, start=1)], most)
-    for title, jobs in (("started", started), ("left waiting", left)):
-        if jobs:
-            lines.append(f"  {title}")
-            lines += _some([_job_line(job) for job in jobs], most)
+    if story.reason is not None and not story.attempts:
+        return [*lines, f"  never ran   {story.reason}"]
+    if story.spells:
+        lines.append("  waited for")
+        long = [seconds_text((spell.to_us - spell.from_us) / SECOND_US) for spell in story.spells]
+        waits = zip(story.spells, long, strict=True)
+        lines += shortened([f"    {after(one.from_us):>18}  {took:>14}  {one.reason}" for one, took in waits], most)
+    if story.room_us is not None:
+        lines.append(f"  had room    {after(story.room_us)}: it fitted then, but was not allowed to go")
+    if story.before:
+        lines.append(f"  before it   {story.before} job(s) submitted earlier started while it waited")
+    if story.passed:
+        lines.append(f"  passed by   {len(story.passed)} job(s) submitted later that started while it waited")
+        for passed in story.passed[:most]:
+            asked = passed.job.demand
+            lines.append(
+                f"    {after(passed.start_us):>18}  job {passed.job.id}: {asked.tasks * asked.cores} core(s) for "
+                f"{seconds_text(passed.job.request_us / SECOND_US)}"
+            )
+        if most is not None and len(story.passed) > most:
+            lines.append(f"    … {len(story.passed) - most} more (--all)")
+    lines += [line for attempt in story.attempts for line in attempt_lines(story, attempt, clock, after, most)]
+    if story.blocked_node_us:
+        lines.append(f"  stood still {node_hours(story.blocked_node_us)}, as memory that it needed was not to be had")
     return lines
 
 
-def _network_line(number: int, network: NetworkStory) -> str:
-    """What a network was: its sides, its arcs, and what came out."""
-    subtasks = sum(one.subtasks for one in network.classes)
-    classes = f"{subtasks:,} sub-task{_s(subtasks)} in {len(network.classes)} class{_s(len(network.classes), 'es')}"
-    groups = f", in {len(network.groups)} group{_s(len(network.groups))}" if network.groups else ""
-    hosts = f"{sum(group.hosts for group in network.groups)} of {network.hosts} hosts with room{groups}"
-    forced = "; nobody may wait" if network.forced else ""
-    return (
-        f"    {number:>3}  {network.resource}, attempt {network.attempt}: {classes}; {hosts}; "
-        f"{len(network.arcs):,} arcs; {network.placed:,} placed, {network.waiting:,} "
-        f"wait{_s(network.waiting, '', 's')}; cost {network.cost:.4g}{forced}"
+def devices_text(devices: Mapping[str, Mapping[str, int]]) -> str:
+    """What is asked of devices, each kind after a comma."""
+    return "".join(
+        f", {kind} {', '.join(f'{name} {amount:,}' for name, amount in amounts.items())}"
+        for kind, amounts in devices.items()
     )
 
 
-def _s(count: int, several: str = "s", one: str = "") -> str:
-    """The ending of a word after a number."""
-    return one if count == 1 else several
-
-
-def _job_line(job: JobStory) -> str:
-    cost = "" if job.cost is None else f"; cost {job.cost:.4g}"
-    where = "" if not job.networks else f" [network{_s(len(job.networks))} {_numbers(job.networks)}]"
-    return f"    job {job.job}, {job.asks}: {job.place or job.reason}{cost}{where}"
-
-
-def _promise_lines(promise: PromiseStory) -> list[str]:
-    """Who goes next, and who waits for that."""
-    from unrack.units import SECOND_US
-
-    when = "a time that is not known" if promise.start_us is None else f"{promise.start_us / SECOND_US:,.0f} s"
-    held = "nobody is held back for it"
-    if promise.held_back:
-        listed = ", ".join(promise.held_back[:5]) + (" …" if len(promise.held_back) > 5 else "")
-        held = f"{_jobs(len(promise.held_back))} may not take what it needs then: {listed}"
-    return [f"  promised    job {promise.job} is to start at {when} at the latest; {held}"]
-
-
-def _numbers(numbers: Sequence[int]) -> str:
-    return ", ".join(map(str, numbers[:4])) + (f" and {len(numbers) - 4} more" if len(numbers) > 4 else "")
-
-
-def _jobs(count: int) -> str:
-    return f"{count:,} job{_s(count)}"
-
-
-def _some(lines: list[str], most: int | None) -> list[str]:
-    if most is None or len(lines) <= most:
-        return lines
-    half = most // 2
-    return [*lines[:half], f"    … {len(lines) - 2 * half} more (--all)", *lines[-half:]]
+def _of_tiers(demand: Demand) -> list[str]:
+    far = "" if demand.ceiling_mb is None else f"at most {demand.ceiling_mb:,} weighted MB that are not"
+    parts = [
+        f"at least {demand.local_mb:,} MB local" if demand.local_mb else "",
+        far if demand.local_mb else far.replace("that are not", "not local"),
+        f"nothing of {', '.join(demand.forbidden)}" if demand.forbidden else "",
+        f"no {demand.spread} that others of {demand.group} use" if demand.spread else "",
+    ]
+    said = ", ".join(part for part in parts if part)
+    return [f"  with        {said}"] if said else []
 
 
 def attempt_lines(story: Story, attempt: Attempt, clock: Clock, after: Clock, most: int | None) -> list[str]:
@@ -164,8 +112,6 @@ def attempt_lines(story: Story, attempt: Attempt, clock: Clock, after: Clock, mo
     most
         Changes that are told, the first and the last; ``None``: all.
     """
-    from unrack.units import SECOND_US, seconds_text
-
     lines = [f"  started     {clock(attempt.start_us)} ({after(attempt.start_us)}) on node(s) {_ranges(attempt.nodes)}"]
     lines += [f"  with        {held}" for held in (*attempt.devices, *filter(None, [attempt.memory]))]
     if any(change.change_mb for change in attempt.changes) or attempt.stopped is not None:
@@ -213,7 +159,6 @@ def _changes(attempt: Attempt, whole: bool) -> list[tuple[str, Change, str]]:
 
 
 def _amount(held: Attempt | Change, total: int, whole: bool) -> str:
-    """Words for what is held, and where."""
     if not held.borrowed_mb:
         return f"{total:,} MB, all on its nodes"
     words = f"{total:,} MB: {held.local_mb:,} MB on its nodes, {held.borrowed_mb:,} MB borrowed"
@@ -230,9 +175,6 @@ def _shortened(told: list[str], attempt: Attempt, most: int) -> list[str]:
 
 
 def _why(story: Story, stopped: MemoryStop, nodes: int) -> list[str]:
-    """Whose growth ended an attempt, and what was lost with it."""
-    from unrack.units import SECOND_US, seconds_text
-
     lacked, said = f"{stopped.lacks_mb:,} MB more than it held", stopped.reason.what
     if OUT_OF_MEMORY in said:
         words = f"it needed {lacked}, and had asked for no more: it is not run again"
@@ -253,9 +195,6 @@ def _ranges(nodes: tuple[tuple[int, int], ...]) -> str:
 
 
 def _verdict(story: Story, end_us: int, outcome: str) -> str:
-    """Whether the deadline was met, where there is one."""
-    from unrack.units import SECOND_US, seconds_text
-
     deadline = story.job.deadline_us
     if deadline is None or outcome != "finished":
         return ""

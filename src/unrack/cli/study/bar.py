@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from unrack.cli.on import words
+from unrack.cli.options import words
 from unrack.units import seconds_text
 
 if TYPE_CHECKING:
