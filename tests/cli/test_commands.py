@@ -252,7 +252,7 @@ def test_explain_is_told_where_a_policy_file_is(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGKILL])
 def test_workers_end_with_the_process_that_started_them(tmp_path: Path, ending: signal.Signals) -> None:
-    big = SMALL.replace("jobs = 30", "jobs = 120000").replace("gap_s = 5", "gap_s = 90")
+    big = SMALL.replace("jobs = 30", "jobs = 40000").replace("gap_s = 5", "gap_s = 90")
     (tmp_path / "study.toml").write_text("seeds = 6\n" + big)
     command = [sys.executable, "-m", "unrack", "run", "study.toml", "--out", "out", "--jobs", "2", "--no-report"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
@@ -280,7 +280,7 @@ def test_workers_end_with_the_process_that_started_them(tmp_path: Path, ending: 
 
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_ctrl_c_keeps_what_is_finished_and_says_how_to_go_on(tmp_path: Path, jobs: int) -> None:
-    big = SMALL.replace("jobs = 30", "jobs = 120000").replace("gap_s = 5", "gap_s = 90")
+    big = SMALL.replace("jobs = 30", "jobs = 40000").replace("gap_s = 5", "gap_s = 90")
     (tmp_path / "study.toml").write_text("seeds = 6\n" + big)
     command = [sys.executable, "-m", "unrack", "run", "study.toml", "--out", "out", "--jobs", str(jobs), "--no-report"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}

@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from unrack.errors import InputError
+from unrack.units import SECOND_US, time_us
+
 if TYPE_CHECKING:
     from unrack.study.workers.contract import Workers
 
@@ -98,6 +101,20 @@ def out_folder(name: str, otherwise: str) -> Path:
     ('out/a-b- c', 'out/study')
     """
     return Path("out") / (re.sub(r"[^\w .-]+", "-", name).strip(".-") or otherwise)
+
+
+def seconds_of(option: str, text: str) -> float:
+    """A time, s, from text such as ``"5 min"``.
+
+    Raises
+    ------
+    InputError
+        It is something else.
+    """
+    try:
+        return time_us(text) / SECOND_US
+    except ValueError:
+        raise InputError(option, repr(text), "a time such as '30 s' or '5 min'") from None
 
 
 def words() -> str:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from unrack.cli.options import Json, say_when_compiling
+from unrack.cli.options import Json, say_when_compiling, seconds_of
 from unrack.cli.printed import print_json
 from unrack.errors import InputError
 
@@ -34,7 +34,7 @@ def tiles(
     rows, columns = sides(torus, "ROWSxCOLUMNS")
     busy = numbers(taken, "--taken")
     if rule == "best":
-        limit_s = None if time_limit is None else limit(time_limit)
+        limit_s = None if time_limit is None else seconds_of("--time-limit", time_limit)
         found = best_tiles(rows, columns, cores, busy, limit_s=limit_s)
     elif rule in ("quick", "first-fit"):
         if time_limit is not None:
@@ -48,22 +48,6 @@ def tiles(
         print_json({"tiles": found.tiles.tolist(), **known}, None)
         return
     _show(found, rows, columns, busy)
-
-
-def limit(text: str) -> float:
-    """A time limit, s, from text such as ``"5 min"``.
-
-    Raises
-    ------
-    InputError
-        It is something else.
-    """
-    from unrack.units import SECOND_US, time_us
-
-    try:
-        return time_us(text) / SECOND_US
-    except ValueError:
-        raise InputError("--time-limit", repr(text), "a time such as '30 s' or '5 min'") from None
 
 
 def sides(text: str, where: str) -> tuple[int, int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,6 @@ from unrack.units import seconds_text
 
 if TYPE_CHECKING:
     from unrack.study.runner import Progress
-from collections import deque
 
 WINDOW_S = 10.0
 """What counts as recent."""

@@ -113,7 +113,10 @@ def show(
     Console(width=width).print(found)
     sign = "bold" if terminal else "*"
     words = "; ".join(filter(None, intervals))
-    typer.echo(f"{sign}: best{_sureness(words)}" + ("; rows that served less are not compared" if unserved else ""))
+    sure = " for these jobs (one seed)"
+    if words:
+        sure = ", its difference to the others is more than noise; ≈: not told apart from the best"
+    typer.echo(f"{sign}: best{sure}" + ("; rows that served less are not compared" if unserved else ""))
     if bootstrap is not None:
         typer.echo(f"±: {words}, the same draws for every policy")
         typer.echo(f"what is no average over jobs has no interval: there {sign} is best for these jobs")
@@ -127,7 +130,6 @@ def show(
 
 
 def _resampled(group: dict[str, list[dict[str, Any]]], directory: Path, bootstrap: float) -> dict[str, Resampled]:
-    """Policy → what its one run gives where the time of the log is resampled."""
     from unrack.report.directory import RunFiles
     from unrack.report.setting import resampled_runs
 
@@ -136,12 +138,6 @@ def _resampled(group: dict[str, list[dict[str, Any]]], directory: Path, bootstra
         for policy, own in group.items()
     }
     return resampled_runs(runs, bootstrap)
-
-
-def _sureness(intervals: str) -> str:
-    if not intervals:
-        return " for these jobs (one seed)"
-    return ", its difference to the others is more than noise; ≈: not told apart from the best"
 
 
 def _cells(
@@ -176,7 +172,6 @@ def _cells(
 
 
 def _text(value: Estimate, column: Column | None, share: bool) -> str:
-    """A mean, and half its interval where there is one, in the unit of their column."""
     several = value.count > 1
     if column is not None and column.unit in TIMES:
         return column.text(value.mean, value.half if several else None)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -138,34 +139,26 @@ def plan(
         raise typer.Exit(OUT_OF_REACH)
 
 
-class _status:  # noqa: N801 -- reads as a function where it is used
+@contextmanager
+def _status(quiet: bool) -> Iterator[Callable[[Tried], None] | None]:
     """A line on the error stream: systems and runs so far; nothing if quiet or no terminal."""
+    from rich.console import Console
 
-    def __init__(self, quiet: bool) -> None:
-        self.quiet, self.said = quiet, False
-        self.live: Any = None
+    if quiet:
+        yield None
+        return
+    live = Console(stderr=True).status("reading the study") if sys.stderr.isatty() else None
+    said: list[Tried] = []
 
-    def __enter__(self) -> Any:
-        if self.quiet:
-            return None
-        if sys.stderr.isatty():
-            from rich.console import Console
-
-            self.live = Console(stderr=True).status("reading the study")
-            self.live.start()
-        return self.tell
-
-    def tell(self, tried: Tried) -> None:
-        """Say how far it is, and once that kernels are compiled."""
-        if tried.compiling and not self.said:
-            self.said = True
+    def tell(tried: Tried) -> None:
+        if tried.compiling and not said:
+            said.append(tried)
             typer.echo(words(), err=True)
-        if self.live is not None:
-            self.live.update(f"{tried.systems} of {tried.of} systems, {tried.runs} runs; now {tried.now}")
+        if live is not None:
+            live.update(f"{tried.systems} of {tried.of} systems, {tried.runs} runs; now {tried.now}")
 
-    def __exit__(self, *_: object) -> None:
-        if self.live is not None:
-            self.live.stop()
+    with live or nullcontext():
+        yield tell
 
 
 def _show(found: Mapping[str, Any]) -> None:
