@@ -167,7 +167,6 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A JSON object none of whose keys comes twice."""
     found = dict(pairs)
     if len(found) < len(pairs):
         keys = [key for key, _ in pairs]
@@ -176,7 +175,6 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _centre(content: dict[str, Any], path: Path) -> Cluster:
-    """The data centre of a file that may have a request too."""
     from unrack.cluster.spec import Cluster
     from unrack.cluster.tiers.published_json import KEYS, is_published, published_cluster
 
@@ -196,7 +194,6 @@ def _refuse_others(content: dict[str, Any], known: tuple[str, ...], path: Path) 
 
 
 def _text(answer: dict[str, Any]) -> str:
-    """The answer as JSON, a line for each server."""
     if not answer["servers"]:
         return json.dumps(answer, indent=1)
     lines = ",\n  ".join(json.dumps(server) for server in answer["servers"])

@@ -114,7 +114,6 @@ def matrix(machine: Machine) -> list[str]:
 
 
 def _by_switch(machine: Machine, socket: int) -> str:
-    """The GPUs of a socket, those of one switch between brackets where there are several."""
     groups: dict[int, list[int]] = {}
     for gpu in range(len(machine.gpus)):
         if machine.socket[gpu] == socket:

@@ -63,7 +63,7 @@ def page(name: str, found: Mapping[str, Any]) -> str:
         "key": lambda key: labels.get(key, key),
         "money": lambda value: f"{value:,.0f}",
         "shown": shown,
-        "share": share_text,
+        "share": lambda share: share_text(share),
     }
     template = environment.from_string((files("unrack.plan") / "assets" / "plan.html.j2").read_text("utf-8"))
     style = (files("unrack.report") / "assets" / "page.css").read_text("utf-8")
@@ -99,7 +99,6 @@ def _decisions(found: Mapping[str, Any], goal: int) -> list[dict[str, str]]:
 
 
 def _line(found: Mapping[str, Any], at: int) -> dict[str, Any]:
-    """A line with the cells of its table."""
     line = found["lines"][at]
     chosen = None if line["answer"] is None else line["answer"]["values"]
     costs = [system["cost"]["total"] for system in line["tried"]]

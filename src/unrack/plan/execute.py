@@ -149,8 +149,6 @@ def _all_of(searched: Searched, metric: str, sign: int) -> Search:
 
 
 class _Bench:
-    """Runs systems on seeds, and remembers what they did."""
-
     def __init__(self, plan: Plan, workers: Workers, directory: Path, told: Told | None, audit: bool) -> None:
         self.plan, self.workers, self.directory, self.told, self.audit = plan, workers, directory, told, audit
         self.all = [

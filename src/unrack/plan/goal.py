@@ -148,7 +148,6 @@ def read_goal(text: str, where: str = "--goal") -> Goal:
 
 
 def _read_bare(text: str, where: str, whole: str) -> Goal:
-    """A goal that says nothing of seeds."""
     found = _GOAL.fullmatch(text)
     if found is None or not found[2]:
         raise InputError(where, repr(whole), "METRIC < VALUE, such as 'wait_s_p95 < 10 min' or 'served > 99 %'")

@@ -150,7 +150,6 @@ class Plan:
         return len(labels)
 
     def _at(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """The table of the study with values put in."""
         own = {key: value for key, value in self.document.table.items() if key not in ("plan", "sweep")}
         changed = copy.deepcopy(own)
         for key, value in values.items():
@@ -159,7 +158,6 @@ class Plan:
         return changed
 
     def _prices(self) -> Prices | None:
-        """The prices of the plan; ``None``: nobody said any."""
         given = self.settings.prices
         if given is None:
             return None

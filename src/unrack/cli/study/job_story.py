@@ -166,7 +166,6 @@ def _amount(held: Attempt | Change, total: int, whole: bool) -> str:
 
 
 def _shortened(told: list[str], attempt: Attempt, most: int) -> list[str]:
-    """The first and the last lines, and between them how many are left out, and what these came to."""
     first, last = most // 2, most - most // 2
     left = [change.change_mb for change in attempt.changes[first : len(told) - last]]
     grown, shrunk = sum(mb for mb in left if mb > 0), -sum(mb for mb in left if mb < 0)

@@ -162,7 +162,6 @@ def _status(quiet: bool) -> Iterator[Callable[[Tried], None] | None]:
 
 
 def _show(found: Mapping[str, Any]) -> None:
-    """The answer in words, then a table of the systems around it, a line of the plan at a time."""
     from rich.console import Console
 
     width = width_or(WIDTH_OF_A_PIPE)
@@ -182,7 +181,6 @@ def _show(found: Mapping[str, Any]) -> None:
 
 
 def _steps(found: Mapping[str, Any], line: Mapping[str, Any], width: int) -> Table:
-    """The systems around the answer, a row each."""
     from rich.markup import escape
 
     from unrack.plan.decided import shown

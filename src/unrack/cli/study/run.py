@@ -117,7 +117,6 @@ def run(
 def _tell(
     loaded: Study, rows: list[dict[str, Any]], page: Path | None, directory: Path, as_json: bool, length_s: float | None
 ) -> None:
-    """Print the comparison, what runs have to tell, and where everything is."""
     from unrack.study.results.keep import kept_notes
 
     done = {row["run"] for row in rows}

@@ -79,7 +79,6 @@ def _head(contents: dict[str, Any]) -> Table:
 
 
 def _asks(asks: dict[str, Any], memory_mb: dict[str, float] | None, kept: int) -> str:
-    """Everything that jobs ask for, and how many do."""
     words = ["cores"]
     if memory_mb is not None and memory_mb["max"] > 0:
         words.append("memory")
@@ -92,7 +91,6 @@ def _asks(asks: dict[str, Any], memory_mb: dict[str, float] | None, kept: int) -
 
 
 def _devices(devices: dict[str, Any]) -> str:
-    """How many jobs ask for how much of what; GPUs have a line of their own."""
     shown = {name: found["common"] for name, found in devices.items() if found["jobs"] and not name.startswith("gpus.")}
     return "; ".join(
         f"{name} {', '.join(f'{amount}: {count:,}' for amount, count in common.items())} (each: jobs)"
@@ -117,7 +115,6 @@ def _tiers(tiers: dict[str, Any]) -> str:
 
 
 def _gpus(asked: dict[str, Any]) -> str:
-    """How many, which parts of one, and which models."""
     sizes = ", ".join(f"{size}: {jobs:,}" for size, jobs in asked["sizes"].items())
     words = [f"{asked['jobs']:,} jobs ask for {asked['gpus']:,.6g} ({sizes} jobs)"]
     if asked["shared"]:

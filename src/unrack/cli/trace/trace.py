@@ -94,10 +94,12 @@ def make(
     seed: Seed = 0,
 ) -> None:
     """Draw a synthetic workload from a specification and write it."""
+    from unrack.study.input.document import Document
     from unrack.workload.formats.writers import write_trace
     from unrack.workload.generate.generator import generate
 
-    workload = generate(_toml(spec), seed, Path(spec).stem, Path(spec).expanduser().parent)
+    written = Document.read(Path(spec).expanduser(), "a specification")
+    workload = generate(written.table, seed, Path(spec).stem, written.folder)
     write_trace(out, workload)
     typer.echo(f"{out}: {counted(len(workload), 'job')}")
 
@@ -143,21 +145,7 @@ def fit(
         typer.echo(path)
 
 
-def _toml(path: str) -> dict[str, Any]:
-    import tomllib
-
-    try:
-        return tomllib.loads(Path(path).expanduser().read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(path, error.strerror or str(error), "a file that can be read") from None
-    except UnicodeDecodeError:
-        raise InputError(path, "text that is not UTF-8", "a TOML file") from None
-    except tomllib.TOMLDecodeError as error:
-        raise InputError(path, str(error), "a TOML file") from None
-
-
 def _suggest(log: str) -> None:
-    """Say which columns a table has, and which mapping would read it, if it is one."""
     from unrack.workload.formats.source import load
     from unrack.workload.formats.table.suggestion import suggestion
 

@@ -106,7 +106,6 @@ def put(place: Any, parts: list[str], value: object) -> bool:
 
 
 def _table(text: str) -> dict[str, Any]:
-    """A policy that is written as text, as a table."""
     bare, world = split_world(text)
     said = {} if world == World.STUDY else {"world": str(world)}
     if bare.rpartition(":")[0].endswith(".py"):
