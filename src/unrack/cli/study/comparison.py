@@ -20,19 +20,19 @@ if TYPE_CHECKING:
     from unrack.report.column import Column
     from unrack.study.grid import Study
 
-OF_DEADLINES = {"missed_deadlines": "missed deadlines", "bound_missed_deadlines": "bound"}
-"""Shown first where jobs have deadlines: the share of jobs."""
-OF_TIERS = {
+OF_SOME = {
+    "missed_deadlines": "missed deadlines",
+    "bound_missed_deadlines": "bound",
+    "core_distance_over_least": "core hops ÷ least",
+    "core_pairs_apart": "pairs apart",
     "slo_broken_local": "too little local",
     "slo_broken_remote": "too remote",
     "clusters_used_mean": "clusters in use",
     "price_over_bound": "price ÷ bound",
+    "utility_mean": "GPU utility",
+    "used_gpus": "GPUs in use",
 }
-"""Shown first where memory has tiers: of servers, the share outside an SLO."""
-OF_CORES = {"core_distance_over_least": "core hops ÷ least", "core_pairs_apart": "pairs apart"}
-"""Shown first where it was asked which cores jobs have."""
-OF_GPUS = {"utility_mean": "GPU utility", "used_gpus": "GPUs in use"}
-"""Shown first where there are machines with GPUs."""
+"""Shown first where runs have them: of jobs with deadlines or chosen cores, of tiers of memory, of GPUs."""
 SHOWN = {
     "wait_s_mean": "mean wait",
     "wait_s_p95": "p95 wait",
@@ -86,8 +86,7 @@ def show(
     heads = [key for key in ("cluster", "workload", "world") if len({str(row.get(key)) for row in rows}) > 1]
     heads += [*swept, "policy"]
     terminal, width = Console().is_terminal, width_or(WIDTH_OF_A_PIPE)
-    of_some = {**OF_DEADLINES, **OF_CORES, **OF_TIERS, **OF_GPUS}
-    known = {name: words for name, words in of_some.items() if any(row.get(name) is not None for row in rows)}
+    known = {name: words for name, words in OF_SOME.items() if any(row.get(name) is not None for row in rows)}
     unserved = {"served": "served"} if any((row.get("served") or 0) < 1 for row in rows) else {}
     titles = {**unserved, **known, **SHOWN}
     columns = columns_of({name: [row.get(name) for row in rows] for name in titles})
