@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from unrack.cli.printed import width_or
-from unrack.cli.study.table import Heading, drawn
+from unrack.cli.study.terminal_table import Heading, drawn
 from unrack.facts import counted
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from unrack.cli.options import (
     workers_on,
 )
 from unrack.cli.printed import print_json, width_or
-from unrack.cli.study.table import Heading, drawn
+from unrack.cli.study.terminal_table import Heading, drawn
 
 if TYPE_CHECKING:
     from rich.table import Table
