@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 from unrack.public import lazily
 
 if TYPE_CHECKING:
-    from unrack.cli.on import OnOption as OnOption
-    from unrack.cli.on import count_of as count_of
+    from unrack.cli.options import OnOption as OnOption
+    from unrack.cli.options import count_of as count_of
 else:
     __all__, __getattr__, __dir__ = lazily(
         __name__,
         {
-            "on": "OnOption count_of",
+            "options": "OnOption count_of",
         },
     )
