@@ -102,9 +102,9 @@ def missing(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     for name in [name for name in sys.modules if name.partition(".")[0] == "ortools"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "ortools", None)
-    extras.has_solvers.cache_clear()
+    extras._installed.cache_clear()
     yield
-    extras.has_solvers.cache_clear()
+    extras._installed.cache_clear()
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -73,9 +73,9 @@ def _kept(setting: Setting, resource: str | None) -> list[Kept]:
             has = run.has("claims")
             written = None if resource is None else run.record["cluster"].get("resources", {}).get(resource)
             if resource is None or (written is not None and has):
-                every = run.frame("claims") if has else pl.DataFrame()
-                claims = every if resource is None else every.filter(pl.col("resource") == resource)
+                claims = run.frame("claims") if has else pl.DataFrame()
+                mine = claims if resource is None else claims.filter(pl.col("resource") == resource)
                 own = run.hardware
                 nodes = Nodes(own.cores, own.memory_mb, own.rack, own.rack_names)
-                kept.append(Kept(policy, run.seed, written, run.metrics, claims, nodes, run.frame))
+                kept.append(Kept(policy, run.seed, written, run.metrics, mine, nodes, run.frame))
     return kept

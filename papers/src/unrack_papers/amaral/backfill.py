@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from unrack.sim.simulate import simulate
-from unrack.workload.job import Workload
+from unrack import Workload, simulate
 from unrack_papers.amaral.machines import GPUS, OF_THE_TEXT, PAPER, UTILITY, minsky, numbers_of
 from unrack_papers.amaral.scenarios import ACROSS, DRAWN, SLOWED, USED, WAIT, tables
 from unrack_papers.amaral.times import networks_of, profiles_of, times_file

@@ -7,10 +7,9 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any
 
-from unrack.policy.table import parse_policy
-from unrack.sim.simulate import simulate
-from unrack.workload.filters import jitter
-from unrack.workload.job import Workload
+from unrack import Workload, simulate
+from unrack.policy import parse_policy
+from unrack.workload import jitter
 from unrack_papers.amaral.chart import ranked
 from unrack_papers.amaral.machines import (
     AWARE,

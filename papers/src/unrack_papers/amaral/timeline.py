@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from unrack.report.setting import estimate
-from unrack.sim.result import Result
-from unrack.sim.simulate import simulate
-from unrack.workload.job import Workload
+from unrack import Result, Workload, estimate, simulate
 from unrack_papers.amaral.chart import gantt
 from unrack_papers.amaral.jobs import Written, written
 from unrack_papers.amaral.machines import (

@@ -6,9 +6,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from unrack.metric.kinds.pool_steps import pool_steps
-from unrack.sim.result import Result
-from unrack.study.grid import Run
+from unrack import Result
+from unrack.metric import pool_steps
+from unrack.study import Run
 from unrack.units import SECOND_US
 from unrack_papers.reproduction import Numbers
 

@@ -19,24 +19,30 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from unrack import Workload
 from unrack.errors import InputError
-from unrack.units import bandwidth_mb_s, time_us
-from unrack.workload.formats.fields import Fields, asked
-from unrack.workload.formats.intake import DEVICE, EXTRA, Tally, workload
-from unrack.workload.formats.quantities import (
+from unrack.units import bandwidth_mb_s
+from unrack.workload.formats import (
+    DEVICE,
+    EXTRA,
+    Fields,
+    Source,
+    Tally,
     amounts,
+    asked,
     boolean,
     choice,
     count,
+    load,
+    make_format,
     memory_unit_mb,
     refuse,
+    time_option_us,
     time_unit_us,
     times_us,
+    unheeded,
+    workload,
 )
-from unrack.workload.formats.readers import make_format
-from unrack.workload.formats.source import Source, load
-from unrack.workload.formats.unheeded import unheeded
-from unrack.workload.job import Workload
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -120,7 +126,8 @@ def read_dlrm(
     fields, tally = Fields.of(source, _NEEDED), Tally()
     frame = _columns(fields, asked("count") if gpus == "topology" else f"{DEVICE}gpu.devices", _rnic_mb_s(rnic))
     groups = int(frame[_GROUP].max() or 0) if frame.height else 0  # type: ignore[arg-type]  # an Int64 column
-    frame = frame.hstack(_times(fields, _until_us(until), source))
+    until_us = None if until is None else time_option_us("until", until, "a time such as '31 d'")
+    frame = frame.hstack(_times(fields, until_us, source))
     frame = tally.drop(frame, "other roles", ~pl.col(f"{EXTRA}queue").is_in(wanted))
     frame = tally.drop(frame, "ends before it begins", pl.col("work_us") < 0)
     tally.change_where(frame, "from before the window", pl.col("created").not_())
@@ -196,17 +203,6 @@ def _rnic_mb_s(rnic: str | float) -> int:
     except ValueError:
         pass
     raise InputError("option rnic", repr(rnic), "a bandwidth such as '100 Gb/s'")
-
-
-def _until_us(until: str | float | None) -> int | None:
-    if until is None:
-        return None
-    try:
-        if isinstance(until, (int, float, str)) and not isinstance(until, bool):
-            return time_us(until)
-    except ValueError:
-        pass
-    raise InputError("option until", repr(until), "a time such as '31 d'")
 
 
 def _said(frame: pl.DataFrame, gpus: str, groups: int, rnic: str | float) -> str:

@@ -13,9 +13,8 @@ from typing import NamedTuple
 
 import polars as pl
 
-from unrack.resources.gpus.app_names import app_name
-from unrack.workload.formats.fields import Fields
-from unrack.workload.formats.source import Source, load
+from unrack.resources.gpus import app_name
+from unrack.workload.formats import Fields, Source, load
 
 SOLO, BESIDE = "solo", "collocation"
 _NEEDED = ("kind", "application", "batch_size", "gpus", "time_s")

@@ -17,14 +17,24 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
+from unrack import Workload
 from unrack.errors import InputError
-from unrack.workload.formats.fields import TOGETHER, UTILITY, Fields, asked
-from unrack.workload.formats.intake import Tally, workload
-from unrack.workload.formats.quantities import amounts, memory_unit_mb, time_unit_us, times_us
-from unrack.workload.formats.readers import make_format
-from unrack.workload.formats.source import Source, load
-from unrack.workload.formats.table.columns import typed
-from unrack.workload.job import Workload
+from unrack.workload.formats import (
+    TOGETHER,
+    UTILITY,
+    Fields,
+    Source,
+    Tally,
+    amounts,
+    asked,
+    load,
+    make_format,
+    memory_unit_mb,
+    time_unit_us,
+    times_us,
+    typed,
+    workload,
+)
 from unrack_papers.workloads.measured_times import MeasuredTimes, app_names, read_times
 
 GIVEAWAY = ("application", "batch_size", "minimal_utility")

@@ -12,14 +12,23 @@ import os
 import numpy as np
 import polars as pl
 
+from unrack import Workload
 from unrack.errors import InputError
-from unrack.workload.formats.fields import Fields, asked
-from unrack.workload.formats.intake import EXTRA, Tally, workload
-from unrack.workload.formats.quantities import count, refuse, time_unit_us, times_us
-from unrack.workload.formats.readers import make_format
-from unrack.workload.formats.source import Source, load
-from unrack.workload.formats.unheeded import unheeded
-from unrack.workload.job import Workload
+from unrack.workload.formats import (
+    EXTRA,
+    Fields,
+    Source,
+    Tally,
+    asked,
+    count,
+    load,
+    make_format,
+    refuse,
+    time_unit_us,
+    times_us,
+    unheeded,
+    workload,
+)
 
 GIVEAWAY = ("timestamp", "num_gpus", "gpu_time")
 """Columns that give the format away."""

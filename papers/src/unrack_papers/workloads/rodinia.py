@@ -7,14 +7,12 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from pydantic import ValidationError
+from numpy.typing import NDArray
 
-from unrack.errors import InputError, first_fault, got_and_want
-from unrack.workload.formats.quantities import MOST, MOST_MB
-from unrack.workload.formats.rules import Intake
-from unrack.workload.generate.calibration import gap_s
-from unrack.workload.generate.distributions import as_us, upward
-from unrack.workload.job import Ints, Workload, job_table
+from unrack import Workload
+from unrack.workload import Intake, job_table
+from unrack.workload.formats import MOST, MOST_MB
+from unrack.workload.generate import as_us, gap_s, numbers_from, upward
 from unrack_papers.workloads.rodinia_spec import RodiniaSpec
 
 WARM_UP = "warm-up"
@@ -51,10 +49,8 @@ def generate_rodinia(spec: RodiniaSpec | Mapping[str, Any], seed: int = 0, name:
     >>> jobs.cores.tolist(), jobs.devices["links", "remote_mb_s"].tolist()
     ([20, 20, 18, 1, 1], [0, 0, 0, 213, 213])
     """
-    spec = _parsed(spec)
-    if not 0 <= seed < 2**64:
-        raise InputError("seed", repr(seed), "a number from 0 to 2**64")
-    rng = np.random.Generator(np.random.PCG64(seed))
+    spec = RodiniaSpec.read(spec, "generate, ")
+    rng = numbers_from(seed)
     count, warm = spec.rodinia_jobs, spec.warm_up
     units = spec.arrivals.units(rng, count)
     apps = list(spec.apps)
@@ -74,7 +70,7 @@ def generate_rodinia(spec: RodiniaSpec | Mapping[str, Any], seed: int = 0, name:
     mean_gap_s = gap_s(spec.arrivals, units, seed, run_us, tasks, drawn)
     submit_us = as_us(spec.arrivals.times_s(units, mean_gap_s, seed), "arrivals")
     none = np.zeros(warm, np.int64)
-    devices: dict[tuple[str, str], Ints] = {}
+    devices: dict[tuple[str, str], NDArray[np.int64]] = {}
     if "gpus" not in spec.leave_out:
         devices[gpus] = np.concatenate([none, tasks])
     if "links" not in spec.leave_out:
@@ -94,14 +90,3 @@ def generate_rodinia(spec: RodiniaSpec | Mapping[str, Any], seed: int = 0, name:
     return Workload(
         name or "rodinia", jobs, Intake(f"generated, seed {seed}", "generated", len(jobs), len(jobs), header=header)
     )
-
-
-def _parsed(spec: RodiniaSpec | Mapping[str, Any]) -> RodiniaSpec:
-    if isinstance(spec, RodiniaSpec):
-        return spec
-    try:
-        return RodiniaSpec.model_validate(spec)
-    except ValidationError as error:
-        fault = first_fault(error.errors())
-        key = ".".join(map(str, fault["loc"])) or "the whole"
-        raise InputError(f"generate, {key}", *got_and_want(fault, list(RodiniaSpec.model_fields))) from None

@@ -8,8 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, model_validator
 
 from unrack.units import bandwidth_mb_s
-from unrack.workload.generate.arrivals import Arrivals
-from unrack.workload.generate.distributions import Distribution, Strict
+from unrack.workload.generate import Arrivals, Distribution, Strict
 
 NETWORK_SHARES: Mapping[str, float] = {
     "b+tree": 0.002, "backprop": 0.05, "gaussian": 0.01, "hotspot": 0.02, "lavamd": 0.02, "nw": 0.17,

@@ -8,19 +8,20 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from pydantic import ValidationError
+from numpy.typing import NDArray
 
-from unrack.errors import InputError, first_fault, got_and_want
-from unrack.resources.gpus.app_names import app_name
-from unrack.workload.formats.fields import GPUS, TOGETHER, UTILITY
-from unrack.workload.formats.quantities import MOST, MOST_MB
-from unrack.workload.formats.rules import Intake
-from unrack.workload.generate.calibration import gap_s
-from unrack.workload.generate.distributions import Floats, as_us, upward
-from unrack.workload.job import Ints, Workload, job_table
+from unrack import Workload
+from unrack.errors import InputError
+from unrack.resources.gpus import app_name
+from unrack.workload import Intake, job_table
+from unrack.workload.formats import GPUS, MOST, MOST_MB, TOGETHER, UTILITY
+from unrack.workload.generate import as_us, gap_s, numbers_from, upward
 from unrack_papers.workloads.measured_times import read_times
 from unrack_papers.workloads.minsky import NEAREST
 from unrack_papers.workloads.training_spec import TrainingSpec
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
 
 
 def generate_training(
@@ -56,10 +57,8 @@ def generate_training(
     >>> jobs.app_names, jobs.devices["gpus", "together"].tolist()
     (('alexnet/1',), [1, 1, 1])
     """
-    spec = _parsed(spec)
-    if not 0 <= seed < 2**64:
-        raise InputError("seed", repr(seed), "a number from 0 to 2**64")
-    rng = np.random.Generator(np.random.PCG64(seed))
+    spec = TrainingSpec.read(spec, "generate, ")
+    rng = numbers_from(seed)
     count = spec.training_jobs
     units = spec.arrivals.units(rng, count)
     batch = rng.binomial(len(spec.batch_sizes) - 1, spec.batch_p, count)
@@ -98,17 +97,6 @@ def generate_training(
     )
     intake = Intake(f"generated, seed {seed}", "generated", count, count, changed=changed, header=header)
     return Workload(name or "training", jobs, intake)
-
-
-def _parsed(spec: TrainingSpec | Mapping[str, Any]) -> TrainingSpec:
-    if isinstance(spec, TrainingSpec):
-        return spec
-    try:
-        return TrainingSpec.model_validate(spec)
-    except ValidationError as error:
-        fault = first_fault(error.errors())
-        key = ".".join(map(str, fault["loc"])) or "the whole"
-        raise InputError(f"generate, {key}", *got_and_want(fault, list(TrainingSpec.model_fields))) from None
 
 
 def _measured_s(

@@ -7,8 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, model_validator
 
-from unrack.workload.generate.arrivals import Arrivals
-from unrack.workload.generate.distributions import Distribution, Strict
+from unrack.workload.generate import Arrivals, Distribution, Strict
 
 _Name = Annotated[str, Field(pattern=r"^[A-Za-z][\w-]*$")]
 _Chance = Annotated[float, Field(ge=0, le=1)]

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrack.jit import compiled, inlined
+from unrack.kernels.ordering import order_of
 from unrack.ledger.names import CPU, MEM
-from unrack.ordering import order_of
 from unrack.policy.lending.borrowing import (
     leftovers,
     lenders_by_class,

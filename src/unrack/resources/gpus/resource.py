@@ -12,7 +12,7 @@ from unrack.resources.gpus.asks import WHOLE
 from unrack.resources.gpus.fleet import Fleet
 from unrack.resources.gpus.fragmentation.steps import fragmentation_steps, undivided_gpus
 from unrack.resources.gpus.keys import read_keys
-from unrack.resources.gpus.placements import placements
+from unrack.resources.gpus.quality import placements
 from unrack.resources.gpus.section import tables
 from unrack.resources.telling import Kept, Table, Told
 

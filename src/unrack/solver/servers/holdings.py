@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrack.jit import compiled, inlined
-from unrack.ordering import order_of
+from unrack.kernels.ordering import order_of
 from unrack.solver.servers.problem import Bools
 from unrack.solver.servers.ranking import rank
 from unrack.solver.servers.split import least_weight

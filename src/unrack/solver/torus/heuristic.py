@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrack.jit import compiled, inlined
-from unrack.ordering import order_of
+from unrack.kernels.ordering import order_of
 from unrack.solver.torus.grid import Grid
 
 Ints = NDArray[np.int64]

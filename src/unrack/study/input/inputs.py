@@ -218,7 +218,6 @@ def make_workload(table: WorkloadTable, document: Document, index: int, seed: in
 
 
 def _usage_beside(value: Any, document: Document) -> Any:
-    """The value of the filter ``usage`` with its files beside the study file, if they are there."""
     if isinstance(value, str):
         return _beside(value, document)
     if not isinstance(value, Mapping):
@@ -228,7 +227,6 @@ def _usage_beside(value: Any, document: Document) -> Any:
 
 
 def _beside(path: str, document: Document) -> str:
-    """The path, beside the study file if it is there."""
     if document.folder is not None and (document.folder / path).is_file():
         return str(document.folder / path)
     return path

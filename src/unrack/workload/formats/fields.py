@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from unrack.workload.formats.ignored import unheeded
 from unrack.workload.formats.intake import DEVICE, EXTRA
 from unrack.workload.formats.quantities import MOST, numbers, refuse, whole
 from unrack.workload.formats.source import Locator, Source
 from unrack.workload.formats.table.columns import typed
 from unrack.workload.formats.table.text import csv_frame
-from unrack.workload.formats.unheeded import unheeded
 
 GPUS = "gpus"
 """The resource whose quantities these lists ask for, per task: ``gpus.count``, ``gpus.milli`` and so on."""

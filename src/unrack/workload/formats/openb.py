@@ -18,12 +18,11 @@ import numpy as np
 import polars as pl
 
 from unrack.errors import InputError
-from unrack.units import time_us
 from unrack.workload.formats.fields import WHOLE_MILLI, Fields, asked
+from unrack.workload.formats.ignored import unheeded
 from unrack.workload.formats.intake import EXTRA, Tally, workload
-from unrack.workload.formats.quantities import amounts, choice, refuse, time_unit_us, times_us
+from unrack.workload.formats.quantities import amounts, choice, refuse, time_option_us, time_unit_us, times_us
 from unrack.workload.formats.source import Source, load
-from unrack.workload.formats.unheeded import unheeded
 from unrack.workload.job import Workload
 
 GIVEAWAY = ("cpu_milli", "num_gpu")
@@ -59,7 +58,7 @@ def read_openb(
         An option has a value it cannot have, or the list has no run times and ``run`` does not give them.
     """
     choice("cpu", cpu, CPU)
-    run_us = _run_us(run)
+    run_us = None if run is None else time_option_us("run", run, "a time such as '1 h'")
     source = load(path)
     fields = Fields.of(source, _NEEDED)
     timed = all(name in fields.frame.columns for name in _TIMES[:2])
@@ -87,17 +86,6 @@ def read_openb(
     columns += fields.rest((*_NEEDED, *_TIMES, _MODELS))
     header = {"Columns": "; ".join(words)}
     return workload(source, "openb", rows, pl.DataFrame(columns), Tally(), "truncate", header)
-
-
-def _run_us(run: float | str | None) -> int | None:
-    if run is None:
-        return None
-    try:
-        if isinstance(run, (int, float, str)) and not isinstance(run, bool):
-            return time_us(run)
-    except ValueError:
-        pass
-    raise InputError("option run", repr(run), "a time such as '1 h'")
 
 
 def _times(fields: Fields, rows: int, timed: bool, run_us: int | None) -> list[pl.Series]:

@@ -10,9 +10,8 @@ from typing import Any, Protocol
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
-from pydantic import ValidationError
 
-from unrack.errors import InputError, first_fault, got_and_want
+from unrack.errors import InputError
 from unrack.plugins.code import blamed
 from unrack.plugins.table import Table
 from unrack.units import SECOND_US
@@ -22,7 +21,7 @@ from unrack.workload.formats.rules import Intake
 from unrack.workload.generate.batch.generator import generate_batch
 from unrack.workload.generate.batch.spec import BatchSpec
 from unrack.workload.generate.calibration import gap_s
-from unrack.workload.generate.distributions import as_us, pick, upward
+from unrack.workload.generate.distributions import as_us, numbers_from, pick, upward
 from unrack.workload.generate.scenarios import scenario
 from unrack.workload.generate.server_generator import generate_servers
 from unrack.workload.generate.server_spec import ServerSpec
@@ -124,9 +123,7 @@ def generate(
     if name is None:
         name = str(spec["scenario"]) if isinstance(spec, Mapping) and "scenario" in spec else "synthetic"
     spec = parse_spec(spec)
-    if not 0 <= seed < 2**64:
-        raise InputError("seed", repr(seed), "a number from 0 to 2**64")
-    rng = np.random.Generator(np.random.PCG64(seed))
+    rng = numbers_from(seed)
     units = spec.arrivals.units(rng, spec.jobs)
     which = pick(rng, np.array([kind.weight for kind in spec.classes]), spec.jobs)
     user = rng.integers(1, spec.users + 1, spec.jobs) if spec.users else None
@@ -168,12 +165,7 @@ def parse_spec(spec: GeneratorSpec | Mapping[str, Any]) -> GeneratorSpec:
     if "scenario" in spec:
         options = {str(key): value for key, value in spec.items() if key != "scenario"}
         return scenario(spec["scenario"], **options)
-    try:
-        return GeneratorSpec.model_validate(spec)
-    except ValidationError as error:
-        fault = first_fault(error.errors())
-        key = ".".join(map(str, fault["loc"])) or "the whole"
-        raise InputError(f"generate, {key}", *got_and_want(fault)) from None
+    return GeneratorSpec.read(spec, "generate, ")
 
 
 _COLUMNS = ("run", "tasks", "cores", "memory_mb", "request", "lasts")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from math import inf
 from typing import Any
 
-from unrack.report.setting import estimate
-from unrack.resources.links.profiles import RODINIA, Profiles
+from unrack import estimate
+from unrack.resources.links import RODINIA, Profiles
 from unrack_papers.amaral.flow.chart import along, lines_over, without
 from unrack_papers.amaral.flow.makespan import ALL, USED, WAIT
 from unrack_papers.amaral.flow.sheets import beside, ours

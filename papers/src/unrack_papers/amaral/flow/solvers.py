@@ -6,8 +6,7 @@ import math
 import time
 from typing import Any
 
-from unrack.solver.flow.network import checked
-from unrack.solver.flow.solve import SOLVERS
+from unrack.solver import SOLVERS, checked
 from unrack_papers.amaral.flow.chart import lines_over
 from unrack_papers.amaral.flow.cycle_cancelling import cycle_cancelling
 from unrack_papers.amaral.flow.examples import scheduling_network

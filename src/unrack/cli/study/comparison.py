@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -11,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from unrack.cli.printed import width_or
+from unrack.cli.study.terminal_table import Heading, drawn
 from unrack.facts import counted
 
 if TYPE_CHECKING:
@@ -19,19 +20,19 @@ if TYPE_CHECKING:
     from unrack.report.column import Column
     from unrack.study.grid import Study
 
-OF_DEADLINES = {"missed_deadlines": "missed deadlines", "bound_missed_deadlines": "bound"}
-"""Shown first where jobs have deadlines: the share of jobs."""
-OF_TIERS = {
+OF_SOME = {
+    "missed_deadlines": "missed deadlines",
+    "bound_missed_deadlines": "bound",
+    "core_distance_over_least": "core hops ÷ least",
+    "core_pairs_apart": "pairs apart",
     "slo_broken_local": "too little local",
     "slo_broken_remote": "too remote",
     "clusters_used_mean": "clusters in use",
     "price_over_bound": "price ÷ bound",
+    "utility_mean": "GPU utility",
+    "used_gpus": "GPUs in use",
 }
-"""Shown first where memory has tiers: of servers, the share outside an SLO."""
-OF_CORES = {"core_distance_over_least": "core hops ÷ least", "core_pairs_apart": "pairs apart"}
-"""Shown first where it was asked which cores jobs have."""
-OF_GPUS = {"utility_mean": "GPU utility", "used_gpus": "GPUs in use"}
-"""Shown first where there are machines with GPUs."""
+"""Shown first where runs have them: of jobs with deadlines or chosen cores, of tiers of memory, of GPUs."""
 SHOWN = {
     "wait_s_mean": "mean wait",
     "wait_s_p95": "p95 wait",
@@ -77,7 +78,6 @@ def show(
     from rich.console import Console
     from rich.markup import escape
 
-    from unrack.cli.parts.table import Heading, drawn
     from unrack.metric.table import EVERY_METRIC
     from unrack.report.column import columns_of
     from unrack.report.setting import interval_words
@@ -85,11 +85,8 @@ def show(
 
     heads = [key for key in ("cluster", "workload", "world") if len({str(row.get(key)) for row in rows}) > 1]
     heads += [*swept, "policy"]
-    console = Console()
-    known_width = console.is_terminal or "COLUMNS" in os.environ
-    width = console.width if known_width else WIDTH_OF_A_PIPE
-    of_some = {**OF_DEADLINES, **OF_CORES, **OF_TIERS, **OF_GPUS}
-    known = {name: words for name, words in of_some.items() if any(row.get(name) is not None for row in rows)}
+    terminal, width = Console().is_terminal, width_or(WIDTH_OF_A_PIPE)
+    known = {name: words for name, words in OF_SOME.items() if any(row.get(name) is not None for row in rows)}
     unserved = {"served": "served"} if any((row.get("served") or 0) < 1 for row in rows) else {}
     titles = {**unserved, **known, **SHOWN}
     columns = columns_of({name: [row.get(name) for row in rows] for name in titles})
@@ -100,7 +97,7 @@ def show(
         resampled = {} if bootstrap is None else _resampled(group, directory, bootstrap)
         intervals[interval_words(map(len, group.values()), resampled)] = None
         better: dict[str, str] = {name: EVERY_METRIC[name].better for name in titles}
-        cells = _cells(group, better, columns, "[bold green]{}[/]" if console.is_terminal else "{} *", resampled)
+        cells = _cells(group, better, columns, "[bold green]{}[/]" if terminal else "{} *", resampled)
         for policy, own in group.items():
             own_names = [escape("" if own[0].get(head) is None else str(own[0][head])) for head in heads]
             own_names[-1] += f" ({len(own)} of {counted(most, 'seed')})" if len(own) < most else ""
@@ -113,9 +110,12 @@ def show(
     found, left_out = drawn(names, metrics, table, width)
     found.title = escape(study.question or study.name)
     Console(width=width).print(found)
-    sign = "bold" if console.is_terminal else "*"
+    sign = "bold" if terminal else "*"
     words = "; ".join(filter(None, intervals))
-    typer.echo(f"{sign}: best{_sureness(words)}" + ("; rows that served less are not compared" if unserved else ""))
+    sure = " for these jobs (one seed)"
+    if words:
+        sure = ", its difference to the others is more than noise; ≈: not told apart from the best"
+    typer.echo(f"{sign}: best{sure}" + ("; rows that served less are not compared" if unserved else ""))
     if bootstrap is not None:
         typer.echo(f"±: {words}, the same draws for every policy")
         typer.echo(f"what is no average over jobs has no interval: there {sign} is best for these jobs")
@@ -129,7 +129,6 @@ def show(
 
 
 def _resampled(group: dict[str, list[dict[str, Any]]], directory: Path, bootstrap: float) -> dict[str, Resampled]:
-    """Policy → what its one run gives where the time of the log is resampled."""
     from unrack.report.directory import RunFiles
     from unrack.report.setting import resampled_runs
 
@@ -138,12 +137,6 @@ def _resampled(group: dict[str, list[dict[str, Any]]], directory: Path, bootstra
         for policy, own in group.items()
     }
     return resampled_runs(runs, bootstrap)
-
-
-def _sureness(intervals: str) -> str:
-    if not intervals:
-        return " for these jobs (one seed)"
-    return ", its difference to the others is more than noise; ≈: not told apart from the best"
 
 
 def _cells(
@@ -178,7 +171,6 @@ def _cells(
 
 
 def _text(value: Estimate, column: Column | None, share: bool) -> str:
-    """A mean, and half its interval where there is one, in the unit of their column."""
     several = value.count > 1
     if column is not None and column.unit in TIMES:
         return column.text(value.mean, value.half if several else None)

@@ -7,14 +7,7 @@ from typing import Annotated
 
 import typer
 
-BootstrapOption = Annotated[
-    str | None,
-    typer.Option(
-        "--bootstrap",
-        metavar="auto|LENGTH",
-        help="Intervals where there is one seed: blocks of the log's time are drawn anew, a block so long ('7 d').",
-    ),
-]
+from unrack.cli.options import BootstrapOption
 
 
 def report(

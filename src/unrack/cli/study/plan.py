@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
-import json
-import os
 import signal
 import sys
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from unrack.cli.completion import policies
-from unrack.cli.on import OnOption, out_folder, words, workers_on
+from unrack.cli.options import (
+    JobsOption,
+    NoAudit,
+    OnOption,
+    OutOption,
+    StudyArgument,
+    out_folder,
+    policies,
+    words,
+    workers_on,
+)
+from unrack.cli.printed import print_json, width_or
+from unrack.cli.study.terminal_table import Heading, drawn
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from unrack.plan.execute import Tried
 
 WIDTH_OF_A_PIPE = 120
@@ -28,7 +39,7 @@ WORDS = {"open": "not needed", "undecided": "undecided"}
 
 
 def plan(
-    study: Annotated[Path, typer.Argument(metavar="STUDY.toml", help="The study file.")],
+    study: StudyArgument,
     goal: Annotated[
         list[str] | None,
         typer.Option(
@@ -77,16 +88,12 @@ def plan(
         list[str] | None,
         typer.Option("--policy", metavar="FILE.py:NAME", help="A further policy; repeatable.", autocompletion=policies),
     ] = None,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", metavar="DIR", help="Where to write (default: out/ and its name).")
-    ] = None,
+    out: OutOption = None,
     on: OnOption = "processes",
-    jobs: Annotated[int, typer.Option("--jobs", "-j", min=0, help="Processes; 0: one a core.")] = 0,
+    jobs: JobsOption = 0,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print where the page is, and nothing else.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON, and nothing else.")] = False,
-    no_audit: Annotated[
-        bool, typer.Option("--no-audit", help="Do not check the tables of finished runs against the cluster.")
-    ] = False,
+    no_audit: NoAudit = False,
 ) -> None:
     """Find the cheapest system that meets goals, for every cluster and policy of a study. Finished runs are kept.
 
@@ -122,7 +129,7 @@ def plan(
         typer.echo(f"interrupted: finished runs are kept in {directory / 'runs'}; the same command goes on", err=True)
         raise typer.Exit(130) from None
     if as_json:
-        typer.echo(json.dumps({**done.found, "directory": str(directory), "report": str(done.page)}))
+        print_json({**done.found, "directory": str(directory), "report": str(done.page)}, None)
     elif quiet:
         typer.echo(done.page)
     else:
@@ -132,42 +139,32 @@ def plan(
         raise typer.Exit(OUT_OF_REACH)
 
 
-class _status:  # noqa: N801 -- reads as a function where it is used
+@contextmanager
+def _status(quiet: bool) -> Iterator[Callable[[Tried], None] | None]:
     """A line on the error stream: systems and runs so far; nothing if quiet or no terminal."""
+    from rich.console import Console
 
-    def __init__(self, quiet: bool) -> None:
-        self.quiet, self.said = quiet, False
-        self.live: Any = None
+    if quiet:
+        yield None
+        return
+    live = Console(stderr=True).status("reading the study") if sys.stderr.isatty() else None
+    said: list[Tried] = []
 
-    def __enter__(self) -> Any:
-        if self.quiet:
-            return None
-        if sys.stderr.isatty():
-            from rich.console import Console
-
-            self.live = Console(stderr=True).status("reading the study")
-            self.live.start()
-        return self.tell
-
-    def tell(self, tried: Tried) -> None:
-        """Say how far it is, and once that kernels are compiled."""
-        if tried.compiling and not self.said:
-            self.said = True
+    def tell(tried: Tried) -> None:
+        if tried.compiling and not said:
+            said.append(tried)
             typer.echo(words(), err=True)
-        if self.live is not None:
-            self.live.update(f"{tried.systems} of {tried.of} systems, {tried.runs} runs; now {tried.now}")
+        if live is not None:
+            live.update(f"{tried.systems} of {tried.of} systems, {tried.runs} runs; now {tried.now}")
 
-    def __exit__(self, *_: object) -> None:
-        if self.live is not None:
-            self.live.stop()
+    with live or nullcontext():
+        yield tell
 
 
 def _show(found: Mapping[str, Any]) -> None:
-    """The answer in words, then a table of the systems around it, a line of the plan at a time."""
     from rich.console import Console
 
-    console = Console(highlight=False)
-    width = console.width if console.is_terminal or "COLUMNS" in os.environ else WIDTH_OF_A_PIPE
+    width = width_or(WIDTH_OF_A_PIPE)
     console = Console(highlight=False, width=width)
     console.print(found["headline"], markup=False, soft_wrap=True)
     console.print(f"goals: {' and '.join(found['goals'])}", markup=False)
@@ -183,11 +180,9 @@ def _show(found: Mapping[str, Any]) -> None:
             console.print(f"({line['believed']} cheaper systems were not tried: those around them fail)")
 
 
-def _steps(found: Mapping[str, Any], line: Mapping[str, Any], width: int) -> Any:
-    """The systems around the answer, a row each."""
+def _steps(found: Mapping[str, Any], line: Mapping[str, Any], width: int) -> Table:
     from rich.markup import escape
 
-    from unrack.cli.parts.table import Heading, drawn
     from unrack.plan.decided import shown
 
     keys = list(line["tried"][0]["values"])

@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from unrack.cli.options import Json, Seed
+from unrack.cli.printed import agreement, facts, grid, need_ending, print_json, print_page, write
+from unrack.cli.trace.trace import fit_record, parse_options
 from unrack.errors import InputError
 from unrack.facts import counted
-
-if TYPE_CHECKING:
-    from unrack.workload.usage.series import UsageSeries
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
-
-from rich.box import SIMPLE_HEAD
-from rich.console import RenderableType
-from rich.markup import escape
-from rich.table import Table
-
 from unrack.units import seconds_text
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.table import Table
+
     from unrack.workload.usage.series import UsageSeries
     from unrack.workload.usage.shapes.fit import Fit
     from unrack.workload.usage.thin import Thinned
@@ -49,20 +44,13 @@ Options = Annotated[
 def info(
     file: File,
     option: Options = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Tell how many series there are, how long, how sampled, of what shape, and what was dropped or changed."""
     from unrack.workload.usage.contents import describe_usage
 
     found = describe_usage(_read(file, option))
-    if as_json:
-        typer.echo(json.dumps(found, indent=2, ensure_ascii=False))
-        return
-    from rich.console import Console
-
-    console = Console()
-    for part in contents_page(found):
-        console.print(part)
+    print_json(found) if as_json else print_page(contents_page(found))
 
 
 @app.command()
@@ -71,29 +59,21 @@ def fit(
     option: Options = None,
     out: Annotated[str | None, typer.Option(metavar="OUT.toml", help="Write the parameters there.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Of the curves drawn for comparison.")] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Fit the parameters of drawn curves to series: usage = {shapes = "OUT.toml"}."""
     from unrack.workload.usage.shapes.fit import fit as fitted
     from unrack.workload.usage.shapes.parameters import written
 
-    if out is not None and not out.endswith(".toml"):
-        raise InputError("--out", repr(out), "a file that ends in .toml")
+    need_ending("--out", out, ".toml")
     found = fitted(_read(file, option), seed)
     if out is not None:
-        try:
-            text = written(found.shapes, f"unrack usage fit {Path(file).name}")
-            Path(out).expanduser().write_text(text, encoding="utf-8")
-        except OSError as error:
-            raise InputError(out, error.strerror or str(error), "a file that can be written") from None
+        write(out, written(found.shapes, f"unrack usage fit {Path(file).name}"))
     if as_json:
-        typer.echo(json.dumps(fit_record(found), indent=2, ensure_ascii=False))
+        counts = {"jobs": found.jobs, "series": found.series, "kinds": found.counts}
+        print_json({**counts, **fit_record(found.shapes, found.marginals)})
         return
-    from rich.console import Console
-
-    console = Console()
-    for part in fit_page(found):
-        console.print(part)
+    print_page(fit_page(found))
     if out is not None:
         typer.echo(out)
 
@@ -130,7 +110,7 @@ def make(
     out: Annotated[str, typer.Option(metavar="OUT", help="Ends in .parquet, .csv or .csv.gz.")],
     shapes: Annotated[str, typer.Option(help="google, grizzly, or a file that unrack usage fit wrote.")] = "google",
     jobs: Annotated[int, typer.Option(min=1, max=1_000_000, help="How many.")] = 1000,
-    seed: Annotated[int, typer.Option(min=0, help="Of the random numbers.")] = 0,
+    seed: Seed = 0,
 ) -> None:
     """Draw curves for jobs of 10 min to 2 days and, where nodes differ, of 1 to 64 nodes."""
     from unrack.workload.usage.shapes.draw import drawn_jobs
@@ -146,7 +126,6 @@ def make(
 
 
 def _read(file: str, option: list[str] | None) -> UsageSeries:
-    from unrack.cli.trace import parse_options
     from unrack.workload.usage.attach import is_swf, used_of_swf
     from unrack.workload.usage.read import read_usage
 
@@ -162,9 +141,9 @@ def _read(file: str, option: list[str] | None) -> UsageSeries:
 
 def contents_page(found: dict[str, Any]) -> Iterator[RenderableType]:
     """The parts of the page of ``unrack usage info``."""
-    table = Table(title=escape(found["source"]), title_style="bold", title_justify="left", show_header=False, box=None)
-    table.add_column(style="dim")
-    table.add_column(overflow="fold")
+    from rich.markup import escape
+
+    table = facts(escape(found["source"]))
     several = "" if found["series"] == found["jobs"] else f", {found['series']:,} series"
     idle = f"; {found['idle']:,} never use anything" if found["idle"] else ""
     table.add_row("jobs", f"{found['jobs']:,}{several} in {counted(found['rows'], 'row')}{idle}")
@@ -185,20 +164,14 @@ def contents_page(found: dict[str, Any]) -> Iterator[RenderableType]:
 
 
 def _spreads(found: dict[str, Any]) -> Table:
-    table = Table(box=SIMPLE_HEAD)
-    table.add_column("", no_wrap=True)
-    for name in ("least", "p25", "half", "p75", "most"):
-        table.add_column(name, justify="right", no_wrap=True)
+    table = grid(None, [""], ["least", "p25", "half", "p75", "most"])
     shares = found["unit"] != "MB"
     rows: dict[str, tuple[str, Callable[[float], str]]] = {
-        "samples a series": ("samples", lambda value: f"{value:,.0f}"),
+        "samples a series": ("samples", "{:,.0f}".format),
         "run time, h": ("run_s", lambda value: f"{value / 3600:,.3g}"),
-        "peak of a job" + ("" if shares else ", MB"): (
-            "peak",
-            lambda value: f"{value:.3f}" if shares else f"{value:,.0f}",
-        ),
-        "mean over peak": ("mean_over_peak", lambda value: f"{value:.3f}"),
-        "progress near the peak": ("progress_near_peak", lambda value: f"{value:.3f}"),
+        "peak of a job" + ("" if shares else ", MB"): ("peak", ("{:.3f}" if shares else "{:,.0f}").format),
+        "mean over peak": ("mean_over_peak", "{:.3f}".format),
+        "progress near the peak": ("progress_near_peak", "{:.3f}".format),
     }
     for name, (key, words) in rows.items():
         if found.get(key):
@@ -207,6 +180,8 @@ def _spreads(found: dict[str, Any]) -> Table:
 
 
 def _rules(what: str, counts: dict[str, int]) -> Table:
+    from rich.table import Table
+
     from unrack.workload.usage.contents import sentence
 
     table = Table(title=what, title_style="bold", title_justify="left", show_header=False, box=None)
@@ -218,27 +193,15 @@ def _rules(what: str, counts: dict[str, int]) -> Table:
     return table
 
 
-def fit_record(fit: Fit) -> dict[str, Any]:
-    """The fit, ready for JSON: jobs, series, kinds, parameters, distance of each property."""
-    return {
-        "jobs": fit.jobs,
-        "series": fit.series,
-        "kinds": fit.counts,
-        "parameters": fit.shapes.model_dump(mode="json", exclude_none=True),
-        "distance": {marginal.name: round(marginal.distance, 6) for marginal in fit.marginals},
-    }
-
-
 def fit_page(fit: Fit) -> Iterator[RenderableType]:
     """The parts of the page of ``unrack usage fit``: kinds, nodes, then how drawn curves agree with those given."""
     from numpy import array
+    from rich.markup import escape
 
     from unrack.workload.generate.batch.curve import along
 
     shapes, half = fit.shapes, array([0.5])
-    table = Table(title="Shapes", title_style="bold", title_justify="left", show_header=False, box=None)
-    table.add_column(style="dim")
-    table.add_column(overflow="fold")
+    table = facts("Shapes")
     table.add_row("fitted to", escape(f"{shapes.source} ({fit.series:,} series)"))
     table.add_row("sample", seconds_text(shapes.interval_s))
     for name, kind in shapes.kinds.items():
@@ -251,26 +214,10 @@ def fit_page(fit: Fit) -> Iterator[RenderableType]:
     if shapes.nodes is not None:
         table.add_row("nodes", f"peaks spread by {shapes.nodes.spread:g} (log), levels alike by {shapes.nodes.alike:g}")
     yield table
-    yield _agreement(fit)
-
-
-def _agreement(fit: Fit) -> Table:
-    from numpy import quantile
-
-    table = Table(title="Given and drawn", title_justify="left", title_style="bold", box=SIMPLE_HEAD)
-    table.add_column("", no_wrap=True)
-    table.add_column("of", no_wrap=True)
-    for part in _QUANTILES:
-        table.add_column(f"p{part * 100:g}", justify="right", no_wrap=True)
-    table.add_column("mean", justify="right", no_wrap=True)
-    table.add_column("KS", justify="right", no_wrap=True)
-    for marginal in fit.marginals:
-        for who, values in (("given", marginal.log), ("drawn", marginal.drawn)):
-            parts = quantile(values, _QUANTILES, method="inverted_cdf").tolist()
-            cells = [f"{one:,.3f}" if one < 10 else f"{one:,.0f}" for one in (*parts, float(values.mean()))]
-            last = f"{marginal.distance:.3f}" if who == "drawn" else ""
-            table.add_row(marginal.name if who == "given" else "", who, *cells, last)
-    return table
+    yield agreement(
+        "Given and drawn", ("given", "drawn"), fit.marginals, _QUANTILES,
+        lambda _, value: f"{value:,.3f}" if value < 10 else f"{value:,.0f}",
+    )  # fmt: skip
 
 
 def error_words(series: UsageSeries, made: Thinned) -> str:

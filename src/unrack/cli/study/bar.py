@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import sys
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from unrack.cli.on import words
+from unrack.cli.options import words
 from unrack.units import seconds_text
 
 if TYPE_CHECKING:
     from unrack.study.runner import Progress
-from collections import deque
 
 WINDOW_S = 10.0
 """What counts as recent."""

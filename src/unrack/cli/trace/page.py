@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from rich.box import SIMPLE_HEAD
 from rich.console import Group, RenderableType
 from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from unrack.cli.printed import facts, grid
 from unrack.units import seconds_text
 
 _BARS = " ▁▂▃▄▅▆▇█"
@@ -34,9 +34,7 @@ def page(contents: dict[str, Any]) -> Iterator[RenderableType]:
 
 
 def _head(contents: dict[str, Any]) -> Table:
-    table = Table(title=escape(contents["name"]), title_style="bold", title_justify="left", show_header=False, box=None)
-    table.add_column(style="dim")
-    table.add_column(overflow="fold")
+    table = facts(escape(contents["name"]))
 
     def row(name: str, value: str) -> None:
         table.add_row(name, escape(value))
@@ -81,7 +79,6 @@ def _head(contents: dict[str, Any]) -> Table:
 
 
 def _asks(asks: dict[str, Any], memory_mb: dict[str, float] | None, kept: int) -> str:
-    """Everything that jobs ask for, and how many do."""
     words = ["cores"]
     if memory_mb is not None and memory_mb["max"] > 0:
         words.append("memory")
@@ -94,7 +91,6 @@ def _asks(asks: dict[str, Any], memory_mb: dict[str, float] | None, kept: int) -
 
 
 def _devices(devices: dict[str, Any]) -> str:
-    """How many jobs ask for how much of what; GPUs have a line of their own."""
     shown = {name: found["common"] for name, found in devices.items() if found["jobs"] and not name.startswith("gpus.")}
     return "; ".join(
         f"{name} {', '.join(f'{amount}: {count:,}' for amount, count in common.items())} (each: jobs)"
@@ -119,7 +115,6 @@ def _tiers(tiers: dict[str, Any]) -> str:
 
 
 def _gpus(asked: dict[str, Any]) -> str:
-    """How many, which parts of one, and which models."""
     sizes = ", ".join(f"{size}: {jobs:,}" for size, jobs in asked["sizes"].items())
     words = [f"{asked['jobs']:,} jobs ask for {asked['gpus']:,.6g} ({sizes} jobs)"]
     if asked["shared"]:
@@ -133,12 +128,8 @@ def _gpus(asked: dict[str, Any]) -> str:
 
 
 def _spreads(contents: dict[str, Any]) -> Table:
-    table = Table(
-        title="Sizes and times", title_justify="left", title_style="bold", box=SIMPLE_HEAD, padding=(0, 1, 0, 0)
-    )
-    table.add_column("", no_wrap=True)
-    for name in _SPREAD:
-        table.add_column(name, justify="right")
+    table = grid("Sizes and times", [""], _SPREAD)
+    table.padding = (0, 1, 0, 0)
     rows = {
         "cores": "cores of a job",
         "memory_mb": "MB of a task",
@@ -156,26 +147,24 @@ def _spreads(contents: dict[str, Any]) -> Table:
         spread = asked.get(key, contents.get(key, (contents["tiers"] or {}).get(key)))
         if spread is None or (key.endswith("_mb") and spread["max"] == 0):
             continue
-        cells = [seconds_text(spread[name]) if key in _TIMES else f"{spread[name]:,.4g}" for name in _SPREAD]
-        if key not in (*_TIMES, "accuracy", "alpha", "over_run"):
-            cells = [
-                f"{spread[name]:,.0f}" if spread[name] == int(spread[name]) else f"{spread[name]:,.1f}"
-                for name in _SPREAD
-            ]
-        table.add_row(label, *cells)
+        table.add_row(label, *(_cell(key, spread[name]) for name in _SPREAD))
     return table
 
 
+def _cell(key: str, value: float) -> str:
+    if key in _TIMES:
+        return seconds_text(value)
+    if key in ("accuracy", "alpha", "over_run"):
+        return f"{value:,.4g}"
+    return f"{value:,.0f}" if value == int(value) else f"{value:,.1f}"
+
+
 def _memory(bands: list[dict[str, Any]]) -> Table:
-    table = Table(title="Memory of a task", title_justify="left", title_style="bold", box=SIMPLE_HEAD)
-    for name in ("", "jobs", "task-hours"):
-        table.add_column(name, justify="right" if name else "left")
+    table = grid("Memory of a task", [""], ["jobs", "task-hours"])
     for band in bands:
         if band["jobs"]:
-            name = (
-                f"{band['from_gb']} GB or more" if band["to_gb"] is None else f"{band['from_gb']} to {band['to_gb']} GB"
-            )
-            table.add_row(name, f"{band['jobs']:.1%}", f"{band['task_hours']:.1%}")
+            end = "GB or more" if band["to_gb"] is None else f"to {band['to_gb']} GB"
+            table.add_row(f"{band['from_gb']} {end}", f"{band['jobs']:.1%}", f"{band['task_hours']:.1%}")
     return table
 
 
@@ -194,23 +183,17 @@ def _bars(counts: list[int]) -> str:
 
 
 def _rules(rules: list[dict[str, Any]], title: str) -> Table:
-    table = Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD)
-    table.add_column("jobs", justify="right")
+    table = grid(title, [], ["jobs"])
     table.add_column("rule", no_wrap=True)
     table.add_column("what it says")
     for rule in rules:
-        table.add_row(
-            f"{rule['jobs']:,}",
-            escape(rule["rule"]),
-            escape(rule["sentence"] + (f" Such as {example}." if (example := rule.get("example")) else "")),
-        )
+        example = f" Such as {rule['example']}." if rule.get("example") else ""
+        table.add_row(f"{rule['jobs']:,}", escape(rule["rule"]), escape(rule["sentence"] + example))
     return table
 
 
 def _missing(missing: dict[str, int], kept: int) -> Table:
-    table = Table(title="Not in the input", title_justify="left", title_style="bold", box=SIMPLE_HEAD)
-    table.add_column("field")
-    table.add_column("jobs without it", justify="right")
+    table = grid("Not in the input", ["field"], ["jobs without it"])
     for field, count in missing.items():
         table.add_row(escape(field), "all" if count == kept else f"{count:,}")
     return table

@@ -2,28 +2,34 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 import signal
 import time
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from unrack.cli.completion import policies
-from unrack.cli.on import OnOption, count_of, out_folder
-from unrack.cli.parts.bar import Bar
-from unrack.cli.parts.comparison import show
-from unrack.cli.report import BootstrapOption
+from unrack.cli.options import (
+    BootstrapOption,
+    JobsOption,
+    NoAudit,
+    OnOption,
+    OutOption,
+    StudyArgument,
+    count_of,
+    out_folder,
+    policies,
+)
+from unrack.cli.printed import print_json, print_lines
+from unrack.cli.study.bar import Bar
+from unrack.cli.study.comparison import show
+from unrack.errors import FailedRunsError, InputError
 from unrack.facts import counted
 from unrack.units import NEVER_US, seconds_text
 
 if TYPE_CHECKING:
-    from unrack.errors import FailedRunsError
     from unrack.study.grid import Study
 
 WRITING = "writing the report"
@@ -31,11 +37,9 @@ WRITING = "writing the report"
 
 def run(
     context: typer.Context,
-    study: Annotated[Path, typer.Argument(metavar="STUDY.toml", help="The study file.")],
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", metavar="DIR", help="Where to write (default: out/ and its name).")
-    ] = None,
-    jobs: Annotated[int, typer.Option("--jobs", "-j", min=0, help="Processes; 0: one a core.")] = 0,
+    study: StudyArgument,
+    out: OutOption = None,
+    jobs: JobsOption = 0,
     on: OnOption = "processes",
     seed: Annotated[int | None, typer.Option("--seed", min=0, help="This seed in place of the study's.")] = None,
     policy: Annotated[
@@ -57,9 +61,7 @@ def run(
         bool, typer.Option("--debug", help="Print whole tracebacks, also those of policies of your own.")
     ] = False,
     bootstrap: BootstrapOption = None,
-    no_audit: Annotated[
-        bool, typer.Option("--no-audit", help="Do not check the tables of finished runs against the cluster.")
-    ] = False,
+    no_audit: NoAudit = False,
 ) -> None:
     """Run a study: every cluster, workload, policy, seed and swept value. Finished runs are kept and not run again."""
     from unrack.metric.bootstrap import read_length
@@ -80,15 +82,18 @@ def run(
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends as cleanly as Ctrl-C
     if verbose:
         _say_study(loaded, directory)
-    page, bar = None, Bar(quiet=quiet or as_json, verbose=verbose)
+    page, failed, bar = None, None, Bar(quiet=quiet or as_json, verbose=verbose)
     try:
         with bar:
             began = time.monotonic()
-            rows, failed = _rows(
-                partial(
-                    run_study, loaded, directory, jobs=count_of(jobs), told=bar.told, audit=not no_audit, workers=where
+            try:
+                rows = run_study(
+                    loaded, directory, jobs=count_of(jobs), told=bar.told, audit=not no_audit, workers=where
                 )
-            )
+            except FailedRunsError as error:  # of some, which is said at the end
+                if not error.rows:
+                    raise
+                rows, failed = error.rows, error
             took_s = time.monotonic() - began
             if not no_report:
                 with bar.phase(WRITING):
@@ -102,50 +107,30 @@ def run(
             f"interrupted: {finished} of {counted(len(loaded.runs), 'run')} are kept; go on with: {again}", err=True
         )
         raise typer.Exit(130) from None
-    _tell(loaded, rows, page, directory, quiet, as_json, length_s)
+    if quiet and not as_json:
+        typer.echo(page or directory)
+    else:
+        _tell(loaded, rows, page, directory, as_json, length_s)
     if not quiet and not as_json:
         typer.echo(_times(bar, len(rows), took_s), err=True)
     if failed is not None:
         raise failed
 
 
-def _rows(run: Callable[[], list[dict[str, Any]]]) -> tuple[list[dict[str, Any]], FailedRunsError | None]:
-    """The rows of a study, and what to say at the end if some of its runs failed."""
-    from unrack.errors import FailedRunsError
-
-    try:
-        return run(), None
-    except FailedRunsError as error:
-        if not error.rows:
-            raise
-        return error.rows, error
-
-
 def _tell(
-    loaded: Study,
-    rows: list[dict[str, Any]],
-    page: Path | None,
-    directory: Path,
-    quiet: bool,
-    as_json: bool,
-    length_s: float | None,
+    loaded: Study, rows: list[dict[str, Any]], page: Path | None, directory: Path, as_json: bool, length_s: float | None
 ) -> None:
-    """Print the comparison, what runs have to tell, and where everything is."""
     from unrack.study.results.keep import kept_notes
 
-    if quiet and not as_json:
-        typer.echo(page or directory)
-        return
     done = {row["run"] for row in rows}
     notes = kept_notes(directory, [run for run in loaded.runs if run.id in done])
     if as_json:
-        written = {"directory": str(directory), "report": str(page) if page else None}
         lost = sorted(run.id for run in loaded.runs if run.id not in done)
-        typer.echo(json.dumps({**written, "notes": notes, "runs": rows, **({"failed": lost} if lost else {})}))
+        written = {"directory": str(directory), "report": str(page) if page else None}
+        print_json({**written, "notes": notes, "runs": rows, **({"failed": lost} if lost else {})}, None)
         return
     show(loaded, rows, "the report" if page else "summary.csv", directory, length_s)
-    for line in notes:
-        typer.echo(f"note: {line}")
+    print_lines(f"note: {line}" for line in notes)
     typer.echo(f"report: {page}" if page else f"results: {directory}")
 
 
@@ -153,7 +138,6 @@ def _check_blocks(study: Study, length_s: float) -> None:
     """Refuse a bootstrap that the study's jobs do not carry before they are simulated, not behind it."""
     import numpy as np
 
-    from unrack.errors import InputError
     from unrack.metric.bootstrap import blocks_of
 
     seeds = len({run.seed for run in study.runs})
@@ -166,7 +150,6 @@ def _check_blocks(study: Study, length_s: float) -> None:
 
 
 def _say_study(study: Study, directory: Path) -> None:
-    """What was read, and what need not be run again."""
     from unrack.study.results.keep import is_kept
 
     for name, jobs, digest in dict.fromkeys(
@@ -179,7 +162,6 @@ def _say_study(study: Study, directory: Path) -> None:
 
 
 def _times(bar: Bar, runs: int, took_s: float) -> str:
-    """How long it took, the report too."""
     compiled = f", {seconds_text(bar.pace.compiled_s)} of it compiling" if bar.pace.compiled_s >= 0.1 else ""
     report = f"; the report: {seconds_text(bar.took_s[WRITING])}" if WRITING in bar.took_s else ""
     return f"{counted(runs, 'run')}: {seconds_text(took_s)}{compiled}{report}"

@@ -60,7 +60,9 @@ def drawn(
     from rich.text import Text
 
     labels = [[Text.from_markup(row[0][k]).plain for row in rows] for k in range(len(names))]
-    natural = [max(len(name), *map(len, own)) for name, own in zip(names, labels, strict=True)]
+    texts = [[name, *own] for name, own in zip(names, labels, strict=True)]
+    natural = [max(map(len, own)) for own in texts]
+    parts = [max(len(part.rstrip()) for text in own for part in _PART.findall(text)) for own in texts]
     numbers = [
         max(heading.width(), *(Text.from_markup(row[1][k]).cell_len for row in rows))
         for k, heading in enumerate(metrics)
@@ -68,20 +70,15 @@ def drawn(
     count, least = len(metrics), min(FEWEST, len(metrics))
     while count > least and _taken(natural, numbers[:count]) > width:
         count -= 1
-    over = _taken(natural, numbers[:count]) - width
-    widths = _narrowed(natural, names, labels, over) if over > 0 else natural
-    while count > 1 and _taken(widths, numbers[:count]) > width:
+    while count > 1 and _taken(parts, numbers[:count]) > width:
         count -= 1
-    over = _taken(widths, numbers[:count]) - width
+    room = width - _taken(numbers[:count])
+    widths = _narrowed(_narrowed(natural, parts, room), [NARROW] * len(names), room)
     for lines in range(1, 4):
         wider = [max(size, heading.width(lines)) for size, heading in zip(numbers, metrics[:count], strict=False)]
         if _taken(widths, wider) <= width:
             numbers = wider
             break
-    while over > 0 and max(widths) > NARROW:
-        widest = widths.index(max(widths))
-        widths[widest] -= 1
-        over -= 1
     table = Table(title_justify="left")
     for name, size in zip(names, widths, strict=True):
         table.add_column(name, width=size, overflow="ellipsis")
@@ -96,19 +93,14 @@ def _taken(*columns: Sequence[int]) -> int:
     return 1 + sum(BORDER + size for part in columns for size in part)
 
 
-def _narrowed(natural: Sequence[int], names: Sequence[str], labels: Sequence[Sequence[str]], over: int) -> list[int]:
-    """Widths of columns of names that are less in all, as far as the parts of names allow it."""
+def _narrowed(natural: Sequence[int], least: Sequence[int], room: int) -> list[int]:
+    """Widths that leave the room, those narrowed first that have most to spare; none falls below its least."""
     widths = list(natural)
-    least = [
-        max(len(part.rstrip()) for text in (name, *own) for part in _PART.findall(text))
-        for name, own in zip(names, labels, strict=True)
-    ]
-    while over > 0:
+    for _ in range(sum(BORDER + size for size in natural) - room):
         spare = [size - low for size, low in zip(widths, least, strict=True)]
         if max(spare) <= 0:
             break
         widths[spare.index(max(spare))] -= 1
-        over -= 1
     return widths
 
 

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import csv
-import gzip
-import json
-import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Any, Literal
 
+from unrack.cluster.domains import ranges
+from unrack.cluster.formats.reading import text_of
 from unrack.errors import ClusterError
 
 COLUMNS = ("sn", "cpu_milli", "memory_mib", "gpu", "model")
 """The header."""
 _MILLI = 1000
 _MOST = 2**31 - 1  # of anything, on a node
-_SIZES = ("cores", "memory_mb", "gpus", "model")
 
 
 def openb_nodes(
@@ -27,7 +26,7 @@ def openb_nodes(
     Parameters
     ----------
     path
-        A CSV file; it may be packed by gzip.
+        A CSV file; it may be packed by gzip, bzip2 or xz.
     cpu
         ``"whole"``: cores, rounded down; ``"milli"``: thousandths of a core.
     gpu_nodes_only
@@ -45,21 +44,16 @@ def openb_nodes(
     """
     if cpu not in ("whole", "milli"):
         raise ClusterError("cpu", repr(cpu), "whole or milli")
-    runs: list[dict[str, Any]] = []
-    for node in _nodes(str(path), 1 if cpu == "milli" else _MILLI):
-        if gpu_nodes_only and not node["gpus"]:
-            continue
-        if runs and all(runs[-1][name] == node[name] for name in _SIZES):
-            runs[-1]["count"] += 1
-        else:
-            runs.append({"count": 1, **node})
+    nodes = _nodes(str(path), 1 if cpu == "milli" else _MILLI)
+    kept = (node for node in nodes if node["gpus"] or not gpu_nodes_only)
+    runs = [{"count": len(list(alike)), **node} for node, alike in groupby(kept)]
     if not runs:
         raise ClusterError(str(path), "no node" + " with GPUs" * gpu_nodes_only, "one or more")
     return runs
 
 
-def cluster_toml(runs: Sequence[dict[str, Any]], name: str, source: str = "") -> str:
-    """A cluster file with these nodes and their GPUs.
+def cluster_content(runs: Sequence[Mapping[str, Any]], name: str) -> dict[str, Any]:
+    """The keys of a cluster file with these nodes and their GPUs.
 
     Parameters
     ----------
@@ -67,39 +61,24 @@ def cluster_toml(runs: Sequence[dict[str, Any]], name: str, source: str = "") ->
         As of :func:`openb_nodes`.
     name
         Of the cluster.
-    source
-        A comment for the first line; ``""``: none.
     """
-    lines = [f"# {' '.join(source.split())}"] if source else []
-    lines += [f"name = {json.dumps(name, ensure_ascii=False)}", ""]
-    if held := list(_with_gpus(runs)):
-        lines += ["gpus = [", *(f"    {{ nodes = {nodes}, machine = {machine} }}," for nodes, machine in held), "]", ""]
-    lines += ["nodes = ["]
-    lines += [f"    {{ count = {run['count']}, cores = {run['cores']}, memory = {run['memory_mb']} }}," for run in runs]
-    return "\n".join([*lines, "]", ""])
-
-
-def _with_gpus(runs: Sequence[dict[str, Any]]) -> Iterator[tuple[str, str]]:
-    """Node ids and their machine, as TOML; neighbours with the same GPUs together."""
-    spans: list[list[Any]] = []
+    spans: list[tuple[int, int, dict[str, Any]]] = []  # of neighbours with the same GPUs
     first = 0
     for run in runs:
         after = first + run["count"]
         if run["gpus"]:
-            model = f", model = {json.dumps(run['model'], ensure_ascii=False)}" if run["model"] else ""
-            machine = f"{{ gpus = {run['gpus']}{model} }}"
-            if spans and spans[-1][1] == first and spans[-1][2] == machine:
-                spans[-1][1] = after
-            else:
-                spans.append([first, after, machine])
+            machine = {"gpus": run["gpus"]} | ({"model": run["model"]} if run["model"] else {})
+            begin = spans.pop()[0] if spans and spans[-1][1:] == (first, machine) else first
+            spans.append((begin, after, machine))
         first = after
-    for begin, end, machine in spans:
-        yield (f'"{begin}-{end - 1}"' if end - begin > 1 else f'"{begin}"'), machine
+    gpus = [{"nodes": ranges(range(begin, end))[0], "machine": machine} for begin, end, machine in spans]
+    nodes = [{"count": run["count"], "cores": run["cores"], "memory": run["memory_mb"]} for run in runs]
+    return {"name": name, **({"gpus": gpus} if gpus else {}), "nodes": nodes}
 
 
 def _nodes(path: str, core: int) -> Iterator[dict[str, Any]]:
     """One dict a node; ``core``: how much of ``cpu_milli`` is one core."""
-    rows = csv.reader(_text(path).splitlines())
+    rows = csv.reader(text_of(Path(path), path).splitlines())
     header = [field.strip() for field in next(rows, [])]
     for name in COLUMNS:
         if name not in header:
@@ -125,13 +104,3 @@ def _whole(fields: dict[str, str], name: str, least: int, at: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) < 12 and least <= int(text) <= _MOST):
         raise ClusterError(f"{at}, {name}", repr(text), f"a whole number from {least} to {_MOST}")
     return int(text)
-
-
-def _text(path: str) -> str:
-    try:
-        content = Path(path).expanduser().read_bytes()
-        if content[:2] == b"\x1f\x8b":
-            content = gzip.decompress(content)
-        return content.decode("utf-8-sig")
-    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
-        raise ClusterError(path, getattr(error, "strerror", None) or str(error), "a readable CSV file") from None

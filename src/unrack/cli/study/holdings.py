@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from unrack.cli.completion import runs
+from unrack.cli.options import All, Json, RunOption
+from unrack.cli.printed import need_ending, print_json, print_lines
 from unrack.facts import counted
 
 if TYPE_CHECKING:
@@ -20,27 +20,22 @@ MOST = 20
 
 def holdings(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="The directory that `unrack run` wrote.")],
-    run: Annotated[
-        str | None,
-        typer.Option("--run", help="Which run: its policy, or its id or the start of it.", autocompletion=runs),
-    ] = None,
+    run: RunOption = None,
     job: Annotated[str | None, typer.Option("--job", help="Only what this job held, row by row.")] = None,
     out: Annotated[
         Path | None, typer.Option("--out", metavar="FILE", help="Write every row to a .csv or .parquet file.")
     ] = None,
-    everything: Annotated[bool, typer.Option("--all", help="Print long lists whole.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    everything: All = False,
+    as_json: Json = False,
 ) -> None:
     """Say what jobs held of every resource: in all, or row by row."""
     import polars as pl
 
-    from unrack.errors import InputError
     from unrack.metric.holdings import totals
     from unrack.study.results.from_folder import finished_run
     from unrack.study.results.record import write_table, write_whole
 
-    if out is not None and out.suffix not in (".csv", ".parquet"):
-        raise InputError("--out", repr(str(out)), "a file that ends in .csv or .parquet")
+    need_ending("--out", out, ".csv", ".parquet")
     again = finished_run(directory, run)
     held = again.holdings()
     if job is not None:
@@ -50,10 +45,9 @@ def holdings(
         write_whole(out, held.write_csv()) if out.suffix == ".csv" else write_table(out, held)
     shown = totals(held, again.cluster()) if job is None else held
     if as_json:
-        typer.echo(json.dumps(shown.to_dicts(), indent=1, default=str))
+        print_json(shown.to_dicts(), other=str)
         return
-    for line in lines(shown, None if everything else MOST):
-        typer.echo(line)
+    print_lines(lines(shown, None if everything else MOST))
     if out is not None:
         typer.echo(f"{counted(held.height, 'row')} written to {out}")
 
