@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from importlib import import_module
 from typing import Annotated, Any
 
 import typer
+
+from unrack.cli.options import Json
+from unrack.cli.printed import print_json
 
 TABLES = {
     "readers": "workload.formats.readers:FORMATS",
@@ -22,12 +24,12 @@ TABLES = {
 
 def plugins(
     every: Annotated[bool, typer.Option("--all", help="Also list what is built in, by name.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: Json = False,
 ) -> None:
     """List extensions by kind: where each comes from, and what is wrong with those that cannot be used."""
     rows = [row for group in TABLES for row in _rows(group)] + _commands()
     if as_json:
-        typer.echo(json.dumps(rows, indent=1, ensure_ascii=False))
+        print_json(rows)
         return
     built_in = [row for row in rows if not row["from"]]
     shown = rows if every else [row for row in rows if row["from"]]
