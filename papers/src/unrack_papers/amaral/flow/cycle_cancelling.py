@@ -15,9 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrack.jit import compiled, inlined
-from unrack.solver.flow.max_flow import push_all
-from unrack.solver.flow.network import Network
-from unrack.solver.flow.residual import Residual, amounts_of, residual_of
+from unrack.solver import Network, Residual, amounts_of, push_all, residual_of
 
 Ints = NDArray[np.int64]
 

@@ -21,9 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrack.jit import compiled, inlined
-from unrack.solver.flow.heap import Heap, put_nearer, take_nearest
-from unrack.solver.flow.network import Network
-from unrack.solver.flow.residual import Residual, amounts_of, residual_of
+from unrack.solver import Heap, Network, Residual, amounts_of, put_nearer, residual_of, take_nearest
 
 Ints = NDArray[np.int64]
 
