@@ -8,7 +8,7 @@ from typing import Any
 
 from unrack.cluster.presets import PRESETS
 from unrack.errors import InputError
-from unrack.policy.pools.pool_policy import AUTHORS, READINGS
+from unrack.policy.pools.pool_placement import AUTHORS, READINGS
 from unrack.slowdown.model import PUBLISHED
 from unrack_papers.options import Options, flag_of
 from unrack_papers.reproduction import Reproduction, Row

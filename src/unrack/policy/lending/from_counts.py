@@ -52,7 +52,7 @@ def _named(plan: Plan, counted: Ints, free: NDArray[np.bool_], view: View, job: 
     rows: list[tuple[int, int, int, int, int]] = []
     for first, kinds, tasks, nodes, _ in counted.tolist():
         for kind in range(first, first + kinds):
-            there = np.flatnonzero(free & (plan.group_of == kind))[:nodes]
+            there = np.flatnonzero(free & (plan.groups.of == kind))[:nodes]
             if len(there) < nodes:
                 return None
             left = tasks
