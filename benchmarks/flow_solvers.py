@@ -17,10 +17,9 @@ from statistics import median
 from typing import TypeVar
 
 from unrack.solver.flow.canonical import canonical_amounts, canonical_potentials
-from unrack.solver.flow.market import market_of
 from unrack.solver.flow.network import Network, checked
-from unrack.solver.flow.solve import SOLVERS
 from unrack_papers.amaral.flow.examples import scheduling_network
+from unrack_papers.amaral.flow.solvers import COMPARED
 
 T = TypeVar("T")
 
@@ -43,11 +42,11 @@ def timed(work: Callable[[], T], repeats: int) -> tuple[float, T]:
 
 def compare(network: Network, names: list[str], repeats: int) -> None:
     """Each algorithm beside OR-Tools."""
-    reference, amount = timed(lambda: SOLVERS["ortools"](network), repeats)
+    reference, amount = timed(lambda: COMPARED["ortools"](network), repeats)
     assert amount is not None
     print(f"  {'ortools':17} {reference:9.4f} s", flush=True)
     for name in names:
-        took, found = timed(lambda name=name: SOLVERS[name](network), repeats)  # type: ignore[misc]
+        took, found = timed(lambda name=name: COMPARED[name](network), repeats)  # type: ignore[misc]
         assert found is not None
         assert int(found @ network.cost) == int(amount @ network.cost), name
         print(f"  {name:17} {took:9.4f} s  {took / reference:8.2f} x ortools", flush=True)
@@ -63,19 +62,17 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--large", action="store_true")
     chosen = parser.parse_args()
-    own = [name for name in SOLVERS if name not in ("auto", "ortools")]
+    own = [name for name in COMPARED if name not in ("auto", "ortools")]
     warm = checked(scheduling_network(20, 5, 3, 2, 0))
     for name in own:
-        SOLVERS[name](warm)
-    canonical_amounts(warm, canonical_potentials(warm, SOLVERS["auction"](warm)))  # type: ignore[arg-type]
+        COMPARED[name](warm)
+    canonical_amounts(warm, canonical_potentials(warm, COMPARED["cost-scaling"](warm)))  # type: ignore[arg-type]
     for sizes in (SMALL, MIDDLE, LARGE if chosen.large else ()):
         for tasks, machines, slots, aggregator in sizes:
             network = checked(scheduling_network(tasks, machines, slots, 10, 0, aggregator=aggregator))
             by = ", by an aggregator too" if aggregator else ""
             print(f"{tasks:,} tasks, {machines:,} machines of {slots} slots{by}: {len(network.tail):,} arcs")
             names = [name for name in own if sizes is SMALL or name not in SLOW]
-            if market_of(network) is None:
-                names.remove("auction")
             compare(network, names, chosen.repeats)
 
 

@@ -13,10 +13,14 @@ from __future__ import annotations
 
 import argparse
 import random
+import sys
 import time
+from pathlib import Path
 
-from unrack.solver.torus.constraint import cp_tiles
 from unrack.solver.torus.solve import TorusPlacement, best_tiles, quick_tiles
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "torus"))
+from torus_programme import cp_tiles
 
 PAPER_S = {
     4: (0.0002, 0.0179, 350.6222),

@@ -11,7 +11,7 @@ import numpy as np
 
 from unrack import Cluster
 from unrack.policy import CORES, MEMORY, TASKS, Lease, Loan, Placed, SeenJob, View
-from unrack.workload.job import JobTable
+from unrack.workload import JobTable
 
 
 def most_free_lends(view: View, job: SeenJob, now: int) -> Lease | None:

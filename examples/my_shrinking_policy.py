@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 
 from unrack import Cluster
-from unrack.policy import ESTIMATE, MEMORY, Decision, Policy, Reason, Resize, Traits, View, smaller
-from unrack.policy.table import parse_policy
-from unrack.workload.job import JobTable
+from unrack.policy import ESTIMATE, MEMORY, Decision, Policy, Reason, Resize, Traits, View, parse_policy, smaller
+from unrack.workload import JobTable
 
 
 @dataclass(frozen=True)

@@ -148,12 +148,12 @@ def test_every_preset_and_tie_rule_is_described() -> None:
 def test_every_column_of_the_result_tables_is_described() -> None:
     workload = unrack.generate({"scenario": "nvme-s1", "load": 0.5, "jobs": 20})
     result = unrack.simulate(unrack.Cluster.preset("nvme-pool"), workload, "disaggregation-aware", models=["smufin"])
-    assert result.shares.height
+    assert result.table("shares").height
     text = section("file-formats.md", "## Result tables")
     for name in ("jobs", "usage", "placements", "shares"):
         start = text.index(f"\n**{name}**")
         table = text[start:].split("\n\n")[1]
-        for column in getattr(result, name).columns:
+        for column in result.table(name).columns:
             written = "KIND.QUANTITY" if column.startswith("nvme.") else column
             assert f"`{written}`" in table, f"{column} of {name}"
 
@@ -174,7 +174,7 @@ def test_the_policy_for_pools_on_the_page_decides_as_the_example_does() -> None:
     runs = [
         unrack.simulate(cluster, workload, policy, models=["smufin"]) for policy in (names["SHORTEST_WAIT"], example)
     ]
-    assert runs[0].shares.equals(runs[1].shares)
+    assert runs[0].table("shares").equals(runs[1].table("shares"))
 
 
 def anchors(path: Path) -> set[str]:

@@ -9,7 +9,7 @@ from typing import Any
 from check import faults
 from commands import commands_page
 from examples import examples_page
-from listings import decisions_page, metrics_page, names_page
+from listings import decisions_page, metrics_page, names_page, packages_page
 from notebooks import notebook_page
 from papers import with_tables
 from reports import with_reports
@@ -26,6 +26,7 @@ def on_files(files: Any, config: Any) -> Any:
         "reference/commands.md": commands_page(),
         "reference/python.md": names_page("unrack", "Python", "What a study or a notebook needs."),
         "reference/policy.md": names_page("unrack.policy", "Policies of your own", "What a policy of your own needs."),
+        "reference/packages.md": packages_page(),
         "reference/metrics.md": metrics_page(),
         "reference/examples.md": examples_page(ROOT),
         "decisions/index.md": decisions_page(ROOT / "docs" / "decisions"),

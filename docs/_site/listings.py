@@ -6,15 +6,46 @@ import re
 from importlib import import_module
 from pathlib import Path
 
+PACKAGES = {
+    "unrack.workload": "Filters and tables of jobs.",
+    "unrack.workload.formats": "What readers of your own are made of.",
+    "unrack.workload.generate": "What generators of your own are made of.",
+    "unrack.workload.usage": "What jobs use of the memory that they ask for, over their progress.",
+    "unrack.cluster": "Presets, families of clusters, and lists of nodes.",
+    "unrack.slowdown": "How fast jobs run, and contention for memory after profiles.",
+    "unrack.resources.gpus": "GPUs as they are connected.",
+    "unrack.resources.links": "Network links and what jobs send.",
+    "unrack.study": "Runs, and the workers that run them.",
+    "unrack.metric": "Means of metrics, and what is counted besides.",
+    "unrack.report": "Colours of charts, as reports have them.",
+    "unrack.solver": "Problems and answers as arrays, without data centres.",
+    "unrack.cli": "Options that commands of other distributions share.",
+    "unrack.live": "Texts that a Slurm site installs.",
+}
+"""Public packages for research and for extensions, each with what it has."""
+
 
 def names_page(module: str, title: str, words: str) -> str:
     """The public names of a module, each with its docstring."""
+    return f"# {title}\n\n{words} All of it is imported from `{module}`.\n\n{_names(module)}"
+
+
+def packages_page() -> str:
+    """The public names of :data:`PACKAGES`."""
+    parts = [
+        "# For research and extensions\n\nWhat reproductions of papers, experiments and extensions need besides "
+        "`unrack` and `unrack.policy`. Errors (`unrack.errors`), units (`unrack.units`), libraries of extras "
+        "(`unrack.extras`) and checks of policies (`unrack.testing`) are public modules as well.\n"
+    ]
+    parts += [f"## `{module}`\n\n{words}\n\n{_names(module)}" for module, words in PACKAGES.items()]
+    return "\n".join(parts)
+
+
+def _names(module: str) -> str:
     names = import_module(module).__all__
     constants = [name for name in names if name.isupper()]
     rest = [name for name in names if name not in constants]
-    parts = [f"# {title}\n\n{words} All of it is imported from `{module}`.\n"]
-    if constants:
-        parts.append(f"Rows of columns, by name: {', '.join(f'`{name}`' for name in constants)}.\n")
+    parts = [f"Constants: {', '.join(f'`{name}`' for name in constants)}.\n"] if constants else []
     parts += [f"::: {module}.{name}\n" for name in sorted(rest, key=lambda name: (name[0].islower(), name.lower()))]
     return "\n".join(parts)
 

@@ -12,11 +12,7 @@ from typing import Any
 import numpy as np
 import vl_convert
 
-from unrack.workload.usage.curves import WHOLE, UsageCurves
-from unrack.workload.usage.series import series_of
-from unrack.workload.usage.shapes.draw import drawn
-from unrack.workload.usage.shapes.parameters import KINDS, shapes_of
-from unrack.workload.usage.shapes.properties import properties
+from unrack.workload.usage import KINDS, WHOLE, UsageCurves, drawn, properties, series_of, shapes_of
 
 COLOURS = ["#4c566a", "#5e81ac", "#88c0d0", "#a3be8c", "#d08770", "#b48ead"]
 HOURS = 12

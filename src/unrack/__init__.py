@@ -13,116 +13,93 @@ Names are loaded when they are first used, so that ``import unrack`` costs littl
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from unrack.public import lazily
+
 if TYPE_CHECKING:
-    from unrack.cluster.spec import Cluster
-    from unrack.cluster.systems import memory_system
-    from unrack.errors import ClusterError, InputError, PolicyError, RunError, StudyError, TraceError, UnrackError
-    from unrack.metric.bound import Bound
+    from unrack.cluster.spec import Cluster as Cluster
+    from unrack.cluster.systems import memory_system as memory_system
+    from unrack.errors import ClusterError as ClusterError
+    from unrack.errors import InputError as InputError
+    from unrack.errors import PolicyError as PolicyError
+    from unrack.errors import RunError as RunError
+    from unrack.errors import StudyError as StudyError
+    from unrack.errors import TraceError as TraceError
+    from unrack.errors import UnrackError as UnrackError
+    from unrack.metric.bound import Bound as Bound
+    from unrack.metric.estimate import Estimate as Estimate
+    from unrack.metric.estimate import estimate as estimate
     from unrack.metric.table import Metric
-    from unrack.plan.ask import Planned, plan_study
+    from unrack.plan.ask import Planned as Planned
+    from unrack.plan.ask import plan_study as plan_study
     from unrack.policy.table import Entry
-    from unrack.policy.tiers.answer import PlacedServers
-    from unrack.policy.tiers.place import place
-    from unrack.report.charts.compare import compare
-    from unrack.sim.audited import audit
-    from unrack.sim.faults.fault import Fault, random_faults
-    from unrack.sim.result import Result
-    from unrack.sim.simulate import simulate
-    from unrack.slowdown.model import make_models
-    from unrack.solver.torus.solve import best_tiles, first_fit_tiles, quick_tiles
-    from unrack.workload.filters import filtered
-    from unrack.workload.formats.readers import read_trace
-    from unrack.workload.formats.writers import write_trace
-    from unrack.workload.generate.generator import generate
-    from unrack.workload.generate.scenarios import scenario
-    from unrack.workload.generate.server_generator import servers
-    from unrack.workload.ideal import fat_node, load_factor, window_us
-    from unrack.workload.job import Demand, Job, Workload
+    from unrack.policy.tiers.answer import PlacedServers as PlacedServers
+    from unrack.policy.tiers.place import place as place
+    from unrack.report.charts.compare import compare as compare
+    from unrack.sim.audited import audit as audit
+    from unrack.sim.faults.fault import Fault as Fault
+    from unrack.sim.faults.fault import random_faults as random_faults
+    from unrack.sim.kernel import Ties as Ties
+    from unrack.sim.result import Result as Result
+    from unrack.sim.simulate import simulate as simulate
+    from unrack.slowdown.model import make_models as make_models
+    from unrack.solver.torus.solve import best_tiles as best_tiles
+    from unrack.solver.torus.solve import first_fit_tiles as first_fit_tiles
+    from unrack.solver.torus.solve import quick_tiles as quick_tiles
+    from unrack.workload.filters import filtered as filtered
+    from unrack.workload.formats.readers import read_trace as read_trace
+    from unrack.workload.formats.writers import write_trace as write_trace
+    from unrack.workload.generate.generator import generate as generate
+    from unrack.workload.generate.scenarios import scenario as scenario
+    from unrack.workload.generate.server_generator import servers as servers
+    from unrack.workload.ideal import fat_node as fat_node
+    from unrack.workload.ideal import load_factor as load_factor
+    from unrack.workload.ideal import window_us as window_us
+    from unrack.workload.job import Demand as Demand
+    from unrack.workload.job import Job as Job
+    from unrack.workload.job import Workload as Workload
 
-__version__: str
+    __version__: str
+else:
+    __all__, _loaded, __dir__ = lazily(
+        __name__,
+        {
+            "cluster.spec": "Cluster",
+            "cluster.systems": "memory_system",
+            "errors": "ClusterError InputError PolicyError RunError StudyError TraceError UnrackError",
+            "metric.bound": "Bound",
+            "metric.estimate": "Estimate estimate",
+            "plan.ask": "Planned plan_study",
+            "policy.tiers.answer": "PlacedServers",
+            "policy.tiers.place": "place",
+            "report.charts.compare": "compare",
+            "sim.audited": "audit",
+            "sim.faults.fault": "Fault random_faults",
+            "sim.kernel": "Ties",
+            "sim.result": "Result",
+            "sim.simulate": "simulate",
+            "slowdown.model": "make_models",
+            "solver.torus.solve": "best_tiles first_fit_tiles quick_tiles",
+            "workload.filters": "filtered",
+            "workload.formats.readers": "read_trace",
+            "workload.formats.writers": "write_trace",
+            "workload.generate.generator": "generate",
+            "workload.generate.scenarios": "scenario",
+            "workload.generate.server_generator": "servers",
+            "workload.ideal": "fat_node load_factor window_us",
+            "workload.job": "Demand Job Workload",
+        },
+        "metrics",
+        "policies",
+    )
 
-_HOMES = {
-    "Cluster": "cluster.spec",
-    "memory_system": "cluster.systems",
-    "Bound": "metric.bound",
-    "audit": "sim.audited",
-    "PlacedServers": "policy.tiers.answer",
-    "best_tiles": "solver.torus.solve",
-    "compare": "report.charts.compare",
-    "first_fit_tiles": "solver.torus.solve",
-    "make_models": "slowdown.model",
-    "place": "policy.tiers.place",
-    "plan_study": "plan.ask",
-    "Planned": "plan.ask",
-    "quick_tiles": "solver.torus.solve",
-    "servers": "workload.generate.server_generator",
-    "window_us": "workload.ideal",
-    "load_factor": "workload.ideal",
-    "fat_node": "workload.ideal",
-    "scenario": "workload.generate.scenarios",
-    "ClusterError": "errors",
-    "Demand": "workload.job",
-    "Fault": "sim.faults.fault",
-    "InputError": "errors",
-    "Job": "workload.job",
-    "PolicyError": "errors",
-    "Result": "sim.result",
-    "RunError": "errors",
-    "StudyError": "errors",
-    "TraceError": "errors",
-    "UnrackError": "errors",
-    "Workload": "workload.job",
-    "filtered": "workload.filters",
-    "generate": "workload.generate.generator",
-    "random_faults": "sim.faults.fault",
-    "read_trace": "workload.formats.readers",
-    "simulate": "sim.simulate",
-    "write_trace": "workload.formats.writers",
-}
+    def __getattr__(name: str) -> Any:
+        if name == "__version__":
+            from importlib.metadata import version
 
-__all__ = [
-    "Bound",
-    "Cluster",
-    "ClusterError",
-    "Demand",
-    "Fault",
-    "InputError",
-    "Job",
-    "PlacedServers",
-    "Planned",
-    "PolicyError",
-    "Result",
-    "RunError",
-    "StudyError",
-    "TraceError",
-    "UnrackError",
-    "Workload",
-    "audit",
-    "best_tiles",
-    "compare",
-    "fat_node",
-    "filtered",
-    "first_fit_tiles",
-    "generate",
-    "load_factor",
-    "make_models",
-    "memory_system",
-    "metrics",
-    "place",
-    "plan_study",
-    "policies",
-    "quick_tiles",
-    "random_faults",
-    "read_trace",
-    "scenario",
-    "servers",
-    "simulate",
-    "window_us",
-    "write_trace",
-]
+            return version("unrack")
+        return _loaded(name)
 
 
 def metrics() -> dict[str, Metric]:
@@ -137,17 +114,3 @@ def policies() -> dict[str, Entry]:
     from unrack.policy.table import POLICIES
 
     return dict(POLICIES)
-
-
-def __getattr__(name: str) -> Any:
-    if name == "__version__":
-        from importlib.metadata import version
-
-        return version("unrack")
-    if name in _HOMES:
-        return getattr(import_module(f"unrack.{_HOMES[name]}"), name)
-    raise AttributeError(f"module 'unrack' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted([*__all__, "__version__"])

@@ -63,21 +63,20 @@ def extra(library: str) -> Any:
         return import_module(library)
 
 
-@cache
 def has_pictures() -> bool:
     """True if vl-convert is installed."""
-    try:
-        import vl_convert  # noqa: F401
-    except ModuleNotFoundError:
-        return False
-    return True
+    return _installed("vl_convert")
+
+
+def has_solvers() -> bool:
+    """True if OR-Tools is installed."""
+    return _installed("ortools")
 
 
 @cache
-def has_solvers() -> bool:
-    """True if OR-Tools is installed."""
+def _installed(library: str) -> bool:
     try:
-        import ortools  # noqa: F401
+        import_module(library)
     except ModuleNotFoundError:
         return False
     return True

@@ -331,29 +331,27 @@ class View:
     def candidates(self, job: SupportsIndex) -> Iterator[Candidate]:
         """Where tasks of a waiting job could go now: nodes by number, and on each the devices that it could have.
 
-        ``Start.on(candidates)`` starts the job on them, its tasks filling one after the other in the order given.
+        ``Start.on(candidates)`` starts the job on them, its tasks filling one after the other in the order given. They
+        have devices for a job of one task. Whatever else a job asks for is chosen where ``Placed`` or a list scheduler
+        places it on them; nodes on which a task would find too little of what is counted are not among them.
 
         Raises
         ------
         RefusedError
-            No such job has been submitted; or it has several tasks that ask for devices, or asks for what is counted:
-            rules with a name place these.
+            No such job has been submitted.
         """
-        seen = self.job(job)
+        seen, free, claimed = self.job(job), self.columns.free, self.columns.claimed
         wants = {kind: asked for kind, asked in seen.demand.devices.items() if any(asked.values())}
+        if claimed is not None and (asked := claimed.asked(seen.index)).any():
+            none = np.empty(0, np.int64)
+            free = np.where(claimed.places.open_nodes(asked, claimed.free, none, none, seen.tasks), free, -1)
         asks = TaskAsk(seen.tasks, seen.cores, seen.memory_mb)
-        found = candidates_on(seen.index, asks, self.columns.free, self.columns.total, self._kinds)
-        if not wants:
+        found = candidates_on(seen.index, asks, free, self.columns.total, self._kinds)
+        pooled = {kind: asked for kind, asked in wants.items() if kind in self.cluster.devices.kinds}
+        if not pooled or seen.tasks > 1 or self.devices is None:
             yield from found
             return
-        counted = sorted(set(wants) - set(self.cluster.devices.kinds))
-        if counted or seen.tasks > 1 or self.devices is None:
-            what = f"{', '.join(counted)}" if counted else f"devices for {seen.tasks} tasks"
-            raise RefusedError(
-                f"view.candidates({seen.index}): it asks for {what}, and candidates are of nodes, and of pooled "
-                "devices for one task; policies with a named rule, such as ListScheduler(order=…), place everything"
-            )
-        choices = DeviceChoices(self.devices, seen.index, wants)
+        choices = DeviceChoices(self.devices, seen.index, pooled)
         for candidate in found:
             yield from choices.on(candidate)
 

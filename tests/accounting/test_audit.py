@@ -33,12 +33,7 @@ from unrack.workload.job import job_table
 
 def tables_of(result: Result) -> Tables:
     """All tables of a run."""
-    log = result.log
-    return Tables(
-        log.cluster, result.jobs, result.usage, result.placements,
-        result.loans if len(log.loans) else None, result.shares if len(log.cluster.devices) else None,
-        result.failures if log.failures else None, None, result.pace,
-    )  # fmt: skip
+    return Tables(result.log.cluster, result.tables, result.pace)
 
 
 def said(tables: Tables) -> str:
@@ -90,7 +85,7 @@ def changing() -> Result:
 def test_changed_leases_loans_stops_and_failures_pass() -> None:
     result = changing()
     assert result.placements["span"].max() == 3
-    assert len(result.loans) == 2
+    assert len(result.table("loans")) == 2
     unrack.audit(result)
 
 
@@ -194,14 +189,11 @@ WRONGS: list[tuple[Any, str]] = [
 @pytest.mark.parametrize(("plant", "words"), WRONGS)
 def test_every_planted_wrong_is_found(plant: Callable[[Frames], None], words: str) -> None:
     right = tables_of(changing())
-    frames: Frames = {}
-    for name in ("jobs", "usage", "placements", "loans", "failures"):
-        frame = getattr(right, name)
-        assert frame is not None, name
-        frames[name] = frame
-    assert said(replace(right, **frames)) == ""
+    frames: Frames = dict(right.tables)
+    assert {"jobs", "usage", "placements", "loans", "failures"} <= set(frames)
+    assert said(replace(right, tables=frames)) == ""
     plant(frames)
-    assert words in said(replace(right, **frames))
+    assert words in said(replace(right, tables=frames))
 
 
 def on_pools() -> Result:
@@ -227,8 +219,7 @@ DEVICE_WRONGS: list[tuple[Any, str]] = [
 def test_every_wrong_planted_in_the_shares_is_found(plant: Callable[[pl.DataFrame], pl.DataFrame], words: str) -> None:
     right = tables_of(on_pools())
     assert said(right) == ""
-    assert right.shares is not None
-    assert words in said(replace(right, shares=plant(right.shares)))
+    assert words in said(replace(right, tables={**right.tables, "shares": plant(right["shares"])}))
 
 
 def sharing() -> Tables:
@@ -255,20 +246,17 @@ def test_what_two_jobs_may_not_do_together_is_found_although_each_alone_may(
 ) -> None:
     right = sharing()
     assert said(right) == ""
-    assert right.shares is not None
-    wrong = right.shares.with_columns(pl.Series(column, values, dtype=right.shares[column].dtype))
-    assert words in said(replace(right, shares=wrong))
+    wrong = right["shares"].with_columns(pl.Series(column, values, dtype=right["shares"][column].dtype))
+    assert words in said(replace(right, tables={**right.tables, "shares": wrong}))
 
 
 def test_devices_of_a_node_that_is_down_may_not_be_held() -> None:
     cluster = unrack.Cluster.preset("nvme-attached")
     workload = unrack.generate({"scenario": "nvme-s1", "load": 0.9, "jobs": 60}, seed=1)
     right = tables_of(simulate(cluster, workload, "first-fit"))
-    held = right.shares
-    assert held is not None
-    at = float(held["start_s"][0]) + 0.5
+    at = float(right["shares"]["start_s"][0]) + 0.5
     failed = pl.DataFrame({"time_s": [at], "repaired_s": [at + 1], "domain": ["node0"]})
-    assert "which is down" in said(replace(right, failures=failed))
+    assert "which is down" in said(replace(right, tables={**right.tables, "failures": failed}))
 
 
 # --- runs that go wrong -----------------------------------------------------------------------------------------------
@@ -342,7 +330,8 @@ def test_unrack_run_ends_with_1_and_keeps_the_other_runs(tmp_path: Any) -> None:
 def test_what_is_first_in_time_is_named() -> None:
     result = changing()
     tables = tables_of(result)
-    wrong = tables.placements.with_columns(cores_per_node=pl.lit(9, pl.Int32))
-    first = min(found.at_us for found in violations(replace(tables, placements=wrong)) if found.at_us >= 0)
+    wrong = tables["placements"].with_columns(cores_per_node=pl.lit(9, pl.Int32))
+    planted = replace(tables, tables={**tables.tables, "placements": wrong})
+    first = min(found.at_us for found in violations(planted) if found.at_us >= 0)
     assert first == 0
     assert np.array([found.at_us for found in violations(tables)]).size == 0

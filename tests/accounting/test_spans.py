@@ -101,7 +101,7 @@ def test_loans_and_placements_of_a_changed_lease_say_which_memory_was_held_when(
     assert result.placements.select("span", "start_s", "end_s", "memory_mb_per_node").rows() == [
         (1, 0, 4, 60), (2, 4, 7, 90), (3, 7, 10, 100),
     ]  # fmt: skip
-    assert result.loans.rows() == [(1, 1, 1, 0, 4, 0, 1, 40), (1, 1, 2, 4, 7, 0, 1, 10)]
+    assert result.table("loans").rows() == [(1, 1, 1, 0, 4, 0, 1, 40), (1, 1, 2, 4, 7, 0, 1, 10)]
     areas = integrals(result.usage, 0, 10)
     assert (areas["memory_mb_held"], areas["memory_mb_lent"], areas["nodes_lending"]) == (1000, 190, 7)
     job = result.jobs.row(0, named=True)

@@ -13,11 +13,10 @@ from batch_systems import random_asked, random_supply
 from unrack.solver.batch.bound import Bounds
 from unrack.solver.batch.case import CEILING, CORES, FLOOR, MB, Case, make_case
 from unrack.solver.batch.integer_programme import Programme
-from unrack.solver.batch.open_clusters import fewer
 from unrack.solver.batch.pack import anneal, clashes
 from unrack.solver.batch.running.moves import CHEAPEST, TIGHTEST, best_place, best_saving, make_room, price_there
 from unrack.solver.batch.running.on_paper import Books, Budget
-from unrack.solver.batch.search import Search
+from unrack.solver.batch.search import Search, fewer
 from unrack.solver.clock import Clock
 from unrack.solver.servers.one_by_one import place_one_by_one
 from unrack.solver.servers.problem import Allocation, asked, regular_supply

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from split_programme import cheapest_cp
 
-from unrack.solver.servers.constraint import cheapest_cp
 from unrack.solver.servers.split import cheapest
 
 WIDTH = 6

@@ -43,7 +43,7 @@ def test_no_core_is_used_twice_at_one_time_and_every_core_held_is_named(rule: st
     workload = unrack.generate(JOBS, seed=3)
     faults = [Fault(domain="node1", at_us=300_000_000, repair_us=60_000_000)]
     result = unrack.simulate(cluster, workload, "easy", core_tiles=rule, faults=faults)
-    cores = result.cores
+    cores = result.table("cores")
     assert set(cores["node"].to_list()) == {0, 1, 2}  # the layout of the fourth node is not known
     by_node = result.placements.filter(pl.col("first_node") < 3)
     assert cores.height == by_node["nodes"].sum()
@@ -73,8 +73,8 @@ def test_choosing_cores_changes_no_schedule() -> None:
     without = unrack.simulate(cluster, workload, "easy")
     assert with_cores.jobs.select(without.jobs.columns).equals(without.jobs)
     assert "core_distance_over_least" not in without.metrics
-    with pytest.raises(InputError, match="core tiles"):
-        _ = without.cores
+    with pytest.raises(InputError, match="a run that has cores"):
+        without.table("cores")
 
 
 def test_a_run_without_a_layout_is_refused_before_it_starts() -> None:

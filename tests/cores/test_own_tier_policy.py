@@ -65,7 +65,7 @@ def test_servers_are_within_their_slos_and_replicas_apart_at_all_times(place: An
     assert jobs.height > 300
     assert set(jobs["slo"].to_list()) == {"met"}
     held = result.placements.select("job", "start_s", "end_s", node="first_node").vstack(
-        result.loans.select("job", "start_s", "end_s", node="lender")
+        result.table("loans").select("job", "start_s", "end_s", node="lender")
     )
     together = held.join(jobs.select("job", "group").drop_nulls(), on="job")
     pairs = together.join(together, on=["group", "node"]).filter(

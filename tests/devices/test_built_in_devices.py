@@ -148,7 +148,7 @@ def test_every_task_has_as_many_devices_of_its_node_as_it_asks_for_alone(jobs: W
     result = unrack.simulate(cluster, jobs, policy)
     asked = dict(zip(jobs.jobs.ids.to_list(), jobs.jobs.devices["gpu", "devices"].tolist(), strict=True))
     held: defaultdict[int, list[tuple[float, float]]] = defaultdict(list)
-    for row in result.shares.filter(pl.col("kind") == "gpu").iter_rows(named=True):
+    for row in result.table("shares").filter(pl.col("kind") == "gpu").iter_rows(named=True):
         assert len(row["devices"]) == row["amounts"][0] == asked[row["job"]]
         for device in row["devices"]:
             assert cluster.devices.home[device] == row["node"]
@@ -156,7 +156,7 @@ def test_every_task_has_as_many_devices_of_its_node_as_it_asks_for_alone(jobs: W
     for spans in held.values():
         spans.sort()
         assert all(before[1] <= after[0] for before, after in pairwise(spans))
-    shares = result.shares.filter(pl.col("kind") == "gpu").group_by("job").len()
+    shares = result.table("shares").filter(pl.col("kind") == "gpu").group_by("job").len()
     tasks = dict(zip(jobs.jobs.ids.to_list(), jobs.jobs.tasks.tolist(), strict=True))
     assert all(count == tasks[job] for job, count in shares.rows())
     finished = set(result.jobs.filter(pl.col("state") == "finished")["job"].to_list())
@@ -172,7 +172,7 @@ def test_a_model_does_not_add_to_devices_that_were_counted() -> None:
     cluster = made([{"count": 2, "cores": 2, "gpus": 3}])
     for policy in ("max-composition", "disaggregation-aware", "lookahead"):
         result = unrack.simulate(cluster, Workload("w", jobs, Intake("w", "w", 2, 2)), policy, models=[model])
-        assert result.shares.sort("job")["devices"].list.len().to_list() == [1, 2]
+        assert result.table("shares").sort("job")["devices"].list.len().to_list() == [1, 2]
         assert result.jobs["run_s"].to_list() == [100.0, 60.0]
 
 
@@ -187,8 +187,8 @@ def test_the_gpus_of_a_node_fail_with_it() -> None:
     jobs = workload({"submit_us": [0], "work_us": [50_000_000], "tasks": [1]}, gpu_devices=[2])
     fault = unrack.Fault("node0", 10_000_000, 1_000_000)
     result = unrack.simulate(made([{"count": 2, "cores": 2, "gpus": 2}]), jobs, "first-fit", faults=[fault])
-    assert result.shares["node"].to_list() == [0, 1]
-    assert result.shares["devices"].to_list() == [[0, 1], [2, 3]]
+    assert result.table("shares")["node"].to_list() == [0, 1]
+    assert result.table("shares")["devices"].to_list() == [[0, 1], [2, 3]]
 
 
 TABLE = """id,submit_s,run_s,request_s,tasks,cores,memory_mb,nvme.bandwidth_mb_s,nvme.capacity_mb,gpus,app,deadline_s
@@ -248,7 +248,7 @@ def test_the_cluster_and_the_table_of_a_study_load_as_written(tmp_path: Path) ->
     assert lending.lending_group.tolist() == lending.rack.tolist() == [node // 16 for node in range(64)]
     result = unrack.simulate(run.cluster, run.workload, "first-fit", models=run.models)
     assert result.jobs["state"].to_list() == ["finished"] * 3
-    assert result.shares.filter(pl.col("job") == "a")["amounts"].to_list() == [[2]] * 4
+    assert result.table("shares").filter(pl.col("job") == "a")["amounts"].to_list() == [[2]] * 4
 
 
 @pytest.mark.parametrize("wrong", ["0.5", "two"])

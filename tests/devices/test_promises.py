@@ -15,7 +15,7 @@ from unrack.core import Core
 from unrack.ledger.devices.columns import FREE, GROUP, HOME, LEAVING, LEAVING_OFFLINE, OFFLINE
 from unrack.ledger.state import FINISHED, QUEUED, REJECTED
 from unrack.policy.table import parse_policy
-from unrack.sim.frames.shares import shares_frame
+from unrack.sim.frames.held import shares_frame
 from unrack.sim.kernel import Ties
 
 TIES = [str(tie) for tie in Ties]

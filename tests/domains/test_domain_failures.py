@@ -37,8 +37,8 @@ LENDING = Cluster.from_dict({
 def test_a_job_that_borrows_memory_of_a_failed_pool_is_stopped_though_its_own_node_is_up() -> None:
     jobs = work(Ask(0, 10, tasks=1, cores=1, mb=20), Ask(0, 10, mb=1))
     result = simulate(LENDING, jobs, "disaggregated", faults=[fault("shelf", 4, 2)])
-    assert result.loans.row(0, named=True)["lender"] == 4
-    (failure,) = result.failures.rows(named=True)
+    assert result.table("loans").row(0, named=True)["lender"] == 4
+    (failure,) = result.table("failures").rows(named=True)
     assert failure == {
         "time_s": 4, "repaired_s": 6, "level": "rack", "domain": "shelf", "nodes": 1, "nodes_down": 1, "cores_down": 0,
         "memory_mb_down": 64, "jobs_hit": 1, "jobs_hit_elsewhere": 1, "core_s_lost": 8, "jobs": [1],
@@ -49,7 +49,7 @@ def test_a_job_that_borrows_memory_of_a_failed_pool_is_stopped_though_its_own_no
 def test_a_feed_with_nodes_and_a_pool_stops_those_on_it_and_those_that_borrow_from_it() -> None:
     jobs = work(Ask(0, 10, mb=20), Ask(0, 10, tasks=6, cores=1, mb=1))
     result = simulate(LENDING, jobs, "disaggregated", faults=[fault("feed B", 4, 2)])
-    (failure,) = result.failures.rows(named=True)
+    (failure,) = result.table("failures").rows(named=True)
     assert (failure["level"], failure["nodes"], failure["cores_down"], failure["memory_mb_down"]) == ("feed", 2, 2, 72)
     assert (sorted(failure["jobs"]), failure["jobs_hit_elsewhere"]) == ([1, 2], 1)
     # job 1 held a whole node of 2 cores, job 2 three of them, each for 4 s
@@ -76,19 +76,19 @@ def test_a_chassis_takes_its_drives_down_and_with_them_the_jobs_that_use_them_fr
 def test_a_domain_whose_nodes_are_down_already_hits_nobody_and_keeps_them_down() -> None:
     faults = [fault("chassis0", 1, 4), fault("feed A", 2, 8), fault("node0", 3, 1)]
     result = simulate(LENDING, work(Ask(0, 3, tasks=8), Ask(0, 1)), "fcfs", faults=faults)
-    found = result.failures.select("domain", "nodes", "nodes_down", "jobs_hit").rows()
+    found = result.table("failures").select("domain", "nodes", "nodes_down", "jobs_hit").rows()
     assert found == [("chassis0", 2, 2, 1), ("feed A", 2, 0, 0), ("node0", 1, 0, 0)]
     assert result.jobs["end_s"].to_list() == [13, 14]
 
 
 def test_memory_that_is_not_counted_is_not_lost_and_a_run_without_faults_has_no_metrics_of_them() -> None:
     plain = Cluster.homogeneous(2, 1)
-    assert simulate(plain, work(Ask(0, 5)), faults=[fault("node1", 1, 1)]).failures["memory_mb_down"].to_list() == [
-        None
-    ]
+    assert simulate(plain, work(Ask(0, 5)), faults=[fault("node1", 1, 1)]).table("failures")[
+        "memory_mb_down"
+    ].to_list() == [None]
     calm = simulate(plain, work(Ask(0, 5)))
     assert "failures" not in calm.metrics
-    assert calm.failures.height == 0
+    assert calm.table("failures").height == 0
     spared = simulate(plain, work(Ask(0, 5)), faults=[fault("node1", 9, 1)])
     assert (spared.metrics["failures"], spared.metrics["jobs_hit_mean"], spared.metrics["core_h_lost"]) == (0, None, 0)
 
@@ -96,7 +96,7 @@ def test_memory_that_is_not_counted_is_not_lost_and_a_run_without_faults_has_no_
 def test_failures_outside_the_window_are_not_measured() -> None:
     faults = [fault("node0", 1, 1), fault("node1", 5, 1), fault("node0", 9, 1)]
     result = simulate(LENDING, work(*[Ask(0, 20)] * 8), faults=faults, window_us=(2 * S, 5 * S))
-    assert result.failures.height == 3
+    assert result.table("failures").height == 3
     assert result.metrics["failures"] == 1
 
 

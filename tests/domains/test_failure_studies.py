@@ -206,7 +206,7 @@ def test_every_column_and_metric_of_failures_is_documented() -> None:
     formats, metrics = ((ROOT / "docs" / name).read_text() for name in ("file-formats.md", "metrics.md"))
     columns = formats[formats.index("\n**failures**") :].split("\n\n")[1]
     plain = unrack.simulate(unrack.Cluster.homogeneous(1, 1), unrack.generate(JOBS), faults=[])
-    for column in plain.failures.columns:
+    for column in plain.table("failures").columns:
         assert f"`{column}`" in columns, column
     for name in FAILURE_METRICS:
         assert f"| `{name}` |" in metrics, name

@@ -61,7 +61,7 @@ def test_what_a_job_borrowed_is_of_the_attempt_that_finished() -> None:
 
 
 def test_loans_come_by_start_and_job_and_then_as_the_policy_made_them() -> None:
-    assert by_hand().loans.rows() == [
+    assert by_hand().table("loans").rows() == [
         ("a", 1, 1, 0, 10, 0, 3, 70), ("b", 1, 1, 10, 30, 1, 3, 20),
         ("a", 2, 1, 20, 35, 0, 3, 50), ("a", 2, 1, 20, 35, 0, 1, 20),
     ]  # fmt: skip
@@ -88,12 +88,12 @@ def test_the_tables_of_a_policy_that_does_not_lend_say_nothing_of_lending() -> N
     assert {"memory_mb_lent", "nodes_lending"}.isdisjoint(result.usage.columns)
     assert {"remote_mb", "stretch"}.isdisjoint(result.jobs.columns)
     assert list(result.metrics) == list(METRICS)
-    assert len(result.loans) == 0
+    assert len(result.table("loans")) == 0
 
 
 def test_a_run_without_jobs_has_all_columns_and_no_numbers() -> None:
     result = simulate(FOUR, workload_of(table([])), "disaggregated(scheduler=easy)")
-    assert len(result.loans) == 0
+    assert len(result.table("loans")) == 0
     assert "nodes_only_lending" in result.usage.columns
     assert {result.metrics[name] for name in MEMORY_METRICS} == {None}
 
@@ -111,7 +111,7 @@ JOB = st.builds(
 )
 def test_memory_held_and_lent_over_time_is_what_the_jobs_held_and_lent(jobs: list[J], policy: str) -> None:
     result = simulate(FOUR, workload_of(table(jobs)), policy)
-    usage, own, loans = result.usage, result.jobs.filter(pl.col("state") == "finished"), result.loans
+    usage, own, loans = result.usage, result.jobs.filter(pl.col("state") == "finished"), result.table("loans")
     lengths = np.diff(usage["time_s"].to_numpy())
     held, lent = (float(lengths @ usage[name].to_numpy()[:-1]) for name in ("memory_mb_held", "memory_mb_lent"))
     assert held == pytest.approx((own["memory_mb"] * own["run_s"]).sum())
@@ -158,7 +158,7 @@ def test_every_column_of_lent_memory_is_described() -> None:
     result = by_hand()
     for name in ("jobs", "usage", "loans"):
         rows = text[text.index(f"\n**{name}**") :].split("\n\n")[1]
-        for column in getattr(result, name).columns:
+        for column in result.table(name).columns:
             assert f"`{column}`" in rows, f"{column} of {name}"
     described = (Path(__file__).parents[2] / "docs" / "metrics.md").read_text()
     for name in MEMORY_METRICS:

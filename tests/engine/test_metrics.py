@@ -175,12 +175,7 @@ def test_every_metric_says_what_it_is() -> None:
         assert metric.name == name
         assert metric.summary
         assert metric.better in ("low", "high", "")
-    assert set(measure(*frames(), FOUR)) == set(METRICS)
-
-
-def frames() -> tuple[pl.DataFrame, pl.DataFrame]:
-    result = simulate(FOUR, JOBS, "fcfs")
-    return result.jobs, result.usage
+    assert set(measure(simulate(FOUR, JOBS, "fcfs").tables, FOUR)) == set(METRICS)
 
 
 def test_columns_of_the_trace_are_carried_into_the_jobs_and_never_replace_ours() -> None:

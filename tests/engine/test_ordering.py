@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from unrack.jit import compiled
-from unrack.ordering import order_of
+from unrack.kernels.ordering import order_of
 
 
 @compiled

@@ -262,4 +262,4 @@ def test_metrics_of_a_run_without_jobs_that_waited_are_none(tmp_path: Path) -> N
     result = run(tmp_path, "\n".join(NOW.splitlines()[:3]) + "\n")
     assert result.metrics["wait_s_mean"] is None
     assert result.metrics["jobs_finished"] == 2
-    assert measure(result.jobs, result.usage, NAMED)["makespan_s"] == 70
+    assert measure(result.tables, NAMED)["makespan_s"] == 70

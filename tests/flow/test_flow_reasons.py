@@ -138,12 +138,15 @@ def test_a_round_is_told_where_policies_have_rounds_and_there_is_one() -> None:
 def test_rounds_are_counted_and_what_is_wrong_with_them_is_found(policy: str) -> None:
     jobs = jobs_of(*[{"cores": 1 + i % 4, "gpus": i % 3, "submit": i, "work": 20 + i} for i in range(30)])
     result = simulate(two_with_gpus(), Workload("w", jobs, Intake("", "", 30, 30)), policy)
-    rounds = result.rounds
-    assert rounds is not None
+    rounds = result.table("rounds")
     assert rounds["placed"].sum() == 30
     assert (rounds["placed"] + rounds["left"] == rounds["jobs"]).all()
     wrong = rounds.with_columns(placed=rounds["placed"] + 1, jobs=rounds["jobs"] + 1, tried=rounds["tried"] + 1)
-    tables = Tables(result.log.cluster, result.jobs, result.usage, result.placements, shares=result.shares)
-    assert violations(replace(tables, rounds=rounds)) == []
-    assert "the rounds placed" in str(violations(replace(tables, rounds=wrong))[0])
-    assert "a round of" in str(violations(replace(tables, rounds=rounds.with_columns(left=rounds["jobs"])))[0])
+    tables = Tables(result.log.cluster, result.tables)
+
+    def said_with(planted: pl.DataFrame) -> str:
+        return str(violations(replace(tables, tables={**result.tables, "rounds": planted}))[0])
+
+    assert violations(tables) == []
+    assert "the rounds placed" in said_with(wrong)
+    assert "a round of" in said_with(rounds.with_columns(left=rounds["jobs"]))

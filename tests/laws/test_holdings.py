@@ -71,6 +71,6 @@ def test_totals_of_two_jobs_by_hand() -> None:
     times = {"attempt": [1, 1], "span": [1, 1], "start_s": [0.0, 1800.0], "end_s": [3600.0, 5400.0]}
     rows = {"first_node": [0, 2], "nodes": [2, 1], "cores_per_node": [3, 4], "memory_mb_per_node": [0, 0]}
     cluster = Cluster.homogeneous(nodes=3, cores=4)
-    held = holdings(cluster, pl.DataFrame({"job": ["a", "b"], **times, **rows}))
+    held = holdings(cluster, {"placements": pl.DataFrame({"job": ["a", "b"], **times, **rows})})
     assert held["places"].to_list() == [2, 1]
     assert totals(held, cluster).rows() == [("nodes", "cores", 12, 2, 10, pytest.approx(10 / 1.5), 10.0)]

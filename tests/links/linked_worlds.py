@@ -43,5 +43,5 @@ def run(cluster: Cluster, jobs: JobTable, policy: str = "easy") -> Result:
 
 def claimed(result: Result, job: int) -> dict[str, int]:
     """What a job claims, by the name of the place."""
-    rows = result.claims.filter(pl.col("job") == job)
+    rows = result.table("claims").filter(pl.col("job") == job)
     return dict(rows.select("place", "amount").rows())

@@ -208,7 +208,7 @@ def test_what_is_claimed_is_what_jobs_send_and_never_more_than_links_hold(
             sent[row["job"], f"link of node {node}"] += row["tasks_per_node"] * int(
                 jobs.devices["links", "mb_s"][row["job"] - 1]
             )
-    for row in result.shares.iter_rows(named=True):
+    for row in result.table("shares").iter_rows(named=True):
         each = int(jobs.devices["links", "remote_mb_s"][row["job"] - 1])
         for device in row["devices"]:
             at, home = row["node"], device // 2
@@ -219,7 +219,7 @@ def test_what_is_claimed_is_what_jobs_send_and_never_more_than_links_hold(
                 for end in ends:
                     sent[row["job"], end] += each
     wanted = {key: amount for key, amount in sent.items() if amount}
-    assert {(row["job"], row["place"]): row["amount"] for row in result.claims.iter_rows(named=True)} == wanted
+    assert {(row["job"], row["place"]): row["amount"] for row in result.table("claims").iter_rows(named=True)} == wanted
     for _, place in wanted:
         most = (links["racks"]["mb_s"] if place.startswith("up") else 1000) * links["oversubscribe"]
         spells = [(*times[job], amount) for (job, where), amount in wanted.items() if where == place]

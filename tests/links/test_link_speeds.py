@@ -13,7 +13,7 @@ from linked_worlds import claimed, jobs_of, linked, run
 
 from unrack.errors import ClusterError
 from unrack.resources.links.profiles import RODINIA, Profiles
-from unrack.slowdown.links import LinkSpeeds
+from unrack.resources.links.slowdown import LinkSpeeds
 from unrack.slowdown.table import by_resource
 
 NW = 0.83 / 0.51
@@ -179,7 +179,7 @@ def test_the_section_of_the_report_has_a_row_a_policy_and_the_load_over_time() -
     from unrack.resources.table import RESOURCES
 
     result = run(linked(), jobs_of({"own": 500}, {"own": 500, "submit": 50}))
-    kept = [Kept("easy", 0, {}, result.metrics, result.claims.filter(pl.col("resource") == "links"))]
+    kept = [Kept("easy", 0, {}, result.metrics, result.table("claims").filter(pl.col("resource") == "links"))]
     table, picture = RESOURCES["links"].section(kept)
     assert table.rows == (("easy", "2", "16.7 %", "100.0 %", "–", "–", "100.0"),)
     assert picture.picture.startswith("<svg")

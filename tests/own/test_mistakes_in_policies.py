@@ -383,7 +383,7 @@ def test_a_policy_that_is_installed_as_a_library_is_named_by_its_line_too(
     path, _ = written(
         tmp_path, "class Mine:\n    def decide(self, view, memory, now):\n        return {}['x']  # here\n"
     )
-    monkeypatch.setattr("unrack.policy.own.source.LIBRARIES", (str(tmp_path),))
+    monkeypatch.setattr("unrack.plugins.code.LIBRARIES", (str(tmp_path),))
     with pytest.raises(FaultyPolicyError, match=r"failed in decide: KeyError: 'x'\n  .*mine.py, line \d+"):
         unrack.simulate(*study_of(), load_policy(f"{path}:Mine"))
 

@@ -183,7 +183,7 @@ def test_a_parameter_of_dynamic_provisioning_beside_static_is_refused() -> None:
 def test_the_table_of_memory_says_what_was_held_after_it_was_looked_at() -> None:
     """At 300 s it gives 130 of 150 back; while it stands still it uses what it did before."""
     result = run(nodes(100, 100), DYNAMIC, job(0, 1000, 150, [(0, 150), (0.2, 20)]))
-    rows = result.memory.rows()
+    rows = result.table("memory").rows()
     assert rows[0] == (300.0, 20, 20, 150)
     jobs = job(0, 1000, 100, [(0, 50), (0.6, 75)]), job(0, 2000, 100, [(0, 50), (0.4, 100)])
     policy = "disaggregated(scheduler=fcfs, provisioning=dynamic, lenders_compute=yes, initial=0.75, stop=block)"

@@ -8,7 +8,8 @@ from typing import Any
 
 from used_worlds import Points, job, nodes, table
 
-from unrack.cli.explain import MOST, _lines
+from unrack.cli.study.explain import MOST
+from unrack.cli.study.job_story import job_lines
 from unrack.policy.table import parse_policy
 from unrack.sim.explain import Story, explain
 from unrack.sim.usage.memory_changes import make_memory_changes
@@ -26,7 +27,7 @@ def story(policy: str, of: int, cluster: Any, *jobs: dict[str, Any], **how: Any)
 
 def lines(told: Story, most: int | None = MOST) -> list[str]:
     """What is printed of where it ran."""
-    every = _lines(told, "policy", most)
+    every = job_lines(told, "policy", most)
     return [
         line.strip() for line in every[next(i for i, line in enumerate(every) if line.strip().startswith("started")) :]
     ]

@@ -58,7 +58,7 @@ def spans(result: Result, of: int) -> list[tuple[float, float, dict[int, int], d
     """From when until when a job (by id) held how much on which node, and of which lender for which node."""
     found = []
     placed = result.placements.filter(pl.col("job") == of)
-    lent = result.loans.filter(pl.col("job") == of)
+    lent = result.table("loans").filter(pl.col("job") == of)
     for (attempt, span), rows in placed.group_by("attempt", "span", maintain_order=True):
         local = {}
         for row in rows.iter_rows(named=True):

@@ -11,6 +11,9 @@ import polars as pl
 import tomli_w
 from fabricate_pools import layout, pool_frames, pool_metrics
 
+from unrack.cluster.spec import Cluster
+from unrack.study.results.cluster_record import cluster_record
+
 INTAKE = {
     "source": "LOG.swf.gz", "format": "swf", "read": 310, "kept": 300,
     "dropped": {"cancelled before start": 7, "run missing": 3}, "changed": {"run cut at request": 12},
@@ -156,16 +159,15 @@ def make_study(
                     found = metrics(table, use, nodes * cores)
                 tables |= {"jobs": table, "usage": use, "placements": placed}
                 parameters = {sweep[0]: value} if sweep else {}
-                kinds = [{"name": "thin", "nodes": nodes, "cores": cores, "memory_mb": None}]
+                devices = {"pools": layout(drives)} if pools else {}
+                thin = {"name": "thin", "count": nodes, "cores": cores}
+                iron = Cluster.from_dict({"name": "iron", "nodes": [thin], **devices})
                 record = {
-                    "id": run, "cluster": {"name": "iron", "nodes": nodes, "cores": nodes * cores, "memory_mb": None,
-                    "classes": kinds, "racks": 1},
+                    "id": run, "cluster": cluster_record(iron),
                     "workload": {"name": workload, "intake": INTAKE, "digest": "ab" * 32},
                     "policy": f"{policy}(order=fcfs)" if "(" not in policy else policy, "policy_label": policy,
                     "seed": seed, "ties": "together", "parameters": parameters, "metrics": found, "unrack": "0.1.0",
                 }  # fmt: skip
-                if pools:
-                    record["cluster"]["devices"] = layout(nodes, drives, 1)
                 (folder / "runs" / run).mkdir()
                 (folder / "runs" / run / "run.json").write_text(json.dumps(record))
                 for title, frame in tables.items():

@@ -15,7 +15,7 @@ from unrack.reasons import Code, Reason
 from unrack.sim.log import RunLog
 from unrack.sim.recorder import Outcome, Recorder
 from unrack.sim.result import Result
-from unrack.study.results.keep import columns
+from unrack.study.results.cluster_record import cluster_record
 from unrack.workload.job import job_table
 
 S = 1_000_000
@@ -115,11 +115,7 @@ def _write(path, result, run, mix, policy, seed, note):
     cluster = result.log.cluster
     record = {
         "id": run,
-        "cluster": {
-            "name": cluster.name, "nodes": len(cluster), "cores": cluster.total_cores, "memory_mb": cluster.total_mb,
-            "classes": [{"name": name, "nodes": 1, "cores": 1} for name in cluster.class_names],
-            "columns": columns(cluster),
-        },
+        "cluster": cluster_record(cluster),
         "workload": {"name": mix, "intake": {}}, "policy": policy, "policy_label": policy, "seed": seed,
         "ties": "together", "parameters": {}, "metrics": result.metrics, "unrack": "0.1.0",
         **({"contention": note} if note else {}),
@@ -127,5 +123,5 @@ def _write(path, result, run, mix, policy, seed, note):
     path.mkdir()
     (path / "run.json").write_text(json.dumps(record))
     for name in ("jobs", "usage", "placements", *(["loans"] if len(result.log.loans) else [])):
-        getattr(result, name).write_parquet(path / f"{name}.parquet")
+        result.table(name).write_parquet(path / f"{name}.parquet")
     return {"run": run, "cluster": cluster.name, "workload": mix, "policy": policy, "seed": seed, **result.metrics}

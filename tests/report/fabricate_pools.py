@@ -25,16 +25,13 @@ PLACEMENTS = {
 }  # fmt: skip
 
 
-def layout(nodes, drives, gpus):
-    """What ``run.json`` says of the devices."""
+def layout(drives):
+    """The pools of a cluster file: drives, and a GPU that four jobs may share."""
     nvme, gpu = {"bandwidth_mb_s": 2000, "capacity_mb": 614400}, {"bandwidth_mb_s": 4000, "memory_mb": 16384}
-    pools = [
-        {"name": "nvme", "kind": "nvme", "first": 0, "count": drives, "split": 1, "nodes_reached": nodes},
-        {"name": "gpu", "kind": "gpu", "first": drives, "count": gpus, "split": 4, "nodes_reached": nodes},
+    return [
+        {"kind": "nvme", "count": drives, "quantities": nvme},
+        {"kind": "gpu", "count": 1, "quantities": gpu, "split": 4},
     ]
-    capacity = {kind: {name: amount * count for name, amount in own.items()} for kind, own, count in
-                (("nvme", nvme, drives), ("gpu", gpu, gpus))}  # fmt: skip
-    return {"kinds": ["nvme", "gpu"], "quantities": [sorted(nvme), sorted(gpu)], "pools": pools, "capacity": capacity}
 
 
 class _World:

@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unrack.plots.series import bin_edges
+from unrack.report.charts.node_map import PLACES, lent_between, lent_over_time, node_bounds, pack_map, places_of
 from unrack.report.column import column_of
 from unrack.report.directory import read_finished
 from unrack.report.memory.chart import memory_charts, run_charts
-from unrack.report.memory.map import PLACES, lent_between, lent_over_time, node_bounds, pack_map, places_of
 from unrack.report.memory.run import contention_note, lends, read_memory_run
 from unrack.report.memory.section import memory_section
 from unrack.report.memory.study import bars_of, study_charts
@@ -221,7 +221,7 @@ def test_the_section_tells_of_jobs_that_ran_as_another_application_once(settings
     section = memory_section(settings, settings, policies_of(settings))
     assert section.notes == ("3 of 120 jobs have no profile",)
     assert len(section.settings) == 4
-    assert [title for title, _ in section.runs] == [f"disaggregated · {s.title}" for s in settings]
+    assert [title for title, *_ in section.runs] == [f"disaggregated · {s.title}" for s in settings]
     run = settings[0].runs["baseline"][0]
     for said, note in (({"note": "text", "method": "line"}, "text"), ({"method": "line"}, ""), (None, "")):
         run.record["contention"], kept = said, run.record["contention"]

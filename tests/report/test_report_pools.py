@@ -24,7 +24,7 @@ from unrack.report.pools.count import (
     work_by_rule,
 )
 from unrack.report.pools.occupancy import occupancy_data, pack
-from unrack.report.pools.run import pools_of, read_pool_run
+from unrack.report.pools.run import has_pools, read_pool_run
 from unrack.report.pools.section import pool_section
 from unrack.report.pools.table import deadline_table
 from unrack.report.setting import policies_of, settings_of
@@ -177,13 +177,13 @@ def test_thinning_keeps_whole_compositions_and_says_what_share_they_hold(study):
 
 def test_a_run_whose_shares_are_missing_or_whose_cluster_has_no_pools_has_no_section(study, tmp_path):
     old = read_finished(make_study(tmp_path / "old", jobs=10))
-    assert pools_of(old.runs[0]) == ()
+    assert not has_pools(old.runs[0])
     settings = settings_of(old.runs)
     assert pool_section(settings, policies_of(settings)).settings == ()
     page = write_report(old.folder).read_text()
     assert 'id="pools"' not in page
     assert 'href="#pools"' not in page
-    assert [pool.name for pool in pools_of(study.runs[0])] == ["nvme", "gpu"]
+    assert [pool.name for pool in study.runs[0].hardware.devices.pools] == ["nvme", "gpu"]
 
 
 def test_a_study_on_pools_has_the_section_its_tables_and_the_bound(folder):

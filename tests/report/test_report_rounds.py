@@ -109,10 +109,10 @@ def test_the_section_counts_rounds_and_is_only_where_some_policy_tells_them(fini
     settings = settings_of(study.runs)
     section = round_section(settings, ("flow", "fcfs"))
     assert section is not None
-    ((_, charts, table),) = section.settings
+    ((_, charts, tables),) = section.settings
     assert [chart["id"] for chart in charts] == ["cost of rounds", "placed", "left"]
     assert [[own["policy"] for own in chart["series"]] for chart in charts] == [["flow"]] * 3
-    rows = dict(table.rows)
+    rows = dict(tables[""].rows)
     frame = study.runs[0].frame("rounds")
     assert rows["flow"][0][0] == f"{frame.height}"
     assert rows["fcfs"][0][0] == "–"

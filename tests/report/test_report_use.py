@@ -22,8 +22,7 @@ from unrack.report.setting import settings_of
 from unrack.report.table import group_of
 from unrack.report.use.over_time import largest_in, use_over_time
 from unrack.report.use.run import read_use_run
-from unrack.report.use.section import UseSection, use_section
-from unrack.report.use.shares import shares_of
+from unrack.report.use.section import UseSection, shares_of, use_section
 from unrack.study.grid import load_study
 from unrack.study.runner import run_study
 
@@ -135,23 +134,20 @@ def test_who_grew_and_who_was_stopped_are_those_of_the_table_of_jobs(two: Finish
     """The second starts with 50, is stopped as it needs 50 more, starts with 50 again and grows to 100."""
     section = section_of(two)
     static, grower, block = section.runs
-    assert (static.title, static.changed, static.stopped) == ("static", None, None)
-    assert grower.changed is not None
-    assert grower.stopped is not None
-    mb = {name: round(float(cells[0][0]) * 1024) for name, cells in grower.changed.rows}
+    assert (static.title, static.tables) == ("static", {})
+    mb = {name: round(float(cells[0][0]) * 1024) for name, cells in grower.tables["changed"].rows}
     assert mb == {"1": 50, "2": 50}
-    ((name, cells),) = grower.stopped.rows
+    ((name, cells),) = grower.tables["stopped"].rows
     lost = round(840 / 3600, 3)
     assert (name, [text for text, _ in cells][:3], cells[-1][0]) == ("2", ["1", f"{lost:.4g}", "0"], "finished")
-    assert block.stopped is not None
-    ((name, cells),) = block.stopped.rows
+    ((name, cells),) = block.tables["stopped"].rows
     assert (name, [text for text, _ in cells][:3]) == ("2", ["0", "0", f"{round(160 / 3600, 3):.4g}"])
 
 
 def test_the_table_of_a_setting_marks_the_best_and_throughput_is_given_by_memory(two: FinishedStudy) -> None:
     section = section_of(two)
-    ((_, table, less),) = section.tables
-    assert less == {}
+    ((title, table),) = section.tables
+    assert section.less == {title: {}}
     words = [head for head, _ in table.heads]
     assert words[:3] == ["throughput (jobs/h)", "memory used (%)", "held but not used (%)"]
     rows = dict(table.rows)

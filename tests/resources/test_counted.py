@@ -91,7 +91,7 @@ def test_what_is_held_is_what_was_asked_and_never_more_than_there_is(
         for node in range(row["first_node"], row["first_node"] + row["nodes"]):
             where[row["job"]][node] = row["tasks_per_node"]
         times[row["job"]] = row["start_s"], row["end_s"]
-    claimed = {(row["job"], row["place"]): row["amount"] for row in result.claims.iter_rows(named=True)}
+    claimed = {(row["job"], row["place"]): row["amount"] for row in result.table("claims").iter_rows(named=True)}
     held: dict[str, list[tuple[float, float, int]]] = defaultdict(list)
     for job, nodes in where.items():
         for counter in counters:
@@ -124,7 +124,9 @@ def test_two_licences_let_two_jobs_run_at_a_time(policy: str) -> None:
 def test_an_uplink_spreads_tasks_over_racks(policy: str) -> None:
     cluster = racks([{"name": "uplink_mb_s", "amount": "2 GB/s", "per": "rack"}])
     result = run(cluster, jobs_of({"tasks": 6}, uplink_mb_s=[1000]), policy)
-    assert result.claims.select("place", "amount").rows() == [(f"uplink_mb_s of rack{i}", 2000) for i in range(3)]
+    assert result.table("claims").select("place", "amount").rows() == [
+        (f"uplink_mb_s of rack{i}", 2000) for i in range(3)
+    ]
 
 
 def test_easy_keeps_the_head_its_licence() -> None:
@@ -225,7 +227,7 @@ def test_the_ledger_refuses_other_claims_and_a_refused_plan_changes_nothing() ->
 
 def test_the_audit_finds_claims_that_cannot_be(monkeypatch: pytest.MonkeyPatch) -> None:
     good = run(racks([{"name": "m", "amount": 2}]), jobs_of({}, {}, {"submit": 20}, m=[1, 1, 0]), "easy")
-    log, frame = good.log, good.claims
+    log, frame = good.log, good.table("claims")
     from unrack import audit
 
     for wrong, words in [
@@ -236,7 +238,7 @@ def test_the_audit_finds_claims_that_cannot_be(monkeypatch: pytest.MonkeyPatch) 
         (frame.with_columns(place=pl.lit("n")), "does not exist"),
     ]:
         result = Result(log)
-        result.__dict__["claims"] = wrong
+        result._made["claims"] = wrong
         with pytest.raises(RunError, match=words):
             audit(result)
 

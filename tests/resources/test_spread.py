@@ -73,14 +73,14 @@ def test_two_of_a_group_on_a_node_at_a_time(policy: str) -> None:
     jobs = jobs_of(*[{"group": 1, "most": 2}] * 5, {"group": 2, "most": 1}, {"group": 2, "most": 1}, {})
     result = run(nodes_of(2), jobs, policy)
     assert result.jobs["start_s"].to_list() == [0, 0, 0, 0, 10, 0, 0, 0]
-    where = Counter(zip(result.claims["place"], result.claims["start_s"], strict=True))
+    where = Counter(zip(result.table("claims")["place"], result.table("claims")["start_s"], strict=True))
     assert where["group1 on node0", 0.0] == where["group1 on node1", 0.0] == 2
     assert where["group2 on node0", 0.0] == where["group2 on node1", 0.0] == 1
 
 
 def test_tasks_of_one_job_are_kept_apart_too() -> None:
     result = run(nodes_of(3), jobs_of({"group": 1, "most": 2, "tasks": 5}, {"group": 1, "most": 2, "tasks": 2}))
-    assert sorted(result.claims["amount"].to_list()[:3]) == [WHOLE // 2, WHOLE, WHOLE]
+    assert sorted(result.table("claims")["amount"].to_list()[:3]) == [WHOLE // 2, WHOLE, WHOLE]
     assert result.jobs["start_s"].to_list() == [0, 10]
 
 
@@ -93,7 +93,7 @@ def test_limits_of_several_sizes_share_a_node() -> None:
 def test_who_has_no_group_or_no_limit_claims_nothing() -> None:
     result = run(nodes_of(1), jobs_of({"group": 1}, {"most": 1}, {"most": 1}, {"group": 1, "most": 1}, {"group": 1}))
     assert result.jobs["start_s"].to_list() == [0] * 5
-    assert result.claims["job"].to_list() == [4]
+    assert result.table("claims")["job"].to_list() == [4]
 
 
 def test_claims_and_open_nodes_by_hand() -> None:
@@ -181,7 +181,7 @@ def test_no_node_ever_has_more_of_a_group_than_anybody_there_allows(data: st.Dat
 
 def test_the_report_counts_nodes_at_the_limit() -> None:
     result = run(nodes_of(2), jobs_of(*[{"group": 1, "most": 2}] * 3, {"group": 2, "most": 3}))
-    (table,) = Spread().section([Kept("easy", 0, {"groups": 4}, {}, result.claims)])
+    (table,) = Spread().section([Kept("easy", 0, {"groups": 4}, {}, result.table("claims"))])
     assert table.rows == (("easy", "4", "2", "3", "33.3 %"),)
     assert Spread().section([]) == ()
 

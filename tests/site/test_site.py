@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
@@ -50,11 +51,15 @@ def test_no_link_of_the_site_leads_nowhere_and_no_page_loads_from_elsewhere(site
 
 
 def test_every_public_name_and_command_is_in_the_reference(site: Path) -> None:
-    python, policy = ((site / "reference" / page).read_text() for page in ("python.html", "policy.html"))
+    pages = ("python.html", "policy.html", "packages.html")
+    python, policy, packages = ((site / "reference" / page).read_text() for page in pages)
     for name in unrack.__all__:
         assert f'id="unrack.{name}"' in python, name
     for name in policy_names:
         assert f'id="unrack.policy.{name}"' in policy or f"<code>{name}</code>" in policy, name
+    for package in of_site("listings").PACKAGES:
+        for name in import_module(package).__all__:
+            assert f'id="{package}.{name}"' in packages or f"<code>{name}</code>" in packages, name
     commands = (site / "reference" / "commands.html").read_text()
     for name in ("unrack-run", "unrack-plan", "unrack-trace-info", "unrack-init-study"):
         assert f'id="{name}"' in commands, name

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unrack.slurm_text.hostlists import compress, expand
-from unrack.slurm_text.job_ids import is_step, job_id
+from unrack.slurm_text.job_ids import job_id
 from unrack.slurm_text.records import records
 from unrack.slurm_text.states import JOB_STATES, job_state, node_words
 from unrack.slurm_text.times import moment_s, span_s, written_span
@@ -78,12 +78,6 @@ def test_a_list_of_hosts_that_is_none_is_refused(text: str) -> None:
 )  # fmt: skip
 def test_spans_of_time_read_as_slurm_means_them(text: str, seconds: float | None) -> None:
     assert span_s(text) == seconds
-
-
-def test_steps_are_told_from_jobs() -> None:
-    steps = ["101.batch", "101.extern", "101.0", "101_7.0", "101+1.batch", "1234567.ba+"]
-    assert [is_step(text) for text in steps] == [True] * 6
-    assert [is_step(text) for text in ["101", "101_7", "101_[3-9]", "101+1"]] == [False] * 4
 
 
 @pytest.mark.parametrize("text", ["1234567_12+", "101_[1-5", "abc", "", "101_", "101_[1,3,...]", "101_[1-99999999]"])

@@ -9,8 +9,8 @@ from types import ModuleType
 
 import pytest
 
-from unrack.cli.on import WORDS
-from unrack.cli.parts.bar import Bar
+from unrack.cli.options import WORDS
+from unrack.cli.study.bar import Bar
 from unrack.jit import on_first_compile, telling_of_compiling, telling_of_each
 from unrack.study.runner import Progress, _Board
 

@@ -20,7 +20,7 @@ def test_every_row_of_the_table_of_tiers_is_what_its_definitions_say() -> None:
     seen: dict[str, float] = {}
     for seed in SEEDS:
         run = some_run(seed)
-        for row in run.tiers.iter_rows(named=True):
+        for row in run.table("tiers").iter_rows(named=True):
             time_us = round(row.pop("time_s") * S)
             assert row == pytest.approx(state_at(run.log, time_us)), (seed, time_us)
             seen = {name: seen.get(name, 0) + value for name, value in row.items()}
@@ -30,7 +30,7 @@ def test_every_row_of_the_table_of_tiers_is_what_its_definitions_say() -> None:
 def test_the_table_of_tiers_has_a_row_for_every_time_at_which_something_changes() -> None:
     for seed in SEEDS:
         run = some_run(seed)
-        log, times = run.log, run.tiers["time_s"] * S
+        log, times = run.log, run.table("tiers")["time_s"] * S
         assert times.is_sorted()
         assert times.n_unique() == len(times)
         wanted = {*log.attempt_start_us.tolist(), *log.attempt_end_us.tolist(), int(log.jobs.submit_us[0])}
@@ -87,7 +87,7 @@ def test_a_run_without_jobs_has_an_empty_table_of_tiers_and_no_shares() -> None:
     none = np.zeros(0, np.int64)
     jobs = job_table(submit_us=none, work_us=none, request_us=none, tasks=none, cores=none, memory_mb=none)
     run = unrack.simulate(centre(np.random.Generator(np.random.PCG64(1))), workload(jobs), "slo")
-    assert run.tiers.height == 0
+    assert run.table("tiers").height == 0
     assert run.metrics["slo_broken_local"] is run.metrics["stranded_memory"] is None
 
 

@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 import tomli_w
 
-from unrack.cli.explain import explain as explain_job
+from unrack.cli.study.explain import explain as explain_job
 from unrack.cluster.spec import Cluster
 from unrack.cluster.tiers.published_json import published_cluster
 from unrack.cluster.tiers.record import tiers_again, tiers_record
@@ -25,7 +25,7 @@ from unrack.report.page import render, write_report
 from unrack.report.setting import settings_of
 from unrack.report.tiers.chart import became
 from unrack.report.tiers.fill import busiest, run_charts
-from unrack.report.tiers.run import memory_use, read_tier_run
+from unrack.report.tiers.run import TierRun
 from unrack.report.tiers.section import tier_section
 from unrack.sim.explain import explain
 from unrack.study.grid import load_study
@@ -232,7 +232,7 @@ def test_refused_servers_are_grouped_by_all_that_the_clusters_lacked(tmp_path: P
 
 def test_what_the_pools_of_a_run_hold_adds_up_to_its_table_of_tiers(finished: Path) -> None:
     for run in read_finished(finished).runs:
-        own, use = read_tier_run(run), memory_use(run)
+        own, use = TierRun(run), TierRun(run).memory_use()
         for time_s, *used in own.steps.select("time_s", *(f"used_mb_{name}" for name in own.names)).rows()[::7]:
             now = use.filter((pl.col("start_s") <= time_s) & (pl.col("end_s") > time_s))
             tiers = own.tier[now["lender"].to_numpy()]
@@ -250,7 +250,7 @@ def test_the_busiest_moment_is_the_first_at_which_most_memory_is_in_use() -> Non
 
 def test_the_bars_of_the_busiest_moment_are_all_the_memory_in_use_then(finished: Path) -> None:
     for run in read_finished(finished).runs:
-        own = read_tier_run(run)
+        own = TierRun(run)
         used = own.steps.select(pl.sum_horizontal("used_mb_local", "used_mb_rack", "used_mb_far"))
         edges = np.linspace(own.steps["time_s"][0], own.steps["time_s"][-1], 11)
         chart = next(chart for chart in run_charts(own, edges, edges) if chart["id"] == "busiest")
@@ -262,8 +262,8 @@ def test_a_study_of_clusters_with_and_without_tiers_shows_those_with(tmp_path: P
     out = study(tmp_path, clusters=[PLAIN, CLUSTER], policies=["fcfs"], faults=[], seeds=2)
     finished = read_finished(out)
     section = tier_section(settings_of(finished.runs), ["fcfs"])
-    assert [title for title, _ in section.settings] == ["cloud on small"]
-    assert [title for title, _ in section.runs] == ["fcfs · cloud on small"]
+    assert [title for title, *_ in section.settings] == ["cloud on small"]
+    assert [title for title, *_ in section.runs] == ["fcfs · cloud on small"]
     assert "First seed." in render(finished)
 
 

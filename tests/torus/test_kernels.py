@@ -13,16 +13,15 @@ from math import comb
 import numpy as np
 import pytest
 from plain_torus import added_up, all_partitions, best_order, least_by_counts, least_of_all, on_cycle
+from torus_programme import halves
 
 from unrack.solver.clock import Clock
-from unrack.solver.torus.constraint import halves
 from unrack.solver.torus.counts import partitions
-from unrack.solver.torus.exact import advance
+from unrack.solver.torus.exact import BEST, NODES, advance, new_search
 from unrack.solver.torus.grid import Grid, gaps, grid_of, rank_gaps
 from unrack.solver.torus.heuristic import near_best, nearest_bound
 from unrack.solver.torus.match import match
 from unrack.solver.torus.solve import best_tiles, quick_tiles, search_all
-from unrack.solver.torus.state import BEST, NODES, new_search
 
 MANY = 10**9
 

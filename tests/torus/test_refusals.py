@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from torus_programme import cp_tiles
 
 from unrack.errors import InputError
-from unrack.solver.torus.constraint import cp_tiles
 from unrack.solver.torus.solve import best_tiles, first_fit_tiles, quick_tiles, tile_distance
 
 SOLVERS: list[Callable[..., Any]] = [best_tiles, quick_tiles, first_fit_tiles, cp_tiles]

@@ -11,7 +11,7 @@ from unrack.errors import InputError
 from unrack.workload.usage.curves import UsageCurves, check_curves
 from unrack.workload.usage.series import series_of
 from unrack.workload.usage.shapes.draw import Steps, drawn, drawn_jobs, heights
-from unrack.workload.usage.shapes.parameters import KINDS, SHAPES, Shapes, checked, shapes_of, written
+from unrack.workload.usage.shapes.parameters import KINDS, SHAPES, Kind, Shapes, shapes_of, written
 from unrack.workload.usage.shapes.properties import properties
 
 
@@ -108,7 +108,7 @@ def test_parameters_come_back_from_the_file_they_were_written_to(tmp_path: Path)
 def test_parameters_that_cannot_be_are_refused(change: dict[str, object], words: str) -> None:
     content = shapes_of("google").model_dump(exclude_none=True)
     with pytest.raises(InputError, match=words):
-        checked({**content, **change}, "here")
+        Shapes.read({**content, **change}, "here, ", nested=list(Kind.model_fields))
 
 
 @pytest.mark.parametrize("name", ["googol", "missing.toml"])

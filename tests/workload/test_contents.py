@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner
 
-from unrack.cli.trace import app
+from unrack.cli.trace.trace import app
 from unrack.errors import InputError
 from unrack.workload.account import describe
 from unrack.workload.formats.rules import Intake

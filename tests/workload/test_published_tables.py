@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from unrack.cli.parts.trace_page import page
+from unrack.cli.trace.page import page
 from unrack.errors import InputError, TraceError
 from unrack.workload.account import describe
 from unrack.workload.formats.readers import read_trace

@@ -9,7 +9,7 @@ from enum import StrEnum
 from functools import partial
 from typing import NamedTuple
 
-from unrack.metric.estimate import Estimate
+from unrack import Estimate
 from unrack_papers.measured import Measured
 from unrack_papers.reproduction import X
 from unrack_papers.verdict import (

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from unrack.cli.on import OnOption, count_of
+from unrack.cli import OnOption, count_of
 
 if TYPE_CHECKING:
     from unrack_papers.measured import Measured
@@ -165,7 +165,7 @@ def reproduce(
         return
     if name is None:
         raise InputError("reproduce", "no name", f"one of {', '.join(REPRODUCTIONS)}; or --list")
-    from unrack.study.workers.table import parse_on
+    from unrack.study import parse_on
     from unrack_papers.adding_seeds import until_decided as until
     from unrack_papers.execution import check_options, execute, settled
     from unrack_papers.looks import Looks

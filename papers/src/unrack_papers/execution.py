@@ -10,11 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from unrack.errors import InputError
-from unrack.study.runner import PROCESSES
-from unrack.study.workers.contract import Workers
-from unrack.study.workers.spread import spread
-from unrack.study.workers.table import On
-from unrack.workload.generate.batch.spec import SYNTHETIC_CORES
+from unrack.study import PROCESSES, On, Workers, spread
+from unrack.workload import SYNTHETIC_CORES
 from unrack_papers.kept_runs import resumed, solved_before
 from unrack_papers.measured import Measured
 from unrack_papers.options import DEFAULTS, GPU_FILES, Options, flag_of
@@ -78,7 +75,7 @@ def tasks_of(reproduction: Reproduction, options: Options) -> list[Task]:
 
 def _applications(options: Options) -> dict[str, Any]:
     """Keys of a generator: the applications that jobs are matched with."""
-    from unrack.slowdown.contention.profile_file import read_profiles, synthetic_profiles
+    from unrack.slowdown import read_profiles, synthetic_profiles
 
     known = read_profiles(options.profiles) if options.profiles else synthetic_profiles()
     keys = ("nodes", "run_s", "memory_mb")

@@ -15,8 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from unrack.study.results.identity import engine_digest
-from unrack.study.results.record import write_whole
+from unrack.study import engine_digest, write_whole
 from unrack_papers.options import GPU_FILES
 from unrack_papers.reproduction import Measurement, Numbers, Row, Solve, Task
 

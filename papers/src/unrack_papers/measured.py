@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
-from unrack.metric.estimate import Estimate
+from unrack import Estimate
 from unrack_papers.looks import Looks
 from unrack_papers.options import Options
 from unrack_papers.reproduction import Place, Quantity, Reproduction, Row, X

@@ -45,7 +45,8 @@ class Options:
     trace
         File of jobs in place of drawn ones; seed 0 is the file as it is, others have arrivals moved by up to 30 s.
     times
-        File of measured run times on GPUs (:mod:`unrack.workload.formats.gpu.times`); ``None``: as a paper prints them.
+        File of measured run times on GPUs (:mod:`unrack_papers.workloads.measured_times`); ``None``: as a paper
+        prints them.
     pods, nodes
         Files of pods and nodes of a cluster with GPUs (``openb`` lists).
     """

@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from unrack.study.world import World
+from unrack.study import World
 from unrack_papers.options import DEFAULTS, Options
 
 if TYPE_CHECKING:
-    from unrack.sim.result import Result
-    from unrack.study.grid import Run
+    from unrack import Result
+    from unrack.study import Run
     from unrack_papers.claim import Claim
     from unrack_papers.measured import Measured
     from unrack_papers.pages.sheet import Sheet

@@ -7,26 +7,13 @@ from contextlib import closing
 from functools import partial
 from typing import Any, get_args
 
-from unrack.cluster.presets import PRESETS
-from unrack.cluster.spec import Cluster
-from unrack.policy.table import split_policy
-from unrack.sim.kernel import Ties
-from unrack.sim.result import Result
-from unrack.slowdown.contention.profile_file import read_profiles, synthetic_profiles
-from unrack.slowdown.memory.settings import MemoryContention
-from unrack.slowdown.model import make_models
-from unrack.study.grid import Run
-from unrack.study.input.inputs import PolicySpec
-from unrack.study.runner import PROCESSES, measure_runs
-from unrack.study.workers.contract import Workers
-from unrack.study.workers.table import On
-from unrack.study.world import World
+from unrack import Cluster, Result, Ties, Workload, filtered, generate, make_models, read_trace, window_us
+from unrack.cluster import PRESETS
+from unrack.policy import split_policy
+from unrack.slowdown import MemoryContention, read_profiles, synthetic_profiles
+from unrack.study import PROCESSES, On, PolicySpec, Run, Workers, World, measure_runs
 from unrack.units import SECOND_US
-from unrack.workload.filters import FILTERS, filtered, jitter
-from unrack.workload.formats.readers import read_trace
-from unrack.workload.generate.generator import generate
-from unrack.workload.ideal import window_us
-from unrack.workload.job import Workload
+from unrack.workload import FILTERS, jitter
 from unrack_papers.reproduction import Contended, Measurement, Numbers, Task
 
 OPENS_AT = 0.7

@@ -21,7 +21,8 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
-from unrack.metric.estimate import LEVEL, Estimate, student_t
+from unrack import Estimate
+from unrack.metric import LEVEL, student_t
 from unrack_papers.within import ends
 
 

@@ -6,14 +6,16 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from unrack.cluster.presets import PRESETS
+from unrack.cluster import PRESETS
 from unrack.errors import InputError
-from unrack.policy.pools.pool_placement import AUTHORS, READINGS
-from unrack.slowdown.model import PUBLISHED
+from unrack.slowdown import PUBLISHED
 from unrack_papers.options import Options, flag_of
 from unrack_papers.reproduction import Reproduction, Row
 
 AWARE = "disaggregation-aware"
+AUTHORS = "authors"
+READINGS = ("text", AUTHORS)
+"""Values of its parameter ``reading``."""
 LAYOUTS = ("6-4", "4-6")
 """Attached drives: how many on node 0 and how many on node 2."""
 OF_THE_AUTHORS: dict[str, Any] = {"arrivals": "fixed", "frozen": True, "reading": AUTHORS, "attached": "4-6"}

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from unrack.metric.estimate import Estimate, estimate
+from unrack import Estimate, estimate
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,12 @@ import pytest
 from flow_pretend import NAME, pretended
 
 from unrack.errors import InputError
-from unrack.workload.formats.gpu.dlrm import read_dlrm
 from unrack_papers.execution import execute
 from unrack_papers.pages.page import judged
 from unrack_papers.reproduction import Numbers, Task
 from unrack_papers.table import REPRODUCTIONS
 from unrack_papers.verdict import Verdict
+from unrack_papers.workloads.dlrm import read_dlrm
 from unrack_papers.yang.fleets import Servers, alive, fleets, peak_us, placed, smallest
 from unrack_papers.yang.serving import POLICY, ROWS
 

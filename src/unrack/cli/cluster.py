@@ -1,4 +1,4 @@
-"""``unrack cluster``: a description of a real system, or a published list of nodes, as a cluster file."""
+"""``unrack cluster``: a description of a real system, or a published list of nodes, as a cluster file; and its bill."""
 
 from __future__ import annotations
 
@@ -8,11 +8,14 @@ from typing import Annotated
 
 import typer
 
-from unrack.errors import ClusterError, InputError
+from unrack.cli.options import Json
+from unrack.cli.printed import need_ending, print_json, print_page, write
+from unrack.errors import ClusterError
 from unrack.facts import counted
 
-_HELP = "Turn a description of a real system, or a published list of nodes, into a cluster file."
-app = typer.Typer(help=_HELP, no_args_is_help=True)
+app = typer.Typer(
+    help="Turn a description of a real system, or a published list of nodes, into a cluster file.", no_args_is_help=True
+)
 
 
 class Cpu(StrEnum):
@@ -20,11 +23,6 @@ class Cpu(StrEnum):
 
     WHOLE = "whole"
     MILLI = "milli"
-
-
-@app.callback(help=_HELP)
-def _group() -> None:
-    pass
 
 
 @app.command()
@@ -47,8 +45,7 @@ def convert(
     """Write nodes as a cluster file; what it cannot have is said."""
     from unrack.cluster.formats.reading import KNOWN, described, text_of
 
-    if not out.endswith(".toml"):
-        raise InputError("--out", repr(out), "a file that ends in .toml")
+    need_ending("--out", out, ".toml")
     text = text_of(Path(nodes), nodes)
     system = described(Path(nodes), text, nodes, milli=cpu is Cpu.MILLI)
     if system is None and text.split("\n", 1)[0].count(",") >= 2:
@@ -61,7 +58,7 @@ def convert(
 
     made = converted(system, all_nodes=all_nodes, partition=partition)
     cluster = Cluster.from_dict(made.content, nodes)
-    _write(out, cluster_text(made.content, [f"from {Path(nodes).name}", *made.notes]))
+    write(out, cluster_text(made.content, [f"from {Path(nodes).name}", *made.notes]))
     gpus = sum(_size(entry["nodes"]) * entry["machine"]["gpus"] for entry in made.content.get("gpus", ()))
     licences = len(made.content.get("counted", ()))
     words = [counted(len(cluster), "node"), counted(cluster.total_cores, "core")] + [counted(gpus, "GPU")] * bool(gpus)
@@ -76,11 +73,12 @@ def _size(ids: str) -> int:
 
 
 def _convert_list(nodes: str, out: str, cpu: Cpu, all_nodes: bool) -> None:
-    from unrack.cluster.openb_nodes import cluster_toml, openb_nodes
+    from unrack.cluster.formats.described import cluster_text
+    from unrack.cluster.openb import cluster_content, openb_nodes
 
     runs = openb_nodes(nodes, cpu.value, gpu_nodes_only=not all_nodes)
     words = f"{Path(nodes).name}, {'thousandths of cores' if cpu is Cpu.MILLI else 'whole cores'}"
-    _write(out, cluster_toml(runs, Path(out).stem, words))
+    write(out, cluster_text(cluster_content(runs, Path(out).stem), [words]))
     total = sum(run["count"] for run in runs)
     gpus = sum(run["count"] * run["gpus"] for run in runs)
     every = total if all_nodes else sum(run["count"] for run in openb_nodes(nodes, cpu.value, gpu_nodes_only=False))
@@ -88,8 +86,44 @@ def _convert_list(nodes: str, out: str, cpu: Cpu, all_nodes: bool) -> None:
     typer.echo(f"{out}: {counted(total, 'node')}, {counted(gpus, 'GPU')}{left}")
 
 
-def _write(out: str, content: str) -> None:
-    try:
-        Path(out).expanduser().write_text(content, encoding="utf-8")
-    except OSError as error:
-        raise InputError(out, error.strerror or str(error), "a file that can be written") from None
+@app.command()
+def bill(
+    cluster: Annotated[str, typer.Argument(metavar="CLUSTER", help="A cluster file, or the name of a preset.")],
+    prices: Annotated[
+        str | None,
+        typer.Option("--prices", metavar="NAME|FILE.toml", help="In place of the cluster's own; see unrack prices."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Print what a cluster costs: to buy, to keep and to power, over the years that it is kept."""
+    from unrack.cluster.presets import PRESETS
+    from unrack.cluster.prices.bill import bill_of
+    from unrack.cluster.prices.prices import EXAMPLE, make_prices
+    from unrack.cluster.spec import Cluster
+    from unrack.plan.settings import read_prices
+
+    made = Cluster.preset(cluster) if cluster in PRESETS and not Path(cluster).exists() else Cluster.load(cluster)
+    if prices is not None:
+        made = made.priced(read_prices(prices), "--prices")
+    found = bill_of(made, made.prices or make_prices(EXAMPLE))
+    if as_json:
+        print_json(found.record(), None)
+        return
+    from rich.table import Table
+
+    money = found.prices.currency
+    table = Table(title=f"{made.name}, over {found.prices.years:g} years", title_justify="left", show_footer=True)
+    table.add_column("what", "in all")
+    for heading in ("amount", f"to buy each, {money}", f"an hour each, {money}", "W each"):
+        table.add_column(heading, justify="right")
+    table.add_column(f"in all, {money}", f"{found.total:,.0f}", justify="right")
+    for item in found.items:
+        price = item.price
+        numbers = (f"{item.amount:,.10g}", f"{price.capex:,.10g}", f"{price.per_hour:g}", f"{price.watts:g}")
+        table.add_row(item.what, *numbers, f"{item.total:,.0f}")
+    print_page([table])
+    typer.echo(f"{found.capex:,.0f} {money} to buy, {found.per_hour:,.4g} an hour, {found.watts:,.0f} W")
+    if found.unpriced:
+        typer.echo(f"without a price, counted as nothing: {', '.join(found.unpriced)}")
+    if found.prices.source:
+        typer.echo(f"prices: {found.prices.source}")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from unrack.cli.printed import print_json, print_lines
 
 if TYPE_CHECKING:
     from unrack.live.machine.claims_file import Claims
@@ -78,7 +79,7 @@ def execute(
 
     def say(plan: Plan) -> None:
         if as_json:
-            typer.echo(json.dumps({**plan.as_json(), "command": command, "locks": str(place)}), err=True)
+            print_json({**plan.as_json(), "command": command, "locks": str(place)}, None, err=True)
         elif not plan.cores:
             typer.echo("note: bound to no CPUs, as none of the machine's are known here", err=True)
 
@@ -97,15 +98,16 @@ def _say_only(machine: Any, wanted: Any, place: Path, command: list[str], as_jso
     with locked(place) as claims:
         planned = held_plan(machine, wanted, claims, None)
     if isinstance(planned, Reason):
-        typer.echo(json.dumps({"started": False, "why": str(planned)}) if as_json else f"would not start: {planned}")
+        if as_json:
+            print_json({"started": False, "why": str(planned)}, None)
+        else:
+            typer.echo(f"would not start: {planned}")
         raise typer.Exit(REFUSED)
     if as_json:
         held = [claim.model_dump(mode="json", include={"user", "command", "since", "gpus"}) for claim in claims.held]
-        found = {**planned.as_json(), "command": command, "locks": str(place), "held": held}
-        typer.echo(json.dumps(found, indent=1, ensure_ascii=False))
-        return
-    for line in _lines(planned, claims, command, place):
-        typer.echo(line)
+        print_json({**planned.as_json(), "command": command, "locks": str(place), "held": held})
+    else:
+        print_lines(_lines(planned, claims, command, place))
 
 
 def _lines(plan: Plan, claims: Claims, command: list[str], place: Path) -> list[str]:

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from unrack.cli.listing import show
+
 app = typer.Typer(invoke_without_command=True, help="Write a policy or a study to begin with, or copy an example.")
 
 Out = Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="The folder to write to (default: this one).")]
@@ -23,10 +25,8 @@ def begin(
         from unrack.study.starters.examples import examples
 
         found = examples()
-        width = max(map(len, found))
-        for name, example in found.items():
-            typer.echo(f"{name:{width}}  {example.summary}")
-        typer.echo("\nCopy one, with the files that it needs: unrack init study --example NAME")
+        tail = ("", "Copy one, with the files that it needs: unrack init study --example NAME")
+        show({name: {"summary": example.summary} for name, example in found.items()}, False, tail)
         raise typer.Exit
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())

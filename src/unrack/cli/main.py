@@ -9,25 +9,10 @@ from typing import Annotated
 
 import typer
 
-from unrack.cli import (
-    bill,
-    execute,
-    explain,
-    holdings,
-    init,
-    listing,
-    place,
-    plan,
-    report,
-    run,
-    tiles,
-    topology,
-)
-from unrack.cli import cluster as cluster_commands
-from unrack.cli import slurm as slurm_commands
-from unrack.cli import trace as trace_commands
-from unrack.cli import usage as usage_commands
+from unrack.cli import cluster, execute, init, listing, place, plugins, slurm, tiles, topology
 from unrack.cli.plugged import plug
+from unrack.cli.study import explain, holdings, plan, report, run
+from unrack.cli.trace import trace, usage
 from unrack.errors import UnrackError
 
 OF_THE_SYSTEM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO, errno.EFBIG)
@@ -62,6 +47,16 @@ def _version(wanted: bool) -> None:
 
 @app.callback()
 def options(
+    context: typer.Context,
+    plugin: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--plugin",
+            metavar="FILE.py",
+            help="A file that adds readers, metrics, resources and so on, or the name of an installed metric, "
+            "section or slowdown that is to take part; repeatable.",
+        ),
+    ] = None,
     version: Annotated[
         bool, typer.Option("--version", help="Print the version and stop.", callback=_version, is_eager=True)
     ] = False,
@@ -70,6 +65,10 @@ def options(
     ] = False,
 ) -> None:
     """Scheduling for disaggregated data centres: simulate workloads on clusters under policies, and compare."""
+    if plugin:
+        from unrack.plugins.table import using
+
+        context.with_resource(using(plugin))
 
 
 app.command("run")(run.run)
@@ -81,19 +80,11 @@ app.command("place")(place.place)
 app.command("tiles")(tiles.tiles)
 app.command("topology")(topology.topology)
 app.command("exec", context_settings={"allow_interspersed_args": False})(execute.execute)
-app.add_typer(init.app, name="init")
-app.add_typer(trace_commands.app, name="trace")
-cluster_commands.app.command("bill")(bill.bill)
-app.add_typer(cluster_commands.app, name="cluster")
-app.add_typer(usage_commands.app, name="usage")
-app.add_typer(slurm_commands.app, name="slurm")
-app.command("policies")(listing.policies)
-app.command("metrics")(listing.metrics)
-app.command("presets")(listing.presets)
-app.command("prices")(listing.prices)
-app.command("scenarios")(listing.scenarios)
-app.command("models")(listing.models)
-app.command("traces")(listing.traces)
+for name, group in (("init", init), ("trace", trace), ("cluster", cluster), ("usage", usage), ("slurm", slurm)):
+    app.add_typer(group.app, name=name)
+for table in ("policies", "metrics", "presets", "prices", "scenarios", "models", "traces"):
+    app.command(table)(getattr(listing, table))
+app.command("plugins")(plugins.plugins)
 plug(app)
 
 

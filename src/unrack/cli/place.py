@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from unrack.cli.completion import presets
-from unrack.cli.on import say_when_compiling
+from unrack.cli.options import Json, presets, say_when_compiling, seconds_of
+from unrack.cli.printed import write
+from unrack.cli.tiles import sides
+from unrack.errors import InputError
 
 if TYPE_CHECKING:
     from unrack.cluster.spec import Cluster
@@ -84,39 +86,29 @@ def place(
     ] = "request",
     explain: Annotated[bool, typer.Option("--explain", help="Say of every server why it is where it is.")] = False,
     everything: Annotated[bool, typer.Option("--all", help="List every server.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Place servers with SLOs on the pools of a data centre with tiers of memory: which cluster, how much of what.
 
     Exit status: 0, all servers have a place; 3, some have none, each with its reason; 2, the input is wrong.
     """
-    from unrack.cli.tiles import limit
-    from unrack.cluster.tiers.published_json import KEYS, is_published
-    from unrack.errors import InputError
     from unrack.policy.tiers.one_shot import place_request
     from unrack.policy.tiers.present import read_now
     from unrack.policy.tiers.server_cores import read_cores, with_cores
     from unrack.workload.request import read_request
 
     say_when_compiling()
-    if len(files) > 2 or (len(files) == 2 and cluster is not None):
-        raise InputError("unrack place", f"{len(files)} files", "a data centre and a request, or one file with both")
-    limit_s = None if time_limit is None else limit(time_limit)
+    limit_s = None if time_limit is None else seconds_of("--time-limit", time_limit)
     if limit_s == 0:
         raise InputError("--time-limit", repr(time_limit), "more than 0")
-    request_file = files[-1]
-    content = _read(request_file)
-    if len(files) == 2:
-        centre = _cluster(str(files[0]))
-    elif cluster is not None:
-        centre = _cluster(cluster)
-    else:
-        centre = _centre(content, request_file)
-    if len(files) == 2 or cluster is not None:
-        _refuse_others(content, (*ASKED, *KEYS) if is_published(content) else ASKED, request_file)
-    request = read_request(content, str(request_file))
+    centre, content = _inputs(files, cluster)
+    request = read_request(content, str(files[-1]))
     if torus is not None:
-        centre = _on_torus(centre, torus, cores)
+        from unrack.cluster.recount import with_torus
+
+        if cores is None:
+            raise InputError("--torus", torus, "--cores beside it")
+        centre = with_torus(centre, *sides(torus, "--torus"), "--torus")
     earlier = None if since is None else _read(since)
     now = None if earlier is None else read_now(earlier, centre, request, str(since))
     placed = place_request(
@@ -127,7 +119,9 @@ def place(
         held = None if earlier is None else read_cores(earlier, centre, request, str(since))
         placed = with_cores(placed, cores, held)
     if picture is not None:
-        _draw(placed, picture)
+        from unrack.report.tiers.place_picture import picture as drawn
+
+        write(picture, drawn(placed), "--picture")
     if as_json:
         typer.echo(_text(placed.as_json()))
     else:
@@ -136,10 +130,28 @@ def place(
         raise typer.Exit(NOT_ALL)
 
 
+def _inputs(files: list[Path], cluster: str | None) -> tuple[Cluster, dict[str, Any]]:
+    """The data centre, and the content of the last file, which has the request."""
+    from unrack.cluster.presets import PRESETS
+    from unrack.cluster.spec import Cluster
+    from unrack.cluster.tiers.published_json import KEYS, is_published
+
+    if len(files) > 2 or (len(files) == 2 and cluster is not None):
+        raise InputError("unrack place", f"{len(files)} files", "a data centre and a request, or one file with both")
+    content = _read(files[-1])
+    named = str(files[0]) if len(files) == 2 else cluster
+    if named is None:
+        return _centre(content, files[-1]), content
+    if named in PRESETS and not Path(named).exists():
+        centre = Cluster.preset(named)
+    else:
+        centre = _centre(_read(Path(named)), Path(named))
+    _refuse_others(content, (*ASKED, *KEYS) if is_published(content) else ASKED, files[-1])
+    return centre, content
+
+
 def _read(path: Path) -> dict[str, Any]:
     import tomllib
-
-    from unrack.errors import InputError
 
     try:
         text = path.read_bytes().decode("utf-8-sig")
@@ -155,7 +167,6 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A JSON object none of whose keys comes twice."""
     found = dict(pairs)
     if len(found) < len(pairs):
         keys = [key for key, _ in pairs]
@@ -163,20 +174,9 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _cluster(name: str) -> Cluster:
-    from unrack.cluster.presets import PRESETS
-    from unrack.cluster.spec import Cluster
-
-    if name in PRESETS and not Path(name).exists():
-        return Cluster.preset(name)
-    return _centre(_read(Path(name)), Path(name))
-
-
 def _centre(content: dict[str, Any], path: Path) -> Cluster:
-    """The data centre of a file that may have a request too."""
     from unrack.cluster.spec import Cluster
     from unrack.cluster.tiers.published_json import KEYS, is_published, published_cluster
-    from unrack.errors import InputError
 
     if is_published(content):
         _refuse_others(content, (*ASKED, *KEYS), path)
@@ -188,41 +188,17 @@ def _centre(content: dict[str, Any], path: Path) -> Cluster:
 
 
 def _refuse_others(content: dict[str, Any], known: tuple[str, ...], path: Path) -> None:
-    from unrack.errors import InputError
-
     for key in content:
         if key not in known:
             raise InputError(f"{path}, {key}", "an unknown key", f"one of {', '.join(known)}")
 
 
 def _text(answer: dict[str, Any]) -> str:
-    """The answer as JSON, a line for each server."""
     if not answer["servers"]:
         return json.dumps(answer, indent=1)
     lines = ",\n  ".join(json.dumps(server) for server in answer["servers"])
     head = json.dumps({**answer, "servers": []}, indent=1)
     return head.removesuffix("[]\n}") + f"[\n  {lines}\n ]\n}}"
-
-
-def _draw(placed: PlacedServers, path: Path) -> None:
-    from unrack.errors import InputError
-    from unrack.report.tiers.place_picture import picture
-
-    try:
-        path.write_text(picture(placed), encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"--picture {path}", str(error), "a file that can be written") from None
-
-
-def _on_torus(centre: Cluster, text: str, cores: str | None) -> Cluster:
-    """The data centre with the cores of every die laid out as the option says."""
-    from unrack.cli.tiles import sides
-    from unrack.cluster.recount import with_torus
-    from unrack.errors import InputError
-
-    if cores is None:
-        raise InputError("--torus", text, "--cores beside it")
-    return with_torus(centre, *sides(text, "--torus"), "--torus")
 
 
 def _show(placed: PlacedServers, most: int | None) -> None:

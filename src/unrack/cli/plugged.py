@@ -2,42 +2,41 @@
 
 from __future__ import annotations
 
-from importlib.metadata import EntryPoint, entry_points
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import typer
 
-GROUP = "unrack.commands"
-ELSEWHERE = {"reproduce": "pip install 'unrack[papers]'"}
-"""Commands that the documentation speaks of and another distribution has → how to install it."""
-
-
-def plug(app: typer.Typer) -> None:
-    """Add the commands that are installed, by name, and a hint in place of a known one that is not."""
-    found = {entry.name: entry for entry in entry_points(group=GROUP)}
-    own = {command.name for command in app.registered_commands} | {group.name for group in app.registered_groups}
-    for name in sorted({*found, *ELSEWHERE} - own):
-        if name in found:
-            app.command(name)(_loaded(found[name]))
-        else:
-            app.command(name, hidden=True, context_settings=dict.fromkeys(ANYTHING, True))(_missing(name))
-
+from unrack.plugins.table import ELSEWHERE, PAPERS, Extension, installed
 
 ANYTHING = ("allow_extra_args", "ignore_unknown_options")
 
 
-def _loaded(entry: EntryPoint):  # type: ignore[no-untyped-def] # Typer reads the signature of the function itself
+def plug(app: typer.Typer) -> None:
+    """Add the commands that are installed, by name, and a hint in place of a known one that is not."""
+    found = installed().get("commands", {})
+    own = {command.name for command in app.registered_commands} | {group.name for group in app.registered_groups}
+    for name in sorted(found.keys() - own):
+        app.command(name)(_loaded(name, found[name]))
+    for name in sorted(set(ELSEWHERE["commands"]) - found.keys()):
+        missing = _failing(name, "not installed", PAPERS)
+        app.command(name, hidden=True, context_settings=dict.fromkeys(ANYTHING, True))(missing)
+
+
+def _loaded(name: str, several: Sequence[Extension]) -> Callable[..., Any]:
     """Return the function, or, where it cannot be loaded, one that says why: other commands are to work."""
+    if len(several) > 1:
+        homes = " and ".join(f"{one.home} ({one.at})" for one in several)
+        return _failing(name, f"a command of {homes}", "one of them: names differ")
     try:
-        return entry.load()
+        found: Callable[..., Any] = several[0].load()
+        return found
     except Exception as error:
-        return _failing(entry.name, f"entry point {entry.value}: {type(error).__name__}: {error}", "one that loads")
+        got = f"{several[0].home}, entry point {several[0].at}: {type(error).__name__}: {error}"
+        return _failing(name, got, "one that loads")
 
 
-def _missing(name: str):  # type: ignore[no-untyped-def]
-    return _failing(name, "not installed", ELSEWHERE[name])
-
-
-def _failing(name: str, got: str, wanted: str):  # type: ignore[no-untyped-def]
+def _failing(name: str, got: str, wanted: str) -> Callable[[], None]:
     def refuse() -> None:
         from unrack.errors import InputError
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from unrack.cli.on import say_when_compiling
+from unrack.cli.options import Json, say_when_compiling, seconds_of
+from unrack.cli.printed import print_json
+from unrack.errors import InputError
 
 if TYPE_CHECKING:
     from unrack.solver.torus.solve import TorusPlacement
@@ -24,17 +25,16 @@ def tiles(
         str | None,
         typer.Option("--time-limit", metavar="TIME", help="Of best: how long it may compute, such as '10 s'."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Choose cores of a die that are close together: the least sum of hops over all pairs, on a torus."""
-    from unrack.errors import InputError
     from unrack.solver.torus.solve import best_tiles, first_fit_tiles, quick_tiles
 
     say_when_compiling()
     rows, columns = sides(torus, "ROWSxCOLUMNS")
     busy = numbers(taken, "--taken")
     if rule == "best":
-        limit_s = None if time_limit is None else limit(time_limit)
+        limit_s = None if time_limit is None else seconds_of("--time-limit", time_limit)
         found = best_tiles(rows, columns, cores, busy, limit_s=limit_s)
     elif rule in ("quick", "first-fit"):
         if time_limit is not None:
@@ -45,26 +45,9 @@ def tiles(
     if as_json:
         known = {"distance": found.distance, "bound": found.bound, "optimal": found.optimal, "nodes": found.nodes}
         known |= {"cut": True} if found.cut else {}
-        typer.echo(json.dumps({"tiles": found.tiles.tolist(), **known}))
+        print_json({"tiles": found.tiles.tolist(), **known}, None)
         return
     _show(found, rows, columns, busy)
-
-
-def limit(text: str) -> float:
-    """A time limit, s, from text such as ``"5 min"``.
-
-    Raises
-    ------
-    InputError
-        It is something else.
-    """
-    from unrack.errors import InputError
-    from unrack.units import SECOND_US, time_us
-
-    try:
-        return time_us(text) / SECOND_US
-    except ValueError:
-        raise InputError("--time-limit", repr(text), "a time such as '30 s' or '5 min'") from None
 
 
 def sides(text: str, where: str) -> tuple[int, int]:
@@ -75,8 +58,6 @@ def sides(text: str, where: str) -> tuple[int, int]:
     InputError
         It is something else.
     """
-    from unrack.errors import InputError
-
     parts = text.lower().split("x")
     if len(parts) != 2 or not all(part.isdecimal() and len(part) < 9 for part in parts):
         raise InputError(where, repr(text), "ROWSxCOLUMNS, such as 4x7")
@@ -91,8 +72,6 @@ def numbers(text: str, where: str) -> list[int]:
     InputError
         It is something else.
     """
-    from unrack.errors import InputError
-
     found: list[int] = []
     for part in filter(None, text.replace(" ", "").split(",")):
         first, dash, last = part.partition("-")

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-if TYPE_CHECKING:
-    from unrack.resources.gpus.machines.machine import Machine
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from unrack.cli.options import Json
+from unrack.cli.printed import facts, need_ending, print_json, print_lines, print_page, write
 
-from rich.box import SIMPLE_HEAD
-from rich.console import RenderableType
-from rich.markup import escape
-from rich.table import Table
-from rich.text import Text
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from unrack.resources.gpus.machines.machine import Machine
 
 
 def topology(
@@ -34,7 +31,7 @@ def topology(
     ] = None,
     svg: Annotated[str | None, typer.Option("--svg", metavar="OUT.svg", help="Draw it.")] = None,
     toml: Annotated[str | None, typer.Option("--toml", metavar="OUT.toml", help="Write it as a file to edit.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Show how the GPUs of a machine are connected; without a file: list the presets."""
     from unrack.errors import InputError
@@ -51,21 +48,18 @@ def topology(
     from unrack.resources.gpus.machines.reading.read import read_machine
     from unrack.resources.gpus.machines.written import written_toml
 
-    for option, out in ((".svg", svg), (".toml", toml)):
-        if out is not None and not out.endswith(option):
-            raise InputError(f"--{option[1:]}", repr(out), f"a file that ends in {option}")
+    need_ending("--svg", svg, ".svg")
+    need_ending("--toml", toml, ".toml")
     machine = read_machine(file, cpus)
     if svg is not None:
-        _write(svg, draw(machine))
+        write(svg, draw(machine))
     if toml is not None:
-        _write(toml, written_toml(machine, f"unrack topology {Path(file).name}"))
+        write(toml, written_toml(machine, f"unrack topology {Path(file).name}"))
     if as_json:
-        typer.echo(json.dumps(as_table(machine), indent=1, ensure_ascii=False))
+        print_json(as_table(machine))
         return
-    _print(machine)
-    for out in (svg, toml):
-        if out is not None:
-            typer.echo(out)
+    print_page(machine_page(machine))
+    print_lines(filter(None, (svg, toml)))
 
 
 def as_table(machine: Machine) -> dict[str, Any]:
@@ -76,25 +70,13 @@ def as_table(machine: Machine) -> dict[str, Any]:
     return {**written(machine), "distance": [[whole(one) for one in row] for row in machine.distance.tolist()]}
 
 
-def _write(out: str, text: str) -> None:
-    from unrack.errors import InputError
-
-    try:
-        Path(out).expanduser().write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise InputError(out, error.strerror or str(error), "a file that can be written") from None
-
-
-def _print(machine: Machine) -> None:
-    from rich.console import Console
-
-    console = Console()
-    for part in machine_page(machine):
-        console.print(part)
-
-
 def machine_page(machine: Machine) -> Iterator[RenderableType]:
     """The parts of the page: what there is, where each GPU hangs, and how far apart they are."""
+    from rich.box import SIMPLE_HEAD
+    from rich.markup import escape
+    from rich.table import Table
+    from rich.text import Text
+
     from unrack.resources.gpus.machines.cpu_list import text_of
     from unrack.resources.gpus.machines.machine import NVLINK, NVSWITCH
 
@@ -103,13 +85,11 @@ def machine_page(machine: Machine) -> Iterator[RenderableType]:
     switches = sum(vertex.kind == NVSWITCH for vertex in machine.vertices)
     links = f"all {len(machine.gpus)} by NVSwitch" if switches else f"{len(direct)}" if direct else "none"
     yield Text(machine.name, style="bold")
-    facts = Table(show_header=False, box=None)
-    facts.add_column(style="dim")
-    facts.add_column(overflow="fold")
+    table = facts()
     slices = f", each in {machine.slices} slices" if machine.slices else ""
-    facts.add_row("GPUs", f"{len(machine.gpus)}{f' × {escape(machine.model)}' if machine.model else ''}{slices}")
-    facts.add_row("NVLinks", f"{links}: {', '.join(widths)}" if len(widths) > 1 else links)
-    yield facts
+    table.add_row("GPUs", f"{len(machine.gpus)}{f' × {escape(machine.model)}' if machine.model else ''}{slices}")
+    table.add_row("NVLinks", f"{links}: {', '.join(widths)}" if len(widths) > 1 else links)
+    yield table
     parts = Table(box=SIMPLE_HEAD)
     for name in ("socket", "GPUs, by switch", "CPUs"):
         parts.add_column(name, overflow="fold")
@@ -134,7 +114,6 @@ def matrix(machine: Machine) -> list[str]:
 
 
 def _by_switch(machine: Machine, socket: int) -> str:
-    """The GPUs of a socket, those of one switch between brackets where there are several."""
     groups: dict[int, list[int]] = {}
     for gpu in range(len(machine.gpus)):
         if machine.socket[gpu] == socket:

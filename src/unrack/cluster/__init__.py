@@ -1,1 +1,22 @@
-"""What there is: nodes, racks, failure domains, and the one mutable state."""
+"""What there is: nodes, pools, tiers, partitions, prices; presets and files."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from unrack.public import lazily
+
+if TYPE_CHECKING:
+    from unrack.cluster.openb import cluster_content as cluster_content
+    from unrack.cluster.openb import openb_nodes as openb_nodes
+    from unrack.cluster.presets import PRESETS as PRESETS
+    from unrack.cluster.systems import MemorySystem as MemorySystem
+else:
+    __all__, __getattr__, __dir__ = lazily(
+        __name__,
+        {
+            "openb": "cluster_content openb_nodes",
+            "presets": "PRESETS",
+            "systems": "MemorySystem",
+        },
+    )

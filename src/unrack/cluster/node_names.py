@@ -7,10 +7,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from unrack.cluster.file import ClusterFile
+from unrack.cluster.formats.described import parsed
 from unrack.errors import ClusterError
 from unrack.slurm_text.hostlists import expand
 
-_NUMBERS = re.compile(r"\d{1,9}(-\d{1,9})?(,\d{1,9}(-\d{1,9})?)*")
+NUMBERS = re.compile(r"\d{1,9}(-\d{1,9})?(,\d{1,9}(-\d{1,9})?)*")
+"""A list of nodes by number."""
 _SHOWN = 8
 
 
@@ -32,10 +34,7 @@ def node_names_of(file: ClusterFile, where: str) -> tuple[str, ...]:
             found += [f"node{node}" for node in range(len(found), len(found) + kind.count)]
             continue
         key = f"{where}, nodes.{i}.names"
-        try:
-            names = expand(kind.names)
-        except ValueError as error:
-            raise ClusterError(key, repr(kind.names[:80]), str(error).rpartition(" is not ")[2]) from None
+        names = parsed(kind.names, key, expand)
         if len(names) != kind.count:
             raise ClusterError(key, f"{len(names)} names", f"{kind.count}, one for each node of the class")
         found += names
@@ -86,7 +85,7 @@ def numbers_of(text: str, names: Mapping[str, int], nodes: int) -> list[int]:
     >>> numbers_of("n[2-3],n2", {"n1": 0, "n2": 1, "n3": 2}, 3), numbers_of("0-1", {}, 3)
     ([1, 2, 1], [0, 1])
     """
-    if _NUMBERS.fullmatch(text) and text not in names and text.split(",")[0] not in names:
+    if NUMBERS.fullmatch(text) and text not in names and text.split(",")[0] not in names:
         return _numbered(text, nodes)
     found = []
     for name in expand(text):

@@ -88,14 +88,8 @@ PRESETS: dict[str, Preset] = {
         "Vieira Zacarias 2023, Table 5.1: 1024 nodes of 32 cores, 64 GB; the nodes of memory-1024-100",
         {"nodes": [{"count": 1024, "cores": 32, "memory": "64 GB"}]},
     ),
-    "memory-1024-half": Preset(
-        "The same with half large nodes, as memory-1024-50: 512 of 32 GB and 512 of 64 GB",
-        {
-            "nodes": [
-                {"name": "normal", "count": 512, "cores": 32, "memory": "32 GB"},
-                {"name": "large", "count": 512, "cores": 32, "memory": "64 GB"},
-            ]
-        },
+    "memory-1024-half": _memory_system(50)._replace(
+        summary="The same with half large nodes, as memory-1024-50: 512 of 32 GB and 512 of 64 GB"
     ),
     "grizzly-1490": Preset(
         "The size of LANL's Grizzly (Table 5.2): 1490 nodes of 32 cores, 128 GB",

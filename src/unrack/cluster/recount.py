@@ -12,16 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from unrack.cluster.file import (
-    LONGEST_SIDE,
-    MOST_NODES,
-)
+from unrack.cluster.file import LONGEST_SIDE, MOST_NODES
+from unrack.cluster.node_names import NUMBERS
 from unrack.cluster.spec import Cluster
 from unrack.errors import ClusterError
 from unrack.slurm_text.hostlists import compress, expand
 
 _LAST_NUMBER = re.compile(r"(.*?)(\d{1,18})(\D*)", re.DOTALL | re.ASCII)
-_RANGES = re.compile(r"\d{1,9}(-\d{1,9})?(,\d{1,9}(-\d{1,9})?)*")
 LISTS = ("gpus", "domains", "failure_domains")
 """Keys of a cluster file below which nodes are told by number."""
 
@@ -104,7 +101,7 @@ class _Moved:
 
     def drained(self, text: str, gone: set[str]) -> str:
         """A list by number, or by name without the nodes that are gone."""
-        if _RANGES.fullmatch(text):
+        if NUMBERS.fullmatch(text):
             return self.text(text)
         with suppress(ValueError):
             return compress(name for name in expand(text) if name not in gone)
@@ -117,7 +114,7 @@ class _Moved:
             return None if "nodes" in found and found["nodes"] is None else _some(found)
         if isinstance(value, list):
             return list(_some(dict(enumerate(self.within(one) for one in value))).values()) or None
-        return (self.text(value) or None) if isinstance(value, str) and _RANGES.fullmatch(value) else value
+        return (self.text(value) or None) if isinstance(value, str) and NUMBERS.fullmatch(value) else value
 
 
 def _some(found: dict[Any, Any]) -> dict[Any, Any]:

@@ -1,1 +1,1 @@
-"""What lies under :mod:`unrack.jit`: what kernels are made of, and where their machine code is kept."""
+"""What lies under :mod:`unrack.jit`: what kernels are made of, where their machine code is kept, a sort for them."""

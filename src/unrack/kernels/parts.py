@@ -55,8 +55,6 @@ class _PartLibrary(_codegen.JITCodeLibrary):  # type: ignore[misc]
 
 @_machinery.register_pass(mutates_CFG=False, analysis_only=True)
 class _IntoPart(_machinery.LoweringPass):  # type: ignore[misc]
-    """What is compiled goes into a library of its own kind."""
-
     _name = "unrack_into_part"
 
     def __init__(self) -> None:

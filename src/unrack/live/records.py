@@ -118,19 +118,6 @@ def decision_record(decision: Decision) -> list[Value]:
     return [type(decision).__name__.lower(), int(decision.job), reason_record(decision.reason)]
 
 
-def decision_of_record(record: Sequence[Value]) -> Decision:
-    """The decision that :func:`decision_record` wrote."""
-    kind = record[0]
-    if kind == "start":
-        return Start(lease_of_record(record[1]), record[2])
-    if kind == "resize":
-        return Resize(lease_of_record(record[1]), record[2])
-    if kind == "requeue":
-        return Requeue(record[1], reason_of_record(record[2]), record[3])
-    reason = reason_of_record(record[2])
-    return Reject(record[1], reason) if kind == "reject" else Hold(record[1], reason)
-
-
 def event_record(event: Event) -> list[Value]:
     """An event, its kind first.
 

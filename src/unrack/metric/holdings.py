@@ -5,6 +5,7 @@ The tables of placements, loans, shares and claims say the same, each in the wor
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -16,21 +17,15 @@ SPAN = ("job", "attempt", "span", "start_s", "end_s")
 HOUR_S = 3600
 
 
-def holdings(
-    cluster: Cluster,
-    placements: pl.DataFrame,
-    loans: pl.DataFrame | None = None,
-    shares: pl.DataFrame | None = None,
-    claims: pl.DataFrame | None = None,
-) -> pl.DataFrame:
+def holdings(cluster: Cluster, tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
     """One row for every amount that was held in every span, in order of (start, job, attempt, span).
 
     Parameters
     ----------
     cluster
         What was installed.
-    placements, loans, shares, claims
-        The tables of a run, as ``docs/file-formats.md`` has them; ``None``: the run has none.
+    tables
+        Those of a run, by name: its placements, and its loans, shares and claims where it has such.
 
     Returns
     -------
@@ -40,13 +35,13 @@ def holdings(
         hold this each), amount (on each), node (whose tasks use it, where that is another than the place; else empty)
         and bundle (the number of the composition or split device; else empty).
     """
-    parts = [_nodes(placements, "cores"), _nodes(placements, "memory_mb")]
-    if loans is not None and loans.height:
-        parts.append(_loans(cluster, loans))
-    if shares is not None and shares.height:
-        parts += _shares(cluster, shares)
-    if claims is not None and claims.height:
-        parts.append(_part(claims, pl.col("resource"), pl.col("quantity"), pl.col("place")))
+    parts = [_nodes(tables["placements"], "cores"), _nodes(tables["placements"], "memory_mb")]
+    if "loans" in tables:
+        parts.append(_loans(cluster, tables["loans"]))
+    if "shares" in tables:
+        parts += _shares(cluster, tables["shares"])
+    if "claims" in tables:
+        parts.append(_part(tables["claims"], pl.col("resource"), pl.col("quantity"), pl.col("place")))
     return pl.concat(parts).filter(pl.col("amount") > 0).sort("start_s", "job", "attempt", "span", maintain_order=True)
 
 

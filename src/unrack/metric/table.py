@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import inspect
+import re
+from collections import ChainMap
+from collections.abc import Callable, Mapping
+from typing import Any
+
 import polars as pl
 
 from unrack.cluster.spec import Cluster
+from unrack.errors import InputError
 from unrack.metric.integral import areas_of, largest
 from unrack.metric.kinds.cores import CORE_METRICS, core_metrics
 from unrack.metric.kinds.failure import FAILURE_METRICS, failure_metrics
-from unrack.metric.kinds.memory import MEMORY_METRICS, memory_metrics
+from unrack.metric.kinds.memory import MEMORY_METRICS, USE_METRICS, memory_metrics, use_metrics
 from unrack.metric.kinds.pool import pool_metrics
 from unrack.metric.kinds.resources import RESOURCE_METRICS, resource_metrics
 from unrack.metric.kinds.served import served
 from unrack.metric.kinds.tiers import TIER_METRICS, tier_metrics
-from unrack.metric.kinds.use import USE_METRICS, use_metrics
-from unrack.metric.metric import STATISTICS, Metric
-from unrack.units import SECOND_US
+from unrack.metric.metric import STATISTICS, Metric, by_name, statistics
+from unrack.metric.window import Window, number, ratio
+from unrack.plugins.code import blamed
+from unrack.plugins.table import Table
 
 __all__ = [
     "CORE_METRICS",
@@ -30,6 +38,7 @@ __all__ = [
     "TIER_METRICS",
     "USE_METRICS",
     "Metric",
+    "entry_of",
     "integrals",
     "measure",
     "per_group",
@@ -43,196 +52,193 @@ OF_JOBS = {
 }
 
 
-def _all() -> dict[str, Metric]:
-    metrics = [
-        Metric("jobs_finished", "jobs", "high", "jobs that ran to their end", "count"),
-        Metric("jobs_rejected", "jobs", "low", "jobs bigger than the cluster, or rejected by the policy", "count"),
-        Metric("jobs_queued", "jobs", "low", "jobs that never started", "count"),
-        Metric(
-            "served", "", "high", "share of the core-time asked for whose jobs ran to their end",
-            "Σ tasks x cores x work of jobs finished / the same of all jobs submitted in the window",
-        ),
-    ]  # fmt: skip
-    for column, (unit, words, formula) in OF_JOBS.items():
-        for statistic, (name, rule) in STATISTICS.items():
-            metrics.append(Metric(f"{column}_{statistic}", unit, "low", f"{name} {words}", f"{rule}, {formula}"))
-    return {
-        metric.name: metric
-        for metric in [
-            *metrics,
-            Metric("throughput_jobs_per_h", "jobs/h", "high", "jobs ended per hour of the window", "ended / window"),
-            Metric("makespan_s", "s", "low", "from the first submission to the last end", "max end - min submit"),
-            Metric(
-                "utilisation_cores", "", "high", "share of the online cores that jobs held",
-                "∫ held cores dt / ∫ online cores dt",
-            ),
-            Metric(
-                "utilisation_cores_asked", "", "high", "share of the online cores that running jobs asked for",
-                "∫ cores asked by running jobs dt / ∫ online cores dt",
-            ),
-            Metric(
-                "utilisation_memory", "", "high", "share of the installed memory that jobs held",
-                "∫ held MB dt / (installed MB x window)",
-            ),
-            Metric("queue_length_mean", "jobs", "low", "waiting jobs, averaged over time", "∫ waiting dt / window"),
-            Metric("queue_length_max", "jobs", "low", "most jobs waiting at one time", "max waiting"),
-            Metric(
-                "missed_deadlines", "", "low", "share of the jobs of the window that miss their deadline, or never end",
-                "count / jobs submitted in the window",
-            ),
-            Metric(
-                "missed_deadlines_high", "", "low", "jobs of high priority that miss their deadline, as a share of all",
-                "count with priority > 0 / jobs submitted in the window",
-            ),
-            Metric(
-                "bound_missed_deadlines", "", "", "share of missed deadlines that no policy could avoid",
-                "docs/metrics.md, the bound",
-            ),
-            Metric("restarts", "", "low", "attempts that ended before their job did", "count"),
-            Metric("window_start_s", "s", "", "start of the window of the metrics of time", ""),
-            Metric("window_end_s", "s", "", "end of the window of the metrics of time", ""),
-        ]
-    }  # fmt: skip
+METRICS = by_name(
+    Metric("jobs_finished", "jobs", "high", "jobs that ran to their end", "count"),
+    Metric("jobs_rejected", "jobs", "low", "jobs bigger than the cluster, or rejected by the policy", "count"),
+    Metric("jobs_queued", "jobs", "low", "jobs that never started", "count"),
+    Metric(
+        "served", "", "high", "share of the core-time asked for whose jobs ran to their end",
+        "Σ tasks x cores x work of jobs finished / the same of all jobs submitted in the window",
+    ),
+    *(
+        Metric(f"{column}_{statistic}", unit, "low", f"{name} {words}", f"{rule}, {formula}")
+        for column, (unit, words, formula) in OF_JOBS.items()
+        for statistic, (name, rule) in STATISTICS.items()
+    ),
+    Metric("throughput_jobs_per_h", "jobs/h", "high", "jobs ended per hour of the window", "ended / window"),
+    Metric("makespan_s", "s", "low", "from the first submission to the last end", "max end - min submit"),
+    Metric(
+        "utilisation_cores", "", "high", "share of the online cores that jobs held",
+        "∫ held cores dt / ∫ online cores dt",
+    ),
+    Metric(
+        "utilisation_cores_asked", "", "high", "share of the online cores that running jobs asked for",
+        "∫ cores asked by running jobs dt / ∫ online cores dt",
+    ),
+    Metric(
+        "utilisation_memory", "", "high", "share of the installed memory that jobs held",
+        "∫ held MB dt / (installed MB x window)",
+    ),
+    Metric("queue_length_mean", "jobs", "low", "waiting jobs, averaged over time", "∫ waiting dt / window"),
+    Metric("queue_length_max", "jobs", "low", "most jobs waiting at one time", "max waiting"),
+    Metric(
+        "missed_deadlines", "", "low", "share of the jobs of the window that miss their deadline, or never end",
+        "count / jobs submitted in the window",
+    ),
+    Metric(
+        "missed_deadlines_high", "", "low", "jobs of high priority that miss their deadline, as a share of all",
+        "count with priority > 0 / jobs submitted in the window",
+    ),
+    Metric(
+        "bound_missed_deadlines", "", "", "share of missed deadlines that no policy could avoid",
+        "docs/metrics.md, the bound",
+    ),
+    Metric("restarts", "", "low", "attempts that ended before their job did", "count"),
+    Metric("window_start_s", "s", "", "start of the window of the metrics of time", ""),
+    Metric("window_end_s", "s", "", "end of the window of the metrics of time", ""),
+)  # fmt: skip
 
-
-METRICS: dict[str, Metric] = _all()
-
-KIND_METRICS: dict[str, Metric] = {
-    metric.name: metric
-    for metric in [
-        Metric("used_KIND", "", "", "share of the devices in use", "∫ devices in use dt / (devices x window)"),
-        Metric(
-            "asked_KIND_QUANTITY", "", "high", "asked by running jobs over installed; above 1 where it is shared",
-            "∫ amount asked by running jobs dt / (installed x window)",
-        ),
-        Metric(
-            "composition_size_KIND", "devices", "", "devices in a composition in use",
-            "mean over the time in which some are in use of devices in use / compositions in use",
-        ),
-        Metric(
-            "sharing_KIND", "jobs", "", "jobs on a composition in use",
-            "mean over the window of shares held / compositions in use, 0 while none is",
-        ),
-        Metric(
-            "stranded_KIND", "", "low", "share of the devices that are free, with no free cores in reach",
-            "∫ stranded devices dt / (devices x window); enough = fewest cores of a job that asks for the kind",
-        ),
-        Metric(
-            "fragmentation_KIND_QUANTITY", "", "low", "unasked part of the devices in use; below 0 where shared",
-            "1 - ∫ amount asked by running jobs dt / ∫ installed on devices in use dt",
-        ),
-    ]
-}  # fmt: skip
+KIND_METRICS = by_name(
+    Metric("used_KIND", "", "", "share of the devices in use", "∫ devices in use dt / (devices x window)"),
+    Metric(
+        "asked_KIND_QUANTITY", "", "high", "asked by running jobs over installed; above 1 where it is shared",
+        "∫ amount asked by running jobs dt / (installed x window)",
+    ),
+    Metric(
+        "composition_size_KIND", "devices", "", "devices in a composition in use",
+        "mean over the time in which some are in use of devices in use / compositions in use",
+    ),
+    Metric(
+        "sharing_KIND", "jobs", "", "jobs on a composition in use",
+        "mean over the window of shares held / compositions in use, 0 while none is",
+    ),
+    Metric(
+        "stranded_KIND", "", "low", "share of the devices that are free, with no free cores in reach",
+        "∫ stranded devices dt / (devices x window); enough = fewest cores of a job that asks for the kind",
+    ),
+    Metric(
+        "fragmentation_KIND_QUANTITY", "", "low", "unasked part of the devices in use; below 0 where shared",
+        "1 - ∫ amount asked by running jobs dt / ∫ installed on devices in use dt",
+    ),
+)  # fmt: skip
 """Metrics of pooled devices: one for every kind of device, and every quantity, that the cluster has."""
 
-EVERY_METRIC: dict[str, Metric] = {
-    **METRICS,
-    **FAILURE_METRICS,
-    **MEMORY_METRICS,
-    **TIER_METRICS,
-    **CORE_METRICS,
-    **KIND_METRICS,
-    **RESOURCE_METRICS,
-    **USE_METRICS,
-}
+
+def _of_others(name: str, found: Any) -> Metric:
+    """The metric of a plug-in: a :class:`Metric` with its measure, or a function, which its docstring describes."""
+    if callable(found):
+        return Metric(name, "", "", (inspect.getdoc(found) or "a plug-in's").split("\n")[0].rstrip("."), "", found)
+    if not isinstance(found, Metric) or found.measure is None or found.name != name:
+        raise InputError(
+            f"the metric {name}", f"{found!r:.100}", f"a function, or Metric({name!r}, …, measure=function)"
+        )
+    return found
+
+
+EVERY_METRIC: Table[Metric] = Table(
+    "metrics",
+    ChainMap(  # the last comes first
+        USE_METRICS,
+        RESOURCE_METRICS,  # type: ignore[arg-type]  # is not written to
+        {**METRICS, **FAILURE_METRICS, **MEMORY_METRICS, **TIER_METRICS, **CORE_METRICS, **KIND_METRICS},
+    ),
+    _of_others,
+)
 """All of them, those that only some runs have included."""
 
 
+def entry_of(name: str) -> Metric | None:
+    """The metric of that name, or the one that stands for it; ``None``: there is none.
+
+    Examples
+    --------
+    >>> entry_of("used_nvme").name, entry_of("used_memory_rack").name
+    ('used_KIND', 'used_memory_TIER')
+    """
+    if name in EVERY_METRIC:
+        return EVERY_METRIC[name]
+    for key, metric in {**RESOURCE_METRICS, **TIER_METRICS, **KIND_METRICS}.items():
+        if re.fullmatch(re.sub("TIER|KIND|QUANTITY", "(.+)", key), name):
+            return metric
+    return None
+
+
 def measure(
-    jobs: pl.DataFrame,
-    usage: pl.DataFrame,
-    cluster: Cluster,
-    window_us: tuple[int, int] | None = None,
-    shares: pl.DataFrame | None = None,
-    placements: pl.DataFrame | None = None,
-    failures: pl.DataFrame | None = None,
-    tiers: pl.DataFrame | None = None,
-    claims: pl.DataFrame | None = None,
-    memory: pl.DataFrame | None = None,
+    tables: Mapping[str, pl.DataFrame], cluster: Cluster, window_us: tuple[int, int] | None = None
 ) -> dict[str, float | None]:
     """Every metric of ``METRICS``, in its order; ``None`` where one is not defined.
 
-    Those of lent memory, of tiers, of chosen cores, of failures, of the kinds of devices and of resources follow where
-    there are any.
+    Those of lent memory, of tiers, of chosen cores, of failures, of the kinds of devices, of memory in use, of
+    resources and of plug-ins in use follow where there are any.
 
     Parameters
     ----------
-    jobs, usage
-        The frames of a run.
+    tables
+        The tables of a run, by name: ``jobs`` and ``usage``, and the others that it has; see :class:`Window`.
     cluster
         Its cluster.
-    shares, placements
-        Of the same run; without them there are no metrics of devices, and none of fragmentation of GPUs.
-    failures
-        Of the same run; without it there are no metrics of failures.
-    tiers
-        Of the same run; without it there are no metrics of tiers of memory.
-    claims
-        Of the same run; without it nothing is claimed of resources.
-    memory
-        Of the same run; without it nothing is known of what jobs use of their memory.
     window_us
         Metrics of jobs are over the jobs submitted in this window (both ends included), metrics of time over the
         window. ``None``: all jobs, and from the first submission to the last end.
     """
+    window = Window(tables, cluster, window_us)
     values: dict[str, float | None] = dict.fromkeys(METRICS)
-    every = jobs
-    ends = jobs["end_s"].drop_nulls()
-    if window_us is None:
-        start = _number(jobs["submit_s"].min()) or 0.0
-        last = _number(ends.max())
-        end = start if last is None else last
-    else:
-        start, end = window_us[0] / SECOND_US, window_us[1] / SECOND_US
-        jobs = jobs.filter(pl.col("submit_s").is_between(start, end))
+    for measured in (_of_jobs, _over_time, *KINDS):
+        values |= measured(window)
+    for name, metric in EVERY_METRIC.taking_part().items():
+        assert metric.measure is not None
+        with blamed(f"the metric {name}"):
+            values[name] = number(metric.measure(window))
+    return values
+
+
+def _of_jobs(window: Window) -> dict[str, float | None]:
+    jobs, finished = window.jobs, window.finished
+    values: dict[str, float | None] = {}
     if jobs.height and bool(jobs["deadline_s"].is_not_null().any()):
         values["missed_deadlines"] = float(jobs["missed"].sum()) / jobs.height
         high = jobs.filter(pl.col("priority") > 0)
         values["missed_deadlines_high"] = float(high["missed"].sum()) / jobs.height
-    length, areas = end - start, dict[str, float]()
-    states = jobs["state"]
-    finished = jobs.filter(states == "finished")
     values["jobs_finished"] = float(finished.height)
-    values["jobs_rejected"] = float((states == "rejected").sum())
-    values["jobs_queued"] = float((states == "queued").sum())
+    for state in ("rejected", "queued"):
+        values[f"jobs_{state}"] = float((jobs["state"] == state).sum())
     values["served"] = served(jobs)
     for column in OF_JOBS:
-        series = finished[column].drop_nulls()
-        if len(series):
-            values[f"{column}_mean"] = _number(series.mean())
-            values[f"{column}_median"] = _number(series.median())
-            values[f"{column}_p95"] = _number(series.quantile(0.95, "linear"))
-            values[f"{column}_max"] = _number(series.max())
+        values |= statistics(column, finished[column].drop_nulls())
     if finished.height:
-        values["makespan_s"] = (_number(finished["end_s"].max()) or 0.0) - (_number(jobs["submit_s"].min()) or 0.0)
-    if length > 0:
-        ended = int(ends.is_between(start, end).sum())
-        values["throughput_jobs_per_h"] = 3600 * ended / length
-        areas = integrals(usage, start, end)
-        online = areas["cores_online"]
-        values["utilisation_cores"] = areas["cores_held"] / online if online else None
-        values["utilisation_cores_asked"] = areas["cores_asked"] / online if online else None
-        if cluster.total_mb and bool((jobs["memory_mb"] > 0).any()):
-            values["utilisation_memory"] = areas["memory_mb_held"] / (cluster.total_mb * length)
-        values["queue_length_mean"] = areas["queued_jobs"] / length
-        values["queue_length_max"] = largest(usage, "queued_jobs", start, end)
+        values["makespan_s"] = (number(finished["end_s"].max()) or 0.0) - (number(jobs["submit_s"].min()) or 0.0)
     values["restarts"] = float(jobs["restarts"].sum())
-    values["window_start_s"], values["window_end_s"] = start, end
-    if "memory_mb_lent" in usage.columns:
-        values |= memory_metrics(finished, areas, len(cluster), length)
-    if tiers is not None:
-        values |= tier_metrics(jobs, tiers, cluster, start, end)
-    if "core_distance" in jobs.columns:
-        values |= core_metrics(finished)
-    if failures is not None:
-        values |= failure_metrics(failures, start, end)
-    if shares is not None and placements is not None:
-        values |= pool_metrics(every, shares, placements, cluster, start, end)
-    if memory is not None:
-        values |= use_metrics(jobs, memory, cluster, start, end)
-    if len(cluster.places):
-        values |= resource_metrics(claims, every, placements, cluster, start, end)
     return values
+
+
+def _over_time(window: Window) -> dict[str, float | None]:
+    start, end, length = window.start_s, window.end_s, window.length_s
+    values: dict[str, float | None] = {"window_start_s": start, "window_end_s": end}
+    if length <= 0:
+        return values
+    usage, total_mb = window.tables["usage"], window.cluster.total_mb
+    areas = integrals(usage, start, end)
+    ended = int(window.tables["jobs"]["end_s"].drop_nulls().is_between(start, end).sum())
+    values["throughput_jobs_per_h"] = 3600 * ended / length
+    values["utilisation_cores"] = ratio(areas["cores_held"], areas["cores_online"])
+    values["utilisation_cores_asked"] = ratio(areas["cores_asked"], areas["cores_online"])
+    if total_mb and bool((window.jobs["memory_mb"] > 0).any()):
+        values["utilisation_memory"] = areas["memory_mb_held"] / (total_mb * length)
+    values["queue_length_mean"] = areas["queued_jobs"] / length
+    values["queue_length_max"] = largest(usage, "queued_jobs", start, end)
+    return values
+
+
+KINDS: tuple[Callable[[Window], dict[str, float | None]], ...] = (
+    memory_metrics,
+    tier_metrics,
+    core_metrics,
+    failure_metrics,
+    pool_metrics,
+    use_metrics,
+    resource_metrics,
+)
+"""Metrics that only some runs have: each of these gives none where there is nothing to measure."""
 
 
 def integrals(usage: pl.DataFrame, start_s: float, end_s: float) -> dict[str, float]:
@@ -260,11 +266,10 @@ def per_group(jobs: pl.DataFrame, by: str) -> pl.DataFrame:
     measures = [
         statistic.alias(f"{column}_{name}")
         for column in ("wait_s", "response_s", "bounded_slowdown")
-        for name, statistic in (
-            ("mean", pl.col(column).mean()),
-            ("median", pl.col(column).median()),
-            ("p95", pl.col(column).quantile(0.95, "linear")),
-            ("max", pl.col(column).max()),
+        for name, statistic in zip(
+            STATISTICS,
+            (pl.mean(column), pl.median(column), pl.col(column).quantile(0.95, "linear"), pl.max(column)),
+            strict=True,
         )
     ]
     return (
@@ -277,7 +282,3 @@ def per_group(jobs: pl.DataFrame, by: str) -> pl.DataFrame:
         )
         .sort("core_hours", by, descending=[True, False], nulls_last=True)
     )
-
-
-def _number(value: object) -> float | None:
-    return float(value) if isinstance(value, int | float) else None

@@ -64,7 +64,6 @@ def _shown(plan: Plan, searched: Sequence[Searched]) -> list[int]:
 
 
 def _rank(plan: Plan, line: Mapping[str, Any]) -> float:
-    """What lines are compared by: their cost, or the metric that is the objective."""
     own = line["answer"]
     value = own["metrics"].get(plan.settings.objective, {}).get("mean")
     return float(own["cost"]["total"]) if value is None else plan.settings.sign * float(value)
@@ -177,7 +176,6 @@ def _told(plan: Plan, searched: Searched, line: Mapping[str, Any]) -> dict[str, 
 
 
 def _headline(lines: Sequence[Mapping[str, Any]], least: int | None, goals: Sequence[str]) -> str:
-    """The answer to the question, in a line."""
     if least is not None:
         return str(lines[least]["brief"])
     if len(lines) == 1:

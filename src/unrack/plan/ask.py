@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from html import escape
 from importlib.resources import files
+from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -97,23 +99,17 @@ def _decisions(found: Mapping[str, Any], goal: int) -> list[dict[str, str]]:
 
 
 def _line(found: Mapping[str, Any], at: int) -> dict[str, Any]:
-    """A line with the cells of its table."""
     line = found["lines"][at]
     chosen = None if line["answer"] is None else line["answer"]["values"]
-    rows: list[dict[str, Any]] = []
-    before: float | None = None
-    for system in line["tried"]:
-        cost = system["cost"]["total"]
-        cells = [_cell(system["goals"][goal]) for goal in found["shown"]]
-        step = None if before is None else cost - before
+    costs = [system["cost"]["total"] for system in line["tried"]]
+    steps = [None, *(cost - before for before, cost in pairwise(costs))]
+    rows = []
+    for system, cost, step in zip(line["tried"], costs, steps, strict=True):
+        own = [system["goals"][goal] for goal in found["shown"]]
+        margins = ["" if one["margin"] is None else f"{100 * one['margin']:+.3g} %" for one in own]
+        cells = [{"value": one["text"], "margin": margin} for one, margin in zip(own, margins, strict=True)]
         rows.append({**system, "cells": cells, "chosen": system["values"] == chosen, "step": step, "total": cost})
-        before = cost
     return {**line, "rows": rows, "colour": colour_of(at), "keys": list(line["tried"][0]["values"])}
-
-
-def _cell(own: Mapping[str, Any]) -> dict[str, str]:
-    margin = own["margin"]
-    return {"value": own["text"], "margin": "" if margin is None else f"{100 * margin:+.3g} %"}
 
 
 @dataclass(frozen=True)
@@ -148,23 +144,18 @@ class Planned:
         return f"<plan for {goals}: {said}>"
 
     def _repr_html_(self) -> str:
-        rows = "".join(
-            f"<tr><td>{escape(line['policy'])}</td><td>{escape(line['cluster'])}</td><td>{escape(self._takes(line))}</td>"
-            f"<td style='text-align:right'>{self._costs(line)}</td></tr>"
-            for line in self.lines
-        )
+        heads = ("policy", "cluster", "it takes", f"cost, {self.found['currency']}")
+        rows = []
+        for line in self.lines:
+            takes, cost = "nothing that was tried", "–"
+            if (own := line["answer"]) is not None:
+                takes = values_text(own["values"], self.found["labels"])
+                cost = f"{own['cost']['total']:,.0f}"
+            cells = "".join(f"<td>{escape(cell)}</td>" for cell in (line["policy"], line["cluster"], takes))
+            rows.append(f"<tr>{cells}<td style='text-align:right'>{cost}</td></tr>")
+        names = "".join(f"<th>{escape(head)}</th>" for head in heads)
         goals = escape(" and ".join(self.found["goals"]))
-        heads = (
-            f"<tr><th>policy</th><th>cluster</th><th>it takes</th><th>cost, {escape(self.found['currency'])}</th></tr>"
-        )
-        return f"<table><caption>{goals}</caption>{heads}{rows}</table>"
-
-    def _takes(self, line: Mapping[str, Any]) -> str:
-        own = line["answer"]
-        return "nothing that was tried" if own is None else values_text(own["values"], self.found["labels"])
-
-    def _costs(self, line: Mapping[str, Any]) -> str:
-        return "–" if line["answer"] is None else f"{line['answer']['cost']['total']:,.0f}"
+        return f"<table><caption>{goals}</caption><tr>{names}</tr>{''.join(rows)}</table>"
 
 
 def plan_study(
@@ -232,9 +223,7 @@ def carried_out(
     plan: Plan, directory: str | Path | None, workers: int | Workers | On, told: Told | None, audit: bool
 ) -> Planned:
     """Carry out a plan, and write its page where a directory is given."""
-    if directory is None:
-        with TemporaryDirectory(prefix="unrack-plan-") as folder, at_work(workers) as those:
-            return Planned(answer(plan, execute(plan, those, Path(folder), told=told, audit=audit)))
-    with at_work(workers) as those:
-        found = answer(plan, execute(plan, those, Path(directory), told=told, audit=audit))
-    return Planned(found, write_plan(Path(directory), plan.name, found))
+    folder = TemporaryDirectory(prefix="unrack-plan-") if directory is None else nullcontext(str(directory))
+    with folder as where, at_work(workers) as those:
+        found = answer(plan, execute(plan, those, Path(where), told=told, audit=audit))
+        return Planned(found, None if directory is None else write_plan(Path(where), plan.name, found))

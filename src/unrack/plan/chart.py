@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from unrack.plan.decided import shown, values_text
 from unrack.plan.goal import is_share, is_time
 from unrack.report.charts.spec import colour_of
+from unrack.units import time_unit
 
 WIDTH, HEIGHT = 400, 300
 LEFT, RIGHT, TOP, FOOT = 56, 16, 30, 46
@@ -25,8 +26,6 @@ CUT = 1000.0
 """Values below the goal by more than this factor are at the end of such an axis."""
 LETTER, LINE = 7.0, 13.0
 """Pixels of a letter, on average, and of a line of words."""
-TIMES = (("s", 1.0, 120.0), ("min", 60.0, 7_200.0), ("h", 3_600.0, 172_800.0), ("d", 86_400.0, math.inf))
-"""Unit, its seconds, and up to how many seconds it is taken."""
 
 
 class Point(NamedTuple):
@@ -272,6 +271,5 @@ def _number(value: float) -> str:
 def _unit(metric: str, values: Sequence[float]) -> tuple[str, float]:
     """The unit of an axis, and how much of the metric's own it is."""
     if is_time(metric):
-        most = max(abs(value) for value in values)
-        return next((unit, size) for unit, size, up_to in TIMES if most <= up_to)
+        return time_unit(values)
     return ("%", 0.01) if is_share(metric) else ("", 1.0)

@@ -162,7 +162,7 @@ def _mean_text(rule: Rule, goals: Sequence[Goal], system: Mapping[str, Any]) -> 
             words.append(f"{_goal_text(goal, own, len(own['missed_on']))} ({_listed(own['missed_on'])})")
         elif not goal.unasked and own["value"] is None:
             words.append(f"{goal.metric} is undefined on a seed, where {_want(goal)} is wanted")
-        elif not goal.unasked and (own["margin"] is None or own["margin"] <= 0 or _crosses(goal, own)):
+        elif not goal.unasked and (own["margin"] is None or own["margin"] <= 0 or _between_bounds(goal, own)):
             bounds = [own["low"], own["high"]]
             between = "" if None in bounds else f", surely {goal.text(bounds[0])} to {goal.text(bounds[1])}"
             words.append(f"the mean of {goal.metric} over {system['seeds']} seeds is {own['text']}{between}, "
@@ -170,8 +170,7 @@ def _mean_text(rule: Rule, goals: Sequence[Goal], system: Mapping[str, Any]) -> 
     return "; ".join(words)
 
 
-def _crosses(goal: Goal, own: Mapping[str, Any]) -> bool:
-    """True if the goal is between the bounds of the mean."""
+def _between_bounds(goal: Goal, own: Mapping[str, Any]) -> bool:
     return own["low"] is None or own["high"] is None or own["low"] <= goal.value <= own["high"]
 
 

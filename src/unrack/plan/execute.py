@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from unrack.errors import InputError, nearest
 from unrack.plan.decided import values_text
@@ -14,57 +14,11 @@ from unrack.plan.lines import Line, Plan
 from unrack.plan.rule import Rule, Verdict
 from unrack.plan.search import Ask, Found, Search, search
 from unrack.study.grid import Run
-from unrack.study.runner import keep_runs, make_folder
+from unrack.study.runner import Progress, keep_runs, make_folder
 from unrack.study.workers.contract import Workers
 
 SIDE_BY_SIDE = 2
 """Looks that all systems of a race get; beyond these the least one whose verdict is open goes on alone."""
-
-
-@dataclass
-class Race:
-    """Systems that were asked for together, the least one first.
-
-    Attributes
-    ----------
-    ask
-        What was asked.
-    rule
-        When goals count as met.
-    trials
-        System → what it did, on the seeds 0, 1, 2 … of the plan, those of earlier races among them.
-    """
-
-    ask: Ask
-    rule: Rule
-    trials: dict[int, list[Trial]]
-
-    def __post_init__(self) -> None:
-        for system in self.ask.systems:
-            self.trials.setdefault(system, [])
-
-    def wanted(self) -> Iterator[tuple[int, range]]:
-        """Systems, and their seeds (by number) that are to be run next; none: the race is decided."""
-        beside = self.rule.looks[:SIDE_BY_SIDE][-1]
-        first = True
-        for system in self.ask.systems:
-            verdict = self.verdict(system)
-            if verdict == Verdict.MEETS and self.ask.thorough and not self.ask.every:
-                return  # what costs more is not asked for any longer
-            if verdict != Verdict.OPEN:
-                continue
-            done = len(self.trials[system])
-            if done < beside or self.ask.every or (first and self.ask.thorough):
-                yield system, range(done, next(look for look in self.rule.looks if look > done))
-            first = False
-
-    def verdict(self, system: int) -> Verdict:
-        """What is known of a system."""
-        return self.rule.verdict(self.trials[system])
-
-    def verdicts(self) -> dict[int, Verdict]:
-        """System → what is known of it at the end."""
-        return {system: self.verdict(system) for system in self.ask.systems}
 
 
 @dataclass(eq=False)
@@ -80,7 +34,7 @@ class Searched:
     drawn
         Whether seeds make a difference.
     trials
-        System → what it did, seed by seed.
+        System → what it did, on the seeds 0, 1, 2 … of the plan.
     found
         What the search came to; empty while it goes on.
     """
@@ -90,6 +44,42 @@ class Searched:
     drawn: bool
     trials: dict[int, list[Trial]] = field(default_factory=dict)
     found: Found = field(default_factory=Found)
+
+    def begin(self, search: Search) -> None:
+        """Take a search, and what it asks for first."""
+        self._search = search
+        self._take(next(search))
+
+    def _take(self, ask: Ask | None) -> None:
+        self._ask = ask
+        for system in () if ask is None else ask.systems:
+            self.trials.setdefault(system, [])
+
+    def wanted(self) -> list[Turn]:
+        """What is to be run next, as verdicts are not known yet; none: the search has ended."""
+        while self._ask is not None:
+            if turns := list(self._open(self._ask)):
+                return turns
+            verdicts = {system: self.rule.verdict(self.trials[system]) for system in self._ask.systems}
+            try:
+                self._take(self._search.send(verdicts))
+            except StopIteration as end:
+                self.found = end.value
+                self._take(None)
+        return []
+
+    def _open(self, ask: Ask) -> Iterator[Turn]:
+        beside = self.rule.looks[:SIDE_BY_SIDE][-1]
+        first = True
+        for system in ask.systems:
+            verdict, done = self.rule.verdict(self.trials[system]), len(self.trials[system])
+            if verdict == Verdict.MEETS and ask.thorough and not ask.every:
+                return  # what costs more is not asked for any longer
+            if verdict != Verdict.OPEN:
+                continue
+            if done < beside or ask.every or (first and ask.thorough):
+                yield Turn(self, system, range(done, next(look for look in self.rule.looks if look > done)))
+            first = False
 
 
 class Tried(NamedTuple):
@@ -142,32 +132,9 @@ def execute(
     """
     make_folder(directory)
     bench = _Bench(plan, workers, directory, told, audit)
-    going: list[tuple[Searched, Search, Race]] = []
-    for searched in bench.all:
-        steps = _steps(plan, searched)
-        going.append((searched, steps, Race(next(steps), searched.rule, searched.trials)))
-    while going:
-        bench.run([Turn(searched, *wanted) for searched, _, race in going for wanted in race.wanted()])
-        still = []
-        for searched, steps, race in going:
-            while not any(True for _ in race.wanted()):
-                try:
-                    race = Race(steps.send(race.verdicts()), searched.rule, searched.trials)
-                except StopIteration as end:
-                    searched.found = end.value
-                    break
-            else:
-                still.append((searched, steps, race))
-        going = still
+    while turns := [turn for searched in bench.all for turn in searched.wanted()]:
+        bench.run(turns)
     return bench.all
-
-
-def _steps(plan: Plan, searched: Searched) -> Search:
-    """The search of a line; an objective that only runs can tell is compared over all systems."""
-    space, objective = searched.line.space, plan.settings.objective
-    if plan.ordered:
-        return search(space, plan.settings.search)
-    return _all_of(searched, objective, plan.settings.sign)
 
 
 def _all_of(searched: Searched, metric: str, sign: int) -> Search:
@@ -182,14 +149,17 @@ def _all_of(searched: Searched, metric: str, sign: int) -> Search:
 
 
 class _Bench:
-    """Runs systems on seeds, and remembers what they did."""
-
     def __init__(self, plan: Plan, workers: Workers, directory: Path, told: Told | None, audit: bool) -> None:
         self.plan, self.workers, self.directory, self.told, self.audit = plan, workers, directory, told, audit
         self.all = [
             Searched(line, plan.settings.rule(len(line.space), drawn), drawn)
             for line, drawn in zip(plan.lines, plan.drawn, strict=True)
         ]
+        for one in self.all:
+            if plan.ordered:
+                one.begin(search(one.line.space, plan.settings.search))
+            else:  # an objective that only runs can tell is compared over all systems
+                one.begin(_all_of(one, plan.settings.objective, plan.settings.sign))
         if short := next((one.rule for one in self.all if one.rule.seeds < one.rule.fewest), None):
             want = f"at least {short.fewest}: fewer cannot show {short}, even if all of them met the goals"
             raise InputError("seeds", str(short.seeds), want)
@@ -202,9 +172,8 @@ class _Bench:
         made = [self.plan.runs(searched.line, system, tuple(seeds)) for searched, system, seeds in turns]
         beside = self._references(turns)
         runs = {run.id: run for own in (*beside.values(), *made) for run in own}
-        rows = keep_runs(
-            self.workers, list(runs.values()), self.directory, told=self._progress(turns), audit=self.audit
-        )
+        told = None if self.told is None else self._progress(turns, self.told)
+        rows = keep_runs(self.workers, list(runs.values()), self.directory, told=told, audit=self.audit)
         values = {row["run"]: row for row in rows}
         self.runs += len(runs)
         for key, own in beside.items():
@@ -242,17 +211,9 @@ class _Bench:
                 there = [name for name, value in rows[0].items() if isinstance(value, float)]
                 raise InputError(f"goal on {metric}", "no value in any run of this study", nearest(metric, there))
 
-    def _progress(self, turns: Sequence[Turn]) -> Any:
-        if self.told is None:
-            return None
+    def _progress(self, turns: Sequence[Turn], told: Told) -> Callable[[Progress], None]:
         tried = sum(len(searched.trials) for searched in self.all)
         total = sum(len(searched.line.space) for searched in self.all)
-        now = "; ".join(
-            dict.fromkeys(values_text(turn.searched.line.values(turn.system), self.plan.labels) for turn in turns)
-        )
-        told, before = self.told, self.runs
-
-        def progress(progress: Any) -> None:
-            told(Tried(tried, total, before + progress.runs_done, now, progress.compiling))
-
-        return progress
+        systems = [values_text(turn.searched.line.values(turn.system), self.plan.labels) for turn in turns]
+        before, now = self.runs, "; ".join(dict.fromkeys(systems))
+        return lambda progress: told(Tried(tried, total, before + progress.runs_done, now, progress.compiling))

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import operator
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -13,9 +14,7 @@ from unrack.errors import InputError, nearest
 from unrack.metric.table import EVERY_METRIC
 from unrack.units import SECOND_US, seconds_text, time_us
 
-COMPARISONS: dict[str, Callable[[float, float], bool]] = {
-    "<=": operator.le, ">=": operator.ge, "<": operator.lt, ">": operator.gt,
-}  # fmt: skip
+COMPARISONS = {"<=": operator.le, ">=": operator.ge, "<": operator.lt, ">": operator.gt}
 ROUNDING = 1e-9
 """A share of work served is met if it falls short by no more than this."""
 COST = "cost"
@@ -81,7 +80,7 @@ class Goal(NamedTuple):
             return False
         if self.metric == "served" and not self.low_is_good:
             value += ROUNDING
-        return COMPARISONS[self.comparison](value, want)
+        return bool(COMPARISONS[self.comparison](value, want))
 
     def margin(self, value: float | None, reference: float | None = None) -> float | None:
         """By what share of the value to be reached a value is on the good side (above 0) or misses it (below 0).
@@ -149,7 +148,6 @@ def read_goal(text: str, where: str = "--goal") -> Goal:
 
 
 def _read_bare(text: str, where: str, whole: str) -> Goal:
-    """A goal that says nothing of seeds."""
     found = _GOAL.fullmatch(text)
     if found is None or not found[2]:
         raise InputError(where, repr(whole), "METRIC < VALUE, such as 'wait_s_p95 < 10 min' or 'served > 99 %'")
@@ -219,17 +217,11 @@ def _value(metric: str, text: str, where: str, whole: str) -> float:
     return _plain(text, where, whole)
 
 
-def _is_number(text: str) -> bool:
-    try:
-        return math.isfinite(float(text))
-    except ValueError:
-        return False
-
-
 def _plain(text: str, where: str, whole: str) -> float:
-    if not _is_number(text):
-        raise InputError(where, repr(whole), f"a number in place of {text.strip()!r}")
-    return float(text)
+    with suppress(ValueError):
+        if math.isfinite(value := float(text)):
+            return value
+    raise InputError(where, repr(whole), f"a number in place of {text.strip()!r}")
 
 
 def is_time(metric: str) -> bool:
@@ -262,14 +254,6 @@ def amount_text(metric: str, value: float) -> str:
 def with_served(goals: tuple[Goal, ...]) -> tuple[Goal, ...]:
     """The goals, and that all work is served, unless they say what is to be served."""
     return goals if any(goal.metric == "served" for goal in goals) else (*goals, ALL_SERVED)
-
-
-def all_met(
-    goals: tuple[Goal, ...], values: Mapping[str, float | None], reference: Mapping[str, float | None] | None = None
-) -> bool:
-    """True if a run reaches every goal."""
-    return all(goal.met(values.get(goal.metric), None if reference is None else reference.get(goal.metric))
-               for goal in goals)  # fmt: skip
 
 
 Values = Mapping[str, float | None]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -80,6 +81,7 @@ class Plan:
     def __init__(self, document: Document, settings: Settings, policies: Sequence[str] = ()) -> None:
         self.document, self.settings = document, settings
         self.table = document.validated(StudyTable, document.table)
+        self.name = self.table.name or PurePath(document.path).stem or "plan"
         added = [make_policy_spec(text, document, -1) for text in policies]
         self.written = [make_policy_spec(entry, document, i) for i, entry in enumerate(self.table.policies)]
         self.sources = Sources(document, added)
@@ -109,19 +111,11 @@ class Plan:
         keys = [vary.key for vary in self.settings.varies]
         return swept_labels(dict.fromkeys([*keys, *self._of_reference()]), self.document.table)
 
-    @property
-    def name(self) -> str:
-        """What the study is called."""
-        return self.table.name or PurePath(self.document.path).stem or "plan"
-
     @cached_property
     def drawn(self) -> tuple[bool, ...]:
         """For each line, whether seeds make a difference: to the jobs, to failures, or to its policy."""
-        firsts = [self.runs(line, 0, (0, 1)) for line in self.lines]
-        return tuple(
-            not all(effect.why_not for run in first for effect in run.effects if effect.key == "seeds")
-            for first in firsts
-        )
+        effects = [[effect for run in self.runs(line, 0, (0, 1)) for effect in run.effects] for line in self.lines]
+        return tuple(not all(effect.why_not for effect in own if effect.key == "seeds") for own in effects)
 
     @property
     def ordered(self) -> bool:
@@ -130,16 +124,16 @@ class Plan:
 
     def runs(self, line: Line, system: int, seeds: Sequence[int]) -> list[Run]:
         """The runs of a system: workloads × seeds."""
-        values = line.values(system)
-        table = self.document.validated(StudyTable, self._at(values))
-        return runs_of(table, seeds, values, self.sources, (line.cluster, line.policy))
+        return self._runs(line.values(system), seeds, line.cluster, line.policy)
 
     def reference_runs(self, line: Line, seeds: Sequence[int]) -> list[Run]:
         """The runs of the system that goals are relative to: workloads × seeds."""
-        values = self._of_reference()
-        table = self.document.validated(StudyTable, self._at(values))
         policy = line.policy if self.reference_policy is None else self.reference_policy
-        return runs_of(table, seeds, values, self.sources, (line.cluster, policy))
+        return self._runs(self._of_reference(), seeds, line.cluster, policy)
+
+    def _runs(self, values: dict[str, Any], seeds: Sequence[int], cluster: int, policy: int) -> list[Run]:
+        table = self.document.validated(StudyTable, self._at(values))
+        return runs_of(table, seeds, values, self.sources, (cluster, policy))
 
     def _of_reference(self) -> dict[str, Any]:
         return {key: value for key, value in (self.settings.reference or {}).items() if key != "policy"}
@@ -156,17 +150,14 @@ class Plan:
         return len(labels)
 
     def _at(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """The table of the study with values put in."""
-        changed = copy.deepcopy(
-            {key: value for key, value in self.document.table.items() if key not in ("plan", "sweep")}
-        )
+        own = {key: value for key, value in self.document.table.items() if key not in ("plan", "sweep")}
+        changed = copy.deepcopy(own)
         for key, value in values.items():
             if not set_value(changed, key, value, self.document):
                 raise InputError(f"vary {key}", "a key that leads nowhere", "a key of this study, or of its parts")
         return changed
 
     def _prices(self) -> Prices | None:
-        """The prices of the plan; ``None``: nobody said any."""
         given = self.settings.prices
         if given is None:
             return None
@@ -183,9 +174,7 @@ class Plan:
 
     def _line(self, cluster: int, policy: int, spec: PolicySpec) -> Line:
         varies = tuple(vary for vary in self.settings.varies if self._counts(vary, cluster, policy))
-        size = 1
-        for vary in varies:
-            size *= len(vary.values)
+        size = math.prod(len(vary.values) for vary in varies)
         if size > MOST_SYSTEMS:
             raise InputError("vary", f"{size:,} systems", f"at most {MOST_SYSTEMS:,}: fewer values, or larger steps")
         bills: dict[tuple[int, ...], Bill] = {}

@@ -143,7 +143,6 @@ class Rule:
         return at_least(good, count, error), high
 
     def _of_all(self, trials: Sequence[Trial], share: float) -> Verdict:
-        """Whether the share of all seeds that meet the goals is at least, or surely less than, what it must be."""
         low, high = self.of_all_seeds(trials) or (0.0, 1.0)
         return Verdict.MEETS if low >= share else Verdict.FAILS if high < share else Verdict.OPEN
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Annotated, Any, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, FiniteFloat
@@ -94,7 +94,6 @@ class Settings:
     prices: str | Mapping[str, Any] | None = None
     reference: Mapping[str, Any] | None = None
     search: Way = "auto"
-    where: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def sign(self) -> int:

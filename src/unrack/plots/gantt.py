@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from unrack.errors import InputError
 from unrack.extras import extra
 from unrack.facts import counted
-from unrack.plots.lanes import lanes, thinned
+from unrack.plots.lanes import ended, lanes, thinned
 from unrack.plots.series import PALETTE, span_unit
 
 MOST_RECTANGLES = 4_000
@@ -87,9 +87,8 @@ def gantt(
 
 def _rectangles(placements: pl.DataFrame, cores: NDArray[np.int64], most: int) -> tuple[pl.DataFrame, str]:
     """The rows that are drawn, in order of start, and what is said of those that are not."""
-    every = placements.drop_nulls("start_s").with_columns(pl.int_range(pl.len()).alias("row"))
-    every = every.with_columns(pl.col("end_s").fill_null(every["end_s"].max() or 0.0))
-    every = every.with_columns(((pl.col("end_s") - pl.col("start_s")) * pl.col("nodes")).alias("area"))
+    area = ((pl.col("end_s") - pl.col("start_s")) * pl.col("nodes")).alias("area")
+    every = ended(placements)[0].with_columns(area, pl.int_range(pl.len()).alias("row"))
     kept = thinned(every, most)
     room = cores[np.minimum(kept["first_node"].cast(pl.Int64).to_numpy(), len(cores) - 1)]
     drawn = pl.when(pl.col("cores_per_node") < pl.Series(room)).then("nodes").otherwise(1).cast(pl.Int64)
@@ -147,7 +146,6 @@ def _values(
 
 
 def _gather(rows: list[dict[str, Any]]) -> None:
-    """Beyond the names with the most area, all are one."""
     area: dict[str, float] = {}
     for row in rows:
         area[row["hue"]] = area.get(row["hue"], 0.0) + (row["x2"] - row["x"]) * (row["y2"] - row["y"])

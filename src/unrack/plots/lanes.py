@@ -14,6 +14,14 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 
+def ended(rows: pl.DataFrame) -> tuple[pl.DataFrame, float, float]:
+    """The rows that started, those without an end ending with the last; the first start, and the last end."""
+    started = rows.drop_nulls("start_s")
+    first, *known = (started[name] for name in ("start_s", "start_s", "end_s"))
+    start, last = float(first.min() or 0.0), max(float(times.max() or 0.0) for times in known)  # type: ignore[arg-type]
+    return started.with_columns(pl.col("end_s").fill_null(last)), start, last
+
+
 def thinned(rows: pl.DataFrame, budget: int) -> pl.DataFrame:
     """At most so many rows: the one with the largest ``area`` of every job before all others, large ones first."""
     if len(rows) <= budget:

@@ -15,10 +15,10 @@ from unrack.plots.series import (
     bin_edges,
     binned_integral,
     binned_mean,
-    distribution,
+    rising,
     rounded,
     span_unit,
-    waits,
+    wait_axis,
 )
 
 Floats = NDArray[np.float64]
@@ -110,13 +110,13 @@ def wait_times(jobs: pl.DataFrame, title: str, *, width: int = 420, height: int 
     """
     alt = extra("altair")
     done = jobs.filter(pl.col("state") == "finished")
-    x, share = distribution(done["wait_s"].cast(pl.Float64).fill_null(float("nan")).to_numpy())
-    if len(x):
-        x, share = np.concatenate([x[:1], x]), np.concatenate([[0.0], share])
+    x, share = rising(done["wait_s"].cast(pl.Float64).fill_null(float("nan")).to_numpy())
     values = [{"x": at, "y": part} for at, part in zip(rounded(x, 6), rounded(share, 5), strict=True)]
     words = f"{len(done):,} finished jobs" + (f" of {len(jobs):,}" if len(done) < len(jobs) else "")
     y = alt.Y("y:Q", title="share of jobs", axis=alt.Axis(format=".0%"), scale=alt.Scale(domain=[0, 1]))
-    return _line(alt, values, waits(alt, "wait at most (log scale)"), y).encode(
+    scale = alt.Scale(type="symlog", constant=1, nice=False, zero=True)
+    x_axis = alt.X("x:Q", title="wait at most (log scale)", axis=alt.Axis(**wait_axis()), scale=scale)
+    return _line(alt, values, x_axis, y).encode(
         color=alt.value(PALETTE[0]),
         tooltip=[alt.Tooltip("x:Q", title="wait (s)", format=",.4~g"),
                  alt.Tooltip("y:Q", title="share of jobs", format=".1%")],

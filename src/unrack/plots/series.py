@@ -96,6 +96,12 @@ def distribution(values: Floats, points: int = POINTS) -> tuple[Floats, Floats]:
     return x, share
 
 
+def rising(values: Floats) -> tuple[Floats, Floats]:
+    """As :func:`distribution`, with a first point at a share of 0, from which a line of steps rises."""
+    x, share = distribution(values)
+    return (np.concatenate([x[:1], x]), np.concatenate([[0.0], share])) if len(x) else (x, share)
+
+
 def rounded(values: Floats, digits: int = 4) -> list[float | None]:
     """Numbers for JSON, to so many significant digits; NaN becomes ``None``.
 
@@ -123,10 +129,8 @@ def span_unit(span_s: float) -> tuple[str, int]:
     return next((unit, size) for unit, size in _SPANS if span_s >= 3 * size or size == 1)
 
 
-def waits(alt: Any, title: str) -> Any:
-    """An x channel for seconds from 0 to months: logarithmic, but with a place for 0."""
+def wait_axis() -> dict[str, Any]:
+    """The axis of a logarithmic scale with a place for 0, for seconds from 0 to months."""
     words = ", ".join(f"'{value}': '{text}'" for value, text in _WAITS)
-    axis = alt.Axis(
-        values=[value for value, _ in _WAITS], labelExpr=f"({{{words}}})[datum.value]", labelOverlap="greedy"
-    )
-    return alt.X("x:Q", title=title, axis=axis, scale=alt.Scale(type="symlog", constant=1, nice=False, zero=True))
+    values = [value for value, _ in _WAITS]
+    return {"values": values, "labelExpr": f"({{{words}}})[datum.value]", "labelOverlap": "greedy"}

@@ -1,59 +1,81 @@
 """Where and when: orders, placements, backfill; and all that a policy of one's own needs."""
 
-from unrack.ledger.candidate import Candidate
-from unrack.ledger.devices.view import Composition, DeviceView
-from unrack.ledger.lease import Lease, Loan, Share
-from unrack.ledger.shrinking import smaller
-from unrack.policy.contract import Decision, Estimates, Need, Policy, Reject, Requeue, Resize, Start, Traits
-from unrack.policy.discipline.conservative import Conservative
-from unrack.policy.discipline.list_scheduler import ListScheduler
-from unrack.policy.discipline.python_pass import candidates
-from unrack.policy.discipline.slurm_like import SlurmLike
-from unrack.policy.orders import by_formula, by_key
-from unrack.policy.pools.own import Placed
-from unrack.policy.pools.pool_policy import Pooled
-from unrack.policy.tiers.own_policy import Offer, OnTiers, offer
-from unrack.reasons import Code, Reason
-from unrack.view import View
-from unrack.workload.job import CORES, ESTIMATE, MEMORY, TASKS, Demand, Job
-from unrack.workload.seen_job import SeenJob
+from __future__ import annotations
 
-__all__ = [
-    "CORES",
-    "ESTIMATE",
-    "MEMORY",
-    "TASKS",
-    "Candidate",
-    "Code",
-    "Composition",
-    "Conservative",
-    "Decision",
-    "Demand",
-    "DeviceView",
-    "Estimates",
-    "Job",
-    "Lease",
-    "ListScheduler",
-    "Loan",
-    "Need",
-    "Offer",
-    "OnTiers",
-    "Placed",
-    "Policy",
-    "Pooled",
-    "Reason",
-    "Reject",
-    "Requeue",
-    "Resize",
-    "SeenJob",
-    "Share",
-    "SlurmLike",
-    "Start",
-    "Traits",
-    "View",
-    "by_formula",
-    "by_key",
-    "candidates",
-    "offer",
-    "smaller",
-]
+from typing import TYPE_CHECKING
+
+from unrack.public import lazily
+
+if TYPE_CHECKING:
+    from unrack.ledger.candidate import Candidate as Candidate
+    from unrack.ledger.devices.view import Composition as Composition
+    from unrack.ledger.devices.view import DeviceView as DeviceView
+    from unrack.ledger.lease import Lease as Lease
+    from unrack.ledger.lease import Loan as Loan
+    from unrack.ledger.lease import Share as Share
+    from unrack.ledger.shrinking import smaller as smaller
+    from unrack.policy.contract import Decision as Decision
+    from unrack.policy.contract import Estimates as Estimates
+    from unrack.policy.contract import Need as Need
+    from unrack.policy.contract import Policy as Policy
+    from unrack.policy.contract import Provisioning as Provisioning
+    from unrack.policy.contract import Reject as Reject
+    from unrack.policy.contract import Requeue as Requeue
+    from unrack.policy.contract import Resize as Resize
+    from unrack.policy.contract import Start as Start
+    from unrack.policy.contract import Traits as Traits
+    from unrack.policy.discipline.conservative import Conservative as Conservative
+    from unrack.policy.discipline.list_scheduler import ListScheduler as ListScheduler
+    from unrack.policy.discipline.python_pass import candidates as candidates
+    from unrack.policy.discipline.slurm_like import SlurmLike as SlurmLike
+    from unrack.policy.file import load_policy as load_policy
+    from unrack.policy.flow.costs.contract import Costs as Costs
+    from unrack.policy.flow.costs.contract import Phase as Phase
+    from unrack.policy.flow.scheduler import Flow as Flow
+    from unrack.policy.orders import by_formula as by_formula
+    from unrack.policy.orders import by_key as by_key
+    from unrack.policy.pools.own import Placed as Placed
+    from unrack.policy.pools.pool_policy import Pooled as Pooled
+    from unrack.policy.table import parse_policy as parse_policy
+    from unrack.policy.table import split_policy as split_policy
+    from unrack.policy.tiers.own_policy import Offer as Offer
+    from unrack.policy.tiers.own_policy import OnTiers as OnTiers
+    from unrack.policy.tiers.own_policy import lease_of as lease_of
+    from unrack.policy.tiers.own_policy import offer as offer
+    from unrack.reasons import Code as Code
+    from unrack.reasons import Reason as Reason
+    from unrack.view import View as View
+    from unrack.workload.job import CORES as CORES
+    from unrack.workload.job import ESTIMATE as ESTIMATE
+    from unrack.workload.job import MEMORY as MEMORY
+    from unrack.workload.job import TASKS as TASKS
+    from unrack.workload.job import Demand as Demand
+    from unrack.workload.job import Job as Job
+    from unrack.workload.seen_job import SeenJob as SeenJob
+else:
+    __all__, __getattr__, __dir__ = lazily(
+        __name__,
+        {
+            "contract": "Decision Estimates Need Policy Provisioning Reject Requeue Resize Start Traits",
+            "discipline.conservative": "Conservative",
+            "discipline.list_scheduler": "ListScheduler",
+            "discipline.python_pass": "candidates",
+            "discipline.slurm_like": "SlurmLike",
+            "file": "load_policy",
+            "flow.costs.contract": "Costs Phase",
+            "flow.scheduler": "Flow",
+            "orders": "by_formula by_key",
+            "pools.own": "Placed",
+            "pools.pool_policy": "Pooled",
+            "table": "parse_policy split_policy",
+            "tiers.own_policy": "Offer OnTiers lease_of offer",
+            "unrack.ledger.candidate": "Candidate",
+            "unrack.ledger.devices.view": "Composition DeviceView",
+            "unrack.ledger.lease": "Lease Loan Share",
+            "unrack.ledger.shrinking": "smaller",
+            "unrack.reasons": "Code Reason",
+            "unrack.view": "View",
+            "unrack.workload.job": "CORES ESTIMATE MEMORY TASKS Demand Job",
+            "unrack.workload.seen_job": "SeenJob",
+        },
+    )

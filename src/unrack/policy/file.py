@@ -3,57 +3,22 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import inspect
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 
 from unrack.errors import PolicyError
+from unrack.plugins import file
+from unrack.plugins.code import definition, in_words
+from unrack.plugins.file import Source
 from unrack.policy.complete import complete
 from unrack.policy.contract import Policy
-from unrack.policy.own.fault import in_words
 from unrack.policy.own.members import at
-from unrack.policy.own.source import definition, shown_path, users_line
-
-
-class Source(NamedTuple):
-    """A policy's file as it was read, for processes that may not see it.
-
-    Attributes
-    ----------
-    path
-        As it stands in ``FILE.py:NAME``.
-    """
-
-    path: str
-    content: bytes
-
-
-_taken: dict[str, bytes] = {}
-"""Files that stand for those of the same path, in this process, for now."""
 
 
 def source_of(spec: str) -> Source:
     """The file that ``FILE.py:NAME`` names."""
-    path = _parted(spec)[0]
-    return Source(path, Path(path).expanduser().read_bytes())
-
-
-@contextmanager
-def taking(source: Source | None) -> Iterator[None]:
-    """Load policies from what was sent, and not from the file of that name."""
-    if source is None:
-        yield
-        return
-    _taken[source.path] = source.content
-    try:
-        yield
-    finally:
-        _taken.pop(source.path, None)
+    return file.source_of(_parted(spec)[0])
 
 
 def load_policy(spec: str) -> Policy[Any]:
@@ -72,12 +37,22 @@ def load_policy(spec: str) -> Policy[Any]:
     if not hasattr(module, name):
         there = ", ".join(_names(module)) or ", ".join(key for key in vars(module) if not key.startswith("_"))
         raise PolicyError(path_text, f"no {name!r} in it", f"one of the names it defines: {there}")
-    found = getattr(module, name)
+    return policy_of(getattr(module, name), f"{path_text}, {name}")
+
+
+def policy_of(found: Any, where: str) -> Policy[Any]:
+    """The policy that an object of a user's is, or makes when it is called bare.
+
+    Raises
+    ------
+    PolicyError
+        It is none.
+    """
     if isinstance(found, ModuleType):
-        raise PolicyError(f"{path_text}, {name}", "a module", "an object with a method decide(view, memory, now)")
+        raise PolicyError(where, "a module", "an object with a method decide(view, memory, now)")
     if isinstance(found, type) or (callable(found) and not hasattr(found, "decide")):
-        found = _made(found, f"{path_text}, {name}")
-    return complete(found, f"{path_text}, {name}")
+        found = _made(found, where)
+    return complete(found, where)
 
 
 def with_name(spec: str) -> str:
@@ -90,11 +65,6 @@ def with_name(spec: str) -> str:
     """
     path_text, name = _parted(spec)
     return f"{path_text}:{name or _only_name(_module(path_text), path_text)}"
-
-
-def is_file(spec: str) -> bool:
-    """Whether a text names a file and not a built-in policy: ``FILE.py:NAME`` or ``FILE.py``."""
-    return spec.endswith(".py") or spec.rpartition(":")[0].endswith(".py")
 
 
 def source_digest(spec: str) -> str:
@@ -113,35 +83,7 @@ def _parted(spec: str) -> tuple[str, str]:
 
 
 def _module(path_text: str) -> ModuleType:
-    """The file, run."""
-    path = Path(path_text).expanduser()
-    sent = _taken.get(path_text)
-    if sent is None and not path.is_file():
-        raise PolicyError("policy file", f"{path_text!r}, which is not there", "the path of a Python file")
-    module_name = "unrack_policy_" + hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:12]
-    module_spec = importlib.util.spec_from_file_location(module_name, path)
-    if module_spec is None or module_spec.loader is None:
-        raise PolicyError("policy file", repr(path_text), "the path of a Python file that ends in .py")
-    module = importlib.util.module_from_spec(module_spec)
-    sys.modules[module_name] = module
-    try:
-        if sent is None:
-            module_spec.loader.exec_module(module)
-        else:
-            exec(compile(sent, str(path), "exec"), module.__dict__)
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:  # whatever the user's file raises, SystemExit too, is the user's to see
-        raise PolicyError(_with_line(path_text, error), in_words(error), "a file that Python can run") from error
-    return module
-
-
-def _with_line(where: str, error: BaseException) -> str:
-    """Where an exception of a user's file came from, with the line where that is known."""
-    if isinstance(error, SyntaxError) and error.filename and error.lineno:
-        return f"{shown_path(error.filename)}, line {error.lineno}: {(error.text or '').strip()}"
-    line = users_line(error.__traceback__)
-    return where if line is None else f"{line.file}, line {line.number}: {line.text}"
+    return file.run_file(path_text, "policy file", PolicyError)
 
 
 def _names(module: ModuleType) -> list[str]:
@@ -191,4 +133,4 @@ def _made(maker: Any, where: str) -> Any:
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # the same
-        raise PolicyError(_with_line(f"{where}()", error), in_words(error), "a policy") from error
+        raise PolicyError(file.with_line(f"{where}()", error), in_words(error), "a policy") from error

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from unrack.plugins.code import is_own
 from unrack.policy.own.answers import checked_key, checked_order
 from unrack.policy.own.members import takes
-from unrack.policy.own.source import is_own
 from unrack.units import NEVER_US
 from unrack.view import View
 from unrack.vocabulary import Need

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from unrack.errors import MissingError
 from unrack.extras import has_solvers
 from unrack.policy.discipline.list_scheduler import UNLIMITED
-from unrack.solver.flow.solve import ANY_NETWORK
+from unrack.solver.flow.solve import SOLVERS
 from unrack.units import time_us
 
 
@@ -45,7 +45,7 @@ def one_of(names: Mapping[str, object] | tuple[str, ...]) -> Callable[[object], 
 
 def flow_solver(value: object) -> object:
     """A solver of flows, which is installed. Raises ValueError, or MissingError."""
-    name = one_of(ANY_NETWORK)(value)
+    name = one_of(SOLVERS)(value)
     if name == "ortools" and not has_solvers():
         raise MissingError("policy flow, solver 'ortools'", "ortools", "solvers")
     return name

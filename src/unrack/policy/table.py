@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
@@ -9,12 +10,14 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from unrack.errors import PolicyError
+from unrack.plugins.table import Table
 from unrack.policy.complete import BY_THE_WORLD
 from unrack.policy.contract import Policy
 from unrack.policy.discipline.conservative import Conservative
 from unrack.policy.discipline.list_scheduler import UNLIMITED, ListScheduler
 from unrack.policy.discipline.slurm_like import MAINS, SlurmLike
-from unrack.policy.flow.costs.table import COSTS
+from unrack.policy.file import policy_of
+from unrack.policy.flow.costs.models import COSTS
 from unrack.policy.flow.scheduler import Flow
 from unrack.policy.keys import (
     BACKFILL_ORDER,
@@ -43,7 +46,7 @@ from unrack.policy.provisioning.parameters import PREFIX, provisioned
 from unrack.policy.schedulers import any_of, lending, on_whole_nodes, pooled
 from unrack.policy.tiers.order import ORDERS as TIER_ORDERS
 from unrack.policy.tiers.scheduler import FULL, TierPolicy
-from unrack.solver.flow.solve import ANY_NETWORK
+from unrack.solver.flow.solve import SOLVERS
 
 
 class Entry(NamedTuple):
@@ -72,7 +75,7 @@ def _pooled(rule: str, summary: str, /, **parameters: Parameter) -> Entry:
     return Entry(summary, partial(pooled, partial(Pooled, rule=rule), rule, "edf"), keys, {})
 
 
-POLICIES: dict[str, Entry] = {
+_OWN: dict[str, Entry] = {
     "fcfs": _list("first come, first served; nobody passes the head of the queue", "fcfs", "none", **FREE),
     "sjf": _list("shortest expected run time first", "sjf", "none", **FREE),
     "ljf": _list("longest expected run time first", "ljf", "none", **FREE),
@@ -158,7 +161,7 @@ POLICIES: dict[str, Entry] = {
                 "migrate_us", interval, "0", "time between rounds in which running tasks may move; 0: never"
             ),
             "move": Parameter("move", cost_weight, "1", "what it costs to move a task, or a device of one"),
-            "solver": Parameter("solver", flow_solver, "auto", f"of the flow: {', '.join(ANY_NETWORK)}"),
+            "solver": Parameter("solver", flow_solver, "auto", f"of the flow: {', '.join(SOLVERS)}"),
             "order": ORDER,
             **COMMON,
             "place": Parameter(
@@ -231,7 +234,7 @@ TIERED = {
         "order", one_of(TIER_ORDERS), "request", "who waits is tried in order of arrival (request) or by slo-ratio"
     ),
 }
-POLICIES |= {
+_OWN |= {
     name: Entry(f"tiers: {words}", TierPolicy, TIERED, {"rule": rule})
     for name, rule, words in (
         ("slo", "slo", "the fullest cluster that can meet a server's SLOs, at the lowest price (Farshin 2021)"),
@@ -239,6 +242,17 @@ POLICIES |= {
         ("slo-best-fit", "best-fit", "the cluster with least free that can meet the SLOs, at the lowest price"),
     )
 }
+
+
+def _of_others(name: str, found: Any) -> Entry:
+    """The policy of a plug-in: an object with decide, or a class or function that makes one when called bare."""
+    where = f"policy {name}"
+    summary = (inspect.getdoc(found) or "a plug-in's").split("\n")[0].rstrip(".")
+    return Entry(summary, lambda label: policy_of(found, where), {}, {})
+
+
+POLICIES: Table[Entry] = Table("policies", _OWN, _of_others)
+"""Name → what makes the policy."""
 
 
 def make_policy(name: str, parameters: Mapping[str, object], label: str | None = None) -> Policy[Any]:

@@ -107,7 +107,6 @@ def _worlds(settings: Sequence[Setting]) -> list[Markup]:
 
 
 def _seeds(settings: Sequence[Setting]) -> list[Markup]:
-    """What the differences above rest on."""
     seeds = [setting.seeds for setting in settings]
     if len(policies_of(settings)) == 1:
         return []
@@ -168,7 +167,6 @@ def _one(question: Question, own: Standing) -> Markup:
 
 
 def _among(question: Question, own: Standing, ranked: Sequence[str]) -> Markup:
-    """Several may be the best."""
     some = Markup(" and ").join(
         Markup("<b>{}</b> ({})").format(name, _amount(question, own.values[name].mean)) for name in own.among[:4]
     )

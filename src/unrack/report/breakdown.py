@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +12,7 @@ from unrack.metric.comparison import Entry, Mark, marks
 from unrack.report.column import column_of, number_text
 from unrack.report.directory import RunFiles
 from unrack.report.setting import Setting
+from unrack.workload.formats.rules import RULES
 
 TOP = 10
 _KINDS = {"user": "User", "app": "Application or class", "queue": "Queue", "group": "Group", "partition": "Partition"}
@@ -36,7 +36,6 @@ class InputReport:
 
 def inputs(runs: Iterable[RunFiles]) -> list[InputReport]:
     """One report for each different intake of the study's workloads."""
-    rules = _rules()
     seen: dict[str, InputReport] = {}
     for run in runs:
         intake = run.record["workload"].get("intake") or {}
@@ -46,7 +45,7 @@ def inputs(runs: Iterable[RunFiles]) -> list[InputReport]:
 
         def listed(name: str, intake: Mapping[str, Any] = intake) -> tuple[tuple[str, int, str], ...]:
             counts = intake.get(name) or {}
-            return tuple((rule, int(count), rules.get(rule, "")) for rule, count in counts.items() if count)
+            return tuple((rule, int(count), RULES.get(rule, "")) for rule, count in counts.items() if count)
 
         seen[key] = InputReport(
             run.workload, str(intake.get("source", "")), str(intake.get("format", "")), int(intake.get("read", 0)),
@@ -55,13 +54,6 @@ def inputs(runs: Iterable[RunFiles]) -> list[InputReport]:
             tuple((str(k), str(v)) for k, v in (intake.get("header") or {}).items()),
         )  # fmt: skip
     return list(seen.values())
-
-
-def _rules() -> Mapping[str, str]:
-    try:
-        return dict(importlib.import_module("unrack.workload.formats.rules").RULES)
-    except ModuleNotFoundError:
-        return {}
 
 
 @dataclass(frozen=True)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from unrack.metric.metric import STATISTICS
+from unrack.metric.table import KIND_METRICS, RESOURCE_METRICS, TIER_METRICS, entry_of
 from unrack.units import time_unit
 
 SHORT = (
@@ -17,19 +18,7 @@ SHORT = (
 )  # fmt: skip
 """The columns that a table shows until all are asked for."""
 
-_STATISTICS = {"mean": "mean", "median": "median", "p95": "95th percentile", "max": "maximum"}
 _UNITS = (("_jobs_per_h", "jobs/h"), ("_s", "s"), ("_mb", "MB"), ("_h", "h"))
-_LOWER = (
-    "wait",
-    "response",
-    "slowdown",
-    "bounded_slowdown",
-    "queue_length",
-    "makespan",
-    "jobs_rejected",
-    "jobs_queued",
-)
-_HIGHER = ("throughput", "utilisation", "jobs_finished")
 _PERCENT = (
     "utilisation",
     "missed_deadlines",
@@ -137,7 +126,7 @@ def columns_of(values: Mapping[str, Iterable[float | None]]) -> dict[str, Column
 
 def _quantity(name: str) -> str:
     stem, _, last = name.rpartition("_")
-    stem = stem if last in _STATISTICS else name
+    stem = stem if last in STATISTICS else name
     return "times of jobs" if stem in ("wait_s", "response_s") else stem
 
 
@@ -148,34 +137,26 @@ def column_of(name: str, values: Iterable[float | None]) -> Column:
     percentages.
     """
     stem, _, last = name.rpartition("_")
-    statistic = _STATISTICS.get(last, "")
-    base = stem if statistic else name
-    unit = next((unit for ending, unit in _UNITS if base.endswith(ending)), "")
+    base = stem if last in STATISTICS else name
     plain = base
     for ending, _ in _UNITS:
         plain = plain.removesuffix(ending)
-    better = "low" if plain in _LOWER else "high" if plain.startswith(_HIGHER) else ""
-    summary, formula = "", ""
-    known = _known("EVERY_METRIC").get(name) or _of_resources(name) or _of_tiers(name) or _of_devices(name)
-    if known is not None:
-        unit, better, summary, formula = (
-            str(getattr(known, key, "")) for key in ("unit", "better", "summary", "formula")
-        )
-    label = (
-        _USE_LABELS.get(name)
-        or _tier_label(name)
-        or _device_label(name)
-        or " ".join([plain.replace("_", " "), *([last] if statistic else [])])
-    )
-    meaning = ". ".join(
-        part.rstrip(".") for part in (summary or f"{plain.replace('_', ' ')} {statistic}", formula) if part
-    )
+    known = entry_of(name)
+    if known is None:
+        unit, better = next((unit for ending, unit in _UNITS if base.endswith(ending)), ""), ""
+        meaning = " ".join([*plain.split("_"), *([STATISTICS[last][0]] if base is stem else [])])
+    else:
+        unit, better = known.unit, known.better
+        meaning = ". ".join(part.rstrip(".") for part in (known.summary, known.formula) if part)
+    label = _USE_LABELS.get(name) or _tier_label(name) or _device_label(name)
+    label = label or " ".join([*plain.split("_"), *([last] if base is stem else [])])
     if better:
         meaning += f". {'Lower' if better == 'low' else 'Higher'} is better"
     factor = 1.0
-    if unit in label.split() and (_device_label(name) or _of_tiers(name)):
+    if known is not None and unit in label.split() and known.name in (*TIER_METRICS, *KIND_METRICS):
         unit = ""
-    if name.startswith(_PERCENT) or (_of_resources(name) and summary.startswith("share")):
+    is_share = known is not None and known.name in RESOURCE_METRICS and known.summary.startswith("share")
+    if is_share or name.startswith(_PERCENT):
         unit, factor = "%", 100.0
     elif unit == "s":
         unit, seconds = time_unit(value for value in values if value is not None)
@@ -197,30 +178,3 @@ def _tier_label(name: str) -> str:
     stem = next((stem for stem in (name, "used_memory_", "stranded_memory_") if stem in _TIER_LABELS
                  and name.startswith(stem)), None)  # fmt: skip
     return "" if stem is None else _TIER_LABELS[stem].format(name.removeprefix(stem))
-
-
-def _of_tiers(name: str) -> object | None:
-    """The entry of the table of metrics, ``used_memory_TIER`` for example, that a metric of tiers is one of."""
-    known = _known("TIER_METRICS")
-    stem = next((stem for stem in ("used_memory_", "stranded_memory_") if name.startswith(stem)), None)
-    return known.get(name) or (None if stem is None else known.get(f"{stem}TIER"))
-
-
-def _of_resources(name: str) -> object | None:
-    """The entry of the table of metrics that a metric of a resource is one of."""
-    known = _known("RESOURCE_METRICS")
-    return next((own for of, own in known.items() if of == name or name.startswith(of.partition("QUANTITY")[0])), None)
-
-
-def _of_devices(name: str) -> object | None:
-    """The entry of the table of metrics, ``used_KIND`` for example, that a metric of devices is one of."""
-    stem = next((stem for stem in _DEVICE_LABELS if name.startswith(f"{stem}_")), None)
-    return next((own for of, own in _known("KIND_METRICS").items() if stem and of.startswith(f"{stem}_")), None)
-
-
-def _known(table: str) -> dict[str, object]:
-    """One of the tables of metrics; empty where the metric room does not have it."""
-    try:
-        return dict(getattr(importlib.import_module("unrack.metric.table"), table, {}))
-    except ModuleNotFoundError:
-        return {}

@@ -10,13 +10,16 @@ from unrack.report.charts.means import mean_charts
 from unrack.report.charts.sweep import Sweep, sweeps
 from unrack.report.directory import FinishedStudy
 from unrack.report.live_section import live_section
-from unrack.report.memory.section import MemorySection, memory_section
+from unrack.report.memory.section import memory_section
 from unrack.report.pools.section import PoolSection, pool_section
 from unrack.report.resource_section import ResourceSection, resource_sections
-from unrack.report.rounds.section import RoundSection, round_section
+from unrack.report.rounds.section import round_section
+from unrack.report.section import Section
 from unrack.report.setting import Setting, policies_of, settings_of
-from unrack.report.tiers.section import TierSection, tier_section
-from unrack.report.use.section import UseSection, use_section
+from unrack.report.tiers.section import tier_section
+from unrack.report.use.section import use_section
+
+SECTIONS = ("memory", "tiers", "use", "rounds")
 
 
 @dataclass(frozen=True)
@@ -33,8 +36,12 @@ class Contents:
         Of each setting shown.
     swept
         Metrics over swept parameters.
-    pools, memory, tiers, use, rounds, resources
-        Sections that a study may have; ``None``: it has not.
+    pools
+        The section on pools, which has no settings where there are none.
+    sections
+        Name → the other sections on memory, rounds and so on that the study has.
+    resources
+        Sections of tables.
     """
 
     settings: tuple[Setting, ...]
@@ -43,21 +50,17 @@ class Contents:
     charts: tuple[list[Chart], ...]
     swept: list[Sweep]
     pools: PoolSection
-    memory: MemorySection | None
-    tiers: TierSection | None
-    use: UseSection | None
-    rounds: RoundSection | None
+    sections: dict[str, Section]
     resources: tuple[ResourceSection, ...]
 
     def parts(self) -> dict[str, Any]:
         """The charts as the page's script takes them, without those over swept parameters."""
-        optional = {"memory": self.memory, "tiers": self.tiers, "use": self.use, "rounds": self.rounds}
         return {
             "settings": [
                 {"title": setting.title, "charts": own} for setting, own in zip(self.shown, self.charts, strict=True)
             ],
             "pools": [{"title": own.title, "charts": own.charts} for own in self.pools.settings],
-            **{name: section.charts() for name, section in optional.items() if section is not None},
+            **{name: section.charts() for name, section in self.sections.items()},
         }
 
 
@@ -67,8 +70,12 @@ def contents_of(study: FinishedStudy, bootstrap: float | None = None) -> Content
     policies, shown = policies_of(settings), settings[:MOST_SETTINGS]
     swept = sweeps(settings, policies)
     charts = ([*([] if swept else mean_charts(own, policies)), *setting_charts(own, policies)] for own in shown)
-    return Contents(
-        settings, shown, policies, tuple(charts), swept, pool_section(shown, policies),
-        memory_section(settings, shown, policies), tier_section(shown, policies), use_section(settings, shown),
-        round_section(shown, policies), (*filter(None, [live_section(shown)]), *resource_sections(shown)),
-    )  # fmt: skip
+    optional = {
+        "memory": memory_section(settings, shown, policies),
+        "tiers": tier_section(shown, policies),
+        "use": use_section(settings, shown),
+        "rounds": round_section(shown, policies),
+    }
+    sections = {name: section for name, section in optional.items() if section is not None}
+    tables = (*filter(None, [live_section(shown)]), *resource_sections(shown))
+    return Contents(settings, shown, policies, tuple(charts), swept, pool_section(shown, policies), sections, tables)

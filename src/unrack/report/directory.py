@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import json
+import math
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
+from unrack.cluster.spec import Cluster
 from unrack.errors import InputError
+from unrack.study.results.cluster_record import cluster_again
 from unrack.study.results.keep import FAILED
 from unrack.study.results.record import read_record
 
 Parameters = tuple[tuple[str, str], ...]
 FRAMES = ("jobs", "usage", "placements")
+_LOANS = {"start_s": pl.Float64, "end_s": pl.Float64, "node": pl.Int32, "lender": pl.Int32, "mb": pl.Int64}
 
 
 @dataclass(frozen=True)
@@ -79,9 +84,34 @@ class RunFiles:
         """Metric → value; ``None`` where it is not defined."""
         return dict(self.record["metrics"])
 
+    @cached_property
+    def hardware(self) -> Cluster:
+        """The cluster as it was."""
+        return cluster_again(self.record["cluster"])
+
+    @property
+    def total_mb(self) -> int | None:
+        """Installed memory; ``None``: not counted."""
+        amount = self.record["cluster"].get("memory_mb")
+        return int(amount) if amount else None
+
+    @property
+    def window(self) -> tuple[float, float]:
+        """The window of measurement, s; infinite where the run does not say."""
+        low, high = (self.metrics.get(f"window_{end}_s") for end in ("start", "end"))
+        return -math.inf if low is None else low, math.inf if high is None else high
+
+    def has(self, name: str) -> bool:
+        """Whether the run has kept a table."""
+        return (self.folder / f"{name}.parquet").is_file()
+
     def rows(self, name: str) -> int:
         """How many rows one of the run's tables has."""
         return self.frame(name, ("job",)).height
+
+    def loans(self) -> pl.DataFrame:
+        """Columns start_s, end_s, node, lender, mb of the loans; empty where nothing was lent."""
+        return self.frame("loans", tuple(_LOANS)) if self.has("loans") else pl.DataFrame(schema=_LOANS)
 
     def frame(self, name: str, columns: Sequence[str] | None = None) -> pl.DataFrame:
         """One of the run's tables: jobs, usage, placements; shares, loans, memory and others where there are any.

@@ -86,7 +86,6 @@ def failure_section(settings: Sequence[Setting]) -> tuple[FailureSetting, ...]:
 
 
 def _read(runs: Sequence[RunFiles]) -> pl.DataFrame:
-    """The failures of the runs of a policy, with the seed of each."""
     frames = [
         run.frame("failures", COLUMNS).select(pl.lit(run.seed, pl.Int64).alias("seed"), *COLUMNS)
         for run in runs

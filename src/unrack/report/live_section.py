@@ -35,7 +35,6 @@ def live_section(settings: Sequence[Setting]) -> ResourceSection | None:
 
 
 def _rows(policy: str, jobs: pl.DataFrame) -> list[tuple[str, ...]]:
-    """A row a step, of the columns that there are."""
     rows = []
     for column, words in LATENCIES.items():
         values = jobs[column].drop_nulls() if column in jobs.columns else pl.Series([], dtype=pl.Float64)

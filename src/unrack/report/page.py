@@ -16,9 +16,10 @@ from unrack.report.charts.gantt import MOST_ROWS_A_PAGE, MOST_RUNS, budgets, gan
 from unrack.report.charts.spec import colour_of
 from unrack.report.charts.sweep import metric_choices
 from unrack.report.charts.vega import vega
-from unrack.report.contents import contents_of
+from unrack.report.contents import SECTIONS, contents_of
 from unrack.report.directory import FinishedStudy, RunFiles, read_finished
 from unrack.report.failure_section import failure_section
+from unrack.report.section import first_runs
 from unrack.report.setting import Setting
 from unrack.report.table import comparison
 from unrack.study.notes import told_of
@@ -28,7 +29,7 @@ from unrack.study.results.record import believed, write_whole
 MOST_NAMES = 12
 MOST_INPUTS = 8
 _SCRIPTS = ("time_canvas.js", "gantt_rows.js", "gantt.js", "pool_rows.js", "pools.js", "page.js")
-_MEMORY_SCRIPT = "memory_map.js"
+_MAPS = ("memory_map.js",)
 
 
 def write_report(study_dir: Path, bootstrap: float | None = None) -> Path:
@@ -107,10 +108,7 @@ def render(study: FinishedStudy, bootstrap: float | None = None) -> str:
         drawn=bootstrap is not None,
         gantts=gantts,
         pools=found.pools,
-        memory=found.memory,
-        tiers=found.tiers,
-        use=found.use,
-        rounds=found.rounds,
+        **{name: found.sections.get(name) for name in SECTIONS},
         failures=failure_section(shown),
         resources=found.resources,
         inputs=inputs(study.runs),
@@ -125,7 +123,7 @@ def render(study: FinishedStudy, bootstrap: float | None = None) -> str:
         pool_json=script_json(found.pools.occupancies),
         style=_asset("page.css"),
         vega=vega(),
-        scripts=[_asset(name) for name in ((_MEMORY_SCRIPT,) if found.memory or found.tiers else ()) + _SCRIPTS],
+        scripts=[_asset(name) for name in (*_MAPS * bool({"memory", "tiers"} & set(found.sections)), *_SCRIPTS)],
     )
 
 
@@ -146,17 +144,12 @@ def _asset(name: str) -> str:
 
 
 def _narrow(setting: Setting) -> Setting:
-    """The setting with its first ``MOST_POLICIES`` policies."""
     kept = dict(list(setting.runs.items())[:MOST_POLICIES])
     return Setting(setting.cluster, setting.workload, setting.parameters, kept, setting.labels)
 
 
 def _gantts(settings: Sequence[Setting]) -> list[dict[str, Any]]:
-    chosen = [
-        (runs[0], f"{policy} · {setting.title}" if len(settings) > 1 else policy)
-        for setting in settings
-        for policy, runs in _narrow(setting).runs.items()
-    ][:MOST_RUNS]
+    chosen = [(run, title) for run, title, _ in first_runs(settings, len(settings))][:MOST_RUNS]
     shares = budgets([run.rows("placements") for run, _ in chosen], MOST_ROWS_A_PAGE)
     return [gantt_data(run, title, budget) for (run, title), budget in zip(chosen, shares, strict=True)]
 

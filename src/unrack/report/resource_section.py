@@ -1,14 +1,16 @@
-"""What the page shows of resources: a section each, with the tables that it makes of every setting."""
+"""What the page shows of resources and plug-ins: a section each, with the tables that it makes of every setting."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from html import escape
 from typing import Any, NamedTuple
 
-import numpy as np
 import polars as pl
 
+from unrack.errors import InputError
+from unrack.plugins.code import blamed
+from unrack.plugins.table import Table as Extensible
 from unrack.report.charts.chart import MOST_POLICIES
 from unrack.report.setting import Setting
 from unrack.resources.contract import Kept, Nodes, Table
@@ -23,14 +25,35 @@ class ResourceSection(NamedTuple):
     settings: tuple[tuple[str, tuple[Table, ...]], ...]
 
 
+class Section(NamedTuple):
+    """A section of the report: its heading, and what it shows of the runs of one setting; none: nothing."""
+
+    title: str
+    tables: Callable[[Sequence[Kept]], tuple[Table, ...]]
+
+
+def _of_others(name: str, found: Any) -> Section:
+    """The section of a plug-in."""
+    if not isinstance(found, Section):
+        raise InputError(f"the section {name}", f"{found!r:.100}", "Section(title, tables)")
+    return found
+
+
+SECTIONS: Extensible[Section] = Extensible("sections", {}, _of_others)
+"""Name → section."""
+
+
 def resource_sections(settings: Sequence[Setting]) -> tuple[ResourceSection, ...]:
-    """A section for every resource that some cluster of these settings has."""
+    """A section for every resource that some cluster of these settings has, and for every plug-in's in use."""
     found = []
-    for name, resource in RESOURCES.items():
-        own = [(setting.title, resource.section(_kept(setting, name))) for setting in settings]
+    of_resources = {name: Section(resource.title, resource.section) for name, resource in RESOURCES.items()}
+    for name, section in (of_resources | SECTIONS.taking_part()).items():
+        resource = name if name in of_resources else None
+        with blamed(f"the section {name}"):
+            own = [(setting.title, section.tables(_kept(setting, resource))) for setting in settings]
         shown = tuple((title, tuple(map(_told, tables))) for title, tables in own if tables)
         if shown:
-            found.append(ResourceSection(name, resource.title, shown))
+            found.append(ResourceSection(name, section.title, shown))
     return tuple(found)
 
 
@@ -41,20 +64,17 @@ def _told(table: Table) -> Table:
     return table._replace(picture=table.picture.replace("<svg", f'<svg aria-label="{escape(table.title)}"', 1))
 
 
-def _kept(setting: Setting, name: str) -> list[Kept]:
+def _kept(setting: Setting, resource: str | None) -> list[Kept]:
+    """The runs that have a resource, with its claims alone; of no resource: all, with all claims."""
     kept = []
     for policy, runs in list(setting.runs.items())[:MOST_POLICIES]:
         for run in runs:
-            written = run.record["cluster"].get("resources", {}).get(name)
-            if written is not None and (run.folder / "claims.parquet").is_file():
-                claims = run.frame("claims").filter(pl.col("resource") == name)
-                nodes = _nodes(run.record["cluster"])
-                kept.append(Kept(policy, run.seed, written, run.metrics, claims, nodes, run.frame))
+            has = run.has("claims")
+            written = None if resource is None else run.record["cluster"].get("resources", {}).get(resource)
+            if resource is None or (written is not None and has):
+                claims = run.frame("claims") if has else pl.DataFrame()
+                mine = claims if resource is None else claims.filter(pl.col("resource") == resource)
+                own = run.hardware
+                nodes = Nodes(own.cores, own.memory_mb, own.rack, own.rack_names)
+                kept.append(Kept(policy, run.seed, written, run.metrics, mine, nodes, run.frame))
     return kept
-
-
-def _nodes(cluster: Mapping[str, Any]) -> Nodes:
-    """The nodes of the cluster of a run."""
-    columns = cluster["columns"]
-    cores, memory_mb, rack = (np.repeat(columns[name], columns["count"]) for name in ("cores", "memory_mb", "rack"))
-    return Nodes(cores, memory_mb, rack, tuple(cluster["rack_names"]))

@@ -15,6 +15,7 @@ from unrack.facts import counted
 from unrack.metric.bootstrap import COLUMNS, Resampled, resampled
 from unrack.metric.comparison import Entry, Mark, Standing, marks, served_less, standings, world_of
 from unrack.metric.estimate import LEVEL, Estimate, difference, estimate
+from unrack.plots.series import six_digits
 from unrack.report.directory import RunFiles
 from unrack.study.swept import swept_labels
 from unrack.study.world import labelled
@@ -103,6 +104,13 @@ class Setting:
         return standings(self.rows, metric, better, self.served_less)
 
 
+def interval(value: Estimate, least: float, factor: float = 1.0) -> tuple[float, float, float]:
+    """The mean and the ends of its interval, times a factor, as charts take them; no end is below ``least``."""
+    ends = value.mean, max(value.mean - value.half, least), value.mean + value.half
+    mean, low, high = (six_digits(end * factor) for end in ends)
+    return mean, low, high
+
+
 def interval_words(seeds: Iterable[int], drawn: Mapping[str, Resampled]) -> str:
     """What the intervals of rows with so many seeds are: ``"95 % interval over 5 seeds"``; ``""`` without any.
 
@@ -183,7 +191,6 @@ def settings_of(
 
 
 def _name(run: RunFiles, members: Iterable[RunFiles]) -> str:
-    """What a run's row is called among those of its setting."""
     alike = {other.policy for other in members if other.label == run.label}
     return labelled(run.label if len(alike) == 1 else run.policy, run.world)
 

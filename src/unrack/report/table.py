@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from unrack.metric.comparison import Mark
-from unrack.metric.kinds.use import USE_METRICS
+from unrack.metric.table import FAILURE_METRICS, TIER_METRICS, USE_METRICS, entry_of
 from unrack.report.column import SHORT, Column, columns_of, number_text
 from unrack.report.directory import RunFiles
 from unrack.report.setting import Setting
@@ -28,20 +28,16 @@ GROUPS = (
 )
 """Groups of columns, in order; those of devices come before the last three."""
 
+_OF = {
+    "Tiers of memory": TIER_METRICS,
+    "Memory in use": USE_METRICS,
+    "Failures": FAILURE_METRICS,
+}
+"""Groups that have a table of metrics of their own."""
+
 _STEMS = {
-    "Tiers of memory": (
-        "slo_broken",
-        "servers_rejected",
-        "clusters_used",
-        "price_",
-        "used_memory_",
-        "stranded_memory",
-        "stranded_in_use",
-    ),
     "Times of jobs": ("wait_", "response_", "slowdown_", "bounded_slowdown_", "stretch_"),
     "Cores and memory": ("utilisation", "remote_share", "nodes_lending", "memory_only_nodes", "jobs_remote"),
-    "Memory in use": tuple(USE_METRICS),
-    "Failures": ("failures", "jobs_hit_", "core_h_lost"),
     "Jobs": ("jobs_", "served", "queue_", "throughput_", "makespan_", "restarts"),
 }
 
@@ -119,18 +115,14 @@ class Comparison:
 
 def comparison(settings: Sequence[Setting]) -> Comparison:
     """Build the table of every setting of a study."""
-    names = list(
-        dict.fromkeys(name for s in settings for own in s.runs.values() for run in own for name in run.metrics)
-    )
-    kinds = tuple(
-        dict.fromkeys(kind for s in settings for own in s.runs.values() for run in own for kind in kinds_in(run))
-    )
-    lost = any((run.metrics.get("jobs_rejected") or 0) > 0 for s in settings for own in s.runs.values() for run in own)
-    short_of = any(_left_out(run) for s in settings for own in s.runs.values() for run in own)
+    runs = [run for setting in settings for own in setting.runs.values() for run in own]
+    names = list(dict.fromkeys(name for run in runs for name in run.metrics))
+    kinds = tuple(dict.fromkeys(kind for run in runs for kind in kinds_in(run)))
+    lost = any((run.metrics.get("jobs_rejected") or 0) > 0 for run in runs)
+    short_of = any((share := run.metrics.get("served")) is not None and share < 1 for run in runs)
     extra = [f"used_{kind}" for kind in kinds]
     extra += [name for name, there in (("served", short_of), ("jobs_rejected", lost)) if there]
-    known = {name for s in settings for own in s.runs.values() for run in own
-             for name, value in run.metrics.items() if value is not None}  # fmt: skip
+    known = {name for run in runs for name, value in run.metrics.items() if value is not None}
     short = [name for name in (*SHORT, *extra) if name in names and (name in known or "deadlines" not in name)]
     names = [*short, *(name for name in names if name not in short)]
     groups_of = {name: group_of(name, kinds) for name in names}
@@ -138,7 +130,6 @@ def comparison(settings: Sequence[Setting]) -> Comparison:
     names.sort(key=lambda name: order.index(groups_of[name]))
     short = [name for name in names if name in short]
     kept = names if sum(len(setting.runs) for setting in settings) <= MOST_ROWS_IN_FULL else short or names[:8]
-    runs = [run for s in settings for own in s.runs.values() for run in own]
     columns = list(columns_of({name: [run.metrics.get(name) for run in runs] for name in kept}).values())
     groups = tuple((setting.title, _rows(setting, columns)) for setting in settings)
     shown = tuple(column.name in short or not short for column in columns)
@@ -168,7 +159,9 @@ def group_of(name: str, kinds: Sequence[str]) -> str:
     of = next((kind for kind in kinds if is_of(name, kind)), None)
     if of is not None:
         return f"{of} devices"
-    return next((group for group, stems in _STEMS.items() if name.startswith(stems)), "Other")
+    entry = entry_of(name)
+    own = next((group for group, table in _OF.items() if entry is not None and entry.name in table), None)
+    return own or next((group for group, stems in _STEMS.items() if name.startswith(stems)), "Other")
 
 
 def is_of(name: str, kind: str) -> bool:
@@ -191,12 +184,6 @@ def share_text(share: float) -> str:
     ('50 %', '99.99 %', '100 %')
     """
     return f"{number_text(math.floor(share * 10_000) / 100 if share < 1 else 100.0)} %"
-
-
-def _left_out(run: RunFiles) -> bool:
-    """True if some work that was asked for did not run to its end."""
-    share = run.metrics.get("served")
-    return share is not None and share < 1
 
 
 def _rows(setting: Setting, columns: Sequence[Column]) -> tuple[Row, ...]:

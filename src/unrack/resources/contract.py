@@ -22,6 +22,7 @@ from unrack.reasons import Reason
 _BETWEEN = " on "
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
+Floats = NDArray[np.float64]
 TASK_NODE, HOME, DEVICES = range(3)
 """Columns of pooled devices as resources see them: the node of the task, the node where they sit, and how many."""
 NO_HOME = -1
@@ -208,6 +209,28 @@ def no_room(asked: Ints, gangs: Gangs, room: Callable[[int, int, int], int]) -> 
     return found
 
 
+class Speeds(Protocol):
+    """How fast jobs run as far as one resource decides it; 1: as fast as alone on what they asked for.
+
+    ``view`` is a :class:`unrack.view.View` and ``lease`` a :class:`unrack.ledger.lease.Lease`, which stand below.
+    """
+
+    def touched(self, view: Any, lease: Any) -> Ints:
+        """int64[k]: the running jobs whose speed may change because this lease came, went or changed.
+
+        Called after the change. The job of the lease is asked about too if it still runs.
+        """
+        ...
+
+    def speeds(self, view: Any, jobs: Ints) -> Floats:
+        """float64[jobs]: their speeds now; above 0."""
+        ...
+
+    def predicted(self, view: Any, lease: Any) -> float:
+        """The speed that the lease's job would start with; changes nothing."""
+        ...
+
+
 class Told(NamedTuple):
     """A metric: name, unit, ``"low"``, ``"high"`` or ``""`` as what is better, a line of words, and the formula."""
 
@@ -312,6 +335,53 @@ class Resource(Protocol):
     def section(self, runs: Sequence[Kept]) -> tuple[Table, ...]:
         """What the report shows of the runs of one setting; none: nothing."""
         ...
+
+    def slowdown(self, cluster: Any, jobs: Any) -> Speeds | None:
+        """How jobs that hold it slow each other down on a cluster that has it; ``None``: they do not.
+
+        Parameters
+        ----------
+        cluster
+            A :class:`unrack.cluster.spec.Cluster`.
+        jobs
+            Its jobs, a :class:`unrack.workload.job.JobTable`.
+        """
+        ...
+
+
+class UsualResource(ABC):
+    """A resource of which nothing is measured or shown, and on which jobs do not slow each other down.
+
+    A subclass has ``name``, ``title`` and ``installed``, and whatever of the rest it says otherwise.
+    """
+
+    name: str
+    title: str
+    metrics: tuple[Told, ...] = ()
+
+    @abstractmethod
+    def installed(self, table: Any, nodes: Nodes, where: str) -> Installed:
+        """See :meth:`Resource.installed`."""
+
+    def measure(
+        self,
+        installed: Installed,
+        claims: pl.DataFrame,
+        jobs: pl.DataFrame,
+        start_s: float,
+        end_s: float,
+        placements: pl.DataFrame | None = None,
+    ) -> dict[str, float | None]:
+        """No metrics."""
+        return {}
+
+    def section(self, runs: Sequence[Kept]) -> tuple[Table, ...]:
+        """No section."""
+        return ()
+
+    def slowdown(self, cluster: Any, jobs: Any) -> Speeds | None:
+        """Jobs do not slow each other down."""
+        return None
 
 
 def mean_share(values: Sequence[float | None]) -> str:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from unrack.reasons import Code, Reason
 from unrack.resources.contract import NONE_ATTACHED, Gangs, Grid, Installed, Nodes, Place
-from unrack.resources.table import RESOURCES
+from unrack.resources.table import RESOURCES, resource_of
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
@@ -218,8 +218,8 @@ def built(content: Mapping[str, Any], nodes: Nodes, where: str) -> Places:
     ClusterError
         A resource refuses its key.
     """
-    found = {name: RESOURCES[name].installed(table, nodes, f"{where}, {name}") for name, table in content.items()}
-    return Places({name: found[name] for name in RESOURCES if name in found}, len(nodes.cores))
+    found = {name: resource_of(name).installed(table, nodes, f"{where}, {name}") for name, table in content.items()}
+    return Places({name: found[name] for name in (*RESOURCES.own, *found) if name in found}, len(nodes.cores))
 
 
 def no_places(nodes: int) -> Places:

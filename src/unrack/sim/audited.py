@@ -31,23 +31,7 @@ def audit(result: Result) -> None:
     RunError
         The tables cannot be true: what is wrong, where, and when first.
     """
-    log = result.log
-    found = violations(
-        Tables(
-            cluster=log.cluster,
-            jobs=result.jobs,
-            usage=result.usage,
-            placements=result.placements,
-            loans=result.loans if len(log.loans) else None,
-            shares=result.shares if len(log.cluster.devices) else None,
-            failures=result.failures if log.failures else None,
-            tiers=None if log.cluster.tiers is None else result.tiers,
-            claims=result.claims if len(log.cluster.places) else None,
-            pace=result.pace,
-            provisions=result.provisions,
-            rounds=result.rounds,
-        )
-    )
+    found = violations(Tables(result.log.cluster, result.tables, result.pace, result.provisions))
     if found:
         first = min(found, key=lambda violation: (violation.at_us < 0, violation.at_us))
         more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""

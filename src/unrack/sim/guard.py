@@ -10,8 +10,9 @@ from types import FrameType, TracebackType
 from typing import Any
 
 from unrack.errors import FaultyPolicyError, RefusedError, RunError
+from unrack.plugins.code import in_words
 from unrack.policy.contract import Policy
-from unrack.policy.own.fault import in_words, raised, refused
+from unrack.policy.own.fault import raised, refused
 
 
 class PolicyAtWork:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -20,25 +21,16 @@ from unrack.plots.accessor import ResultPlots
 from unrack.plots.pandas_table import to_pandas
 from unrack.sim.brief import result_facts
 from unrack.sim.faults.failure import failures_frame
-from unrack.sim.frames.claims import claims_frame
 from unrack.sim.frames.cores import core_columns, cores_frame
+from unrack.sim.frames.held import claims_frame, loans_frame, placements_frame, shares_frame
 from unrack.sim.frames.jobs import jobs_frame, usage_frame
-from unrack.sim.frames.loans import loans_frame
 from unrack.sim.frames.memory_use import memory_frame, use_columns
 from unrack.sim.frames.rounds import rounds_frame
-from unrack.sim.frames.shares import shares_frame
-from unrack.sim.frames.spans import placements_frame
 from unrack.sim.frames.tier_holding import TierHolding, tier_holding
 from unrack.sim.frames.tiers import tier_columns, tiers_frame
 from unrack.sim.log import RunLog
 from unrack.slowdown.memory.apps import ContentionNote
 from unrack.slowdown.pools import fastest, wants_of
-
-TABLES = (
-    "jobs", "usage", "placements", "shares", "loans", "claims", "holdings", "memory", "failures", "rounds", "tiers",
-    "cores",
-)  # fmt: skip
-"""Tables of a result; some are there only for runs that have such things."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,41 +79,75 @@ class Result:
         return line("Result", self.policy, result_facts(self))
 
     def _repr_html_(self) -> str:
-        """For a notebook."""
         return table("Result", self.policy, result_facts(self))
 
-    @cached_property
-    def jobs(self) -> pl.DataFrame:
-        """One row a job, in order of (submission, id); see ``docs/file-formats.md``."""
-        more = [] if self.log.cluster.tiers is None else tier_columns(self.log, self.held)
-        if self.log.jobs.usage is not None:
-            more = [*more, *use_columns(self.log)]
-        if self.core_tiles is not None:
-            more = [*more, *core_columns(self.log, self.cores)]
-        return jobs_frame(self.log, self.fastest, self.lends, more)
+    def table(self, name: str) -> pl.DataFrame:
+        """A table by its name, as ``docs/file-formats.md`` has it; it is made when it is first asked for.
 
-    @cached_property
-    def held(self) -> TierHolding:
-        """What was held in each span of each tier of memory, on a cluster with tiers."""
-        return tier_holding(self.log)
-
-    @cached_property
-    def tiers(self) -> pl.DataFrame:
-        """What was used, stranded and paid of tiers of memory, as a step function of time; on a cluster with tiers."""
-        return tiers_frame(self.log, self.held)
-
-    @cached_property
-    def cores(self) -> pl.DataFrame:
-        """Which cores of its nodes each attempt had, span by span; in a run with ``core_tiles``.
+        Parameters
+        ----------
+        name
+            ``"jobs"``, ``"usage"``, ``"placements"``, ``"shares"``, ``"loans"``, ``"claims"``, ``"holdings"``,
+            ``"memory"``, ``"failures"``, ``"rounds"``, ``"tiers"`` or ``"cores"``. A table of holdings is empty where
+            nothing of that kind was held.
 
         Raises
         ------
         InputError
-            The run was without.
+            There is no such table, or the run has no rounds, tiers of memory or chosen cores.
         """
-        if self.core_tiles is None:
-            raise InputError("core tiles", "a run that did not choose cores", "simulate(..., core_tiles='best')")
-        return cores_frame(self.log, self.core_tiles)
+        if name not in _TABLES:
+            raise InputError("table", repr(name), f"one of {', '.join(_TABLES)}")
+        if name in ("rounds", "tiers", "cores") and name not in self.tables:
+            raise InputError("table", repr(name), f"a run that has {name}")
+        if name not in self._made:
+            self._made[name] = _TABLES[name](self)
+        return self._made[name]
+
+    @cached_property
+    def tables(self) -> Mapping[str, pl.DataFrame]:
+        """The tables that the run has, by name; each is made when it is first asked for."""
+        log, cluster = self.log, self.log.cluster
+        there = {
+            "shares": len(cluster.devices),
+            "loans": len(log.loans),
+            "claims": len(cluster.places),
+            "memory": log.jobs.usage is not None,
+            "failures": self.failing or log.failures,
+            "rounds": self.counts is not None,
+            "tiers": cluster.tiers is not None,
+            "cores": self.core_tiles is not None,
+        }
+        return _Tables(["jobs", "usage", "placements", *(name for name, has in there.items() if has)], self.table)
+
+    @cached_property
+    def _made(self) -> dict[str, pl.DataFrame]:
+        return {}
+
+    @property
+    def jobs(self) -> pl.DataFrame:
+        """One row a job, in order of (submission, id)."""
+        return self.table("jobs")
+
+    @property
+    def usage(self) -> pl.DataFrame:
+        """What was held and who waited, as a step function of time."""
+        return self.table("usage")
+
+    @property
+    def placements(self) -> pl.DataFrame:
+        """Which nodes each attempt held, span by span, and what of each."""
+        return self.table("placements")
+
+    @property
+    def holdings(self) -> pl.DataFrame:
+        """All that each attempt held, span by span, whatever it is; see :func:`unrack.metric.holdings.holdings`."""
+        return self.table("holdings")
+
+    @cached_property
+    def tier_holding(self) -> TierHolding:
+        """What was held in each span of each tier of memory, on a cluster with tiers."""
+        return tier_holding(self.log)
 
     @cached_property
     def fastest(self) -> NDArray[np.float64]:
@@ -132,67 +158,9 @@ class Result:
         return fastest(self.pace, devices, jobs, wants_of(devices, jobs))
 
     @cached_property
-    def usage(self) -> pl.DataFrame:
-        """What was held and who waited, as a step function of time."""
-        return usage_frame(self.log, self.lends)
-
-    @cached_property
-    def placements(self) -> pl.DataFrame:
-        """Which nodes each attempt held, span by span, and what of each."""
-        return placements_frame(self.log)
-
-    @cached_property
-    def shares(self) -> pl.DataFrame:
-        """Which devices each attempt held, span by span, and in which composition."""
-        return shares_frame(self.log)
-
-    @cached_property
-    def loans(self) -> pl.DataFrame:
-        """Which memory of other nodes each attempt had borrowed, span by span."""
-        return loans_frame(self.log)
-
-    @cached_property
-    def claims(self) -> pl.DataFrame:
-        """What each attempt claimed of the places of resources, span by span."""
-        return claims_frame(self.log)
-
-    @cached_property
-    def holdings(self) -> pl.DataFrame:
-        """All that each attempt held, span by span, whatever it is; see :func:`unrack.metric.holdings.holdings`."""
-        log = self.log
-        return holdings(
-            log.cluster, self.placements, self.loans if len(log.loans) else None, self.shares if log.shares else None,
-            self.claims if len(log.claims) else None,
-        )  # fmt: skip
-
-    @cached_property
-    def memory(self) -> pl.DataFrame:
-        """What running jobs used, held and asked of memory whenever it was looked at; in runs that know use."""
-        return memory_frame(self.log)
-
-    @cached_property
-    def failures(self) -> pl.DataFrame:
-        """What failed before the run ended, and which jobs each failure stopped."""
-        return failures_frame(self.log)
-
-    @cached_property
-    def rounds(self) -> pl.DataFrame | None:
-        """The rounds of the policy in numbers; ``None``: it does not tell them."""
-        return None if self.counts is None else rounds_frame(self.counts)
-
-    @cached_property
     def measured(self) -> dict[str, float | None]:
         """As :attr:`metrics`, without the bound, which takes about as long as the run itself."""
-        failures = self.failures if self.failing else None
-        cluster = self.log.cluster
-        shares = self.shares if len(cluster.devices) else None
-        placements = self.placements if len(cluster.devices) or len(cluster.places) else None
-        tiers = None if cluster.tiers is None else self.tiers
-        claims = self.claims if len(cluster.places) else None
-        memory = None if self.log.jobs.usage is None else self.memory
-        return measure(
-            self.jobs, self.usage, cluster, self.window_us, shares, placements, failures, tiers, claims, memory
-        )
+        return measure(self.tables, self.log.cluster, self.window_us)
 
     @cached_property
     def bound(self) -> Bound | None:
@@ -217,25 +185,64 @@ class Result:
         return ResultPlots(title, self.jobs, self.usage, self.placements, cluster.cores, cluster.total_mb)
 
     def to_pandas(self, table: str = "jobs") -> Any:
-        """One of the tables for pandas; PyArrow is not needed.
+        """One of the tables as a ``pandas.DataFrame``; PyArrow is not needed.
 
         Parameters
         ----------
         table
-            The name of a table of this result: ``"jobs"``, ``"usage"``, ``"placements"``, ``"shares"``, ``"loans"``,
-            ``"claims"``, ``"holdings"``, ``"memory"``, ``"failures"``, ``"rounds"``, ``"tiers"`` or ``"cores"``.
-
-        Returns
-        -------
-        pandas.DataFrame
+            Its name, as of :meth:`table`.
 
         Raises
         ------
         InputError
-            There is no such table, or pandas is not installed.
+            As of :meth:`table`, or pandas is not installed.
         """
-        if table not in TABLES:
-            raise InputError("table", repr(table), f"one of {', '.join(TABLES)}")
-        if (table == "rounds" and self.counts is None) or (table == "tiers" and self.log.cluster.tiers is None):
-            raise InputError("table", repr(table), f"a run that has {table}")
-        return to_pandas(getattr(self, table))
+        return to_pandas(self.table(table))
+
+
+class _Tables(Mapping[str, pl.DataFrame]):
+    """Tables by name, made on demand."""
+
+    def __init__(self, names: Sequence[str], make: Callable[[str], pl.DataFrame]) -> None:
+        self._names, self._make = names, make
+
+    def __getitem__(self, name: str) -> pl.DataFrame:
+        if name not in self._names:
+            raise KeyError(name)
+        return self._make(name)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._names
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+
+def _jobs(result: Result) -> pl.DataFrame:
+    log, more = result.log, list[pl.Series]()
+    if "tiers" in result.tables:
+        more += tier_columns(log, result.tier_holding)
+    if "memory" in result.tables:
+        more += use_columns(log)
+    if "cores" in result.tables:
+        more += core_columns(log, result.table("cores"))
+    return jobs_frame(log, result.fastest, result.lends, more)
+
+
+_TABLES: dict[str, Callable[[Result], pl.DataFrame]] = {
+    "jobs": _jobs,
+    "usage": lambda result: usage_frame(result.log, result.lends),
+    "placements": lambda result: placements_frame(result.log),
+    "shares": lambda result: shares_frame(result.log),
+    "loans": lambda result: loans_frame(result.log),
+    "claims": lambda result: claims_frame(result.log),
+    "holdings": lambda result: holdings(result.log.cluster, result.tables),
+    "memory": lambda result: memory_frame(result.log),
+    "failures": lambda result: failures_frame(result.log),
+    "rounds": lambda result: rounds_frame(result.counts),
+    "tiers": lambda result: tiers_frame(result.log, result.tier_holding),
+    "cores": lambda result: cores_frame(result.log, str(result.core_tiles)),
+}

@@ -1,1 +1,37 @@
-"""How fast a job runs, given who shares what with it."""
+"""How fast jobs run: models of devices, and contention for memory after measured profiles."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from unrack.public import lazily
+
+if TYPE_CHECKING:
+    from unrack.slowdown.contention.curve import METHODS as METHODS
+    from unrack.slowdown.contention.curve import Method as Method
+    from unrack.slowdown.contention.curve import fitted as fitted
+    from unrack.slowdown.contention.nearest import Fallback as Fallback
+    from unrack.slowdown.contention.predict import Contention as Contention
+    from unrack.slowdown.contention.profile import Curve as Curve
+    from unrack.slowdown.contention.profile import ProfileSet as ProfileSet
+    from unrack.slowdown.contention.profile_file import read_profiles as read_profiles
+    from unrack.slowdown.contention.profile_file import synthetic_profiles as synthetic_profiles
+    from unrack.slowdown.contract import Slowdown as Slowdown
+    from unrack.slowdown.memory.settings import MemoryContention as MemoryContention
+    from unrack.slowdown.memory.speeds import MemorySpeeds as MemorySpeeds
+    from unrack.slowdown.model import PUBLISHED as PUBLISHED
+else:
+    __all__, __getattr__, __dir__ = lazily(
+        __name__,
+        {
+            "contention.curve": "METHODS Method fitted",
+            "contention.nearest": "Fallback",
+            "contention.predict": "Contention",
+            "contention.profile": "Curve ProfileSet",
+            "contention.profile_file": "read_profiles synthetic_profiles",
+            "contract": "Slowdown",
+            "memory.settings": "MemoryContention",
+            "memory.speeds": "MemorySpeeds",
+            "model": "PUBLISHED",
+        },
+    )

@@ -32,11 +32,6 @@ class JobId(NamedTuple):
     at_most: int | None = None
 
 
-def is_step(text: str) -> bool:
-    """Whether this is the name of a step: ``101.batch``, ``101_7.0``, ``101.bat+``."""
-    return re.match(r"[0-9]+(?:[_+][0-9]+)?\.", text) is not None
-
-
 def job_id(text: str) -> JobId:
     """Read the name of a job.
 

@@ -1,1 +1,33 @@
 """Pure optimisation: problems and answers as arrays, with no word of data centres."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from unrack.public import lazily
+
+if TYPE_CHECKING:
+    from unrack.solver.batch.solve import place_batch as place_batch
+    from unrack.solver.flow.network import Network as Network
+    from unrack.solver.flow.network import checked as checked
+    from unrack.solver.flow.solve import SOLVERS as SOLVERS
+    from unrack.solver.servers.one_by_one import place_one_by_one as place_one_by_one
+    from unrack.solver.servers.problem import Allocation as Allocation
+    from unrack.solver.servers.problem import Asked as Asked
+    from unrack.solver.servers.problem import Supply as Supply
+    from unrack.solver.servers.problem import asked as asked
+    from unrack.solver.servers.problem import regular_supply as regular_supply
+    from unrack.solver.torus.solve import TorusPlacement as TorusPlacement
+    from unrack.solver.torus.solve import tile_distance as tile_distance
+else:
+    __all__, __getattr__, __dir__ = lazily(
+        __name__,
+        {
+            "batch.solve": "place_batch",
+            "flow.network": "Network checked",
+            "flow.solve": "SOLVERS",
+            "servers.one_by_one": "place_one_by_one",
+            "servers.problem": "Allocation Asked Supply asked regular_supply",
+            "torus.solve": "TorusPlacement tile_distance",
+        },
+    )

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from unrack.admission import check
 from unrack.cluster.spec import Cluster
 from unrack.errors import InputError, PolicyError
 from unrack.facts import counted, line, some
+from unrack.plugins.file import is_file
+from unrack.plugins.table import beside, identity_of, in_use, using
 from unrack.policy.contract import Policy
+from unrack.resources.table import RESOURCES
 from unrack.sim.effect import Effect, draws, effects
 from unrack.sim.faults.fault import Fault
 from unrack.sim.usage.memory_changes import MemoryChanges, make_memory_changes
@@ -65,6 +70,8 @@ class Run:
         How the speeds by devices and by memory combine; ``None``: not both set speeds.
     memory_changes
         What it costs that memory changes while jobs run; ``None``: nothing.
+    plugins
+        Files and names of installed extensions that take part.
     """
 
     id: str
@@ -86,6 +93,7 @@ class Run:
     listed: int = 0
     slowdowns: Together | None = None
     memory_changes: MemoryChanges | None = None
+    plugins: tuple[str, ...] = ()
 
     @property
     def world(self) -> World:
@@ -148,6 +156,28 @@ def load_study(
     """
     document = document or Document.read(path)
     whole = document.validated(StudyTable, document.table)
+    with using_those_of(whole, document):
+        return _loaded(path, whole, seed, policies, document)
+
+
+@contextmanager
+def using_those_of(table: StudyTable, document: Document) -> Iterator[None]:
+    """Within it the plug-ins of a study are in use.
+
+    Raises
+    ------
+    StudyError
+        One cannot be.
+    """
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(using(beside(table.plugins, document.folder)))
+        except InputError as error:
+            raise document.within(("plugins",), error) from None
+        yield
+
+
+def _loaded(path: str, whole: StudyTable, seed: int | None, policies: Sequence[str], document: Document) -> Study:
     name = whole.name or re.sub(r"\.toml$", "", path.replace("\\", "/").rsplit("/", 1)[-1]) or "study"
     seeds = whole.seeds if seed is None else [seed]
     added = [make_policy_spec(text, document, -1) for text in policies]
@@ -213,6 +243,17 @@ def runs_of(
     StudyError, PolicyError
         Something in it cannot be run.
     """
+    with using_those_of(table, sources.document):
+        return _runs_of(table, seeds, parameters, sources, only)
+
+
+def _runs_of(
+    table: StudyTable,
+    seeds: Sequence[int],
+    parameters: Mapping[str, Any],
+    sources: Sources,
+    only: tuple[int, int] | None,
+) -> list[Run]:
     document, added, loaded, read = sources.document, sources.added, sources.workloads, sources.contentions
     clusters = [make_cluster(entry, document, i) for i, entry in enumerate(table.clusters)]
     specs = [*(make_policy_spec(entry, document, i) for i, entry in enumerate(table.policies)), *added]
@@ -240,7 +281,7 @@ def runs_of(
         if table.core_tiles is not None and cluster.torus is None:
             got = f"{table.core_tiles!r}, but how the cores of {cluster.name} are laid out is not known"
             raise document.fault(("core_tiles",), got, f"clusters.{i}.nodes with torus = [rows, columns]")
-        cluster_digest = cluster.digest()
+        cluster_digest, installed = cluster.digest(), cluster.places.installed
         for w, source in enumerate(table.workloads):
             for p, (spec, policy, policy_identity) in enumerate(made):
                 if only is not None and p != only[1]:
@@ -266,6 +307,7 @@ def runs_of(
                     decisive += [str(make_together(table.slowdowns))] if both else []
                     decisive += [str(changes)] if here and changes is not None else []
                     decisive += [] if table.core_tiles is None else [table.core_tiles]
+                    decisive += [*identity_of(in_use()), *filter(None, map(RESOURCES.distribution, installed))]
                     named = [cluster.name, workload.name, spec.label, dict(parameters)]
                     run_id = id_of_run(named[:3], seed, [*decisive, *named, engine_digest()])
                     ties = str(table.ties)
@@ -301,6 +343,7 @@ def runs_of(
                             len(fixed),
                             make_together(table.slowdowns) if both else None,
                             changes if here else None,
+                            in_use(),
                         )
                     )
     return runs
@@ -389,6 +432,7 @@ def _resolved(
         policies = [*written["policies"], *(spec.written() for spec in added)]
     else:
         policies = list({run.policy.label: run.policy.written() for run in runs}.values())
+    plugins = runs[0].plugins
     given = (
         "models",
         "contention",
@@ -406,6 +450,7 @@ def _resolved(
         "ties": str(table.ties),
         "seeds": list(seeds),
         "policies": policies,
+        **({"plugins": [Path(one).name if is_file(one) else one for one in plugins]} if plugins else {}),
         **{key: written[key] for key in given if key in written},
         "clusters": list(written["clusters"]),
         "workloads": list(written["workloads"]),

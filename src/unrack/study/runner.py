@@ -13,7 +13,9 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
 from unrack.errors import FailedRunsError, InputError, RunError
-from unrack.policy.file import Source, source_of, taking
+from unrack.plugins.file import Source, is_file, taking
+from unrack.plugins.table import using
+from unrack.policy.file import source_of
 from unrack.sim.guard import said
 from unrack.sim.result import Result
 from unrack.sim.simulate import simulate
@@ -329,31 +331,36 @@ def measure_runs(
 
 
 class _Asked(NamedTuple):
-    """A run, and the file of its policy: another machine may not have it, and here it may change meanwhile."""
+    """A run, and the files that it needs: another machine may not have them, and here they may change meanwhile."""
 
     run: Run
-    source: Source | None
+    sources: tuple[Source, ...]
 
 
 def _asked(runs: Iterable[Run]) -> Iterator[_Asked]:
     """Each file is read once."""
     sources: dict[str, Source] = {}
     for run in runs:
-        file = run.policy.file
-        if file and file not in sources:
-            sources[file] = source_of(file)
-        yield _Asked(run, sources.get(file))
+        files = [one for one in (run.policy.file, *run.plugins) if is_file(one)]
+        sources |= {file: source_of(file) for file in files if file not in sources}
+        yield _Asked(run, tuple(sources[file] for file in files))
+
+
+@contextmanager
+def _as_asked(asked: _Asked) -> Iterator[None]:
+    with taking(asked.sources), using(asked.run.plugins):
+        yield
 
 
 def _keep(directory: str, audit: bool, asked: _Asked, heard: Heard) -> None:
     """Simulate a run and keep it."""
-    with taking(asked.source):
+    with _as_asked(asked):
         keep_run(Path(directory), asked.run, _simulated(asked.run, heard, audit))
 
 
 def _files(audit: bool, asked: _Asked, heard: Heard) -> Files:
     """Simulate a run; returns what is to be kept of it."""
-    with taking(asked.source):
+    with _as_asked(asked):
         return files_of(asked.run, _simulated(asked.run, heard, audit))
 
 
@@ -365,7 +372,7 @@ def _small_enough(workers: Workers, runs: Iterable[Run]) -> Iterator[Run]:
 
 def _measured(measure: Measure[R], audit: bool, asked: _Asked, heard: Heard) -> R:
     began = time.perf_counter()
-    with taking(asked.source):
+    with _as_asked(asked):
         result = _simulated(asked.run, heard, audit)
         return measure(asked.run, result, time.perf_counter() - began)
 

@@ -47,7 +47,6 @@ def swept_labels(keys: Iterable[str], study: Mapping[str, Any] | None = None) ->
 
 
 def _place(key: str) -> str:
-    """The whole path of a key, readable: for two keys that would be called the same."""
     return _readable(" ".join(key.split(".")[:-1]))
 
 

@@ -1,1 +1,33 @@
-"""What is asked: jobs, readers, generators, filters."""
+"""Workloads: readers, generators, filters; and what readers and generators of one's own are made of."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from unrack.public import lazily
+
+if TYPE_CHECKING:
+    from unrack.workload.filters import FILTERS as FILTERS
+    from unrack.workload.filters import jitter as jitter
+    from unrack.workload.formats.rules import Intake as Intake
+    from unrack.workload.formats.servers_json import read_servers as read_servers
+    from unrack.workload.generate.batch.spec import SYNTHETIC_CORES as SYNTHETIC_CORES
+    from unrack.workload.generate.memory.matching import match as match
+    from unrack.workload.generate.memory.mix import mix as mix
+    from unrack.workload.job import JobTable as JobTable
+    from unrack.workload.job import job_table as job_table
+    from unrack.workload.resample import draw_again as draw_again
+else:
+    __all__, __getattr__, __dir__ = lazily(
+        __name__,
+        {
+            "filters": "FILTERS jitter",
+            "formats.rules": "Intake",
+            "formats.servers_json": "read_servers",
+            "generate.batch.spec": "SYNTHETIC_CORES",
+            "generate.memory.matching": "match",
+            "generate.memory.mix": "mix",
+            "job": "JobTable job_table",
+            "resample": "draw_again",
+        },
+    )

@@ -189,10 +189,11 @@ def asked(jobs: JobTable) -> dict[str, Any] | None:
     }
 
 
-def _common(sizes: NDArray[np.int64]) -> dict[str, int]:
-    values, counts = np.unique(sizes, return_counts=True)
-    top = sorted(np.lexsort((values, -counts))[:8].tolist())
-    return {str(values[place]): int(counts[place]) for place in top}
+def _common(values: NDArray[Any]) -> dict[str, int]:
+    """Value → how often, the commonest in order of value."""
+    there, counts = np.unique(values, return_counts=True)
+    top = sorted(np.lexsort((there, -counts))[:_MOST_SHOWN].tolist())
+    return {str(there[place]): int(counts[place]) for place in top}
 
 
 def _number(header: Mapping[str, str], key: str) -> int | None:
@@ -300,21 +301,13 @@ def gpus_asked(jobs: JobTable) -> dict[str, Any] | None:
     total = jobs.tasks * count
     models: dict[str, int] = {}
     if MODELS in jobs.extra.columns:
-        models = _counts(jobs.extra[MODELS].filter(pl.Series(asking)))
+        models = _common(jobs.extra[MODELS].filter(pl.Series(asking)).drop_nulls().to_numpy())
     return {
         "jobs": int(asking.sum()),
         "gpus": float((total.astype(np.float64) * np.where(milli > 0, milli, WHOLE_MILLI)).sum() / WHOLE_MILLI),
-        "sizes": _counts(pl.Series(total[asking])),
+        "sizes": _common(total[asking]),
         "shared": int(parts.sum()),
-        "fragments": _counts(pl.Series(milli[parts])),
+        "fragments": _common(milli[parts]),
         "slices": int((jobs.devices.get((GPUS, "slices"), none) > 0).sum()),
         "models": models,
     }
-
-
-def _counts(values: pl.Series) -> dict[str, int]:
-    """Value → how often, the commonest in order of value."""
-    found = values.drop_nulls().value_counts(sort=True, name="jobs").sort(
-        ["jobs", values.name], descending=[True, False]
-    ).head(_MOST_SHOWN).sort(values.name)  # fmt: skip
-    return {str(value): int(jobs) for value, jobs in found.iter_rows()}

@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 from array import array
 from collections.abc import Mapping, MutableSequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from operator import index
-from typing import SupportsIndex
+from typing import Any, SupportsIndex
 
 import numpy as np
 import polars as pl
@@ -20,7 +20,7 @@ from unrack.resources.places import is_resource
 from unrack.vocabulary import Need
 from unrack.workload.formats.rules import Intake as Intake
 from unrack.workload.formats.rules import job_facts, workload_facts
-from unrack.workload.tier_asks import NO_CEILING, TierAsks, first_fault
+from unrack.workload.tier_asks import NO_CEILING, TierAsks, coded, first_fault
 from unrack.workload.under_way import UnderWay, check_under_way, order_of
 from unrack.workload.usage.curves import UsageCurves, check_usage
 
@@ -28,6 +28,8 @@ Ints = NDArray[np.int64]
 
 TASKS, CORES, MEMORY, ESTIMATE = ASKED_TASKS, ASKED_CORES, ASKED_MB, ASKED_US
 """Rows of :attr:`JobTable.asks`: tasks, and per task cores and MB; and the run time the job asked for, in µs."""
+_COLUMNS = ("submit_us", "work_us", "priority", "deadline_us", "user", "app")
+_PARTS = ("slo", "usage", "under_way")
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,22 +250,16 @@ class JobTable:
     def take(self, rows: Ints | NDArray[np.bool_]) -> JobTable:
         """A table of some of the rows, in the order given: indices or a mask."""
         index: Ints = np.flatnonzero(rows) if rows.dtype == np.bool_ else np.asarray(rows, np.int64)
-        return JobTable(
+        columns: dict[str, Any] = {name: getattr(self, name)[index] for name in _COLUMNS}
+        parts = {name: part.take(index) for name in _PARTS if (part := getattr(self, name)) is not None}
+        return replace(
+            self,
             ids=self.ids.gather(index),
-            submit_us=self.submit_us[index],
-            work_us=self.work_us[index],
             asks=np.ascontiguousarray(self.asks[:, index]),
-            priority=self.priority[index],
-            deadline_us=self.deadline_us[index],
-            user=self.user[index],
-            app=self.app[index],
-            user_names=self.user_names,
-            app_names=self.app_names,
             extra=self.extra[index] if self.extra.width else self.extra,
             devices={key: amounts[index] for key, amounts in self.devices.items()},
-            slo=None if self.slo is None else self.slo.take(index),
-            usage=None if self.usage is None else self.usage.take(index),
-            under_way=None if self.under_way is None else self.under_way.take(index),
+            **columns,
+            **parts,
         )
 
     def digest(self) -> str:
@@ -277,12 +273,9 @@ class JobTable:
         total.update("\x1f".join(map(str, self.ids.to_list())).encode())
         total.update(repr((self.user_names, self.app_names)).encode())
         total.update(self.extra.write_csv().encode())
-        if self.slo is not None:
-            self.slo.add_to(total)
-        if self.usage is not None:
-            self.usage.add_to(total)
-        if self.under_way is not None:
-            self.under_way.add_to(total)
+        for part in (self.slo, self.usage, self.under_way):
+            if part is not None:
+                part.add_to(total)
         return total.hexdigest()
 
 
@@ -322,16 +315,9 @@ def job_table(
     def column(values: Ints | None, default: int) -> Ints:
         return np.full(count, default, np.int64) if values is None else np.asarray(values, np.int64)
 
-    def coded(values: pl.Series | None) -> tuple[NDArray[np.int32], tuple[str, ...]]:
-        if values is None:
-            return np.full(count, -1, np.int32), ()
-        names = values.drop_nulls().unique().sort()
-        codes = values.replace_strict(names, pl.Series(range(len(names)), dtype=pl.Int32), default=-1)
-        return codes.cast(pl.Int32).fill_null(-1).to_numpy(), tuple(names.cast(pl.String).to_list())
-
     ids = pl.Series("job", np.arange(1, count + 1), dtype=pl.Int64) if ids is None else ids.alias("job")
-    user_codes, user_names = coded(user)
-    app_codes, app_names = coded(app)
+    user_codes, user_names = coded(user, count)
+    app_codes, app_names = coded(app, count)
     work = column(work_us, 0)
     asks = np.empty((4, count), np.int64)
     asks[TASKS] = tasks
@@ -345,8 +331,8 @@ def job_table(
         asks=asks,
         priority=column(priority, 0),
         deadline_us=column(deadline_us, -1),
-        user=user_codes,
-        app=app_codes,
+        user=user_codes.astype(np.int32),
+        app=app_codes.astype(np.int32),
         user_names=user_names,
         app_names=app_names,
         extra=pl.DataFrame() if extra is None else extra,

@@ -16,9 +16,9 @@ from typing import Annotated, Any
 
 import numpy as np
 import polars as pl
-from pydantic import Field, ValidationError
+from pydantic import Field
 
-from unrack.errors import InputError, first_fault, got_and_want
+from unrack.errors import InputError
 from unrack.units import SECOND_US
 from unrack.workload.generate.distributions import Positive, Strict
 from unrack.workload.job import Ints, JobTable, Workload
@@ -81,7 +81,7 @@ def draw_again(workload: Workload, value: Any, seed: int = 0) -> Workload:
         The value is wrong, the jobs ask for nothing of the amount or for too little to get there with ten million jobs,
         or there are replicas, which cannot be drawn one by one.
     """
-    table = _parsed(value)
+    table = ResampleTable.read(value, "filter resample.", "")
     jobs = workload.jobs
     if jobs.slo is not None and bool((jobs.slo.group >= 0).any()):
         raise InputError("filter resample", "servers that are replicas of each other", "jobs that stand for themselves")
@@ -100,17 +100,6 @@ def draw_again(workload: Workload, value: Any, seed: int = 0) -> Workload:
     words = f"drawn until {table.amount} reach {table.share:g} × {table.of:g}: {len(rows)} jobs of {len(jobs)}"
     changed = {**workload.intake.changed, _RULE: workload.intake.changed.get(_RULE, 0) + len(rows)}
     return recorded(workload, drawn, words, changed=changed)
-
-
-def _parsed(value: Any) -> ResampleTable:
-    if isinstance(value, ResampleTable):
-        return value
-    try:
-        return ResampleTable.model_validate(value)
-    except ValidationError as error:
-        fault = first_fault(error.errors())
-        key = ".".join(["filter resample", *map(str, fault["loc"])])
-        raise InputError(key, *got_and_want(fault, list(ResampleTable.model_fields))) from None
 
 
 def _asks(jobs: JobTable, amount: str) -> tuple[Ints, int]:

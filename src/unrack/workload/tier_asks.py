@@ -155,9 +155,9 @@ def tier_asks(
     (('distant', 'rack'), ('distant', 'rack'), True)
     """
     count = len(floor_mb)
-    groups, group_names = _coded(group, count)
-    levels, spread_names = _coded(spread, count)
-    sets, set_names = _coded(forbidden, count)
+    groups, group_names = coded(group, count)
+    levels, spread_names = coded(spread, count)
+    sets, set_names = coded(forbidden, count)
     split = [sorted({name.strip() for name in names.split(BETWEEN)} - {""}) for names in set_names]
     tier_names = tuple(sorted({name for names in split for name in names}))
     rows = np.zeros((len(split) + 1, len(tier_names)), np.bool_)  # the last: nothing is forbidden
@@ -208,7 +208,8 @@ def first_fault(asks: TierAsks, tasks: Ints, memory_mb: Ints) -> Fault | None:
     return None
 
 
-def _coded(values: pl.Series | None, count: int) -> tuple[Ints, tuple[str, ...]]:
+def coded(values: pl.Series | None, count: int) -> tuple[Ints, tuple[str, ...]]:
+    """int64[count]: values as indices into their names, which are in order; -1: null."""
     if values is None:
         return np.full(count, -1, np.int64), ()
     names = values.drop_nulls().unique().sort()

@@ -87,7 +87,7 @@ def test_pods_go_where_a_plain_reading_of_the_marks_puts_them(rule: str, mark: C
                 for i, (cores, count, part) in enumerate(pods)]  # fmt: skip
         result = run(cluster, gpu_jobs(*rows), f"list(backfill=any, wait=no, gpus={rule}-as-authors)")
         held: dict[int, list[str]] = {}
-        for job, place in result.claims.select("job", "place").rows():
+        for job, place in result.table("claims").select("job", "place").rows():
             held.setdefault(job, []).append(place)
         began = result.jobs.sort("submit_s").select("job", "start_s").rows()
         ours = [None if start is None else sorted(held.get(job, [])) for job, start in began]

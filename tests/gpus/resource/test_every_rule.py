@@ -77,7 +77,7 @@ def test_every_feasible_job_finishes_under_every_rule_and_discipline(rule: str, 
         states = result.jobs["state"].to_list()
         assert set(states) <= {"finished", "rejected"}, result.jobs.filter(pl.col("state") == "queued")
         assert states.count("finished") > 5
-        assert result.claims.height
+        assert result.table("claims").height
 
 
 @pytest.mark.parametrize("rule", RULES)

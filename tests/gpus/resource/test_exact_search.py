@@ -137,7 +137,7 @@ def test_rules_for_gpus_give_a_job_of_two_a_pair_with_two_nvlinks(rule: str) -> 
     for others in ([], [{"count": 1}], [{"count": 1}, {"count": 2}])[: 1 if rule == "drb" else 3]:
         result = run(cluster, gpu_jobs(*others, {"count": 2, "app": "mine"}), f"fcfs(gpus={rule})")
         last = result.jobs["job"].to_list()[-1]
-        gpus = result.claims.filter(job=last)["place"].str.slice(-1).cast(int).sort().to_list()
+        gpus = result.table("claims").filter(job=last)["place"].str.slice(-1).cast(int).sort().to_list()
         assert tuple(gpus) in TWO_LINKS, (rule, others)
 
 

@@ -17,7 +17,7 @@ from unrack.sim.result import Result
 
 
 def steps_of(result: Result, fleet: Any, start_s: float, end_s: float) -> Steps:
-    found = fragmentation_steps(fleet, result.claims, result.jobs, result.placements, start_s, end_s)
+    found = fragmentation_steps(fleet, result.table("claims"), result.jobs, result.placements, start_s, end_s)
     assert found is not None
     return found
 
@@ -74,7 +74,7 @@ def plain(result: Result, sizes: list[int], cores: int, time_s: float) -> float:
     lost = 0.0
     for node, size in enumerate(sizes):
         left = [1000] * size
-        for place, amount in result.claims.filter(runs).select("place", "amount").rows():
+        for place, amount in result.table("claims").filter(runs).select("place", "amount").rows():
             if place.startswith(f"node{node}/"):
                 left[int(place.split("gpu")[1])] -= amount
         here = (pl.col("first_node") <= node) & (pl.col("first_node") + pl.col("nodes") > node)
@@ -125,7 +125,9 @@ def test_the_report_draws_a_line_a_policy() -> None:
     for policy in ("fcfs", "easy(gpus=fgd)"):
         result = run(cluster, jobs, policy)
         tables = {"jobs": result.jobs, "placements": result.placements}
-        runs.append(Kept(policy, 0, fleet.written(), result.metrics, result.claims, fleet.nodes, tables.__getitem__))
+        runs.append(
+            Kept(policy, 0, fleet.written(), result.metrics, result.table("claims"), fleet.nodes, tables.__getitem__)
+        )
     shown = GpuResource().section(runs)
     (drawn,) = [table for table in shown if table.title == "Fragmentation over time"]
     assert drawn.picture.count("<polyline") == 2

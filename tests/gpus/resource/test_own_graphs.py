@@ -74,7 +74,7 @@ def test_a_job_gets_the_set_on_which_its_graph_costs_least(policy: str) -> None:
     table = with_graphs(pairs, machine="dgx-1")
     gpus = fleet_of(table).gpus
     result = run(cluster_of(table), gpu_jobs({"count": 4, "graph": OWN}), policy)
-    got = sum(1 << int(place.split("gpu")[1]) for place in result.claims["place"].to_list())
+    got = sum(1 << int(place.split("gpu")[1]) for place in result.table("claims")["place"].to_list())
     assert gpus.cost[0, OWN, got] == gpus.least[0, OWN, 4]
     assert result.metrics["gpu_nearness_mean"] == 1
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from test_layouts import NODES, RESOURCES, waiting
 
 from unrack.live.slurm.answers.jobs import jobs_of
-from unrack.live.slurm.answers.licences import licences_in, licences_of
 from unrack.live.slurm.answers.nodes import nodes_of
+from unrack.live.slurm.answers.shown import licences_in, partitions_in, reservations_in
 from unrack.live.slurm.commands.batch import attributed
 from unrack.live.slurm.commands.listing import JOB_FIELDS, as_records, rows
 
@@ -27,7 +27,7 @@ NODE = {"name": "c1", "cpus": 8, "real_memory": 7, "state": ["IDLE"], "partition
 
 @given(JSON)
 def test_any_json_is_read_or_refused(answer: Any) -> None:
-    for reader in (functools.partial(jobs_of, nodes=NODES), nodes_of, licences_of):
+    for reader in (functools.partial(jobs_of, nodes=NODES), nodes_of):
         try:
             reader(answer)
         except ValueError:
@@ -59,8 +59,9 @@ def test_one_strange_node_stops_no_other(key: str, value: Any) -> None:
 
 @given(st.text(), st.lists(st.text(min_size=1)))
 def test_any_printed_text_is_read_or_refused(printed: str, marks: list[str]) -> None:
-    licences_in(printed)
-    licences_in("LicenseName=" + printed)
+    for reader, key in ((licences_in, "License"), (partitions_in, "Partition"), (reservations_in, "Reservation")):
+        reader(printed)
+        reader(f"{key}Name={printed}")
     assert len(attributed(printed, marks)) == len(marks)
 
 

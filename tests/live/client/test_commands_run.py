@@ -75,16 +75,13 @@ def test_without_slurm_the_client_says_what_is_missing(tmp_path: Path) -> None:
 
 def test_orders_become_these_words() -> None:
     job = JobKey(7)
-    assert words_of(Place(job, ("n3", "n4", "n9"), tasks=6, at_once=True)) == [
-        ["update", "JobId=7", "ReqNodeList=n[3-4,9]", "NumNodes=3-3", "NumTasks=6", "StartTime=now"]
-    ]
-    assert words_of(Release(JobKey(7, 3))) == [["release", "7_3"]]
-    assert words_of(HoldBack(job)) == [["update", "JobId=7", "ReqNodeList=", "Priority=0"]]
-    assert words_of(HoldBack(job, 1, 3, 2, ("a", "b"))) == [
-        ["update", "JobId=7", "ReqNodeList=", "Priority=0", "NumNodes=1-3", "NumTasks=2"],
-        ["update", "JobId=7", "ReqNodeList=a,b"],
-    ]
-    assert words_of(RequeueHeld(job)) == [["requeuehold", "Incomplete", "7"]]
+    assert words_of(Place(job, ("n3", "n4", "n9"), at_once=True)) == [
+        "update", "JobId=7", "ReqNodeList=n[3-4,9]", "NumNodes=3-3", "StartTime=now",
+    ]  # fmt: skip
+    assert words_of(Release(JobKey(7, 3))) == ["release", "7_3"]
+    assert words_of(HoldBack(job)) == ["update", "JobId=7", "ReqNodeList=", "Priority=0"]
+    assert words_of(HoldBack(job, 1, 3)) == ["update", "JobId=7", "ReqNodeList=", "Priority=0", "NumNodes=1-3"]
+    assert words_of(RequeueHeld(job)) == ["requeuehold", "Incomplete", "7"]
 
 
 def test_complaints_belong_to_the_order_before_the_next_mark() -> None:

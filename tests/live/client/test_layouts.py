@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 
 from unrack.live.slurm.answers.jobs import jobs_of
-from unrack.live.slurm.answers.licences import licences_of
 from unrack.live.slurm.answers.nodes import nodes_of
-from unrack.live.slurm.reading import Held, Licence, SlurmJob, SlurmNode
+from unrack.live.slurm.reading import Held, SlurmJob, SlurmNode
 
 NODE = SlurmNode("c1", 64, 128_000, {"gpu": 4}, frozenset({"MIXED", "DRAIN"}), frozenset({"main", "gpu"}), "fan")
 NODES = [NODE, SlurmNode("c2", 64, 128_000)]
@@ -122,15 +121,6 @@ def test_states_with_flags_are_read() -> None:
     assert all(bool(job.holds) == job.runs for job in found.values())
 
 
-def test_ends_by_signal_and_by_code_are_read() -> None:
-    def code(value: Any) -> int:
-        return read(waiting(job_state=["FAILED"], exit_code=value))[0].exit_code
-
-    signalled = {"status": ["SIGNALED"], "return_code": set_to(0), "signal": {"id": set_to(9), "name": "KILL"}}
-    assert [code(768), code(9), code(signalled)] == [3, 137, 137]
-    assert code({"status": ["ERROR"], "return_code": set_to(3), "signal": {"signal_id": 0, "name": ""}}) == 3
-
-
 def test_exclusive_jobs_are_known_in_every_layout() -> None:
     said = [{"shared": "none"}, {"shared": ["none"]}, {"exclusive": ["true"]}, {"shared": ["user"]}, {"shared": None}]
     assert [read(waiting(**words))[0].exclusive for words in said] == [True, True, True, False, False]
@@ -178,8 +168,3 @@ def test_a_node_of_23_02_and_later_is_read() -> None:
         "tres": "cpu=64,mem=130000M", "alloc_memory": 5, "free_mem": set_to(7),
     }  # fmt: skip
     assert nodes_of({"nodes": [record]}) == ([NODE], [])
-
-
-def test_licences_of_the_rest_service_are_read() -> None:
-    record = {"LicenseName": "matlab", "Total": 4, "Used": 1, "Free": 3, "Remote": False, "Reserved": 0}
-    assert licences_of({"licenses": [record]}) == ({"matlab": Licence(4, 1)}, [])

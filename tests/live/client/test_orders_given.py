@@ -90,17 +90,17 @@ def test_an_order_that_is_refused_is_known_and_keeps_no_other_back(bed: Bed, cli
 
 
 def test_what_was_placed_is_held_back_and_asks_again_what_it_asked(bed: Bed, client: CommandClient) -> None:
-    job = bed.submit("sleep 60", nodes="1-3", ntasks=3, mem=10, nodelist="n7", begin="now+3600")
+    job = bed.submit("sleep 60", nodes="1-3", ntasks=3, mem=10, begin="now+3600")
     before = job_of(client.read(), job)
-    client.carry_out([Place(JobKey(job), ("n2", "n3"), tasks=2), Release(JobKey(job))])
-    back = HoldBack(JobKey(job), before.nodes_min, before.nodes_max, before.tasks, before.required_nodes)
+    client.carry_out([Place(JobKey(job), ("n2", "n3")), Release(JobKey(job))])
+    back = HoldBack(JobKey(job), before.nodes_min, before.nodes_max)
     for _ in range(2):
         assert client.carry_out([back])[0].done
         after = job_of(client.read(), job)
         assert after.is_held
         assert after.reason == "JobHeldAdmin"
         assert (after.nodes_min, after.nodes_max, after.tasks) == (before.nodes_min, before.nodes_max, before.tasks)
-        assert after.required_nodes == ("n7",)
+        assert after.required_nodes == ()
 
 
 @pytest.mark.live_quick
@@ -109,7 +109,7 @@ def test_a_running_job_loses_no_nodes_by_orders_that_come_too_late(bed: Bed, cli
     bed.wait_for([job], "RUNNING")
     before = job_of(client.read(), job)
     orders = [
-        HoldBack(JobKey(job), 1, 2), HoldBack(JobKey(job), 1, 2, 1, ("n1",)), Place(JobKey(job), ("n1",)),
+        HoldBack(JobKey(job), 1, 2), HoldBack(JobKey(job)), Place(JobKey(job), ("n1",)),
         Place(JobKey(job), ("n9",)), Place(JobKey(job), ("n3", "n2", "n1")), Release(JobKey(job)),
     ]  # fmt: skip
     answers = client.carry_out(orders)

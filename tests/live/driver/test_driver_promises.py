@@ -23,7 +23,7 @@ def waiting(policy: str, nodes: int = 2) -> World:
 
 
 def promises(world: World) -> dict[str, Any]:
-    return {entry.key: entry.promise for entry in world.driver.table if entry.promise is not None}
+    return {entry.key: promise for entry in world.driver.table if (promise := entry.known.promise) is not None}
 
 
 @pytest.mark.parametrize("policy", POLICIES)

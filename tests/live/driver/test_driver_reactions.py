@@ -2,18 +2,37 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterator
 from itertools import product
 
 import pytest
 
 from unrack.live.slurm.answers.jobs import jobs_of
-from unrack.live.slurm.driver.state.entry import INTENDED, Entry, Phase
+from unrack.live.slurm.driver.state.entry import Entry, Placing
 from unrack.live.slurm.driver.state.seen import Member, is_refused
+from unrack.live.slurm.driver.state.stage import (
+    ASIDE,
+    INTENDED,
+    WAITING,
+    Attached,
+    Decided,
+    Detaching,
+    Foreign,
+    Grant,
+    Intent,
+    Over,
+    Phase,
+    Recalling,
+    Released,
+    Running,
+    Stage,
+    Stopped,
+    Undone,
+)  # fmt: skip
 from unrack.live.slurm.driver.turns.reactions import ENDS, GOES_ON, Reactions, Sight, Table, sight_of
 from unrack.live.slurm.orders import JobKey
 from unrack.live.slurm.reading import SlurmJob
-from unrack.slurm_text.states import WAITING
+from unrack.slurm_text import states
 
 PLACES = ((), ("n1",), ("n2",), ("n9",))
 REASONS = ("Resources", "JobHeldAdmin", "BadConstraints", "PartitionTimeLimit", "AssocMaxJobs,more")
@@ -21,7 +40,7 @@ STATES = ("PENDING", "RUNNING", "COMPLETING", "SUSPENDED", "COMPLETED", "CANCELL
 SHOWN = [
     SlurmJob(1, state, reason, priority=priority, required_nodes=place, completing=completing)
     for state, reason, priority, place, completing in product(STATES, REASONS, (0, 7), PLACES, (False, True))
-    if not (completing and state in WAITING)  # such a job is read as one that runs
+    if not (completing and state in states.WAITING)  # such a job is read as one that runs
 ]
 TIMEOUT_US = 100
 
@@ -40,13 +59,28 @@ def test_every_action_is_in_a_table() -> None:
     assert own == {action.__name__ for table in (ENDS, GOES_ON) for row in table.values() for action in row}
 
 
-def entries() -> list[Entry]:
-    """One entry of each phase, placed on n2 before, and on n1 if it holds a lease; some of them released long ago."""
-    found = []
-    for phase, released_us, on in product(Phase, (-1, 950, 10), ("", "n1", "n2")):
-        lease = {"rows": [[on, 1, 1, 1, 1]]} if on else None
-        found.append(Entry("1", phase, lease=lease, released_us=released_us, placed=[["n1"], ["n2"]]))  # type: ignore[arg-type]
-    return found
+def intent_on(name: str) -> Intent:
+    return Intent(Grant({"rows": [[name, 1, 1, 1, 1]]}), 900)
+
+
+def stages() -> Iterator[Stage]:
+    """Stages of each phase, with whatever they may hold; some of those that are released have been for long."""
+    yield from (WAITING, ASIDE, Recalling(None, "came back"), Foreign(None, 900))
+    for intent in map(intent_on, ("n1", "n2")):
+        begun = (Decided(Phase.ATTACHING, intent), Decided(Phase.ORDERING, intent), Running(intent, (), None, 950))
+        begun += (Released(intent, (), 950), Released(intent, (), 10), Foreign(intent.grant, 950))
+        yield from begun
+        yield from (Recalling(one, "late") for one in begun)
+        for phase, start in product((Phase.STOPPING, Phase.HOLDING), (None, intent)):
+            stopped = Stopped(phase, "stopped", Attached(("d",), ("o",)), start)
+            yield from (stopped, Stopped(phase, "stopped", None, start))
+            yield Detaching(stopped, Undone("by the policy", failed=False), free=start is None)
+        yield from (Detaching(one, Over(990, ran=True)) for one in begun)
+
+
+def entry_of(stage: Stage) -> Entry:
+    """An entry that was placed on n2, and then on n1."""
+    return Entry("1", 0, stage, placing=Placing((("n1",), ("n2",))))
 
 
 def chosen_by_branches(entry: Entry, job: SlurmJob, now: int) -> tuple[str, str]:
@@ -70,7 +104,7 @@ def chosen_by_branches(entry: Entry, job: SlurmJob, now: int) -> tuple[str, str]
         goes_on = "refused"
     elif phase == Phase.RELEASED and held:
         goes_on = "held_again"
-    elif phase == Phase.RELEASED and waits and now - entry.released_us > TIMEOUT_US:
+    elif isinstance(entry.stage, Released) and waits and now - entry.stage.released_us > TIMEOUT_US:
         goes_on = "timed_out"
     elif phase in (Phase.RUNNING, Phase.FOREIGN) and job.runs:
         goes_on = "runs"
@@ -89,15 +123,16 @@ def chosen_by_branches(entry: Entry, job: SlurmJob, now: int) -> tuple[str, str]
 
 def test_the_tables_choose_what_a_cascade_of_conditions_would_for_whatever_slurm_shows() -> None:
     seen = set()
-    for entry, job in product(entries(), SHOWN):
+    for entry, job in product(map(entry_of, stages()), SHOWN):
         sight = sight_of(entry, Member(JobKey(1), job), 1000, TIMEOUT_US)
         seen.add(sight)
         found = tuple(table[entry.phase][sight.value - 1].__name__ for table in (ENDS, GOES_ON))
         assert found == chosen_by_branches(entry, job, 1000), (entry, job, sight)
     assert seen == set(Sight)
+    assert {stage.phase for stage in stages()} == set(Phase)
 
 
-@pytest.mark.parametrize("state", sorted(WAITING | {"RUNNING", "COMPLETED"}))
+@pytest.mark.parametrize("state", sorted(states.WAITING | {"RUNNING", "COMPLETED"}))
 @pytest.mark.parametrize("order", [1, -1])
 def test_a_job_that_is_being_cleared_up_runs_and_does_not_wait(state: str, order: int) -> None:
     (job,), _ = jobs_of({"jobs": [{"job_id": 7, "job_state": [state, "COMPLETING"][::order], "priority": 0}]}, [])
@@ -106,8 +141,6 @@ def test_a_job_that_is_being_cleared_up_runs_and_does_not_wait(state: str, order
 
 def test_what_a_job_is_placed_on_counts_as_told_only_once_slurm_was_told() -> None:
     waits = SlurmJob(1, "PENDING", "Priority", priority=7, required_nodes=("n1",))
-    lease = {"rows": [["n1", 1, 1, 1, 1]]}
-    entry = Entry("1", Phase.ORDERING, lease=lease, released_us=1000, placed=[["n1"], ["n2"]])  # type: ignore[arg-type]
-    attaching = replace(entry, phase=Phase.ATTACHING)
-    assert sight_of(entry, Member(JobKey(1), waits), 1000, TIMEOUT_US) == Sight.FREE
-    assert sight_of(attaching, Member(JobKey(1), waits), 1000, TIMEOUT_US) == Sight.ASTRAY
+    for phase, sight in ((Phase.ORDERING, Sight.FREE), (Phase.ATTACHING, Sight.ASTRAY)):
+        entry = entry_of(Decided(phase, intent_on("n1")))
+        assert sight_of(entry, Member(JobKey(1), waits), 1000, TIMEOUT_US) == sight

@@ -13,9 +13,9 @@ from memory_journal import MemoryJournal
 
 from unrack.live.slurm.client import UnreachableError
 from unrack.live.slurm.driver.driver import Driver, PolicyFaultError, Settings
-from unrack.live.slurm.driver.state.entry import Phase
 from unrack.live.slurm.driver.state.kept import kept_of
 from unrack.live.slurm.driver.state.replay import replay
+from unrack.live.slurm.driver.state.stage import Phase
 from unrack.live.slurm.reading import Reading
 
 POOL = [{"kind": "nvme", "count": 2, "quantities": {"capacity_mb": 300}}]
@@ -154,7 +154,7 @@ def test_a_job_that_is_not_started_in_time_is_recalled_and_tried_again() -> None
     assert world.slurm.jobs[1].priority == 0 or world.phase(1) == Phase.RELEASED
     entry = world.driver.table.get("1")
     assert entry is not None
-    assert entry.tries >= 1
+    assert entry.trouble.tries >= 1
     world.slurm.stuck.clear()
     world.until_done()
     assert len(world.slurm.jobs[1].starts) == 1

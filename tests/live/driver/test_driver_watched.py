@@ -13,7 +13,7 @@ from fake_slurm import FakeSlurm, HandClock, PlainTerms
 from memory_journal import MemoryJournal
 
 from unrack.live.slurm.driver.driver import Driver
-from unrack.live.slurm.service.service import Stop, Watched, waited
+from unrack.live.slurm.service.service import Stop, waited
 from unrack.live.wake import Wake
 from unrack.live.watch.meters import Meters
 
@@ -43,7 +43,7 @@ def watched(policy: str, comments: list[str]) -> dict[str, float]:
     """What the meters say when jobs with these comments have had their time."""
     clock, meters = HandClock(), Meters(policy)
     slurm = FakeSlurm(clock)
-    driver = Driver(slurm, SlowFabric(), MemoryJournal(), PlainTerms(policy, POOL), watch=Watched(meters), clock=clock)
+    driver = Driver(slurm, SlowFabric(), MemoryJournal(), PlainTerms(policy, POOL), meters=meters, clock=clock)
     driver.acting.settle()
     for comment in comments:
         slurm.submit(comment=comment, run_s=1)

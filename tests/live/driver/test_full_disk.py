@@ -19,7 +19,7 @@ from fake_slurm import FakeSlurm, HandClock
 from typer.testing import CliRunner
 
 from unrack.cli.main import app
-from unrack.live.journal.disk import RealDisk
+from unrack.live.journal.disk import Disk
 from unrack.live.journal.reading import read_journal
 from unrack.live.slurm.driver.state.replay import replay
 from unrack.live.slurm.service import service
@@ -57,14 +57,14 @@ def test_a_full_disk_stops_all_orders_and_the_service_goes_on_when_there_is_room
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
 ) -> None:
     full = threading.Event()
-    inner = getattr(RealDisk, call)
+    inner = getattr(Disk, call)
 
-    def fails(self: RealDisk, *given: Any, **more: Any) -> Any:
+    def fails(self: Disk, *given: Any, **more: Any) -> Any:
         if full.is_set():
             raise OSError(errno.ENOSPC, "No space left on device")
         return inner(self, *given, **more)
 
-    monkeypatch.setattr(RealDisk, call, fails)
+    monkeypatch.setattr(Disk, call, fails)
     monkeypatch.setattr(service, "FULL_S", 0.05)
     with socket.create_server(("127.0.0.1", 0)) as found:
         port = found.getsockname()[1]

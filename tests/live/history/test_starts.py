@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from unrack.errors import InputError
 from unrack.live.slurm.history.starts import COLUMNS, starts_frame
-from unrack.live.slurm.history.told import told_of
+from unrack.live.slurm.history.told import Fold
 from unrack.slurm_text.hostlists import expand
 
 
@@ -66,7 +66,7 @@ def test_nodes_are_held_by_no_more_than_they_have_and_every_run_is_told(
     assert set(frame["job"]) == {entry.key for entry in past.jobs}
 
 
-@pytest.mark.parametrize("records", [[{"k": "turn", "now": 1}], [{"k": "begin", "now": 0, "why": "x"}]])
-def test_a_journal_that_cannot_be_is_refused(records: list[dict[str, object]]) -> None:
+@pytest.mark.parametrize("record", [{"k": "turn", "now": 1}, {"k": "begin", "now": 0, "why": "x"}])
+def test_a_journal_that_cannot_be_is_refused(record: dict[str, object]) -> None:
     with pytest.raises(InputError):
-        told_of(records)
+        Fold().take(record)

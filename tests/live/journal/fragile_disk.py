@@ -8,6 +8,8 @@ from io import BytesIO
 from pathlib import Path
 from random import Random
 
+from unrack.live.journal.disk import Disk
+
 PAGE = 16
 
 
@@ -33,7 +35,7 @@ class Inode:
         self.pending.append((offset, piece))
 
 
-class FragileDisk:
+class FragileDisk(Disk):
     def __init__(self) -> None:
         self.names_now: dict[str, Inode] = {}
         self.names_durable: dict[str, Inode] = {}

@@ -9,13 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unrack.errors import InputError
-from unrack.live.journal.disk import RealDisk
+from unrack.live.journal.disk import Disk
 from unrack.live.journal.journal import Journal
 from unrack.live.journal.reading import read_journal
 from unrack.live.journal.record import DEPTH_MAX, DIGITS_MAX, line_of, record_of
 from unrack.live.journal.segments import Tail
 
-FAST = RealDisk(durable=False)
+FAST = Disk(durable=False)
 TEXT = st.text(st.characters(codec=None, categories=None), max_size=20).filter(
     lambda text: text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass") == text
 )

@@ -211,14 +211,14 @@ def test_an_interrupted_append_leaves_nothing_behind_the_next(tmp_path: Path) ->
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from unrack.live.journal.disk import RealDisk
+from unrack.live.journal.disk import Disk
 from unrack.live.journal.journal import Journal
 
-class Deadly(RealDisk):
+class Deadly(Disk):
     left = int(sys.argv[2])
 
 def deadly(name):
-    real = getattr(RealDisk, name)
+    real = getattr(Disk, name)
     def call(self, *args, **named):
         Deadly.left -= 1
         if Deadly.left == 0:

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from unrack.live.slurm.orders import Answer, JobKey, Place, Release
-from unrack.live.watch.meters import Decided, Meters, Operation, Step
+from unrack.live.watch.meters import Meters, Operation
 
 prometheus = pytest.importorskip("prometheus_client", reason="needs the extra live")
 
@@ -27,18 +27,14 @@ def values(meters: Meters) -> dict[str, float]:
 def use(meters: Meters) -> None:
     """Everything once."""
     meters.queue(waiting=3, running=2, foreign=1)
-    meters.round(0.004, {Decided.START: 2, Decided.REJECT: 1})
-    meters.latency(Step.DECIDED, 0.3)
-    meters.latency(Step.TOTAL, -5.0)
-    meters.polled(changed=True)
-    meters.read(0.02)
+    counts = {"decided-start": 2, "decided-reject": 1, "start-failed": 1, "misread": 1, "policy-fault": 1, "came": 7}
+    meters.turned(counts, [(5_000_000, 5_300_000, 5_300_000, 0)], 0.004)
+    meters.turned({}, (), 0.0)
+    meters.looked(0.02)
     meters.unreachable()
-    meters.refused_order(Release(JobKey(1)))
-    meters.refused_order(Place)
-    meters.refused_order(Answer(Release(JobKey(1))))
-    meters.failed_start()
-    meters.rejected_ask()
-    meters.policy_fault()
+    meters.refused(Release(JobKey(1)))
+    meters.refused(Place(JobKey(1), ("n1",)))
+    meters.refused(Answer(Release(JobKey(1))))
     meters.journal(1234)
     meters.fabric(Operation.ATTACH, 2.0)
     meters.fabric(Operation.DETACH, 2.0, failed=True)
@@ -73,7 +69,7 @@ def test_what_happened_is_counted_once() -> None:
 
 def test_two_schedulers_in_one_process_count_for_themselves() -> None:
     first, second = Meters(), Meters()
-    first.failed_start()
+    first.turned({"start-failed": 1}, (), 0.0)
     assert (values(first)["unrack_failed_starts_total"], values(second)["unrack_failed_starts_total"]) == (1, 0)
 
 
@@ -83,8 +79,9 @@ def test_labels_are_fixed_words_so_that_no_job_makes_new_ones() -> None:
     use(meters)
     added = {name for name in set(values(meters)) - names if not name.startswith(("process_", "unrack_polls"))}
     assert all(name.startswith("unrack_jobs") for name in added)
-    with pytest.raises(ValueError, match="anything"):
-        meters.round(1.0, {"anything": 1})  # type: ignore[dict-item]
+    names = set(values(meters))
+    meters.turned({"decided-anything": 1, "anything": 1}, (), 1.0)
+    assert set(values(meters)) == names
 
 
 def test_without_the_library_nothing_is_counted_and_nothing_fails() -> None:
@@ -92,7 +89,7 @@ def test_without_the_library_nothing_is_counted_and_nothing_fails() -> None:
         "import sys; sys.modules['prometheus_client'] = None\n"
         "from unrack.live.watch.meters import Meters\n"
         "meters = Meters('easy', ['batch'])\nassert not meters.counts\nassert meters.text() == b''\n"
-        "meters.queue(1, 2, 3); meters.round(1.0, {'start': 1}); meters.failed_start(); meters.journal(1)\n"
+        "meters.queue(1, 2, 3); meters.turned({'start-failed': 1}, (), 1.0); meters.looked(1.0); meters.journal(1)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stderr) == (0, "")

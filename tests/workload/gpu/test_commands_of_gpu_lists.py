@@ -11,7 +11,7 @@ import gpu_lists as lists
 import pytest
 
 from unrack.cli import main as command
-from unrack.cluster.openb_nodes import cluster_toml, openb_nodes
+from unrack.cluster.openb import cluster_content, openb_nodes
 from unrack.cluster.spec import Cluster
 from unrack.errors import ClusterError
 
@@ -46,7 +46,7 @@ def test_equal_nodes_that_follow_each_other_are_one_run(nodes: Path) -> None:
 
 
 def test_the_cluster_file_says_which_nodes_have_which_gpus(nodes: Path) -> None:
-    content = tomllib.loads(cluster_toml(openb_nodes(nodes, gpu_nodes_only=False), "openb", "a\nlist"))
+    content = cluster_content(openb_nodes(nodes, gpu_nodes_only=False), "openb")
     gpus = content.pop("gpus")
     assert gpus == [
         {"nodes": "1-3", "machine": {"gpus": 2, "model": "P100"}},
@@ -60,9 +60,9 @@ def test_the_cluster_file_says_which_nodes_have_which_gpus(nodes: Path) -> None:
 def test_nodes_apart_with_the_same_gpus_are_named_apart() -> None:
     node = {"count": 1, "cores": 8, "memory_mb": 1024, "gpus": 2, "model": "T4"}
     runs = [node, {**node, "gpus": 0, "model": ""}, {**node, "model": ""}, node]
-    gpus = tomllib.loads(cluster_toml(runs, "c"))["gpus"]
+    gpus = cluster_content(runs, "c")["gpus"]
     assert [(one["nodes"], one["machine"].get("model")) for one in gpus] == [("0", "T4"), ("2", None), ("3", "T4")]
-    assert len(tomllib.loads(cluster_toml([node, runs[1], node], "c"))["gpus"]) == 2
+    assert len(cluster_content([node, runs[1], node], "c")["gpus"]) == 2
 
 
 def test_a_list_of_nodes_is_converted_by_the_command(
@@ -103,7 +103,7 @@ def test_a_list_without_gpus_or_a_file_that_is_none_is_refused(nodes: Path, tmp_
     nodes.write_text("\n".join(lists.NODES.splitlines()[:2]))
     with pytest.raises(ClusterError, match="no node with GPUs"):
         openb_nodes(nodes)
-    with pytest.raises(ClusterError, match="a readable CSV file"):
+    with pytest.raises(ClusterError, match="a readable text file"):
         openb_nodes(tmp_path / "none.csv")
 
 
@@ -121,17 +121,6 @@ def test_trace_info_tells_of_gpus_parts_and_models(
     shown = " ".join(capsys.readouterr().out.split())
     assert "3 jobs ask for 2.5 (1: 2, 2: 1 jobs); 2 for parts" in shown
     assert "models: T4: 1, V100M16|V100M32: 1" in shown
-
-
-def test_a_list_that_needs_run_times_ends_with_exit_code_2(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "jobs.csv").write_text(lists.MINSKY)
-    (tmp_path / "times.csv").write_text(lists.TIMES)
-    jobs, times = str(tmp_path / "jobs.csv"), str(tmp_path / "times.csv")
-    assert call("trace", "info", jobs, monkeypatch=monkeypatch) == 2
-    assert "profiles = 'FILE'" in capsys.readouterr().err
-    assert call("trace", "info", jobs, "-o", f"profiles={times}", monkeypatch=monkeypatch) == 0
 
 
 def test_published_nodes_have_6212_gpus(data: Path) -> None:

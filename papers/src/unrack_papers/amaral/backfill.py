@@ -6,9 +6,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from unrack.sim.simulate import simulate
-from unrack.workload.generate.training.generator import generate_training
-from unrack.workload.job import Workload
+from unrack import Workload, simulate
 from unrack_papers.amaral.machines import GPUS, OF_THE_TEXT, PAPER, UTILITY, minsky, numbers_of
 from unrack_papers.amaral.scenarios import ACROSS, DRAWN, SLOWED, USED, WAIT, tables
 from unrack_papers.amaral.times import networks_of, profiles_of, times_file
@@ -16,6 +14,7 @@ from unrack_papers.claim import Claim, exceeds, together
 from unrack_papers.options import Options
 from unrack_papers.pages.bars import bars
 from unrack_papers.reproduction import Numbers, Point, Quantity, Reproduction, Row, Task
+from unrack_papers.workloads.training import generate_training
 
 SCHEDULERS = {"FCFS": "fcfs", "EASY": "easy", "Conservative": "conservative", "Slurm-like": "slurm"}
 PLACEMENTS = {"nearest": "nearest free GPUs", "drb": "bi-partitioning", "topology": "greatest utility"}

@@ -8,10 +8,10 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from unrack.resources.gpus.asks import UTILITY_PARTS
+from unrack import Workload
+from unrack.resources.gpus import UTILITY_PARTS
 from unrack.units import SECOND_US
-from unrack.workload.formats.rules import Intake
-from unrack.workload.job import Workload, job_table
+from unrack.workload import Intake, job_table
 
 
 class Written(NamedTuple):

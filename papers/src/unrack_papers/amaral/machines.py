@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unrack.cluster.spec import Cluster
-from unrack.sim.result import Result
+from unrack import Cluster, Result
 from unrack_papers.reproduction import Numbers, Row
 
 PAPER = "Amaral 2019"

@@ -13,9 +13,8 @@ from typing import Any
 
 import polars as pl
 
-from unrack.resources.gpus.app_names import app_name
-from unrack.resources.gpus.profiles import Profiles, read_profiles
-from unrack.sim.simulate import simulate
+from unrack import simulate
+from unrack.resources.gpus import Profiles, app_name, read_profiles
 from unrack_papers.amaral.jobs import Written, written
 from unrack_papers.amaral.machines import PAPER, minsky
 from unrack_papers.amaral.times import BUILT_IN, profiles_of

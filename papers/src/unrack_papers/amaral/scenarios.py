@@ -7,12 +7,9 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any
 
-from unrack.policy.table import parse_policy
-from unrack.sim.simulate import simulate
-from unrack.workload.filters import jitter
-from unrack.workload.formats.gpu.minsky import read_minsky
-from unrack.workload.generate.training.generator import generate_training
-from unrack.workload.job import Workload
+from unrack import Workload, simulate
+from unrack.policy import parse_policy
+from unrack.workload import jitter
 from unrack_papers.amaral.chart import ranked
 from unrack_papers.amaral.machines import (
     AWARE,
@@ -39,6 +36,8 @@ from unrack_papers.options import Options
 from unrack_papers.pages.sheet import Sheet, line, named, texts
 from unrack_papers.reproduction import Numbers, Point, Quantity, Reproduction, Task, Values, X
 from unrack_papers.simulation import JITTER_US
+from unrack_papers.workloads.minsky import read_minsky
+from unrack_papers.workloads.training import generate_training
 
 PER_HOUR = 600
 """Arrivals: ten a minute."""

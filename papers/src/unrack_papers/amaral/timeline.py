@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from unrack.report.setting import estimate
-from unrack.sim.result import Result
-from unrack.sim.simulate import simulate
-from unrack.workload.job import Workload
+from unrack import Result, Workload, estimate, simulate
 from unrack_papers.amaral.chart import gantt
 from unrack_papers.amaral.jobs import Written, written
 from unrack_papers.amaral.machines import (
@@ -71,7 +68,7 @@ def placed(task: Task) -> list[Numbers]:
 
 def _spans(result: Result) -> Numbers:
     values: Numbers = {f"job{job}.run_s": run_s for job, run_s in result.jobs.select("job", "run_s").rows()}
-    for job, place, start_s, end_s in result.claims.select("job", "place", "start_s", "end_s").rows():
+    for job, place, start_s, end_s in result.table("claims").select("job", "place", "start_s", "end_s").rows():
         gpu = place.rpartition("gpu")[2]
         values |= {f"{job}.{gpu}.from": start_s, f"{job}.{gpu}.to": end_s}
     return values

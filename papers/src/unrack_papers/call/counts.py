@@ -6,9 +6,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from unrack.metric.kinds.pool_steps import pool_steps
-from unrack.sim.result import Result
-from unrack.study.grid import Run
+from unrack import Result
+from unrack.metric import pool_steps
+from unrack.study import Run
 from unrack.units import SECOND_US
 from unrack_papers.reproduction import Numbers
 
@@ -64,7 +64,7 @@ def with_floors(run: Run, result: Result, took_s: float) -> Numbers:
     as 0: only so do the rows of Table 4.5 come out, where devices are idle for a tenth of the time.
     """
     assert run.window_us is not None
-    steps = pool_steps(result.shares, "nvme", len(run.cluster.devices.of_kind("nvme")))
+    steps = pool_steps(result.table("shares"), "nvme", len(run.cluster.devices.of_kind("nvme")))
     start, end = (time / SECOND_US for time in run.window_us)
     groups, used, sharers = (steps[name].to_numpy() for name in ("compositions", "devices_used", "sharers"))
     size, sharing = floored_averages(steps["time_s"].to_numpy(), groups, used, sharers, start, end)

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from unrack.cluster.presets import PRESETS
+from unrack.cluster import PRESETS
 from unrack_papers.call.counts import jobs_by_rule, jobs_on_nodes, with_floors
 from unrack_papers.call.tables import (
     AWARE,

@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from unrack.study.world import World
+from unrack.study import World
 from unrack_papers.call import printed
 from unrack_papers.call.counts import with_floors
 from unrack_papers.claim import Claim, close, exceeds, largest_gap, lies, together

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from unrack.cluster.presets import PRESETS
+from unrack.cluster import PRESETS
 from unrack_papers.call import tables
 from unrack_papers.call.counts import jobs_on_nodes
 from unrack_papers.call.figures import CLASSES as NVME_CLASSES

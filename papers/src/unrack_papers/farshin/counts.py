@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from unrack.solver.servers.problem import Allocation, Asked, Supply
+from unrack.solver import Allocation, Asked, Supply
 from unrack_papers.reproduction import Numbers
 
 Ints = NDArray[np.int64]

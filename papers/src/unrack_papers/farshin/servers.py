@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from unrack.errors import InputError
-from unrack.solver.servers.problem import Allocation, Asked, Supply, asked, regular_supply
+from unrack.solver import Allocation, Asked, Supply, asked, regular_supply
 from unrack_papers.farshin.counts import of_prices, of_slos, of_uses
 from unrack_papers.measured import Compared
 from unrack_papers.options import Options
@@ -92,11 +92,11 @@ def asked_by(path: str | None, seed: int) -> Asked:
         Its servers have no SLOs, or ask for more than SLOs.
     """
     if path is None:
-        from unrack.workload.generate.server_generator import servers
+        from unrack import servers
 
         jobs = servers(COUNT, seed=seed).jobs
     else:
-        from unrack.workload.formats.servers_json import read_servers
+        from unrack.workload import read_servers
 
         jobs = read_servers(path).jobs
     slo = jobs.slo
@@ -118,11 +118,11 @@ class _Found:
 def _place(supply: Supply, asks: Asked, rule: str) -> _Found:
     """Place all servers; the best time of several where that is quick."""
     if rule == BATCH:
-        from unrack.solver.batch.solve import place_batch
+        from unrack.solver import place_batch
 
         found = place_batch(supply, asks, effort_s=EFFORT_S)
         return _Found(found.allocation, found.wall_s, not found.cut)
-    from unrack.solver.servers.one_by_one import place_one_by_one
+    from unrack.solver import place_one_by_one
 
     times = []
     for _ in range(REPEATS):

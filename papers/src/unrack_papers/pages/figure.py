@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from unrack.report.charts.spec import colour_of
-from unrack.study.world import World
+from unrack.report import colour_of
+from unrack.study import World
 from unrack_papers.measured import BOUND, Measured
 from unrack_papers.reproduction import Spec, in_world
 from unrack_papers.verdict import interval

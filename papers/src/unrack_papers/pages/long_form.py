@@ -7,7 +7,7 @@ import io
 import math
 from typing import Any
 
-from unrack.report.setting import Estimate
+from unrack import Estimate
 from unrack_papers.measured import Measured
 
 COLUMNS = {

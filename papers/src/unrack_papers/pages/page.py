@@ -11,7 +11,7 @@ from typing import Any
 
 from unrack.errors import InputError
 from unrack.extras import extra, has_pictures
-from unrack.study.world import World
+from unrack.study import World
 from unrack_papers.claim import Claim, Finding
 from unrack_papers.measured import Measured
 from unrack_papers.pages.long_form import as_csv, long_rows

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from unrack.metric.estimate import Estimate
+from unrack import Estimate
 from unrack_papers.measured import BOUND, Compared, Measured
 from unrack_papers.reproduction import Place, Quantity, Row, X
 from unrack_papers.verdict import SIGNS, Verdict

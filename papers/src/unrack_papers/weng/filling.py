@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import csv
-import tomllib
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from unrack.cluster.openb_nodes import cluster_toml, openb_nodes
-from unrack.cluster.spec import Cluster
+from unrack import Cluster, Result, Workload, simulate
+from unrack.cluster import cluster_content, openb_nodes
 from unrack.errors import InputError
-from unrack.resources.gpus.asks import WHOLE
-from unrack.sim.result import Result
-from unrack.sim.simulate import simulate
-from unrack.workload.formats.gpu.openb import read_openb
-from unrack.workload.job import JobTable, Workload
-from unrack.workload.resample import draw_again
+from unrack.resources.gpus import WHOLE
+from unrack.workload import JobTable, draw_again
+from unrack.workload.formats import read_openb
 from unrack_papers.reproduction import Numbers, Task
 
 RUN = "100 d"
@@ -68,8 +63,7 @@ def _run(cluster: Cluster, drawn: Workload, policy: str, files: Mapping[str, str
 def cluster_of(path: str) -> tuple[Cluster, int]:
     """The nodes with GPUs of a list, cores in thousandths, and how many GPUs they have."""
     runs = openb_nodes(path, "milli")
-    content: dict[str, Any] = tomllib.loads(cluster_toml(runs, "openb"))
-    return Cluster.from_dict(content, path), sum(run["count"] * run["gpus"] for run in runs)
+    return Cluster.from_dict(cluster_content(runs, "openb"), path), sum(run["count"] * run["gpus"] for run in runs)
 
 
 def write_demands(jobs: JobTable, path: Path, memory: bool) -> str:

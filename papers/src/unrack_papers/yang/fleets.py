@@ -9,15 +9,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from unrack.cluster.spec import Cluster
+from unrack import Cluster, Result, Workload, simulate
 from unrack.errors import InputError
-from unrack.sim.result import Result
-from unrack.sim.simulate import simulate
+from unrack.policy import CORES, ESTIMATE, MEMORY
 from unrack.units import SECOND_US
-from unrack.workload.formats.gpu.dlrm import read_dlrm
-from unrack.workload.formats.rules import Intake
-from unrack.workload.job import CORES, ESTIMATE, MEMORY, JobTable, Workload
+from unrack.workload import Intake, JobTable
 from unrack_papers.reproduction import Numbers, Task
+from unrack_papers.workloads.dlrm import read_dlrm
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from unrack.metric.estimate import Estimate
+from unrack import Estimate
 from unrack_papers.claim import Check, Checks
 from unrack_papers.measured import Measured
 from unrack_papers.pages.sheet import Sheet, line, number

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from unrack.metric.estimate import Estimate
+from unrack import Estimate
 from unrack_papers.claim import Check, Claim, Of
 from unrack_papers.measured import Measured
 from unrack_papers.pages.sheet import Cell, Sheet, line, number, signed

@@ -13,10 +13,7 @@ from typing import Literal, NamedTuple, get_args
 import numpy as np
 
 from unrack.errors import InputError
-from unrack.slowdown.contention.curve import METHODS, Method, fitted
-from unrack.slowdown.contention.nearest import Fallback
-from unrack.slowdown.contention.predict import Contention
-from unrack.slowdown.contention.profile import Curve, ProfileSet
+from unrack.slowdown import METHODS, Contention, Curve, Fallback, Method, ProfileSet, fitted
 
 Reads = Literal["right", "50", "75", "100"]
 Left = Literal["point", "count", "nodes", "curves"]

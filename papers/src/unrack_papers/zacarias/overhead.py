@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 import time
 
-from unrack.sim.result import Result
-from unrack.study.grid import Run
-from unrack.study.runner import simulated
+from unrack import Result
+from unrack.study import Run, simulated
 from unrack_papers.claim import Claim, changes, exceeds
 from unrack_papers.measured import Measured
 from unrack_papers.pages.bars import bars

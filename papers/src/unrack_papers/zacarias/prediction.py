@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterable
 from typing import Any, cast
 
-from unrack.report.setting import Estimate
-from unrack.slowdown.contention.profile_file import read_profiles, synthetic_profiles
+from unrack import Estimate
+from unrack.slowdown import read_profiles, synthetic_profiles
 from unrack_papers.claim import MORE, Check, Checks, Claim, together
 from unrack_papers.measured import Measured
 from unrack_papers.options import Options

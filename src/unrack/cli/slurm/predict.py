@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,13 +12,6 @@ import typer
 
 from unrack.cli.slurm.options import HeldByAdmin, Partitions, Timeout, Unlimited, longest_us
 from unrack.errors import InputError
-
-if TYPE_CHECKING:
-    from unrack.live.slurm.prediction.forecast import Forecast
-    from unrack.live.slurm.prediction.hindsight import Hindsight
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
-
 from unrack.facts import counted
 
 if TYPE_CHECKING:

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from unrack.cluster.formats.described import Described, DescribedNode
+from unrack.cluster.formats.described import Described, DescribedNode, parsed
 from unrack.errors import ClusterError
 from unrack.slurm_text.hostlists import expand
 from unrack.slurm_text.states import UNUSABLE, node_words
-from unrack.slurm_text.tres import Tres, gres, licences
+from unrack.slurm_text.tres import gres, licences
 
 _PAIR = re.compile(r"""([A-Za-z]\w*)\s*=\s*("[^"]*"|[^\s"]*)""")
 _INCLUDE = re.compile(r"\s*include\s+(\S+)\s*", re.IGNORECASE)
@@ -57,10 +57,10 @@ def slurm_conf(path: Path, text: str, where: str) -> Described:
                 defaults |= line.fields
                 continue
             made = _node({**defaults, **line.fields}, line.where)
-            for name in _expanded(names, line.where, "NodeName"):
+            for name in parsed(names, f"{line.where}, NodeName", expand):
                 nodes[name] = dict(made)
         elif "downnodes" in line.fields:
-            for name in _expanded(line.fields["downnodes"], line.where, "DownNodes"):
+            for name in parsed(line.fields["downnodes"], f"{line.where}, DownNodes", expand):
                 if name in nodes:
                     nodes[name]["down"] = line.fields.get("state", "down").lower()
     if not nodes:
@@ -71,7 +71,7 @@ def slurm_conf(path: Path, text: str, where: str) -> Described:
         DescribedNode(name=name, partitions=frozenset(partitions.get(name, ())), **node) for name, node in nodes.items()
     )
     notes += _facts(lines, settings)
-    held = _made(settings.get("licenses", ""), where, "Licenses", licences)
+    held = parsed(settings.get("licenses", ""), f"{where}, Licenses", licences)
     return Described(where, settings.get("clustername", path.stem), found, held, tuple(notes))
 
 
@@ -122,9 +122,9 @@ def _node(fields: Mapping[str, str], where: str) -> dict[str, Any]:
     cpus = number("CPUs", 0) or number("Procs", 0) or sockets * number("CoresPerSocket", 1) * threads
     cpus -= number("CoreSpecCount", 0) * threads
     if listed := fields.get("cpuspeclist"):
-        cpus -= len(_expanded(f"c[{listed}]", where, "CpuSpecList"))
+        cpus -= len(parsed(f"c[{listed}]", f"{where}, CpuSpecList", expand))
     memory = number("RealMemory", 0) or None
-    said: Tres = _made(fields.get("gres", ""), where, "Gres", gres)
+    said = parsed(fields.get("gres", ""), f"{where}, Gres", gres)
     words = node_words(fields.get("state", "")) & (UNUSABLE - {"UNKNOWN"})
     return {
         "cores": cpus,
@@ -150,7 +150,13 @@ def _partitions(lines: list[_Line], nodes: Mapping[str, Any]) -> dict[str, set[s
         elif name:
             given = line.fields.get("nodes", default)
             given = sets.get(given, given)
-            members = list(nodes) if given.upper() == "ALL" else _expanded(given, line.where, "Nodes") if given else []
+            members = (
+                list(nodes)
+                if given.upper() == "ALL"
+                else parsed(given, f"{line.where}, Nodes", expand)
+                if given
+                else []
+            )
             for node in members:
                 found.setdefault(node, set()).add(name)
     return found
@@ -176,15 +182,3 @@ def _facts(lines: list[_Line], settings: Mapping[str, str]) -> Iterator[str]:
     if shared:
         names = ", ".join(line.fields["partitionname"] for line in shared)
         yield f"Partitions that give jobs whole nodes (OverSubscribe=EXCLUSIVE) share them here: {names}."
-
-
-def _expanded(text: str, where: str, key: str) -> list[str]:
-    found: list[str] = _made(text, where, key, expand)
-    return found
-
-
-def _made(text: str, where: str, key: str, parse: Any) -> Any:
-    try:
-        return parse(text)
-    except ValueError as error:
-        raise ClusterError(f"{where}, {key}", repr(text[:80]), str(error).rpartition(" is not ")[2]) from None

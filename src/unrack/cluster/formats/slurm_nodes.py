@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from unrack.cluster.formats.described import Described, DescribedNode
+from unrack.cluster.formats.described import Described, DescribedNode, parsed
 from unrack.errors import ClusterError
 from unrack.slurm_text.records import Record, records
 from unrack.slurm_text.states import UNUSABLE, node_words
@@ -35,9 +35,9 @@ def _shown(record: Record, where: str) -> DescribedNode:
         key = next((key for key in keys if key in fields), keys[-1])
         return _whole(fields.get(key), f"{at}, {key}")
 
-    said: Tres = _read(fields.get("Gres", ""), f"{at}, Gres", gres)
+    said = parsed(fields.get("Gres", ""), f"{at}, Gres", gres)
     if not said.gres:
-        said = _read(fields.get("CfgTRES", ""), f"{at}, CfgTRES", tres)
+        said = parsed(fields.get("CfgTRES", ""), f"{at}, CfgTRES", tres)
     memory = number("RealMemory")
     if "MemSpecLimit" in fields:
         memory = max(memory - number("MemSpecLimit"), 0)
@@ -67,7 +67,7 @@ def _of_json(node: Any, at: str) -> DescribedNode:
     memory = _whole(node.get("real_memory"), f"{at}.real_memory") - _whole(
         node.get("specialized_memory", 0), f"{at}.specialized_memory"
     )
-    said: Tres = _read(str(node.get("gres") or ""), f"{at}.gres", gres)
+    said = parsed(str(node.get("gres") or ""), f"{at}.gres", gres)
     state = node.get("state")
     words = [state] if isinstance(state, str) else state if isinstance(state, list) else []
     flags = node.get("state_flags")
@@ -100,10 +100,3 @@ def _whole(value: object, at: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _MOST:
         raise ClusterError(at, "nothing" if value is None else repr(value)[:80], f"a whole number from 0 to {_MOST}")
     return value
-
-
-def _read(text: str, at: str, parse: Any) -> Any:
-    try:
-        return parse(text)
-    except ValueError as error:
-        raise ClusterError(at, repr(text[:80]), str(error).rpartition(" is not ")[2]) from None

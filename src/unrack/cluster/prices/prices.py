@@ -7,19 +7,14 @@ from typing import Annotated, Any, NamedTuple
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, FiniteFloat, ValidationError
 
+from unrack.cluster.file import number
 from unrack.errors import ClusterError, first_fault, got_and_want
 
 HOURS_A_YEAR = 8766
 """Of 365.25 days."""
 
 
-def _number(value: object) -> object:
-    if isinstance(value, bool):
-        raise ValueError("a number")
-    return value
-
-
-Amount = Annotated[FiniteFloat, BeforeValidator(_number), Field(ge=0)]
+Amount = Annotated[FiniteFloat, BeforeValidator(number), Field(ge=0)]
 
 
 class Price(BaseModel):
@@ -97,9 +92,9 @@ class Prices(BaseModel):
 
     preset: str = ""
     currency: str = Field(default="USD", min_length=1)
-    years: Annotated[FiniteFloat, BeforeValidator(_number), Field(gt=0, le=100)] = 5.0
+    years: Annotated[FiniteFloat, BeforeValidator(number), Field(gt=0, le=100)] = 5.0
     kwh: Amount = 0.0
-    pue: Annotated[FiniteFloat, BeforeValidator(_number), Field(ge=1, le=10)] = 1.0
+    pue: Annotated[FiniteFloat, BeforeValidator(number), Field(ge=1, le=10)] = 1.0
     node: Each = FREE
     classes: dict[str, Each] = Field(default_factory=dict)
     core: Each = FREE

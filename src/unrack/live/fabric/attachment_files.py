@@ -19,10 +19,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from unrack.errors import InputError
 from unrack.live.durable import make_folder, remove_file, sync_folder, write_file
-from unrack.live.fabric.contract import Attachment, FabricError
+from unrack.live.fabric.contract import Attachment, Between, FabricError
 from unrack.live.fabric.holders import Holders
 from unrack.live.fabric.names import AMOUNT_MAX, DEVICE, DEVICES_MAX, NAME
-from unrack.live.fabric.steps import Between
 
 VERSION = 1
 MARK = "fabric.json"
@@ -191,7 +190,6 @@ def _fail(error: OSError) -> None:
 
 
 def _read(path: Path) -> Kept | None:
-    """What a file says; ``None``: it is not there."""
     try:
         with path.open("rb") as file:
             text = file.read(BYTES_MAX + 1)

@@ -10,8 +10,7 @@ from threading import Lock, local
 from typing import Protocol, runtime_checkable
 
 from unrack.errors import InputError
-from unrack.live.fabric.contract import Attachment, Fabric, FabricError
-from unrack.live.fabric.steps import Between
+from unrack.live.fabric.contract import Attachment, Between, Fabric, FabricError
 
 STEPS_MAX = 4
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -11,6 +11,14 @@ from unrack.errors import RunError
 
 class FabricError(RunError):
     """An operation did not succeed, or not wholly; it may be asked for again under the same id."""
+
+
+Between = Callable[[str], None]
+"""Told which step of an operation was just done; tests and drills raise a :class:`FabricError` there."""
+
+
+def go_on(step: str) -> None:
+    """Do nothing between steps."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,61 +4,13 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import BinaryIO
 
 from unrack.live.durable import sync_folder
 
 
-class Disk(Protocol):
-    """What a journal needs of a file system; everything may raise ``OSError``."""
-
-    def open(self, path: Path, new: bool) -> int:
-        """Open a file to write in; ``new``: make it, and fail if it is there."""
-        ...
-
-    def write(self, file: int, content: bytes, offset: int) -> None:
-        """Write all of it at that offset."""
-        ...
-
-    def sync(self, file: int) -> None:
-        """Return when what was written is on disk."""
-        ...
-
-    def cut(self, file: int, size: int) -> None:
-        """Cut a file to that size."""
-        ...
-
-    def close(self, file: int) -> None:
-        """Close a file."""
-        ...
-
-    def rename(self, path: Path, to: Path) -> None:
-        """Rename a file within its folder, in one step."""
-        ...
-
-    def remove(self, path: Path) -> None:
-        """Remove a file."""
-        ...
-
-    def sync_folder(self, folder: Path) -> None:
-        """Return when the names in a folder are on disk."""
-        ...
-
-    def names(self, folder: Path) -> list[str]:
-        """The names in a folder, sorted."""
-        ...
-
-    def size(self, path: Path) -> int:
-        """The size of a file in bytes."""
-        ...
-
-    def read(self, path: Path) -> BinaryIO:
-        """A file to read, from its beginning."""
-        ...
-
-
-class RealDisk:
-    """The disk of this machine.
+class Disk:
+    """The disk of this machine: all that a journal needs of a file system. Everything may raise ``OSError``.
 
     Parameters
     ----------
@@ -70,7 +22,7 @@ class RealDisk:
         self.durable = durable
 
     def open(self, path: Path, new: bool) -> int:
-        """Open a file to write in, which its owner alone may change, and its group may read."""
+        """Open a file, which its owner may write and its group may read; ``new``: make it, or fail if it is there."""
         flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
         return os.open(path, flags | (os.O_CREAT | os.O_EXCL if new else 0), 0o640)
 

@@ -15,7 +15,7 @@ from threading import Lock
 from typing import Any, Self
 
 from unrack.errors import InputError, RunError
-from unrack.live.journal.disk import Disk, RealDisk
+from unrack.live.journal.disk import Disk
 from unrack.live.journal.reading import read_journal
 from unrack.live.journal.record import Record, line_of
 from unrack.live.journal.segments import End, Segment, Tail, batches_of, segment_at, segments_of
@@ -65,7 +65,7 @@ class Journal:
         keep
             How many segments from before the newest snapshot are kept. Default: 4.
         disk
-            Where the folder is; the machine's. ``RealDisk(durable=False)`` does not wait for it.
+            Where the folder is; the machine's. ``Disk(durable=False)`` does not wait for it.
 
         Raises
         ------
@@ -74,7 +74,7 @@ class Journal:
         """
         if keep < 0:
             raise InputError("keep", str(keep), "0 or more")
-        disk = RealDisk() if disk is None else disk
+        disk = Disk() if disk is None else disk
         try:
             folder.mkdir(parents=True, exist_ok=True, mode=0o750)
             return cls._open(folder, keep, disk)
@@ -211,7 +211,6 @@ class Journal:
         return JournalError(f"{self._segments[-1].path}: {error.strerror or error}; nothing was written")
 
     def _write_new(self, path: Path, content: bytes) -> int:
-        """A new file with that content, on disk."""
         file = -1
         try:
             if path.name in self._disk.names(self.folder):  # left by a rotation that failed

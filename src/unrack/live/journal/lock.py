@@ -165,7 +165,6 @@ def owner(folder: Path) -> Owner | None:
 
 
 def _locked(path: Path) -> int:
-    """The file, opened and locked."""
     for attempt in range(ATTEMPTS):
         file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
         if _lock(file, fcntl.LOCK_EX) and _is_same(file, path):

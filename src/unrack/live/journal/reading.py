@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from unrack.errors import InputError
-from unrack.live.journal.disk import Disk, RealDisk
+from unrack.live.journal.disk import Disk
 from unrack.live.journal.record import Record
 from unrack.live.journal.segments import End, Segment, Tail, batches_of, segments_of
 
@@ -41,7 +41,7 @@ def read_journal(
     InputError
         There is no journal, or it is damaged: with the file and the line.
     """
-    disk = RealDisk() if disk is None else disk
+    disk = Disk() if disk is None else disk
     with ExitStack() as stack:
         opened = _open(folder, disk, stack, from_newest_snapshot)
         followers = [segment for segment, _ in opened[1:]]

@@ -1,4 +1,4 @@
-"""How Slurm is reached: one small interface; commands and the REST service stand behind it."""
+"""How Slurm is reached: one small interface; its commands stand behind it."""
 
 from __future__ import annotations
 

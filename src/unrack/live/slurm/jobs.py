@@ -78,12 +78,7 @@ def job_of(
     if isinstance(nodes, Problem):
         return nodes
     cores = _cores(job, cluster, nodes)
-    devices: dict[str, dict[str, int]] = {}
-    if (gpus := gpus_each(job, nodes)) and GPUS in cluster.places.installed:
-        devices[GPUS] = {COUNT: gpus}
-    if licences := licences_of(job, cluster):
-        devices[COUNTED] = licences
-    demand = Demand(nodes, cores, _memory(job, cluster, cores) if how.memory else 0, devices)
+    demand = Demand(nodes, cores, _memory(job, cluster, cores) if how.memory else 0, devices_of(job, nodes, cluster))
     return made(job, demand, how, job.id if key is None else key, now_us)
 
 
@@ -115,11 +110,7 @@ def stands(
     lease = lease_of(job, node_of, cluster)
     if lease is None:
         return None
-    devices: dict[str, dict[str, int]] = {}
-    if (gpus := gpus_each(job, len(job.holds))) and GPUS in cluster.places.installed:
-        devices[GPUS] = {COUNT: gpus}
-    if licences := licences_of(job, cluster):
-        devices[COUNTED] = licences
+    devices = devices_of(job, len(job.holds), cluster)
     demand = Demand(len(lease.rows), max(int(lease.rows[:, 3].max()), 1), 0, devices)
     return made(job, demand, how, job.id, 0), lease
 
@@ -223,15 +214,13 @@ def _memory(job: SlurmJob, cluster: Cluster, cores: int) -> int:
     return int(cluster.memory_mb[counted].min()) if counted.any() else 0
 
 
-def gpus_each(job: SlurmJob, nodes: int) -> int:
-    """GPUs on each node."""
-    return max(job.gres.get(GPU, 0), -(-job.gres_total.get(GPU, 0) // max(nodes, 1)))
-
-
-def licences_of(job: SlurmJob, cluster: Cluster) -> dict[str, int]:
-    """Name of a counter → how much the whole job claims of it."""
+def devices_of(job: SlurmJob, nodes: int, cluster: Cluster) -> dict[str, dict[str, int]]:
+    """What a job on so many nodes asks beside cores and memory: GPUs of each node, and what it claims of counters."""
     known = _counters(cluster)
-    return {counter(name): count for name, count in sorted(job.licences.items()) if counter(name) in known and count}
+    gpus = max(job.gres.get(GPU, 0), -(-job.gres_total.get(GPU, 0) // max(nodes, 1)))
+    claims = {counter(name): count for name, count in sorted(job.licences.items()) if counter(name) in known and count}
+    found = {GPUS: {COUNT: gpus}} if gpus and GPUS in cluster.places.installed else {}
+    return found | ({COUNTED: claims} if claims else {})
 
 
 def _counters(cluster: Cluster) -> frozenset[str]:

@@ -109,7 +109,6 @@ def _described(node: SlurmNode) -> DescribedNode:
 
 
 def _with(content: dict[str, Any], additions: Mapping[str, Any]) -> dict[str, Any]:
-    """The keys with those of the site."""
     for key, value in additions.items():
         if key in _LISTS and isinstance(value, list):
             content[key] = [*content.get(key, []), *value]

@@ -26,15 +26,12 @@ class Place:
         Which.
     nodes
         On exactly these, by name.
-    tasks
-        How many tasks it has on them; 0: leave that alone.
     at_once
         True: forget the time before which it was not to begin. Slurm sets one, two minutes ahead, when it requeues.
     """
 
     job: JobKey
     nodes: tuple[str, ...]
-    tasks: int = 0
     at_once: bool = False
 
 
@@ -53,17 +50,13 @@ class HoldBack:
     ----------
     job
         Which.
-    nodes_min, nodes_max, tasks
-        What it asked for before it was placed; 0: leave as it is.
-    required_nodes
-        What it asked for by name before it was placed.
+    nodes_min, nodes_max
+        How many nodes it asked for before it was placed; 0: leave that as it is.
     """
 
     job: JobKey
     nodes_min: int = 0
     nodes_max: int = 0
-    tasks: int = 0
-    required_nodes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

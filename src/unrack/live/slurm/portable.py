@@ -21,6 +21,11 @@ def devices_in(lease: Portable) -> list[str]:
     return [device for _, devices, _, _ in lease.get("shares", ()) for device in devices]
 
 
+def nodes_in(lease: Portable) -> list[str]:
+    """The nodes of a lease, by name, in ascending order."""
+    return sorted({row[0] for row in lease["rows"]})
+
+
 class Names:
     """What the nodes and devices of a cluster are called.
 

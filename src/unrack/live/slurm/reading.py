@@ -42,11 +42,6 @@ class SlurmNode:
         """True if jobs may be started on it."""
         return not self.words & UNUSABLE
 
-    @property
-    def lost(self) -> bool:
-        """True if it is down: what ran on it does not run any more, or nobody can tell."""
-        return "DOWN" in self.words
-
 
 @dataclass(frozen=True, slots=True)
 class Held:
@@ -111,8 +106,6 @@ class SlurmJob:
         What it holds, by node; empty unless it runs.
     restarts
         How often it was started again.
-    exit_code
-        Of its batch script, once it has ended.
     """
 
     id: int
@@ -155,7 +148,6 @@ class SlurmJob:
     beyond: tuple[str, ...] = ()
     holds: Mapping[str, Held] = field(default_factory=dict)
     restarts: int = 0
-    exit_code: int = 0
 
     @property
     def waits(self) -> bool:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 import unrack
+from unrack.units import SECOND_US
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
@@ -36,13 +37,13 @@ MISSING = "nothing is counted: the library prometheus_client is not there; pip i
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
-class Decided(StrEnum):
-    """Kinds of decisions."""
-
-    START = "start"
-    CHANGE = "change"
-    STOP = "stop"
-    REJECT = "reject"
+DECIDED = {
+    "decided-start": "start",
+    "decided-resize": "change",
+    "decided-requeue": "stop",
+    "decided-reject": "reject",
+}
+"""The driver's words for what a policy decides → the labels of decisions."""
 
 
 class Step(StrEnum):
@@ -78,7 +79,7 @@ class Meters:
     --------
     >>> meters = Meters("easy", ["batch"])
     >>> meters.queue(waiting=3, running=2, foreign=1)
-    >>> meters.latency(Step.TOTAL, 0.8)
+    >>> meters.turned({"start-failed": 1}, (), 0.002)
     """
 
     def __init__(self, policy: str = "", partitions: Iterable[str] = (), wanted: bool = True) -> None:
@@ -113,15 +114,19 @@ class Meters:
         self._polls = counter("polls_total", "Times that Slurm was asked whether anything changed.", ("changed",))
         self._poll_s = histogram("read_seconds", "Time that reading all of Slurm's state took.", ROUNDS_S)
         self._refused = counter("refused_orders_total", "Orders that Slurm refused.", ("order",))
-        self._failed = counter("failed_starts_total", "Jobs that were released and did not start.")
-        self._rejected = counter("rejected_asks_total", "Jobs whose comment could not be understood.")
-        self._faults = counter("policy_faults_total", "Times that the policy raised an error or answered wrongly.")
+        self._of_turns = {
+            "start-failed": counter("failed_starts_total", "Jobs that were released and did not start."),
+            "misread": counter("rejected_asks_total", "Jobs whose comment could not be understood."),
+            "policy-fault": counter(
+                "policy_faults_total", "Times that the policy raised an error or answered wrongly."
+            ),
+        }
         self._unreachable = counter("slurm_unreachable_total", "Times that Slurm did not answer.")
         self._reachable = gauge("slurm_reachable", "1 if Slurm answered when it was last asked, else 0.")
         self._journal = gauge("journal_bytes", "Size of the journal on disk.")
         self._fabric_s = histogram("fabric_seconds", "Time of operations of the fabric.", LATENCIES_S, ("operation",))
         self._fabric_failed = counter("fabric_failures_total", "Operations of the fabric that failed.", ("operation",))
-        for kind in Decided:
+        for kind in DECIDED.values():
             self._decisions.labels(kind)
         for step in Step:
             self._step_s.labels(step)
@@ -142,29 +147,40 @@ class Meters:
             for state, count in (("waiting", waiting), ("running", running), ("foreign", foreign)):
                 self._jobs.labels(state).set(count)
 
-    def round(self, seconds: float, decisions: Mapping[Decided, int] | None = None) -> None:
-        """A round of the policy: how long it took, and what it decided."""
-        if self.counts:
-            self._round_s.observe(seconds)
-            for kind, count in (decisions or {}).items():
-                self._decisions.labels(Decided(kind)).inc(count)
+    def turned(self, counts: Mapping[str, int], steps: Iterable[Sequence[int]], round_s: float) -> None:
+        """A turn of the driver.
 
-    def latency(self, step: Step, seconds: float) -> None:
-        """A step of a job; clocks that jumped count as no time."""
-        if self.counts:
-            self._step_s.labels(Step(step)).observe(max(seconds, 0.0))
+        Parameters
+        ----------
+        counts
+            What happened: words of the driver → how often.
+        steps
+            Of jobs whose first start was acknowledged: when they came, were decided, released and seen to run, µs.
+            Clocks that jumped count as no time.
+        round_s
+            How long the policy took; 0: it was not asked.
+        """
+        if not self.counts:
+            return
+        if round_s:
+            self._round_s.observe(round_s)
+            for word, kind in DECIDED.items():
+                self._decisions.labels(kind).inc(counts.get(word, 0))
+        for word, counter in self._of_turns.items():
+            counter.inc(counts.get(word, 0))
+        for seen, decided, released, started in steps:
+            times = {Step.DECIDED: decided - seen, Step.RELEASED: released - decided}
+            times |= {Step.STARTED: started - released, Step.TOTAL: started - seen}
+            for step, time_us in times.items():
+                self._step_s.labels(step).observe(max(time_us / SECOND_US, 0.0))
 
-    def polled(self, changed: bool) -> None:
-        """Slurm was asked whether anything changed, and answered."""
+    def looked(self, read_s: float | None) -> None:
+        """Slurm was asked whether anything changed, and read if so, which took ``read_s``."""
         if self.counts:
-            self._polls.labels("yes" if changed else "no").inc()
+            self._polls.labels("no" if read_s is None else "yes").inc()
             self._reachable.set(1)
-
-    def read(self, seconds: float) -> None:
-        """All of Slurm's state was read."""
-        if self.counts:
-            self._poll_s.observe(seconds)
-            self._reachable.set(1)
+            if read_s is not None:
+                self._poll_s.observe(read_s)
 
     def unreachable(self) -> None:
         """Slurm did not answer."""
@@ -172,23 +188,11 @@ class Meters:
             self._unreachable.inc()
             self._reachable.set(0)
 
-    def refused_order(self, order: object) -> None:
-        """Slurm refused an order, or an order of this class."""
+    def refused(self, order: object) -> None:
+        """Slurm refused an order."""
         if self.counts:
-            name = (order if isinstance(order, type) else type(order)).__name__
+            name = type(order).__name__
             self._refused.labels(name if name in ORDERS else "other").inc()
-
-    def failed_start(self) -> None:
-        """A job was released and did not start."""
-        self._count("_failed")
-
-    def rejected_ask(self) -> None:
-        """A job asks for what cannot be understood."""
-        self._count("_rejected")
-
-    def policy_fault(self) -> None:
-        """The policy raised an error, or answered what is no answer."""
-        self._count("_faults")
 
     def journal(self, size_bytes: int) -> None:
         """How large the journal is now."""
@@ -206,10 +210,6 @@ class Meters:
         """All numbers, as Prometheus reads them; empty if nothing is counted."""
         make: Callable[[Any], bytes] | None = getattr(self, "_text", None)
         return b"" if make is None else make(self._registry)
-
-    def _count(self, name: str) -> None:
-        if self.counts:
-            getattr(self, name).inc()
 
 
 ORDERS = ("Place", "Release", "HoldBack", "RequeueHeld", "other")

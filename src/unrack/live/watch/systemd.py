@@ -37,11 +37,6 @@ class Notifier:
         self.interval_s: float | None = int(limit) / 3e6 if self._address and asked else None
         """How often :meth:`alive` says something: a third of what systemd waits; ``None``: it does not watch."""
 
-    @property
-    def is_asked(self) -> bool:
-        """True if systemd wants to be told."""
-        return bool(self._address)
-
     def ready(self, status: str = "") -> None:
         """It is ready, and works."""
         self._send("READY=1", status)

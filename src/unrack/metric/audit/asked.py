@@ -15,10 +15,10 @@ def asked_violation(t: Tables) -> Violation | None:
 
     A lease may shrink later: only first spans must hold all that was asked.
     """
-    p, own = t.placements, t.held
+    p, own = t["placements"], t.held
     known = own.job >= 0
     tasks, cores = p["tasks_per_node"].to_numpy(), p["cores_per_node"].to_numpy()
-    asked_cores, asked_mb = whole(t.jobs["cores_per_task"]), whole(t.jobs["memory_mb_per_task"])
+    asked_cores, asked_mb = whole(t["jobs"]["cores_per_task"]), whole(t["jobs"]["memory_mb_per_task"])
     begins = known & (own.span == 1)
     wrong = begins & (cores < tasks * asked_cores[own.job])
     wrong |= known & (tasks < 1)
@@ -36,10 +36,10 @@ def _first(t: Tables, own: Spans, wrong: NDArray[np.bool_], what: str) -> Violat
 
 def _expanded(t: Tables, rows: Ints) -> tuple[Ints, Ints]:
     """int64[nodes held], twice: every node of some placements, and the row that it is of."""
-    count = whole(t.placements["nodes"])[rows]
+    count = whole(t["placements"]["nodes"])[rows]
     of = np.repeat(np.arange(len(rows)), count)
     within = np.arange(len(of)) - np.repeat(np.cumsum(count) - count, count)
-    return whole(t.placements["first_node"])[rows][of] + within, rows[of]
+    return whole(t["placements"]["first_node"])[rows][of] + within, rows[of]
 
 
 def _found(t: Tables, rows: Ints, own: Spans, node: Ints) -> tuple[Ints, Ints]:
@@ -65,9 +65,9 @@ def _found(t: Tables, rows: Ints, own: Spans, node: Ints) -> tuple[Ints, Ints]:
 def _memory(t: Tables, lacks: Ints) -> Violation | None:
     """Every node's tasks have their memory, local or borrowed; loans are for tasks that are there, of another node."""
     own, lent = t.held, t.lent
-    if t.loans is None or t.loans.height == 0:
+    if t["loans"].height == 0:
         return _first(t, own, lacks > 0, "holds less memory than its tasks ask") if (lacks > 0).any() else None
-    borrower, lender, mb = (whole(t.loans[name]) for name in ("node", "lender", "mb"))
+    borrower, lender, mb = (whole(t["loans"][name]) for name in ("node", "lender", "mb"))
     if ((lender == borrower) | (mb < 1)).any():
         return _first(t, lent, (lender == borrower) | (mb < 1), "borrows of the node itself, or nothing")
     rows = np.flatnonzero((lacks > 0) | np.isin(own.key, lent.key))
@@ -88,18 +88,18 @@ def _devices(t: Tables) -> Violation | None:
     """Every task has, on its node, what it asks of every kind of device; shares are where tasks are."""
     devices, own = t.cluster.devices, t.held
     columns = [
-        (k, q, whole(t.jobs[f"{kind}.{name}"]))
+        (k, q, whole(t["jobs"][f"{kind}.{name}"]))
         for k, kind in enumerate(devices.kinds)
         for q, name in enumerate(devices.quantities[k])
-        if f"{kind}.{name}" in t.jobs.columns
+        if f"{kind}.{name}" in t["jobs"].columns
     ]
-    asks = np.zeros(t.jobs.height, np.bool_)
+    asks = np.zeros(t["jobs"].height, np.bool_)
     for _, _, amounts in columns:
         asks |= amounts > 0
-    shares = t.shares
-    if not asks.any() or shares is None:
-        return _first(t, own, asks[own.job] & (own.job >= 0), "holds no devices") if asks.any() else None
-    shared, tasks = t.shared, whole(t.placements["tasks_per_node"])
+    if not asks.any():
+        return None
+    shares = t["shares"]
+    shared, tasks = t.shared, whole(t["placements"]["tasks_per_node"])
     rows = np.flatnonzero((own.job >= 0) & (asks[own.job] | np.isin(own.key, shared.key)))
     row, of = _found(t, rows, shared, whole(shares["node"]))
     if ((of < 0) & (shared.job >= 0)).any():

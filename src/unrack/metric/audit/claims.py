@@ -16,11 +16,11 @@ def claim_violation(t: Tables) -> Violation | None:
     places = t.cluster.places
     if not len(places):
         return None
-    c, own = t.claims, t.claimed
-    keys = [] if c is None else list(zip(c["resource"].to_list(), c["place"].to_list(), strict=True))
+    c, own = t["claims"], t.claimed
+    keys = list(zip(c["resource"].to_list(), c["place"].to_list(), strict=True))
     number = {key: places.number(*key) for key in dict.fromkeys(keys)}
     at = np.array([number[key] for key in keys], np.int64)
-    amount = np.zeros(0, np.int64) if c is None else whole(c["amount"])
+    amount = whole(c["amount"])
     if (at < 0).any():
         return Violation("a claim is on a place that does not exist", int(own.start[np.flatnonzero(at < 0)[0]]))
     return _more_than_installed(t, own, at, amount) or _not_as_asked(t, own, at, amount)
@@ -46,9 +46,9 @@ def _more_than_installed(t: Tables, own: Spans, at: Ints, amount: Ints) -> Viola
 
 def _not_as_asked(t: Tables, own: Spans, at: Ints, amount: Ints) -> Violation | None:
     """Every span claims what its job asks on the nodes of its placements, for just as long."""
-    places, p, held = t.cluster.places, t.placements, t.held
-    count = t.jobs.height
-    columns = {key: whole(t.jobs[".".join(key)]) for key in places.quantities if ".".join(key) in t.jobs.columns}
+    places, p, held = t.cluster.places, t["placements"], t.held
+    count = t["jobs"].height
+    columns = {key: whole(t["jobs"][".".join(key)]) for key in places.quantities if ".".join(key) in t["jobs"].columns}
     asked = places.asked(columns, count)
     claims: dict[int, list[int]] = {}
     for row, key in enumerate(own.key.tolist()):
@@ -82,9 +82,8 @@ def _not_as_asked(t: Tables, own: Spans, at: Ints, amount: Ints) -> Violation | 
 def _shares(t: Tables) -> dict[int, list[Share]]:
     """The devices of every span, by its key; those that do not exist are another rule's to find."""
     found: dict[int, list[Share]] = {}
-    if t.shares is not None:
-        rows = zip(t.shared.key.tolist(), t.shares["node"].to_list(), t.shares["devices"].to_list(), strict=True)
-        for key, node, devices in rows:
-            known = tuple(device for device in devices if 0 <= device < len(t.cluster.devices))
-            found.setdefault(key, []).append(Share(node, known, ()))
+    rows = zip(t.shared.key.tolist(), t["shares"]["node"].to_list(), t["shares"]["devices"].to_list(), strict=True)
+    for key, node, devices in rows:
+        known = tuple(device for device in devices if 0 <= device < len(t.cluster.devices))
+        found.setdefault(key, []).append(Share(node, known, ()))
     return found

@@ -26,34 +26,21 @@ PROBLEMS = (
 DOWN, TWICE, DIFFERENT, CROWDED, FULL, SEVERAL = range(1, len(PROBLEMS))
 
 
-class Uses(NamedTuple):
-    """The rows of the shares table for the sweep.
-
-    Attributes
-    ----------
-    first : int64[shares + 1]
-        The devices of share i are ``devices[first[i]:first[i + 1]]``.
-    devices : int64[devices held]
-    composition, parts, node : int64[shares]
-    amounts : int64[quantities, shares]
-    governed : bool[quantities, shares]
-        Quantities that the model of the share's job governs.
-    """
-
-    first: Ints
+class _Uses(NamedTuple):
+    first: Ints  # the devices of share i are devices[first[i]:first[i + 1]]
     devices: Ints
     composition: Ints
     parts: Ints
     node: Ints
-    amounts: Ints
-    governed: Bools
+    amounts: Ints  # int64[quantities, shares]
+    governed: Bools  # of the same shape: by the model of the share's job
 
 
 def device_violation(t: Tables) -> Violation | None:
     """The first moment at which a device is held as it cannot be."""
-    if t.shares is None or t.shares.height == 0:
+    if t["shares"].height == 0:
         return None
-    devices, s = t.cluster.devices, t.shares
+    devices, s = t.cluster.devices, t["shares"]
     size = whole(s["devices"].list.len())
     held = whole(s["devices"].list.explode(keep_nulls=False, empty_as_null=False))
     first = np.concatenate([[0], size.cumsum()])
@@ -75,7 +62,7 @@ def device_violation(t: Tables) -> Violation | None:
         which = s["devices"][i].to_list()
         what = f"{t.name(t.shared.job[i])} holds devices {which} on node {node[i]}, as their pool forbids"
         return Violation(what, int(t.shared.start[i]))
-    uses = Uses(first, held, whole(s["composition"]), whole(s["parts"]), node, *_amounts(t, kind))
+    uses = _Uses(first, held, whole(s["composition"]), whole(s["parts"]), node, *_amounts(t, kind))
     events = timeline(t.shared.start, t.shared.end, t.down)
     found = np.zeros(3, np.int64)
     verdict = _sweep(
@@ -89,10 +76,9 @@ def device_violation(t: Tables) -> Violation | None:
 
 def _amounts(t: Tables, kind: Ints) -> tuple[Ints, Bools]:
     """int64 and bool[quantities, shares]: what shares hold of each quantity, and what models govern."""
-    assert t.shares is not None
-    most, count = t.cluster.devices.capacity.shape[0], t.shares.height
+    most, count = t.cluster.devices.capacity.shape[0], t["shares"].height
     amounts, governed = np.zeros((most, count), np.int64), np.zeros((most, count), np.bool_)
-    column = t.shares["amounts"]
+    column = t["shares"]["amounts"]
     for q in range(most):
         amounts[q] = whole(column.list.get(q, null_on_oob=True).fill_null(0))
     if t.pace is not None:
@@ -103,7 +89,7 @@ def _amounts(t: Tables, kind: Ints) -> tuple[Ints, Bools]:
 
 @compiled
 def _sweep(
-    events: Ints, u: Uses, down_node: Ints, home: Ints, pool_of: Ints, pools: Ints, capacity: Ints, nodes: int,
+    events: Ints, u: _Uses, down_node: Ints, home: Ints, pool_of: Ints, pools: Ints, capacity: Ints, nodes: int,
     found: Ints,
 ) -> int:  # fmt: skip
     """Go through the events in order; the kind of the first violation, with time, device and share in ``found``."""

@@ -19,28 +19,14 @@ MANY = 2**31 - 1
 """More cores than any node has."""
 
 
-class Held(NamedTuple):
-    """The rows of the placements and of the loans.
-
-    Attributes
-    ----------
-    start, end : int64[rows]
-        When, µs.
-    by_start, by_end : int32[rows]
-        The rows in these orders.
-    first, nodes, cores : int32[rows]
-        The first node, how many nodes, cores on each.
-    mb : int64[rows]
-        Memory on each.
-    """
-
-    start: Ints
+class _Held(NamedTuple):
+    start: Ints  # of placements and loans, µs
     end: Ints
-    by_start: NDArray[np.int32]
+    by_start: NDArray[np.int32]  # the rows in these orders
     by_end: NDArray[np.int32]
     first: NDArray[np.int32]
     nodes: NDArray[np.int32]
-    cores: NDArray[np.int32]
+    cores: NDArray[np.int32]  # on each of the nodes
     mb: Ints
 
 
@@ -66,13 +52,13 @@ def timeline(start: Ints, end: Ints, down: Ints) -> Ints:
 
 def node_violation(t: Tables) -> Violation | None:
     """The first moment at which a node holds more cores or memory than it has, or something while it is down."""
-    p, loans, nodes = t.placements, t.loans, len(t.cluster)
+    p, loans, nodes = t["placements"], t["loans"], len(t.cluster)
     first, count, cores = (p[name].to_numpy() for name in ("first_node", "nodes", "cores_per_node"))
     wrong = np.flatnonzero((first < 0) | (count < 1) | (first > nodes - count))
     if len(wrong):
         return Violation(f"{t.name(t.held.job[wrong[0]])} is on nodes that do not exist", int(t.held.start[wrong[0]]))
     mb = whole(p["memory_mb_per_node"])
-    lender, lent = (np.zeros(0, np.int64),) * 2 if loans is None else (whole(loans["lender"]), whole(loans["mb"]))
+    lender, lent = whole(loans["lender"]), whole(loans["mb"])
     wrong = np.flatnonzero((lender < 0) | (lender >= nodes))
     if len(wrong):
         return Violation(
@@ -87,7 +73,7 @@ def node_violation(t: Tables) -> Violation | None:
             np.concatenate(both)
             for both in ((job, t.lent.job), (start, t.lent.start), (end, t.lent.end))
         )  # fmt: skip
-    held = Held(
+    held = _Held(
         start=start,
         end=end,
         by_start=narrow_order(start),
@@ -115,7 +101,7 @@ def node_violation(t: Tables) -> Violation | None:
 
 
 @inlined
-def _change(held: Held, row: int, step: int, free: Ints, used: Ints, down: Ints, found: Ints) -> int:
+def _change(held: _Held, row: int, step: int, free: Ints, used: Ints, down: Ints, found: Ints) -> int:
     """Take (step -1) a row or give it back (1); the kind of violation, with the node in ``found``."""
     for node in range(held.first[row], held.first[row] + held.nodes[row]):
         free[0, node] += step * held.cores[row]
@@ -128,7 +114,7 @@ def _change(held: Held, row: int, step: int, free: Ints, used: Ints, down: Ints,
 
 
 @compiled
-def _sweep(downs: Ints, held: Held, down_node: Ints, free: Ints, found: Ints) -> int:
+def _sweep(downs: Ints, held: _Held, down_node: Ints, free: Ints, found: Ints) -> int:
     """Go through the events in order; the kind of the first violation, with time, node and row in ``found``.
 
     ``downs``: the failures and repairs, as :func:`timeline` gives them.

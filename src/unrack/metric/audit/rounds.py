@@ -9,9 +9,9 @@ from unrack.metric.audit.tables import Tables, Violation, micro, whole
 
 def round_violation(t: Tables) -> Violation | None:
     """The first round that cannot be."""
-    r = t.rounds
-    if r is None:
+    if "rounds" not in t:
         return None
+    r = t["rounds"]
     at, jobs, tried, placed, left = (
         micro(r["time_s"]),
         *(whole(r[name]) for name in ("jobs", "tried", "placed", "left")),

@@ -36,7 +36,7 @@ def span_violation(t: Tables) -> Violation | None:
         ("has spans of one attempt that overlap or leave a gap", ~new_attempt & (s.start != before)),
         ("has attempts that overlap", new_attempt & ~new_job & (s.start < before)),
         ("runs again after it has finished", new_attempt & ~new_job & (np.append(0, done[:-1]) > 0)),
-        ("holds another number of tasks than it has", s.tasks != whole(t.jobs["tasks"])[s.job]),
+        ("holds another number of tasks than it has", s.tasks != whole(t["jobs"]["tasks"])[s.job]),
     ]
     for what, wrong in rules:
         found = np.flatnonzero(wrong)
@@ -48,7 +48,7 @@ def span_violation(t: Tables) -> Violation | None:
 
 def _repeated(t: Tables) -> Bools:
     """bool[rows]: placements of ids that several jobs have."""
-    return t.placements["job"].is_in(t.jobs["job"].filter(pl.Series(t.repeated)).implode()).to_numpy()
+    return t["placements"]["job"].is_in(t["jobs"]["job"].filter(pl.Series(t.repeated)).implode()).to_numpy()
 
 
 def _jumps(number: Ints, follows: Bools) -> Bools:
@@ -59,14 +59,14 @@ def _jumps(number: Ints, follows: Bools) -> Bools:
 
 def _ran_before(t: Tables) -> Bools:
     """bool[jobs]: of which nobody knows how long they waited, as they ran already when the run began."""
-    if not {"on", "ran_s"} <= set(t.jobs.columns):
-        return np.zeros(t.jobs.height, np.bool_)
-    return (t.jobs["ran_s"].is_not_null() & t.jobs["wait_s"].is_null()).to_numpy()
+    if not {"on", "ran_s"} <= set(t["jobs"].columns):
+        return np.zeros(t["jobs"].height, np.bool_)
+    return (t["jobs"]["ran_s"].is_not_null() & t["jobs"]["wait_s"].is_null()).to_numpy()
 
 
 def _jobs(t: Tables, s: Sums, done: Ints) -> Violation | None:
     """The first job whose row in the jobs table is not what its spans say."""
-    jobs, count = t.jobs, t.jobs.height
+    jobs, count = t["jobs"], t["jobs"].height
     start, end, restarts = micro(jobs["start_s"]), micro(jobs["end_s"]), whole(jobs["restarts"])
     finished = (jobs["state"] == "finished").to_numpy()
     ran, began, ended = np.zeros(count, np.int64), np.full(count, -1, np.int64), np.full(count, -1, np.int64)

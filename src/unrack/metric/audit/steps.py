@@ -12,7 +12,7 @@ Ints = NDArray[np.int64]
 
 def usage_violation(t: Tables) -> Violation | None:
     """The first time at which the table of usage says something else than placements, loans and failures."""
-    usage, lent = t.usage, t.lent
+    usage, lent = t["usage"], t.lent
     times = micro(usage["time_s"])
     if len(times) and (np.diff(times) <= 0).any():
         return Violation("the times of the table of usage do not rise")
@@ -25,7 +25,7 @@ def usage_violation(t: Tables) -> Violation | None:
             if not known.all():
                 what = "the table of usage has no row for a time at which something changed"
                 return Violation(what, int(moments[~known].min()))
-    loaned = np.zeros(0, np.int64) if t.loans is None else whole(t.loans["mb"])
+    loaned = whole(t["loans"]["mb"])
     held_cores, held_mb = (own.cores, own.mb) if isinstance(own, Sums) else _of_rows(t)
     cores, lent_mb = _level(times, held_at, held_cores), _level(times, lent_at, loaned)
     local_mb = _level(times, held_at, held_mb)
@@ -54,27 +54,25 @@ def usage_violation(t: Tables) -> Violation | None:
 
 def _of_rows(t: Tables) -> tuple[Ints, Ints]:
     """int64[rows], twice: cores and MB that each placement holds on all its nodes."""
-    count = whole(t.placements["nodes"])
-    return count * whole(t.placements["cores_per_node"]), count * whole(t.placements["memory_mb_per_node"])
+    count = whole(t["placements"]["nodes"])
+    return count * whole(t["placements"]["cores_per_node"]), count * whole(t["placements"]["memory_mb_per_node"])
 
 
 def _tiers(t: Tables) -> Violation | None:
     """What the table of tiers says is used is what placements and loans add up to."""
     tiers = t.cluster.tiers
-    if tiers is None or t.tiers is None:
+    if tiers is None or "tiers" not in t:
         return None
-    times = micro(t.tiers["time_s"])
+    times = micro(t["tiers"]["time_s"])
     held_at, lent_at = _places(times, t.held), _places(times, t.lent)
-    rows = whole(t.placements["nodes"]) * whole(t.placements["memory_mb_per_node"])
-    near = tiers.tier[whole(t.placements["first_node"])]
-    loans = None if t.loans is None else (tiers.tier[whole(t.loans["lender"])], whole(t.loans["mb"]))
+    rows = whole(t["placements"]["nodes"]) * whole(t["placements"]["memory_mb_per_node"])
+    near = tiers.tier[whole(t["placements"]["first_node"])]
+    lender, mb = tiers.tier[whole(t["loans"]["lender"])], whole(t["loans"]["mb"])
     for index, name in enumerate(tiers.names):
-        held = _level(times, held_at, rows * (near == index))
-        if loans is not None:
-            held = held + _level(times, lent_at, loans[1] * (loans[0] == index))
-        if (wrong := np.flatnonzero(whole(t.tiers[f"used_mb_{name}"]) != held)).size:
+        held = _level(times, held_at, rows * (near == index)) + _level(times, lent_at, mb * (lender == index))
+        if (wrong := np.flatnonzero(whole(t["tiers"][f"used_mb_{name}"]) != held)).size:
             i = int(wrong[0])
-            said = t.tiers[f"used_mb_{name}"][i]
+            said = t["tiers"][f"used_mb_{name}"][i]
             return Violation(f"tiers says used_mb_{name} {said}, placements and loans say {held[i]}", int(times[i]))
     return None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 
 from unrack.cluster.pools.pool import Pace
 from unrack.cluster.spec import Cluster
+from unrack.metric.holdings import SPAN
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
@@ -88,6 +90,14 @@ class Sums(NamedTuple):
     odd: Bools
 
 
+_HELD: dict[str, dict[str, pl.DataType | type[pl.DataType]]] = {
+    "loans": {"node": pl.Int32, "lender": pl.Int32, "mb": pl.Int64},
+    "shares": {"kind": pl.String, "node": pl.Int32, "devices": pl.List(pl.Int32), "amounts": pl.List(pl.Int64)},
+    "claims": {"resource": pl.String, "place": pl.String, "amount": pl.Int64},
+}
+"""Tables of holdings that a run may be without, and what is read of them."""
+
+
 @dataclass(frozen=True, eq=False)
 class Tables:
     """The tables of a run, and what the cluster is.
@@ -96,8 +106,8 @@ class Tables:
     ----------
     cluster
         What is installed.
-    jobs, usage, placements, loans, shares, failures, tiers, claims, rounds
-        As ``docs/file-formats.md`` has them; ``None``: the run has none.
+    tables
+        By name, as ``docs/file-formats.md`` has them; those of what is held may be missing.
     pace
         The models in force: quantities that one governs may be asked for beyond what is installed.
     provisions
@@ -105,32 +115,33 @@ class Tables:
     """
 
     cluster: Cluster
-    jobs: pl.DataFrame
-    usage: pl.DataFrame
-    placements: pl.DataFrame
-    loans: pl.DataFrame | None = None
-    shares: pl.DataFrame | None = None
-    failures: pl.DataFrame | None = None
-    tiers: pl.DataFrame | None = None
-    claims: pl.DataFrame | None = None
+    tables: Mapping[str, pl.DataFrame]
     pace: Pace | None = None
     provisions: bool = False
-    rounds: pl.DataFrame | None = None
+
+    def __getitem__(self, name: str) -> pl.DataFrame:
+        if name in _HELD and name not in self.tables:
+            empty = pl.DataFrame(schema=_HELD[name])
+            return self.tables["placements"].clear().select(SPAN).hstack(empty)
+        return self.tables[name]
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.tables
 
     @cached_property
     def submit(self) -> Ints:
         """int64[jobs]: when each was submitted."""
-        return micro(self.jobs["submit_s"])
+        return micro(self["jobs"]["submit_s"])
 
     @cached_property
     def held(self) -> Spans:
         """Whose and when the placements are."""
-        return self.spans(self.placements)
+        return self.spans(self["placements"])
 
     @cached_property
     def repeated(self) -> Bools:
         """bool[jobs]: whose id another job has, too."""
-        ids = self.jobs["job"]
+        ids = self["jobs"]["job"]
         if ids.dtype.is_integer() and ids.null_count() == 0 and bool((np.diff(ids.to_numpy()) > 0).all()):
             return np.zeros(len(ids), np.bool_)
         return ids.is_duplicated().to_numpy()
@@ -138,7 +149,7 @@ class Tables:
     @cached_property
     def finished(self) -> Bools:
         """bool[rows]: which placements are of an attempt that finished."""
-        return (self.placements["outcome"] == "finished").to_numpy()
+        return (self["placements"]["outcome"] == "finished").to_numpy()
 
     @cached_property
     def sums(self) -> Sums:
@@ -159,8 +170,8 @@ class Tables:
             odd[1:] |= follows[1:] & (values[1:] != values[:-1])
 
         def total(name: str = "") -> Ints:
-            count = self.placements["nodes"].to_numpy()[order].astype(np.int64)
-            each = count * self.placements[name].to_numpy()[order] if name else count
+            count = self["placements"]["nodes"].to_numpy()[order].astype(np.int64)
+            each = count * self["placements"][name].to_numpy()[order] if name else count
             return np.add.reduceat(each, first) if len(first) else each
 
         row = order[first]
@@ -173,26 +184,27 @@ class Tables:
     @cached_property
     def lent(self) -> Spans:
         """Whose and when the loans are."""
-        return self.spans(self.placements.clear() if self.loans is None else self.loans)
+        return self.spans(self["loans"])
 
     @cached_property
     def shared(self) -> Spans:
         """Whose and when the shares are."""
-        return self.spans(self.placements.clear() if self.shares is None else self.shares)
+        return self.spans(self["shares"])
 
     @cached_property
     def claimed(self) -> Spans:
         """Whose and when the claims are."""
-        return self.spans(self.placements.clear() if self.claims is None else self.claims)
+        return self.spans(self["claims"])
 
     @cached_property
     def down(self) -> Ints:
         """int64[3, downs]: node, from when, until when: of every failure and each node of its domain."""
-        if self.failures is None or self.failures.height == 0:
+        if "failures" not in self or self["failures"].height == 0:
             return np.zeros((3, 0), np.int64)
-        nodes = [np.array(self.cluster.domain(name), np.int64) for name in self.failures["domain"].to_list()]
+        failures = self["failures"]
+        nodes = [np.array(self.cluster.domain(name), np.int64) for name in failures["domain"].to_list()]
         count = [len(own) for own in nodes]
-        at, until = (np.repeat(micro(self.failures[name]), count) for name in ("time_s", "repaired_s"))
+        at, until = (np.repeat(micro(failures[name]), count) for name in ("time_s", "repaired_s"))
         return np.stack([np.concatenate(nodes), at, until])
 
     def spans(self, frame: pl.DataFrame) -> Spans:
@@ -201,7 +213,7 @@ class Tables:
         return Spans(self._rows(frame["job"]), attempt, span, micro(frame["start_s"]), micro(frame["end_s"]))
 
     def _rows(self, ids: pl.Series) -> Ints:
-        known = self.jobs["job"]
+        known = self["jobs"]["job"]
         if known.dtype.is_integer() and known.null_count() == 0 and len(known):
             first, values = int(known.min()), known.to_numpy()  # type: ignore[arg-type]  # of integers
             room = int(known.max()) - first + 1  # type: ignore[arg-type]  # of integers
@@ -212,11 +224,11 @@ class Tables:
                 inside = ids.to_numpy() - first
                 found: Ints = row[np.where((inside >= 0) & (inside < room), inside, room)]
                 return found
-        one = self.jobs.select("job", pl.int_range(pl.len(), dtype=pl.Int64).alias("row"))
+        one = self["jobs"].select("job", pl.int_range(pl.len(), dtype=pl.Int64).alias("row"))
         one = one.group_by("job").agg(pl.when(pl.len() == 1).then(pl.col("row").first()).otherwise(-1))
         rows = pl.DataFrame({"job": ids}).join(one, on="job", how="left", maintain_order="left")["row"]
         return whole(rows.fill_null(-1))
 
     def name(self, row: int) -> str:
         """A job by its id."""
-        return f"job {self.jobs['job'][int(row)]}" if row >= 0 else "a job"
+        return f"job {self['jobs']['job'][int(row)]}" if row >= 0 else "a job"

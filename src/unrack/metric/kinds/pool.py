@@ -6,103 +6,72 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from unrack.cluster.pools.pool import Devices
-from unrack.cluster.spec import Cluster
-from unrack.metric.kinds.pool_steps import levels, pool_steps, spans, stranded_steps
+from unrack.metric.kinds.pool_steps import levels, per_device, pool_steps, spans, stranded_steps
+from unrack.metric.window import Window
 
 Floats = NDArray[np.float64]
 
 
-def pool_metrics(
-    jobs: pl.DataFrame, shares: pl.DataFrame, placements: pl.DataFrame, cluster: Cluster, start_s: float, end_s: float
-) -> dict[str, float | None]:
-    """Metrics of every kind of device over a window; the names are those of ``KIND_METRICS`` with the kind put in.
-
-    Parameters
-    ----------
-    jobs, shares, placements
-        The frames of a run: all jobs, also those submitted outside the window.
-    start_s, end_s
-        The window.
-    """
+def pool_metrics(window: Window) -> dict[str, float | None]:
+    """Metrics of every kind of device; the names are those of ``KIND_METRICS`` with the kind put in."""
     values: dict[str, float | None] = {}
-    length = end_s - start_s
-    for kind, quantities in zip(cluster.devices.kinds, cluster.devices.quantities, strict=True):
-        count = len(cluster.devices.of_kind(kind))
+    if "shares" not in window.tables:
+        return values
+    jobs, shares, devices = window.tables["jobs"], window.tables["shares"], window.cluster.devices
+    length = window.length_s
+    for kind, quantities in zip(devices.kinds, devices.quantities, strict=True):
+        count = len(devices.of_kind(kind))
         steps = pool_steps(shares, kind, count)
-        used, some = areas(steps, start_s, end_s)
-        values[f"used_{kind}"] = used / (count * length) if length > 0 else None
-        values[f"composition_size_{kind}"] = _mean_ratio(steps, "devices_used", start_s, end_s) / some if some else None
-        values[f"sharing_{kind}"] = _mean_ratio(steps, "sharers", start_s, end_s) / length if length > 0 else None
+        lengths = window.lengths(steps["time_s"].to_numpy())
+        used, groups = (steps[name].to_numpy() for name in ("devices_used", "compositions"))
+        some, size = float(lengths @ (used > 0)), float(lengths @ _per(used, groups))
+        sharers = float(lengths @ _per(steps["sharers"].to_numpy(), groups))
+        values[f"used_{kind}"] = float(lengths @ used) / (count * length) if length > 0 else None
+        values[f"composition_size_{kind}"] = size / some if some else None
+        values[f"sharing_{kind}"] = sharers / length if length > 0 else None
         own = shares.filter(pl.col("kind") == kind)
-        values[f"stranded_{kind}"] = _stranded(jobs, own, placements, cluster, kind, start_s, end_s, length)
+        values[f"stranded_{kind}"] = _stranded(window, own, kind)
         asked = own.join(jobs.select("job", pl.col(f"^{kind}\\..*$")), on="job", how="left")
-        lasts = overlap(*spans(own), start_s, end_s)
-        in_use = _installed_in_use(own, cluster.devices, start_s, end_s)
+        lasts = _overlap(*spans(own), window)
+        in_use = _installed_in_use(own, window)
         for q, name in enumerate(quantities):
             column = f"{kind}.{name}"
             amounts = asked[column].to_numpy().astype(np.float64) if column in asked.columns else np.zeros(len(own))
-            held, installed = float(amounts @ lasts), cluster.devices.installed(kind, name)
+            held, installed = float(amounts @ lasts), devices.installed(kind, name)
             values[f"asked_{kind}_{name}"] = held / (installed * length) if installed and length > 0 else None
             values[f"fragmentation_{kind}_{name}"] = 1 - held / in_use[q] if in_use[q] > 0 else None
     return values
 
 
-def overlap(start: Floats, end: Floats, low: float, high: float) -> Floats:
-    """float64[n]: how long each span lies within ``low … high``."""
-    lasts: Floats = np.maximum(np.minimum(end, high) - np.maximum(start, low), 0.0)
+def _overlap(start: Floats, end: Floats, window: Window) -> Floats:
+    """float64[n]: for how long each span lies within the window."""
+    lasts: Floats = np.maximum(np.minimum(end, window.end_s) - np.maximum(start, window.start_s), 0.0)
     return lasts
 
 
-def _lengths(steps: pl.DataFrame, start_s: float, end_s: float) -> Floats:
-    times = steps["time_s"].to_numpy()
-    lengths: Floats = np.diff(np.clip(np.append(times, np.inf), start_s, max(start_s, end_s)))
-    return lengths
+def _per(counts: NDArray[np.int64], groups: NDArray[np.int64]) -> Floats:
+    """float64[n]: counts per composition in use; 0 while none is."""
+    return np.divide(counts.astype(np.float64), groups, out=np.zeros(len(counts)), where=groups > 0)
 
 
-def areas(steps: pl.DataFrame, start_s: float, end_s: float) -> tuple[float, float]:
-    """The integral of the devices used over the window, and for how long some were."""
-    lengths, used = _lengths(steps, start_s, end_s), steps["devices_used"].to_numpy()
-    return float(lengths @ used), float(lengths @ (used > 0))
-
-
-def _mean_ratio(steps: pl.DataFrame, name: str, start_s: float, end_s: float) -> float:
-    """The integral of a count per composition in use; 0 while none is."""
-    groups = steps["compositions"].to_numpy()
-    counts = steps[name].to_numpy().astype(np.float64)
-    ratio = np.divide(counts, groups, out=np.zeros(len(counts)), where=groups > 0)
-    return float(_lengths(steps, start_s, end_s) @ ratio)
-
-
-def _installed_in_use(own: pl.DataFrame, devices: Devices, start_s: float, end_s: float) -> list[float]:
+def _installed_in_use(own: pl.DataFrame, window: Window) -> list[float]:
     """Per quantity: the integral of what the devices in use have."""
-    sizes = own["devices"].list.len().cast(pl.Int64).to_numpy()
-    ids = own["devices"].list.explode(keep_nulls=False, empty_as_null=False).cast(pl.Int64).to_numpy()
-    start, end = spans(own)
-    who, when, level = levels(ids, np.repeat(start, sizes), np.repeat(end, sizes))
+    capacity = window.cluster.devices.capacity
+    who, when, level = levels(*per_device(own))
     if len(who) == 0:
-        return [0.0] * devices.capacity.shape[0]
-    lasts = np.where(level > 0, overlap(when, np.append(when[1:], np.inf), start_s, end_s), 0.0)
-    return [float(devices.capacity[q, who] @ lasts) for q in range(devices.capacity.shape[0])]
+        return [0.0] * len(capacity)
+    lasts = np.where(level > 0, _overlap(when, np.append(when[1:], np.inf), window), 0.0)
+    return [float(row[who] @ lasts) for row in capacity]
 
 
-def _stranded(
-    jobs: pl.DataFrame,
-    own: pl.DataFrame,
-    placements: pl.DataFrame,
-    cluster: Cluster,
-    kind: str,
-    start_s: float,
-    end_s: float,
-    length: float,
-) -> float | None:
+def _stranded(window: Window, own: pl.DataFrame, kind: str) -> float | None:
+    jobs, devices = window.tables["jobs"], window.cluster.devices
     asks = [column for column in jobs.columns if column.startswith(f"{kind}.")]
     asking = jobs.filter(pl.any_horizontal(pl.col(column) > 0 for column in asks)) if asks else jobs.clear()
-    if asking.height == 0 or length <= 0:
+    if asking.height == 0 or window.length_s <= 0:
         return None
     least = int(asking["cores_per_task"].min())  # type: ignore[arg-type]  # a column of integers
-    devices = cluster.devices
     pools = [(p.first, p.count, devices.reach[i]) for i, p in enumerate(devices.pools) if p.kind == kind]
-    steps = stranded_steps(own, placements, pools, cluster.cores, least)
-    total = float(_lengths(steps, start_s, end_s) @ steps["stranded"].to_numpy())
-    return total / (sum(count for _, count, _ in pools) * length)
+    steps = stranded_steps(own, window.tables["placements"], pools, window.cluster.cores, least)
+    total = float(window.lengths(steps["time_s"].to_numpy()) @ steps["stranded"].to_numpy())
+    return total / (sum(count for _, count, _ in pools) * window.length_s)

@@ -48,7 +48,7 @@ def pool_steps(shares: pl.DataFrame, kind: str, devices: int) -> pl.DataFrame:
     start, end = spans(own)
     composition = own["composition"].cast(pl.Int64).to_numpy()
     times, counts = summed(
-        spells(*_per_device(own)),
+        spells(*per_device(own)),
         spells(composition, start, end),
         spells(np.arange(len(own), dtype=np.int64), start, end),
     )
@@ -99,7 +99,7 @@ def stranded_steps(
     is_open, was_open = cores[node] - held >= least, cores >= least
     before = np.where(np.diff(node, prepend=-1) != 0, was_open[node], np.roll(is_open, 1))
     opened = is_open.astype(np.int64) - before
-    device, begins, change = device_spells(*_per_device(shares))
+    device, begins, change = device_spells(*per_device(shares))
     began = np.concatenate([start, spans(shares)[0]])
     if len(pools) == 0 or len(began) == 0:
         return pl.DataFrame(schema={"time_s": pl.Float64, "stranded": pl.Int64})
@@ -145,7 +145,7 @@ def held_steps(shares: pl.DataFrame, amounts: Ints, capacity: Ints) -> pl.DataFr
     >>> held_steps(shares, np.array([300, 200]), np.array([600, 600])).rows()
     [(0.0, 300, 1200), (2.0, 500, 1200), (4.0, 300, 1200), (5.0, 0, 0)]
     """
-    device, when, change = device_spells(*_per_device(shares))
+    device, when, change = device_spells(*per_device(shares))
     start, end = spans(shares)
     finite = np.isfinite(end)
     held = np.concatenate([start, end[finite]]), np.concatenate([amounts, -amounts[finite]])
@@ -173,7 +173,7 @@ def spans(frame: pl.DataFrame) -> tuple[Floats, Floats]:
     )
 
 
-def _per_device(shares: pl.DataFrame) -> tuple[Ints, Floats, Floats]:
+def per_device(shares: pl.DataFrame) -> tuple[Ints, Floats, Floats]:
     """A row for every device of every share: its id, from when until when."""
     sizes = shares["devices"].list.len().cast(pl.Int64).to_numpy()
     ids = shares["devices"].list.explode(keep_nulls=False, empty_as_null=False).cast(pl.Int64).to_numpy()

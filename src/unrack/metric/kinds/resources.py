@@ -2,35 +2,47 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import Literal, cast
 
 import polars as pl
 
-from unrack.cluster.spec import Cluster
 from unrack.metric.metric import Metric
-from unrack.resources.table import RESOURCES
+from unrack.metric.window import Window
+from unrack.plugins.code import blamed
+from unrack.resources.table import RESOURCES, resource_of
 
-RESOURCE_METRICS: dict[str, Metric] = {
-    told.name: Metric(told.name, told.unit, cast(Literal["low", "high", ""], told.better), told.summary, told.formula)
-    for resource in RESOURCES.values()
-    for told in resource.metrics
-}
+
+class _OfResources(Mapping[str, Metric]):
+    """The metrics of all resources that there are, also of plug-ins."""
+
+    def __getitem__(self, name: str) -> Metric:
+        told = next((told for one in RESOURCES.values() for told in one.metrics if told.name == name), None)
+        if told is None:
+            raise KeyError(name)
+        return Metric(told.name, told.unit, cast(Literal["low", "high", ""], told.better), told.summary, told.formula)
+
+    def __iter__(self) -> Iterator[str]:
+        return (told.name for one in RESOURCES.values() for told in one.metrics)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+RESOURCE_METRICS = _OfResources()
 """One for every quantity of a resource, where the name has QUANTITY in it."""
 
 
-def resource_metrics(
-    claims: pl.DataFrame | None,
-    jobs: pl.DataFrame,
-    placements: pl.DataFrame | None,
-    cluster: Cluster,
-    start_s: float,
-    end_s: float,
-) -> dict[str, float | None]:
+def resource_metrics(window: Window) -> dict[str, float | None]:
     """Metrics of every resource that the cluster has, over a window."""
     values: dict[str, float | None] = {}
-    for name, installed in cluster.places.installed.items():
-        own = NO_ROWS if claims is None else claims.filter(pl.col("resource") == name)
-        values |= RESOURCES[name].measure(installed, own, jobs, start_s, end_s, placements)
+    tables, claims = window.tables, window.tables.get("claims", NO_ROWS)
+    for name, installed in window.cluster.places.installed.items():
+        own = claims.filter(pl.col("resource") == name)
+        with blamed(f"the resource {name}, measure,"):
+            values |= resource_of(name).measure(
+                installed, own, tables["jobs"], window.start_s, window.end_s, tables["placements"]
+            )
     return values
 
 

@@ -176,7 +176,7 @@ class ListScheduler(AnyResource):
 
     @cached_property
     def _beyond(self) -> ListPass:
-        return ListPass(self.mixed, self.order, Backfill(BACKFILL[self.backfill]), self.depth, self.backfill_order)
+        return ListPass(self.placement, self.order, Backfill(BACKFILL[self.backfill]), self.depth, self.backfill_order)
 
     @cached_property
     def settles(self) -> bool:

@@ -27,29 +27,21 @@ MIXING = 0x9E3779B97F4A7C15
 
 
 class Sides(NamedTuple):
-    """What is to be assigned to what.
+    """What is to be assigned to what."""
 
-    Attributes
-    ----------
-    supply, sort, waiting : int64[classes]
-        How many sub-tasks a class has, of which sort they are, and what it costs to leave one of them waiting.
-    fits, cost : int64[sorts, hosts]
-        How many sub-tasks of a sort a host could take from the aggregator if it took no others, and what each costs.
-    room : int64[hosts]
-        How many sub-tasks a host could take in all.
-    preferred : int64[arcs, 3]
-        Class, host and cost, where a class has an arc of its own to a host.
-    most : int64[sorts, hosts]
-        How many sub-tasks of a sort a host could take by both ways; ``None``: as many as there is room for.
-    """
-
+    # supply, sort, waiting, int64[classes]: how many sub-tasks a class has, of which sort they are, and what it costs
+    # to leave one of them waiting
     supply: Ints
     sort: Ints
     waiting: Ints
+    # fits, cost, int64[sorts, hosts]: how many sub-tasks of a sort a host could take from the aggregator if it took no
+    # others, and what each costs
     fits: Ints
     cost: Ints
-    room: Ints
-    preferred: Ints = NOBODY
+    room: Ints  # int64[hosts]: how many sub-tasks a host could take in all
+    preferred: Ints = NOBODY  # int64[arcs, 3]: class, host and cost, where a class has an arc of its own to a host
+    # int64[sorts, hosts]: how many sub-tasks of a sort a host could take by both ways; ``None``: as many as there is
+    # room for
     most: Ints | None = None
 
 
@@ -64,41 +56,24 @@ class Arcs(NamedTuple):
 
 
 class Built(NamedTuple):
-    """A network, and what its parts stand for.
-
-    Attributes
-    ----------
-    group : int64[hosts]
-        The group of each host; groups are numbered by their first hosts.
-    pairs : int64[arcs, 2]
-        Sort and group of each arc from an aggregator to a group.
-    gates : int64[gates, 2]
-        Sort and host of nodes through which one sort must go, as a host takes fewer of it than of others.
-    """
+    """A network, and what its parts stand for."""
 
     network: Network
     arcs: Arcs
-    group: Ints
-    pairs: Ints
+    group: Ints  # int64[hosts]: the group of each host; groups are numbered by their first hosts
+    pairs: Ints  # int64[arcs, 2]: sort and group of each arc from an aggregator to a group
+    # int64[gates, 2]: sort and host of nodes through which one sort must go, as a host takes fewer of it than of others
     gates: Ints
 
 
 class Assignment(NamedTuple):
-    """Who goes where.
+    """Who goes where."""
 
-    Attributes
-    ----------
-    owner, host : int64[assigned]
-        Class and host of every sub-task that is assigned, by class.
-    cost
-        Of all of it, waiting included, in 1/UNIT.
-    built, flow
-        The network and its optimum, to look at.
-    """
-
+    # owner, host, int64[assigned]: class and host of every sub-task that is assigned, by class
     owner: Ints
     host: Ints
-    cost: int
+    cost: int  # of all of it, waiting included, in 1/UNIT
+    # built, flow: the network and its optimum, to look at
     built: Built
     flow: Flow
 

@@ -13,14 +13,17 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from unrack.policy.flow.costs.contract import CostModel, Phase, postpones
+from unrack.policy.flow.assignment import Assignment, Sides, assign
+from unrack.policy.flow.costs.contract import CostModel, Costs, Phase, postpones
 from unrack.policy.flow.left import MOST, Left
 from unrack.policy.flow.network_load import NetworkLoad, load_at
-from unrack.policy.flow.places import Classes, Solved, solved
 from unrack.policy.flow.sorts import Sorts
+from unrack.policy.rounds import UNIT
 
 Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
+Floats = NDArray[np.float64]
+MOST_COST = 1000
+"""Costs above this, or below its negative, are no different; so is waiting for more rounds than come to it."""
 
 
 class Terms(NamedTuple):
@@ -33,6 +36,73 @@ class Terms(NamedTuple):
     aggregate: bool = True
 
 
+class Classes(NamedTuple):
+    """Sub-tasks that are alike."""
+
+    supply: Ints  # int64[classes]: how many there are
+    row: Ints  # int64[classes]: which row of the phase they are of
+    rounds: Ints  # int64[classes]: in how many rounds they were left waiting
+    at: Ints  # int64[classes]: the host that is the node they were given; -1: none
+    stay: Ints  # int64[classes]: the host that they have, of running jobs; -1: none
+
+
+class Solved(NamedTuple):
+    """A phase after its network was solved, for explanations."""
+
+    phase: Phase
+    costs: Costs
+    classes: Classes
+    sides: Sides
+    assignment: Assignment
+
+
+def solved(terms: Terms, phase: Phase, classes: Classes, room: Ints, force: bool, move: float) -> Solved:
+    """Assign the sub-tasks of a phase to its hosts.
+
+    Parameters
+    ----------
+    room : int64[hosts]
+        How many sub-tasks each host could take in all.
+    force
+        Whether waiting costs more than any placement.
+    move
+        What it costs to have a sub-task of a running job elsewhere than where it is.
+    """
+    costs = terms.cost(phase)
+    supplied = np.bincount(classes.row, classes.supply, len(phase.sorts)).astype(np.int64)
+    room = np.minimum(room, supplied.sum())
+    most = np.minimum(phase.fits, np.minimum(room[None], supplied[:, None]))
+    may = np.isfinite(costs.place)
+    place = np.where(may, costs.place, 0)
+    waiting = whole(costs.waiting[classes.row] + terms.weight * classes.rounds) + 1  # never just as good as a place
+    if force:
+        waiting = np.full(len(classes.row), 10 * MOST_COST * UNIT)
+    preferred = [arcs_to(classes.at, room, costs.preferred[classes.row] + move * (classes.at != classes.stay))]
+    if move:
+        stay = np.where((classes.stay != classes.at) & (classes.stay >= 0), classes.stay, -1)
+        preferred.append(arcs_to(stay, room, place[classes.row, classes.stay]))
+    sides = Sides(
+        classes.supply, classes.row, waiting, np.where(may, most, 0), whole(place + move), room,
+        np.concatenate(preferred), None if phase.chosen else most,
+    )  # fmt: skip
+    return Solved(phase, costs, classes, sides, assign(sides, terms.solver, terms.aggregate))
+
+
+def arcs_to(host: Ints, room: Ints, cost: Floats) -> Ints:
+    """int64[arcs, 3]: arcs of the classes that have a host of their own (-1: none), if it has room."""
+    own = np.flatnonzero((host >= 0) & (room[host] > 0))
+    return np.stack([own, host[own], whole(cost[own])], axis=1)
+
+
+def whole(cost: Floats) -> Ints:
+    """Costs as whole numbers of 1/UNIT."""
+    found: Ints = np.rint(np.clip(cost, -MOST_COST, MOST_COST) * UNIT).astype(np.int64)
+    return found
+
+
+Bools = NDArray[np.bool_]
+
+
 class Tasks(NamedTuple):
     """The tasks of jobs: which job (by its place in the attempt), and its node; -1: none."""
 
@@ -41,21 +111,11 @@ class Tasks(NamedTuple):
 
 
 class Held(NamedTuple):
-    """Where the sub-tasks of running jobs are.
+    """Where the sub-tasks of running jobs are."""
 
-    Attributes
-    ----------
-    nodes : int64[tasks]
-        The node of each task, by job.
-    hosts
-        Kind to the host of each device, int64[devices], by job.
-    move
-        What it costs to have a sub-task elsewhere.
-    """
-
-    nodes: Ints
-    hosts: dict[int, Ints]
-    move: float
+    nodes: Ints  # int64[tasks]: the node of each task, by job
+    hosts: dict[int, Ints]  # kind to the host of each device, int64[devices], by job
+    move: float  # what it costs to have a sub-task elsewhere
 
 
 class Members(NamedTuple):
@@ -71,33 +131,18 @@ class Members(NamedTuple):
 
 @dataclass
 class Attempt:
-    """Networks for some jobs, and what came out.
+    """Networks for some jobs, and what came out."""
 
-    Attributes
-    ----------
-    jobs : int64[k]
-        The jobs, in their order.
-    phases
-        Every network with the group of resources that it is about.
-    members
-        The sub-tasks of each of them.
-    tasks
-        Where each task goes.
-    hosts
-        Kind to the host of each device of each task, int64[tasks, devices] of the tasks that ask for it by job.
-    lost : int64[k]
-        The phase in which a sub-task of a job stayed without a host; -1: none.
-    force
-        Whether to wait cost more than any place.
-    """
-
-    jobs: Ints
-    phases: list[Solved] = field(default_factory=list)
-    members: list[Members] = field(default_factory=list)
+    jobs: Ints  # int64[k]: the jobs, in their order
+    phases: list[Solved] = field(default_factory=list)  # every network with the group of resources that it is about
+    members: list[Members] = field(default_factory=list)  # the sub-tasks of each of them
+    # where each task goes
     tasks: Tasks = field(default_factory=lambda: Tasks(np.empty(0, np.int64), np.empty(0, np.int64)))
+    # kind to the host of each device of each task, int64[tasks, devices] of the tasks that ask for it by job
     hosts: dict[int, dict[int, list[list[int]]]] = field(default_factory=dict)
+    # int64[k]: the phase in which a sub-task of a job stayed without a host; -1: none
     lost: Ints = field(default_factory=lambda: np.empty(0, np.int64))
-    force: bool = False
+    force: bool = False  # whether to wait cost more than any place
 
 
 def attempted(
@@ -149,7 +194,6 @@ def _devices(
     found: Attempt, terms: Terms, left: Left, network: NetworkLoad, kind: int, tasks: Ints, asks: Ints,
     of_jobs: tuple[Ints, Bools, Ints], now: int, sorts: Sorts, held: Held | None,
 ) -> None:  # fmt: skip
-    """One phase for the devices of a kind that tasks ask for."""
     hosts, free = left.hosts[kind], left.counts(kind)
     kinds, late, rounds = of_jobs
     job, node = found.tasks.job[tasks], found.tasks.node[tasks]
@@ -196,8 +240,7 @@ def _assigned(found: Attempt, terms: Terms, phase: Phase, job: Ints, wants: Want
     of, first = numbered(np.stack(wants))
     row, rounds, at, stay = (column[first] for column in wants)
     classes = Classes(np.bincount(of).astype(np.int64), row, rounds, at, stay)
-    costs, terms_of = terms.cost(phase), (terms.weight, terms.solver, terms.aggregate)
-    one = solved(phase, classes, costs, np.minimum(room, MOST), found.force, move, *terms_of)
+    one = solved(terms, phase, classes, np.minimum(room, MOST), found.force, move)
     found.phases.append(one)
     owner, host = one.assignment.owner, one.assignment.host
     order = np.argsort(of, kind="stable")

@@ -6,33 +6,97 @@ where one is given, chooses among all machines for the jobs that it is for.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from unrack.cluster.spec import Cluster
 from unrack.ledger.lease import Lease
-from unrack.policy.flow.inside import Bounds, Inside
 from unrack.policy.flow.left import Left
 from unrack.policy.flow.sorts import Sort
 from unrack.policy.gpus.rule import GpuRule
-from unrack.policy.placement.contract import MemoryRule
+from unrack.policy.placement.contract import MemoryRule, Room, Spot
 from unrack.policy.placement.local_memory import LocalMemory
 from unrack.policy.placement.mixed import Mixed, Notes
+from unrack.reasons import Reason
 from unrack.view import Draft, View
+from unrack.vocabulary import Need
+from unrack.workload.job import JobTable
 
+Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
+Way = tuple[Mixed, Notes]
+"""A placement, and its notes."""
+
+
+@dataclass(slots=True)
+class Bounds:
+    """The notes of the rule inside, and where tasks may run; ``None``: everywhere."""
+
+    notes: Any
+    nodes: Bools | None = None
+
+
+@dataclass(frozen=True)
+class Inside:
+    """Another rule for memory, kept to some nodes; lenders may be anywhere."""
+
+    rule: MemoryRule
+
+    @property
+    def places(self) -> frozenset[Need]:
+        """As the rule."""
+        return self.rule.places
+
+    @property
+    def near(self) -> bool:
+        """As the rule."""
+        return self.rule.near
+
+    def begin(self, view: View) -> Bounds:
+        """No bounds."""
+        return Bounds(self.rule.begin(view))
+
+    def open_nodes(self, view: View, notes: Bounds, lent: Ints | None = None) -> Bools:
+        """Those of the rule, within bounds."""
+        found = self.rule.open_nodes(view, notes.notes, lent)
+        return found if notes.nodes is None else found & notes.nodes
+
+    def offers(self, view: View, notes: Bounds, job: int, room: Room) -> Iterator[Ints]:
+        """As the rule."""
+        return self.rule.offers(view, notes.notes, job, room)
+
+    def take(self, view: View, notes: Bounds, job: int, node: int, room: Room, now: int) -> Spot:
+        """As the rule."""
+        return self.rule.take(view, notes.notes, job, node, room, now)
+
+    def spread(self, view: View, notes: Bounds, job: int, room: Room, now: int) -> list[Spot] | None:
+        """As the rule."""
+        return self.rule.spread(view, notes.notes, job, room, now)
+
+    def kind(self, view: View, job: int) -> object:
+        """As the rule."""
+        return self.rule.kind(view, job)
+
+    def lacks(self, view: View, notes: Bounds, job: int, room: Room) -> Reason:
+        """As the rule."""
+        return self.rule.lacks(view, notes.notes, job, room)
+
+    def possible(self, cluster: Cluster, jobs: JobTable) -> Bools:
+        """As the rule."""
+        return self.rule.possible(cluster, jobs)
 
 
 @dataclass
 class Beyond:
     """The placement of such jobs, and the ledger as it is after the first ``done`` leases of the round."""
 
-    mixed: Mixed
-    notes: Notes
+    general: Way
     inside: Inside
-    by_gpus: Mixed | None = None
-    gpu_notes: Notes | None = None
+    by_gpus: Way | None = None
     draft: Draft | None = None
     done: int = 0
 
@@ -40,12 +104,11 @@ class Beyond:
     def of(view: View, place: str, memory: MemoryRule, whole: bool, gpus: GpuRule | None) -> Beyond:
         """For a cluster as it is now."""
         inside = Inside(memory)
-        mixed = Mixed(place, inside, whole)
-        found = Beyond(mixed, mixed.begin(view), inside)
+        ways = [Mixed(place, inside, whole)]
         if gpus is not None and isinstance(memory, LocalMemory):
-            found.by_gpus = Mixed(place, memory, whole, gpus)
-            found.gpu_notes = found.by_gpus.begin(view)
-        return found
+            ways.append(Mixed(place, memory, whole, gpus))
+        general, *by_gpus = [(mixed, mixed.begin(view)) for mixed in ways]
+        return Beyond(general, inside, by_gpus[0] if by_gpus else None)
 
     def forget(self) -> None:
         """A new round begins."""
@@ -53,7 +116,7 @@ class Beyond:
 
     def open_nodes(self, view: View) -> Bools:
         """bool[nodes]: which may run tasks at all."""
-        return self.inside.open_nodes(view, self.notes.memory)
+        return self.inside.open_nodes(view, self.general[1].memory)
 
     def needed(self, view: View, job: int, sort: Sort) -> bool:
         """Whether a job asks for more than nodes and whole devices; the same for all of a sort."""
@@ -61,26 +124,20 @@ class Beyond:
             return True
         return self._by_rule(view, job, sort) is not None
 
-    def _by_rule(self, view: View, job: int, sort: Sort) -> GpuRule | None:
-        """The rule for GPUs, if it is for the job."""
-        if self.by_gpus is None or self.gpu_notes is None or sort.devices != {}:
+    def _by_rule(self, view: View, job: int, sort: Sort) -> Way | None:
+        """The placement by the rule for GPUs, if it is for the job."""
+        if self.by_gpus is None or sort.devices != {}:
             return None
-        rule = self.by_gpus.gpus
-        return rule if rule is not None and rule.serves(view, self.gpu_notes.gpus, job) else None
+        mixed, notes = self.by_gpus
+        return self.by_gpus if mixed.gpus is not None and mixed.gpus.serves(view, notes.gpus, job) else None
 
-    def placing(self, view: View, job: int, sort: Sort) -> tuple[Mixed, Notes]:
+    def placing(self, view: View, job: int, sort: Sort) -> Way:
         """The placement of a job on any nodes, as other disciplines place it, and its notes."""
-        if self._by_rule(view, job, sort) is not None:
-            assert self.by_gpus is not None
-            assert self.gpu_notes is not None
-            return self.by_gpus, self.gpu_notes
-        return self.mixed, self.notes
+        return self._by_rule(view, job, sort) or self.general
 
     def opens_us(self, view: View, jobs: list[int], now: int) -> int | None:
         """When, if nothing happens, one of these jobs has a place that it has not now, µs; ``None``: never."""
-        ways = [(self.mixed, self.notes)]
-        if self.by_gpus is not None and self.gpu_notes is not None:
-            ways.append((self.by_gpus, self.gpu_notes))
+        ways = [way for way in (self.general, self.by_gpus) if way is not None]
         found = [mixed.opens_us(view, notes, jobs, now) for mixed, notes in ways if jobs]
         return min((time for time in found if time is not None), default=None)
 
@@ -102,8 +159,8 @@ class Beyond:
             self.draft.start(lease)
         self.done = len(decided)
         mixed, notes = self.placing(view, job, sort)
-        bounds: Bounds = self.notes.memory
-        if nodes is not None and notes is self.notes:
+        bounds: Bounds = self.general[1].memory
+        if nodes is not None and notes is self.general[1]:
             bounds.nodes = np.zeros(len(left.cores), np.bool_)
             bounds.nodes[nodes] = True
         found = mixed.find(self.draft.view, notes, job, now)

@@ -1,4 +1,4 @@
-"""Where devices of a kind are: the nodes in which they sit, and pools that are in no node."""
+"""Where devices of a kind are, in nodes or in pools that are in no node, and which of them are free."""
 
 from __future__ import annotations
 
@@ -9,50 +9,58 @@ from numpy.typing import NDArray
 
 from unrack.cluster.pools.pool import Devices
 from unrack.ledger.devices.columns import FREE, GROUP, Columns
-from unrack.policy.flow.free_devices import FreeDevices
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 
 class Hosts(NamedTuple):
-    """The hosts of one kind of devices: devices of one pool that sit in one node, or in none.
+    """The hosts of one kind of devices: devices of one pool that sit in one node, or in none."""
 
-    Attributes
-    ----------
-    kind, name
-        Of the devices.
-    pool, home : int64[hosts]
-        Their pool; the node in which they sit, -1: none (a pool of a rack, RN in the thesis).
-    device, host : int64[devices]
-        The devices of the kind by host, and the host of each.
-    reach : int64[nodes]
-        Which of the patterns says what a node may use.
-    patterns : bool[patterns, hosts]
-    local : int64[nodes]
-        The host in each node, the first where there are several; -1: none.
-    of
-        Device to its host.
-    built_in
-        Whether every device serves one node only, so that it says where a task goes.
-    """
-
+    # kind, name: of the devices
     kind: int
     name: str
+    # pool, home, int64[hosts]: their pool; the node in which they sit, -1: none (a pool of a rack, RN in the thesis)
     pool: Ints
     home: Ints
+    # device, host, int64[devices]: the devices of the kind by host, and the host of each
     device: Ints
     host: Ints
-    reach: Ints
-    patterns: Bools
-    local: Ints
-    of: dict[int, int]
-    built_in: bool
+    reach: Ints  # int64[nodes]: which of the patterns says what a node may use
+    patterns: Bools  # bool[patterns, hosts]
+    local: Ints  # int64[nodes]: the host in each node, the first where there are several; -1: none
+    at: dict[int, int]  # device to its place in the columns by device
+    built_in: bool  # whether every device serves one node only, so that it says where a task goes
 
     def free(self, columns: Columns) -> FreeDevices:
         """The free devices of each host."""
-        is_free = columns.device[GROUP, self.device] == FREE
-        return FreeDevices(self.device[is_free], self.host[is_free], len(self.pool))
+        return FreeDevices(self, columns.device[GROUP, self.device] == FREE)
+
+
+class FreeDevices:
+    """Those of the devices of some hosts that are free: bool[devices], and int64[hosts], how many each host has."""
+
+    def __init__(self, hosts: Hosts, free: Bools) -> None:
+        self.hosts, self.free = hosts, free
+        self.counts: Ints = np.bincount(hosts.host[free], minlength=len(hosts.pool)).astype(np.int64)
+
+    def pop(self, host: int) -> int | None:
+        """Take the first free device of a host: its place; ``None``: it has none."""
+        if not self.counts[host]:
+            return None
+        first = int(np.searchsorted(self.hosts.host, host))
+        at = first + int(np.argmax(self.free[first:]))
+        self.set(at, False)
+        return at
+
+    def set(self, at: int, free: bool) -> None:
+        """Note that a device is free, or is not any more."""
+        self.counts[self.hosts.host[at]] += int(free) - int(self.free[at])
+        self.free[at] = free
+
+    def meet(self, other: FreeDevices) -> FreeDevices:
+        """Those that are free in both."""
+        return FreeDevices(self.hosts, self.free & other.free)
 
 
 def hosts_of(devices: Devices, kind: int, at_home: bool = False) -> Hosts:
@@ -74,6 +82,6 @@ def hosts_of(devices: Devices, kind: int, at_home: bool = False) -> Hosts:
             local[home[one]] = one
     alone = bool((near.sum(axis=1) <= 1).all())
     devices_by_host, host_by_host = own[order], host[order]
-    of = dict(zip(devices_by_host.tolist(), host_by_host.tolist(), strict=True))
+    at = {device: place for place, device in enumerate(devices_by_host.tolist())}
     name = devices.kinds[kind]
-    return Hosts(kind, name, pool, home, devices_by_host, host_by_host, reach.ravel(), patterns, local, of, alone)
+    return Hosts(kind, name, pool, home, devices_by_host, host_by_host, reach.ravel(), patterns, local, at, alone)

@@ -13,8 +13,8 @@ from unrack.policy.flow.sorts import Sort
 from unrack.resources.places import AMOUNT, NO_CLAIMS, PLACE
 
 Ints = NDArray[np.int64]
-Taken = list[tuple[int, int, int]]
-"""Kind, host and number of devices taken."""
+Taken = list[tuple[int, int]]
+"""Kind and place of devices taken."""
 
 
 def lease_of(left: Left, sort: Sort, job: int, nodes: list[int], hosts: dict[int, list[list[int]]]) -> Lease | None:
@@ -31,21 +31,11 @@ def lease_of(left: Left, sort: Sort, job: int, nodes: list[int], hosts: dict[int
     if rows is None:
         return None
     taken: Taken = []
-    shares: list[Share] | None = []
-    for kind, count in (sort.devices or {}).items():
-        for task, node in enumerate(nodes):
-            at = hosts[kind][task] if kind in hosts else built_in(left, kind, node, count)
-            devices = pop(left, kind, at, taken) if len(at) == count else None
-            if devices is None:
-                shares = None
-                break
-            shares += shares_of(left, sort, kind, node, devices)  # type: ignore[operator]
-        if shares is None:
-            break
+    shares = taken_shares(left, sort, nodes, hosts, taken)
     claims = None if shares is None else claims_of(left, sort, rows, shares)
     if shares is None or claims is None:
-        for kind, host, device in reversed(taken):
-            left.devices[kind].put(host, device)
+        for kind, at in taken:
+            left.devices[kind].set(at, True)
         return None
     lease = Lease(job, rows, shares=tuple(shares), claims=claims)
     left.take_nodes(lease)
@@ -75,16 +65,20 @@ def built_in(left: Left, kind: int, node: int, count: int) -> list[int]:
     return found
 
 
-def pop(left: Left, kind: int, hosts: list[int], taken: Taken) -> list[int] | None:
-    """The first free device of each of these hosts; ``None``: one has no more."""
-    devices = []
-    for host in hosts:
-        device = left.devices[kind].pop(host)
-        if device is None:
-            return None
-        devices.append(device)
-        taken.append((kind, host, device))
-    return devices
+def taken_shares(
+    left: Left, sort: Sort, nodes: list[int], hosts: dict[int, list[list[int]]], taken: Taken
+) -> list[Share] | None:
+    """The shares of a lease as of :func:`lease_of`; ``None``: a host has too few devices. ``taken`` notes what is."""
+    shares: list[Share] = []
+    for kind, count in (sort.devices or {}).items():
+        for task, node in enumerate(nodes):
+            own = hosts[kind][task] if kind in hosts else built_in(left, kind, node, count)
+            found = [at for host in own if (at := left.devices[kind].pop(host)) is not None]
+            taken += [(kind, at) for at in found]
+            if len(found) != count:
+                return None
+            shares += shares_of(left, sort, kind, node, left.hosts[kind].device[found].tolist())
+    return shares
 
 
 def shares_of(left: Left, sort: Sort, kind: int, node: int, devices: list[int]) -> list[Share]:

@@ -1,4 +1,4 @@
-"""What is left while a round goes on: of nodes, of devices by host, and of the places of resources."""
+"""What is left while a round goes on: of nodes, of devices by host, and of the places of resources; who takes part."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from unrack.jit import compiled
 from unrack.ledger.lease import LENDER, LOAN_MB, Lease
-from unrack.policy.flow.free_devices import FreeDevices
-from unrack.policy.flow.hosts import Hosts
-from unrack.policy.flow.sorts import Sort
+from unrack.policy.flow.hosts import FreeDevices, Hosts
+from unrack.policy.flow.sorts import Sort, Sorts
 from unrack.resources.places import AMOUNT, PLACE
 from unrack.view import View
 
@@ -20,31 +20,19 @@ MOST = 1 << 40
 
 @dataclass
 class Left:
-    """What nobody holds, less what the round has given away.
-
-    Attributes
-    ----------
-    cores, mb : int64[nodes]
-        Of each node; cores are -1 where no task may go.
-    devices
-        Kind to the free devices of each of its hosts.
-    claims : int64[places]
-        Of the places of resources.
-    kept
-        Devices that are free and not to be used.
-    known
-        How many tasks of a sort each node could take, as long as nothing is taken.
-    """
+    """What nobody holds, less what the round has given away."""
 
     view: View
     now: int
     hosts: dict[int, Hosts]
     whole: bool
+    # cores, mb, int64[nodes]: of each node; cores are -1 where no task may go
     cores: Ints
     mb: Ints
-    devices: dict[int, FreeDevices]
-    claims: Ints
-    kept: frozenset[int] = frozenset()
+    devices: dict[int, FreeDevices]  # kind to the free devices of each of its hosts
+    claims: Ints  # int64[places]: of the places of resources
+    kept: frozenset[int] = frozenset()  # devices that are free and not to be used
+    # how many tasks of a sort each node could take, as long as nothing is taken
     known: dict[Sort, Ints] = field(default_factory=dict)
 
     @staticmethod
@@ -100,11 +88,7 @@ class Left:
     def take(self, lease: Lease) -> None:
         """What a lease holds is gone."""
         self.take_nodes(lease)
-        for share in lease.shares:
-            for kind, hosts in self.hosts.items():
-                for device in share.devices:
-                    if (host := hosts.of.get(device)) is not None:
-                        self.devices[kind].remove(host, device)
+        self._set_free(lease, False)
 
     def take_nodes(self, lease: Lease) -> None:
         """What a lease holds of nodes, and of the places of resources, is gone."""
@@ -127,11 +111,13 @@ class Left:
             self.mb[own] += mb
         if len(lease.claims):
             self.claims[lease.claims[:, PLACE]] += lease.claims[:, AMOUNT]
-        for share in lease.shares:
+        self._set_free(lease, True)
+
+    def _set_free(self, lease: Lease, free: bool) -> None:
+        for device in [device for share in lease.shares for device in share.devices]:
             for kind, hosts in self.hosts.items():
-                for device in share.devices:
-                    if (host := hosts.of.get(device)) is not None:
-                        self.devices[kind].put(host, device)
+                if (at := hosts.at.get(device)) is not None:
+                    self.devices[kind].set(at, free)
 
     def meet(self, other: Left) -> Left:
         """What is left of both."""
@@ -141,7 +127,7 @@ class Left:
         kept = {
             device
             for kind, own in self.devices.items()
-            for device in np.setdiff1d(own.every()[0], devices[kind].every()[0]).tolist()
+            for device in self.hosts[kind].device[own.free & ~devices[kind].free].tolist()
         }
         return Left(self.view, self.now, self.hosts, self.whole, cores, mb, devices, claims, self.kept | kept)
 
@@ -158,3 +144,45 @@ class Left:
             and bool((mb[mb > 0] <= self.mb[mb > 0]).all() and (amount <= self.claims[place]).all())
             and not any(device in self.kept for share in lease.shares for device in share.devices)
         )
+
+
+def batch_of(left: Left, sorts: Sorts, jobs: Ints, local: bool) -> NDArray[np.bool_]:
+    """bool[jobs]: which of the jobs, in their order, take part (Amaral 2019, section 5.3.3); others may pass by.
+
+    ``local``: whether memory is that of the node where a task runs.
+    """
+    of = sorts.of[jobs]
+    kinds, number = np.unique(of, return_inverse=True)
+    rows = []
+    for kind in kinds.tolist():
+        sort = sorts.every[kind]
+        devices = sort.devices or {}
+        own = [sort.cores, sort.mb * local, *(devices.get(kind, 0) for kind in left.hosts)]
+        rows.append([sort.tasks * amount for amount in own])
+    demands = np.array(rows, np.int64).reshape(len(kinds), -1)
+    usable = left.cores >= 0
+    free = [int(left.cores[usable].sum()), int(left.mb[usable].sum())]
+    free += [int(left.counts(kind).sum()) for kind in left.hosts]
+    return together(demands, number.ravel(), np.array(free, np.int64))
+
+
+@compiled
+def together(demands: Ints, of: Ints, free: Ints) -> NDArray[np.bool_]:
+    """bool[jobs]: whose demands (row ``of`` each of int64[sorts, amounts]) those before them leave enough for.
+
+    Examples
+    --------
+    >>> together(np.array([[3], [1]]), np.array([0, 0, 1]), np.array([4])).tolist()
+    [True, False, True]
+    """
+    left, taken = free.copy(), np.zeros(len(of), np.bool_)
+    for at in range(len(of)):
+        own = demands[of[at]]
+        fits = True
+        for amount in range(len(left)):
+            fits = fits and own[amount] <= left[amount]
+        if fits:
+            taken[at] = True
+            for amount in range(len(left)):
+                left[amount] -= own[amount]
+    return taken

@@ -95,7 +95,8 @@ def movable(view: View, notes: Notes, left: Left, job: int) -> Runs | None:
         pool = installed.pools[int(installed.pool[share.devices[0]])]
         if pool.detach_us or kind not in left.hosts:
             return None
-        hosts.setdefault(kind, []).extend(left.hosts[kind].of[device] for device in share.devices)
+        own = left.hosts[kind]
+        hosts.setdefault(kind, []).extend(int(own.host[own.at[device]]) for device in share.devices)
     wanted = {kind: sort.tasks * count for kind, count in (sort.devices or {}).items()}
     return Runs(sort, lease, sorted(nodes), hosts) if {k: len(of) for k, of in hosts.items()} == wanted else None
 

@@ -20,25 +20,14 @@ Bools = NDArray[np.bool_]
 
 @dataclass
 class NetworkLoad:
-    """Of one cluster.
+    """Of one cluster."""
 
-    Attributes
-    ----------
-    links
-        Its links; ``None``: they are not modelled, and nothing is known of load.
-    places, quantities
-        Where they are among places and among what jobs ask.
-    carried : int64[nodes]
-        What may be claimed of the link of each node, MB/s.
-    ran
-        Application to the nodes where jobs of it have run.
-    """
-
-    links: Links | None
+    links: Links | None  # its links; ``None``: they are not modelled, and nothing is known of load
+    # places, quantities: where they are among places and among what jobs ask
     places: slice
     quantities: slice
-    carried: Ints
-    ran: dict[int, set[int]] = field(default_factory=dict)
+    carried: Ints  # int64[nodes]: what may be claimed of the link of each node, MB/s
+    ran: dict[int, set[int]] = field(default_factory=dict)  # application to the nodes where jobs of it have run
 
     @staticmethod
     def of(view: View) -> NetworkLoad:

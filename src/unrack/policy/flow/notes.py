@@ -35,50 +35,27 @@ class Fate(IntEnum):
 
 @dataclass(slots=True)
 class Notes:
-    """What rounds remember.
+    """What rounds remember."""
 
-    Attributes
-    ----------
-    sorts
-        Jobs that are alike, and how often each was left waiting.
-    hosts
-        Kind to the hosts of its devices.
-    network
-        What is known of the network.
-    beyond
-        Places jobs that ask for more than nodes and whole devices.
-    version
-        Of the ledger after the last round.
-    again_us
-        When a round may bring something though nothing has happened, µs; a time after everything: never.
-    moved_us
-        When the last migration round was, µs.
-    idle
-        How many rounds in a row brought nothing, while nothing happened.
-    promise
-        When a job that many have passed will have its place; ``None``: there is none.
-    waited : int64[jobs]
-        The jobs that waited when the last round began, in their order.
-    attempts, fate, started
-        Of the last round: its networks, what became of every job (int64[room], as :class:`Fate`), and leases.
-    counts
-        Numbers of every round, one round after the other: see :class:`unrack.policy.rounds.RoundCount`.
-    """
-
-    sorts: Sorts
-    hosts: dict[int, Hosts]
-    network: NetworkLoad
-    beyond: Beyond
-    version: int = -1
+    sorts: Sorts  # jobs that are alike, and how often each was left waiting
+    hosts: dict[int, Hosts]  # kind to the hosts of its devices
+    network: NetworkLoad  # what is known of the network
+    beyond: Beyond  # places jobs that ask for more than nodes and whole devices
+    version: int = -1  # of the ledger after the last round
+    # when a round may bring something though nothing has happened, µs; a time after everything: never
     again_us: int = NEVER_US
-    moved_us: int = -1
-    idle: int = 0
+    moved_us: int = -1  # when the last migration round was, µs
+    idle: int = 0  # how many rounds in a row brought nothing, while nothing happened
     rounds: int = 0
-    promise: Promise | None = None
+    promise: Promise | None = None  # when a job that many have passed will have its place; ``None``: there is none
+    # int64[jobs]: the jobs that waited when the last round began, in their order
     waited: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    # attempts, fate, started: of the last round: its networks, what became of every job (int64[room], as
+    # :class:`Fate`), and leases
     attempts: list[Attempt] = field(default_factory=list)
     fate: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     started: list[Lease] = field(default_factory=list)
+    # numbers of every round, one round after the other: see :class:`unrack.policy.rounds.RoundCount`
     counts: array[int] = field(default_factory=lambda: array("q"))
 
     @property

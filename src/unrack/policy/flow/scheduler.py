@@ -23,23 +23,20 @@ from numpy.typing import NDArray
 
 from unrack.ledger.lease import Lease
 from unrack.policy.contract import EVERYTHING, Decision, Estimates, Start, Traits
-from unrack.policy.flow.attempt import Attempt, Terms, attempted
-from unrack.policy.flow.batch import batch_of
+from unrack.policy.flow.attempt import MOST_COST, Attempt, Terms, attempted
 from unrack.policy.flow.beyond import Beyond
 from unrack.policy.flow.costs.contract import CostModel, postpones
-from unrack.policy.flow.costs.table import COSTS
+from unrack.policy.flow.costs.models import COSTS
 from unrack.policy.flow.hosts import hosts_of
 from unrack.policy.flow.leases import lease_of, plain_leases
-from unrack.policy.flow.left import Left
+from unrack.policy.flow.left import Left, batch_of
 from unrack.policy.flow.migration import moves
 from unrack.policy.flow.network_load import NetworkLoad
 from unrack.policy.flow.notes import Fate, Notes
-from unrack.policy.flow.places import MOST_COST
 from unrack.policy.flow.promise import left_beside, promised
-from unrack.policy.flow.round_count import counted
-from unrack.policy.flow.round_story import told
 from unrack.policy.flow.sorts import Sort, Sorts
-from unrack.policy.flow.story import why
+from unrack.policy.flow.stories.round import counted, told
+from unrack.policy.flow.stories.why import why
 from unrack.policy.gpus.rule import GpuRule
 from unrack.policy.orders import Order, in_order, reads_of
 from unrack.policy.placement.contract import MemoryRule
@@ -69,7 +66,7 @@ class Flow:
     passes
         How many jobs behind it may start before a job; then it goes before all others.
     solver
-        A name in :data:`unrack.solver.flow.solve.ANY_NETWORK`; results are the same.
+        A name in :data:`unrack.solver.flow.solve.SOLVERS`; results are the same.
     remote
         Whether a device may be used from another node than the one in which it sits.
     migrate_us
@@ -146,7 +143,6 @@ class Flow:
         return move if first is None else min(first, move)
 
     def _moves(self, view: View, memory: Notes, now: int) -> list[Decision]:
-        """Who moves, and where."""
         open_nodes = memory.beyond.open_nodes(view)
         left = Left.of(view, memory.hosts, self.nodes == "whole", open_nodes, now)
         decisions = moves(view, memory, left, self.terms, open_nodes, self.move, now)
@@ -155,7 +151,6 @@ class Flow:
         return decisions
 
     def _next(self, view: View, memory: Notes, now: int) -> int | None:
-        """The next round for who waits."""
         if not view.waiting:
             return None
         every = self.interval_us or SECOND_US
@@ -317,7 +312,6 @@ class Round:
         return rest, apart
 
     def _fits(self, kind: int) -> bool:
-        """Whether a node has room for a task of a sort."""
         return bool(self.left.fits(self.notes.sorts.every[kind], self.open_nodes, self.flow.terms.local).any())
 
     def _came_apart(self, jobs: Ints) -> bool:
@@ -376,7 +370,6 @@ class Round:
             self.notes.fate[jobs[~np.isin(jobs, [lease.job for lease in leases])]] = Fate.APART
 
     def _note_applications(self) -> None:
-        """Remember where applications have run."""
         ran, sorts = self.notes.network.ran, self.notes.sorts
         for lease in self.leases if self.flow.cost == "locality" or callable(self.flow.cost) else ():
             ran.setdefault(sorts.every[int(sorts.of[lease.job])].app, set()).update(lease.nodes.tolist())

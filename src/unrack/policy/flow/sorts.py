@@ -20,32 +20,17 @@ NOT_KNOWN = -1
 
 @dataclass(frozen=True, eq=False)
 class Sort:
-    """What jobs of one sort ask.
+    """What jobs of one sort ask."""
 
-    Attributes
-    ----------
-    job
-        The first of them.
-    tasks, cores, mb
-        How many tasks, and of each task its cores and MB.
-    wants : int64[kinds, quantities]
-        What a task asks of pooled devices.
-    claims : int64[quantities]
-        What it asks of resources.
-    names
-        Kind to its quantities.
-    app
-        The number of its application; -1: not known.
-    """
-
-    job: int
+    job: int  # the first of them
+    # tasks, cores, mb: how many tasks, and of each task its cores and MB
     tasks: int
     cores: int
     mb: int
-    wants: Ints
-    claims: Ints
-    names: tuple[tuple[str, ...], ...]
-    app: int
+    wants: Ints  # int64[kinds, quantities]: what a task asks of pooled devices
+    claims: Ints  # int64[quantities]: what it asks of resources
+    names: tuple[tuple[str, ...], ...]  # kind to its quantities
+    app: int  # the number of its application; -1: not known
 
     @cached_property
     def devices(self) -> dict[int, int] | None:
@@ -63,23 +48,13 @@ class Sort:
 
 @dataclass(slots=True)
 class Sorts:
-    """The sorts of the jobs seen so far.
+    """The sorts of the jobs seen so far."""
 
-    Attributes
-    ----------
-    every
-        The sorts, in the order in which they were first seen.
-    of : int64[room]
-        Job to sort.
-    rounds : int64[room]
-        In how many rounds each job was left waiting.
-    passed : int64[room]
-        How many jobs behind it have started before it.
-    """
-
-    every: list[Sort] = field(default_factory=list)
-    of: Ints = field(default_factory=lambda: np.full(64, NOT_KNOWN, np.int64))
+    every: list[Sort] = field(default_factory=list)  # the sorts, in the order in which they were first seen
+    of: Ints = field(default_factory=lambda: np.full(64, NOT_KNOWN, np.int64))  # int64[room]: job to sort
+    # int64[room]: in how many rounds each job was left waiting
     rounds: Ints = field(default_factory=lambda: np.zeros(64, np.int64))
+    # int64[room]: how many jobs behind it have started before it
     passed: Ints = field(default_factory=lambda: np.zeros(64, np.int64))
     _mb: Ints = field(default_factory=lambda: np.zeros(64, np.int64))
     _numbers: dict[bytes, int] = field(default_factory=dict)

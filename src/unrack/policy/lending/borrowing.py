@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from unrack.cluster.distance import distance_of
 from unrack.jit import inlined
+from unrack.kernels.ordering import order_of
 from unrack.ledger.lease import FIRST, NODES, TASKS
 from unrack.ledger.names import CPU, MEM
-from unrack.ordering import order_of
 from unrack.policy.lending.compute_nodes import is_idle
 from unrack.policy.lending.rules import Terms
 

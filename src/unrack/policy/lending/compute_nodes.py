@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrack.jit import inlined, melted
+from unrack.kernels.ordering import order_of
 from unrack.ledger.names import CPU, MEM
-from unrack.ordering import order_of
 from unrack.policy.placement.node_kernel import tasks_on
 
 Ints = NDArray[np.int64]

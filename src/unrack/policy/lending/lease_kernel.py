@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrack.jit import compiled, inlined
+from unrack.kernels.ordering import order_of
 from unrack.ledger.holding import add_lease
 from unrack.ledger.names import CPU, JOB, LOAN, LOAN_END, MEM, ROW, ROW_END
-from unrack.ordering import order_of
 from unrack.policy.columns import LedgerColumns, gang_of
 from unrack.policy.lending.borrowing import (
     leftovers,

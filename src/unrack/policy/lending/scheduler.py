@@ -25,10 +25,9 @@ from unrack.policy.discipline.conservative import Conservative, freed
 from unrack.policy.discipline.list_scheduler import BACKFILL, UNLIMITED, ListScheduler
 from unrack.policy.discipline.slurm_like import SlurmLike
 from unrack.policy.lending.backfill_kernel import Classes, plan_round
-from unrack.policy.lending.from_counts import named_leases
 from unrack.policy.lending.lease_kernel import place_now, room_for_leases, somebody
 from unrack.policy.lending.lender_cost import Aware
-from unrack.policy.lending.notes import LendingNotes, StandIn
+from unrack.policy.lending.notes import LendingNotes, StandIn, named_leases
 from unrack.policy.lending.queue_kernel import pass_over
 from unrack.policy.lending.reservations_kernel import Reserved, reserve_round, take_if_free
 from unrack.policy.lending.rules import RULES, THRESHOLDS, LendingRule, Terms, make_terms

@@ -5,10 +5,10 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Any, NamedTuple
 
-from unrack.errors import FaultyPolicyError, UnrackError
+from unrack.errors import FaultyPolicyError
 from unrack.ledger.lease import LOCAL_MB, Lease
+from unrack.plugins.code import OURS, definition, frames, in_words, is_own, is_users, users_line
 from unrack.policy.own.glance import glance, job_in_words, lease_in_words
-from unrack.policy.own.source import OURS, definition, frames, is_own, is_users, users_line
 from unrack.view import View
 
 POLICIES = OURS + "policy"
@@ -16,15 +16,6 @@ STATES = ("has not come", "waits", "runs", "has finished", "was rejected")
 """What a job of each :class:`unrack.ledger.state.Status` does."""
 ASKING = (OURS + "core.py", OURS + "admission.py")
 """The files that ask policies."""
-
-
-def in_words(error: BaseException) -> str:
-    """What an exception says: our own speak for themselves, others go by their kind."""
-    try:
-        text = str(error)
-    except Exception:  # an exception of a user's own, with a __str__ that fails
-        text = "(which cannot be printed)"
-    return text if isinstance(error, UnrackError) else f"{type(error).__name__}: {text}"
 
 
 class Asked(NamedTuple):

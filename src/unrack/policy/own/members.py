@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from unrack.errors import PolicyError
+from unrack.plugins.code import Line, definition, is_own
 from unrack.policy.contract import Estimates, Traits
-from unrack.policy.own.source import Line, definition, is_own
 from unrack.vocabulary import Need
 
 PARAMETERS: Mapping[str, tuple[str, ...]] = {

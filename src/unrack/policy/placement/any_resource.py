@@ -15,7 +15,8 @@ from unrack.policy.orders import Order, reads_of
 from unrack.policy.placement.claiming import claims_asked
 from unrack.policy.placement.contract import MemoryRule
 from unrack.policy.placement.local_memory import FITS, LocalMemory
-from unrack.policy.placement.mixed import PLACES, Mixed
+from unrack.policy.placement.mixed import Mixed
+from unrack.policy.placement.on_nodes import OnNodes
 from unrack.view import View
 from unrack.vocabulary import Need
 from unrack.workload.job import JobTable
@@ -51,10 +52,10 @@ class AnyResource:
 
     @cached_property
     def traits(self) -> Traits:
-        """By every rule with a name it places all that jobs ask for; a function of the user's places nodes."""
+        """It places all that jobs ask for: beside the nodes of a function of the user's own, by rules with a name."""
         reads = reads_of(self.order, getattr(self, "backfill_order", None))
         return Traits(
-            places=self.memory.places | (EVERYTHING if self.place in PLACES else frozenset()),
+            places=self.memory.places | EVERYTHING,
             reads=reads | ({Need.RACKS} if self.memory.near else frozenset()),
             estimates=self.estimates,
             whole_nodes=self.nodes == "whole",
@@ -71,18 +72,24 @@ class AnyResource:
     @cached_property
     def mixed(self) -> Mixed:
         """Where jobs go that ask for more than nodes."""
-        memory = LocalMemory(self.place) if isinstance(self.memory, LocalMemory) else self.memory
-        return Mixed(self.place, memory, self.nodes == "whole", self.gpus)
+        place = self.place if isinstance(self.place, str) else "first-fit"
+        memory = LocalMemory(place) if isinstance(self.memory, LocalMemory) else self.memory
+        return Mixed(place, memory, self.nodes == "whole", self.gpus)
+
+    @cached_property
+    def placement(self) -> Any:
+        """Where jobs go that ask for more than nodes, on nodes of the user's choice where a function says so."""
+        return self.mixed if isinstance(self.place, str) else OnNodes(self.place, self.mixed)
 
     def beyond_nodes(self, view: View) -> bool:
         """Whether counting nodes does not do: a job in the system asks for devices, or a rule is for more."""
         if self.gpus is not None and view.columns.claimed is not None:
-            return self.place in PLACES
-        return more_asked(view) if self._counts_nodes else self.place in PLACES
+            return True
+        return more_asked(view) if self._counts_nodes else True
 
     @cached_property
     def _counts_nodes(self) -> bool:
-        return self.place in FITS and isinstance(self.memory, LocalMemory)
+        return (self.place in FITS or callable(self.place)) and isinstance(self.memory, LocalMemory)
 
 
 def more_asked(view: View) -> bool:

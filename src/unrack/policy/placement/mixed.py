@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrack.ledger.devices.sharing import TAKEN
-from unrack.ledger.lease import Lease, Loan, Share, loans_of
+from unrack.ledger.lease import NODES, Lease, Loan, Share, loans_of, nodes_of
+from unrack.ledger.lease import TASKS as LEASE_TASKS
 from unrack.policy.gpus.place_kernel import Room as GpuRoom
 from unrack.policy.gpus.rule import GpuRule
 from unrack.policy.placement.claiming import Claiming, claiming
@@ -108,6 +109,30 @@ class Mixed:
             lease = self._find(view, notes, job, now)
             pools.patient = -1
         return lease
+
+    def on(self, view: View, notes: Notes | None, job: int, now: int, chosen: Lease) -> Lease | None:
+        """The lease on nodes that another rule chose, with all else that the job asks for; ``None``: not free there.
+
+        Parameters
+        ----------
+        notes
+            As of :meth:`begin`; ``None``: they are made if they are needed.
+        chosen
+            Nodes, tasks and cores; where the rule for memory lends, the memory is chosen here as well.
+        """
+        local = isinstance(self.memory, LocalMemory)
+        if not local or (self._asks_devices(view, job) and not chosen.shares):
+            own = self.begin(view) if notes is None else notes
+            self._ready(view, own)
+            found = self._find(view, own, job, now, chosen)
+            if found is None:
+                return None
+            chosen = chosen._replace(shares=found.shares) if local else found
+        claims = None if len(chosen.claims) else claiming(view, job)
+        if claims is None:
+            return chosen
+        lease = claims.with_claims(chosen)
+        return lease if claims.fits(lease) else None
 
     def allows(self, view: View, notes: Notes, lease: Lease, lent: Ints) -> bool:
         """Whether its nodes may run tasks."""
@@ -220,10 +245,15 @@ class Mixed:
         devices = view.columns.devices
         return devices is not None and devices.asks(job)
 
-    def _find(self, view: View, notes: Notes, job: int, now: int) -> Lease | None:
+    def _find(self, view: View, notes: Notes, job: int, now: int, chosen: Lease | None = None) -> Lease | None:
+        """A lease; on the nodes of ``chosen`` alone, with as many tasks on each, if there is one."""
         claims = claiming(view, job)
         room = self._room(view, notes, claims)
         tasks, cores = view.asks[[TASKS, CORES], job].tolist()
+        if chosen is not None:
+            most = np.full(len(room.cores), -1, np.int64)
+            most[nodes_of(chosen.rows)] = cores * np.repeat(chosen.rows[:, LEASE_TASKS], chosen.rows[:, NODES])
+            np.minimum(room.cores, most, out=room.cores)
         if cores and int(np.maximum(room.cores // cores, 0).sum()) < tasks:
             return None
         asks_devices = self._asks_devices(view, job)

@@ -12,6 +12,8 @@ from unrack.policy.contract import Decision, Estimates, Start, Traits
 from unrack.policy.members import said_by_members
 from unrack.policy.orders import Order, in_order
 from unrack.policy.own.answers import checked_lease
+from unrack.policy.placement.mixed import Mixed
+from unrack.policy.placement.on_nodes import why_not_on
 from unrack.reasons import Code, Reason
 from unrack.view import View
 from unrack.workload.seen_job import SeenJob
@@ -21,6 +23,10 @@ Place = Callable[[View, SeenJob, int], Lease | Candidate | Iterable[Candidate] |
 
 A lease, or candidates of ``view.candidates(job)`` in the order in which its tasks fill them.
 """
+
+
+REST = Mixed()
+"""Chooses what a job asks for beside the nodes."""
 
 
 @dataclass(slots=True)
@@ -38,7 +44,8 @@ class Placed:
     ----------
     place
         ``place(view, job, now)``: a lease, candidates of ``view.candidates(job)``, or ``None``; it sees what the jobs
-        before it have taken.
+        before it have taken. Devices and claims that the answer lacks are chosen on its nodes; where they are not free
+        there, the job waits.
     order
         A name in ``ORDERS`` or a function ``order(view, queue, now) -> jobs``.
     label
@@ -51,6 +58,7 @@ class Placed:
     estimates: Estimates = Estimates.REQUESTED
 
     devices: ClassVar[bool] = True
+    claims: ClassVar[bool] = True
     stepwise: ClassVar[bool] = True
 
     @property
@@ -71,7 +79,8 @@ class Placed:
         """Start the next job that has a place; asked again until there is none."""
         left = in_order(self.order, view, now).tolist() if memory.left is None else memory.left
         for i, job in enumerate(left):
-            lease = checked_lease(self.place, self.place(view, view.job(job), now), job, view, now)
+            chosen = checked_lease(self.place, self.place(view, view.job(job), now), job, view, now)
+            lease = None if chosen is None else REST.on(view, None, job, now, chosen)
             if lease is not None:
                 return [Start(lease, self.label)], Pass(left[i + 1 :])
         return [], Pass()
@@ -81,5 +90,7 @@ class Placed:
         return None
 
     def why(self, view: View, memory: Pass, job: int, now: int) -> Reason:
-        """Its placement found none."""
-        return Reason(Code.NO_ROOM, f"no place by {self.label}")
+        """Its placement found none, or what the job asks for beside the nodes is not free there."""
+        chosen = checked_lease(self.place, self.place(view, view.job(job), now), job, view, now)
+        reason = None if chosen is None else why_not_on(REST, view, None, job, now, chosen)
+        return reason or Reason(Code.NO_ROOM, f"no place by {self.label}")

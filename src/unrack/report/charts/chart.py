@@ -8,10 +8,19 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from unrack.plots.series import Floats, bin_edges, binned_integral, binned_mean, distribution, rounded, six_digits
+from unrack.plots.series import (
+    Floats,
+    bin_edges,
+    binned_integral,
+    binned_mean,
+    rising,
+    rounded,
+    span_unit,
+)
 from unrack.report.charts import spec as specs
+from unrack.report.charts.bars import bar_spec, whiskered
 from unrack.report.directory import RunFiles
-from unrack.report.setting import Setting, estimate, interval_words
+from unrack.report.setting import Setting, estimate, interval, interval_words
 from unrack.report.table import share_text
 
 MOST_SETTINGS = 8
@@ -86,24 +95,20 @@ def _over_time(chosen: Mapping[str, RunFiles], policies: Sequence[str], less: Co
         return []
     edges = bin_edges([(columns["time_s"][0], columns["time_s"][-1]) for columns in usage.values()])
 
-    def chart(name: str, title: str, y: dict[str, Any], series: dict[str, Floats]) -> Chart:
-        return time_chart(name, title, y, series, edges, policies, less)
-
-    share = SHARE
-    charts = [
-        chart("utilisation", "Cores in use over time", {"title": "share of cores online", **share}, {
-            policy: ratio(columns["time_s"], columns["cores_held"], columns["cores_online"], edges)
-            for policy, columns in usage.items()}),
-        chart("queue", "Queue length over time", {"title": "jobs waiting", "axis": {"format": "~s"}, "tip": ",.3~f"}, {
-            policy: binned_mean(columns["time_s"], columns["queued_jobs"], edges)
-            for policy, columns in usage.items()}),
-    ]  # fmt: skip
-    memory = {policy: run.record["cluster"].get("memory_mb") for policy, run in chosen.items()}
-    if all(isinstance(amount, int | float) and amount > 0 for amount in memory.values()):
-        held = {policy: binned_mean(columns["time_s"], columns["memory_mb_held"], edges) / memory[policy]
-                for policy, columns in usage.items() if "memory_mb_held" in columns}  # fmt: skip
-        charts.insert(1, chart("memory", "Memory in use over time", {"title": "share of memory", **share}, held))
-    return charts
+    memory = {policy: run.total_mb for policy, run in chosen.items()}
+    share, jobs = {"title": "share of cores online", **SHARE}, {"title": "jobs waiting", "axis": {"format": "~s"}}
+    held, queued = {}, {}
+    cores = {p: ratio(own["time_s"], own["cores_held"], own["cores_online"], edges) for p, own in usage.items()}
+    for policy, own in usage.items():
+        queued[policy] = binned_mean(own["time_s"], own["queued_jobs"], edges)
+        if (installed := memory[policy]) and "memory_mb_held" in own:
+            held[policy] = binned_mean(own["time_s"], own["memory_mb_held"], edges) / installed
+    charts = [time_chart("utilisation", "Cores in use over time", share, cores, edges, policies, less)]
+    if all(memory.values()):
+        y = {"title": "share of memory", **SHARE}
+        charts.append(time_chart("memory", "Memory in use over time", y, held, edges, policies, less))
+    queue = {**jobs, "tip": ",.3~f"}
+    return [*charts, time_chart("queue", "Queue length over time", queue, queued, edges, policies, less)]
 
 
 def time_chart(
@@ -147,11 +152,10 @@ def time_chart(
 
 def span_axis(edges: Floats) -> tuple[dict[str, Any], int]:
     """A channel ``x`` for times between these (s), and the seconds in the unit that it counts in."""
-    unit, size = next((unit, size) for unit, size in (("days", 86400), ("hours", 3600), ("minutes", 60), ("seconds", 1))
-                      if edges[-1] - edges[0] >= 3 * size or size == 1)  # fmt: skip
+    unit, size = span_unit(float(edges[-1] - edges[0]))
     domain = [float(f"{edges[0] / size:.5g}"), float(edges[-1] / size)]
-    return {"field": "x", "type": "quantitative", "title": f"{unit} since the start of the log",
-            "scale": {"nice": False, "zero": False, "domain": domain}}, size  # fmt: skip
+    scale = {"nice": False, "zero": False, "domain": domain}
+    return specs.number("x", f"{unit} since the start of the log", scale=scale), size
 
 
 def ratio(times: Floats, held: Floats, online: Floats, edges: Floats) -> Floats:
@@ -164,13 +168,11 @@ def ratio(times: Floats, held: Floats, online: Floats, edges: Floats) -> Floats:
 def _ecdf(
     name: str, column: str, jobs: Mapping[str, pl.DataFrame], policies: Sequence[str], less: Collection[str]
 ) -> Chart:
-    y = {"field": "y", "type": "quantitative", "title": "share of jobs", "scale": {"domain": [0, 1]},
-         "axis": {"format": ".0%"}, "tip": ".1%"}  # fmt: skip
+    y = specs.number("y", "share of jobs", **SHARE)
     series = []
     for policy, frame in jobs.items():
-        x, share = distribution(frame[column].cast(pl.Float64).fill_null(float("nan")).to_numpy())
+        x, share = rising(frame[column].cast(pl.Float64).fill_null(float("nan")).to_numpy())
         if len(x):
-            x, share = np.concatenate([x[:1], x]), np.concatenate([[0.0], share])
             series.append({"policy": policy, "x": rounded(x, 6), "y": rounded(share)})
     return {
         "id": name, "title": f"Distribution of {name} times", "series": series,
@@ -196,7 +198,6 @@ def class_name(index: int) -> str:
 
 
 def _by_size(jobs: Mapping[str, Sequence[pl.DataFrame]], policies: Sequence[str]) -> Chart:
-    """The mean of every class of each policy, over its seeds."""
     series, seen = [], set[int]()
     for policy, frames in jobs.items():
         grouped = [
@@ -209,19 +210,18 @@ def _by_size(jobs: Mapping[str, Sequence[pl.DataFrame]], policies: Sequence[str]
         sizes = sorted({size for own in means for size in own})
         values = [value for size in sizes if (value := estimate(own.get(size) for own in means)) is not None]
         seen |= set(sizes)
+        ends = [interval(value, 1.0) for value in values]
         series.append({
-            "policy": policy, "x": [class_name(size) for size in sizes],
-            "y": [six_digits(value.mean) for value in values],
-            "low": [six_digits(max(value.mean - value.half, 1.0)) for value in values],
-            "high": [six_digits(value.mean + value.half) for value in values],
+            "policy": policy, "x": [class_name(size) for size in sizes], "y": [y for y, _, _ in ends],
+            "low": [low for _, low, _ in ends], "high": [high for _, _, high in ends],
             "count": [sum(own.get(size, 0) for own in counts) for size in sizes],
         })  # fmt: skip
     classes = [class_name(size) for size in sorted(seen)]
     words = interval_words(map(len, jobs.values()), {})
-    spec = specs.bar_spec(policies, classes, "cores", "bounded slowdown (log scale)")
+    spec = bar_spec(policies, classes, "cores", "bounded slowdown (log scale)")
     return {
         "id": "size", "title": "Slowdown by job size", "series": series,
         "note": "Mean bounded slowdown of finished jobs by the cores they held; 1 is a job that never waited."
         + (f" Lines: {words}." if words else ""),
-        "spec": specs.whiskered(spec) if words else spec,
+        "spec": whiskered(spec) if words else spec,
     }  # fmt: skip

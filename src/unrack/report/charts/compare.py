@@ -82,7 +82,6 @@ def _named(results: Sequence[Result] | Mapping[str, Result]) -> dict[str, Result
 
 
 def _words(named: Mapping[str, Result], less: Mapping[str, float]) -> list[str]:
-    """What must be known to read the chart."""
     words = ["Dark bars and bold numbers are the best of a metric, ties included."]
     if less:
         some = ", ".join(f"{name} {share_text(share)}" for name, share in list(less.items())[:4])

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.extras import needed_for
+from unrack.plots.series import distribution, rounded
+from unrack.report.charts.spec import number, word
 from unrack.workload.account import WEEKDAYS
 
 if TYPE_CHECKING:
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from unrack.workload.generate.batch.fit import Fit
 
 _COLOURS = {"log": "#4c566a", "model": "#d08770"}
-_POINTS = 300
 _FROM = {"work": 0.01}
 """Where a logarithmic axis begins; otherwise at 1."""
 
@@ -62,13 +62,21 @@ def spec_of(fit: Fit) -> dict[str, Any]:
     }
 
 
-def _colour() -> dict[str, Any]:
+def _chart(marginal: Marginal, rows: list[dict[str, Any]], mark: Any, x: dict[str, Any]) -> dict[str, Any]:
+    """Shares of jobs over ``x``, of the log and of the model."""
     scale = {"domain": list(_COLOURS), "range": list(_COLOURS.values())}
-    return {"field": "of", "type": "nominal", "title": None, "scale": scale, "legend": {"orient": "top"}}
-
-
-def _title(marginal: Marginal) -> str:
-    return f"{marginal.name[:1].upper()}{marginal.name[1:]}: KS distance {marginal.distance:.3f}"
+    return {
+        "title": f"{marginal.name[:1].upper()}{marginal.name[1:]}: KS distance {marginal.distance:.3f}",
+        "width": _WIDTH,
+        "height": _HEIGHT,
+        "data": {"values": rows},
+        "mark": mark,
+        "encoding": {
+            "x": {"field": "x", **x},
+            "y": number("y", "share of jobs", axis={"format": ".0%"}),
+            "color": word("of", scale=scale, legend={"orient": "top"}),
+        },
+    }
 
 
 def _bars(marginal: Marginal) -> dict[str, Any]:
@@ -79,49 +87,25 @@ def _bars(marginal: Marginal) -> dict[str, Any]:
         counts = np.bincount(values.astype(np.int64), minlength=kinds)
         rows += [{"x": name, "y": round(share, 6), "of": who}
                  for name, share in zip(names, (counts / counts.sum()).tolist(), strict=True)]  # fmt: skip
-    return {
-        "title": _title(marginal), "width": _WIDTH, "height": _HEIGHT, "data": {"values": rows}, "mark": "bar",
-        "encoding": {
-            "x": {"field": "x", "type": "ordinal", "sort": list(names), "title": marginal.name,
-                  "axis": {"labelAngle": 0}},
-            "xOffset": {"field": "of", "type": "nominal"},
-            "y": {"field": "y", "type": "quantitative", "title": "share of jobs", "axis": {"format": ".0%"}},
-            "color": _colour(),
-        },
-    }  # fmt: skip
+    x = {"type": "ordinal", "sort": list(names), "title": marginal.name, "axis": {"labelAngle": 0}}
+    chart = _chart(marginal, rows, "bar", x)
+    chart["encoding"]["xOffset"] = {"field": "of", "type": "nominal"}
+    return chart
 
 
 def _steps(marginal: Marginal) -> dict[str, Any]:
     logarithmic = marginal.name != "accuracy"
-    rows = [
-        {"x": x, "y": y, "of": who}
-        for who, values in (("log", marginal.log), ("model", marginal.drawn))
-        for x, y in zip(
-            *_distribution(np.maximum(values, _FROM.get(marginal.name, 1.0)) if logarithmic else values), strict=True
-        )
-    ]
+    rows = []
+    for who, values in (("log", marginal.log), ("model", marginal.drawn)):
+        places, shares = distribution(np.maximum(values, _FROM.get(marginal.name, 1.0)) if logarithmic else values)
+        rows += [{"x": x, "y": round(y, 5), "of": who}
+                 for x, y in zip(rounded(places, 6), shares.tolist(), strict=True)]  # fmt: skip
     unit = f" ({marginal.unit})" if marginal.unit else ""
     words = {"size": "size (nodes), log scale", "accuracy": "run time / requested time",
              "work": "work of a job (node-hours), log scale, from 0.01"}  # fmt: skip
-    return {
-        "title": _title(marginal), "width": _WIDTH, "height": _HEIGHT, "data": {"values": rows},
-        "mark": {"type": "line", "interpolate": "step-after"},
-        "encoding": {
-            "x": {"field": "x", "type": "quantitative",
-                  "title": words.get(marginal.name, f"{marginal.name}{unit}, log scale, from 1 s"),
-                  "scale": {"type": "log" if logarithmic else "linear", "nice": False}, "axis": {"format": "~s"}},
-            "y": {"field": "y", "type": "quantitative", "title": "share of jobs", "axis": {"format": ".0%"},
-                  "scale": {"domain": [0, 1]}},
-            "color": _colour(),
-        },
-    }  # fmt: skip
-
-
-def _distribution(values: NDArray[np.float64]) -> tuple[list[float], list[float]]:
-    """Places and the share of values up to there; at most 300 of them."""
-    places, counts = np.unique(values, return_counts=True)
-    share = np.cumsum(counts) / len(values)
-    if len(places) > _POINTS:
-        keep = np.unique(np.searchsorted(share, np.linspace(share[0], 1.0, _POINTS)).clip(max=len(places) - 1))
-        places, share = places[keep], share[keep]
-    return [float(f"{x:.6g}") for x in places], [round(y, 5) for y in share.tolist()]
+    title = words.get(marginal.name, f"{marginal.name}{unit}, log scale, from 1 s")
+    scale = {"type": "log" if logarithmic else "linear", "nice": False}
+    x = {"type": "quantitative", "title": title, "scale": scale, "axis": {"format": "~s"}}
+    chart = _chart(marginal, rows, {"type": "line", "interpolate": "step-after"}, x)
+    chart["encoding"]["y"]["scale"] = {"domain": [0, 1]}
+    return chart

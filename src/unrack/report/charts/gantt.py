@@ -14,8 +14,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from unrack.plots.lanes import lanes, thinned
-from unrack.report.charts.packed import coded, number_ids, packed, stepped, ticked
+from unrack.plots.lanes import ended, lanes, thinned
+from unrack.report.charts.packed import coded, coded_jobs, number_ids, packed, stepped, ticked
 from unrack.report.directory import RunFiles
 
 MOST_ROWS_A_PAGE = 1_000_000
@@ -60,22 +60,18 @@ def gantt_data(run: RunFiles, title: str, budget: int) -> dict[str, Any]:
         started), ``all_jobs``, ``share`` of the node-seconds kept (0 to 1), ``start`` and ``end`` (s), and ``data``:
         base64 of gzip of a header and the columns (see :func:`pack`).
     """
-    every = run.frame("placements", _COLUMNS).drop_nulls("start_s")
+    every, start, last_s = ended(run.frame("placements", _COLUMNS))
     if "attempt" not in every.columns:
         every = every.with_columns(pl.lit(1).alias("attempt"))
-    last_s = max((float(every[name].max() or 0.0) for name in ("start_s", "end_s")), default=0.0)  # type: ignore[arg-type]
-    every = every.with_columns(pl.col("end_s").fill_null(last_s), pl.int_range(pl.len()).alias("row"))
-    every = every.with_columns(((pl.col("end_s") - pl.col("start_s")) * pl.col("nodes")).alias("area"))
+    area = ((pl.col("end_s") - pl.col("start_s")) * pl.col("nodes")).alias("area")
+    every = every.with_columns(area, pl.int_range(pl.len()).alias("row"))
     kept = thinned(every, budget).sort("start_s", "row")
     total = float(every["area"].sum())
-    last = (every["first_node"] + every["nodes"]).cast(pl.Int64).to_numpy().max(initial=1)
-    nodes = max(int(run.record["cluster"].get("nodes") or 0), int(last))
-    start = float(every["start_s"].min() or 0.0)  # type: ignore[arg-type]  # of floats
     jobs = run.frame("jobs", ("job", "user", "app", "wait_s", "state"))
     return {
         "title": title,
         "id": run.id,
-        "nodes": nodes,
+        "nodes": len(run.hardware),
         "rows": len(every),
         "kept": len(kept),
         "jobs": every["job"].n_unique(),
@@ -84,7 +80,7 @@ def gantt_data(run: RunFiles, title: str, budget: int) -> dict[str, Any]:
         "share": float(kept["area"].sum()) / total if total else 1.0,
         "start": start,
         "end": max(last_s, start + 1.0),
-        "data": pack(kept, jobs, start, node_cores(run, nodes), unstarted(jobs, every)),
+        "data": pack(kept, jobs, start, np.maximum(run.hardware.cores, 1), unstarted(jobs, every)),
     }
 
 
@@ -97,20 +93,6 @@ def unstarted(jobs: pl.DataFrame, placed: pl.DataFrame) -> dict[str, list[str]]:
     for job, state in never.select(pl.col("job").cast(pl.String), "state").iter_rows():
         found.setdefault(str(state), []).append(job)
     return found
-
-
-def node_cores(run: RunFiles, nodes: int) -> Ints:
-    """int64[nodes]: cores of each node."""
-    cluster = run.record["cluster"]
-    columns = cluster.get("columns") or {}
-    if "count" in columns and "cores" in columns and sum(columns["count"]) == nodes:
-        return np.maximum(np.repeat(np.array(columns["cores"], np.int64), columns["count"]), 1)
-    classes = cluster.get("classes") or []
-    if all(isinstance(kind, dict) and "nodes" in kind and "cores" in kind for kind in classes):
-        cores = np.repeat([int(kind["cores"]) for kind in classes], [int(kind["nodes"]) for kind in classes])
-        if len(cores) == nodes:
-            return np.maximum(cores.astype(np.int64), 1)
-    return np.full(nodes, max(int(cluster.get("cores") or nodes) // nodes, 1), np.int64)
 
 
 def pack(
@@ -140,11 +122,7 @@ def pack(
     never
         State → jobs that never started.
     """
-    rows, jobs = (frame.with_columns(pl.col("job").cast(pl.String)) for frame in (rows, jobs))
-    ids, place = coded(rows, "job")
-    known = pl.DataFrame({"job": pl.Series(ids, dtype=pl.String)}).join(
-        jobs.unique("job", keep="first", maintain_order=True), on="job", how="left", maintain_order="left"
-    )
+    ids, place, known = coded_jobs(rows, jobs)
     users, user_codes = coded(known, "user")
     apps, app_codes = coded(known, "app")
     outcomes, outcome_codes = coded(rows, "outcome")

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from unrack.plots.series import six_digits
 from unrack.report.answer import QUESTIONS
+from unrack.report.charts.bars import mean_spec
 from unrack.report.charts.chart import MOST_POLICIES, Chart, noted
-from unrack.report.charts.spec import ABOVE, Spec, framed, policy_channels
 from unrack.report.column import column_of
-from unrack.report.setting import Setting
+from unrack.report.setting import Setting, interval
 
 
 def mean_charts(setting: Setting, policies: Sequence[str]) -> list[Chart]:
@@ -25,14 +24,12 @@ def mean_charts(setting: Setting, policies: Sequence[str]) -> list[Chart]:
         if all(value.count < 2 for value in values.values()):
             continue
         column = column_of(question.metric, [value.mean for value in values.values()])
-        series: list[dict[str, Any]] = [
-            {"policy": policy, **{name: [six_digits(number * column.factor)] for name, number in (
-                ("x", value.mean), ("low", max(value.mean - value.half, min(value.mean, 0.0))),
-                ("high", value.mean + value.half))},
-             "less": [int(policy in setting.served_less)],
-             "text": [column.text(value.mean, value.half if value.count > 1 else None)]}
-            for policy, value in values.items()
-        ]  # fmt: skip
+        series: list[dict[str, Any]] = []
+        for policy, value in values.items():
+            x, low, high = interval(value, min(value.mean, 0.0), column.factor)
+            text = column.text(value.mean, value.half if value.count > 1 else None)
+            less = int(policy in setting.served_less)
+            series.append({"policy": policy, "x": [x], "low": [low], "high": [high], "less": [less], "text": [text]})
         title = question.words[:1].upper() + question.words[1:]
         apart = min(own["low"][0] for own in series) * 10
         is_wide = 0 < apart < max(own["x"][0] for own in series)
@@ -42,25 +39,3 @@ def mean_charts(setting: Setting, policies: Sequence[str]) -> list[Chart]:
             "note": f"Bars: {setting.intervals}.", "spec": mean_spec(list(values), policies, axis, is_wide),
         })  # fmt: skip
     return noted(charts, setting)
-
-
-def mean_spec(shown: Sequence[str], policies: Sequence[str], x_title: str, is_wide: bool) -> Spec:
-    """Points with bars from ``low`` to ``high`` and caps at their ends, a row a policy (fields ``x``, ``text``)."""
-    y = {"field": "policy", "type": "nominal", "sort": list(shown), "title": None,
-         "axis": {**ABOVE, "labelOffset": -9, "grid": False}}  # fmt: skip
-    x = {"type": "quantitative", "title": x_title,
-         "scale": {"type": "log", "nice": False, "padding": 8} if is_wide else {"zero": False, "nice": True},
-         "axis": {"tickCount": 5, "format": ",.4~r"}}  # fmt: skip
-    colour = policy_channels(policies)["color"]
-    hollow = {"condition": {"test": "datum.less === 1", "value": "transparent"}, **colour}
-    cap: Spec = {"type": "tick", "orient": "vertical", "thickness": 1.6, "size": 9}
-    tooltip = [{"field": "policy", "type": "nominal", "title": "policy"},
-               {"field": "text", "type": "nominal", "title": x_title}]  # fmt: skip
-    layers: list[Spec] = [
-        {"mark": {"type": "rule", "strokeWidth": 1.6}, "encoding": {
-            "x": {**x, "field": "low"}, "x2": {"field": "high"}, "color": colour}},
-        *({"mark": cap, "encoding": {"x": {**x, "field": end}, "color": colour}} for end in ("low", "high")),
-        {"mark": {"type": "point", "size": 55}, "encoding": {
-            "x": {**x, "field": "x"}, "stroke": colour, "fill": hollow, "tooltip": tooltip}},
-    ]  # fmt: skip
-    return framed({"encoding": {"y": y}, "layer": layers}, 38 * max(len(shown), 1) + 56)

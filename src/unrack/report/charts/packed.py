@@ -97,6 +97,14 @@ def coded(frame: pl.DataFrame, column: str) -> tuple[list[str], NDArray[np.uint3
     return names, codes.to_numpy().astype("<u4")
 
 
+def coded_jobs(rows: pl.DataFrame, jobs: pl.DataFrame) -> tuple[list[str], NDArray[np.uint32], pl.DataFrame]:
+    """The ids of the jobs of some rows, each row's place among them, and what is known of them, in this order."""
+    ids, place = coded(rows, "job")
+    known = jobs.with_columns(pl.col("job").cast(pl.String)).unique("job", keep="first", maintain_order=True)
+    of = pl.DataFrame({"job": pl.Series(ids, dtype=pl.String)})
+    return ids, place, of.join(known, on="job", how="left", maintain_order="left")
+
+
 def unpacked(text: str) -> tuple[dict[str, Any], Callable[[str, int], NDArray[Any]]]:
     """The header of what :func:`packed` made, and a function that takes its columns one after the other.
 

@@ -8,9 +8,9 @@ from typing import Any
 
 from unrack.plots.series import six_digits
 from unrack.report.answer import QUESTIONS
-from unrack.report.charts.spec import BOUND, LEVEL, Spec, line_spec
+from unrack.report.charts.spec import BOUND, LEVEL, Spec, line_spec, number
 from unrack.report.column import SHORT, Column, column_of
-from unrack.report.setting import Setting, estimate
+from unrack.report.setting import Setting, estimate, interval
 
 MOST_LINES = 6
 """Sweeps are drawn for so many combinations of a swept parameter and fixed others."""
@@ -55,7 +55,7 @@ def sweeps(settings: Sequence[Setting], policies: Sequence[str]) -> list[Sweep]:
 
 def _sweep(key: str, note: str, settings: Sequence[Setting], policies: Sequence[str]) -> Sweep:
     x, places = _axis(key, settings)
-    y = {"field": "y", "type": "quantitative", "title": "", "scale": {"zero": False}}
+    y = number("y", "", scale={"zero": False})
     runs = [run for setting in settings for own in setting.runs.values() for run in own]
     names = dict.fromkeys(name for run in runs for name in run.metrics)
     questions = {question.metric: question.words.capitalize() for question in QUESTIONS}
@@ -79,13 +79,8 @@ def _sweep(key: str, note: str, settings: Sequence[Setting], policies: Sequence[
     if any(setting.served_less for setting in settings):
         note += " · hollow: served less than others, so not comparable"
     label = settings[0].label(key)
-    return {
-        "key": key,
-        "label": label,
-        "note": note,
-        "spec": line_spec([*policies, BOUND], x, y, marks=True),
-        "metrics": metrics,
-    }
+    spec = line_spec([*policies, BOUND], x, y, marks=True)
+    return {"key": key, "label": label, "note": note, "spec": spec, "metrics": metrics}
 
 
 def metric_choices(found: Sequence[Sweep]) -> dict[str, str]:
@@ -99,45 +94,39 @@ def _axis(key: str, settings: Sequence[Setting]) -> tuple[Spec, list[Any]]:
     if all(isinstance(value, int | float) and not isinstance(value, bool) for value in values):
         axis: Spec = {"values": sorted(set(values)), "labelOverlap": True, "format": "~g"}
         scale = {"zero": False, "nice": False, "padding": 12}
-        return {"field": "x", "type": "quantitative", "title": title, "scale": scale, "axis": axis, "tip": "~g"}, values
+        return number("x", title, scale=scale, axis=axis, tip="~g"), values
     places = [value if isinstance(value, str) else json.dumps(value) for value in values]
-    return {
-        "field": "x",
-        "type": "ordinal",
-        "title": title,
-        "sort": places,
-        "axis": LEVEL,
-    }, places
+    return {"field": "x", "type": "ordinal", "title": title, "sort": places, "axis": LEVEL}, places
 
 
 def _series(policy: str, column: Column, settings: Sequence[Setting], places: Sequence[Any]) -> Mapping[str, Any]:
-    rows: dict[str, Any] = {"policy": policy, "x": [], "y": [], "low": [], "high": [], "less": []}
+    rows = _no_rows(policy)
     for place, setting in zip(places, settings, strict=True):
         value = setting.value(policy, column.name) if policy in setting.runs else None
         if value is not None:
-            low = max(
-                value.mean - value.half, min(value.mean, 0.0)
-            )  # metrics below 0 are rare, and then their means are
-            rows["x"].append(place)
-            rows["less"].append(int(policy in setting.served_less))
-            for name, number in (("y", value.mean), ("low", low), ("high", value.mean + value.half)):
-                rows[name].append(six_digits(number * column.factor))
+            # metrics below 0 are rare, and then their means are
+            _add(rows, place, interval(value, min(value.mean, 0.0), column.factor), policy in setting.served_less)
     return rows
+
+
+def _no_rows(policy: str) -> dict[str, Any]:
+    return {"policy": policy, "x": [], "y": [], "low": [], "high": [], "less": []}
+
+
+def _add(rows: dict[str, Any], place: object, ends: tuple[float, float, float], less: bool) -> None:
+    for name, value in zip(("x", "y", "low", "high", "less"), (place, *ends, int(less)), strict=True):
+        rows[name].append(value)
 
 
 def _bound(settings: Sequence[Setting], places: Sequence[Any]) -> Mapping[str, Any] | None:
     """The share of deadlines, in %, that no policy could keep in each setting; ``None`` where it is not known."""
-    rows: dict[str, Any] = {"policy": BOUND, "x": [], "y": [], "low": [], "high": [], "less": []}
+    rows = _no_rows(BOUND)
     for place, setting in zip(places, settings, strict=True):
         least: dict[int, float] = {}  # of every seed: what holds for all rows, whatever world they ran in
         for run in (run for own in setting.runs.values() for run in own):
             share = run.metrics.get("bound_missed_deadlines")
             if share is not None:
                 least[run.seed] = min(share, least.get(run.seed, share))
-        value = estimate(least.values())
-        if value is not None:
-            rows["x"].append(place)
-            rows["less"].append(0)
-            for name in ("y", "low", "high"):
-                rows[name].append(six_digits(100 * value.mean))
+        if (value := estimate(least.values())) is not None:
+            _add(rows, place, (six_digits(100 * value.mean),) * 3, less=False)
     return rows if rows["x"] else None

@@ -11,14 +11,13 @@ from typing import Any
 import numpy as np
 
 from unrack.plots.gantt import gantt
-from unrack.report.charts.chart import MOST_POLICIES
-from unrack.report.charts.gantt import MOST_RUNS, node_cores
+from unrack.report.charts.gantt import MOST_RUNS
+from unrack.report.charts.node_map import map_rows
 from unrack.report.charts.sweep import Sweep
 from unrack.report.contents import Contents
-from unrack.report.directory import RunFiles
-from unrack.report.figures.cells import map_rows
 from unrack.report.figures.occupancy import occupancy_chart
-from unrack.report.pools.run import pools_of
+from unrack.report.pools.run import has_pools
+from unrack.report.section import first_runs
 
 GANTT_RECTANGLES = 8_000
 
@@ -92,9 +91,7 @@ def _charts(found: Contents) -> Iterator[Figure]:
     for name in ("tiers", "memory", "use", "rounds"):
         section = parts.get(name, {})
         yield from (_figure(chart, "the whole study", "") for chart in section.get("study", ()))
-        for own in section.get("settings", ()):
-            yield from (_figure(chart, own["title"], _short(own["title"], found)) for chart in own["charts"])
-        for own in section.get("runs", ()):
+        for own in (*section.get("settings", ()), *section.get("runs", ())):
             yield from (_figure(chart, own["title"], _short(own["title"], found)) for chart in own["charts"])
 
 
@@ -126,7 +123,6 @@ def _figure(chart: Mapping[str, Any], of: str, ending: str) -> Figure:
 
 
 def _rows(series: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Columns of each policy as rows."""
     found: list[dict[str, Any]] = []
     for own in series:
         columns = {name: values for name, values in own.items() if name != "policy"}
@@ -135,21 +131,12 @@ def _rows(series: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return found
 
 
-def _first_runs(found: Contents) -> Iterator[tuple[RunFiles, str]]:
-    """The first seed of each policy of each setting, with what it is called."""
-    for setting in found.shown:
-        for policy, runs in list(setting.runs.items())[:MOST_POLICIES]:
-            yield runs[0], f"{policy} · {setting.title}" if len(found.shown) > 1 else policy
-
-
 def _nodes(found: Contents) -> Iterator[Figure]:
-    for run, title in list(_first_runs(found))[:MOST_RUNS]:
+    for run, title, _ in first_runs(found.shown, len(found.shown))[:MOST_RUNS]:
         placements, jobs = run.frame("placements"), run.frame("jobs", ("job", "user", "app", "wait_s"))
         if not len(placements.drop_nulls("start_s")):
             continue
-        last = (placements["first_node"] + placements["nodes"]).cast(int).to_numpy().max(initial=1)
-        nodes = max(int(run.record["cluster"].get("nodes") or 0), int(last))
-        cores = np.maximum(node_cores(run, nodes), 1)
+        cores = np.maximum(run.hardware.cores, 1)
         chart = gantt(placements, jobs, cores, title, most=GANTT_RECTANGLES).to_dict()
         chart["data"] = {"values": chart.pop("datasets")[chart["data"]["name"]]}
         words = str(chart["title"]["subtitle"])
@@ -158,9 +145,8 @@ def _nodes(found: Contents) -> Iterator[Figure]:
 
 
 def _pools(found: Contents) -> Iterator[Figure]:
-    for run, title in list(_first_runs(found))[:MOST_RUNS]:
-        made = occupancy_chart(run) if pools_of(run) else None
-        if made is not None:
+    for run, title, _ in first_runs(found.shown, len(found.shown), has_pools)[:MOST_RUNS]:
+        if (made := occupancy_chart(run)) is not None:
             spec, words = made
             yield Figure(
                 f"pools over time {_short(title, found)}", f"Devices over time: {title}", words, run.id, spec, "", True

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import polars as pl
 
+from unrack.plots.lanes import ended
 from unrack.plots.series import span_unit
 from unrack.report.directory import RunFiles
-from unrack.report.pools.run import pools_of
 
 MOST_BARS = 20_000
 MOST_SHARED = 6
@@ -17,12 +16,10 @@ MOST_SHARED = 6
 
 def occupancy_chart(run: RunFiles) -> tuple[dict[str, Any], str] | None:
     """A Vega-Lite specification with its rows, and what it leaves out; ``None``: no job held a device."""
-    shares = run.frame("shares", ("start_s", "end_s", "devices", "composition")).drop_nulls("start_s")
+    shares, first, last = ended(run.frame("shares", ("start_s", "end_s", "devices", "composition")))
     if not len(shares):
         return None
-    last = float(shares["end_s"].max() or shares["start_s"].max())  # type: ignore[arg-type]  # of floats
-    shares = shares.with_columns(pl.col("end_s").fill_null(last))
-    unit, size = span_unit(last - float(shares["start_s"].min()))  # type: ignore[arg-type]  # of floats
+    unit, size = span_unit(last - first)
     bars: list[tuple[float, float, int, list[int]]] = []
     for (_,), own in shares.group_by("composition", maintain_order=True):
         start, end = own["start_s"].to_numpy(), own["end_s"].to_numpy()
@@ -46,7 +43,7 @@ def occupancy_chart(run: RunFiles) -> tuple[dict[str, Any], str] | None:
          "part": names[min(count, MOST_SHARED) - 1]}
         for low, high, count, devices in sorted(bars, key=lambda bar: bar[0]) for device in devices
     ]  # fmt: skip
-    lanes = max(pool.first + pool.count for pool in pools_of(run))
+    lanes = len(run.hardware.devices)
     shown = [name for name in names if any(row["part"] == name for row in rows)]
     hues = dict(zip(names, ("#7FC8A9", "#3FA7A0", "#3B7EA1", "#5B5EA6", "#8E3B8E", "#C2185B"), strict=True))
     spec = {

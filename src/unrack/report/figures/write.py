@@ -96,7 +96,6 @@ def _numbered(svg: str) -> str:
 
 
 def _told(svg: str, title: str) -> str:
-    """The picture with its title for screen readers."""
     return svg.replace("<svg", f'<svg role="img" aria-label="{escape(title)}"', 1)
 
 

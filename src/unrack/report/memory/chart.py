@@ -7,13 +7,22 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import polars as pl
 
-from unrack.plots.series import Floats, binned_mean, distribution, rounded, six_digits
+from unrack.plots.series import Floats, binned_mean, rising, rounded
 from unrack.report.charts.chart import MOST_POLICIES, SHARE, Chart, span_axis
-from unrack.report.charts.spec import line_spec, stack_spec
+from unrack.report.charts.node_map import (
+    ROWS,
+    SIDE,
+    lent_between,
+    lent_over_time,
+    map_spec,
+    matrix_spec,
+    node_bounds,
+    pack_map,
+)
+from unrack.report.charts.spec import Spec, coloured_parts, framed, line_spec, number, stacked, told
 from unrack.report.directory import RunFiles
-from unrack.report.memory import spec as specs
-from unrack.report.memory.map import ROWS, SIDE, lent_between, lent_over_time, node_bounds, pack_map
 from unrack.report.memory.run import MemoryRun
+from unrack.report.section import stack_chart
 from unrack.report.setting import Setting, estimate
 
 PARTS = {"local": "#4477AA", "remote": "#EE8866", "not held": "#B8C0C8"}
@@ -40,17 +49,14 @@ def _shares(chosen: Mapping[str, Sequence[RunFiles]]) -> list[Chart]:
             rows[policy] = local.mean, remote.mean
     if not rows:
         return []
-    series = []
+    stack = {}
     for policy, (near, far) in rows.items():
         amounts = dict(zip(PARTS, (near, far, max(1 - near - far, 0.0)), strict=True))
         words = f"{100 * far / (near + far):.3g} % of what jobs hold is remote" if near + far > 0 else "nothing is held"
-        parts = [(part, share) for part, share in amounts.items() if share > 0]
-        series.append({"policy": policy, "x": [six_digits(share) for _, share in parts],
-                       "part": [part for part, _ in parts], "count": [words] * len(parts)})  # fmt: skip
-    present = {part: colour for part, colour in PARTS.items() if any(part in own["part"] for own in series)}
-    return [{"id": "memory shares", "title": "Local and remote memory", "series": series,
-             "note": "Of the installed memory: what jobs held on their own nodes, what they held on others, the rest.",
-             "spec": stack_spec(list(rows), present, "share of the memory installed")}]  # fmt: skip
+        stack[policy] = [(part, share, words) for part, share in amounts.items() if share > 0]
+    note = "Of the installed memory: what jobs held on their own nodes, what they held on others, the rest."
+    title = "Local and remote memory"
+    return [stack_chart("memory shares", title, note, stack, PARTS, "share of the memory installed")]
 
 
 def _stretch(chosen: Mapping[str, Sequence[RunFiles]], policies: Sequence[str]) -> list[Chart]:
@@ -59,19 +65,17 @@ def _stretch(chosen: Mapping[str, Sequence[RunFiles]], policies: Sequence[str]) 
         jobs = runs[0].frame("jobs", ("run_s", "work_s", "state"))
         if "work_s" in jobs.columns:
             done = jobs.filter((pl.col("state") == "finished") & (pl.col("work_s") > 0))
-            found[policy] = distribution((done["run_s"] / done["work_s"]).cast(pl.Float64).to_numpy())
+            found[policy] = rising((done["run_s"] / done["work_s"]).cast(pl.Float64).to_numpy())
     found = {policy: own for policy, own in found.items() if len(own[0])}
     most = max((float(x[-1]) for x, _ in found.values()), default=1.0)
     if most <= 1 + 1e-9:
         return []
     series = [
-        {"policy": policy, "x": rounded(np.concatenate([x[:1], x, [most]]), 6),
-         "y": rounded(np.concatenate([[0.0], share, [1.0]]))}
+        {"policy": policy, "x": rounded(np.append(x, most), 6), "y": rounded(np.append(share, 1.0))}
         for policy, (x, share) in found.items()
     ]  # fmt: skip
-    x = {"field": "x", "type": "quantitative", "title": "run time, undisturbed = 1",
-         "scale": {"zero": False, "nice": False}, "tip": ".4~g"}  # fmt: skip
-    y = {"field": "y", "type": "quantitative", "title": "share of jobs", **SHARE}
+    x = number("x", "run time, undisturbed = 1", scale={"zero": False, "nice": False}, tip=".4~g")
+    y = number("y", "share of jobs", **SHARE)
     return [{"id": "stretch", "title": "By how much jobs are stretched", "series": series,
              "note": "Share of finished jobs that ran at most so many times as long as undisturbed; left is better.",
              "spec": line_spec(policies, x, y, "step-after")}]  # fmt: skip
@@ -93,8 +97,8 @@ def run_charts(own: MemoryRun, edges: Floats) -> list[Chart]:
     Returns
     -------
     list of dict
-        As :func:`unrack.report.charts.chart.setting_charts`; those of cells have ``map`` (see
-        :func:`unrack.report.memory.map.pack_map`) in place of rows, and ``shares``: whether it knows what is installed.
+        As :func:`unrack.report.charts.chart.setting_charts`; those of cells have ``map`` (of
+        :func:`unrack.report.charts.node_map.pack_map`) in place of rows, and ``shares``: whether memory is counted.
     """
     charts = _maps(own, edges) if len(own.loans) else []
     return [*charts, *_parts_over_time(own, edges)]
@@ -114,16 +118,18 @@ def _maps(own: MemoryRun, edges: Floats) -> list[Chart]:
         {"id": "lent over time", "title": "Who lends how much, and when", "wide": True, "shares": shares, "series": [],
          "note": f"Averages over {len(edges) - 1} equal spans of time; empty: nothing is lent.{grouped}{dashed}",
          "map": pack_map(when, rows, own.installed, own.bands, edges / size, str(x["title"]).split()[0]),
-         "spec": specs.map_spec(x, nodes, own.bands)},
+         "spec": map_spec(x, nodes, own.bands)},
         {"id": "lent between", "title": "Who lends to whom", "shares": False, "series": [],
          "note": f"Averages over the run.{sided}{dashed}", "map": pack_map(whom, sides, own.installed, own.bands),
-         "spec": specs.matrix_spec(nodes, own.bands)},
+         "spec": matrix_spec(nodes, own.bands)},
     ]  # fmt: skip
 
 
 def _parts_over_time(own: MemoryRun, edges: Floats) -> list[Chart]:
     note = f"What running jobs hold on their own nodes and on others; means over {len(edges) - 1} equal spans of time."
-    times, held, lent = (own.usage[name].cast(pl.Float64).to_numpy() for name in own.usage.columns)
+    times, held, lent = (
+        own.usage[name].cast(pl.Float64).to_numpy() for name in ("time_s", "memory_mb_held", "memory_mb_lent")
+    )
     if len(times) < 2:
         return []
     x, size = span_axis(edges)
@@ -136,4 +142,15 @@ def _parts_over_time(own: MemoryRun, edges: Floats) -> list[Chart]:
     parts = {name: PARTS[name] for name in ("local", "remote")}
     title = "share of the memory installed" if total else "GB held"
     return [{"id": "memory parts", "title": "Local and remote memory over time", "series": [series],
-             "note": note, "spec": specs.area_spec(x, parts, title, total is not None)}]  # fmt: skip
+             "note": note, "spec": area_spec(x, parts, title, total is not None)}]  # fmt: skip
+
+
+def area_spec(x: Spec, parts: Mapping[str, str], y_title: str, share: bool) -> Spec:
+    """Amounts over time stacked on each other (fields ``x``, ``y``, ``part``); a ``share`` is out of 1."""
+    scale = {"scale": {"domain": [0, 1]}} if share else {}
+    y = number("y", y_title, stack="zero", axis={"format": ".0%" if share else "~s"}, **scale)
+    rows = told(("part", "memory"), ("x", x["title"], ",.4~g"), ("y", y_title, ".1%" if share else ",.4~g"))
+    return framed(stacked({
+        "mark": {"type": "area", "interpolate": "step-after", "line": False},
+        "encoding": {"x": x, "y": y, "color": coloured_parts(parts, 4), "tooltip": rows},
+    }, parts))  # fmt: skip

@@ -3,54 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
 
 from unrack.plots.series import bin_edges
-from unrack.report.charts.chart import MOST_POLICIES, Chart, noted
+from unrack.report.charts.chart import Chart, noted
+from unrack.report.charts.node_map import COLUMNS
 from unrack.report.directory import RunFiles
 from unrack.report.memory.chart import memory_charts, run_charts
-from unrack.report.memory.map import COLUMNS
 from unrack.report.memory.run import contention_note, lends, read_memory_run
 from unrack.report.memory.study import study_charts
+from unrack.report.section import MOST_RUNS, Part, Section, first_runs
 from unrack.report.setting import Setting
 
-MOST_RUNS = 16
 MOST_NOTES = 6
 
 
-@dataclass(frozen=True)
-class MemorySection:
-    """The section.
-
-    Attributes
-    ----------
-    study
-        Charts of the whole study.
-    settings, runs
-        (title, charts) of each that can be chosen.
-    notes
-        What runs say of jobs that ran as another application, each once.
-    more_runs
-        How many further runs lend.
-    """
-
-    study: list[Chart]
-    settings: tuple[tuple[str, list[Chart]], ...]
-    runs: tuple[tuple[str, list[Chart]], ...]
-    notes: tuple[str, ...]
-    more_runs: int
-
-    def charts(self) -> dict[str, Any]:
-        """For the page."""
-        parts = {name: [{"title": title, "charts": own} for title, own in chosen]
-                 for name, chosen in (("settings", self.settings), ("runs", self.runs))}  # fmt: skip
-        return {"study": self.study, **parts}
-
-
-def memory_section(
-    settings: Sequence[Setting], shown: Sequence[Setting], policies: Sequence[str]
-) -> MemorySection | None:
+def memory_section(settings: Sequence[Setting], shown: Sequence[Setting], policies: Sequence[str]) -> Section | None:
     """Read and count what the section shows; ``None``: no policy lends.
 
     Parameters
@@ -69,23 +36,17 @@ def memory_section(
     several = len({note for _, note in notes}) > 1
     said = list(dict.fromkeys(f"{workload}: {note}" if several else note for workload, note in notes))
     lending = [setting for setting in shown if any(lends(run) for own in setting.runs.values() for run in own)]
-    chosen = [
-        (own[0], f"{policy} · {setting.title}" if len(shown) > 1 else policy, setting)
-        for setting in lending
-        for policy, own in list(setting.runs.items())[:MOST_POLICIES]
-        if lends(own[0])
-    ]
-    return MemorySection(
-        study_charts(settings, policies),
-        tuple((setting.title, noted(memory_charts(setting, policies), setting)) for setting in lending),
-        tuple((title, _run_charts(run, setting)) for run, title, setting in chosen[:MOST_RUNS]),
-        tuple(said[:MOST_NOTES]),
+    chosen = first_runs(lending, len(shown), lends)
+    return Section(
+        tuple(Part(setting.title, noted(memory_charts(setting, policies), setting)) for setting in lending),
+        tuple(Part(title, _run_charts(run, setting)) for run, title, setting in chosen[:MOST_RUNS]),
         max(len(chosen) - MOST_RUNS, 0),
+        study=study_charts(settings, policies),
+        notes=tuple(said[:MOST_NOTES]),
     )
 
 
 def _run_charts(run: RunFiles, setting: Setting) -> list[Chart]:
-    """The charts of a run, over the time of all runs of its setting that lend."""
     every = [own[0].frame("usage", ("time_s",))["time_s"] for own in setting.runs.values() if lends(own[0])]
     ends = [(float(times[0]), float(times[-1])) for times in every if len(times)]
     return run_charts(read_memory_run(run), bin_edges(ends or [(0.0, 1.0)], COLUMNS))

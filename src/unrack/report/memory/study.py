@@ -6,14 +6,16 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from unrack.plots.series import six_digits
+from unrack.report.charts.bars import throughput_spec
 from unrack.report.charts.chart import Chart
+from unrack.report.charts.spec import Spec, framed, number, policy_channels, told, word
 from unrack.report.column import number_text
-from unrack.report.memory.spec import grouped_spec, scatter_spec
 from unrack.report.setting import Setting, interval_words
 from unrack.study.world import World, world_of
 
 MOST_MIXES = 8
 MOST_MARKS = 2_000
+_SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-right", "triangle-left")
 
 
 def study_charts(settings: Sequence[Setting], policies: Sequence[str]) -> list[Chart]:
@@ -123,7 +125,7 @@ def _grouped(
     if words:
         note += f" Lines: {words}."
     most = max((bar.relative + bar.relative_half for bar in places), default=1.0)
-    spec = grouped_spec(policies, shown, groups, six_digits(max(most, 1.0)), bool(words))
+    spec = throughput_spec(policies, shown, groups, six_digits(max(most, 1.0)), bool(words))
     return [{"id": name, "title": title, "note": note, "series": series, "spec": spec}] if series else []
 
 
@@ -138,12 +140,8 @@ def _scatter(settings: Sequence[Setting], policies: Sequence[str]) -> list[Chart
                     continue
                 own = series.setdefault(policy, {"policy": policy, "x": [], "y": [], "cluster": [], "run": []})
                 words = f"{setting.title}{f' · seed {run.seed}' if len(runs) > 1 else ''}"
-                for name, value in (
-                    ("x", six_digits(x)),
-                    ("y", six_digits(y)),
-                    ("cluster", run.cluster),
-                    ("run", words),
-                ):
+                values = (six_digits(x), six_digits(y), run.cluster, words)
+                for name, value in zip(("x", "y", "cluster", "run"), values, strict=True):
                     own[name].append(value)
                 clusters[run.cluster] = None
                 marks += 1
@@ -154,3 +152,21 @@ def _scatter(settings: Sequence[Setting], policies: Sequence[str]) -> list[Chart
         note += " Shapes are clusters."
     return [{"id": "utilisations", "title": "Memory in use against cores in use", "note": note,
              "series": list(series.values()), "spec": scatter_spec(policies, list(clusters))}]  # fmt: skip
+
+
+def scatter_spec(policies: Sequence[str], clusters: Sequence[str]) -> Spec:
+    """Memory against core utilisation, a mark a run (fields ``x``, ``y``, ``cluster``, ``run``)."""
+    axis: Spec = {"scale": {"domain": [0, 1]}, "axis": {"format": ".0%", "tickCount": 5}}
+    shapes = [_SHAPES[place % len(_SHAPES)] for place in range(len(clusters))]
+    shape = word("cluster", legend=None, scale={"domain": list(clusters), "range": shapes})
+    if len(clusters) > 1:
+        shape["legend"] = {"orient": "bottom", "direction": "horizontal", "columns": 3, "title": None,
+                           "labelLimit": 200, "symbolFillColor": "#808890", "symbolStrokeWidth": 0}  # fmt: skip
+    x, y = ("x", "cores in use"), ("y", "memory in use")
+    return framed({
+        "mark": {"type": "point", "size": 70, "filled": True, "opacity": 0.8},
+        "encoding": {
+            "x": number(*x, **axis), "y": number(*y, **axis), "color": policy_channels(policies)["color"],
+            "shape": shape, "tooltip": told(("policy", "policy"), ("run", "run"), (*x, ".1%"), (*y, ".1%")),
+        },
+    }, 320)  # fmt: skip

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
 from unrack.plots.series import six_digits
-from unrack.report.charts import spec as specs
-from unrack.report.charts.chart import MOST_POLICIES, Chart
+from unrack.report.charts.bars import node_spec, share_spec
+from unrack.report.charts.chart import MOST_POLICIES, MOST_SEEDS, Chart
 from unrack.report.pools.count import (
     EVERY,
     MOST_LEVEL,
@@ -19,26 +18,25 @@ from unrack.report.pools.count import (
     node_groups,
     work_by_rule,
 )
-from unrack.report.pools.over_time import pool_time_charts
-from unrack.report.pools.run import PoolRun, cores_of, kinds_of_all, pools_of, read_pool_run
+from unrack.report.pools.over_time import pool_time_charts, quantity_words
+from unrack.report.pools.run import PoolRun, has_pools, kinds_of_all, read_pool_run
+from unrack.report.section import stack_chart
 from unrack.report.setting import Setting, estimate
 
 MOST_CLASSES = 5
-MOST_SEEDS = 20
 OUTCOMES = {
     "missed, high priority": "#A50F15", "missed": "#F08070", "no deadline": "#B8C0C8", "met": "#A5D6BB",
     "met, high priority": "#2E8B57",
 }  # fmt: skip
 PARTS = ("#4477AA", "#CCBB44", "#228833", "#EE6677", "#66CCEE", "#AA3377", "#EE8866", "#44AA99", "#999933", "#8FA3B7")
 Runs = Mapping[str, Sequence[PoolRun]]
-Stack = Mapping[str, Sequence[tuple[str, float, str]]]
 
 
 def pool_runs(setting: Setting) -> dict[str, list[PoolRun]]:
     """Policy → its runs: ``MOST_SEEDS`` seeds of ``MOST_POLICIES`` policies, the first ones; empty without pools."""
     found = {}
     for policy, runs in list(setting.runs.items())[:MOST_POLICIES]:
-        own = [read_pool_run(run) for run in runs[:MOST_SEEDS] if pools_of(run)]
+        own = [read_pool_run(run) for run in runs[:MOST_SEEDS] if has_pools(run)]
         if own:
             found[policy] = own
     return found
@@ -87,21 +85,6 @@ def bound_of(runs: Runs) -> float | None:
     return None if found is None else found.mean
 
 
-def _stacked(series: Stack) -> list[dict[str, Any]]:
-    """Rows of a stacked chart: policy → (part, share, amount in words)."""
-    return [
-        {"policy": policy, "x": [six_digits(share) for _, share, _ in own], "part": [part for part, _, _ in own],
-         "count": [words for _, _, words in own]}
-        for policy, own in series.items()
-    ]  # fmt: skip
-
-
-def _present(series: Stack, colours: Mapping[str, str]) -> dict[str, str]:
-    """The parts that any policy has, in order."""
-    present = {part for own in series.values() for part, _, _ in own}
-    return {part: colour for part, colour in colours.items() if part in present}
-
-
 def _deadline_charts(runs: Runs, counts: Mapping[str, Mapping[str, Deadlines]]) -> list[Chart]:
     classes = list(dict.fromkeys(name for own in counts.values() for name in own))
     if all(own[EVERY].jobs == own[EVERY].none for own in counts.values()):
@@ -124,11 +107,10 @@ def _deadline_charts(runs: Runs, counts: Mapping[str, Mapping[str, Deadlines]]) 
         if bound is not None:
             some = f"{100 * bound:.2f} % of all jobs miss" if bound > 0 else "no job is known to miss"
             note += f" Dashed line, the bound: {some} their deadline whatever the policy."
-        charts.append({
-            "id": f"deadlines {name}", "title": name.capitalize() if name == EVERY else f"Class {name}", "note": note,
-            "group": "deadlines", "series": _stacked(series),
-            "spec": specs.stack_spec(list(series), _present(series, OUTCOMES), "share of jobs", bound),
-        })  # fmt: skip
+        title = name.capitalize() if name == EVERY else f"Class {name}"
+        charts.append(stack_chart(
+            f"deadlines {name}", title, note, series, OUTCOMES, "share of jobs", bound=bound, group="deadlines"
+        ))  # fmt: skip
     return charts
 
 
@@ -159,13 +141,13 @@ def _sharing_charts(runs: Runs, policies: Sequence[str]) -> list[Chart]:
             ]
             charts.append({
                 "id": f"{name} {kind}", "title": f"{title}: {kind}", "note": note, "group": "sharing", "series": series,
-                "spec": specs.share_spec(policies, levels, x_title, "share of time"),
+                "spec": share_spec(policies, levels, x_title, "share of time"),
             })  # fmt: skip
     return charts
 
 
 def _node_charts(runs: Runs, policies: Sequence[str]) -> list[Chart]:
-    nodes = max(len(cores_of(run)) for own in runs.values() for run in own)
+    nodes = max(len(run.run.hardware) for own in runs.values() for run in own)
     groups = node_groups(nodes)
     words = [str(first) if first == last else f"{first}–{last}" for first, last in groups]
     found = {policy: jobs_by_node(own, groups) for policy, own in runs.items()}
@@ -189,13 +171,13 @@ def _node_charts(runs: Runs, policies: Sequence[str]) -> list[Chart]:
         note += f" The {len(classes)} of {len(totals)} classes with the most jobs."
     return [{
         "id": "nodes", "title": "Jobs per node, by class", "wide": True, "group": "nodes", "series": series,
-        "note": note, "spec": specs.node_spec(list(runs), policies, words, dict(zip(classes, PARTS, strict=False))),
+        "note": note, "spec": node_spec(list(runs), policies, words, dict(zip(classes, PARTS, strict=False))),
     }]  # fmt: skip
 
 
 def _rule_charts(runs: Runs) -> list[Chart]:
     demands = tuple(dict.fromkeys(name for own in runs.values() for run in own for name in run.demands))
-    titles = {"cores": "Core-time", **{name: f"{_quantity_words(name)}-time" for name in demands}}
+    titles = {"cores": "Core-time", **{name: f"{quantity_words(name)}-time" for name in demands}}
     tables = {amount: {policy: work_by_rule(own, amount) for policy, own in runs.items()} for amount in titles}
     tables = {
         amount: {policy: own for policy, own in table.items() if sum(own.values()) > 0}
@@ -214,15 +196,7 @@ def _rule_charts(runs: Runs) -> list[Chart]:
                      for rule, work in own.items() if work > 0]
             for policy, own in tables[amount].items()
         }  # fmt: skip
-        charts.append({
-            "id": f"rules {amount}", "title": f"{title} by placement rule", "group": "rules",
-            "note": "What each rule placed, of all that finished jobs asked for, times how long they ran.",
-            "series": _stacked(series),
-            "spec": specs.stack_spec(list(series), _present(series, colours), "share of the work"),
-        })  # fmt: skip
+        note = "What each rule placed, of all that finished jobs asked for, times how long they ran."
+        name = f"{title} by placement rule"
+        charts.append(stack_chart(f"rules {amount}", name, note, series, colours, "share of the work", group="rules"))
     return charts
-
-
-def _quantity_words(name: str) -> str:
-    kind, _, quantity = name.partition(".")
-    return f"{kind} {quantity.removesuffix('_mb_s').removesuffix('_mb').replace('_', ' ')}"

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from unrack.report.charts.packed import coded, packed, ticked
+from unrack.plots.lanes import ended
+from unrack.report.charts.packed import coded, coded_jobs, packed, ticked
 from unrack.report.directory import RunFiles
-from unrack.report.pools.run import pools_of
 
 MOST_SHARES_A_PAGE = 500_000
 MOST_RUNS = 24
@@ -39,21 +39,18 @@ def occupancy_data(run: RunFiles, title: str, budget: int) -> dict[str, Any]:
         ``title``; ``pools``: (name, first device, devices) of each; ``devices``, ``rows`` and ``kept`` (shares),
         ``share`` of the device-seconds kept (0 to 1), ``start`` and ``end`` (s), and ``data`` (see :func:`pack`).
     """
-    pools = pools_of(run)
-    every = run.frame("shares", _COLUMNS).drop_nulls("start_s")
-    last = max(float(every[name].max() or 0.0) for name in ("start_s", "end_s"))  # type: ignore[arg-type]  # of floats
-    every = every.with_columns(pl.col("end_s").fill_null(last))
+    pools = run.hardware.devices.pools
+    every, start, last = ended(run.frame("shares", _COLUMNS))
     area = (pl.col("end_s") - pl.col("start_s")) * pl.col("devices").list.len()
     lives = every.group_by("composition").agg(area.sum().alias("area"), pl.len().alias("shares"))
     lives = lives.sort("area", "composition", descending=[True, False])
     chosen = lives.filter(pl.col("shares").cum_sum() <= budget)
     kept = every.join(chosen, on="composition", how="semi").sort("start_s", "job")
-    start = float(every["start_s"].min() or 0.0)  # type: ignore[arg-type]  # of floats
     total = float(lives["area"].sum())
     return {
         "title": title,
         "pools": [[pool.name, pool.first, pool.count] for pool in pools],
-        "devices": max((pool.first + pool.count for pool in pools), default=0),
+        "devices": len(run.hardware.devices),
         "rows": len(every),
         "kept": len(kept),
         "share": float(chosen["area"].sum()) / total if total else 1.0,
@@ -81,11 +78,7 @@ def pack(shares: pl.DataFrame, jobs: pl.DataFrame, origin: float) -> str:
     origin
         Start of the time axis, s.
     """
-    shares, jobs = (frame.with_columns(pl.col("job").cast(pl.String)) for frame in (shares, jobs))
-    ids, job = coded(shares, "job")
-    known = pl.DataFrame({"job": pl.Series(ids, dtype=pl.String)}).join(
-        jobs.unique("job", keep="first", maintain_order=True), on="job", how="left", maintain_order="left"
-    )
+    ids, job, known = coded_jobs(shares, jobs)
     apps, app = coded(known, "app")
     lives = shares.unique("composition", keep="first", maintain_order=True)
     names, life = coded(shares, "composition")

@@ -10,7 +10,7 @@ import polars as pl
 from unrack.metric.kinds.pool_steps import held_steps, pool_steps, stranded_steps
 from unrack.plots.series import Floats, bin_edges, binned_mean
 from unrack.report.charts.chart import SHARE, Chart, ratio, time_chart
-from unrack.report.pools.run import PoolRun, capacity_of, cores_of, kinds_of_all
+from unrack.report.pools.run import PoolRun, kinds_of_all
 
 
 def pool_time_charts(runs: Mapping[str, PoolRun], policies: Sequence[str]) -> list[Chart]:
@@ -39,7 +39,7 @@ def pool_time_charts(runs: Mapping[str, PoolRun], policies: Sequence[str]) -> li
     for kind in kinds_of_all({policy: [run] for policy, run in runs.items()}):
         used, sharing, stranded = {}, {}, {}
         for policy, run in runs.items():
-            devices = sum(pool.count for pool in run.pools if pool.kind == kind)
+            devices = len(run.devices.of_kind(kind))
             frame = pool_steps(run.shares, kind, devices)
             if not devices or frame.is_empty():
                 continue
@@ -64,23 +64,24 @@ def pool_time_charts(runs: Mapping[str, PoolRun], policies: Sequence[str]) -> li
 
 
 def _fragmentation(runs: Mapping[str, PoolRun], kind: str, edges: Floats, policies: Sequence[str]) -> list[Chart]:
-    """For each quantity that jobs ask of a kind: the part of the devices in use that nobody asked for, over time."""
     charts = []
     demands = dict.fromkeys(name for run in runs.values() for name in run.demands if name.startswith(f"{kind}."))
     for demand in demands:
         series = {}
         for policy, run in runs.items():
             own = run.shares.filter(pl.col("kind") == kind)
-            capacity = capacity_of(run, demand)
-            if own.is_empty() or capacity is None or demand not in run.demands:
+            if own.is_empty() or demand not in run.demands:
                 continue
+            number = run.devices.kinds.index(kind)
+            row = run.devices.quantities[number].index(demand.partition(".")[2])
+            capacity = np.where(run.devices.kind == number, run.devices.capacity[row], 0)
             asked = own.join(run.run.frame("jobs", ("job", demand)), on="job", how="left", maintain_order="left")
             steps = held_steps(own, asked[demand].fill_null(0).to_numpy(), capacity)
             times = _bracketed(steps["time_s"].to_numpy(), edges)
             columns = [np.concatenate([[0.0], steps[name].to_numpy(), [0.0]]) for name in ("held", "installed")]
             series[policy] = 1 - ratio(times, columns[0], columns[1], edges)
         if series:
-            words = demand.replace(".", " ").removesuffix("_mb_s").removesuffix("_mb").replace("_", " ")
+            words = quantity_words(demand)
             title = f"Fragmentation of {words} over time"
             y = {"title": "unasked part of what is in use", "axis": {"format": ".0%"}, "tip": ".1%"}
             name = f"fragmentation {demand.replace('.', ' ')}"
@@ -94,14 +95,17 @@ def _bracketed(times: Floats, edges: Floats) -> Floats:
 
 
 def _stranded(run: PoolRun, kind: str, edges: Floats) -> Floats | None:
-    """Stranded devices of a kind in each bin; ``None`` where the run does not say which nodes reach its pools."""
-    pools = [pool for pool in run.pools if pool.kind == kind]
-    cores = cores_of(run)
-    least = run.least.get(kind)
-    if least is None or any(pool.reach is None or len(pool.reach) != len(cores) for pool in pools):
+    """Stranded devices of a kind in each bin; ``None`` where no job asks for one."""
+    if kind not in run.least:
         return None
-    reached = [(pool.first, pool.count, pool.reach) for pool in pools if pool.reach is not None]
-    frame = stranded_steps(run.shares, run.placements, reached, cores, least)
+    reach = run.devices.reach
+    reached = [(pool.first, pool.count, reach[i]) for i, pool in enumerate(run.devices.pools) if pool.kind == kind]
+    frame = stranded_steps(run.shares, run.placements, reached, run.run.hardware.cores, run.least[kind])
     values = frame["stranded"].to_numpy()
     times = _bracketed(frame["time_s"].to_numpy(), edges)
     return binned_mean(times, np.concatenate([[0.0], values, values[-1:]]).astype(np.float64), edges)
+
+
+def quantity_words(name: str) -> str:
+    """A quantity of a kind, ``"nvme.bandwidth_mb_s"`` for example, without its unit."""
+    return name.replace(".", " ").removesuffix("_mb_s").removesuffix("_mb").replace("_", " ")

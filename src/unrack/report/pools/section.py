@@ -3,58 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from unrack.report.charts.chart import Chart, noted
+from unrack.report.charts.chart import noted
 from unrack.report.charts.gantt import budgets
-from unrack.report.pools.chart import MOST_SEEDS, bound_of, pool_charts, pool_runs
+from unrack.report.pools.chart import bound_of, pool_charts, pool_runs
 from unrack.report.pools.count import deadlines
 from unrack.report.pools.occupancy import MOST_RUNS, MOST_SHARES_A_PAGE, occupancy_data
-from unrack.report.pools.run import kinds_of
-from unrack.report.pools.table import PlainTable, deadline_table, device_table
+from unrack.report.pools.run import has_pools, kinds_of_all
+from unrack.report.pools.table import deadline_table, device_table
+from unrack.report.section import Part, Section, first_runs
 from unrack.report.setting import Setting
+
+DEADLINES = "missed deadlines"
 
 
 @dataclass(frozen=True)
-class PoolSetting:
-    """One setting with pools.
+class PoolSection(Section):
+    """The section; a setting's tables are of missed deadlines, if there are any, and of each kind of devices.
 
     Attributes
     ----------
-    title
-        Of the setting.
-    charts
-        See :func:`unrack.report.pools.chart.pool_charts`.
-    deadlines
-        The table of missed deadlines, if any job has one.
-    devices
-        (kind, table) of what was made of the devices.
+    occupancies
+        The data of the occupancy picture, one a run that can be chosen.
     seeds
         How many seeds the countings are over, at most.
     """
 
-    title: str
-    charts: list[Chart]
-    deadlines: PlainTable | None
-    devices: tuple[tuple[str, PlainTable], ...]
-    seeds: int
-
-    def has(self, group: str) -> bool:
-        """Whether there is a chart of that group."""
-        return any(chart["group"] == group for chart in self.charts)
-
-
-@dataclass(frozen=True)
-class PoolSection:
-    """The section: its settings, and the data of the occupancy picture, one a run that can be chosen."""
-
-    settings: tuple[PoolSetting, ...]
-    occupancies: list[dict[str, Any]]
+    occupancies: list[dict[str, Any]] = field(default_factory=list)
+    seeds: int = 1
 
     def has(self, group: str) -> bool:
         """Whether any setting has a chart of that group."""
-        return any(setting.has(group) for setting in self.settings)
+        return any(chart["group"] == group for part in self.settings for chart in part.charts)
 
 
 def pool_section(settings: Sequence[Setting], policies: Sequence[str]) -> PoolSection:
@@ -67,27 +49,17 @@ def pool_section(settings: Sequence[Setting], policies: Sequence[str]) -> PoolSe
     policies
         All policies of the study: they fix the colours.
     """
-    found, chosen = [], []
+    found, seeds = [], 1
     for setting in settings:
-        runs = pool_runs(setting)
-        if not runs:
+        if not (runs := pool_runs(setting)):
             continue
         counts = {policy: deadlines(own) for policy, own in runs.items()}
-        kinds = dict.fromkeys(kind for own in runs.values() for run in own for kind in kinds_of(run.pools))
-        tables = [(kind, device_table(setting, kind, tuple(runs))) for kind in kinds]
-        found.append(
-            PoolSetting(
-                setting.title, noted(pool_charts(runs, counts, policies), setting),
-                deadline_table(counts, bound_of(runs)),
-                tuple((kind, table) for kind, table in tables if table is not None),
-                min(max(map(len, runs.values())), MOST_SEEDS),
-            )
-        )  # fmt: skip
-        chosen += [
-            (own[0].run, f"{policy} · {setting.title}" if len(settings) > 1 else policy)
-            for policy, own in runs.items()
-        ]  # fmt: skip
-    chosen = chosen[:MOST_RUNS]
-    shares = budgets([run.rows("shares") for run, _ in chosen], MOST_SHARES_A_PAGE)
-    data = [occupancy_data(run, title, budget) for (run, title), budget in zip(chosen, shares, strict=True)]
-    return PoolSection(tuple(found), data)
+        tables = {DEADLINES: deadline_table(counts, bound_of(runs))}
+        tables |= {kind: device_table(setting, kind, tuple(runs)) for kind in kinds_of_all(runs)}
+        there = {name: table for name, table in tables.items() if table is not None}
+        found.append(Part(setting.title, noted(pool_charts(runs, counts, policies), setting), there))
+        seeds = max(seeds, *map(len, runs.values()))
+    chosen = first_runs(settings, len(settings), has_pools)[:MOST_RUNS]
+    shares = budgets([run.rows("shares") for run, *_ in chosen], MOST_SHARES_A_PAGE)
+    data = [occupancy_data(run, title, budget) for (run, title, _), budget in zip(chosen, shares, strict=True)]
+    return PoolSection(tuple(found), occupancies=data, seeds=seeds)

@@ -133,7 +133,6 @@ def _sorts(rects: dict[str, Rect], drawing: Drawing, y: float) -> float:
 
 
 def _slot(rect: Rect, at: int, count: int) -> float:
-    """The height of a slot of a box."""
     return rect.middle + (at - (count - 1) / 2) * SLOT
 
 

@@ -148,7 +148,6 @@ def _box(box: Box, rect: Rect, kind: str) -> str:
 
 
 def _ends(layout: Layout) -> list[str]:
-    """Waiting, and the sink."""
     u, t = layout.rects["u"], layout.rects["t"]
     return [
         f'<rect x="{u.x:.1f}" y="{u.y:.1f}" width="{u.width:.1f}" height="{u.height:.1f}" rx="4" class="wait"/>'
@@ -160,7 +159,6 @@ def _ends(layout: Layout) -> list[str]:
 
 
 def _legend(parts: list[str], y: float) -> float:
-    """What the lines mean; returns what is below."""
     x = float(MARGIN)
     for kind, words in (
         ("flow", "carries sub-tasks"), ("waits", "leaves them waiting"), ("arc", "carries none"),

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
 
 import polars as pl
 
-from unrack.metric.comparison import Mark
 from unrack.plots.series import bin_edges, binned_mean
 from unrack.report.charts.chart import MOST_POLICIES, Chart, noted, time_chart
 from unrack.report.column import number_text
 from unrack.report.directory import RunFiles
-from unrack.report.pools.table import PlainTable
+from unrack.report.section import Part, PlainTable, Section, plain
 from unrack.report.setting import Setting
 from unrack.study.results.keep import ROUNDS
 
@@ -34,32 +31,16 @@ HEADS = (
 )
 
 
-@dataclass(frozen=True)
-class RoundSection:
-    """Of each setting with rounds: its title, charts and table."""
-
-    settings: tuple[tuple[str, list[Chart], PlainTable], ...]
-
-    def charts(self) -> dict[str, Any]:
-        """For the page."""
-        return {"settings": [{"title": title, "charts": charts} for title, charts, _ in self.settings]}
-
-
-def round_section(settings: Sequence[Setting], policies: Sequence[str]) -> RoundSection | None:
+def round_section(settings: Sequence[Setting], policies: Sequence[str]) -> Section | None:
     """Read what the section shows of these settings, the first seed of each policy; ``None``: there are no rounds."""
     found = []
     for setting in settings:
         runs = {policy: own[0] for policy, own in list(setting.runs.items())[:MOST_POLICIES]}
-        frames = {policy: run.frame(ROUNDS) for policy, run in runs.items() if _tells(run)}
+        frames = {policy: run.frame(ROUNDS) for policy, run in runs.items() if run.has(ROUNDS)}
         frames = {policy: frame for policy, frame in frames.items() if frame.height}
         if frames:
-            charts = noted(_charts(frames, policies), setting)
-            found.append((setting.title, charts, _table(frames, runs)))
-    return RoundSection(tuple(found)) if found else None
-
-
-def _tells(run: RunFiles) -> bool:
-    return (run.folder / f"{ROUNDS}.parquet").is_file()
+            found.append(Part(setting.title, noted(_charts(frames, policies), setting), {"": _table(frames, runs)}))
+    return Section(tuple(found)) if found else None
 
 
 def _charts(frames: Mapping[str, pl.DataFrame], policies: Sequence[str]) -> list[Chart]:
@@ -91,6 +72,5 @@ def _table(frames: Mapping[str, pl.DataFrame], runs: Mapping[str, RunFiles]) -> 
             texts = [f"{frame.height:,}", *per_round, number_text(float(frame["cost_placed"].sum()) / max(placed, 1))]
         waits = run.frame("jobs", ("wait_s", "state")).filter(pl.col("state") == "finished")["wait_s"]
         texts += [number_text(waits.quantile(share, "nearest")) for share in (0.5, 0.95)]
-        plain: tuple[tuple[str, Mark], ...] = tuple((text, "") for text in texts)
-        rows.append((policy, plain))
+        rows.append((policy, plain(*texts)))
     return PlainTable(HEADS, tuple(rows))

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import polars as pl
 
-from unrack.plots.series import Floats, bin_edges, binned_mean, six_digits
+from unrack.plots.series import Floats, bin_edges, binned_mean
+from unrack.report.charts.bars import share_spec, whiskered
 from unrack.report.charts.chart import MOST_POLICIES, Chart, time_chart
-from unrack.report.charts.spec import share_spec, stack_spec, whiskered
 from unrack.report.directory import RunFiles
 from unrack.report.memory.run import has_tiers
-from unrack.report.setting import Setting
-from unrack.report.tiers.run import TierRun, read_tier_run
+from unrack.report.section import stack_chart
+from unrack.report.setting import Setting, interval
+from unrack.report.tiers.run import TierRun
 
 BECAME = {
     "met": ("both met", "#4477AA"),
@@ -42,7 +44,7 @@ def tier_charts(setting: Setting, policies: Sequence[str]) -> list[Chart]:
         As :func:`unrack.report.charts.chart.setting_charts`; of the first ``MOST_POLICIES``.
     """
     chosen = {policy: runs for policy, runs in list(setting.runs.items())[:MOST_POLICIES] if has_tiers(runs[0])}
-    firsts = {policy: read_tier_run(runs[0]) for policy, runs in chosen.items()}
+    firsts = {policy: TierRun(runs[0]) for policy, runs in chosen.items()}
     return [*_slos(chosen), *_over_time(firsts, policies), *_shares(setting, firsts, policies)]
 
 
@@ -50,10 +52,7 @@ def became(runs: Sequence[RunFiles]) -> dict[str, int]:
     """What became of the servers submitted in the window, counted over the runs: keys of :data:`BECAME`."""
     counts = dict.fromkeys(BECAME, 0)
     for run in runs:
-        low, high = (run.metrics.get(f"window_{end}_s") for end in ("start", "end"))
-        jobs = run.frame("jobs", ("submit_s", "state", "slo"))
-        if low is not None and high is not None:
-            jobs = jobs.filter(pl.col("submit_s").is_between(low, high))
+        jobs = run.frame("jobs", ("submit_s", "state", "slo")).filter(pl.col("submit_s").is_between(*run.window))
         words = jobs.select(
             pl.when(pl.col("slo").is_not_null())
             .then("slo")
@@ -72,17 +71,16 @@ def _slos(chosen: Mapping[str, Sequence[RunFiles]]) -> list[Chart]:
     found = {policy: counts for policy, counts in found.items() if sum(counts.values())}
     if not found:
         return []
-    series = []
-    for policy, counts in found.items():
-        there = [(key, count) for key, count in counts.items() if count]
-        total = sum(counts.values())
-        series.append({"policy": policy, "x": [six_digits(count / total) for _, count in there],
-                       "part": [BECAME[key][0] for key, _ in there],
-                       "count": [f"{count:,} of {total:,} servers" for _, count in there]})  # fmt: skip
-    parts = {words: colour for key, (words, colour) in BECAME.items() if any(own[key] for own in found.values())}
-    return [{"id": "slos", "title": "Who is within the SLOs", "series": series,
-             "note": "Servers by their last placement: enough local memory, and not too much that is far away.",
-             "spec": stack_spec(list(found), parts, "share of the servers")}]  # fmt: skip
+    stack = {
+        policy: [
+            (BECAME[key][0], count / sum(counts.values()), f"{count:,} of {sum(counts.values()):,} servers")
+            for key, count in counts.items()
+            if count
+        ]
+        for policy, counts in found.items()
+    }
+    note = "Servers by their last placement: enough local memory, and not too much that is far away."
+    return [stack_chart("slos", "Who is within the SLOs", note, stack, dict(BECAME.values()), "share of the servers")]
 
 
 def _over_time(firsts: Mapping[str, TierRun], policies: Sequence[str]) -> list[Chart]:
@@ -93,9 +91,8 @@ def _over_time(firsts: Mapping[str, TierRun], policies: Sequence[str]) -> list[C
     }
     if not steps:
         return []
-    edges = bin_edges([window_of(firsts[policy].run, own) for policy, own in steps.items()])
-
-    all_mb = {policy: float(sum(firsts[policy].installed_mb)) or 1.0 for policy in steps}
+    edges = bin_edges([firsts[policy].window() for policy in steps])
+    all_mb = {policy: float(sum(firsts[policy].installed.values())) or 1.0 for policy in steps}
 
     def binned(column: str, over: Mapping[str, float] | None = None) -> dict[str, Floats]:
         return {
@@ -117,14 +114,6 @@ def _over_time(firsts: Mapping[str, TierRun], policies: Sequence[str]) -> list[C
     return [chart for chart in charts if chart["id"] != "price" or any(np.nanmax(own) > 0 for own in price.values())]
 
 
-def window_of(run: RunFiles, steps: pl.DataFrame) -> tuple[float, float]:
-    """The window of measurement of a run, as far as anything happened in it."""
-    start, end = float(steps["time_s"][0]), float(steps["time_s"][-1])
-    low, high = (run.metrics.get(f"window_{name}_s") for name in ("start", "end"))
-    start, end = max(start, start if low is None else low), min(end, end if high is None else high)
-    return (start, end) if end > start else (float(steps["time_s"][0]), float(steps["time_s"][-1]))
-
-
 def _shares(setting: Setting, firsts: Mapping[str, TierRun], policies: Sequence[str]) -> list[Chart]:
     names = list(dict.fromkeys(name for own in firsts.values() for name in own.names))
     charts: list[Chart] = []
@@ -132,14 +121,12 @@ def _shares(setting: Setting, firsts: Mapping[str, TierRun], policies: Sequence[
         ("used", "Memory in use, by tier", "Averages over the window of measurement."),
         ("stranded", "Stranded memory, by tier", "Free, but every cluster that the pool is in is full otherwise."),
     ):
-        series = []
+        series: list[dict[str, Any]] = []
         for policy in firsts:
             values = [(name, setting.value(policy, f"{stem}_memory_{name}")) for name in names]
-            there = [(name, value) for name, value in values if value is not None]
-            series.append({"policy": policy, "x": [name for name, _ in there],
-                           "y": [six_digits(share.mean) for _, share in there],
-                           "low": [six_digits(max(share.mean - share.half, 0.0)) for _, share in there],
-                           "high": [six_digits(share.mean + share.half) for _, share in there]})  # fmt: skip
+            there = [(name, *interval(value, 0.0)) for name, value in values if value is not None]
+            columns = zip(("x", "y", "low", "high"), zip(*there, strict=True) if there else [()] * 4, strict=True)
+            series.append({"policy": policy, **{name: list(column) for name, column in columns}})
         if any(own["x"] for own in series):
             spec = share_spec(policies, names, "tier", "share of the tier's memory", ".1~%")
             if setting.seeds > 1:

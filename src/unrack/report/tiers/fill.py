@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import polars as pl
 
 from unrack.plots.series import Floats, binned_mean, rounded, six_digits
+from unrack.report.charts.bars import fill_spec
 from unrack.report.charts.chart import Chart, span_axis
-from unrack.report.memory.map import ROWS, lent_over_time, node_bounds, pack_map
-from unrack.report.memory.spec import pool_map_spec
-from unrack.report.tiers.run import TierRun, memory_use
-from unrack.report.tiers.spec import KINDS, fill_spec, tier_lines
+from unrack.report.charts.node_map import ROWS, lent_over_time, node_bounds, pack_map, pool_map_spec
+from unrack.report.charts.spec import Spec, coloured_parts, framed, number, part_legend, told
+from unrack.report.tiers.run import TierRun
 from unrack.units import seconds_text
 
 COLOURS = ("#4477AA", "#66AA88", "#DDAA44", "#AA4466", "#7766AA", "#8F8F8F")
 """Of tiers, from the local one on; then they repeat."""
+KINDS = ("used", "stranded")
+"""Of lines over time: solid and dashed."""
 MOST_BARS = 120
 """Clusters of a chart; where there are more, a bar is of several neighbours."""
 
@@ -36,7 +38,7 @@ def run_charts(own: TierRun, edges: Floats, bins: Floats) -> list[Chart]:
     list of dict
         As :func:`unrack.report.memory.chart.run_charts`.
     """
-    use = memory_use(own.run)
+    use = own.memory_use()
     return [*_over_time(own, bins), *_fullest(own, use, float(edges[0]), float(edges[-1])), *_pools(own, use, edges)]
 
 
@@ -51,7 +53,7 @@ def _over_time(own: TierRun, edges: Floats) -> list[Chart]:
     x, size = span_axis(edges)
     starts, series = rounded(edges[:-1] / size, 5), []
     times = own.steps["time_s"].to_numpy()
-    for name, installed in zip(own.names, own.installed_mb, strict=True):
+    for name, installed in own.installed.items():
         for kind in KINDS if installed else ():
             values = own.steps[f"{kind}_mb_{name}"].cast(pl.Float64).to_numpy() / installed
             series.append({"policy": "", "x": starts, "y": rounded(binned_mean(times, values, edges)),
@@ -59,6 +61,23 @@ def _over_time(own: TierRun, edges: Floats) -> list[Chart]:
     note = f"What servers hold of each tier, and what is free but out of reach; means over {len(starts)} equal spans."
     return [{"id": "tiers over time", "title": "Memory of each tier over time", "series": series, "note": note,
              "spec": tier_lines(x, colours_of(own.names))}]  # fmt: skip
+
+
+def tier_lines(x: Spec, tiers: Mapping[str, str]) -> Spec:
+    """Shares of each tier over time, used solid and stranded dashed (fields ``x``, ``y``, ``part``, ``kind``)."""
+    rows = told(("part", "tier"), ("kind", "memory"), ("x", x["title"], ",.4~g"), ("y", "share of the tier", ".1%"))
+    return framed({
+        "mark": {"type": "line", "interpolate": "step-after", "strokeWidth": 1.5, "clip": True},
+        "encoding": {
+            "x": x,
+            "y": number("y", "share of the tier's memory", scale={"domain": [0, 1]}, axis={"format": ".0%"}),
+            "color": coloured_parts(tiers, 6),
+            "strokeDash": {"field": "kind", "type": "nominal",
+                           "scale": {"domain": list(KINDS), "range": [[1, 0], [4, 3]]},
+                           "legend": {**part_legend(2), "symbolType": "stroke"}},
+            "tooltip": rows,
+        },
+    })  # fmt: skip
 
 
 def busiest(steps: pl.DataFrame, tiers: Sequence[str], start_s: float, end_s: float) -> float | None:
@@ -114,5 +133,5 @@ def _pools(own: TierRun, use: pl.DataFrame, edges: Floats) -> list[Chart]:
     dashed = " Dashed: tiers." if bands else ""
     return [{"id": "pools over time", "title": "Every pool over time", "wide": True, "shares": "always", "series": [],
              "note": f"The share of each pool's memory that servers hold; empty: nothing.{grouped}{dashed}",
-             "map": pack_map(cells, rows, own.pool_mb, bands, edges / size, str(x["title"]).split()[0]),
+             "map": pack_map(cells, rows, own.run.hardware.memory_mb, bands, edges / size, str(x["title"]).split()[0]),
              "spec": pool_map_spec(x, nodes, bands)}]  # fmt: skip

@@ -95,7 +95,6 @@ def _title(placed: PlacedServers) -> str:
 
 
 def _shown(placed: PlacedServers) -> list[int]:
-    """The clusters that have a column."""
     every = placed.supply.clusters
     if every <= FEW:
         return list(range(every))

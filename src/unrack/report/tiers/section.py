@@ -3,48 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
 
 from unrack.plots.series import bin_edges
-from unrack.report.charts.chart import MOST_POLICIES, Chart, noted
-from unrack.report.memory.map import COLUMNS
+from unrack.report.charts.chart import noted
+from unrack.report.charts.node_map import COLUMNS
 from unrack.report.memory.run import has_tiers
-from unrack.report.pools.table import PlainTable, metric_table
+from unrack.report.section import MOST_RUNS, Part, PlainTable, Section, first_runs, metric_table
 from unrack.report.setting import Setting
-from unrack.report.tiers.chart import tier_charts, window_of
+from unrack.report.tiers.chart import tier_charts
 from unrack.report.tiers.fill import run_charts
-from unrack.report.tiers.run import read_tier_run
-
-MOST_RUNS = 16
+from unrack.report.tiers.run import TierRun
 
 
-@dataclass(frozen=True)
-class TierSection:
-    """The section.
-
-    Attributes
-    ----------
-    tables
-        (title, table) of each setting.
-    settings, runs
-        (title, charts) of each that can be chosen.
-    more_runs
-        How many further runs there are.
-    """
-
-    tables: tuple[tuple[str, PlainTable], ...]
-    settings: tuple[tuple[str, list[Chart]], ...]
-    runs: tuple[tuple[str, list[Chart]], ...]
-    more_runs: int
-
-    def charts(self) -> dict[str, Any]:
-        """For the page."""
-        return {name: [{"title": title, "charts": own} for title, own in chosen]
-                for name, chosen in (("settings", self.settings), ("runs", self.runs))}  # fmt: skip
-
-
-def tier_section(settings: Sequence[Setting], policies: Sequence[str]) -> TierSection | None:
+def tier_section(settings: Sequence[Setting], policies: Sequence[str]) -> Section | None:
     """Read and count what the section shows; ``None``: no cluster has tiers.
 
     Parameters
@@ -57,22 +28,17 @@ def tier_section(settings: Sequence[Setting], policies: Sequence[str]) -> TierSe
     tiered = [setting for setting in settings if has_tiers(next(iter(setting.runs.values()))[0])]
     if not tiered:
         return None
-    chosen = [
-        (own[0], f"{policy} · {setting.title}" if len(settings) > 1 else policy)
-        for setting in tiered
-        for policy, own in list(setting.runs.items())[:MOST_POLICIES]
-    ]
-    runs = []
-    for run, title in chosen[:MOST_RUNS]:
-        own = read_tier_run(run)
-        span = [window_of(run, own.steps)] if len(own.steps) else [(0.0, 1.0)]
-        runs.append((title, run_charts(own, bin_edges(span, COLUMNS), bin_edges(span))))
+    chosen, runs = first_runs(tiered, len(settings)), []
+    for run, title, _ in chosen[:MOST_RUNS]:
+        own = TierRun(run)
+        span = [own.window() if len(own.steps) else (0.0, 1.0)]
+        runs.append(Part(title, run_charts(own, bin_edges(span, COLUMNS), bin_edges(span))))
     tables = [(setting.title, _table(setting)) for setting in tiered]
-    return TierSection(
-        tuple((title, table) for title, table in tables if table is not None),
-        tuple((setting.title, noted(tier_charts(setting, policies), setting)) for setting in tiered),
+    return Section(
+        tuple(Part(setting.title, noted(tier_charts(setting, policies), setting)) for setting in tiered),
         tuple(runs),
         max(len(chosen) - MOST_RUNS, 0),
+        tables=tuple((title, table) for title, table in tables if table is not None),
     )
 
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import numpy as np
 
 from unrack.plots.series import Floats, rounded
 from unrack.report.charts.chart import Chart, span_axis
+from unrack.report.charts.spec import Spec, framed, number, part_legend, told, word
 from unrack.report.use.run import UseRun
-from unrack.report.use.spec import use_spec
 
+USED, HELD, ASKED, INSTALLED, STOPPED = "used", "held", "asked", "installed", "stop for lack of memory"
+COLOURS = {USED: "#4477AA", HELD: "#A9C3E0", ASKED: "#EE8866", INSTALLED: "#808890", STOPPED: "#D7263D"}
 SPANS = 300
 """Spans of time of the picture."""
 
@@ -40,6 +44,64 @@ def use_over_time(own: UseRun, edges: Floats) -> list[Chart]:
     total = None if own.total_mb is None else own.total_mb / unit
     return [{"id": "use over time", "title": "Memory asked, held and used over time", "note": note, "wide": True,
              "series": [series], "spec": use_spec(x, words, total, stop_marks(own, edges, size))}]  # fmt: skip
+
+
+def use_spec(x: Spec, unit: str, installed: float | None, stops: Sequence[Mapping[str, object]]) -> Spec:
+    """Areas of what is held and used, lines of what is asked and installed (fields ``x``, and their names).
+
+    Parameters
+    ----------
+    x
+        The channel of time.
+    unit
+        Of the amounts.
+    installed
+        Amount installed; ``None``: not counted.
+    stops
+        Rows of ``x``, ``stops`` and ``jobs``: marks at the top.
+    """
+    shown = {ASKED: True, INSTALLED: installed is not None, HELD: True, USED: True, STOPPED: bool(stops)}
+    names = [name for name, there in shown.items() if there]
+    legend = {**part_legend(5), "symbolOpacity": 1, "symbolStrokeWidth": 0, "symbolFillColor": None}
+    colour = {"type": "nominal", "legend": legend,
+              "scale": {"domain": names, "range": [COLOURS[name] for name in names]}}  # fmt: skip
+    x = {**x, "axis": {"tickCount": 12}}
+
+    def y(name: str) -> Spec:
+        return number(name, unit, stack=None, axis={"tickCount": 6})
+
+    def coloured(name: str) -> Spec:
+        return {**colour, "datum": name}
+
+    area = {"type": "area", "interpolate": "step-after", "clip": True, "opacity": 1}
+    line = {"type": "line", "interpolate": "step-after", "strokeWidth": 1.4, "clip": True}
+    layers: list[Spec] = [
+        {"mark": mark, "encoding": {"x": x, "y": y(name), "color": coloured(name)}}
+        for name, mark in ((HELD, area), (USED, area), (ASKED, line))
+    ]
+    if installed is not None:
+        layers.append({
+            "data": {"values": [{"amount": float(f"{installed:.6g}")}]},
+            "mark": {"type": "rule", "strokeDash": [6, 4], "strokeWidth": 1.5},
+            "encoding": {"y": y("amount"), "color": coloured(INSTALLED)},
+        })  # fmt: skip
+    when, *amounts = told(
+        ("x", x["title"], ",.4~g"), *((name, f"{name} ({unit})", ",.4~g") for name in (ASKED, HELD, USED))
+    )
+    layers.append({
+        "mark": {"type": "rule", "strokeWidth": 5, "opacity": 0, "clip": True},
+        "encoding": {"x": x, "tooltip": [when, *amounts]},
+    })  # fmt: skip
+    if stops:
+        layers.append({
+            "data": {"values": list(stops)},
+            "mark": {"type": "point", "shape": "triangle-down", "filled": True, "size": 60, "opacity": 1},
+            "encoding": {
+                "x": x, "y": {"value": 5}, "color": coloured(STOPPED),
+                "tooltip": [when, number("stops", "stops"), word("jobs", "jobs")],
+            },
+        })  # fmt: skip
+    return framed({"layer": layers}, 300)
 
 
 def largest_in(times: Floats, values: Floats, edges: Floats) -> Floats:

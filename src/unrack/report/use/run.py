@@ -50,12 +50,6 @@ def knows_use(run: RunFiles) -> bool:
     return "memory_used" in run.metrics
 
 
-def installed_mb(run: RunFiles) -> int | None:
-    """Memory of the run's cluster; ``None``: not counted."""
-    amount = run.record["cluster"].get("memory_mb")
-    return int(amount) if amount else None
-
-
 def span_of(run: RunFiles) -> tuple[float, float] | None:
     """From when until when the run lasted, s; ``None``: nothing happened."""
     times = run.frame("usage", ("time_s",))["time_s"]
@@ -76,4 +70,4 @@ def read_use_run(run: RunFiles) -> UseRun:
         .sort("time_s", "job")
         .select("time_s", "job")
     )
-    return UseRun(np.append(times, end), amounts, stops, run.frame("jobs", _JOBS), installed_mb(run))
+    return UseRun(np.append(times, end), amounts, stops, run.frame("jobs", _JOBS), run.total_mb)

@@ -6,14 +6,13 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from unrack.metric.comparison import Mark
-from unrack.metric.kinds.use import USE_METRICS
+from unrack.metric.table import USE_METRICS
 from unrack.report.charts.chart import MOST_POLICIES
 from unrack.report.column import number_text
-from unrack.report.pools.table import PlainTable, metric_table
+from unrack.report.section import PlainTable, metric_table, plain
 from unrack.report.setting import Setting
 from unrack.report.table import share_text
-from unrack.report.use.run import UseRun, installed_mb
+from unrack.report.use.run import UseRun
 
 MOST_JOBS = 8
 THROUGHPUT = "throughput_jobs_per_h"
@@ -35,11 +34,11 @@ def throughput_by_memory(settings: Sequence[Setting]) -> PlainTable | None:
              *((policy, "Jobs per hour and TB installed.") for policy in policies)]  # fmt: skip
     rows = []
     for setting in settings:
-        mb = installed_mb(next(iter(setting.runs.values()))[0])
+        mb = next(iter(setting.runs.values()))[0].total_mb
         if mb is None:
             continue
         values, marked = setting.values(THROUGHPUT), setting.marks(THROUGHPUT, "high")
-        cells = [*_plain(number_text(mb / MB_PER_TB))]
+        cells = [*plain(number_text(mb / MB_PER_TB))]
         for policy in policies:
             value = values.get(policy)
             text = number_text(None if value is None else value.mean / (mb / MB_PER_TB))
@@ -63,7 +62,7 @@ def changed_jobs(own: UseRun) -> PlainTable | None:
         ("stops", "Attempts that were stopped for lack of memory."),
     )
     rows = [
-        (_name(row), _plain(_gb(row["memory_grown_mb"]), _gb(row["memory_shrunk_mb"]), _gb(row["memory_mb"]),
+        (_name(row), plain(_gb(row["memory_grown_mb"]), _gb(row["memory_shrunk_mb"]), _gb(row["memory_mb"]),
                             _gb(row["peak_mb_per_task"]), f"{row['tasks']:,}", f"{row['memory_stops']:,}"))
         for row in top.iter_rows(named=True)
     ]  # fmt: skip
@@ -86,16 +85,12 @@ def stopped_jobs(own: UseRun) -> PlainTable | None:
         ("in the end", "What became of it."),
     )
     rows = [
-        (_name(row), _plain(f"{row['memory_stops']:,}", number_text(round(row["node_s_lost"] / 3600, 3)),
+        (_name(row), plain(f"{row['memory_stops']:,}", number_text(round(row["node_s_lost"] / 3600, 3)),
                             number_text(round(row["node_s_blocked"] / 3600, 3)), _gb(row["memory_mb"]),
                             _gb(row["peak_mb_per_task"]), f"{row['tasks']:,}", str(row["state"])))
         for row in top.iter_rows(named=True)
     ]  # fmt: skip
     return PlainTable(heads, tuple(rows)) if rows else None
-
-
-def _plain(*texts: str) -> tuple[tuple[str, Mark], ...]:
-    return tuple((text, "") for text in texts)
 
 
 def _name(row: dict[str, object]) -> str:

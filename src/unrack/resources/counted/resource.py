@@ -23,6 +23,7 @@ from unrack.resources.contract import (
     Table,
     Told,
     Usual,
+    UsualResource,
     mean_share,
     no_room,
 )
@@ -46,12 +47,12 @@ MEASURES = (
 HEAD = ("policy", "jobs", "in use", "peak", "all out", "amount x hours")
 
 
-class Counted(NamedTuple):
+class Counted(UsualResource):
     """See :class:`unrack.resources.contract.Resource`."""
 
-    name: str = "counted"
-    title: str = "Licences and other counters"
-    metrics: tuple[Told, ...] = MEASURES
+    name = "counted"
+    title = "Licences and other counters"
+    metrics = MEASURES
 
     def installed(self, table: Any, nodes: Nodes, where: str) -> Installed:
         """The counters of a cluster file."""

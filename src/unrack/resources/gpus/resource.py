@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import polars as pl
 
-from unrack.resources.contract import Installed, Kept, Nodes, Table, Told
+from unrack.resources.contract import Installed, Kept, Nodes, Speeds, Table, Told, UsualResource
 from unrack.resources.gpus.asks import WHOLE
 from unrack.resources.gpus.fleet import Fleet
 from unrack.resources.gpus.fragmentation.steps import fragmentation_steps, undivided_gpus
 from unrack.resources.gpus.keys import read_keys
-from unrack.resources.gpus.placements import placements
+from unrack.resources.gpus.quality import placements
 from unrack.resources.gpus.section import tables
 
 MEASURES = (
@@ -30,12 +30,12 @@ MEASURES = (
 )  # fmt: skip
 
 
-class GpuResource(NamedTuple):
+class GpuResource(UsualResource):
     """See :class:`unrack.resources.contract.Resource`."""
 
-    name: str = "gpus"
-    title: str = "GPUs and how they are connected"
-    metrics: tuple[Told, ...] = MEASURES
+    name = "gpus"
+    title = "GPUs and how they are connected"
+    metrics = MEASURES
 
     def installed(self, table: Any, nodes: Nodes, where: str) -> Installed:
         """The GPUs of a cluster file."""
@@ -56,6 +56,12 @@ class GpuResource(NamedTuple):
     def section(self, runs: Sequence[Kept]) -> tuple[Table, ...]:
         """Use and quality of the placements by policy."""
         return tables(runs)
+
+    def slowdown(self, cluster: Any, jobs: Any) -> Speeds | None:
+        """See :class:`unrack.resources.gpus.slowdown.GpuSpeeds`."""
+        from unrack.resources.gpus.slowdown import GpuSpeeds
+
+        return GpuSpeeds.of(cluster, jobs)
 
 
 def measures(

@@ -1,1 +1,18 @@
 """Network links of nodes and racks: what jobs send over them themselves, and for devices of other nodes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from unrack.public import lazily
+
+if TYPE_CHECKING:
+    from unrack.resources.links.profiles import RODINIA as RODINIA
+    from unrack.resources.links.profiles import Profiles as Profiles
+else:
+    __all__, __getattr__, __dir__ = lazily(
+        __name__,
+        {
+            "profiles": "Profiles RODINIA",
+        },
+    )

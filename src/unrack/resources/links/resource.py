@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import numpy as np
 import polars as pl
 
-from unrack.resources.contract import Installed, Kept, Nodes, Table, Told, mean_share, rows_by_policy
+from unrack.resources.contract import (
+    Installed,
+    Kept,
+    Nodes,
+    Speeds,
+    Table,
+    Told,
+    UsualResource,
+    mean_share,
+    rows_by_policy,
+)
 from unrack.resources.held import held_steps
 from unrack.resources.links.links import LINK, UPLINK, Links, read_keys
 
@@ -31,12 +41,12 @@ WIDTH, HEIGHT = 900, 80
 STYLE = "text{font:11px system-ui,sans-serif;fill:currentColor}"
 
 
-class LinkResource(NamedTuple):
+class LinkResource(UsualResource):
     """See :class:`unrack.resources.contract.Resource`."""
 
-    name: str = "links"
-    title: str = "Network links"
-    metrics: tuple[Told, ...] = MEASURES
+    name = "links"
+    title = "Network links"
+    metrics = MEASURES
 
     def installed(self, table: Any, nodes: Nodes, where: str) -> Installed:
         """The links of a cluster file."""
@@ -58,6 +68,12 @@ class LinkResource(NamedTuple):
     def section(self, runs: Sequence[Kept]) -> tuple[Table, ...]:
         """Load by policy."""
         return tables(runs)
+
+    def slowdown(self, cluster: Any, jobs: Any) -> Speeds | None:
+        """See :class:`unrack.resources.links.slowdown.LinkSpeeds`."""
+        from unrack.resources.links.slowdown import LinkSpeeds
+
+        return LinkSpeeds.of(cluster, jobs)
 
 
 def tables(runs: Sequence[Kept]) -> tuple[Table, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import numpy as np
 import polars as pl
@@ -21,8 +21,8 @@ from unrack.resources.contract import (
     Kept,
     Nodes,
     Table,
-    Told,
     Usual,
+    UsualResource,
     no_room,
     rows_by_policy,
 )
@@ -42,28 +42,15 @@ WORDS = (
 )
 
 
-class Spread(NamedTuple):
+class Spread(UsualResource):
     """See :class:`unrack.resources.contract.Resource`."""
 
-    name: str = "spread"
-    title: str = "Instances kept apart"
-    metrics: tuple[Told, ...] = ()
+    name = "spread"
+    title = "Instances kept apart"
 
     def installed(self, table: Any, nodes: Nodes, where: str) -> Installed:
         """The groups of a cluster file."""
         return Limits(table, nodes, where)
-
-    def measure(
-        self,
-        installed: Installed,
-        claims: pl.DataFrame,
-        jobs: pl.DataFrame,
-        start_s: float,
-        end_s: float,
-        placements: pl.DataFrame | None = None,
-    ) -> dict[str, float | None]:
-        """Nothing: a limit is no amount of anything."""
-        return {}
 
     def section(self, runs: Sequence[Kept]) -> tuple[Table, ...]:
         """A table of the limits."""

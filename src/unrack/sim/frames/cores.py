@@ -13,7 +13,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from unrack.policy.placement.core_tiles import CoreSet, CoreTiles
-from unrack.sim.frames.spans import attempt_numbers, span_columns, span_order
+from unrack.sim.frames.held import attempt_numbers, span_columns, span_order
 from unrack.sim.log import RunLog
 from unrack.sim.recorder import Outcome
 

@@ -145,8 +145,8 @@ def usage_frame(log: RunLog, lends: bool = False) -> pl.DataFrame:
     """
     jobs = log.jobs
     _, cores, mb = log.amounts
-    span_of = log.span_job
     asked = jobs.tasks * jobs.asks[1]
+    of_span = asked[log.span_job]
     runs = log.attempt_job
     waiting = log.state != Status.REJECTED
     requeued = log.attempt_outcome != Outcome.FINISHED
@@ -157,29 +157,32 @@ def usage_frame(log: RunLog, lends: bool = False) -> pl.DataFrame:
         waiting[runs] = True
     entered = np.flatnonzero(waiting)
     again, again_at = runs[requeued], log.attempt_end_us[requeued]
-    begins = np.zeros(len(span_of), np.int64)  # 1: the first span of an attempt, which takes its job out of the queue
+    begins = np.zeros(len(of_span), np.int64)  # 1: the first span of an attempt, which takes its job out of the queue
     begins[log.attempt_spans[:-1]] = 1
-    one, ones = np.ones(len(span_of), np.int64), np.ones(len(entered), np.int64)
-    zero, none = np.zeros(len(span_of), np.int64), np.zeros(len(entered), np.int64)
-    times = np.concatenate([log.span_start_us, log.span_end_us, jobs.submit_us[entered], again_at])
-    nothing = np.zeros(len(again), np.int64)
-    steps = {
-        "cores_held": [cores, -cores, none, nothing],
-        "cores_asked": [asked[span_of], -asked[span_of], none, nothing],
-        "memory_mb_held": [mb, -mb, none, nothing],
-        "running_jobs": [one, -one, none, nothing],
-        "queued_jobs": [-begins, zero, ones, nothing + 1],
-        "queued_cores": [-asked[span_of] * begins, zero, asked[entered], asked[again]],
+    moments = [log.span_start_us, log.span_end_us, jobs.submit_us[entered], again_at]
+    unique, inverse = np.unique(np.concatenate(moments), return_inverse=True)
+    start, end, enter, enter_again = np.split(inverse, np.cumsum([len(times) for times in moments])[:-1])
+
+    def level(*changes: tuple[Ints, Ints | int]) -> Ints:
+        """What there is after each time, given where by how much it changes."""
+        change = np.zeros(len(unique), np.int64)
+        for at, amount in changes:
+            np.add.at(change, at, amount)
+        return np.cumsum(change)
+
+    def held(amount: Ints | int) -> Ints:
+        return level((start, amount), (end, -amount))
+
+    columns = {
+        "cores_held": held(cores),
+        "cores_asked": held(of_span),
+        "memory_mb_held": held(mb),
+        "running_jobs": held(1),
+        "queued_jobs": level((start, -begins), (enter, 1), (enter_again, 1)),
+        "queued_cores": level((start, -of_span * begins), (enter, asked[entered]), (enter_again, asked[again])),
     }
     if lends:
-        lent = log.borrowed()
-        steps["memory_mb_lent"] = [lent, -lent, none, nothing]
-    unique, inverse = np.unique(times, return_inverse=True)
-    columns: dict[str, Ints] = {}
-    for name, parts in steps.items():
-        change = np.zeros(len(unique), np.int64)
-        np.add.at(change, inverse, np.concatenate(parts))
-        columns[name] = np.cumsum(change)
+        columns["memory_mb_lent"] = held(log.borrowed())
     if lends:
         columns["nodes_lending"], columns["nodes_only_lending"] = lending_nodes(log, unique)
     if len(log.capacity):

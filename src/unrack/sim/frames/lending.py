@@ -6,10 +6,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from unrack.jit import compiled
 from unrack.ledger.lease import CORES, FIRST, LENDER, NODES
 from unrack.sim.log import RunLog
-from unrack.sim.recorder import Outcome, Rows
+from unrack.sim.recorder import Outcome
 
 Ints = NDArray[np.int64]
 
@@ -53,53 +52,35 @@ def loan_columns(log: RunLog) -> list[pl.Series]:
 def lending_nodes(log: RunLog, times_us: Ints) -> Ints:
     """int64[2, times]: how many nodes lend at each of these times, and how many of them compute nothing.
 
-    A node lends while tasks of another node use its memory, and computes while a job holds cores of it. O(attempts
-    log attempts + rows and loans, node by node).
+    A node lends while tasks of another node use its memory, and computes while a job holds cores of it. O(n log n) in
+    the loans and in the placements on nodes that ever lend, node by node.
 
     Parameters
     ----------
     times_us : int64[times]
         Rising, different, among them every start and every end of a span.
     """
+    lender = log.loans[:, LENDER]
+    lenders, busy = np.unique(lender), log.rows[:, CORES] > 0
+    first, nodes = (log.rows[:, column].astype(np.int64) for column in (FIRST, NODES))
+    low, high = np.searchsorted(lenders, first), np.searchsorted(lenders, first + nodes)
+    count = np.where(busy, high - low, 0)
+    within = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
+    host = lenders[np.repeat(low, count) + within]
+    of_loan, of_row = (
+        np.repeat(np.arange(len(bound) - 1), np.diff(bound)) for bound in (log.span_loans, log.span_rows)
+    )
+    span = np.concatenate([of_loan, np.repeat(of_row, count)])
+    node = np.tile(np.concatenate([lender, host]), 2)
+    when = np.concatenate([log.span_start_us[span], log.span_end_us[span]])
+    is_loan = np.repeat([1, 0], [len(lender), len(host)])
+    order = np.lexsort((when, node))
+    lends, computes = (np.cumsum(np.concatenate([step, -step])[order]) for step in (is_loan, 1 - is_loan))
+    node, when = node[order], when[order]
+    last = np.flatnonzero(np.append((np.diff(node) != 0) | (np.diff(when) != 0), True)[: len(node)])
+    lending = lends[last] > 0  # all sums are 0 after the last end of a node
     found = np.zeros((2, len(times_us)), np.int64)
-    when = np.concatenate([log.span_start_us, log.span_end_us])
-    order = np.argsort(when, kind="stable")
-    at = np.searchsorted(times_us, when[order])
-    _sweep(order, at, log.span_rows, log.rows, log.span_loans, log.loans, len(log.cluster), found)
-    return found
-
-
-@compiled
-def _sweep(
-    order: Ints, at: Ints, span_rows: Ints, rows: Rows, span_loans: Ints, loans: Ints, nodes: int, found: Ints
-) -> None:
-    """Go through starts (numbers below the spans) and ends (the others) in order of time."""
-    lends, computes = np.zeros(nodes, np.int64), np.zeros(nodes, np.int64)
-    spans = len(span_rows) - 1
-    lending, only, known = 0, 0, 0
-    for i in range(len(order)):
-        while known < at[i]:
-            found[0, known], found[1, known] = lending, only
-            known += 1
-        span = order[i] % spans
-        step = 1 if order[i] < spans else -1
-        for r in range(span_rows[span], span_rows[span + 1]):
-            if rows[r, CORES] > 0:
-                for node in range(rows[r, FIRST], rows[r, FIRST] + rows[r, NODES]):
-                    if lends[node] > 0 and computes[node] == 0:
-                        only -= 1
-                    computes[node] += step
-                    if lends[node] > 0 and computes[node] == 0:
-                        only += 1
-        for k in range(span_loans[span], span_loans[span + 1]):
-            node = loans[k, LENDER]
-            if lends[node] > 0:
-                lending -= 1
-                only -= 1 if computes[node] == 0 else 0
-            lends[node] += step
-            if lends[node] > 0:
-                lending += 1
-                only += 1 if computes[node] == 0 else 0
-    while known < found.shape[1]:
-        found[0, known], found[1, known] = lending, only
-        known += 1
+    at = np.searchsorted(times_us, when[last])
+    for row, is_so in zip(found, (lending, lending & (computes[last] == 0)), strict=True):
+        np.add.at(row, at, np.diff(is_so.astype(np.int64), prepend=0))
+    return np.cumsum(found, axis=1)

@@ -10,11 +10,12 @@ from unrack.policy.rounds import UNIT, RoundCount
 from unrack.units import SECOND_US
 
 
-def rounds_frame(counts: NDArray[np.int64]) -> pl.DataFrame:
+def rounds_frame(counts: NDArray[np.int64] | None) -> pl.DataFrame:
     """One row a round, in order; ``counts`` (int64[rounds, 7]) as of :class:`unrack.policy.rounds.RoundCount`.
 
     Columns: time_s, jobs, tried, placed, left, networks, cost_placed, cost_waiting.
     """
+    assert counts is not None
     columns = dict(zip(RoundCount._fields, counts.T, strict=True))
     return pl.DataFrame(
         {

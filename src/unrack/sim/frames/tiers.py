@@ -7,7 +7,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from unrack.sim.frames.stranded_memory import pool_faults, stranding
-from unrack.sim.frames.tier_holding import PER_HOUR, TierHolding, least_job_prices, tier_holding, tiers_of
+from unrack.sim.frames.tier_holding import PER_HOUR, TierHolding, least_job_prices, tiers_of
 from unrack.sim.log import RunLog
 from unrack.units import SECOND_US
 from unrack.workload.tier_asks import NO_CEILING
@@ -18,7 +18,7 @@ SLO_NAMES = ("met", "local", "remote", "both")
 """Which SLO a placement breaks: none, the floor of local memory, the ceiling of remote memory, both."""
 
 
-def tier_columns(log: RunLog, held: TierHolding | None = None) -> list[pl.Series]:
+def tier_columns(log: RunLog, held: TierHolding) -> list[pl.Series]:
     """What each job asked of tiers and what its last attempt got, for the jobs frame; see ``docs/file-formats.md``.
 
     Of a job whose lease changed while it ran, what it held last; and every SLO that it broke during the attempt.
@@ -28,9 +28,8 @@ def tier_columns(log: RunLog, held: TierHolding | None = None) -> list[pl.Series
     log
         A run on a cluster with tiers.
     held
-        What :func:`unrack.sim.frames.tier_holding.tier_holding` makes of it, if that is known.
+        What :func:`unrack.sim.frames.tier_holding.tier_holding` makes of it.
     """
-    held = tier_holding(log) if held is None else held
     tiers, count = tiers_of(log), len(log.jobs)
     last, attempt = np.full(count, -1, np.int64), np.full(count, -1, np.int64)
     attempt[log.attempt_job] = np.arange(len(log.attempt_job))  # attempts stand in the order in which they ended
@@ -64,14 +63,13 @@ def _asked(log: RunLog) -> list[pl.Series]:
     ]
 
 
-def tiers_frame(log: RunLog, held: TierHolding | None = None) -> pl.DataFrame:
+def tiers_frame(log: RunLog, held: TierHolding) -> pl.DataFrame:
     """What was used, stranded and paid: a step function; each row holds until the next. Parameters as above.
 
     Columns: time_s; clusters_used; servers (tasks of jobs that run), and of these broken_local and broken_remote;
     price_per_h, and least_price_per_h of the same servers, each alone in the empty cluster where it is cheapest;
     opened_mb (installed in the pools of clusters in use) and stranded_opened_mb; used_mb_TIER and stranded_mb_TIER.
     """
-    held = tier_holding(log) if held is None else held
     tiers, spans = tiers_of(log), len(log.span_attempt)
     faults = pool_faults(log)
     begin = log.jobs.submit_us[:1]  # the first submission: what is stranded in the empty data centre

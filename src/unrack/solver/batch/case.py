@@ -38,58 +38,35 @@ class Land(NamedTuple):
 
 
 class Crowd(NamedTuple):
-    """Servers as kernels take them.
+    """Servers as kernels take them."""
 
-    Attributes
-    ----------
-    need : int64[4, servers]
-        Cores, MB, least local MB, most weighted remote MB: all that SLOs imply.
-    fits : bool[servers, kinds]
-        Whether a server fits a cluster of a kind when it is alone there.
-    kind : int64[clusters]
-    forbidden : bool[servers, tiers]
-    level, pinned : int64[servers]
-    group : int64[servers]
-        A number from 0 up, or -1: none.
-    mates : int64[any], mate : int64[groups + 1]
-        The servers of group g are ``mates[mate[g]:mate[g + 1]]``.
-    """
-
-    need: Ints
-    fits: Bools
-    kind: Ints
-    forbidden: Bools
+    need: Ints  # int64[4, servers]: cores, MB, least local MB, most weighted remote MB: all that SLOs imply
+    fits: Bools  # bool[servers, kinds]: whether a server fits a cluster of a kind when it is alone there
+    kind: Ints  # int64[clusters]
+    forbidden: Bools  # bool[servers, tiers]
+    # level, pinned, int64[servers]
     level: Ints
     pinned: Ints
-    group: Ints
+    group: Ints  # int64[servers]: a number from 0 up, or -1: none
+    # mates, mate: the servers of group g are ``mates[mate[g]:mate[g + 1]]``
     mates: Ints
     mate: Ints
 
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """A batch ready to be solved.
-
-    Attributes
-    ----------
-    busy : bool[clusters]
-        In use before.
-    part : int64[clusters]
-        Clusters of one part share pools, directly or through others; parts are numbered by their first cluster.
-    hopeless : bool[servers]
-        Fits no cluster, even alone.
-    most_new
-        At most so many clusters may come into use beside the busy ones.
-    """
+    """A batch ready to be solved."""
 
     supply: Supply
     asked: Asked
     land: Land
     crowd: Crowd
-    busy: Bools
+    busy: Bools  # bool[clusters]: in use before
+    # int64[clusters]: clusters of one part share pools, directly or through others; parts are numbered by their first
+    # cluster
     part: Ints
-    hopeless: Bools
-    most_new: int
+    hopeless: Bools  # bool[servers]: fits no cluster, even alone
+    most_new: int  # at most so many clusters may come into use beside the busy ones
 
     @property
     def need(self) -> Ints:

@@ -25,10 +25,9 @@ from unrack.errors import InputError
 from unrack.extras import has_solvers
 from unrack.solver.batch.bound import Bounds
 from unrack.solver.batch.case import CORES, FLOOR, MB, Case, make_case
-from unrack.solver.batch.check import first_fault
 from unrack.solver.batch.pack import clashes
 from unrack.solver.batch.search import Search
-from unrack.solver.batch.solution import Solution, objective, price_of
+from unrack.solver.batch.solution import Solution, first_fault, objective, price_of
 from unrack.solver.clock import Clock, efforts, timed
 from unrack.solver.servers.constraint import place_cp
 from unrack.solver.servers.one_by_one import OneByOne
@@ -138,12 +137,12 @@ def _placed(
             return replace(exact, wall_s=clock.took_s())
         best, proven = exact.allocation, _higher(exact.bound, proven)
     steps = round(effort * STEPS_A_SECOND)
-    search = Search(case, _draws(seed), clock, steps)
+    search = Search(case, np.random.default_rng(seed), clock, steps)
     best = _searched(search, best, bounds)
     found, narrow = _solution(case, best, proven, bounds, clock), _narrowed(case)
     if found.status != "optimal" and narrow is not None and not clock.over():
         first, rest = _first(narrow, None, effort, clock), max(search.steps, steps // NARROWED)
-        other = _searched(Search(narrow, _draws(seed), clock, rest), first, bounds)
+        other = _searched(Search(narrow, np.random.default_rng(seed), clock, rest), first, bounds)
         best = min(best, other, key=lambda one: objective(case.supply, one, case.busy))
         found = _solution(case, best, proven, bounds, clock)
     if found.status != "optimal" and SMALL < size <= MIDDLE and has_solvers() and not clock.over():
@@ -164,10 +163,6 @@ def _searched(search: Search, best: Allocation, bounds: Bounds) -> Allocation:
     least = bounds.price(placed, len(search.opened(best.cluster)))
     best = min(best, search.exchange(best), key=lambda some: price_of(case.supply, some))
     return search.cheapen(best, price_of(case.supply, best), least)[0]
-
-
-def _draws(seed: int) -> np.random.Generator:
-    return np.random.Generator(np.random.PCG64(seed))
 
 
 def _narrowed(case: Case) -> Case | None:
@@ -212,7 +207,6 @@ def _by_cp(case: Case, start: Allocation, clock: Clock, effort: float, seed: int
 
 
 def _higher(one: tuple[int, int, int], two: tuple[int, int, int]) -> tuple[int, int, int]:
-    """The stronger of two bounds, goal by goal."""
     return max(one[0], two[0]), max(one[1], two[1]), max(one[2], two[2])
 
 

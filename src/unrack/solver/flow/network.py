@@ -1,4 +1,4 @@
-"""A network, a flow in it, and what is wrong with either."""
+"""A network, a flow in it, and what is wrong with a network."""
 
 from __future__ import annotations
 
@@ -95,48 +95,6 @@ def _whole(where: str, column: Ints) -> Ints:
 
 
 def _refuse(where: str, column: Ints, wrong: NDArray[np.bool_], want: str) -> None:
-    """Name the first arc that is wrong."""
     if wrong.any():
         arc = int(np.argmax(wrong))
         raise InputError(f"{where}, arc {arc}", str(column[arc]), want)
-
-
-def check(network: Network, flow: Flow) -> list[str]:
-    """What keeps a flow from being one of least cost, a sentence each: empty if it is proven to be.
-
-    Conservation at each node, capacities, complementary slackness (Ahuja, Magnanti, Orlin 1993, theorem 9.4), and the
-    cost. O(nodes + arcs).
-
-    Parameters
-    ----------
-    network
-        As of :func:`checked`, with the same errors.
-    flow
-        Any. That the potentials are the greatest is not looked at.
-
-    Examples
-    --------
-    >>> network = Network(*map(np.array, ([1, -1], [0, 0], [1, 1], [1, 1], [5, 4])))
-    >>> check(network, Flow(np.array([1, 0]), 5, np.array([0, 0])))
-    ['arc 0 carries 1 of 1 units at a reduced cost of 5']
-    """
-    supply, tail, head, capacity, cost = checked(network)
-    amount, potential = flow.amount, flow.potential
-    if amount.shape != tail.shape or potential.shape != supply.shape:
-        return [f"amounts of {amount.shape} arcs and potentials of {potential.shape} nodes"]
-    net = supply.copy()
-    np.subtract.at(net, tail, amount)
-    np.add.at(net, head, amount)
-    found = [f"node {node} is left with {net[node]} units" for node in np.flatnonzero(net)]
-    outside = (amount < 0) | (amount > capacity)
-    found += [f"arc {arc} carries {amount[arc]} of {capacity[arc]} units" for arc in np.flatnonzero(outside)]
-    reduced = cost + potential[tail] - potential[head]
-    wrong = ((reduced < 0) & (amount < capacity)) | ((reduced > 0) & (amount > 0))
-    found += [
-        f"arc {arc} carries {amount[arc]} of {capacity[arc]} units at a reduced cost of {reduced[arc]}"
-        for arc in np.flatnonzero(wrong & ~outside)
-    ]
-    total = int(cost @ amount)
-    if total != flow.cost:
-        found.append(f"the cost is said to be {flow.cost}, and is {total}")
-    return found

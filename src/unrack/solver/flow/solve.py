@@ -1,4 +1,4 @@
-"""Flows of least cost, by any of the algorithms, the same whichever it is."""
+"""Flows of least cost, by OR-Tools or our own algorithm, the same whichever it is."""
 
 from __future__ import annotations
 
@@ -9,17 +9,13 @@ from numpy.typing import NDArray
 
 from unrack.errors import InputError, RunError
 from unrack.extras import has_solvers, needed_for
-from unrack.solver.flow.auction import auction, auctioned
 from unrack.solver.flow.canonical import canonical_amounts, canonical_potentials
 from unrack.solver.flow.cost_scaling import cost_scaling
-from unrack.solver.flow.cycle_cancelling import cycle_cancelling
-from unrack.solver.flow.market import market_of
 from unrack.solver.flow.max_flow import push_all
-from unrack.solver.flow.network import Flow, Network, check, checked
+from unrack.solver.flow.network import Flow, Network, checked
 from unrack.solver.flow.residual import residual_of
-from unrack.solver.flow.shortest_path import shortest_path
 
-__all__ = ["ANY_NETWORK", "SOLVERS", "Flow", "Network", "check", "solve"]
+__all__ = ["SOLVERS", "Flow", "Network", "solve"]
 
 Ints = NDArray[np.int64]
 
@@ -56,28 +52,16 @@ def or_tools(network: Network) -> Ints | None:
 
 
 def fastest(network: Network) -> Ints | None:
-    """As the others of :data:`SOLVERS`: an auction for a market, else OR-Tools, or cost scaling if that is missing."""
-    stall = market_of(network)
-    if stall is not None:
-        return auctioned(network, stall)
+    """As the others of :data:`SOLVERS`: OR-Tools, or cost scaling if that is missing."""
     return or_tools(network) if has_solvers() else cost_scaling(network)
 
 
 SOLVERS: dict[str, Callable[[Network], Ints | None]] = {
     "auto": fastest,
     "ortools": or_tools,
-    "auction": auction,
     "cost-scaling": cost_scaling,
-    "shortest-path": shortest_path,
-    "cycle-cancelling": cycle_cancelling,
 }
-"""Name to function: of a checked network, the amounts of any flow of least cost, or ``None`` if there is no flow.
-
-``auction`` takes markets alone; the others take any network."""
-
-
-ANY_NETWORK = tuple(name for name in SOLVERS if name != "auction")
-"""Those that take any network."""
+"""Name to function: of a checked network, the amounts of any flow of least cost, or ``None`` if there is no flow."""
 
 
 def solve(network: Network, solver: str = "auto", *, canonical: bool = True) -> Flow:
@@ -88,8 +72,7 @@ def solve(network: Network, solver: str = "auto", *, canonical: bool = True) -> 
     network
         Of a balanced supply, without loops; costs of any sign.
     solver
-        One of :data:`SOLVERS`. Default: an auction if the network is a market
-        (:func:`unrack.solver.flow.market.market_of`), else OR-Tools, or cost scaling where that is not installed.
+        One of :data:`SOLVERS`. Default: OR-Tools, or cost scaling where that is not installed.
     canonical
         Break ties by number, so that the answer is the same whatever the solver
         (:func:`unrack.solver.flow.canonical.canonical_amounts`). If False, of the flows of least cost, the one that the
@@ -98,8 +81,7 @@ def solve(network: Network, solver: str = "auto", *, canonical: bool = True) -> 
     Raises
     ------
     InputError
-        If there is no such solver, the network is wrong (:func:`unrack.solver.flow.network.checked`), or no market for
-        an auction.
+        If there is no such solver, or the network is wrong (:func:`unrack.solver.flow.network.checked`).
     MissingError
         If OR-Tools is asked for and not installed.
     RunError
@@ -111,7 +93,7 @@ def solve(network: Network, solver: str = "auto", *, canonical: bool = True) -> 
     first choice.
 
     >>> columns = ([1, 1, 0, 0, -2], [0, 0, 1, 1, 2, 3], [2, 3, 2, 3, 4, 4], [1] * 6, [3, 3, 3, 3, 0, 0])
-    >>> flow = solve(Network(*map(np.array, columns)), "shortest-path")
+    >>> flow = solve(Network(*map(np.array, columns)), "cost-scaling")
     >>> flow.cost, flow.amount.tolist()
     (6, [1, 0, 0, 1, 1, 1])
     """

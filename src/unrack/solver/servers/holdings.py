@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrack.jit import compiled, inlined
-from unrack.ordering import order_of
+from unrack.kernels.ordering import order_of
 from unrack.solver.servers.problem import Bools
 from unrack.solver.servers.ranking import rank
 from unrack.solver.servers.split import least_weight
@@ -34,22 +34,9 @@ RATIOS = 6
 
 
 class Pools(NamedTuple):
-    """A supply while servers are placed on it; only ``cores``, ``mb`` and ``load`` change.
+    """A supply while servers are placed on it; only ``cores``, ``mb`` and ``load`` change."""
 
-    Attributes
-    ----------
-    cores, mb : int64[pools]
-        Free now.
-    load : int64[clusters]
-        Servers in each cluster.
-    sharing : int64[pools + 1], sharers
-        The clusters that a pool is in: ``sharers[sharing[p]:sharing[p + 1]]``.
-    lightest : int64[width]
-        The least weight at each place of a cluster.
-    ratios : int64[RATIOS]
-        MB a core.
-    """
-
+    # cores, mb, int64[pools]: free now
     cores: Ints
     mb: Ints
     all_cores: Ints
@@ -60,21 +47,15 @@ class Pools(NamedTuple):
     first: Ints
     member: Ints
     domain: Ints
-    sharing: Ints
+    sharing: Ints  # int64[pools + 1]: the clusters that a pool is in are ``sharers[sharing[p]:sharing[p + 1]]``
     sharers: Ints
-    lightest: Ints
-    ratios: Ints
-    load: Ints
+    lightest: Ints  # int64[width]: the least weight at each place of a cluster
+    ratios: Ints  # int64[RATIOS]: MB a core
+    load: Ints  # int64[clusters]: servers in each cluster
 
 
 class Servers(NamedTuple):
-    """What is asked, and where it went.
-
-    Attributes
-    ----------
-    before : int64[servers + groups]
-        The server of the same group placed before each (-1: none); then, per group, the one placed last.
-    """
+    """What is asked, and where it went."""
 
     cores: Ints
     mb: Ints
@@ -86,6 +67,8 @@ class Servers(NamedTuple):
     pinned: Ints
     cluster: Ints
     parts: Ints
+    # int64[servers + groups]: the server of the same group placed before each (-1: none); then, per group, the one
+    # placed last
     before: Ints
 
 

@@ -46,7 +46,7 @@ from unrack.solver.servers.holdings import (
     takes,
     touched,
 )
-from unrack.solver.servers.problem import NOWHERE, Allocation, Asked, Supply, asked
+from unrack.solver.servers.problem import COLUMNS, NOWHERE, Allocation, Asked, Supply, asked
 from unrack.solver.servers.ranking import Ranking, make_ranking
 from unrack.solver.servers.split import cheapest
 
@@ -148,16 +148,8 @@ def place(
         parts = servers.parts[server]
         width = pools.first[cluster + 1] - pools.first[cluster]
         if meets:
-            cheapest(
-                servers.mb[server],
-                servers.floor[server],
-                servers.ceiling[server],
-                offer[0],
-                offer[1],
-                offer[2],
-                width,
-                parts,
-            )
+            mb, floor, ceiling = servers.mb[server], servers.floor[server], servers.ceiling[server]
+            cheapest(mb, floor, ceiling, offer[0], offer[1], offer[2], width, parts)
         else:
             left = servers.mb[server]
             for i in range(width):
@@ -264,7 +256,7 @@ class OneByOne:
         more_groups = max(groups, int(more.group.max()) + 1)
         if last > room or more_groups > groups:
             self.servers = servers = _with_room(servers, room_for(last, room), more_groups)
-        for name in ("cores", "mb", "floor", "ceiling", "forbidden", "group", "level", "pinned"):
+        for name in COLUMNS:
             getattr(servers, name)[first:last] = getattr(more, name)
         if last > room:
             self._sort_anew(_ratios(servers.mb[:last], servers.floor[:last], servers.cores[:last], self.rule))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,8 @@ Bools = NDArray[np.bool_]
 
 NOWHERE = -1
 """Instead of a cluster, a group, a level or a domain: none."""
+COLUMNS = ("cores", "mb", "floor", "ceiling", "forbidden", "group", "level", "pinned")
+"""Those of :class:`Asked` that have an entry a server."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,17 +112,7 @@ class Asked:
 
     def some(self, which: Ints) -> Asked:
         """Some of the servers, in the order of their numbers given."""
-        return Asked(
-            self.cores[which],
-            self.mb[which],
-            self.floor[which],
-            self.ceiling[which],
-            self.forbidden[which],
-            self.group[which],
-            self.level[which],
-            self.pinned[which],
-            self.most_clusters,
-        )
+        return replace(self, **{name: getattr(self, name)[which] for name in COLUMNS})
 
 
 @dataclass(frozen=True, eq=False)

@@ -29,25 +29,17 @@ HEAD, TAIL, BEGIN, END = range(4)
 
 
 class Ranking(NamedTuple):
-    """The order and the tree over it.
+    """The order and the tree over it."""
 
-    Attributes
-    ----------
-    tree : int64[2 * slots, columns]
-        Node 1 is the root, ``slots + s`` the leaf of slot s. What the columns say is the allocator's; -1 in leaves
-        without a cluster.
-    who : int64[slots]
-        The cluster in a slot; -1: none.
-    at, used : int64[clusters]
-        The slot of each cluster (-1: none yet) and its utilisation.
-    span : int64[4, 101]
-        Per utilisation: first slot taken, one after the last taken, first and one after the last slot of its run.
-    """
-
+    # int64[2 * slots, columns]: node 1 is the root, ``slots + s`` the leaf of slot s. What the columns say is the
+    # allocator's; -1 in leaves without a cluster.
     tree: Ints
-    who: Ints
+    who: Ints  # int64[slots]: the cluster in a slot; -1: none
+    # at, used, int64[clusters]: the slot of each cluster (-1: none yet) and its utilisation
     at: Ints
     used: Ints
+    # int64[4, 101]: per utilisation: first slot taken, one after the last taken, first and one after the last slot of
+    # its run
     span: Ints
 
 

@@ -1,7 +1,7 @@
 """Which counts by row, order aside, can lead to a sum of distances below a limit: the first level of the exact search.
 
 Counts of k tiles by row, descending, are a partition of k. Rows with counts a let t columns hold at most the sum of
-the first t entries of its conjugate; with the fact of arrangement in ``torus_grid`` this gives each partition a lower
+the first t entries of its conjugate; with the fact of arrangement in ``grid.py`` this gives each partition a lower
 bound, which is exact on an empty torus: there the least bound of all is the answer.
 """
 

@@ -1,12 +1,12 @@
 """The k free tiles of a torus with the least sum of distances, proven; near-best at once; and the first that are free.
 
 The free tiles alone decide the answer: no chance is in it, and no clock unless a time limit is given. A heuristic
-(``torus_heuristic``) and a bound by counts (``torus_counts``) often meet, on an empty torus always so far; else counts
-are searched (``torus_exact``), and at the end tiles are matched to the counts (``torus_match``).
+(``heuristic.py``) and a bound by counts (``counts.py``) often meet, on an empty torus always so far; else counts are
+searched (``exact.py``), and at the end tiles are matched to the counts (``match.py``).
 
 References
 ----------
-As of ``torus_problem``. Its constraint programme takes 39 299 s for 8 tiles of an empty 7 x 7.
+As of ``problem.py``. Its constraint programme takes 39 299 s for 8 tiles of an empty 7 x 7.
 """
 
 from __future__ import annotations
@@ -19,12 +19,11 @@ from numpy.typing import NDArray
 
 from unrack.solver.clock import Clock, timed
 from unrack.solver.torus.counts import partitions
-from unrack.solver.torus.exact import advance
+from unrack.solver.torus.exact import BEST, LEVEL, NODES, PART, Search, advance, new_search
 from unrack.solver.torus.grid import Grid, grid_of
 from unrack.solver.torus.heuristic import near_best, nearest_bound
 from unrack.solver.torus.match import match
 from unrack.solver.torus.problem import TorusPlacement, check_limit, free_tiles, tile_distance
-from unrack.solver.torus.state import BEST, LEVEL, NODES, PART, Search, new_search
 
 __all__ = ["TorusPlacement", "best_tiles", "first_fit_tiles", "quick_tiles", "tile_distance"]
 
@@ -133,7 +132,6 @@ def best_tiles(
 
 
 def _best(free: NDArray[np.bool_], k: int, clock: Clock, most_nodes: int | None) -> TorusPlacement:
-    """The tiles, as :func:`best_tiles`."""
     grid = grid_of(free)
     distance, tiles, bound = _start(grid, free, k, THOROUGH, VISITS)
     if distance == bound:

@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, FiniteFloat, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    FiniteFloat,
+    field_validator,
+    model_validator,
+)
 
 from unrack.cluster.domains import NODE
 from unrack.sim.kernel import Ties
@@ -22,7 +31,14 @@ def _time(value: object) -> object:
     raise ValueError("a time: seconds, or text such as '2 h', up to 285 years")
 
 
+def _above_0(value: int) -> int:
+    if value < 1:
+        raise ValueError("a time above 0")
+    return value
+
+
 TimeUs = Annotated[int, BeforeValidator(_time)]
+SomeTimeUs = Annotated[TimeUs, AfterValidator(_above_0)]
 
 
 class Strict(BaseModel):
@@ -84,29 +100,15 @@ class FaultTable(Strict):
 
     domain: str
     at: TimeUs
-    repair_after: TimeUs
-
-    @field_validator("repair_after")
-    @classmethod
-    def _some_time(cls, value: int) -> int:
-        if value < 1:
-            raise ValueError("a time above 0")
-        return value
+    repair_after: SomeTimeUs
 
 
 class RandomFaultsTable(Strict):
     """A ``[random_faults]`` table: independent failures of the domains of a level, drawn anew for each seed."""
 
     level: str = NODE
-    mtbf: TimeUs
-    mttr: TimeUs
-
-    @field_validator("mtbf", "mttr")
-    @classmethod
-    def _some_time(cls, value: int) -> int:
-        if value < 1:
-            raise ValueError("a time above 0")
-        return value
+    mtbf: SomeTimeUs
+    mttr: SomeTimeUs
 
 
 class StudyTable(Strict):
@@ -117,6 +119,7 @@ class StudyTable(Strict):
     clusters: list[dict[str, Any]] = Field(min_length=1)
     workloads: list[WorkloadTable] = Field(min_length=1)
     policies: list[str | dict[str, Any]] = Field(min_length=1)
+    plugins: list[str] = Field(default_factory=list)
     seeds: list[Annotated[int, Field(ge=0, lt=2**63)]] = Field(default=[0], min_length=1)
     models: list[str | dict[str, Any]] = Field(default_factory=list)
     contention: str | list[str] | dict[str, Any] | None = None

@@ -12,8 +12,9 @@ from unrack.cluster.presets import PRESETS
 from unrack.cluster.spec import Cluster
 from unrack.cluster.systems import MemorySystem
 from unrack.errors import ClusterError, InputError, PolicyError, nearest
+from unrack.plugins.file import is_file
 from unrack.policy.contract import Policy
-from unrack.policy.file import is_file, load_policy, source_digest, with_name
+from unrack.policy.file import load_policy, source_digest, with_name
 from unrack.policy.table import POLICIES, canonical, make_policy, split_policy
 from unrack.resources.table import RESOURCES
 from unrack.study.input.document import Document, Location
@@ -70,7 +71,8 @@ class PolicySpec:
         if self.file:
             text = f"{self.file.rpartition(':')[2]} from {source_digest(self.file)}"
         else:
-            text = canonical(self.make())
+            origin = POLICIES.distribution(self.name)
+            text = canonical(self.make()) + (f" of {origin}" if origin else "")
         return labelled(text, self.world)
 
 
@@ -90,7 +92,7 @@ def make_cluster(table: Mapping[str, Any], document: Document, index: int) -> Cl
     if len(sources) != 1:
         raise document.fault(at, ", ".join(sources) or "none of them", f"exactly one of {', '.join(choices)}")
     source = sources[0]
-    known = ["preset", "file", "memory_system", *ClusterFile.model_fields, *RESOURCES]
+    known = ["preset", "file", "memory_system", *ClusterFile.model_fields, *RESOURCES.names()]
     if unknown := sorted(set(table) - set(known)):
         raise document.fault((*at, unknown[0]), "an unknown key", nearest(unknown[0], known))
     if source in ("preset", "file") and not isinstance(table[source], str):
@@ -216,7 +218,6 @@ def make_workload(table: WorkloadTable, document: Document, index: int, seed: in
 
 
 def _usage_beside(value: Any, document: Document) -> Any:
-    """The value of the filter ``usage`` with its files beside the study file, if they are there."""
     if isinstance(value, str):
         return _beside(value, document)
     if not isinstance(value, Mapping):
@@ -226,7 +227,6 @@ def _usage_beside(value: Any, document: Document) -> Any:
 
 
 def _beside(path: str, document: Document) -> str:
-    """The path, beside the study file if it is there."""
     if document.folder is not None and (document.folder / path).is_file():
         return str(document.folder / path)
     return path

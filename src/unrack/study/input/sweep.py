@@ -52,8 +52,8 @@ def set_value(table: dict[str, Any], key: str, value: object, document: Document
         There is no such preset, or the file cannot be read.
     """
     parts = key.split(".")
-    clusters = table.get("clusters")
-    if parts[0] == "clusters" and isinstance(clusters, list) and len(parts) > 1:
+    clusters = table["clusters"] if isinstance(table.get("clusters"), list) else []
+    if parts[0] == "clusters" and len(parts) > 1:
         numbered = parts[1].isdigit()
         inner = parts[2:] if numbered else parts[1:]
         for index, entry in enumerate(clusters):
@@ -65,20 +65,20 @@ def set_value(table: dict[str, Any], key: str, value: object, document: Document
                     raise document.within(("clusters", index), error) from None
     counts = _counts(clusters)
     found = put(table, parts, value)
-    for (number, index), before in counts.items():
-        if isinstance(clusters, list) and _counts(clusters).get((number, index), before) != before:
-            recount(clusters[number], index, before)
+    after = _counts(clusters)
+    for place, before in counts.items():
+        if after.get(place, before) != before:
+            recount(clusters[place[0]], place[1], before)
     return found
 
 
-def _counts(clusters: Any) -> dict[tuple[int, int], Any]:
+def _counts(clusters: list[Any]) -> dict[tuple[int, int], Any]:
     """(cluster, class of nodes) → how many nodes, of clusters that are written out."""
-    tables = [entry if isinstance(entry, dict) else {} for entry in (clusters if isinstance(clusters, list) else ())]
-    classes = [nodes if isinstance(nodes := table.get("nodes"), list) else [] for table in tables]
     return {
         (number, index): kind["count"]
-        for number, own in enumerate(classes)
-        for index, kind in enumerate(own)
+        for number, table in enumerate(clusters)
+        if isinstance(table, dict) and isinstance(table.get("nodes"), list)
+        for index, kind in enumerate(table["nodes"])
         if isinstance(kind, dict) and "count" in kind
     }
 
@@ -106,7 +106,6 @@ def put(place: Any, parts: list[str], value: object) -> bool:
 
 
 def _table(text: str) -> dict[str, Any]:
-    """A policy that is written as text, as a table."""
     bare, world = split_world(text)
     said = {} if world == World.STUDY else {"world": str(world)}
     if bare.rpartition(":")[0].endswith(".py"):
@@ -131,7 +130,9 @@ def put_in_policies(policies: list[Any], parts: list[str], value: object) -> boo
         except PolicyError:
             continue  # said in full when the policies are made
         name = table.get("name")
-        if parts[0] == "world" or (name in POLICIES and parts[0] in POLICIES[name].parameters):
+        if parts[0] == "world" or (
+            isinstance(name, str) and name in POLICIES and parts[0] in POLICIES[name].parameters
+        ):
             policies[i] = {**table, parts[0]: value}
             found = True
     return found

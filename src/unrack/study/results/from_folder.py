@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
 
-from unrack.cluster.domains import Level, node_ids, parted
-from unrack.cluster.pools.pool import Devices, Pool, no_devices
-from unrack.cluster.spec import UNCOUNTED_MB, Cluster
-from unrack.cluster.tiers.record import tiers_again
+from unrack.cluster.spec import Cluster
 from unrack.errors import InputError, PolicyError
 from unrack.metric.holdings import holdings
 from unrack.policy.contract import Policy
 from unrack.policy.file import load_policy
 from unrack.policy.rounds import RoundStory
 from unrack.policy.table import make_policy
-from unrack.resources.contract import Nodes
-from unrack.resources.places import built, is_resource
+from unrack.resources.places import is_resource
 from unrack.sim.explain import Story, explain
 from unrack.sim.explain_round import explain_round
 from unrack.sim.faults.fault import Fault
@@ -29,8 +25,8 @@ from unrack.sim.usage.memory_changes import make_memory_changes
 from unrack.slowdown.combined import Together, make_together
 from unrack.slowdown.memory.settings import MemoryContention, make_contention
 from unrack.slowdown.model import Model
-from unrack.slurm_text.hostlists import expand
-from unrack.study.results.keep import CURVES, LISTED, PAST, PROFILES, ROUNDS, TORUS
+from unrack.study.results.cluster_record import cluster_again
+from unrack.study.results.keep import CURVES, LISTED, PAST, PROFILES, ROUNDS
 from unrack.study.results.record import RECORD, WRITTEN, believed, read_record
 from unrack.units import SECOND_US
 from unrack.workload.job import JobTable, job_table
@@ -146,12 +142,9 @@ class Again:
         InputError
             A table is gone, or cannot be read.
         """
-        tables = {}
-        for name in ("placements", "loans", "shares", "claims"):
-            path = self.folder / f"{name}.parquet"
-            if name == "placements" or path.is_file():
-                tables[name] = read_table(path)
-        return holdings(self.cluster(), **tables)
+        paths = {name: self.folder / f"{name}.parquet" for name in ("placements", "loans", "shares", "claims")}
+        there = {name: path for name, path in paths.items() if name == "placements" or path.is_file()}
+        return holdings(self.cluster(), {name: read_table(path) for name, path in there.items()})
 
     def jobs(self) -> JobTable:
         """The jobs as they were given to the simulator."""
@@ -195,27 +188,7 @@ class Again:
 
     def cluster(self) -> Cluster:
         """The cluster, from the columns that were kept."""
-        kept = self.record["cluster"]
-        columns: dict[str, Any] = {name: np.array(values, np.int64).repeat(kept["columns"]["count"])
-                   for name, values in kept["columns"].items() if name != "count"}  # fmt: skip
-        sides = [columns.pop(name) for name in TORUS if name in columns]
-        columns["torus"] = np.stack(sides, axis=1) if sides else None
-        columns["memory_mb"][columns["memory_mb"] < 0] = UNCOUNTED_MB
-        rack_names = tuple(kept["rack_names"])
-        nodes = Nodes(columns["cores"], columns["memory_mb"], columns["rack"], rack_names)
-        return Cluster(
-            name=kept["name"],
-            class_names=tuple(entry["name"] for entry in kept["classes"]),
-            rack_names=rack_names,
-            domains={name: tuple(nodes) for name, nodes in kept["domains"].items()},
-            failure_levels=_levels(kept.get("failure_domains", {}), len(columns["cores"])),
-            devices=_devices(kept.get("devices"), len(columns["cores"])),
-            tiers=tiers_again(kept.get("tiers")),
-            places=built(kept.get("resources", {}), nodes, kept["name"]),
-            names=tuple(expand(kept["names"])) if "names" in kept else (),
-            drained=tuple(kept.get("drained", ())),
-            **columns,
-        )
+        return cluster_again(self.record["cluster"])
 
     @property
     def slowdowns(self) -> Together | None:
@@ -258,20 +231,7 @@ class Again:
         return make_policy(table.pop("name"), table, label)
 
 
-def _levels(kept: dict[str, dict[str, list[str]]], nodes: int) -> tuple[Level, ...]:
-    """The levels of failure domains, from what ``keep.failure_domains`` wrote."""
-    found = []
-    for name, domains in kept.items():
-        members = {
-            domain: [node for text in texts for node in node_ids(text, nodes, domain)]
-            for domain, texts in domains.items()
-        }
-        found.append(parted(name, members, nodes, name))
-    return tuple(found)
-
-
 def _under_way(frame: pl.DataFrame) -> UnderWay | None:
-    """Which jobs ran when the run began."""
     if not {"on", "ran_s"} <= set(frame.columns) or frame["on"].dtype != pl.String:
         return None
     ran_us = (frame["ran_s"].fill_null(0) * SECOND_US).round().cast(pl.Int64)
@@ -279,7 +239,6 @@ def _under_way(frame: pl.DataFrame) -> UnderWay | None:
 
 
 def _asks(frame: pl.DataFrame) -> TierAsks | None:
-    """What the jobs asked of tiers of memory, from the jobs frame."""
     if "local_asked_mb" not in frame.columns:
         return None
     replicas = {"group", "spread"} <= set(frame.columns)  # one of them alone is of the trace
@@ -294,25 +253,6 @@ def _asks(frame: pl.DataFrame) -> TierAsks | None:
 
 def _tupled(value: Any) -> Any:
     return tuple(_tupled(part) for part in value) if isinstance(value, list) else value
-
-
-def _devices(kept: dict[str, Any] | None, nodes: int) -> Devices:
-    """The pooled devices, from what ``keep.pools`` wrote."""
-    if kept is None:
-        return no_devices(nodes)
-    pools = [Pool(**{key: entry[key] for key in (field.name for field in fields(Pool))}) for entry in kept["pools"]]
-    total = sum(pool.count for pool in pools)
-    capacity = np.zeros((max(map(len, kept["quantities"])), total), np.int64)
-    home, which = np.full(total, -1, np.int64), np.zeros(total, np.int64)
-    reach = np.zeros((len(pools), nodes), np.bool_)
-    for i, (pool, entry) in enumerate(zip(pools, kept["pools"], strict=True)):
-        here = slice(pool.first, pool.first + pool.count)
-        capacity[:, here] = np.array(entry["capacity"], np.int64)[:, None]
-        home[here], which[here] = entry["home"], i
-        reach[i, entry["reach"]] = True
-    kind = np.array([kept["kinds"].index(pool.kind) for pool in pools], np.int64)[which]
-    names = tuple(tuple(names) for names in kept["quantities"])
-    return Devices(tuple(kept["kinds"]), names, tuple(pools), which, kind, home, capacity, reach)
 
 
 def finished_run(directory: Path, chosen: str | None) -> Again:

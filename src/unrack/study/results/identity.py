@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 ENGINE = (
-    "kernels", "slurm_text", "kubernetes_text", "resources", "cluster", "ledger", "workload", "slowdown", "solver",
-    "policy", "sim", "metric",
+    "plugins", "kernels", "slurm_text", "kubernetes_text", "resources", "cluster", "ledger", "workload", "slowdown",
+    "solver", "policy", "sim", "metric",
 )  # fmt: skip
 """Rooms whose code can change a result."""
 

@@ -16,33 +16,29 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-import numpy as np
 import tomli_w
 
 from unrack.cluster.prices.bill import bill_of
 from unrack.cluster.prices.prices import Prices
-from unrack.cluster.spec import GROUPS, UNCOUNTED_MB, Cluster
-from unrack.cluster.tiers.record import tiers_record
+from unrack.cluster.spec import Cluster
 from unrack.metric.table import METRICS
+from unrack.plugins.file import is_file
+from unrack.plugins.table import identity_of
 from unrack.policy.table import canonical
 from unrack.sim.effect import notes_of, too_late
 from unrack.sim.result import Result
 from unrack.slowdown.combined import WORDS
 from unrack.slowdown.contention.profile_file import write_profiles
-from unrack.slurm_text.hostlists import compress
 from unrack.study.grid import Run, Study
 from unrack.study.notes import told_of
+from unrack.study.results.cluster_record import cluster_record
 from unrack.study.results.record import RECORD, defused, is_intact, read_record, sealed, write_table, write_whole
 from unrack.workload.usage.curves import curves_frame
 
 CURVES = "curves.parquet"
 """What jobs use of their memory over their progress."""
-FRAMES = ("jobs", "usage", "placements")
 ROUNDS = "rounds"
 """The table of rounds, of policies that tell them."""
-POOL_FRAMES = (*FRAMES, "shares")
-TORUS = ("torus_rows", "torus_columns")
-"""Columns of the nodes, where the layout of some node's cores is known."""
 LISTED = "study.json"
 """The ids of the runs of a study that is not finished, in the folder of the runs; later they are in the summary."""
 FAILED = "failed.json"
@@ -106,15 +102,9 @@ def _appearing(directory: Path, run_id: str) -> Iterator[Path]:
 
 def _fill(building: Path, run: Run, result: Result, more: Mapping[str, Any] = MappingProxyType({})) -> None:
     """Write the files of a finished run, its record last."""
-    names = [*(POOL_FRAMES if len(run.cluster.devices) else FRAMES), *(["loans"] if len(result.log.loans) else [])]
-    names += ["failures"] if result.log.failures else []
-    names += ["cores"] if run.core_tiles is not None else []
-    names += ["tiers"] if run.cluster.tiers is not None else []
-    names += ["claims"] if len(run.cluster.places) else []
-    names += ["memory"] if run.workload.jobs.usage is not None else []
-    names += [ROUNDS] if result.counts is not None else []
-    for name in names:
-        write_table(building / f"{name}.parquet", getattr(result, name))
+    for name, frame in result.tables.items():
+        if name != "failures" or frame.height:
+            write_table(building / f"{name}.parquet", frame)
     if (usage := run.workload.jobs.usage) is not None:
         write_table(building / CURVES, curves_frame(usage))
     if run.contention is not None:
@@ -125,36 +115,10 @@ def _fill(building: Path, run: Run, result: Result, more: Mapping[str, Any] = Ma
 
 def description(run: Run, result: Result) -> dict[str, Any]:
     """The content of ``run.json``."""
-    cluster = run.cluster
-    classes = [
-        {
-            "name": name,
-            "nodes": int((cluster.node_class == i).sum()),
-            "cores": int(cluster.cores[cluster.node_class == i][0]),
-            "memory_mb": None if cluster.total_mb is None else int(cluster.memory_mb[cluster.node_class == i][0]),
-        }
-        for i, name in enumerate(cluster.class_names)
-    ]
+    names = [Path(one).name if is_file(one) else one for one in run.plugins]
     return {
         "id": run.id,
-        "cluster": {
-            "name": cluster.name,
-            "nodes": len(cluster),
-            "cores": cluster.total_cores,
-            "memory_mb": cluster.total_mb,
-            "classes": classes,
-            "racks": len(cluster.rack_names),
-            "rack_names": list(cluster.rack_names),
-            "domains": {name: list(nodes) for name, nodes in cluster.domains.items()},
-            **({"failure_domains": levels} if (levels := failure_domains(cluster)) else {}),
-            "columns": columns(cluster),
-            **({"devices": pools(cluster)} if len(cluster.devices) else {}),
-            **({"tiers": tiers_record(cluster)} if cluster.tiers is not None else {}),
-            **({"names": compress(cluster.names)} if cluster.names else {}),
-            **({"drained": list(cluster.drained)} if cluster.drained else {}),
-            **({"resources": cluster.places.written()} if len(cluster.places) else {}),
-            "digest": cluster.digest(),
-        },
+        "cluster": cluster_record(run.cluster),
         "workload": {"name": run.workload.name, "digest": run.workload_digest, "intake": asdict(run.workload.intake)},
         "policy": canonical(run.policy.make()),
         "policy_label": run.policy.label,
@@ -166,6 +130,7 @@ def description(run: Run, result: Result) -> dict[str, Any]:
         **({"core_tiles": run.core_tiles} if run.core_tiles is not None else {}),
         "window_us": list(run.window_us) if run.window_us else None,
         "parameters": dict(run.parameters),
+        **({"plugins": dict(zip(names, identity_of(run.plugins), strict=True))} if names else {}),
         **({"models": [model._asdict() for model in run.models]} if run.models else {}),
         **({"contention": {**run.contention.identity(), "note": contended(run, result)}} if run.contention else {}),
         **({"slowdowns": str(run.slowdowns)} if run.slowdowns is not None else {}),
@@ -189,48 +154,6 @@ def contended(run: Run, result: Result) -> str:
     if next((effect.why_not for effect in run.effects if effect.key == "contention"), ""):
         return "no profile was used: no job can use another node's memory"
     return str(result.contention)
-
-
-def columns(cluster: Cluster) -> dict[str, list[int]]:
-    """The nodes, run by run of equal consecutive ones: how many, and their columns; -1: memory not counted."""
-    memory = np.where(cluster.memory_mb == UNCOUNTED_MB, -1, cluster.memory_mb)
-    names = ["cores", "memory_mb", "node_class", "rack"]
-    rows = [cluster.cores, memory, cluster.node_class, cluster.rack]
-    for name in GROUPS:
-        if getattr(cluster, name).any():
-            names.append(name)
-            rows.append(getattr(cluster, name))
-    if cluster.torus is not None:
-        names += TORUS
-        rows += list(cluster.torus.T)
-    table = np.stack(rows)
-    first = np.flatnonzero(np.append(True, (np.diff(table, axis=1) != 0).any(axis=0)))
-    kept = {name: table[row, first].tolist() for row, name in enumerate(names)}
-    return {"count": np.diff(np.append(first, len(cluster))).tolist(), **kept}
-
-
-def failure_domains(cluster: Cluster) -> dict[str, dict[str, list[str]]]:
-    """The levels of failure domains beside nodes and racks: level → domain → nodes, as a cluster file has them."""
-    return {level.name: level.written() for level in cluster.failure_levels}
-
-
-def pools(cluster: Cluster) -> dict[str, Any]:
-    """The pooled devices."""
-    devices = cluster.devices
-    return {
-        "kinds": list(devices.kinds),
-        "quantities": [list(names) for names in devices.quantities],
-        "pools": [
-            {
-                **asdict(pool),
-                "capacity": devices.capacity[:, pool.first].tolist(),
-                "nodes_reached": int(devices.reach[i].sum()),
-                "home": devices.home[pool.first : pool.first + pool.count].tolist(),
-                "reach": np.flatnonzero(devices.reach[i]).tolist(),
-            }
-            for i, pool in enumerate(devices.pools)
-        ],
-    }
 
 
 def summary(directory: Path, runs: Sequence[Run]) -> list[dict[str, Any]]:

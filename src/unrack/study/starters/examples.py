@@ -79,12 +79,10 @@ def _needed(content: Any, home: Path) -> list[Path]:
 
 
 def _comment(path: Path) -> str:
-    """The first sentence of a file's first comment."""
     return path.read_text().partition("\n")[0].lstrip("# ").partition(": ")[0]
 
 
 def _command(path: Path, name: str) -> str:
-    """What its comments say runs it."""
     lines = (line.lstrip("# ") for line in path.read_text().splitlines() if line.startswith("#"))
     said = next((line for line in lines if line.startswith("unrack ")), f"unrack run examples/{name}.toml")
     return without_folder(said)

@@ -1,9 +1,12 @@
-"""The small interface that every kind of workers has: tasks in, reports out."""
+"""The small interface that every kind of workers has, in the shape of ``concurrent.futures``: tasks in, futures out."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import Future
 from typing import Any, NamedTuple, Protocol, TypeAlias
+
+from unrack.errors import RunError
 
 Heard: TypeAlias = Callable[[int], None]
 """Told by work how far it is, in a unit of its own, such as jobs done."""
@@ -12,9 +15,8 @@ Work: TypeAlias = Callable[[Any, Heard], Any]
 
 
 class Task(NamedTuple):
-    """Items that go to a worker together; ``number`` tells it from the others that are open."""
+    """Items that go to a worker together."""
 
-    number: int
     work: Work
     items: tuple[Any, ...]
 
@@ -27,34 +29,25 @@ class Answer(NamedTuple):
     took_s: float
 
 
-class Done(NamedTuple):
-    """A task has ended, with an answer an item."""
-
-    number: int
-    answers: tuple[Answer, ...]
-
-
-class Lost(NamedTuple):
-    """A task has no answers: its worker is gone."""
-
-    number: int
-
-
 class Running(NamedTuple):
     """How far the item at ``place`` of a task is."""
 
-    number: int
     place: int
     done: int
 
 
 class Compiling(NamedTuple):
-    """A worker compiles kernels; ``change``: it begins (1) or ends (-1) one, or does not say."""
+    """A worker begins (1) or ends (-1) to compile a kernel."""
 
-    change: int = 0
+    change: int
 
 
-Report: TypeAlias = Done | Lost | Running | Compiling
+Tell: TypeAlias = Callable[[Running | Compiling], None]
+"""Told, by any thread, what happens while a task is worked on."""
+
+
+class GoneError(RunError):
+    """What the future of a task raises if its worker is gone: the task has no answers."""
 
 
 class Workers(Protocol):
@@ -80,16 +73,21 @@ class Workers(Protocol):
         """What the smallest of them may use; ``None``: that is not known, or there is no limit."""
         ...
 
-    def room(self) -> int:
-        """How many tasks more they take now."""
+    def capacity(self) -> int:
+        """How many tasks may be open now; asked several times a second, so that they can look who is there.
+
+        Raises
+        ------
+        RunError
+            Nobody has been there for a minute.
+        """
         ...
 
-    def submit(self, task: Task) -> None:
-        """Hand over a task; what it shares with earlier ones is not sent to the same worker again."""
-        ...
+    def submit(self, task: Task, tell: Tell) -> Future[tuple[Answer, ...]]:
+        """Hand over a task; what it shares with earlier ones is not sent to the same worker again.
 
-    def listen(self, timeout_s: float, hear: Callable[[Report], None]) -> None:
-        """Pass on what has come in, in order; wait so long for the first, and no longer."""
+        Its future has an answer an item, or raises :class:`GoneError`, or another error that ends all work.
+        """
         ...
 
     def cancel(self) -> None:

@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 import logging
-import pickle
-import queue
 import signal
 import tempfile
-import time
 import uuid
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from multiprocessing import resource_tracker
 from typing import Any
 
-from unrack.errors import InputError, RunError
-from unrack.study.workers.address import Stamp, check_stamp, of_scheduler_file, reached, stamp
-from unrack.study.workers.contract import Compiling, Done, Lost, Report, Running, Task
-from unrack.study.workers.shared import Packed, Packer
-from unrack.study.workers.work import CancelledError, answered_here
+from unrack.errors import InputError
+from unrack.study.workers.cluster import (
+    PATIENCE_S,
+    OnCluster,
+    Stamp,
+    answered_there,
+    check_stamp,
+    of_scheduler_file,
+    reached,
+    stamp,
+    stamp_there,
+)
+from unrack.study.workers.shared import Packed
+from unrack.study.workers.work import CancelledError
 
-PATIENCE_S = 60.0
-"""How long a cluster may be without any worker."""
 OWN = {
     "distributed.scheduler.allowed-failures": 0,  # lost tasks come back to us, who give out their items one by one
     "distributed.scheduler.worker-ttl": None,  # a kernel at work may keep a worker from answering
@@ -32,10 +37,9 @@ OWN = {
     "distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": 65536,
 }
 """Settings of a cluster that is started here."""
-DONE, HEARD, COMPILING = "done", "heard", "compiling"
 
 
-class DaskWorkers:
+class DaskWorkers(OnCluster):
     """Workers of a Dask cluster.
 
     Parameters
@@ -46,42 +50,28 @@ class DaskWorkers:
     count
         How many processes are started.
 
-    Attributes
-    ----------
-    sent
-        How many inputs were handed to the cluster, which brings each to every worker.
-
     Raises
     ------
     InputError
         Dask is not installed, nobody answers at the address, or a worker has another version.
     """
 
-    remote = True
-
     def __init__(self, address: str, count: int) -> None:
         try:
             import distributed
         except ImportError:
             raise InputError("--on dask", "no package 'distributed'", "pip install 'unrack[dask]'") from None
-        self.name = f"dask {address}" if address else "dask"
-        self.sent = 0
-        self._messages: queue.SimpleQueue[tuple[Any, ...]] = queue.SimpleQueue()
-        self._open: dict[int, Any] = {}
-        self._inputs: dict[str, Any] = {}
-        self._packer = Packer()
+        super().__init__("dask", address)
+        self._tasks: dict[int, tuple[Any, str, Packed, dict[str, Any]]] = {}  # future, worker, and what is to be done
         self._topic = f"unrack-{uuid.uuid4().hex}"
         self._stack = ExitStack()
-        self._load: dict[str, int] = {}  # worker → our tasks that are open
-        self._given: dict[int, str] = {}
-        self._packed: dict[int, Packed] = {}
+        self._there: list[str] = []
         self._own: Any = None  # the cluster that was started here
         self._wanted = count
-        self._looked = 0.0
-        self._seen = time.monotonic()
+        self._lost: Any = distributed.KilledWorker
         try:
             self._client: Any = self._connected(distributed, address, count)
-            self._client.subscribe_topic(self._topic, self._event)
+            self._client.subscribe_topic(self._topic, lambda event: self._hear(*event[1]))
             self._check_workers()
         except BaseException:
             self.close()
@@ -122,115 +112,69 @@ class DaskWorkers:
 
     def _check_workers(self) -> None:
         """Refuse workers of another version, in their own process."""
-        wanted = stamp()
-        found = self._client.run(_stamp_there, on_error="return")
+        found = self._client.run(stamp_there, on_error="return")
         for worker, there in found.items():
-            check_stamp(f"--on {self.name}, worker {worker}", there if isinstance(there, Stamp) else None, wanted)
+            check_stamp(f"--on {self.name}, worker {worker}", there if isinstance(there, Stamp) else None, stamp())
         self._look()
 
-    def _look(self) -> None:
+    def _members(self) -> list[tuple[int, int]]:
         workers = self._client.scheduler_info(n_workers=-1)["workers"]
-        limits = [int(worker["memory_limit"]) for worker in workers.values()]
-        self._load = {worker: self._load.get(worker, 0) for worker in workers}
-        self.count = max(1, len(limits))
-        self.memory_mb = min(limits) // 2**20 if limits and all(limits) else None
-        self._looked = now = time.monotonic()
-        if self._own is not None and len(limits) < self._wanted:
+        self._there = list(workers)
+        return [(1, int(worker["memory_limit"])) for worker in workers.values()]
+
+    def _look(self) -> None:
+        """See who is there, and see to it that our own workers, and what waits for those that are gone, go on."""
+        super()._look()
+        if self._own is not None and len(self._there) < self._wanted:
             # a worker that is killed again while it is replaced is given up after 15 s, and nobody asks for another
             self._own.scale(self._wanted)
-        if limits:
-            self._seen = now
-        elif now - self._seen > PATIENCE_S:
-            raise RunError(f"{self.name}: no worker is left, for {PATIENCE_S:.0f} s; finished runs are kept")
+        if not self._there or all(worker in self._there for _, worker, *_ in list(self._tasks.values()) if worker):
+            return
+        # A task that became ready while there was no worker at all is given to none of those that come later, though it
+        # may run anywhere: the scheduler looks only at the worker that it was meant for.
+        waiting = set(self._client.run_on_scheduler(_waiting))
+        for number, (task, _, packed, inputs) in list(self._tasks.items()):
+            if task.key in waiting:
+                self._give(number, "", packed, inputs)
+                self._client.cancel([task], force=True)
 
-    def room(self) -> int:
-        """As many as there are idle workers: what waits behind a task that kills its worker is lost with it."""
-        return self.count - len(self._open)
+    def _share(self, contents: dict[str, bytes]) -> dict[str, Any]:
+        """Send inputs to all workers."""
+        named = {f"{self._topic}-{key}": content for key, content in contents.items()}
+        shared = self._client.scatter(named, broadcast=True, hash=False)
+        return {name.rpartition("-")[2]: future for name, future in shared.items()}
 
-    def submit(self, task: Task) -> None:
-        """Hand a task to the scheduler; inputs that it does not have yet go to all workers first."""
-        packed = self._packer.pack(task)
-        for key in [key for key in self._inputs if key not in self._packer.contents]:
-            del self._inputs[key]
-        new = {f"{self._topic}-{key}": self._packer.contents[key] for key in packed.keys if key not in self._inputs}
-        if new:
-            self.sent += len(new)
-            for name, future in self._client.scatter(new, broadcast=True, hash=False).items():
-                self._inputs[name.rpartition("-")[2]] = future
-        self._packed[task.number] = packed
-        self._hand(task.number, min(self._load, key=lambda one: self._load[one], default=""))
+    def _hand(self, number: int, packed: Packed, inputs: dict[str, Any]) -> None:
+        """Hand a task to the scheduler, for the worker with fewest: by itself it gives all to one for long."""
+        load = Counter(worker for _, worker, *_ in list(self._tasks.values()))
+        self._give(number, min(self._there, key=load.__getitem__, default=""), packed, inputs)
 
-    def _hand(self, number: int, worker: str) -> None:
+    def _give(self, number: int, worker: str, packed: Packed, inputs: dict[str, Any]) -> None:
         """Hand a task to the scheduler, for a worker if it is there then; none: for any."""
-        packed = self._packed[number]
-        inputs = {key: self._inputs[key] for key in packed.keys}
-        future = self._client.submit(
+        task = self._client.submit(
             _on_worker, packed, stamp(), number, self._topic, inputs,
             key=f"{self._topic}-task-{number}-{uuid.uuid4().hex[:8]}", pure=False,
-            workers=[worker] if worker else None, allow_other_workers=bool(worker),  # else all go to one for long
+            workers=[worker] if worker else None, allow_other_workers=bool(worker),
         )  # fmt: skip
-        self._open[number] = future
-        self._given[number] = worker
-        if worker:
-            self._load[worker] = self._load.get(worker, 0) + 1
-        future.add_done_callback(lambda ended: self._messages.put((DONE, number, ended.key)))
+        self._tasks[number] = task, worker, packed, inputs
+        task.add_done_callback(lambda ended: self._client.loop.add_callback(self._ended, number, ended))
 
-    def _hand_again(self) -> None:
-        """Hand over again what waits for a worker that is gone.
-
-        A task that became ready while there was no worker at all is given to none of those that come later, though it
-        may run anywhere: the scheduler looks only at the worker that it was meant for.
-        """
-        if not self._load or all(worker in self._load for worker in self._given.values() if worker):
+    async def _ended(self, number: int, task: Any) -> None:
+        """Take the answers of a task that has ended, unless it was handed over again."""
+        if number not in self._tasks or self._tasks[number][0].key != task.key:
             return
-        waiting = set(self._client.run_on_scheduler(_waiting))
-        for number in [number for number, future in self._open.items() if future.key in waiting]:
-            self._client.cancel([self._open.pop(number)], force=True)
-            self._hand(number, "")
-
-    def _event(self, event: tuple[float, tuple[Any, ...]]) -> None:
-        self._messages.put(event[1])
-
-    def listen(self, timeout_s: float, hear: Callable[[Report], None]) -> None:
-        """Pass on what the workers and the scheduler said."""
-        if time.monotonic() - self._looked > 2.0:
-            self._look()
-            self._hand_again()
-        messages = []
-        with suppress(queue.Empty):
-            messages.append(self._messages.get(timeout=timeout_s) if timeout_s else self._messages.get_nowait())
-            while True:
-                messages.append(self._messages.get_nowait())
-        ended = {message[1]: self._open.pop(message[1]) for message in messages if self._is_end(message)}
-        whole = {number: future for number, future in ended.items() if future.status == "finished"}
-        answers = self._client.gather(whole, errors="skip")
-        for kind, *rest in messages:
-            if kind == HEARD and rest[0] in self._open:
-                hear(Running(*rest))
-            elif kind == COMPILING:
-                hear(Compiling())
-        for number, future in ended.items():
-            self._packed.pop(number)
-            if (worker := self._given.pop(number)) in self._load:
-                self._load[worker] -= 1
-            if number in answers:
-                hear(Done(number, pickle.loads(answers[number])))
-            elif future.status == "error" and not _lost_worker(future):
-                raise RunError(f"{self.name}: {future.exception()}") from None
-            else:
-                hear(Lost(number))
-
-    def _is_end(self, message: tuple[Any, ...]) -> bool:
-        return message[0] == DONE and message[1] in self._open and self._open[message[1]].key == message[2]
+        found = await self._client.gather({0: task}, errors="skip", asynchronous=True)
+        error = await task.exception() if task.status == "error" else None
+        self._tasks.pop(number, None)
+        self._settle(number, found.get(0), None if isinstance(error, self._lost) else error)
 
     def cancel(self) -> None:
         """Cancel our tasks; one that is worked on ends when it next tells how far it is."""
-        if self._open:
-            self._client.cancel(list(self._open.values()), force=True)
         self._open.clear()
-        self._given.clear()
-        self._packed.clear()
-        self._load = dict.fromkeys(self._load, 0)
+        tasks = [task for task, *_ in self._tasks.values()]
+        self._tasks.clear()
+        if tasks:
+            self._client.cancel(tasks, force=True)
 
     def close(self) -> None:
         """Cancel our tasks and give our inputs back; end the cluster if it was started here."""
@@ -257,17 +201,7 @@ def _quietly(close: Callable[..., Any], **more: Any) -> None:
         close(**more)
 
 
-def _lost_worker(future: Any) -> bool:
-    from distributed import KilledWorker
-
-    return isinstance(future.exception(), KilledWorker)
-
-
 # --- in the worker ----------------------------------------------------------------------------------------------------
-
-
-def _stamp_there() -> Stamp:
-    return stamp()
 
 
 def _waiting(dask_scheduler: Any) -> list[str]:
@@ -281,12 +215,11 @@ def _on_worker(packed: Packed, wanted: Stamp, number: int, topic: str, inputs: d
     worker: Any = get_worker()
     key = worker.get_current_task()
 
-    def tell(place: int, done: int) -> None:
+    def tell(*news: int) -> None:
         known = worker.state.tasks.get(key)
-        if known is None or known.state == "cancelled":
+        if len(news) == 2 and (known is None or known.state == "cancelled"):
             raise CancelledError
-        worker.log_event(topic, (HEARD, number, place, done))
+        worker.log_event(topic, (number, *news))
 
     where = f"--on dask, worker {worker.address}"
-    compiling = lambda: worker.log_event(topic, (COMPILING,))  # noqa: E731 -- a name for the argument
-    return answered_here(where, packed, wanted, inputs.__getitem__, tell, compiling)
+    return answered_there(where, packed, wanted, inputs.__getitem__, tell)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterable
-from itertools import islice
+from concurrent.futures import Future
+from contextlib import suppress
+from functools import partial
+from itertools import count, islice
+from queue import Empty, SimpleQueue
 from typing import Any
 
 from unrack.errors import RunError
-from unrack.study.workers.contract import Answer, Compiling, Done, Report, Running, Task, Work, Workers
+from unrack.study.workers.contract import Answer, Compiling, GoneError, Running, Task, Work, Workers
 
 TASK_S = 0.25
 """How long the items of a task should take together: handing over a task costs some milliseconds."""
@@ -80,55 +85,66 @@ def answers(
     running
         Told, of an item by number, how far it is.
     compiling
-        Called when a worker begins to compile a kernel, with 1, and when that is done, with -1; with 0 by workers
-        that tell of compiling alone.
+        Called when a worker begins to compile a kernel, with 1, and when that is done, with -1.
     """
     source = enumerate(items)
     again: deque[tuple[int, Any]] = deque()
     tries: dict[int, int] = {}
     open_tasks: dict[int, list[tuple[int, Any]]] = {}
     found: deque[tuple[int, Answer]] = deque()
-    pace = _Pace(workers, most)
-    number, taken = 0, 0
+    heard: SimpleQueue[tuple[int, Any]] = SimpleQueue()
+    pace, numbers, taken, me = _Pace(workers, most), count(), 0, threading.get_ident()
 
-    def hear(report: Report) -> None:
-        if isinstance(report, Compiling):
-            if compiling is not None:
-                compiling(report.change)
-        elif isinstance(report, Running):
-            if running is not None and report.number in open_tasks:
-                running(open_tasks[report.number][report.place][0], report.done)
-        elif isinstance(report, Done):
-            task = open_tasks.pop(report.number)
-            pace.took(sum(answer.took_s for answer in report.answers), len(task))
-            found.extend((place, answer) for (place, _), answer in zip(task, report.answers, strict=True))
+    def tell(number: int, news: Running | Compiling) -> None:
+        if threading.get_ident() == me:  # this very thread is at work, and will look at what it heard only then
+            hear(number, news)
         else:
-            for place, item in open_tasks.pop(report.number):
+            heard.put((number, news))
+
+    def hear(number: int, news: Any) -> None:
+        if isinstance(news, Future):
+            ended(open_tasks.pop(number), news)
+        elif isinstance(news, Compiling):
+            if compiling is not None:
+                compiling(news.change)
+        elif running is not None and number in open_tasks:
+            running(open_tasks[number][news.place][0], news.done)
+
+    def ended(task: list[tuple[int, Any]], future: Future[tuple[Answer, ...]]) -> None:
+        try:
+            those = future.result()
+        except GoneError:
+            for place, item in task:
                 tries[place] = tries.get(place, 0) + 1
                 if tries[place] < TRIES:
                     again.append((place, item))
                 else:
                     found.append((place, Answer(None, LostError(), 0.0)))
+        else:
+            pace.took(sum(answer.took_s for answer in those), len(task))
+            found.extend((place, answer) for (place, _), answer in zip(task, those, strict=True))
 
     try:
         while True:
-            while workers.room() > 0:
+            while len(open_tasks) < workers.capacity():
                 if again:
                     chunk = [again.popleft()]
                 else:
                     allowed = most if held is None else held()
-                    size = min(allowed, pace.next(None if left is None else left - taken))
-                    chunk = list(islice(source, size))
+                    chunk = list(islice(source, min(allowed, pace.next(None if left is None else left - taken))))
                     taken += len(chunk)
                 if not chunk:
                     break
+                number = next(numbers)
                 open_tasks[number] = chunk
-                workers.submit(Task(number, work, tuple(item for _, item in chunk)))
-                number += 1
-            if not open_tasks and not found:
+                future = workers.submit(Task(work, tuple(item for _, item in chunk)), partial(tell, number))
+                future.add_done_callback(lambda future, number=number: heard.put((number, future)))  # type: ignore[misc]
+            if not open_tasks:
                 return
-            if open_tasks:
-                workers.listen(0.0 if found else LISTEN_S, hear)
+            with suppress(Empty):
+                hear(*heard.get(timeout=LISTEN_S))
+                while True:
+                    hear(*heard.get_nowait())
             while found:
                 yield found.popleft()
     finally:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable
+from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from unrack.jit import telling_of_each
 from unrack.sim.guard import Interrupts
-from unrack.study.workers.contract import Answer, Compiling, Done, Report, Running, Task
+from unrack.study.workers.contract import Answer, Compiling, Task, Tell
+from unrack.study.workers.work import worked
 
 LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 """Where a container's or a batch job's limit stands, bytes."""
@@ -27,7 +28,7 @@ def memory_mb() -> int:
 
 
 class Here:
-    """Works while it is listened to; nothing is sent, and an error is the one that was raised."""
+    """Works while a task is submitted; nothing is sent, and an error is the one that was raised."""
 
     name = "this process"
     count = 1
@@ -35,42 +36,26 @@ class Here:
 
     def __init__(self) -> None:
         self.memory_mb = memory_mb()
-        self._task: Task | None = None
 
-    def room(self) -> int:
-        """One, or none."""
-        return int(self._task is None)
+    def capacity(self) -> int:
+        """One."""
+        return 1
 
-    def submit(self, task: Task) -> None:
-        """Take a task, to be worked on in :meth:`listen`."""
-        self._task = task
-
-    def listen(self, timeout_s: float, hear: Callable[[Report], None]) -> None:
-        """Work on the task, if there is one, to its end.
+    def submit(self, task: Task, tell: Tell) -> Future[tuple[Answer, ...]]:
+        """Work on the task to its end.
 
         Raises
         ------
         KeyboardInterrupt
             The user wants to stop, and not only the item's code.
         """
-        task, self._task = self._task, None
-        if task is None:
-            return
-        answers = []
-        with telling_of_each(lambda change: hear(Compiling(change))):
-            for place, item in enumerate(task.items):
-
-                def heard(done: int, place: int = place) -> None:
-                    hear(Running(task.number, place, done))
-
-                began = time.perf_counter()
-                value, error = _tried(lambda item=item, heard=heard: task.work(item, heard))  # type: ignore[misc]
-                answers.append(Answer(value, error, time.perf_counter() - began))
-        hear(Done(task.number, tuple(answers)))
+        future: Future[tuple[Answer, ...]] = Future()
+        with telling_of_each(lambda change: tell(Compiling(change))):
+            future.set_result(worked(task.work, task.items, tell, _tried, tell_every_s=0.0))
+        return future
 
     def cancel(self) -> None:
-        """Forget the task."""
-        self._task = None
+        """Nothing is open."""
 
     def close(self) -> None:
         """Nothing is left to end."""

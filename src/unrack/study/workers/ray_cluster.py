@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import logging
 import os
-import pickle
 import time
-from collections.abc import Callable
+from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
-from unrack.errors import InputError, RunError
-from unrack.study.workers.address import Stamp, check_stamp, reached, stamp
-from unrack.study.workers.contract import Compiling, Done, Lost, Report, Running, Task
-from unrack.study.workers.shared import Packed, Packer
-from unrack.study.workers.work import answered_here
+from unrack.errors import InputError
+from unrack.study.workers.cluster import (
+    PATIENCE_S,
+    OnCluster,
+    Stamp,
+    answered_there,
+    check_stamp,
+    reached,
+    stamp,
+    stamp_there,
+)
+from unrack.study.workers.shared import Packed
 
-AHEAD = 2
-"""Tasks a core that are open at once: the next is there when one ends."""
-PATIENCE_S = 60.0
-"""How long a cluster may be without any core."""
 ASK_EVERY_S = 0.25
 QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -30,7 +33,7 @@ QUIET = {
 """Nothing is told to anybody but us."""
 
 
-class RayWorkers:
+class RayWorkers(OnCluster):
     """Cores of a Ray cluster, each with a process that Ray keeps.
 
     Parameters
@@ -40,18 +43,13 @@ class RayWorkers:
     count
         Of how many processes.
 
-    Attributes
-    ----------
-    sent
-        How many inputs were put into the store of objects, from where each node takes them once.
-
     Raises
     ------
     InputError
         Ray is not installed, nobody answers at the address, or a node has another version.
     """
 
-    remote = True
+    ahead = 2
 
     def __init__(self, address: str, count: int) -> None:
         for key, value in QUIET.items():
@@ -60,15 +58,10 @@ class RayWorkers:
             import ray
         except ImportError:
             raise InputError("--on ray", "no package 'ray'", "pip install 'unrack[ray]'") from None
-        self.name = f"ray {address}" if address else "ray"
-        self.sent = 0
+        super().__init__("ray", address)
         self._ray: Any = ray
-        self._open: dict[Any, int] = {}
-        self._inputs: dict[str, Any] = {}
-        self._packer = Packer()
-        self._looked = self._asked = 0.0
-        self._seen = time.monotonic()
-        self._news: Any = None
+        self._tasks: dict[int, Any] = {}
+        self._asked, self._news = 0.0, None
         try:
             self._connect(address, count)
             self._check_nodes()
@@ -86,10 +79,8 @@ class RayWorkers:
         try:
             if address:
                 self._ray.init(address=address, **quiet)
-            else:
-                logging.getLogger("ray._private.authentication").setLevel(
-                    logging.ERROR
-                )  # it says that it makes a token
+            else:  # the logger says that a token is made
+                logging.getLogger("ray._private.authentication").setLevel(logging.ERROR)
                 self._ray.init(address="local", num_cpus=count, include_dashboard=False, **quiet)
         except (ConnectionError, ValueError, RuntimeError, ImportError) as error:
             said = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
@@ -99,83 +90,56 @@ class RayWorkers:
         """Refuse nodes of another version, in a process of their own."""
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy as Node
 
-        wanted, ask = stamp(), self._ray.remote(num_cpus=0, max_retries=1)(_stamp_there)
+        ask = self._ray.remote(num_cpus=0, max_retries=1)(stamp_there)
         for node in self._nodes():
             there = ask.options(scheduling_strategy=Node(node_id=node["NodeID"], soft=False)).remote()
-            found: Stamp | None
-            try:
+            found: Stamp | None = None
+            with suppress(self._ray.exceptions.RayError):
                 found = self._ray.get(there, timeout=PATIENCE_S)
-            except self._ray.exceptions.RayError:
-                found = None
-            check_stamp(f"--on {self.name}, node {node['NodeManagerHostname']}", found, wanted)
+            check_stamp(f"--on {self.name}, node {node['NodeManagerHostname']}", found, stamp())
         self._look()
 
     def _nodes(self) -> list[dict[str, Any]]:
         return [node for node in self._ray.nodes() if node["Alive"]]
 
-    def _look(self) -> None:
-        found = [node["Resources"] for node in self._nodes()]
-        cores = [int(resources.get("CPU", 0)) for resources in found]
-        shares = [resources.get("memory", 0) / own for resources, own in zip(found, cores, strict=True) if own]
-        self.count = max(1, sum(cores))
-        self.memory_mb = int(min(shares)) // 2**20 if shares and all(shares) else None
-        self._looked = now = time.monotonic()
-        if any(cores):
-            self._seen = now
-        elif now - self._seen > PATIENCE_S:
-            raise RunError(f"{self.name}: no core is left, for {PATIENCE_S:.0f} s; finished runs are kept")
+    def _members(self) -> Iterator[tuple[int, int]]:
+        for node in self._nodes():
+            cores = int(node["Resources"].get("CPU", 0))
+            yield cores, int(node["Resources"].get("memory", 0) / max(cores, 1))
 
-    def room(self) -> int:
-        """Two tasks a core, less those that are open."""
-        return AHEAD * self.count - len(self._open)
-
-    def submit(self, task: Task) -> None:
-        """Hand a task to Ray; inputs that its store does not have yet are put there."""
-        packed = self._packer.pack(task)
-        for key in [key for key in self._inputs if key not in self._packer.contents]:
-            del self._inputs[key]
-        for key in packed.keys:
-            if key not in self._inputs:
-                self._inputs[key] = self._ray.put(self._packer.contents[key])
-                self.sent += 1
-        inputs = {key: self._inputs[key] for key in packed.keys}
-        self._open[self._work.remote(packed, stamp(), task.number, self._board, inputs)] = task.number
-
-    def listen(self, timeout_s: float, hear: Callable[[Report], None]) -> None:
-        """Pass on what the workers said, and what has ended."""
-        now = time.monotonic()
-        if now - self._looked > 2.0:
-            self._look()
-        ended, _ = self._ray.wait(list(self._open), num_returns=1, timeout=timeout_s, fetch_local=False)
-        if ended and len(self._open) > 1:
-            ended, _ = self._ray.wait(list(self._open), num_returns=len(self._open), timeout=0, fetch_local=False)
-        self._hear_news(hear)
-        for future in ended:
-            number = self._open.pop(future)
-            try:
-                answers = self._ray.get(future)
-            except self._ray.exceptions.RayTaskError as error:
-                raise RunError(f"{self.name}: {error.cause or error}") from None
-            except self._ray.exceptions.RayError:  # its worker or node is gone, or was ended for its memory
-                hear(Lost(number))
-            else:
-                hear(Done(number, pickle.loads(answers)))
-
-    def _hear_news(self, hear: Callable[[Report], None]) -> None:
-        """Ask for news now and then; they are passed on when they are here."""
+    def capacity(self) -> int:
+        """Two tasks a core; now and then news are asked for, and passed on when they are here."""
         if self._news is not None and self._ray.wait([self._news], timeout=0)[0]:
-            for number, *rest in self._ray.get(self._news):
-                hear(Running(number, *rest) if rest else Compiling())
+            for number, *news in self._ray.get(self._news):
+                self._hear(number, *news)
             self._news = None
         if self._news is None and time.monotonic() - self._asked >= ASK_EVERY_S:
             self._asked = time.monotonic()
             self._news = self._board.taken.remote()
+        return super().capacity()
+
+    def _share(self, contents: dict[str, bytes]) -> dict[str, Any]:
+        """Put inputs into the store of objects, from where each node takes them once."""
+        return {key: self._ray.put(content) for key, content in contents.items()}
+
+    def _hand(self, number: int, packed: Packed, inputs: dict[str, Any]) -> None:
+        self._tasks[number] = task = self._work.remote(packed, stamp(), number, self._board, inputs)
+        task.future().add_done_callback(partial(self._ended, number))
+
+    def _ended(self, number: int, future: Any) -> None:
+        self._tasks.pop(number, None)
+        error = future.exception()
+        if isinstance(error, self._ray.exceptions.RayTaskError):
+            self._settle(number, None, error.cause or error)
+        else:  # another error: the worker or node is gone, or was ended for its memory
+            self._settle(number, future.result() if error is None else None)
 
     def cancel(self) -> None:
         """End the processes that work on our tasks; Ray starts others."""
-        for future in self._open:
-            self._ray.cancel(future, force=True)
         self._open.clear()
+        for task in list(self._tasks.values()):
+            self._ray.cancel(task, force=True)
+        self._tasks.clear()
 
     def close(self) -> None:
         """Cancel our tasks and leave; end the cluster if it was started here."""
@@ -203,20 +167,10 @@ class _Board:
 # --- in the worker ----------------------------------------------------------------------------------------------------
 
 
-def _stamp_there() -> Stamp:
-    return stamp()
-
-
 def _on_worker(packed: Packed, wanted: Stamp, number: int, board: Any, inputs: dict[str, Any]) -> bytes:
     import ray
 
     where = f"--on ray, node {ray.util.get_node_ip_address()}"
-
-    def fetch(key: str) -> bytes:
-        content: bytes = ray.get(inputs[key])
-        return content
-
-    def tell(place: int, done: int) -> None:
-        board.tell.remote(number, place, done)
-
-    return answered_here(where, packed, wanted, fetch, tell, lambda: board.tell.remote(number))
+    return answered_there(
+        where, packed, wanted, lambda key: ray.get(inputs[key]), lambda *news: board.tell.remote(number, *news)
+    )

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from unrack.cluster.spec import Cluster
-from unrack.policy.file import Source
+from unrack.plugins.file import Source, carried
 from unrack.slowdown.memory.settings import MemoryContention
 from unrack.study.workers.contract import Task
 from unrack.workload.job import JobTable
@@ -96,14 +96,23 @@ class Packer:
             key = self._known[id(thing)][1]
             self.contents.move_to_end(key)
             return key
-        content = pickle.dumps(thing, protocol=5)
+        stream = io.BytesIO()
+        _Carrying(stream, protocol=5).dump(thing)
+        content = stream.getvalue()
         key = hashlib.sha256(content).hexdigest()
         self.contents.add(key, content, len(content))
         self._known[id(thing)] = (thing, key)
         return key
 
 
-class _ByReference(pickle.Pickler):
+class _Carrying(pickle.Pickler):
+    """Pickles what is of classes of plug-in files, with these."""
+
+    def reducer_override(self, obj: object) -> Any:
+        return carried(obj)
+
+
+class _ByReference(_Carrying):
     def __init__(self, stream: io.BytesIO, key_of: Callable[[object], str]) -> None:
         super().__init__(stream, protocol=5)
         self._key_of = key_of

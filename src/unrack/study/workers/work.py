@@ -9,54 +9,94 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
-from unrack.errors import InputError, RunError
-from unrack.jit import telling_of_compiling
+from unrack.errors import RunError
+from unrack.jit import telling_of_each
 from unrack.sim.guard import said, with_tracebacks
-from unrack.study.workers.address import Stamp, check_stamp, stamp
-from unrack.study.workers.contract import Answer, Work
+from unrack.study.workers.contract import Answer, Compiling, Running, Tell, Work
 from unrack.study.workers.shared import Packed, Shelf, unpacked
 
 TELL_EVERY_S = 0.25
-Tell = Callable[[int, int], None]
-"""Told the place of an item in its task, and how far it is."""
+_inputs: Shelf[Any] = Shelf()
+_alone = threading.Lock()
 
 
 class CancelledError(BaseException):
     """Raised by whom work tells how far it is: nobody wants its answer any more."""
 
 
-def answered(packed: Packed, found: Callable[[str], Any], tell: Tell) -> bytes:
-    """The answers to a task that came as bytes, as bytes."""
-    try:
-        work, items = unpacked(packed, found)
-    except Exception as raised:  # the code that the task names is not here, or fails when it is loaded
-        error = RunError(f"a worker cannot load its task ({said(raised)})")
-        return pickle.dumps((Answer(None, error, 0.0),) * packed.count, protocol=5)
-    return _as_bytes(worked(work, items, tell))
+def answered(packed: Packed, fetch: Callable[[str], bytes], tell: Tell) -> bytes:
+    """The answers to a task that came as bytes, as bytes; tasks of one process are worked on one after another.
+
+    Parameters
+    ----------
+    fetch
+        Gives an input by its key, as bytes; it is not asked for one that this process has.
+    """
+
+    def found(key: str) -> Any:
+        if key not in _inputs:
+            content = fetch(key)
+            _inputs.add(key, pickle.loads(content), len(content))
+        _inputs.move_to_end(key)
+        return _inputs[key]
+
+    with _alone, telling_of_each(lambda change: tell(Compiling(change))):
+        try:
+            work, items = unpacked(packed, found)
+        except Exception as raised:  # the code that the task names is not here, or fails when it is loaded
+            return refused(packed, RunError(f"a worker cannot load its task ({said(raised)})"))
+        finally:
+            with suppress(KeyError):  # one could not be fetched
+                _inputs.trimmed(packed.keys)
+        return _as_bytes(worked(work, items, tell, _tried))
 
 
-def worked(work: Work, items: Sequence[Any], tell: Tell) -> tuple[Answer, ...]:
-    """An answer an item; ``tell`` is told how far it is, a few times a second at most."""
+def refused(packed: Packed, error: Exception) -> bytes:
+    """The same answer to every item of a task, as bytes."""
+    return pickle.dumps((Answer(None, error, 0.0),) * packed.count, protocol=5)
+
+
+def worked(
+    work: Work,
+    items: Sequence[Any],
+    tell: Tell,
+    tried: Callable[[Callable[[], Any]], tuple[Any, BaseException | None]],
+    tell_every_s: float = TELL_EVERY_S,
+) -> tuple[Answer, ...]:
+    """An answer an item.
+
+    Parameters
+    ----------
+    tell
+        Told how far an item is.
+    tried
+        Calls a function: what it returned, or raised.
+    tell_every_s
+        It is told no more often.
+    """
     last = time.monotonic()
     answers = []
     for place, item in enumerate(items):
 
         def heard(done: int, place: int = place) -> None:
             nonlocal last
-            if (now := time.monotonic()) - last >= TELL_EVERY_S:
+            if (now := time.monotonic()) - last >= tell_every_s:
                 last = now
-                tell(place, done)
+                tell(Running(place, done))
 
         began = time.perf_counter()
-        value, error = None, None
-        try:
-            value = work(item, heard)
-        except CancelledError:
-            raise
-        except BaseException as raised:  # Ctrl-C is the business of who handed out the task
-            error = _sendable(raised)
+        value, error = tried(lambda item=item, heard=heard: work(item, heard))  # type: ignore[misc]
         answers.append(Answer(value, error, time.perf_counter() - began))
     return tuple(answers)
+
+
+def _tried(work: Callable[[], Any]) -> tuple[Any, BaseException | None]:
+    try:
+        return work(), None
+    except CancelledError:
+        raise
+    except BaseException as raised:  # Ctrl-C is the business of who handed out the task
+        return None, _sendable(raised)
 
 
 def _sendable(error: BaseException) -> BaseException:
@@ -76,41 +116,3 @@ def _as_bytes(answers: Sequence[Answer]) -> bytes:
     except Exception as raised:  # what an answer holds is a user's
         error = RunError(f"an answer that cannot be sent to another process ({said(raised)})")
         return pickle.dumps(tuple(Answer(None, one.error or error, one.took_s) for one in answers), protocol=5)
-
-
-_inputs: Shelf[Any] = Shelf()
-_alone = threading.Lock()
-
-
-def answered_here(
-    where: str, packed: Packed, wanted: Stamp, fetch: Callable[[str], bytes], tell: Tell, compiling: Callable[[], None]
-) -> bytes:
-    """The answers to a task, as bytes; tasks of one process are worked on one after another.
-
-    Parameters
-    ----------
-    where
-        What messages call this worker.
-    wanted
-        The stamp of who asks.
-    fetch
-        Gives an input by its key, as bytes; it is not asked for one that this process has.
-    """
-    try:
-        check_stamp(where, stamp(), wanted)
-    except InputError as error:
-        return pickle.dumps((Answer(None, error, 0.0),) * packed.count, protocol=5)
-
-    def found(key: str) -> Any:
-        if key not in _inputs:
-            content = fetch(key)
-            _inputs.add(key, pickle.loads(content), len(content))
-        _inputs.move_to_end(key)
-        return _inputs[key]
-
-    with _alone, telling_of_compiling(compiling):
-        try:
-            return answered(packed, found, tell)
-        finally:
-            with suppress(KeyError):
-                _inputs.trimmed(packed.keys)

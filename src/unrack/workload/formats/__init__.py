@@ -1,1 +1,55 @@
-"""Files of workloads: readers, writers and the rules that they share."""
+"""What readers of one's own are made of, and readers of formats that have more to say."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from unrack.public import lazily
+
+if TYPE_CHECKING:
+    from unrack.workload.formats.fields import GPUS as GPUS
+    from unrack.workload.formats.fields import TOGETHER as TOGETHER
+    from unrack.workload.formats.fields import UTILITY as UTILITY
+    from unrack.workload.formats.fields import Fields as Fields
+    from unrack.workload.formats.fields import asked as asked
+    from unrack.workload.formats.ignored import unheeded as unheeded
+    from unrack.workload.formats.intake import DEVICE as DEVICE
+    from unrack.workload.formats.intake import EXTRA as EXTRA
+    from unrack.workload.formats.intake import Tally as Tally
+    from unrack.workload.formats.intake import workload as workload
+    from unrack.workload.formats.openb import read_openb as read_openb
+    from unrack.workload.formats.quantities import MOST as MOST
+    from unrack.workload.formats.quantities import MOST_MB as MOST_MB
+    from unrack.workload.formats.quantities import amounts as amounts
+    from unrack.workload.formats.quantities import boolean as boolean
+    from unrack.workload.formats.quantities import choice as choice
+    from unrack.workload.formats.quantities import count as count
+    from unrack.workload.formats.quantities import memory_unit_mb as memory_unit_mb
+    from unrack.workload.formats.quantities import numbers as numbers
+    from unrack.workload.formats.quantities import refuse as refuse
+    from unrack.workload.formats.quantities import time_option_us as time_option_us
+    from unrack.workload.formats.quantities import time_unit_us as time_unit_us
+    from unrack.workload.formats.quantities import times_us as times_us
+    from unrack.workload.formats.quantities import whole as whole
+    from unrack.workload.formats.readers import make_format as make_format
+    from unrack.workload.formats.source import Locator as Locator
+    from unrack.workload.formats.source import Source as Source
+    from unrack.workload.formats.source import load as load
+    from unrack.workload.formats.table.columns import typed as typed
+    from unrack.workload.formats.table.text import csv_frame as csv_frame
+else:
+    __all__, __getattr__, __dir__ = lazily(
+        __name__,
+        {
+            "fields": "Fields GPUS TOGETHER UTILITY asked",
+            "ignored": "unheeded",
+            "intake": "DEVICE EXTRA Tally workload",
+            "openb": "read_openb",
+            "quantities": "MOST MOST_MB amounts boolean choice count "
+            "memory_unit_mb numbers refuse time_option_us time_unit_us times_us whole",
+            "readers": "make_format",
+            "source": "Locator Source load",
+            "table.columns": "typed",
+            "table.text": "csv_frame",
+        },
+    )

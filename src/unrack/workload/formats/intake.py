@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from unrack.workload.formats.ignored import COUNT_IF_DIFFERENT, UNHEEDED, rule_of, what_of
 from unrack.workload.formats.rules import RULES, Intake
 from unrack.workload.formats.source import Source
-from unrack.workload.formats.unheeded import COUNT_IF_DIFFERENT, UNHEEDED, rule_of, what_of
 from unrack.workload.job import JobTable, Workload, job_table
 from unrack.workload.tier_asks import NO_CEILING, TierAsks, tier_asks
 from unrack.workload.under_way import UnderWay
@@ -76,7 +76,7 @@ class Tally:
         self.change(rule, int(frame.select(where.fill_null(False).sum()).item() or 0))
 
     def ignore(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """The frame without its columns of :func:`unrack.workload.formats.unheeded.unheeded`, which are counted."""
+        """The frame without its columns of :func:`unrack.workload.formats.ignored.unheeded`, which are counted."""
         asked: dict[str, list[str]] = {}
         for name in frame.columns:
             if name.startswith(UNHEEDED):
@@ -117,7 +117,7 @@ def workload(
         How many job lines there were.
     frame
         Columns of :data:`FIELDS` (any may be absent), and columns prefixed by :data:`EXTRA`, :data:`DEVICE`,
-        :data:`ASK` or :data:`unrack.workload.formats.unheeded.UNHEEDED`; and of jobs that run when the run begins
+        :data:`ASK` or :data:`unrack.workload.formats.ignored.UNHEEDED`; and of jobs that run when the run begins
         ``on``, ``ran_us``, and ``line`` where that is known; and ``endless``: which have a request that no batch system
         ends them at.
     tally

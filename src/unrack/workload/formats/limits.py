@@ -9,8 +9,8 @@ import polars as pl
 from unrack.errors import InputError
 from unrack.slurm_text.records import records
 from unrack.slurm_text.times import span_s
-from unrack.units import time_us
 from unrack.workload.formats.intake import Tally
+from unrack.workload.formats.quantities import time_option_us
 from unrack.workload.formats.source import load, text_bytes
 
 UNLIMITED = "7 d"
@@ -26,14 +26,7 @@ def limit_us(option: str, value: object) -> int:
     InputError
         It is no time of 1 s or more.
     """
-    try:
-        if not isinstance(value, bool) and isinstance(value, (int, float, str)):
-            found = time_us(value)
-            if 1_000_000 <= found <= _MOST_US:
-                return found
-    except ValueError:
-        pass
-    raise InputError(f"option {option}", repr(value), "a time of 1 s or more, such as '7 d'")
+    return time_option_us(option, value, "a time of 1 s or more, such as '7 d'", 1_000_000, _MOST_US)
 
 
 def limits_us(limits: object) -> dict[str, int]:

@@ -9,7 +9,7 @@ from fractions import Fraction
 import polars as pl
 
 from unrack.errors import InputError
-from unrack.units import LONGEST_US
+from unrack.units import LONGEST_US, time_us
 from unrack.workload.formats.source import Locator
 
 MOST = 10**9
@@ -80,6 +80,19 @@ def shown(value: object) -> str:
     text = str(value)
     text = text if len(text) <= 60 else text[:57] + "..."
     return repr(text) if isinstance(value, str) else text
+
+
+DEVICE_KEY = re.compile(r"[A-Za-z][\w-]*\.[A-Za-z]\w*")
+"""``KIND.QUANTITY``."""
+
+MISSING = ("", "NA", "N/A", "na", "null", "NULL", "None", "NaN", "nan", "-")
+"""Text that stands for nothing in a table."""
+
+
+def said(values: pl.Series) -> pl.Series:
+    """Text without blanks around it; null where it says that there is nothing."""
+    text = values.str.strip_chars()
+    return text.set(text.is_in(MISSING).fill_null(True), None)
 
 
 def numbers(values: pl.Series, field: str, at: Locator, *, nan_is_missing: bool = False) -> pl.Series:
@@ -168,6 +181,37 @@ def amounts(values: pl.Series, field: str, at: Locator, unit: Fraction) -> pl.Se
         if unit.numerator == 1:
             return -((-values) // unit.denominator)
     return (values * float(unit)).round(6).ceil().cast(pl.Int64)
+
+
+def time_option_us(name: str, value: object, want: str, least_us: int = 0, most_us: int = LONGEST_US) -> int:
+    """An option that is a time: s, or text with a unit.
+
+    Raises
+    ------
+    InputError
+        It is none, or out of range.
+    """
+    try:
+        if isinstance(value, (int, float, str)) and not isinstance(value, bool):
+            found = time_us(value)
+            if least_us <= found <= most_us:
+                return found
+    except ValueError:
+        pass
+    raise InputError(f"option {name}", repr(value), want)
+
+
+def asked_as(name: str, value: object) -> str:
+    """An option that says as what a resource is asked for, ``KIND.QUANTITY``, or that it is not.
+
+    Raises
+    ------
+    InputError
+        It is neither.
+    """
+    if not isinstance(value, str) or (value != "ignore" and not DEVICE_KEY.fullmatch(value)):
+        raise InputError(f"option {name}", repr(value), "KIND.QUANTITY such as gpus.count or gpu.devices, or ignore")
+    return value
 
 
 def boolean(name: str, value: object) -> bool:

@@ -7,11 +7,17 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import wraps
+from io import BytesIO
 from typing import Any, NamedTuple
 
+import polars as pl
+
 from unrack.errors import InputError, TraceError
+from unrack.plugins.code import blamed
+from unrack.plugins.table import Table
 from unrack.vocabulary import Need
-from unrack.workload.formats.gpu import dlrm, minsky, openb, philly
+from unrack.workload.formats import openb
 from unrack.workload.formats.intake import tidy
 from unrack.workload.formats.kubernetes.pods import read_pods
 from unrack.workload.formats.pbs.read import read_pbs
@@ -51,59 +57,96 @@ class Format(NamedTuple):
         What files of this format can say of jobs.
     options
         Names of the reader's options, with their defaults.
+    giveaway
+        Columns of a CSV that give the format away in its header; none: it has to be named.
     """
 
     reader: Callable[..., Workload]
     summary: str
     offers: frozenset[Need]
     options: dict[str, Any]
+    giveaway: tuple[str, ...] = ()
 
 
-def _format(reader: Callable[..., Workload], summary: str, offers: str, without: tuple[str, ...] = ()) -> Format:
+def make_format(
+    reader: Callable[..., Workload],
+    summary: str,
+    offers: str,
+    without: tuple[str, ...] = (),
+    giveaway: tuple[str, ...] = (),
+) -> Format:
+    """A format whose options are the parameters of its reader after the first; ``offers``: words of ``Need``."""
     parameters = list(inspect.signature(reader).parameters.values())[1:]
     options = {parameter.name: parameter.default for parameter in parameters if parameter.name not in without}
-    return Format(reader, summary, frozenset(map(Need, offers.split())), options)
+    return Format(reader, summary, frozenset(map(Need, offers.split())), options, giveaway)
 
 
-GIVEAWAYS = {
-    "slurm": NEEDED,
-    "dlrm": dlrm.GIVEAWAY,
-    "minsky": minsky.GIVEAWAY,
-    "openb": openb.GIVEAWAY,
-    "philly": philly.GIVEAWAY,
-}
-"""Format name → columns that give it away in the header of a CSV."""
+def _of_others(name: str, found: Any) -> Format:
+    """The format of a plug-in: a :class:`Format`, or a bare reader, which may say anything of jobs."""
+    if isinstance(found, Format):
+        return found
+    if not callable(found):
+        raise InputError(f"the reader {name}", f"{found!r:.100}", "a function: read(source, …) -> Workload")
+
+    @wraps(found)
+    def read(source: Source, **options: Any) -> Workload:
+        with blamed(f"the reader {name}"):
+            made = found(source, **options)
+        return as_workload(made, source.path, name, f"the reader {name}")
+
+    return make_format(read, (inspect.getdoc(found) or "a format of one's own").split("\n")[0], _ALL)
+
+
+def as_workload(made: object, path: str, kind: str, who: str) -> Workload:
+    """What a reader or generator of a plug-in returned: a workload, or a table of jobs to be read as any Parquet file.
+
+    Raises
+    ------
+    InputError
+        It is neither, or the table is not one of jobs.
+    """
+    if isinstance(made, pl.DataFrame):
+        packed = BytesIO()
+        made.write_parquet(packed)
+        read = read_table(Source(path, packed.getvalue()))
+        made = replace(read, intake=replace(read.intake, format=kind))
+    if not isinstance(made, Workload):
+        raise InputError(f"{who}: what it returned", f"{made!r:.100}", "a Workload or a polars.DataFrame")
+    return made
+
 
 _ALL = "memory request user app deadline priority devices tiers counted"
-FORMATS: dict[str, Format] = {
-    "swf": _format(read_swf, "Standard Workload Format of the Parallel Workloads Archive", "memory request user app"),
-    "csv": _format(read_table, "comma-separated values with any columns, mapped by name", _ALL),
-    "parquet": _format(read_table, "Parquet with any columns, mapped by name", _ALL, ("has_header", "separator")),
-    "servers": _format(read_servers, "JSON of servers that ask for tiers of memory", _ALL),
-    "sacct": _format(
+_OWN: dict[str, Format] = {
+    "swf": make_format(
+        read_swf, "Standard Workload Format of the Parallel Workloads Archive", "memory request user app"
+    ),
+    "csv": make_format(read_table, "comma-separated values with any columns, mapped by name", _ALL),
+    "parquet": make_format(read_table, "Parquet with any columns, mapped by name", _ALL, ("has_header", "separator")),
+    "servers": make_format(read_servers, "JSON of servers that ask for tiers of memory", _ALL),
+    "sacct": make_format(
         read_sacct, "jobs of the past as Slurm's sacct prints them", "memory request user devices deadline counted"
     ),
-    "pbs": _format(read_pbs, "accounting logs of PBS, OpenPBS and Torque", "memory request user devices counted"),
-    "slurm-queue": _format(
+    "pbs": make_format(read_pbs, "accounting logs of PBS, OpenPBS and Torque", "memory request user devices counted"),
+    "slurm-queue": make_format(
         read_queue,
         "what runs and waits now: squeue, scontrol show job",
         "memory request user priority devices deadline counted",
     ),
-    "kubernetes": _format(
+    "kubernetes": make_format(
         read_pods,
         "pods that run and wait now: kubectl get pods -o json",
         "memory request user app priority devices counted",
     ),
-    "slurm": _format(read_slurm_jobs, "CSV of the Slurm simulator: jobs on whole nodes", "memory request app"),
-    "perlmutter": _format(read_perlmutter, "CSV of Perlmutter's jobs: whole nodes, memory used", "memory"),
-    "alibaba2018": _format(read_alibaba, "CSV of Alibaba's batch tasks, without a header", "memory"),
-    "minsky": _format(minsky.read_minsky, "CSV of training jobs on GPUs, without run times", "memory app counted"),
-    "openb": _format(openb.read_openb, "CSV of pods that share GPUs (Alibaba 2023)", "memory counted"),
-    "dlrm": _format(
-        dlrm.read_dlrm, "CSV of instances on CPU nodes and GPU nodes (Alibaba 2025)", "memory app devices counted"
+    "slurm": make_format(
+        read_slurm_jobs, "CSV of the Slurm simulator: jobs on whole nodes", "memory request app", giveaway=NEEDED
     ),
-    "philly": _format(philly.read_philly, "CSV of jobs on GPUs (Microsoft Philly)", "counted"),
+    "perlmutter": make_format(read_perlmutter, "CSV of Perlmutter's jobs: whole nodes, memory used", "memory"),
+    "alibaba2018": make_format(read_alibaba, "CSV of Alibaba's batch tasks, without a header", "memory"),
+    "openb": make_format(
+        openb.read_openb, "CSV of pods that share GPUs (Alibaba 2023)", "memory counted", giveaway=openb.GIVEAWAY
+    ),
 }
+FORMATS: Table[Format] = Table("readers", _OWN, _of_others)
 """Format name → reader; all may be packed by gzip."""
 
 
@@ -131,8 +174,8 @@ def read_trace(
         :func:`unrack.workload.formats.table.read.read_table`,
         :func:`unrack.workload.formats.servers_json.read_servers`,
         :func:`unrack.workload.formats.table.published.read_slurm_jobs`, :mod:`unrack.workload.formats.table.published`
-        and :mod:`unrack.workload.formats.gpu`. A CSV in a layout of its own is read as any CSV where the options are
-        those of any CSV.
+        and :func:`unrack.workload.formats.openb.read_openb`. A CSV in a layout of its own is read as any CSV where the
+        options are those of any CSV.
 
     Raises
     ------
@@ -142,18 +185,19 @@ def read_trace(
         There is no such format or option, or an option has a value it cannot have.
     """
     if format is not None and format not in FORMATS:
-        raise InputError("format", repr(format), f"one of {', '.join(FORMATS)}")
+        raise InputError("format", repr(format), FORMATS.missing(format) or f"one of {', '.join(FORMATS)}")
     source = load(path)
     name = format or _published(source) or recognised(source) or sniff(source)
-    if format is None and name in _TABLES and not set(options) <= set(FORMATS[name].options):
-        name = "csv"
+    chosen = FORMATS[name]
+    if format is None and (name in _TABLES or chosen.giveaway) and not set(options) <= set(chosen.options):
+        name, chosen = "csv", FORMATS["csv"]
     check_content(source, name)
     for option in options:
-        if option not in FORMATS[name].options:
-            valid = ", ".join(FORMATS[name].options)
+        if option not in chosen.options:
+            valid = ", ".join(chosen.options)
             raise InputError(f"{source.path}: option {option}", f"no option of {name}", f"one of {valid}")
     boolean("strict", strict)
-    return _with_good_rows(FORMATS[name].reader, source, options, strict)
+    return _with_good_rows(chosen.reader, source, options, strict)
 
 
 def _with_good_rows(
@@ -183,8 +227,8 @@ def _with_good_rows(
 
 
 BAD_ROW = "bad row"
-_TABLES = {"sacct", "slurm-queue", "perlmutter", "alibaba2018", *GIVEAWAYS}
-"""Formats that are tables, too, and are read as any table where the options are those of any."""
+_TABLES = {"sacct", "slurm-queue", "perlmutter", "alibaba2018"}
+"""Formats that are tables, too, as those with a giveaway: read as any table where the options are those of any."""
 
 
 def _published(source: Source) -> str | None:
@@ -197,7 +241,7 @@ def _published(source: Source) -> str | None:
         return "perlmutter"
     if ALIBABA.fullmatch(first):
         return "alibaba2018"
-    return next((name for name, given in GIVEAWAYS.items() if set(given) <= set(fields)), None)
+    return next((name for name, one in FORMATS.items() if one.giveaway and set(one.giveaway) <= set(fields)), None)
 
 
 def check_content(source: Source, name: str) -> None:

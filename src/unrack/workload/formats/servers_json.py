@@ -15,9 +15,8 @@ from typing import Any
 
 import polars as pl
 
-from unrack.errors import InputError
-from unrack.units import SECOND_US, time_us
-from unrack.workload.formats.quantities import memory_unit_mb, numbers, refuse, shown
+from unrack.units import SECOND_US
+from unrack.workload.formats.quantities import memory_unit_mb, numbers, refuse, shown, time_option_us
 from unrack.workload.formats.source import Locator, Source, load, text_bytes
 from unrack.workload.formats.table.aliases import find_aliases
 from unrack.workload.formats.table.columns import TableColumns
@@ -58,7 +57,9 @@ def read_servers(
     ----------
     Farshin et al. (2021), as in :mod:`unrack.workload.tier_asks`: section 5.1.
     """
-    lifetime_s = _lifetime_s(lifetime)
+    forever = lifetime == FOREVER
+    stays_us = 0 if forever else time_option_us("lifetime", lifetime, "a time such as '2 h', or 'forever'")
+    lifetime_s = FOREVER_S if forever else stays_us / SECOND_US
     unit_mb = memory_unit_mb(memory_unit)
     source = load(path)
     entries, at = _servers(source)
@@ -80,17 +81,6 @@ def read_servers(
         False,
     )
     return as_workload(table, "servers", other, "truncate")
-
-
-def _lifetime_s(lifetime: float | str) -> float:
-    if lifetime == FOREVER:
-        return FOREVER_S
-    try:
-        if isinstance(lifetime, (int, float, str)) and not isinstance(lifetime, bool):
-            return time_us(lifetime) / SECOND_US
-    except ValueError:
-        pass
-    raise InputError("option lifetime", repr(lifetime), "a time such as '2 h', or 'forever'")
 
 
 def _refuse_constant(name: str) -> None:

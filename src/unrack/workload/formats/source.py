@@ -7,13 +7,14 @@ import gzip
 import lzma
 import os
 import re
+import tomllib
 import zlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from unrack.errors import TraceError
+from unrack.errors import InputError, TraceError
 
 _TRACE = re.compile(r".+\.(swf|csv|tsv|parquet|json)(\.(gz|bz2|xz))?", re.IGNORECASE)
 TRACES_VARIABLE = "UNRACK_TRACES"
@@ -157,6 +158,22 @@ def find(path: str | os.PathLike[str]) -> Path:
     also = "" if len(candidates) > 1 else f", or set {TRACES_VARIABLE} to the folder it is in"
     places = " or ".join(str(candidate.parent) for candidate in candidates)
     raise TraceError(given, None, "", "no such file", f"a file in {places}{also}")
+
+
+def toml_file(path: str) -> dict[str, Any]:
+    """The content of a TOML file, which is looked for as by :func:`find`.
+
+    Raises
+    ------
+    InputError
+        There is none, or it is no TOML.
+    """
+    try:
+        return tomllib.loads(find(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(path, error.strerror or str(error), "a file that can be read") from None
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise InputError(path, str(error), "a TOML file") from None
 
 
 def load(path: str | os.PathLike[str] | Source) -> Source:

@@ -15,6 +15,7 @@ from fractions import Fraction
 
 import polars as pl
 
+from unrack.workload.formats.ignored import unheeded
 from unrack.workload.formats.intake import EXTRA, OVERRUN, Tally, workload
 from unrack.workload.formats.quantities import (
     MOST,
@@ -29,7 +30,6 @@ from unrack.workload.formats.quantities import (
     whole,
 )
 from unrack.workload.formats.source import Locator, Source, load, text_bytes
-from unrack.workload.formats.unheeded import unheeded
 from unrack.workload.job import Workload
 
 FIELDS = (

@@ -100,7 +100,7 @@ def write_swf(path: str | os.PathLike[str], workload: Workload, *, wait_us: Ints
         *app_notes,
     ]
     body = frame.write_csv(include_header=False, separator=" ", null_value="-1", quote_style="never")
-    _write(path, ("\n".join(notes) + "\n" + body).encode())
+    write_bytes(path, ("\n".join(notes) + "\n" + body).encode())
 
 
 def write_table(path: str | os.PathLike[str], workload: Workload) -> None:
@@ -145,12 +145,16 @@ def write_table(path: str | os.PathLike[str], workload: Workload) -> None:
         columns |= {"on": jobs.under_way.on, "ran": ran.set(pl.Series(~jobs.under_way.runs), None)}
     columns |= {name: jobs.extra[name] for name in jobs.extra.columns if name not in columns}
     frame = pl.DataFrame([values.alias(name) for name, values in columns.items()])
-    if parquet:
-        buffer = io.BytesIO()
-        frame.write_parquet(buffer)
-        _write(path, buffer.getvalue())
-    else:
-        _write(path, frame.write_csv().encode())
+    write_bytes(path, table_bytes(frame, parquet))
+
+
+def table_bytes(frame: pl.DataFrame, parquet: bool) -> bytes:
+    """A table as the content of a Parquet or CSV file."""
+    if not parquet:
+        return frame.write_csv().encode()
+    buffer = io.BytesIO()
+    frame.write_parquet(buffer)
+    return buffer.getvalue()
 
 
 def _seconds(micro: pl.Series) -> pl.Series:
@@ -182,7 +186,14 @@ def _named(codes: np.typing.NDArray[np.int32], names: tuple[str, ...]) -> pl.Ser
     return pl.Series([*names, None], dtype=pl.String).gather(np.where(codes < 0, len(names), codes))
 
 
-def _write(path: str | os.PathLike[str], data: bytes) -> None:
+def write_bytes(path: str | os.PathLike[str], data: bytes) -> None:
+    """Write a file; packed if the path ends in ``.gz``.
+
+    Raises
+    ------
+    TraceError
+        It cannot be written.
+    """
     given = os.fspath(path)
     packed = gzip.compress(data, mtime=0) if given.endswith(".gz") else data
     try:

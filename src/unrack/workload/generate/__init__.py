@@ -1,1 +1,25 @@
-"""Workloads drawn from specifications."""
+"""What generators of one's own are made of: distributions, arrivals, loads."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from unrack.public import lazily
+
+if TYPE_CHECKING:
+    from unrack.workload.generate.arrivals import Arrivals as Arrivals
+    from unrack.workload.generate.calibration import gap_s as gap_s
+    from unrack.workload.generate.distributions import Distribution as Distribution
+    from unrack.workload.generate.distributions import Strict as Strict
+    from unrack.workload.generate.distributions import as_us as as_us
+    from unrack.workload.generate.distributions import numbers_from as numbers_from
+    from unrack.workload.generate.distributions import upward as upward
+else:
+    __all__, __getattr__, __dir__ = lazily(
+        __name__,
+        {
+            "arrivals": "Arrivals",
+            "calibration": "gap_s",
+            "distributions": "Distribution Strict as_us numbers_from upward",
+        },
+    )

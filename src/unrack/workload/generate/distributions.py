@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, Any, Literal
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, FiniteFloat, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, FiniteFloat, ValidationError, model_validator
 
-from unrack.errors import InputError
+from unrack.errors import InputError, first_fault, got_and_want
 from unrack.units import LONGEST_US, SECOND_US
 
 FOREVER = "forever"
@@ -33,10 +35,51 @@ Amount = Annotated[FiniteFloat, Field(ge=0, le=1e15)]
 Positive = Annotated[FiniteFloat, Field(gt=0, le=1e15)]
 
 
+def ascending(values: tuple[float, ...]) -> tuple[float, ...]:
+    """The values, unless one is below that before it.
+
+    Raises
+    ------
+    ValueError
+        One is.
+    """
+    if any(after < before for before, after in pairwise(values)):
+        raise ValueError("values in ascending order")
+    return values
+
+
 class Strict(BaseModel):
     """A model that refuses keys it does not know and does not change."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+    @classmethod
+    def read(cls, content: Any, where: str, whole: str = "the whole", nested: Sequence[str] = ()) -> Self:
+        """The model of a table of keys, or what is one already.
+
+        Parameters
+        ----------
+        content
+            The table.
+        where
+            What errors begin with, before the key at fault: ``"generate, "``.
+        whole
+            What they name in place of a key where the table as a whole is at fault.
+        nested
+            The keys that tables inside of it have.
+
+        Raises
+        ------
+        InputError
+            A key is unknown, missing or has a value that cannot be; it names the first.
+        """
+        try:
+            return cls.model_validate(content)
+        except ValidationError as error:
+            fault = first_fault(error.errors())
+            key = ".".join(str(part) for part in fault["loc"] if part != "[key]") or whole
+            known = list(cls.model_fields) if len(fault["loc"]) == 1 else nested
+            raise InputError(f"{where}{key}".rstrip(", ."), *got_and_want(fault, known)) from None
 
 
 class Constant(Strict):
@@ -188,6 +231,19 @@ Distribution = Annotated[
     BeforeValidator(_number_is_constant),
 ]
 """Any of the kinds; a plain number is a constant."""
+
+
+def numbers_from(seed: int) -> np.random.Generator:
+    """The generator of a workload's random numbers.
+
+    Raises
+    ------
+    InputError
+        The seed is below 0, or 2**64 or more.
+    """
+    if not 0 <= seed < 2**64:
+        raise InputError("seed", repr(seed), "a number from 0 to 2**64")
+    return np.random.Generator(np.random.PCG64(seed))
 
 
 def as_us(seconds: Floats, where: str) -> NDArray[np.int64]:

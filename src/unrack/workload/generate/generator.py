@@ -2,36 +2,68 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
-from pydantic import ValidationError
 
-from unrack.errors import InputError, first_fault, got_and_want
+from unrack.errors import InputError
+from unrack.plugins.code import blamed
+from unrack.plugins.table import Table
 from unrack.units import SECOND_US
 from unrack.workload.formats.quantities import MOST, MOST_MB
+from unrack.workload.formats.readers import as_workload
 from unrack.workload.formats.rules import Intake
 from unrack.workload.generate.batch.generator import generate_batch
 from unrack.workload.generate.batch.spec import BatchSpec
 from unrack.workload.generate.calibration import gap_s
-from unrack.workload.generate.distributions import as_us, pick, upward
-from unrack.workload.generate.rodinia.generator import generate_rodinia
-from unrack.workload.generate.rodinia.spec import RodiniaSpec
+from unrack.workload.generate.distributions import as_us, numbers_from, pick, upward
 from unrack.workload.generate.scenarios import scenario
 from unrack.workload.generate.server_generator import generate_servers
 from unrack.workload.generate.server_spec import ServerSpec
 from unrack.workload.generate.spec import GeneratorSpec
-from unrack.workload.generate.training.generator import generate_training
-from unrack.workload.generate.training.spec import TrainingSpec
 from unrack.workload.job import Ints, Workload, job_table
 
 
+class Generator(Protocol):
+    """Draws a workload from the table ``generate`` of a study."""
+
+    def __call__(self, spec: Mapping[str, Any], *, seed: int, name: str | None, folder: Path | None) -> Workload:
+        """Draw; ``folder``: where files that the table names are looked for first."""
+        ...
+
+
+def _of_others(name: str, found: Any) -> Generator:
+    """The generator of a plug-in: a function of the table and what it takes of seed, name and folder."""
+    if not callable(found):
+        raise InputError(f"the generator {name}", f"{found!r:.100}", "a function: draw(spec, seed, …) -> Workload")
+    takes = inspect.signature(found).parameters
+
+    def draw(spec: Mapping[str, Any], **how: Any) -> Workload:
+        with blamed(f"the generator {name}"):
+            made = found(spec, **{key: value for key, value in how.items() if key in takes})
+        return as_workload(made, how["name"] or name, "generated", f"the generator {name}")
+
+    return draw
+
+
+GENERATORS: Table[Generator] = Table(
+    "generators",
+    {
+        "model": generate_batch,
+        "servers": lambda spec, *, seed, name, folder: generate_servers(spec, seed, name),
+    },
+    _of_others,
+)
+"""The key of a table ``generate`` that tells what draws it → the generator."""
+
+
 def generate(
-    spec: GeneratorSpec | BatchSpec | ServerSpec | TrainingSpec | RodiniaSpec | Mapping[str, Any],
+    spec: GeneratorSpec | BatchSpec | ServerSpec | Mapping[str, Any],
     seed: int = 0,
     name: str | None = None,
     folder: Path | None = None,
@@ -46,19 +78,15 @@ def generate(
         :class:`unrack.workload.generate.batch.spec.BatchSpec`, drawn by
         :func:`unrack.workload.generate.batch.generator.generate_batch`; with the key ``servers`` it is a
         :class:`unrack.workload.generate.server_spec.ServerSpec`, drawn by
-        :func:`unrack.workload.generate.server_generator.generate_servers`; with the key ``training_jobs`` it is a
-        :class:`unrack.workload.generate.training.spec.TrainingSpec`, drawn by
-        :func:`unrack.workload.generate.training.generator.generate_training`; with the key ``rodinia_jobs`` it is a
-        :class:`unrack.workload.generate.rodinia.spec.RodiniaSpec`, drawn by
-        :func:`unrack.workload.generate.rodinia.generator.generate_rodinia`.
+        :func:`unrack.workload.generate.server_generator.generate_servers`; with a key that a plug-in has a generator of
+        (:data:`GENERATORS`), it is drawn by that.
     seed
         Of ``numpy.random.Generator(PCG64(seed))``, the only source of chance. The draws are, in order: gaps, classes,
         users, then class by class run time, tasks, cores, memory, request factor, deadline factor, devices by name;
         then which jobs are urgent, and their deadline factors. The states of ``mmpp`` arrivals come from the stream
         that ``SeedSequence(seed)`` spawns first.
     name
-        The workload's name; default: that of the scenario or model, "servers", "training",
-        "rodinia", or "synthetic".
+        The workload's name; default: that of the scenario or model, "servers", or "synthetic".
     folder
         Where files that the specification names are looked for first, before the working folder.
 
@@ -81,20 +109,21 @@ def generate(
     >>> generate({"scenario": "nvme-s1", "load": 0.7}).jobs.app_names
     ('capacity', 'compute', 'smufin')
     """
-    if isinstance(spec, BatchSpec) or (isinstance(spec, Mapping) and "model" in spec):
+    if isinstance(spec, BatchSpec):
         return generate_batch(spec, seed, name, folder)
-    if isinstance(spec, ServerSpec) or (isinstance(spec, Mapping) and "servers" in spec):
+    if isinstance(spec, ServerSpec):
         return generate_servers(spec, seed, name)
-    if isinstance(spec, TrainingSpec) or (isinstance(spec, Mapping) and "training_jobs" in spec):
-        return generate_training(spec, seed, name, folder)
-    if isinstance(spec, RodiniaSpec) or (isinstance(spec, Mapping) and "rodinia_jobs" in spec):
-        return generate_rodinia(spec, seed, name)
+    if isinstance(spec, Mapping):
+        for key in (*GENERATORS.own, *GENERATORS.added()):
+            if key in spec:
+                return GENERATORS[key](spec, seed=seed, name=name, folder=folder)
+        for key in spec:
+            if missing := GENERATORS.missing(key):
+                raise InputError(f"generate, {key}", "a generator that is not installed", missing)
     if name is None:
         name = str(spec["scenario"]) if isinstance(spec, Mapping) and "scenario" in spec else "synthetic"
     spec = parse_spec(spec)
-    if not 0 <= seed < 2**64:
-        raise InputError("seed", repr(seed), "a number from 0 to 2**64")
-    rng = np.random.Generator(np.random.PCG64(seed))
+    rng = numbers_from(seed)
     units = spec.arrivals.units(rng, spec.jobs)
     which = pick(rng, np.array([kind.weight for kind in spec.classes]), spec.jobs)
     user = rng.integers(1, spec.users + 1, spec.jobs) if spec.users else None
@@ -136,12 +165,7 @@ def parse_spec(spec: GeneratorSpec | Mapping[str, Any]) -> GeneratorSpec:
     if "scenario" in spec:
         options = {str(key): value for key, value in spec.items() if key != "scenario"}
         return scenario(spec["scenario"], **options)
-    try:
-        return GeneratorSpec.model_validate(spec)
-    except ValidationError as error:
-        fault = first_fault(error.errors())
-        key = ".".join(map(str, fault["loc"])) or "the whole"
-        raise InputError(f"generate, {key}", *got_and_want(fault)) from None
+    return GeneratorSpec.read(spec, "generate, ")
 
 
 _COLUMNS = ("run", "tasks", "cores", "memory_mb", "request", "lasts")

@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
-from unrack.errors import InputError, first_fault, got_and_want
+from unrack.errors import InputError
 from unrack.workload.generate.distributions import Distribution, Positive, Strict
 from unrack.workload.generate.spec import GeneratorSpec
 
@@ -145,14 +145,8 @@ def scenario(name: str, load: float | None = None, **options: Any) -> GeneratorS
     """
     if not isinstance(name, str) or name not in SCENARIOS:
         raise InputError("generate, scenario", repr(name), f"one of {', '.join(SCENARIOS)}")
-    try:
-        chosen = _Options.model_validate({**({} if load is None else {"load": load}), **options})
-        return GeneratorSpec.model_validate(_content(name, chosen))
-    except ValidationError as error:
-        fault = first_fault(error.errors())
-        key = ".".join(map(str, fault["loc"])) or "the whole"
-        known = list(_Options.model_fields) if error.title == _Options.__name__ else []
-        raise InputError(f"generate, {key}", *got_and_want(fault, known)) from None
+    chosen = _Options.read({**({} if load is None else {"load": load}), **options}, "generate, ")
+    return GeneratorSpec.read(_content(name, chosen), "generate, ")
 
 
 def _content(name: str, options: _Options) -> dict[str, Any]:

@@ -10,14 +10,13 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from pydantic import ValidationError
 
-from unrack.errors import InputError, first_fault, got_and_want
+from unrack.errors import InputError
 from unrack.units import SECOND_US
 from unrack.workload.formats.quantities import MOST, MOST_MB
 from unrack.workload.formats.rules import Intake
 from unrack.workload.generate.calibration import gap_s
-from unrack.workload.generate.distributions import Floats, as_us, pick, upward
+from unrack.workload.generate.distributions import Floats, as_us, numbers_from, pick, upward
 from unrack.workload.generate.server_spec import Replicas, ServerSpec
 from unrack.workload.generate.week_cycle import WeekCycle
 from unrack.workload.job import Ints, Workload, job_table
@@ -74,10 +73,8 @@ def generate_servers(spec: ServerSpec | Mapping[str, Any], seed: int = 0, name: 
     InputError
         The mapping is not a valid specification, or what is drawn is out of range.
     """
-    spec = _parsed(spec)
-    if not 0 <= seed < 2**64:
-        raise InputError("seed", repr(seed), "a number from 0 to 2**64")
-    rng = np.random.Generator(np.random.PCG64(seed))
+    spec = ServerSpec.read(spec, "generate, ")
+    rng = numbers_from(seed)
     sizes = _sizes(spec)
     gaps = spec.arrivals.units(rng, len(sizes)) * (spec.servers / len(sizes))
     if spec.replicas is not None:
@@ -105,17 +102,6 @@ def generate_servers(spec: ServerSpec | Mapping[str, Any], seed: int = 0, name: 
     header = {"Model": "servers after Farshin et al. 2021"}
     intake = Intake(f"generated, seed {seed}", "generated", spec.servers, spec.servers, header=header)
     return Workload(name or "servers", jobs, intake)
-
-
-def _parsed(spec: ServerSpec | Mapping[str, Any]) -> ServerSpec:
-    if isinstance(spec, ServerSpec):
-        return spec
-    try:
-        return ServerSpec.model_validate(spec)
-    except ValidationError as error:
-        fault = first_fault(error.errors())
-        key = ".".join(map(str, fault["loc"])) or "the whole"
-        raise InputError(f"generate, {key}", *got_and_want(fault, list(ServerSpec.model_fields))) from None
 
 
 def _sizes(spec: ServerSpec) -> Ints:

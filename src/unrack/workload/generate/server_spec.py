@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field, field_validator, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from unrack.workload.generate.arrivals import Arrivals
 from unrack.workload.generate.distributions import CLOUD, FOREVER, FOREVER_S, Constant, Distribution, Positive, Strict
@@ -116,13 +116,6 @@ class ServerSpec(Strict):
         if arrivals is not None:
             made.setdefault("lifetime_s", CLOUD)
         return made
-
-    @field_validator("hours", "weekdays")
-    @classmethod
-    def _some_rate(cls, value: tuple[float, ...] | None) -> tuple[float, ...] | None:
-        if value is not None and sum(value) <= 0:
-            raise ValueError("a weight above 0 somewhere")
-        return value
 
     @model_validator(mode="after")
     def _ends(self) -> ServerSpec:

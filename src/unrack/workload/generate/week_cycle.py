@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 import numpy as np
-from pydantic import Field, FiniteFloat, field_validator
+from pydantic import AfterValidator, Field, FiniteFloat
 
 from unrack.workload.generate.distributions import Floats, Positive, Strict
 
@@ -13,9 +13,16 @@ HOUR_S = 3600.0
 DAY_S = 86_400.0
 WEEK_S = 7 * DAY_S
 
+
+def _some_rate(value: tuple[float, ...]) -> tuple[float, ...]:
+    if sum(value) <= 0:
+        raise ValueError("a weight above 0 somewhere")
+    return value
+
+
 Weight = Annotated[FiniteFloat, Field(ge=0, le=1e6)]
-Hours = Annotated[tuple[Weight, ...], Field(min_length=24, max_length=24)]
-Weekdays = Annotated[tuple[Weight, ...], Field(min_length=7, max_length=7)]
+Hours = Annotated[tuple[Weight, ...], Field(min_length=24, max_length=24), AfterValidator(_some_rate)]
+Weekdays = Annotated[tuple[Weight, ...], Field(min_length=7, max_length=7), AfterValidator(_some_rate)]
 
 
 class WeekCycle(Strict):
@@ -41,13 +48,6 @@ class WeekCycle(Strict):
     hour: Hours = (1.0,) * 24
     weekday: Weekdays = (1.0,) * 7
     gap_shape: Annotated[FiniteFloat, Field(ge=0.001, le=1e6)] = 1.0
-
-    @field_validator("hour", "weekday")
-    @classmethod
-    def _some_rate(cls, value: tuple[float, ...]) -> tuple[float, ...]:
-        if sum(value) <= 0:
-            raise ValueError("a weight above 0 somewhere")
-        return value
 
     def units(self, rng: np.random.Generator, count: int) -> Floats:
         """``float64[count]``: gaps of mean 1 on the clock of the rate."""

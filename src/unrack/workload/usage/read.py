@@ -6,7 +6,6 @@ What is odd is decided here once, and counted (:data:`RULES`).
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -15,8 +14,9 @@ import numpy as np
 import polars as pl
 
 from unrack.errors import InputError
-from unrack.workload.formats.quantities import MEMORY_UNITS_MB, TIME_UNITS_US, numbers, refuse
+from unrack.workload.formats.quantities import MEMORY_UNITS_MB, TIME_UNITS_US, numbers, refuse, said
 from unrack.workload.formats.source import Locator, Source, load, text_bytes
+from unrack.workload.formats.table.aliases import words_of
 from unrack.workload.formats.table.columns import typed
 from unrack.workload.formats.table.published import ALIBABA
 from unrack.workload.formats.table.text import csv_frame, parquet_frame
@@ -64,7 +64,6 @@ RULES: dict[str, str] = {
 _GAP = 2.5
 _LARGEST_SHARE = 10.0
 _LARGEST_MB = 2.0**40
-_MISSING = ("", "NA", "N/A", "na", "null", "NULL", "None", "NaN", "nan", "-")
 
 
 def read_usage(
@@ -158,8 +157,7 @@ def _typed_rows(frame: pl.DataFrame, at: Locator, columns: Columns) -> pl.DataFr
 
 def _name(values: pl.Series) -> pl.Series:
     if values.dtype == pl.String:
-        values = values.str.strip_chars()
-        return typed(values.set(values.is_in(_MISSING).fill_null(False), None))
+        return typed(said(values))
     return values.cast(pl.Int64) if values.dtype.is_integer() else values.cast(pl.String)
 
 
@@ -169,8 +167,7 @@ def _nothing(frame: pl.DataFrame, name: str) -> pl.Series:
 
 def _numbers(values: pl.Series, field: str, at: Locator) -> pl.Series:
     if values.dtype == pl.String:
-        text = values.str.strip_chars()
-        values = text.set(text.is_in(_MISSING).fill_null(False), None).alias(values.name)
+        values = said(values)
     elif values.dtype.is_temporal():
         values = values.dt.epoch("us") / 1e6 if values.dtype != pl.Duration else values.dt.total_microseconds() / 1e6
     return numbers(values, field, at, nan_is_missing=True).cast(pl.Float64)
@@ -296,7 +293,7 @@ class Columns:
 def find_columns(
     frame: pl.DataFrame,
     at: Locator,
-    said: Mapping[str, str | int],
+    given: Mapping[str, str | int],
     time_unit: str | None,
     memory_unit: str | None,
 ) -> Columns:
@@ -306,7 +303,7 @@ def find_columns(
     ----------
     frame, at
         The table, and its file for errors.
-    said
+    given
         Our name → the table's column or its number from 1, where the header does not give it away.
     time_unit, memory_unit
         Units where a column's own name states none: of :data:`NAMES`'s times, and ``"share"`` or ``"percent"`` of
@@ -319,10 +316,10 @@ def find_columns(
     InputError
         An option has a value it cannot have.
     """
-    words = {_words(name): name for name in reversed(frame.columns)}
+    words = {words_of(name, "%"): name for name in reversed(frame.columns)}
     names: dict[str, str] = {}
     units: dict[str, str] = {}
-    for ours, column in said.items():
+    for ours, column in given.items():
         if ours not in NAMES:
             raise InputError("usage, columns", repr(ours), f"one of {', '.join(NAMES)}")
         name = frame.columns[column - 1] if isinstance(column, int) and 1 <= column <= frame.width else column
@@ -333,10 +330,10 @@ def find_columns(
     for ours in NAMES:
         if ours not in names and (found := _find(ours, words)) and found[0] not in names.values():
             names[ours], units[ours] = found
-    if "job" not in names and "node" in names and "node" not in said:
+    if "job" not in names and "node" in names and "node" not in given:
         names["job"] = names.pop("node")  # a table of single tasks
-    if "progress" in names and "time" in names and not {"progress", "time"} <= set(said):
-        del names["time" if "time" not in said else "progress"]
+    if "progress" in names and "time" in names and not {"progress", "time"} <= set(given):
+        del names["time" if "time" not in given else "progress"]
     for ours in ("job", "memory"):
         if ours not in names:
             raise at.source.fault(None, f"column {ours}", f"columns {', '.join(frame.columns[:12])}", _WANT)
@@ -375,8 +372,3 @@ def _time(unit: str) -> float:
     if unit not in TIME_UNITS_US:
         raise InputError("usage, time_unit", repr(unit), f"one of {', '.join(TIME_UNITS_US)}")
     return TIME_UNITS_US[unit] / 1e6
-
-
-def _words(name: str) -> str:
-    split = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name)
-    return re.sub(r"[^a-z0-9%]+", "_", split.lower()).strip("_")

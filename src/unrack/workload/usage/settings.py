@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
 import numpy as np
-from pydantic import BaseModel, BeforeValidator, Field, FiniteFloat, ValidationError, model_validator
+from pydantic import BeforeValidator, Field, FiniteFloat, model_validator
 
-from unrack.errors import InputError, first_fault, got_and_want
+from unrack.errors import InputError
 from unrack.units import SECOND_US, memory_mb
 from unrack.workload.generate.distributions import Strict
 from unrack.workload.job import JobTable, Workload
@@ -33,8 +33,6 @@ from unrack.workload.usage.series import UsageSeries
 from unrack.workload.usage.shapes.draw import drawn
 from unrack.workload.usage.shapes.parameters import SHAPES, shapes_of
 from unrack.workload.usage.thin import RISE, SHARE_UNIT, TOLERANCE, thinned
-
-Model = TypeVar("Model", bound=BaseModel)
 
 
 def _memory(value: object) -> object:
@@ -142,7 +140,7 @@ def use(workload: Workload, value: Any, seed: int = 0) -> Workload:
     """
     if isinstance(value, str):
         value = {"shapes" if value in SHAPES or value.endswith(".toml") else "file": value}
-    table = _checked(UsageTable, value, "usage")
+    table = UsageTable.read(value, "filter usage, ", "")
     number = seed if table.seed is None else table.seed
     jobs = workload.jobs
     if table.column is not None:
@@ -208,7 +206,7 @@ def ask_for_more(workload: Workload, value: Any, seed: int = 0) -> Workload:
     """
     if not isinstance(value, Mapping):
         value = {"share": value}
-    table = _checked(OverestimateTable, value, "overestimate")
+    table = OverestimateTable.read(value, "filter overestimate, ", "")
     number = seed if table.seed is None else table.seed
     if table.uniform is not None:
         return over.uniform(workload, *table.uniform, number, table.cap)
@@ -217,13 +215,3 @@ def ask_for_more(workload: Workload, value: Any, seed: int = 0) -> Workload:
     if table.careless is not None:
         return over.careless(workload, table.careless, table.by, table.of, number, table.cap)
     return over.by_share(workload, table.share, table.cap)
-
-
-def _checked(model: type[Model], value: Any, name: str) -> Model:
-    try:
-        return model.model_validate(value)
-    except ValidationError as error:
-        fault = first_fault(error.errors())
-        key = ".".join(map(str, fault["loc"]))
-        where = f"filter {name}{', ' if key else ''}{key}"
-        raise InputError(where, *got_and_want(fault, list(model.model_fields))) from None

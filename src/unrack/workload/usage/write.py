@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import gzip
-import io
 import os
-from pathlib import Path
 
 import numpy as np
 import polars as pl
 
 from unrack.errors import InputError
+from unrack.workload.formats.writers import table_bytes, write_bytes
 from unrack.workload.generate.distributions import Floats
 from unrack.workload.usage.curves import WHOLE, UsageCurves
 from unrack.workload.usage.thin import SHARE_UNIT
@@ -53,17 +51,7 @@ def write_table(path: str | os.PathLike[str], table: pl.DataFrame) -> None:
     """
     name = os.fspath(path)
     check_ending(name)
-    if name.endswith(".parquet"):
-        buffer = io.BytesIO()
-        table.write_parquet(buffer)
-        data = buffer.getvalue()
-    else:
-        text = table.write_csv().encode()
-        data = gzip.compress(text, mtime=0) if name.endswith(".gz") else text
-    try:
-        Path(name).expanduser().write_bytes(data)
-    except OSError as error:
-        raise InputError(name, error.strerror or str(error), "a file that can be written") from None
+    write_bytes(name, table_bytes(table, name.endswith(".parquet")))
 
 
 def check_ending(name: str) -> None:

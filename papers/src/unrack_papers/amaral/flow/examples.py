@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from unrack.errors import InputError
-from unrack.solver.flow.network import Network
+from unrack.solver import Network
 
 MOST = 100
 """Costs of choices are below."""

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from statistics import median
 from typing import Any
 
-from unrack.policy.table import parse_policy
+from unrack.policy import parse_policy
 from unrack_papers.amaral.flow.chart import along, lines_over, without
 from unrack_papers.amaral.flow.makespan import ALL, LARGE, MAKESPAN, SIZES, SMALL, USED, WAIT
 from unrack_papers.amaral.flow.sheets import ours

@@ -10,12 +10,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import ArrayLike, NDArray
 
-from unrack.cluster.spec import Cluster
-from unrack.sim.result import Result
-from unrack.sim.simulate import simulate
-from unrack.workload.generate.rodinia.generator import WARM_UP, generate_rodinia
-from unrack.workload.job import Workload
+from unrack import Cluster, Result, Workload, simulate
 from unrack_papers.reproduction import Numbers, Row, Task
+from unrack_papers.workloads.rodinia import WARM_UP, generate_rodinia
 
 PAPER = "Amaral 2019, section 5.6"
 CORES, GPUS = 20, 4

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from unrack.solver.torus.solve import TorusPlacement, best_tiles, first_fit_tiles
+from unrack import best_tiles, first_fit_tiles
+from unrack.solver import TorusPlacement
 from unrack_papers.claim import MORE, Claim, exceeds, lies, together
 from unrack_papers.farshin.servers import beside
 from unrack_papers.farshin.torus.chart import tori

@@ -6,8 +6,8 @@ import random
 import time
 from collections.abc import Iterable
 
-from unrack.report.setting import estimate
-from unrack.solver.torus.solve import TorusPlacement, best_tiles, first_fit_tiles, quick_tiles
+from unrack import best_tiles, estimate, first_fit_tiles, quick_tiles
+from unrack.solver import TorusPlacement
 from unrack_papers.claim import Check, Claim, lies, wherever
 from unrack_papers.farshin.torus.placement import PAPER
 from unrack_papers.measured import Measured

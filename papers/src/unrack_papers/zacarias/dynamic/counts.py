@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from unrack.sim.result import Result
-from unrack.study.grid import Run
+from unrack import Result
+from unrack.study import Run
 from unrack_papers.reproduction import Numbers
 from unrack_papers.zacarias.counts import RESPONSES_S
 

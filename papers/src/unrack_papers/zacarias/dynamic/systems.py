@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from unrack.cluster.systems import MemorySystem
+from unrack.cluster import MemorySystem
 from unrack_papers.options import Options
 from unrack_papers.reproduction import Place, Quantity, Reproduction, Row, Values
 from unrack_papers.zacarias.dynamic.counts import jobs_with_use

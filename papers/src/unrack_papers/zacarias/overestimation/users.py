@@ -17,8 +17,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from unrack.sim.result import Result
-from unrack.study.grid import Run
+from unrack import Result
+from unrack.study import Run
 from unrack_papers.measured import Measured
 from unrack_papers.pages.sheet import Sheet, line, texts
 from unrack_papers.reproduction import Numbers, Place, Quantity, Task, Values

@@ -7,13 +7,14 @@ two sides writes its own note before it reads the other's, so that nothing is gi
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
 
 from unrack.live.fabric.attachment_files import AttachmentFiles
-from unrack.live.fabric.contract import Attachment, FabricError
+from unrack.live.fabric.contract import Attachment, Between, FabricError, go_on
 from unrack.live.fabric.names import checked
-from unrack.live.fabric.steps import Between, go_on
 from unrack.live.wake import Wake
 
 
@@ -34,55 +35,61 @@ class FileFabric:
     """
 
     def __init__(self, folder: Path, between: Between = go_on) -> None:
-        self._files = AttachmentFiles(folder)
+        self.files = AttachmentFiles(folder)
         self.wake = Wake(folder / "wake")
         self.between = between
         self._guard = Lock()
 
     def attach(self, wanted: Attachment) -> None:
-        """Write the file of an attachment.
+        """Write the file of an attachment, and make what stands for its devices; what is there already stays.
 
         Raises
         ------
         FabricError
-            Another holds a device, the operation attached something else, or the folder cannot be written to.
+            Another holds a device, the operation attached something else, or a step failed.
         """
         checked(wanted)
-        try:
-            with self._guard:
-                self._files.refuse_if_held(wanted)
-                kept = self._files.get(wanted.operation)
-                if kept is None or not kept.whole:
-                    self._files.put(wanted, whole=True)
-                    self.between("written")
-        except OSError as error:
-            raise FabricError(f"attaching {wanted.operation}: {error}") from error
+        with self._at_work(f"attaching {wanted.operation}"):
+            self.files.refuse_if_held(wanted)
+            self.make(wanted)
 
     def detach(self, operation: str) -> None:
-        """Remove the file of an attachment, once the node does not use it any more.
+        """Undo that, once the node does not use it any more.
 
         Raises
         ------
         FabricError
-            The node still uses it: its epilog has not run, or not to its end. Or the folder cannot be written to.
+            It is in use, or a step failed.
         """
-        try:
-            with self._guard:
-                one = self._files.withdraw(operation, self.between)
-                if one is None:
-                    return
-                note = self._files.folder / "connected" / one.node / one.job / f"{operation}.json"
-                if note.exists():
-                    raise FabricError(f"{one.node} still uses {operation}: its epilog is to remove {note}")
-                self._files.remove(one)
+        with self._at_work(f"detaching {operation}"):
+            one = self.files.withdraw(operation, self.between)
+            if one is not None:
+                self.unmake(one)
+                self.files.remove(one)
                 self.between("removed")
-        except OSError as error:
-            raise FabricError(f"detaching {operation}: {error}") from error
 
     def state(self) -> list[Attachment]:
-        """What is attached, or half undone, in order of operation."""
+        """What is attached, or half so, in order of operation."""
+        with self._at_work(f"reading {self.files.folder}"):
+            return [kept.attachment for kept in self.files.all()]
+
+    def make(self, wanted: Attachment) -> None:
+        """Make what was found not to be held."""
+        kept = self.files.get(wanted.operation)
+        if kept is None or not kept.whole:
+            self.files.put(wanted, whole=True)
+            self.between("written")
+
+    def unmake(self, one: Attachment) -> None:
+        """Unmake all but the file; refused as long as the node's epilog has not run to its end."""
+        note = self.files.folder / "connected" / one.node / one.job / f"{one.operation}.json"
+        if note.exists():
+            raise FabricError(f"{one.node} still uses {one.operation}: its epilog is to remove {note}")
+
+    @contextmanager
+    def _at_work(self, what: str) -> Iterator[None]:
         try:
             with self._guard:
-                return [kept.attachment for kept in self._files.all()]
+                yield
         except OSError as error:
-            raise FabricError(f"reading {self._files.folder}: {error}") from error
+            raise FabricError(f"{what}: {error}") from error

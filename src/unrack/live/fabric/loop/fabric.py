@@ -10,22 +10,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from threading import Lock
 from urllib.parse import quote
 
 from unrack.errors import InputError
 from unrack.live.durable import make_folder, remove_file, sync_folder
-from unrack.live.fabric.attachment_files import AttachmentFiles, remove_empty
-from unrack.live.fabric.contract import Attachment, FabricError
+from unrack.live.fabric.attachment_files import remove_empty
+from unrack.live.fabric.contract import Attachment, Between, FabricError, go_on
+from unrack.live.fabric.files.fabric import FileFabric
 from unrack.live.fabric.loop.losetup import device_of, losetup, set_up, take_down
-from unrack.live.fabric.names import checked
-from unrack.live.fabric.steps import Between, go_on
 
 CAPACITY = "capacity_mb"
 MB = 2**20
 
 
-class LoopFabric:
+class LoopFabric(FileFabric):
     """Loop devices as stand-ins for drives.
 
     A device that is shared is divided: each job has a loop device of its own, of the capacity that it has of it.
@@ -48,69 +46,31 @@ class LoopFabric:
     def __init__(self, folder: Path, size_mb: int, between: Between = go_on) -> None:
         if size_mb < 1:
             raise InputError("size_mb", str(size_mb), "1 or more")
-        self._losetup = losetup()
-        self._files = AttachmentFiles(folder)
-        self._size_mb = size_mb
-        self.between = between
-        self._guard = Lock()
+        self._losetup, self._size_mb = losetup(), size_mb
+        super().__init__(folder, between)
 
-    def attach(self, wanted: Attachment) -> None:
-        """Set up a loop device for each device, and the links to them; what is there already stays.
+    def make(self, wanted: Attachment) -> None:
+        """Set up a loop device for each device, and the links to them."""
+        self._refuse_if_too_much(wanted)
+        self.files.put(wanted, whole=False)
+        self.between("begun")
+        for device, size_mb in zip(wanted.devices, self._sizes_mb(wanted), strict=True):
+            self._make(wanted, device, size_mb)
+        self.files.put(wanted, whole=True)
+        self.between("whole")
 
-        Raises
-        ------
-        FabricError
-            Another holds a device, or too much of it; or a step failed.
-        """
-        checked(wanted)
-        try:
-            with self._guard:
-                self._files.refuse_if_held(wanted)
-                self._refuse_if_too_much(wanted)
-                self._files.put(wanted, whole=False)
-                self.between("begun")
-                for device, size_mb in zip(wanted.devices, self._sizes_mb(wanted), strict=True):
-                    self._make(wanted, device, size_mb)
-                self._files.put(wanted, whole=True)
-                self.between("whole")
-        except OSError as error:
-            raise FabricError(f"attaching {wanted.operation}: {error}") from error
-
-    def detach(self, operation: str) -> None:
-        """Take down the loop devices of an operation, and remove their files.
-
-        Raises
-        ------
-        FabricError
-            A device is in use, or a step failed.
-        """
-        try:
-            with self._guard:
-                one = self._files.withdraw(operation, self.between)
-                if one is None:
-                    return
-                for device in one.devices:
-                    self._unmake(one, device)
-                self._files.remove(one)
-                self.between("removed")
-        except OSError as error:
-            raise FabricError(f"detaching {operation}: {error}") from error
-
-    def state(self) -> list[Attachment]:
-        """What is attached, or half so, in order of operation."""
-        try:
-            with self._guard:
-                return [kept.attachment for kept in self._files.all()]
-        except OSError as error:
-            raise FabricError(f"reading {self._files.folder}: {error}") from error
+    def unmake(self, one: Attachment) -> None:
+        """Take down the loop devices, and remove their files."""
+        for device in one.devices:
+            self._unmake(one, device)
 
     def link(self, attachment: Attachment, device: str) -> Path:
         """The link to the loop device that stands for a device of an attachment."""
-        return self._files.folder / "devices" / attachment.node / attachment.job / quote(device, safe="")
+        return self.files.folder / "devices" / attachment.node / attachment.job / quote(device, safe="")
 
     def backing(self, attachment: Attachment, device: str) -> Path:
         """The file behind a device of an attachment."""
-        return self._files.folder / "backing" / attachment.operation / quote(device, safe="")
+        return self.files.folder / "backing" / attachment.operation / quote(device, safe="")
 
     def _make(self, wanted: Attachment, device: str, size_mb: int) -> None:
         backing, link = self.backing(wanted, device), self.link(wanted, device)
@@ -132,12 +92,12 @@ class LoopFabric:
         backing, link = self.backing(one, device), self.link(one, device)
         for path in (link, link.with_name(f".{link.name}.new")):
             remove_file(path)
-        remove_empty(link.parent, self._files.folder)
+        remove_empty(link.parent, self.files.folder)
         self.between(f"link of {device} removed")
         take_down(self._losetup, backing)
         self.between(f"loop device of {device} taken down")
         remove_file(backing)
-        remove_empty(backing.parent, self._files.folder)
+        remove_empty(backing.parent, self.files.folder)
 
     def _sizes_mb(self, one: Attachment) -> list[int]:
         """The size of each device of an attachment: all of it, or an equal part of the capacity, at least 1 MB."""
@@ -149,7 +109,7 @@ class LoopFabric:
     def _refuse_if_too_much(self, wanted: Attachment) -> None:
         """Check that all shares of a device fit on it, and that no other operation has the same link."""
         for device, size_mb in zip(wanted.devices, self._sizes_mb(wanted), strict=True):
-            others = [one for one in self._files.holders.of(device) if one.operation != wanted.operation]
+            others = [one for one in self.files.holders.of(device) if one.operation != wanted.operation]
             for one in others:
                 if (one.node, one.job) == (wanted.node, wanted.job):
                     raise FabricError(f"job {wanted.job} has {device} on {wanted.node} already ({one.operation})")

@@ -116,7 +116,6 @@ def job_of(record: Mapping[str, Any], nodes: Mapping[str, SlurmNode]) -> SlurmJo
         beyond=tuple(dict.fromkeys(word for key, word in _ASKS_BEYOND.items() if _is_said(record.get(key)))),
         holds=holds_of(record, nodes) if holds_now else {},
         restarts=number(record.get("restart_cnt")),
-        exit_code=_exit_code(record.get("exit_code")),
     )
 
 
@@ -162,16 +161,6 @@ def _is_said(value: Any) -> bool:
     if isinstance(value, Mapping):
         return number(value) > 0
     return value not in (None, "", 0, False, "(null)", NO_SPEC)
-
-
-def _exit_code(value: Any) -> int:
-    """The code itself, or 128 and the number of the signal, whether it is a word of ``wait`` or a table."""
-    if isinstance(value, Mapping) and "return_code" in value:
-        signal = table(value.get("signal"))
-        by_signal = number(signal.get("signal_id", signal.get("id")))
-        return 128 + by_signal if by_signal else number(value.get("return_code"))
-    status = number(value)
-    return 128 + (status & 127) if status & 127 else status >> 8
 
 
 def _number_or(record: Any, otherwise: int) -> int:

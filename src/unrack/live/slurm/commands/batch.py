@@ -18,8 +18,8 @@ _UNREACHABLE = re.compile(
 )
 
 
-def words_of(order: Order) -> list[list[str]]:
-    """The commands of ``scontrol`` that carry an order out: one, or a second that is given if the first was taken.
+def words_of(order: Order) -> list[str]:
+    """The command of ``scontrol`` that carries an order out.
 
     Raises
     ------
@@ -30,27 +30,19 @@ def words_of(order: Order) -> list[list[str]]:
     if isinstance(order, Place):
         if not order.nodes:
             raise InputError(f"the place of job {job}", "no nodes", "at least one")
-        return [
-            [
-                *_update(job, order.nodes),
-                f"NumNodes={len(order.nodes)}-{len(order.nodes)}",
-                *([f"NumTasks={order.tasks}"] if order.tasks > 0 else []),
-                *(["StartTime=now"] if order.at_once else []),
-            ]
-        ]
+        number = f"NumNodes={len(order.nodes)}-{len(order.nodes)}"
+        return [*_update(job, order.nodes), number, *(["StartTime=now"] if order.at_once else [])]
     if isinstance(order, Release):
-        return [["release", job]]
+        return ["release", job]
     if isinstance(order, HoldBack):
         # One command, begun by an empty list of nodes: Slurm refuses that as a whole for a job that runs. A list with
         # nodes, or a number of them, would take nodes away from it.
         again = [*_update(job, ()), "Priority=0"]
         if order.nodes_min > 0:
             again.append(f"NumNodes={order.nodes_min}" + (f"-{order.nodes_max}" if order.nodes_max > 0 else ""))
-        if order.tasks > 0:
-            again.append(f"NumTasks={order.tasks}")
-        return [again, *([_update(job, order.required_nodes)] if order.required_nodes else [])]
+        return again
     # Incomplete: without it, a job that has ended meanwhile would be run again.
-    return [["requeuehold", "Incomplete", job]]
+    return ["requeuehold", "Incomplete", job]
 
 
 def attributed(complaints: str, marks: Sequence[str]) -> list[str | None]:

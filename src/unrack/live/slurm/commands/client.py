@@ -30,11 +30,9 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from unrack.live.slurm.answers.constraints import partitions_in, reservations_in
-from unrack.live.slurm.answers.errors import error_in
 from unrack.live.slurm.answers.jobs import jobs_of
-from unrack.live.slurm.answers.licences import licences_in
 from unrack.live.slurm.answers.nodes import nodes_of
+from unrack.live.slurm.answers.shown import licences_in, partitions_in, reservations_in
 from unrack.live.slurm.client import UnreachableError
 from unrack.live.slurm.commands.batch import attributed, is_unreachable, problem_in, words_of
 from unrack.live.slurm.commands.listing import (
@@ -48,7 +46,7 @@ from unrack.live.slurm.commands.listing import (
     rows,
     separator,
 )
-from unrack.live.slurm.commands.run import Done, clean_environment, find_command, run_all
+from unrack.live.slurm.commands.run import Done, clean_environment, find_command, printed, run_all
 from unrack.live.slurm.orders import Answer, Order, Place
 from unrack.live.slurm.reading import Reading
 from unrack.slurm_text.hostlists import expand
@@ -110,7 +108,7 @@ class CommandClient:
         else:
             commands = [squeue, [self._scontrol, "--all", "--json", "show", "nodes"]]
         done = run_all(commands, self._environment, self._timeout_s)
-        aside_mb = _set_aside_mb(_printed(done[2], "scontrol")) if old else {}
+        aside_mb = _set_aside_mb(printed(done[2], "scontrol")) if old else {}
         try:
             nodes, bad_nodes = nodes_of(_listing(_parsed(done[1], "the nodes"), "nodes", wanted=True), aside_mb)
         except ValueError as error:
@@ -147,13 +145,9 @@ class CommandClient:
             to_give = [place for place in to_give if place not in settled]
         for first in range(0, len(to_give), BATCH):
             some = to_give[first : first + BATCH]
-            found = self._give([words[place][0] for place in some], [orders[place].job.id for place in some])
+            found = self._give([words[place] for place in some], [orders[place].job.id for place in some])
             for place, problem in zip(some, found, strict=True):
                 problems[place] = problem
-        second = [place for place in to_give if len(words[place]) > 1 and not problems[place]]
-        found = self._give([words[place][1] for place in second], [orders[place].job.id for place in second])
-        for place, problem in zip(second, found, strict=True):
-            problems[place] = problem
         return [Answer(order, problem) for order, problem in zip(orders, problems, strict=True)]
 
     def _look(self) -> tuple[bytes, bytes, list[str]]:
@@ -167,8 +161,8 @@ class CommandClient:
         ]
         jobs, excluded, nodes, *others = run_all(commands, self._environment, self._timeout_s)
         for done, name in ((jobs, "squeue"), (excluded, "squeue"), (nodes, "sinfo")):
-            _printed(done, name)
-        shown = [_printed(done, "scontrol") for done in others]
+            printed(done, name)
+        shown = [printed(done, "scontrol") for done in others]
         # sinfo goes through the partitions in any order.
         by_name = sorted(map(tuple, map(dict.values, _rows(nodes.out, NODE_FIELDS, between))))
         digest = hashlib.blake2b(jobs.out)
@@ -177,17 +171,17 @@ class CommandClient:
         return digest.digest(), jobs.out, shown
 
     def _version(self) -> int:
-        printed = _printed(run_all([[self._scontrol, "--version"]], self._environment, self._timeout_s)[0], "scontrol")
-        match = re.search(r"([0-9]{2})\.[0-9]{2}", printed)
+        said = printed(run_all([[self._scontrol, "--version"]], self._environment, self._timeout_s)[0], "scontrol")
+        match = re.search(r"([0-9]{2})\.[0-9]{2}", said)
         if match is None:
-            raise UnreachableError(f"scontrol --version printed {printed[:60]!r}, and no version")
+            raise UnreachableError(f"scontrol --version printed {said[:60]!r}, and no version")
         return int(match[1])
 
     def _settled(self, orders: Sequence[Order]) -> dict[int, str]:
         """Places among orders that must not be given: place in the list → ``""`` (it is so already), or why not."""
         between = separator()
         done = run_all([jobs_command(self._squeue, PLACED_FIELDS, between)], self._environment, self._timeout_s)[0]
-        _printed(done, "squeue")
+        printed(done, "squeue")
         running = {}
         for row in _rows(done.out, PLACED_FIELDS, between):
             if row["state"] in HOLDING:
@@ -201,8 +195,6 @@ class CommandClient:
 
     def _give(self, commands: Sequence[Sequence[str]], jobs: Sequence[int]) -> list[str]:
         """What is complained of each command; those of a job are given in their order."""
-        if not commands:
-            return []
         marks = [f"{separator()}{place}" for place in range(len(commands))]
         lanes = LANES if len(commands) >= SIDE_BY_SIDE else 1
         shares = [[place for place, job in enumerate(jobs) if job % lanes == lane] for lane in range(lanes)]
@@ -221,32 +213,22 @@ class CommandClient:
         return answers
 
     def _alone(self, words: Sequence[str]) -> str:
-        """The same of one command, given by itself."""
         done = run_all([[self._scontrol, *words]], self._environment, self._timeout_s)[0]
         said = problem_in(done.err.decode("utf-8", "replace").splitlines())
         return (said or f"scontrol ended with {done.code}") if done.code else ""
 
 
-def _rows(printed: bytes, fields: Sequence[str], between: str) -> list[dict[str, str]]:
+def _rows(listed: bytes, fields: Sequence[str], between: str) -> list[dict[str, str]]:
     try:
-        return rows(printed, fields, between)
+        return rows(listed, fields, between)
     except ValueError as error:
         raise UnreachableError(f"squeue or sinfo printed {error}") from error
 
 
-def _printed(done: Done, name: str) -> str:
-    """What a command printed, if it did what it was asked."""
-    if done.code:
-        complaint = problem_in(done.err.decode("utf-8", "replace").splitlines())
-        raise UnreachableError(f"{name}: {complaint or f'ended with {done.code}'}")
-    return done.out.decode("utf-8", "replace")
-
-
 def _parsed(done: Done, what: str) -> dict[str, Any]:
     """JSON that a command printed; bytes that are no UTF-8, which 22.05 passes on from users, are replaced."""
-    printed = _printed(done, what)
     try:
-        answer = json.loads(printed, strict=False)
+        answer = json.loads(printed(done, what), strict=False)
     except RecursionError:
         raise ValueError("JSON that is nested too deeply") from None
     if not isinstance(answer, dict):
@@ -256,9 +238,20 @@ def _parsed(done: Done, what: str) -> dict[str, Any]:
 
 def _listing(answer: dict[str, Any], name: str, wanted: bool) -> dict[str, Any]:
     """An answer that is not empty only because something failed: such a command says so there, and ends with 0."""
-    if wanted and not answer.get(name) and (said := error_in(answer)):
+    if wanted and not answer.get(name) and (said := _error_in(answer)):
         raise UnreachableError(f"Slurm told of no {name}: {said}")
     return answer
+
+
+def _error_in(answer: Mapping[str, Any]) -> str:
+    """The first of an answer's errors, in printable characters; ``""``: there is none. 22.05 then claims success."""
+    errors = answer.get("errors")
+    if not isinstance(errors, list) or not errors:
+        return ""
+    said = str(errors[0])
+    if isinstance(errors[0], Mapping):
+        said = " ".join(str(errors[0][key]) for key in ("error", "description") if errors[0].get(key))
+    return "".join(letter if letter.isprintable() else "?" for letter in (said or "an error")[:200])
 
 
 def _fill(answer: dict[str, Any], spare: Mapping[str, list[dict[str, Any]]]) -> None:
@@ -272,10 +265,9 @@ def _fill(answer: dict[str, Any], spare: Mapping[str, list[dict[str, Any]]]) -> 
                 job["cpus_per_task"] = row["cpus_per_task"]
 
 
-def _set_aside_mb(printed: str) -> dict[str, int]:
-    """Node → memory that is set aside for the system."""
+def _set_aside_mb(shown: str) -> dict[str, int]:
     found = {}
-    for record in records(printed, "NodeName"):
+    for record in records(shown, "NodeName"):
         aside = record.fields.get("MemSpecLimit", "")
         if aside.isascii() and aside.isdigit():
             found[record.fields["NodeName"]] = int(aside[:12])

@@ -16,7 +16,7 @@ JOB_FIELDS = (
     "jobid", "jobarrayid", "state", "reason", "prioritylong", "submittime", "eligibletime", "timelimit", "numnodes",
     "maxnodes", "numtasks", "numcpus", "cpus-per-task", "mincpus", "minmemory", "tres-per-node", "tres-per-job",
     "tres-per-task", "tres-per-socket", "tres-alloc", "licenses", "reqnodes", "nodelist", "oversubscribe", "dependency",
-    "restartcnt", "exit_code", "hetjobid", "feature", "reservation", "partition", "username", "account", "qos",
+    "restartcnt", "hetjobid", "feature", "reservation", "partition", "username", "account", "qos",
     "name", "comment", "admin_comment",
 )  # fmt: skip
 """What may change of a job and matters; when it began or is expected to is left out, as that changes all the time."""
@@ -111,7 +111,6 @@ def _record(row: Mapping[str, str]) -> dict[str, Any]:
         "shared": "none" if said["oversubscribe"] in ("NO", "EXCLUSIVE") else "",
         "dependency": said["dependency"],
         "restart_cnt": said["restartcnt"],
-        "exit_code": said["exit_code"],
         "features": said["feature"],
         "resv_name": said["reservation"],
         "partition": said["partition"],

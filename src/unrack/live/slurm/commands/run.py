@@ -15,6 +15,7 @@ from typing import IO, NamedTuple
 
 from unrack.errors import InputError
 from unrack.live.slurm.client import UnreachableError
+from unrack.live.slurm.commands.batch import problem_in
 
 MOST_BYTES = 1 << 30
 """The longest output that is read of a command."""
@@ -54,6 +55,20 @@ def find_command(name: str, environment: Mapping[str, str]) -> str:
     if path is None:
         raise InputError(name, "no such command", "Slurm's commands on the PATH")
     return path
+
+
+def printed(done: Done, name: str) -> str:
+    """What a command printed, if it did what it was asked.
+
+    Raises
+    ------
+    UnreachableError
+        It did not; with its first complaint.
+    """
+    if done.code:
+        complaint = problem_in(done.err.decode("utf-8", "replace").splitlines())
+        raise UnreachableError(f"{name}: {complaint or f'ended with {done.code}'}")
+    return done.out.decode("utf-8", "replace")
 
 
 def run_all(

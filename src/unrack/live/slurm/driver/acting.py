@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 
 from unrack.live.fabric.contract import Fabric
 from unrack.live.slurm.client import Client
 from unrack.live.slurm.driver.attachments import Attachments, attachments_of
 from unrack.live.slurm.driver.clock import Clock
 from unrack.live.slurm.driver.orders import Orders
-from unrack.live.slurm.driver.sides import Watch, Written
-from unrack.live.slurm.driver.state.entry import Phase
+from unrack.live.slurm.driver.sides import Written
+from unrack.live.slurm.driver.state.stage import Decided, Phase, attached_of
 from unrack.live.slurm.driver.state.table import Table
 from unrack.live.slurm.driver.turns.turn import Turn
 from unrack.live.slurm.orders import Order
 from unrack.live.slurm.portable import Names
 from unrack.live.watch.log import Events
-from unrack.live.watch.meters import Operation
+from unrack.live.watch.meters import Meters, Operation
 
 ORDERS_AT_ONCE = 250
 """How many orders are given before what became of them is written down: the first jobs need not wait for the last."""
@@ -29,12 +30,12 @@ class Acting:
 
     Parameters
     ----------
-    client, fabric, table, journal, watch
+    client, fabric, table, journal, meters
         As of :class:`unrack.live.slurm.driver.driver.Driver`; ``table``: the jobs that it knows.
     """
 
-    def __init__(self, client: Client, fabric: Fabric, table: Table, journal: Written, watch: Watch | None) -> None:
-        self.client, self.table, self.journal, self.watch = client, table, journal, watch
+    def __init__(self, client: Client, fabric: Fabric, table: Table, journal: Written, meters: Meters) -> None:
+        self.client, self.table, self.journal, self.meters = client, table, journal, meters
         self.attachments = Attachments(fabric)
         self.orders = Orders(table)
 
@@ -45,12 +46,13 @@ class Acting:
             self.attachments.detach(entry, now)
         attaching = self.table.in_phase(Phase.ATTACHING)
         if attaching:
-            leaving = {device for entry in self.table for device in entry.leaving}
+            leaving = {device for entry in self.table if (one := attached_of(entry.stage)) for device in one.leaving}
             attaching = [entry for entry in attaching if not leaving.intersection(entry.devices)]
         for entry in attaching:
+            assert isinstance(entry.stage, Decided)
             if not entry.operations:
-                entry.operations = [one.operation for one in attachments_of(entry, names)]
-                self.table.touch(entry)
+                operations = tuple(one.operation for one in attachments_of(entry, names))
+                self.table.move(entry, replace(entry.stage, operations=operations))
         self._write_did(now)
         for entry in attaching:
             self.attachments.attach(entry, attachments_of(entry, names))
@@ -69,15 +71,13 @@ class Acting:
             answers += self.client.carry_out(releases)
             self.orders.answered(answers[len(orders) :], clock.now())
         self._write_did(clock.now())
-        if self.watch is not None:
-            self.watch.ordered(answers)
         for answer in answers:
             if not answer.done:
+                self.meters.refused(answer.order)
                 order = type(answer.order).__name__
                 log.warning("Slurm refused an order", order=order, job=str(answer.order.job), why=answer.problem)
 
     def _write_did(self, now: int) -> None:
-        """Write down how far jobs have come by what was done."""
         if entries := self.table.taken():
             self.journal.append([{"k": "did", "now": now, "entries": entries}])
 
@@ -86,8 +86,7 @@ class Acting:
         again = False
         for outcome in self.attachments.done(turn.now):
             entry = self.table.get(outcome.key)
-            if self.watch is not None:
-                self.watch.fabric(outcome.operation, outcome.seconds, bool(outcome.problem))
+            self.meters.fabric(outcome.operation, outcome.seconds, bool(outcome.problem))
             if entry is None:
                 continue
             if outcome.problem:
@@ -97,7 +96,8 @@ class Acting:
                 if outcome.problem:
                     turn.ending.give_up(entry, f"devices could not be attached: {outcome.problem}")
                 else:
-                    self.table.move(entry, Phase.ORDERING)
+                    assert isinstance(entry.stage, Decided)
+                    self.table.move(entry, replace(entry.stage, phase=Phase.ORDERING))
             elif not attached and not outcome.problem and entry.phase == Phase.DETACHING:
                 again |= turn.ending.detached(entry)
         return again
@@ -113,8 +113,7 @@ class Acting:
         known = {operation for entry in self.table for operation in entry.operations}
         began = time.perf_counter()
         attachments = self.attachments.fabric.state()
-        if self.watch is not None:
-            self.watch.fabric(Operation.STATE, time.perf_counter() - began, False)
+        self.meters.fabric(Operation.STATE, time.perf_counter() - began)
         for attachment in attachments:
             if attachment.operation not in known:
                 log.warning("detaching what nobody holds", operation=attachment.operation)

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from unrack.live.fabric.contract import Attachment, Fabric, FabricError
 from unrack.live.slurm.driver.state.entry import Entry
+from unrack.live.slurm.driver.state.stage import Decided
 from unrack.live.slurm.portable import Names
 from unrack.live.watch.meters import Operation
 
@@ -98,15 +99,15 @@ def attachments_of(entry: Entry, names: Names) -> list[Attachment]:
 
     An operation is named after the job and the time of the decision, so that a later start is another operation.
     """
-    assert entry.lease is not None
-    devices = names.cluster.devices
+    assert isinstance(entry.stage, Decided)
+    intent, devices = entry.stage.intent, names.cluster.devices
     found = []
-    for number, (node, held, amounts, parts) in enumerate(entry.lease.get("shares", ())):
+    for number, (node, held, amounts, parts) in enumerate(intent.grant.lease.get("shares", ())):
         device = names.device_of[held[0]]
         pool, kind = devices.pools[devices.pool[device]], devices.kind[device]
         told = {} if pool.share == 1 else dict(zip(devices.quantities[kind], amounts, strict=True))
         if parts:
             told["parts"] = parts
-        operation = f"{entry.key}.{entry.decided_us}.{number}"
+        operation = f"{entry.key}.{intent.decided_us}.{number}"
         found.append(Attachment(operation, entry.key, node, tuple(held), told))
     return found

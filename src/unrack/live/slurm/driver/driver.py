@@ -15,20 +15,23 @@ from unrack.live.records import decision_record, job_of_record
 from unrack.live.slurm.client import Client
 from unrack.live.slurm.driver.acting import Acting
 from unrack.live.slurm.driver.clock import Clock
-from unrack.live.slurm.driver.sides import Watch, Written
-from unrack.live.slurm.driver.state.entry import HOLDS, NOT_HELD, Entry, Phase
+from unrack.live.slurm.driver.sides import Written
+from unrack.live.slurm.driver.state.entry import Entry
 from unrack.live.slurm.driver.state.epoch import FALLBACK, STARTED, Beginning, Epoch, Spec
 from unrack.live.slurm.driver.state.kept import VERSION, Kept
 from unrack.live.slurm.driver.state.promises import note_promises, tell_promise
+from unrack.live.slurm.driver.state.stage import ASIDE, HOLDS, NOT_HELD, Phase, Released
 from unrack.live.slurm.driver.state.table import Table
 from unrack.live.slurm.driver.terms import Terms
 from unrack.live.slurm.driver.turns.apart import APART, wants_apart
+from unrack.live.slurm.driver.turns.notes import Notes
 from unrack.live.slurm.driver.turns.refusals import Refusals
 from unrack.live.slurm.driver.turns.reserved import Reserved
 from unrack.live.slurm.driver.turns.turn import Turn
 from unrack.live.slurm.portable import Names
 from unrack.live.slurm.reading import Reading
 from unrack.live.watch.log import Events
+from unrack.live.watch.meters import Meters
 from unrack.units import SECOND_US
 
 MOST_APART, MOST_PLACES = 256, 1_000_000
@@ -66,8 +69,8 @@ class Driver:
         How it goes about its work.
     kept
         Records of the journal's newest part, where there is one: the driver goes on from them.
-    watch
-        Told what happened.
+    meters
+        What counts what it does; default: nothing.
     clock
         Whose time counts; default: that of the machine.
     """
@@ -80,7 +83,7 @@ class Driver:
         terms: Terms,
         settings: Settings | None = None,
         kept: Kept | None = None,
-        watch: Watch | None = None,
+        meters: Meters | None = None,
         clock: Clock | None = None,
     ) -> None:
         self.client, self.fabric, self.journal, self.terms = client, fabric, journal, terms
@@ -88,8 +91,8 @@ class Driver:
         kept = kept or Kept(time.time(), 0, {}, {})
         self.clock = clock or Clock(kept.origin_s, kept.now_us)
         self.table = Table(kept.entries, kept.ended)
-        self.acting = Acting(client, fabric, self.table, journal, watch)
-        self.watch = watch
+        self.meters = meters or Meters(wanted=False)
+        self.acting = Acting(client, fabric, self.table, journal, self.meters)
         self.epoch: Epoch | None = None
         self.policy: Spec | None = None
         self.refusals, self.reserved = Refusals(), Reserved()
@@ -123,15 +126,13 @@ class Driver:
         UnreachableError
             As of :meth:`step`; and :class:`PolicyFaultError`.
         """
-        now, read_s = self.clock.now(), 0.0
-        reading = None
+        now, reading, read_s = self.clock.now(), None, None
         if self._read_again or self._deadline_passed(now) or self.client.changed():
             began = time.perf_counter()
             reading = self.client.read()
             read_s, now = time.perf_counter() - began, self.clock.now()
             self.reserved = Reserved(reading.reservations, round(reading.at_s * SECOND_US) - now)
-        if self.watch is not None:
-            self.watch.looked(reading is not None, read_s)
+        self.meters.looked(read_s)
         if reading is not None and reading.unreadable != self._unreadable:
             self._unreadable = reading.unreadable
             for problem in reading.unreadable[:20]:
@@ -158,12 +159,13 @@ class Driver:
     def _deadline_passed(self, now: int) -> bool:
         """Whether something has to be looked at though Slurm reports nothing."""
         for entry in self.table:
-            if entry.phase == Phase.RELEASED and now - entry.released_us > self.terms.start_timeout_us:
+            stage, again_us = entry.stage, entry.trouble.again_us
+            if isinstance(stage, Released) and now - stage.released_us > self.terms.start_timeout_us:
                 return True
-            if entry.phase == Phase.ASIDE and 0 < entry.again_us <= now:
-                entry.again_us = 0
+            if stage.phase == Phase.ASIDE and again_us is not None and again_us <= now:
+                entry.trouble = entry.trouble._replace(again_us=None)
                 return True
-            if entry.phase == Phase.RECALLING or entry.phase in NOT_HELD:
+            if stage.phase == Phase.RECALLING or stage.phase in NOT_HELD:
                 return True
         return False
 
@@ -171,7 +173,8 @@ class Driver:
         """Tell the core what has happened, ask the policy, write both down."""
         assert self.epoch is not None
         self._turned_us = now
-        turn = Turn(self.epoch, self.table, self.terms, now, self._missed, self.refusals, self.reserved)
+        notes = Notes(self.epoch, self.table, self.terms, now, self._missed, self.refusals, self.reserved)
+        turn = Turn(notes)
         if reading is not None:
             turn.read(reading)
             self._missed = frozenset(turn.notes.missing)
@@ -196,8 +199,8 @@ class Driver:
             if turn.notes.over:
                 record["over"] = turn.notes.over
             self.journal.append([record])
-        if self.watch is not None and (told or turn.notes.counts):
-            self.watch.turned(turn.notes.counts, turn.notes.steps, round_s)
+        if told or turn.notes.counts:
+            self.meters.turned(turn.notes.counts, turn.notes.steps, round_s)
         self._say(turn)
         if fault:
             self._failed(fault, now)
@@ -218,7 +221,6 @@ class Driver:
             log.warning("a start did not come about", job=job, why=why)
 
     def _failed(self, fault: str, now: int) -> None:
-        """The policy raised something."""
         log.error("the policy failed", fault=fault)
         if self.settings.stop_on_fault:
             raise PolicyFaultError(f"the policy failed: {fault}")
@@ -251,7 +253,6 @@ class Driver:
         return wants_apart(replace(reading, jobs=tuple(new)), self.terms, self.epoch.names)
 
     def _begin(self, reading: Reading, why: str, now: int) -> None:
-        """Begin an epoch with the nodes of a reading."""
         beginning = self.terms.beginning(reading)
         if self.policy is not None:
             beginning = beginning._replace(policy=self.policy)
@@ -277,10 +278,10 @@ class Driver:
                 raise
             self._failed(str(error), now)
             return
-        turn = Turn(epoch, self.table, self.terms, now)
+        turn = Turn(Notes(epoch, self.table, self.terms, now))
         holding = [entry for entry in self.table.in_phase(HOLDS | NOT_HELD) if entry.lease is not None]
         waiting = [entry for entry in self.table.in_phase(NOT_HELD | {Phase.WAITING}) if entry.lease is None]
-        waiting.sort(key=lambda entry: (entry.number, entry.seen_us, entry.key))
+        waiting.sort(key=lambda entry: (-1 if entry.number is None else entry.number, entry.seen_us, entry.key))
         self.table.forget_numbers()
         for entry in holding:
             assert entry.lease is not None
@@ -296,7 +297,7 @@ class Driver:
             tell_promise(epoch, entry, now)
         for entry in self.table.in_phase(Phase.ASIDE):
             if entry.why.startswith("rejected"):  # it may have room now
-                entry.why = ""
+                entry.stage = ASIDE
         epoch.begun()
         self.epoch, self.wanted_us, self._read_again = epoch, now, True
         self._turned_us = now
@@ -328,5 +329,4 @@ class Driver:
 
 
 def _groups(beginning: Beginning) -> dict[str, int]:
-    """How many jobs may have tasks that are kept apart."""
     return {"groups": max(1, min(MOST_APART, MOST_PLACES // len(beginning.nodes)))}

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from unrack.live.slurm.driver.state.entry import Entry, Phase
+from unrack.live.slurm.driver.state.entry import Entry
 from unrack.live.slurm.driver.state.seen import key_of
+from unrack.live.slurm.driver.state.stage import Decided, Detaching, Phase, Released
+from unrack.live.slurm.driver.state.steps import recalled
 from unrack.live.slurm.driver.state.table import Table
 from unrack.live.slurm.orders import Answer, HoldBack, Order, Place, Release, RequeueHeld
 
@@ -30,7 +32,9 @@ class Orders:
     def due(self, now: int) -> list[Order]:
         """The orders that are to be given now; what is placed has to be released when Slurm has taken that."""
         found: list[Order] = []
-        acting = [entry for entry in self.table.in_phase(ACTING) if entry.phase != Phase.DETACHING or entry.free]
+        acting = [
+            entry for entry in self.table.in_phase(ACTING) if not isinstance(entry.stage, Detaching) or entry.stage.free
+        ]
         self._given = {entry.key: self._given[entry.key] for entry in acting if entry.key in self._given}
         for entry in acting:
             phase, at = self._given.get(entry.key, (None, 0))
@@ -43,10 +47,10 @@ class Orders:
     def _of(self, entry: Entry) -> list[Order]:
         job = key_of(entry.key)
         if entry.phase == Phase.ORDERING:
-            return [Place(job, tuple(entry.nodes), at_once=entry.restarts > 0)]
+            return [Place(job, tuple(entry.nodes), at_once=entry.said.restarts > 0)]
         if entry.phase == Phase.STOPPING:
             return [RequeueHeld(job)]
-        return [HoldBack(job, entry.nodes_min, entry.nodes_max)]
+        return [HoldBack(job, entry.placing.nodes_min, entry.placing.nodes_max)]
 
     @staticmethod
     def then(answers: Sequence[Answer]) -> list[Order]:
@@ -57,11 +61,10 @@ class Orders:
         """Note what became of orders."""
         for answer in answers:
             entry = self.table.get(str(answer.order.job))
-            if entry is None or entry.phase != Phase.ORDERING:
+            if entry is None or not isinstance(stage := entry.stage, Decided) or stage.phase != Phase.ORDERING:
                 continue
             if not answer.done:
                 what = type(answer.order).__name__.lower()
-                self.table.move(entry, Phase.RECALLING, f"Slurm refused to {what} it: {answer.problem}"[:300])
+                self.table.move(entry, recalled(stage, f"Slurm refused to {what} it: {answer.problem}"[:300]))
             elif isinstance(answer.order, Release):
-                entry.released_us = now
-                self.table.move(entry, Phase.RELEASED)
+                self.table.move(entry, Released(stage.intent, stage.operations, now))

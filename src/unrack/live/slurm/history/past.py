@@ -5,15 +5,34 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from unrack.cluster.spec import Cluster
 from unrack.errors import InputError
 from unrack.live.journal.reading import read_journal
-from unrack.live.slurm.driver.state.entry import Entry, Phase
 from unrack.live.slurm.driver.state.epoch import STARTED, Beginning
+from unrack.live.slurm.driver.state.stage import Phase
 from unrack.live.slurm.history.told import Fold, Told
-from unrack.live.slurm.portable import Names
+from unrack.live.slurm.portable import Names, Portable
 from unrack.live.slurm.service.folders import journal_of
+
+
+class Ran(NamedTuple):
+    """A job of ours that ran to an end, as the journal has it; times of the driver in µs, of Slurm in s since 1970."""
+
+    key: str
+    job: dict[str, Any]
+    lease: Portable
+    seen_us: int
+    decided_us: int
+    started_us: int
+    ended_us: int
+    freed_us: int
+    number: int = -1
+    queued_us: int = -1
+    released_us: int = -1
+    start_s: int = 0
+    end_s: int = 0
 
 
 @dataclass(frozen=True)
@@ -33,7 +52,7 @@ class Past:
     again
         Jobs that were started several times: requeued, or stopped.
     foreign
-        Jobs that others started on our nodes, and that ended.
+        How many jobs that others started on our nodes have ended.
     others
         How many jobs left without having run.
     drained
@@ -44,10 +63,10 @@ class Past:
 
     beginning: Beginning
     names: Names
-    jobs: list[Entry] = field(default_factory=list)
+    jobs: list[Ran] = field(default_factory=list)
     tries: Mapping[str, int] = field(default_factory=dict)
     again: frozenset[str] = frozenset()
-    foreign: list[Entry] = field(default_factory=list)
+    foreign: int = 0
     others: int = 0
     drained: int = 0
     told: Told = field(default_factory=Told)
@@ -68,11 +87,10 @@ def past_of(state: Path) -> Past:
     """
     folder = journal_of(state)
     beginning: Beginning | None = None
-    jobs: list[Entry] = []
-    foreign: list[Entry] = []
+    jobs: list[Ran] = []
     tries: dict[str, int] = {}
     starts: dict[str, set[int]] = {}
-    others = drained = 0
+    foreign = others = drained = 0
     fold = Fold(str(folder))
     for record in (one.value for one in read_journal(folder)):
         fold.take(record)
@@ -85,11 +103,10 @@ def past_of(state: Path) -> Past:
                 if entry["phase"] == Phase.RUNNING:
                     starts.setdefault(key, set()).add(entry.get("started_us", -1))
         for over in record.get("over", ()):
-            entry = Entry.of_record(over)
-            if entry.lease is not None and entry.started_us >= 0 and entry.decided_us >= 0 and entry.ours:
-                jobs.append(entry)
-            elif entry.phase == Phase.FOREIGN and entry.lease is not None:
-                foreign.append(entry)
+            if over.get("ours") and over.keys() >= {"lease", "started_us", "decided_us"}:
+                jobs.append(Ran(**{name: over[name] for name in Ran._fields if name in over}))
+            elif over["phase"] == Phase.FOREIGN and "lease" in over:
+                foreign += 1
             else:
                 others += 1
     if beginning is None or not jobs:

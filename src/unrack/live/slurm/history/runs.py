@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 
 from unrack.ledger.state import FINISHED
 from unrack.live.records import job_of_record
-from unrack.live.slurm.driver.state.entry import Entry
 from unrack.live.slurm.history.columns import LATENCIES
-from unrack.live.slurm.history.past import Past
+from unrack.live.slurm.history.past import Past, Ran
 from unrack.policy.contract import Traits
 from unrack.sim.log import RunLog
 from unrack.sim.recorder import Outcome, Recorder
@@ -87,7 +86,7 @@ def table_of(
     )
 
 
-def _latencies(entries: Sequence[Entry]) -> pl.DataFrame:
+def _latencies(entries: Sequence[Ran]) -> pl.DataFrame:
     """How long each step of a start took, and how much later than Slurm the driver saw the end."""
     rows = []
     for entry in entries:
@@ -109,7 +108,6 @@ def live_result(past: Past, workload: Workload) -> Result:
     by_end = sorted(range(len(jobs)), key=lambda i: (entries[jobs.ids[i]].freed_us, i))
     for i in by_end:
         entry = entries[jobs.ids[i]]
-        assert entry.lease is not None
         lease = past.names.lease(entry.lease, i)
         recorder.attempt(i, entry.decided_us, entry.freed_us, Outcome.FINISHED, lease.rows, lease.borrowed)
         if lease.shares:
@@ -128,9 +126,7 @@ def notes_of(past: Past) -> tuple[str, ...]:
     """What of a past no simulation here has, a sentence each."""
     found = []
     if past.foreign:
-        found.append(
-            f"{len(past.foreign)} jobs of others held nodes of ours meanwhile; simulated runs are without them."
-        )
+        found.append(f"{past.foreign} jobs of others held nodes of ours meanwhile; simulated runs are without them.")
     if past.drained:
         found.append(f"Nodes went out of service {past.drained} times; in simulated runs they do not.")
     if past.tries:

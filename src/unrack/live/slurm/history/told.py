@@ -6,17 +6,14 @@ started and jobs that left without having run are there, too.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from unrack.errors import InputError
-from unrack.live.journal.reading import read_journal
-from unrack.live.slurm.driver.state.entry import Phase
+from unrack.live.slurm.driver.state.stage import Phase
 from unrack.live.slurm.history.stay import NOT_YET, Attempt, Became, Stay
 from unrack.live.slurm.portable import Portable
-from unrack.live.slurm.service.folders import journal_of
 
 GOES_ON = ("counted anew", "not ours")
 """Reasons for which a running job is taken away to be adopted again at once."""
@@ -70,32 +67,6 @@ class Told:
     begun: list[Begun] = field(default_factory=list)
     rounds_us: list[int] = field(default_factory=list)
     end_us: int = 0
-
-
-def told_by(state: Path) -> Told:
-    """What the journal in a folder of state tells, as far back as it goes.
-
-    Raises
-    ------
-    InputError
-        There is no journal, or it is damaged.
-    """
-    folder = journal_of(state)
-    return told_of((one.value for one in read_journal(folder)), str(folder))
-
-
-def told_of(records: Iterable[Mapping[str, Any]], where: str = "journal") -> Told:
-    """What the records of a journal tell.
-
-    Raises
-    ------
-    InputError
-        They do not begin with a beginning, or contradict themselves.
-    """
-    fold = Fold(where)
-    for record in records:
-        fold.take(record)
-    return fold.told
 
 
 class Fold:

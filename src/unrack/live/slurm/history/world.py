@@ -294,7 +294,6 @@ def play(past: Past, facts: Collection[Fact]) -> Played:
 
 
 def _fates(past: Past, facts: Collection[Fact]) -> list[Fate]:
-    """The jobs of a world, and what becomes of each."""
     found = []
     for stay in past.told.stays:
         last, end = stay.last, stay.left_us if stay.left_us >= 0 else past.told.end_us

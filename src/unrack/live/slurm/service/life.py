@@ -7,9 +7,11 @@ from typing import Any, NamedTuple
 
 from unrack.errors import InputError
 from unrack.live.journal.reading import read_journal
-from unrack.live.slurm.driver.state.entry import Entry, Phase
+from unrack.live.slurm.driver.state.entry import Entry
 from unrack.live.slurm.driver.state.epoch import Beginning, Epoch, replayed
 from unrack.live.slurm.driver.state.kept import kept_of
+from unrack.live.slurm.driver.state.stage import Phase
+from unrack.live.slurm.portable import nodes_in
 from unrack.live.slurm.service.folders import JOURNAL
 
 
@@ -76,7 +78,7 @@ def life_of(state: Path, job: str) -> Life:
             asks = entry.job or asks
             _note(moments, Moment(at_s, str(entry.phase), entry.nodes, entry.why))
         moments += [
-            Moment(at_s, "over", Entry.of_record(over).nodes, over.get("state", ""))
+            Moment(at_s, "over", nodes_in(over.get("lease", {"rows": []})), over.get("state", ""))
             for over in record.get("over", ())
             if over["key"] == job
         ]

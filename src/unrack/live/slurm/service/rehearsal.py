@@ -10,7 +10,7 @@ from unrack.live.fabric.table import make_fabric
 from unrack.live.slurm.agreed import Agreed
 from unrack.live.slurm.client import Client
 from unrack.live.slurm.driver.driver import Driver, Settings
-from unrack.live.slurm.driver.state.entry import INTENDED, Phase
+from unrack.live.slurm.driver.state.stage import INTENDED, Phase
 from unrack.live.slurm.orders import Answer, Order
 from unrack.live.slurm.reading import Reading
 from unrack.live.slurm.site.site import Site
@@ -66,8 +66,6 @@ class Rehearsal(NamedTuple):
 
 
 class _Forgets:
-    """A journal that keeps nothing."""
-
     segment_bytes = size_bytes = 0
 
     def __init__(self) -> None:
@@ -126,7 +124,7 @@ def rehearse(site: Site, client: Client) -> Rehearsal:
             what, why = "start", ""
         elif entry.phase == Phase.FOREIGN:
             what = "foreign"
-        elif entry.phase == Phase.WAITING:
+        elif entry.phase == Phase.WAITING and entry.number is not None:
             what, why = "wait", driver.epoch.why(entry.number, driver.clock.now())
         decisions.append(Decision(entry.key, what, entry.nodes, entry.devices, why))
     driver.acting.close()

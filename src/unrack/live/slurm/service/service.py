@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from types import FrameType
 
 from unrack.errors import InputError
@@ -17,16 +17,15 @@ from unrack.live.slurm.agreed import Agreed
 from unrack.live.slurm.client import Client, UnreachableError
 from unrack.live.slurm.commands.client import CommandClient
 from unrack.live.slurm.driver.driver import Driver, Settings
-from unrack.live.slurm.driver.state.entry import NOT_HELD, Phase
 from unrack.live.slurm.driver.state.kept import Kept, kept_of
-from unrack.live.slurm.orders import Answer
+from unrack.live.slurm.driver.state.stage import NOT_HELD, Phase
 from unrack.live.slurm.service.folders import JOURNAL
 from unrack.live.slurm.site.site import WAKE, Site
 from unrack.live.slurm.site.tables import OnPolicyFault
 from unrack.live.wake import Wake
 from unrack.live.watch.health import Health
 from unrack.live.watch.log import Events
-from unrack.live.watch.meters import Decided, Meters, Operation, Step
+from unrack.live.watch.meters import Meters
 from unrack.live.watch.server import WatchServer
 from unrack.live.watch.systemd import Notifier
 
@@ -39,51 +38,7 @@ UNREACHABLE_S = 0.5, 30.0
 """How long it waits when Slurm does not answer: at first, and at most."""
 FULL_S = 5.0
 """How long it waits when the journal cannot be written to."""
-DECIDED = {
-    "decided-start": Decided.START, "decided-resize": Decided.CHANGE, "decided-requeue": Decided.STOP,
-    "decided-reject": Decided.REJECT,
-}  # fmt: skip
 log = Events("slurm")
-
-
-class Watched:
-    """Counts what the driver does: see :class:`unrack.live.slurm.driver.driver.Watch`."""
-
-    def __init__(self, meters: Meters) -> None:
-        self._meters = meters
-
-    def turned(self, counts: Mapping[str, int], steps: Sequence[tuple[int, int, int, int]], round_s: float) -> None:
-        """Count a turn."""
-        decided = {kind: counts[word] for word, kind in DECIDED.items() if word in counts}
-        if round_s:
-            self._meters.round(round_s, decided)
-        for word, note in (
-            ("start-failed", self._meters.failed_start), ("misread", self._meters.rejected_ask),
-            ("policy-fault", self._meters.policy_fault),
-        ):  # fmt: skip
-            for _ in range(counts.get(word, 0)):
-                note()
-        for seen, chosen, released, started in steps:
-            self._meters.latency(Step.DECIDED, (chosen - seen) / 1e6)
-            self._meters.latency(Step.RELEASED, (released - chosen) / 1e6)
-            self._meters.latency(Step.STARTED, (started - released) / 1e6)
-            self._meters.latency(Step.TOTAL, (started - seen) / 1e6)
-
-    def ordered(self, answers: Sequence[Answer]) -> None:
-        """Count orders."""
-        for answer in answers:
-            if not answer.done:
-                self._meters.refused_order(answer.order)
-
-    def looked(self, changed: bool, read_s: float) -> None:
-        """Count a look at Slurm."""
-        self._meters.polled(changed)
-        if changed:
-            self._meters.read(read_s)
-
-    def fabric(self, operation: Operation, seconds: float, failed: bool) -> None:
-        """Count operations of the fabric."""
-        self._meters.fabric(operation, seconds, failed)
 
 
 class Stop:
@@ -162,7 +117,7 @@ def serve(
     def drive(again: bool) -> None:
         with _opened(site, again) as journal:
             kept = kept_of([record.value for record in journal.read(from_newest_snapshot=True)])
-            driver = Driver(client, fabric, journal, terms, settings, kept, Watched(meters))
+            driver = Driver(client, fabric, journal, terms, settings, kept, meters)
             try:
                 _settled(driver, kept)
                 _loop(driver, site, stop, meters, health, notifier, ready)
@@ -271,7 +226,6 @@ def _pause_s(driver: Driver, wait_s: float) -> float:
 
 
 def _measure(driver: Driver, meters: Meters) -> None:
-    """Count who waits, runs, and is not ours; and the journal."""
     if not meters.counts:
         return
     counts = driver.table.counts()

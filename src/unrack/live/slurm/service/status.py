@@ -76,7 +76,7 @@ def status_of(state: Path) -> Status:
         beginning["now"],
         kept.now_us,
         kept.origin_s,
-        sorted(entries, key=lambda entry: (entry.seen_us, entry.number, entry.key)),
+        sorted(entries, key=lambda entry: entry.rank),
         sum(len(record["decided"]) for record in turns),
         sum(len(record["decided"]) for record in recent) / span_s,
         sum(path.stat().st_size for path in folder.iterdir() if path.is_file()),

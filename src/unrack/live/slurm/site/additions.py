@@ -197,7 +197,7 @@ def checked(table: Mapping[str, Any], document: Document) -> Additions:
         A key or a value is wrong, or no cluster could be made of it.
     """
     at = ("cluster",)
-    known = [*ClusterAdditions.model_fields, *RESOURCES]
+    known = [*ClusterAdditions.model_fields, *RESOURCES.names()]
     for key in table:
         if key == "nodes":
             raise document.fault((*at, key), "this key", NODES_FROM_SLURM)

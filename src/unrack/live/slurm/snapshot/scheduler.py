@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from unrack.live.slurm.client import UnreachableError
-from unrack.live.slurm.commands.run import clean_environment, find_command, run_all
+from unrack.live.slurm.commands.run import clean_environment, find_command, printed, run_all
 
 _LINE = re.compile(r"^([A-Za-z]\w*)\s*=\s(.*)$", re.MULTILINE)
 _MOST_BYTES = 1_000_000
@@ -106,7 +105,4 @@ def read_scheduler(timeout_s: float = 10.0, environment: Mapping[str, str] | Non
     """
     kept = clean_environment(environment)
     done = run_all([[find_command("scontrol", kept), "show", "config"]], kept, timeout_s)[0]
-    if done.code:
-        why = done.err[:200].decode("utf-8", "replace").strip()
-        raise UnreachableError(f"scontrol show config: {why or f'exit code {done.code}'}")
-    return scheduler_of(done.out[:_MOST_BYTES].decode("utf-8", "replace"))
+    return scheduler_of(printed(done, "scontrol show config")[:_MOST_BYTES])

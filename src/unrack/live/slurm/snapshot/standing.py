@@ -7,7 +7,7 @@ from math import gcd
 from typing import NamedTuple
 
 from unrack.cluster.spec import Cluster
-from unrack.live.slurm.jobs import COUNT, COUNTED, GPUS, STRICT, JobReading, gpus_each, held_of, licences_of, made
+from unrack.live.slurm.jobs import GPUS, STRICT, JobReading, devices_of, held_of, made
 from unrack.live.slurm.reading import SlurmJob
 from unrack.workload.job import Demand, Job
 
@@ -46,12 +46,9 @@ def standing_of(
     tasks = {node: one.cores // cores for node, one in held.items()}
     mb = min(one.memory_mb // tasks[node] for node, one in held.items()) if how.memory else 0
     less = sum(one.memory_mb - tasks[node] * mb for node, one in held.items()) if how.memory else 0
-    devices: dict[str, dict[str, int]] = {}
-    gpus = gpus_each(job, len(held))
-    if gpus and GPUS in cluster.places.installed and set(tasks.values()) == {1}:
-        devices[GPUS] = {COUNT: gpus}
-    if licences := licences_of(job, cluster):
-        devices[COUNTED] = licences
+    devices = devices_of(job, len(held), cluster)
+    if set(tasks.values()) != {1}:
+        devices.pop(GPUS, None)
     demand = Demand(sum(tasks.values()), cores, mb, devices)
     asked = made(job, demand, how, job.id, 0)
     return Standing(asked, {names[node]: count for node, count in sorted(tasks.items())}, less)

@@ -22,27 +22,15 @@ TIGHTEST, CHEAPEST = range(2)
 
 
 class Running(NamedTuple):
-    """Servers in their places.
+    """Servers in their places."""
 
-    Attributes
-    ----------
-    at : int64[servers]
-        The cluster of each; -1: nowhere.
-    mb : int64[servers, width]
-        MB from each pool of it.
-    free_cores, free_mb : int64[pools]
-    opened : bool[clusters]
-        Where servers may move to.
-    moved : bool[servers]
-        Moved before, so not to be moved again.
-    """
-
-    at: Ints
-    mb: Ints
+    at: Ints  # int64[servers]: the cluster of each; -1: nowhere
+    mb: Ints  # int64[servers, width]: MB from each pool of it
+    # free_cores, free_mb, int64[pools]
     free_cores: Ints
     free_mb: Ints
-    opened: Bools
-    moved: Bools
+    opened: Bools  # bool[clusters]: where servers may move to
+    moved: Bools  # bool[servers]: moved before, so not to be moved again
 
 
 @inlined

@@ -1,4 +1,4 @@
-"""A running system on paper: moves are made on it one by one, each beside all that is there at that moment."""
+"""A what-if ledger of a running system: planned moves are made on it one by one, beside all that is there then."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Budget:
 
 
 class Books:
-    """A running system and the plan so far.
+    """What-if ledger for planned moves.
 
     Parameters
     ----------

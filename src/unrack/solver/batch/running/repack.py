@@ -6,7 +6,7 @@ their order, are a plan in which nothing ever exceeds what there is, a server th
 Two ways, of which the better is kept. Move by move (:mod:`unrack.solver.batch.running.empty_clusters`), clusters in
 several orders. And, where splits may change, the search for a whole batch (:mod:`unrack.solver.batch.search`), kept so
 near to what runs now that the moves suffice; then an order of steps to get there
-(:mod:`unrack.solver.batch.running.step_order`), in which a server may be parked.
+(:func:`go_towards`), in which a server may be parked.
 """
 
 from __future__ import annotations
@@ -18,20 +18,73 @@ from numpy.typing import NDArray
 
 from unrack.errors import InputError
 from unrack.solver.batch.bound import Bounds
-from unrack.solver.batch.case import Case, make_case
-from unrack.solver.batch.check import first_fault
+from unrack.solver.batch.case import MB, Case, make_case
 from unrack.solver.batch.pack import clashes
 from unrack.solver.batch.running.empty_clusters import cheapen_places, empty_clusters
-from unrack.solver.batch.running.moves import least_alone
+from unrack.solver.batch.running.moves import TIGHTEST, best_place, least_alone
 from unrack.solver.batch.running.on_paper import Books, Budget, Step
-from unrack.solver.batch.running.step_order import go_towards
 from unrack.solver.batch.search import Search
-from unrack.solver.batch.solution import Solution, nowhere, price_of, prices
+from unrack.solver.batch.solution import Solution, first_fault, nowhere, price_of, prices
 from unrack.solver.batch.split_together import split_together
 from unrack.solver.clock import Clock, efforts, timed
 from unrack.solver.servers.problem import Allocation, Asked, Supply
 
 Ints = NDArray[np.int64]
+
+
+def go_towards(books: Books, target: Allocation) -> bool:
+    """Make the steps towards an allocation; returns whether it was reached, but for splits.
+
+    As long as any can: a server moves to its new cluster with its new split; or one that is in the right cluster takes
+    its new split; or one moves to its new cluster with a split that fits for now. Where nothing can, the smallest
+    server that still has to move is parked in a cluster that has room for it, once. What cannot be reached so is left.
+
+    Parameters
+    ----------
+    target
+        Where servers should be; those placed now are placed there too.
+    """
+    case, parked = books.case, np.zeros(len(target.cluster), np.bool_)
+    free_to_split = case.asked.level < 0
+    while True:
+        run = books.run
+        away = np.flatnonzero(run.at != target.cluster)
+        other = np.flatnonzero((run.at == target.cluster) & (run.mb != target.mb).any(axis=1) & free_to_split)
+        if not len(away) and not len(other):
+            return True
+        steps = len(books.plan)
+        for i in away[free_to_split[away]].tolist():
+            if books.takes(i, int(target.cluster[i]), target.mb[i]):
+                books.move(i, int(target.cluster[i]), target.mb[i])
+        if len(books.plan) == steps:
+            books.split_again(other, target.mb[other])
+        if len(books.plan) == steps and not (_for_now(books, target, away) or _park(books, target, away, parked)):
+            return not len(away)
+
+
+def _for_now(books: Books, target: Allocation, away: Ints) -> bool:
+    """Move one server to its new cluster with any split that fits."""
+    into = np.zeros(books.run.mb.shape[1], np.int64)
+    for i in away.tolist():
+        if books.price_at(i, int(target.cluster[i]), into) >= 0:
+            books.move(i, int(target.cluster[i]), into)
+            return True
+    return False
+
+
+def _park(books: Books, target: Allocation, away: Ints, parked: NDArray[np.bool_]) -> bool:
+    """Move the smallest server that was not parked before out of its cluster, to any that has room."""
+    case, into = books.case, np.zeros(books.run.mb.shape[1], np.int64)
+    books.run.opened[:] = True
+    waiting = away[~parked[away]]
+    for i in waiting[np.argsort(case.need[MB, waiting], kind="stable")].tolist():
+        cluster, _ = best_place(case.land, case.crowd, books.run, i, TIGHTEST, into)
+        if cluster >= 0:
+            parked[i] = True
+            books.move(i, cluster, into)
+            return True
+    return False
+
 
 STEPS_A_SECOND = 750_000
 """Moves and swaps that the search may try for each second of work."""
@@ -119,9 +172,8 @@ def _repacked(
     supply: Supply, asked: Asked, now: Allocation, moves: int, clock: Clock, effort: float, seed: int, newcomers: int,
     *, resplit: bool,
 ) -> Repacking:  # fmt: skip
-    """What so much work comes to."""
     there = np.flatnonzero(now.cluster >= 0)
-    case, everybody = make_case(supply, _some(asked, there)), now
+    case, everybody = make_case(supply, replace(asked.some(there), most_clusters=-1)), now
     now = Allocation(everybody.cluster[there], everybody.mb[there])
     bounds = Bounds(case, effort, clock)
     fewest, least_used = (_left_by(now, steps) for steps in (moves, moves + newcomers))
@@ -134,7 +186,7 @@ def _repacked(
         budget = Budget(round(effort * LOOKS_A_SECOND / 2), clock)
         for share in SHARES:
             search = Search(
-                case, np.random.Generator(np.random.PCG64(seed)), clock,
+                case, np.random.default_rng(seed), clock,
                 round(effort * STEPS_A_SECOND / len(SHARES)), now.cluster, moves * share // SHARES[0],
             )  # fmt: skip
             wished, tries = _as_a_whole(search, now, moves, fewest, bounds, budget)
@@ -161,7 +213,7 @@ def _move_by_move(
     case: Case, now: Allocation, moves: int, fewest: int, seed: int, budget: Budget, *, resplit: bool
 ) -> Books:
     """The best of several orders in which clusters are emptied."""
-    draws = np.random.Generator(np.random.PCG64(seed))
+    draws = np.random.default_rng(seed)
     tries: list[Books] = []
     enough = budget.looks // 2  # the other half is for the price
     for attempt in range(TRIES):
@@ -228,12 +280,3 @@ def _left_by(now: Allocation, moves: int) -> int:
     """Clusters that stay in use as a move empties no more than its share of one."""
     counts = np.sort(np.unique(now.cluster[now.cluster >= 0], return_counts=True)[1])
     return len(counts) - int(np.searchsorted(np.cumsum(counts), moves, side="right"))
-
-
-def _some(asked: Asked, which: Ints) -> Asked:
-    """What some servers ask; any number of clusters may be in use."""
-    a = asked
-    return Asked(
-        a.cores[which], a.mb[which], a.floor[which], a.ceiling[which], a.forbidden[which], a.group[which],
-        a.level[which], a.pinned[which],
-    )  # fmt: skip

@@ -14,11 +14,10 @@ import polars as pl
 from unrack.cluster.formats.kubernetes_nodes import GPUS, node_down
 from unrack.errors import InputError
 from unrack.kubernetes_text.objects import entries, inside, moment_s, objects, quantity, table
-from unrack.units import time_us
+from unrack.workload.formats.ignored import unheeded
 from unrack.workload.formats.intake import DEVICE, EXTRA, RUNNING, Tally, workload
-from unrack.workload.formats.quantities import MOST, MOST_MB, choice, shown
+from unrack.workload.formats.quantities import MOST, MOST_MB, asked_as, choice, shown, time_option_us
 from unrack.workload.formats.source import Source, load
-from unrack.workload.formats.unheeded import unheeded
 from unrack.workload.job import Workload
 
 COMMAND = "the output of: kubectl get pods --all-namespaces -o json"
@@ -72,9 +71,8 @@ def read_pods(
     """
     choice("cpu", cpu, ("whole", "milli"))
     choice("running", running, RUNNING)
-    if not isinstance(gpus, str) or (gpus != "ignore" and gpus.count(".") != 1):
-        raise InputError("option gpus", repr(gpus), "KIND.QUANTITY such as gpus.count or gpu.devices, or ignore")
-    run_s = _run_s(run)
+    asked_as("gpus", gpus)
+    run_s = None if run is None else time_option_us("run", run, "a time such as '1 h'") / 1e6
     source = load(path)
     try:
         content = json.loads(source.data)
@@ -208,14 +206,3 @@ def _seconds(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 0 < value < 2**31:
         raise ValueError(f"{value!r} is not a whole number of seconds")
     return value
-
-
-def _run_s(run: float | str | None) -> float | None:
-    if run is None:
-        return None
-    try:
-        if isinstance(run, (int, float, str)) and not isinstance(run, bool):
-            return time_us(run) / 1e6
-    except ValueError:
-        pass
-    raise InputError("option run", repr(run), "a time such as '1 h'")

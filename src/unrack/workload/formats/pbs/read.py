@@ -14,13 +14,12 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
-from unrack.errors import InputError
+from unrack.workload.formats.ignored import unheeded
 from unrack.workload.formats.intake import DEVICE, EXTRA, OVERRUN, Tally, workload
 from unrack.workload.formats.limits import UNLIMITED, limit_us, limits_us, with_limits
 from unrack.workload.formats.pbs.requests import Request, memory_mb, request, span_s
-from unrack.workload.formats.quantities import MOST_MB, choice, shown
+from unrack.workload.formats.quantities import MOST_MB, asked_as, choice, shown
 from unrack.workload.formats.source import Source, each, load, text_bytes
-from unrack.workload.formats.unheeded import unheeded
 from unrack.workload.job import Workload
 
 LINE = re.compile(r"([0-9]{2}/[0-9]{2}/[0-9]{4} [0-9]{2}:[0-9]{2}:[0-9]{2});([A-Za-z]+);([^;]*);?(.*)")
@@ -72,8 +71,7 @@ def read_pbs(
     choice("overrun", overrun, OVERRUN)
     choice("memory", memory, ("requested", "used", "max", "ignore"))
     choice("arrival", arrival, tuple(_SUBMITTED))
-    if not isinstance(gpus, str) or (gpus != "ignore" and gpus.count(".") != 1):
-        raise InputError("option gpus", repr(gpus), "KIND.QUANTITY such as gpus.count or gpu.devices, or ignore")
+    asked_as("gpus", gpus)
     longest_us, by_queue = limit_us("unlimited", unlimited), limits_us(limits or {})
     source = load(path)
     tally = Tally()

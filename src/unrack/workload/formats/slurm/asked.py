@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import polars as pl
@@ -12,14 +11,13 @@ from unrack.cluster.formats.described import counter
 from unrack.errors import InputError
 from unrack.slurm_text.hostlists import expand
 from unrack.slurm_text.tres import Tres, gres, licences, tres
+from unrack.workload.formats.ignored import unheeded
 from unrack.workload.formats.intake import DEVICE, EXTRA, Tally
-from unrack.workload.formats.quantities import MOST_MB, refuse
-from unrack.workload.formats.slurm.parsing import Columns
-from unrack.workload.formats.unheeded import unheeded
+from unrack.workload.formats.quantities import DEVICE_KEY, MOST_MB, asked_as, boolean, choice, refuse
+from unrack.workload.formats.slurm.parsing import Columns, first_said
 
 GPU = "gpu"
 PER_NODE = ("gres", "allocgres", "reqgres")
-_KEY = re.compile(r"[A-Za-z][\w-]*\.[A-Za-z]\w*")
 
 
 @dataclass(frozen=True)
@@ -48,23 +46,15 @@ class Choices:
     licences: bool = True
 
     def __post_init__(self) -> None:
-        for option, value, allowed in (
-            ("size", self.size, ("allocated", "requested")),
-            ("memory", self.memory, ("requested", "used", "max", "ignore")),
-        ):
-            if value not in allowed:
-                raise InputError(f"option {option}", repr(value), f"one of {', '.join(allowed)}")
-        if not isinstance(self.gpus, str) or not (self.gpus == "ignore" or _KEY.fullmatch(self.gpus)):
-            raise InputError(
-                "option gpus", repr(self.gpus), "KIND.QUANTITY such as gpus.count or gpu.devices, or ignore"
-            )
+        choice("size", self.size, ("allocated", "requested"))
+        choice("memory", self.memory, ("requested", "used", "max", "ignore"))
+        boolean("licences", self.licences)
+        asked_as("gpus", self.gpus)
         if not isinstance(self.gres, Mapping):
             raise InputError("option gres", repr(self.gres), "a table of names and KIND.QUANTITY")
         for name, key in self.gres.items():
-            if not isinstance(key, str) or not _KEY.fullmatch(key):
+            if not isinstance(key, str) or not DEVICE_KEY.fullmatch(key):
                 raise InputError(f"option gres.{name}", repr(key), "KIND.QUANTITY such as nvme.devices")
-        if not isinstance(self.licences, bool):
-            raise InputError("option licences", repr(self.licences), "true or false")
 
     @property
     def as_what(self) -> dict[str, str]:
@@ -100,7 +90,7 @@ def asked(columns: Columns, used_mb: pl.Series | None, choices: Choices, tally: 
         had = [columns.whole(name) for name in (f"alloc{what}", f"n{what}") if name in columns]
         wished = [columns.whole(f"req{what}")]
         early, late = (had, wished) if given_first else (wished, had)
-        size[what] = _coalesce(*early, first.amount(what), *late, second.amount(what))
+        size[what] = first_said(*early, first.amount(what), *late, second.amount(what))
     nodes = size["nodes"].fill_null(columns.column("nodelist", _hosts, pl.Int64))
     held = _devices(columns, first, second, nodes)
     table = pl.DataFrame({"cpus": size["cpus"], "nodes": nodes})
@@ -142,25 +132,16 @@ class _Resources:
 
     def amount(self, what: str) -> pl.Series:
         attribute = {"cpus": "cpus", "nodes": "nodes", "memory": "mem_mb"}[what]
-        return self._column({entry: getattr(found, attribute) or None for entry, found in self.found.items()})
+        amounts = {entry: getattr(said, attribute) or None for entry, said in self.found.items()}
+        return self.columns.looked_up(self.name, amounts, pl.Int64)
 
     def of(self, kind: str) -> dict[str, pl.Series]:
         """Name → how many, of ``"gres"`` or ``"licences"``."""
-        names = sorted({name for found in self.found.values() for name in getattr(found, kind)})
-        return {
-            name: self._column({entry: getattr(found, kind).get(name) for entry, found in self.found.items()})
-            for name in names
-        }
+        return self.columns.by_name(self.name, {entry: getattr(said, kind) for entry, said in self.found.items()})
 
     def models(self) -> pl.Series:
-        return self.columns.looked_up(
-            self.name,
-            {entry: "|".join(found.types.get(GPU, ())) or None for entry, found in self.found.items()},
-            pl.String,
-        )
-
-    def _column(self, found: dict[str, int | None]) -> pl.Series:
-        return self.columns.looked_up(self.name, found, pl.Int64)
+        models = {entry: "|".join(said.types.get(GPU, ())) or None for entry, said in self.found.items()}
+        return self.columns.looked_up(self.name, models, pl.String)
 
 
 def _hosts(entry: str) -> int | None:
@@ -169,10 +150,6 @@ def _hosts(entry: str) -> int | None:
 
 def _none(rows: int) -> pl.Series:
     return pl.Series([None], dtype=pl.Int64).new_from_index(0, rows)
-
-
-def _coalesce(*series: pl.Series) -> pl.Series:
-    return pl.select(pl.coalesce(*series)).to_series()
 
 
 def _tasks(table: pl.DataFrame, tally: Tally) -> pl.DataFrame:
@@ -216,7 +193,7 @@ def _memory(
             }
             sources.append(_spread(columns.looked_up(name, amounts, pl.Int64), table, times))
     sources.append(_spread(second.amount("memory"), table, ways["job"]))
-    requested = _coalesce(*sources)
+    requested = first_said(*sources)
     used = _none(table.height) if used_mb is None else _spread(used_mb, table, nodes)
     if which == "used":
         return used
@@ -234,46 +211,30 @@ def _devices(columns: Columns, first: _Resources, second: _Resources, nodes: pl.
     sources = [first.of("gres")]
     for name in PER_NODE:
         if name in columns:
-            found = columns.made(name, gres)
-            sources.append(
-                {
-                    kind: columns.looked_up(
-                        name, {entry: said.gres.get(kind) for entry, said in found.items()}, pl.Int64
-                    )
-                    * nodes.fill_null(1)
-                    for kind in sorted({kind for said in found.values() for kind in said.gres})
-                }
-            )
-    sources.append(second.of("gres"))
-    kinds = sorted({kind for found in sources for kind in found})
-    return {kind: _coalesce(*(found[kind] for found in sources if kind in found)) for kind in kinds}
+            each = columns.by_name(name, {entry: said.gres for entry, said in columns.made(name, gres).items()})
+            sources.append({kind: amounts * nodes.fill_null(1) for kind, amounts in each.items()})
+    return _merged([*sources, second.of("gres")])
+
+
+def _merged(sources: Sequence[Mapping[str, pl.Series]]) -> dict[str, pl.Series]:
+    names = sorted({name for found in sources for name in found})
+    return {name: first_said(*(found[name] for found in sources if name in found)) for name in names}
 
 
 def _models(first: _Resources, second: _Resources) -> list[pl.Series]:
-    models = _coalesce(first.models(), second.models())
-    return (
-        []
-        if models.null_count() == len(models)
-        else [models.alias(f"{EXTRA}gpu_models"), *unheeded([models.alias("gpu_models")])]
-    )
+    models = first_said(first.models(), second.models())
+    if models.null_count() == len(models):
+        return []
+    return [models.alias(f"{EXTRA}gpu_models"), *unheeded([models.alias("gpu_models")])]
 
 
 def _licences(columns: Columns, first: _Resources, second: _Resources) -> dict[str, pl.Series]:
     """Name → how many the job holds."""
     sources = [first.of("licences"), second.of("licences")]
     if "licenses" in columns:
-        found = columns.made("licenses", licences)
-        names = sorted({name for said in found.values() for name in said})
-        sources.append(
-            {
-                name: columns.looked_up("licenses", {e: said.get(name) for e, said in found.items()}, pl.Int64)
-                for name in names
-            }
-        )
-    names = sorted({name for found in sources for name in found})
+        sources.append(columns.by_name("licenses", columns.made("licenses", licences)))
     merged: dict[str, pl.Series] = {}
-    for name in names:
-        amounts = _coalesce(*(found[name] for found in sources if name in found))
+    for name, amounts in _merged(sources).items():
         key = counter(name)
-        merged[key] = amounts if key not in merged else _coalesce(merged[key], amounts)
+        merged[key] = amounts if key not in merged else first_said(merged[key], amounts)
     return merged

@@ -7,13 +7,13 @@ import polars as pl
 from unrack.slurm_text.job_ids import job_id
 from unrack.slurm_text.states import job_state
 from unrack.slurm_text.times import ENDLESS
+from unrack.workload.formats.ignored import UNHEEDED, unheeded
 from unrack.workload.formats.intake import EXTRA, Tally
 from unrack.workload.formats.slurm.asked import Choices, asked
 from unrack.workload.formats.slurm.listing import ASKS, READ, RENAMED, Listing
-from unrack.workload.formats.slurm.parsing import Columns
+from unrack.workload.formats.slurm.parsing import Columns, first_said
 from unrack.workload.formats.source import Locator
 from unrack.workload.formats.table.columns import typed
-from unrack.workload.formats.unheeded import UNHEEDED, unheeded
 
 NAMES = ("jobid", "jobidraw")
 """Columns with the name of the job, the better one first."""
@@ -110,23 +110,19 @@ def times(columns: Columns, arrival: str) -> pl.DataFrame:
     """
     submit, start, end = (columns.moment_us(name) for name in ("submit", "start", "end"))
     if arrival == "eligible":
-        submit = _coalesce(columns.moment_us("eligible"), submit)
-    run = _coalesce(columns.seconds_us("elapsedraw"), columns.span_us("elapsed"), end - start)
+        submit = first_said(columns.moment_us("eligible"), submit)
+    run = first_said(columns.seconds_us("elapsedraw"), columns.span_us("elapsed"), end - start)
     words = [columns.text(name).str.to_lowercase().is_in([*ENDLESS, "partition_limit"]) for name in LIMITS]
     wait_s = (start - submit) / 1e6
     return pl.DataFrame([
         submit.alias("submit_us"),
         start.alias("start_us"),
         run.alias("work_us"),
-        _coalesce(*map(columns.span_us, LIMITS)).alias("request_us"),
+        first_said(*map(columns.span_us, LIMITS)).alias("request_us"),
         (words[0].fill_null(False) | words[1].fill_null(False)).alias("endless"),
         columns.moment_us("deadline").alias("deadline_us"),
         wait_s.set((wait_s < 0).fill_null(False), None).alias(f"{EXTRA}log_wait_s"),
     ])  # fmt: skip
-
-
-def _coalesce(*series: pl.Series) -> pl.Series:
-    return pl.select(pl.coalesce(*series)).to_series()
 
 
 def at_rows(found: Listing, rows: pl.DataFrame) -> Locator:

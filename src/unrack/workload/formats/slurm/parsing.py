@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import polars as pl
@@ -70,6 +70,14 @@ class Columns:
         values = self.text(name)
         return values.replace_strict(list(said), list(said.values()), default=None, return_dtype=kind)
 
+    def by_name(self, name: str, found: Mapping[str, Mapping[str, int]]) -> dict[str, pl.Series]:
+        """Name → how many, where each entry says how many there are under some names."""
+        names = sorted({one for said in found.values() for one in said})
+        return {
+            one: self.looked_up(name, {entry: said.get(one) for entry, said in found.items()}, pl.Int64)
+            for one in names
+        }
+
     def whole(self, name: str) -> pl.Series:
         """Int64: whole numbers, such as ``16`` or ``2K``, or the least of ``2-4``; 0 and null = not said."""
         values = self.column(name, _whole, pl.Int64)
@@ -93,6 +101,11 @@ class Columns:
     def memories(self, name: str, unit: str = "M") -> dict[str, Memory | None]:
         """Entry → how much memory, of all different entries."""
         return self.made(name, lambda entry: memory(entry, unit))
+
+
+def first_said(*columns: pl.Series) -> pl.Series:
+    """The values of the first of some columns that has one, row by row."""
+    return pl.select(pl.coalesce(*columns)).to_series()
 
 
 def _span(entry: str) -> float | None:

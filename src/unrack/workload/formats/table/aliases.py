@@ -109,7 +109,7 @@ def find_aliases(header: Sequence[str], taken: Mapping[str, str], at: Locator) -
     TraceError
         Two columns are known by names of one of ours.
     """
-    columns = [(name, _words(name)) for name in header if name not in set(taken.values())]
+    columns = [(name, words_of(name)) for name in header if name not in set(taken.values())]
     found: dict[str, Found] = {}
     for ours, alias in ALIASES.items():
         if ours in taken or (ours == "run" and "end" in taken):
@@ -135,7 +135,10 @@ def _match(name: str, words: str, names: tuple[str, ...], units: Mapping[str, tu
     return None
 
 
-def _words(name: str) -> str:
-    """A header in lower case with ``_`` between words: ``"Arrival-Time (s)"`` and ``"arrivalTime_s"`` are alike."""
+def words_of(name: str, also: str = "") -> str:
+    """A header in lower case with ``_`` between words: ``"Arrival-Time (s)"`` and ``"arrivalTime_s"`` are alike.
+
+    ``also``: what counts as a letter, besides letters and digits.
+    """
     split = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name)
-    return re.sub(r"[^a-z0-9]+", "_", split.lower()).strip("_")
+    return re.sub(rf"[^a-z0-9{also}]+", "_", split.lower()).strip("_")

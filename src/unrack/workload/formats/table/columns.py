@@ -11,7 +11,7 @@ import polars as pl
 
 from unrack.cluster.pools.pool import WHOLE
 from unrack.workload.formats.intake import ASK, DEVICE, EXTRA
-from unrack.workload.formats.quantities import MOST_MB, amounts, numbers, refuse, times_us, whole
+from unrack.workload.formats.quantities import MOST_MB, amounts, numbers, refuse, said, times_us, whole
 from unrack.workload.formats.source import Locator
 from unrack.workload.tier_asks import NO_CEILING, first_fault, tier_asks
 
@@ -24,7 +24,6 @@ TEXTS = (*NAMES, *WORDS, ON)
 COLUMNS = ("id", *TIMES, "tasks", "cores", "memory", *LIMITS, *WORDS, "priority", "user", "app", ON)
 """What a column can be mapped to, besides ``KIND.QUANTITY`` for a device demand."""
 
-_MISSING = ("", "NA", "N/A", "na", "null", "NULL", "None", "NaN", "nan", "-")
 _TRUTHS = {
     written: number
     for word, number in (("true", "1"), ("yes", "1"), ("false", "0"), ("no", "0"))
@@ -126,8 +125,7 @@ class TableColumns:
         if ours in self.columns:
             values = self.frame[self.columns[ours]]
             if values.dtype == pl.String:
-                text = values.str.strip_chars()
-                values = text.set(text.is_in(_MISSING).fill_null(True), None)
+                values = said(values)
                 if truths:
                     values = values.replace(_TRUTHS)
             elif truths and values.dtype == pl.Boolean:
@@ -171,8 +169,7 @@ class TableColumns:
 
     def _stamps(self, values: pl.Series, ours: str) -> pl.Series | None:
         if values.dtype == pl.String:
-            text = values.str.strip_chars()
-            text = text.set(text.is_in(_MISSING).fill_null(True), None)
+            text = said(values)
             shown = text.drop_nulls()
             if not len(shown) or "-" not in shown[0][1:] or "e-" in shown[0].lower():
                 return None
@@ -249,8 +246,7 @@ class TableColumns:
 
     def _text(self, ours: str) -> pl.Series:
         """A column of words; those that say that there is none are null."""
-        text = self.frame[self.columns[ours]].cast(pl.String).str.strip_chars()
-        return text.set(text.is_in(_MISSING).fill_null(True), None)
+        return said(self.frame[self.columns[ours]].cast(pl.String))
 
     def _names(self, ours: str) -> pl.Series | None:
         if ours not in self.columns:

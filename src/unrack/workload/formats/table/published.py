@@ -12,6 +12,7 @@ import polars as pl
 
 from unrack.errors import InputError
 from unrack.units import memory_mb
+from unrack.workload.formats.ignored import unheeded
 from unrack.workload.formats.intake import EXTRA, OVERRUN, Tally, workload
 from unrack.workload.formats.quantities import (
     amounts,
@@ -28,7 +29,6 @@ from unrack.workload.formats.source import Locator, Source, load
 from unrack.workload.formats.table.columns import typed
 from unrack.workload.formats.table.read import read_table
 from unrack.workload.formats.table.text import csv_frame
-from unrack.workload.formats.unheeded import unheeded
 from unrack.workload.job import Workload
 
 NEEDED = ("job_id", "submit", "duration", "wclimit", "min_cpus", "mem_mb")

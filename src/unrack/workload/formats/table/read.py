@@ -6,7 +6,6 @@ The rules for missing and odd values are those of :mod:`unrack.workload.formats.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping
 from fractions import Fraction
 
@@ -14,16 +13,14 @@ import polars as pl
 
 from unrack.errors import InputError
 from unrack.resources.places import is_resource
+from unrack.workload.formats.ignored import unheeded
 from unrack.workload.formats.intake import DEVICE, EXTRA, OVERRUN, Tally, workload
-from unrack.workload.formats.quantities import boolean, choice, memory_unit_mb, time_unit_us
+from unrack.workload.formats.quantities import DEVICE_KEY, boolean, choice, memory_unit_mb, time_unit_us
 from unrack.workload.formats.source import Locator, Source, load
 from unrack.workload.formats.table.aliases import Found, find_aliases
 from unrack.workload.formats.table.columns import COLUMNS, TEXTS, TableColumns, typed
 from unrack.workload.formats.table.text import csv_frame, parquet_frame
-from unrack.workload.formats.unheeded import unheeded
 from unrack.workload.job import Workload
-
-_DEVICE_KEY = re.compile(r"[A-Za-z][\w-]*\.[A-Za-z]\w*")
 
 
 def read_table(
@@ -189,7 +186,7 @@ def _told(name: str) -> bool:
 
 
 def _known(name: object) -> bool:
-    return isinstance(name, str) and (name in COLUMNS or _DEVICE_KEY.fullmatch(name) is not None)
+    return isinstance(name, str) and (name in COLUMNS or DEVICE_KEY.fullmatch(name) is not None)
 
 
 def _one_of(frame: pl.DataFrame) -> str:

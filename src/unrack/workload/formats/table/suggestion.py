@@ -12,7 +12,7 @@ import polars as pl
 
 from unrack.errors import InputError
 from unrack.workload.formats.source import Locator, Source
-from unrack.workload.formats.table.aliases import find_aliases
+from unrack.workload.formats.table.aliases import find_aliases, words_of
 from unrack.workload.formats.table.read import mapped, read_table
 from unrack.workload.formats.table.text import csv_frame, parquet_frame
 
@@ -100,7 +100,7 @@ def suggestion(source: Source) -> Suggestion | None:
         if ours in columns or (ours == "run" and "end" in columns):
             continue
         for name in frame.columns:
-            plain = re.sub(r"[^a-z0-9]+", "_", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()).strip("_")
+            plain = words_of(name)
             if name in columns.values() or not re.search(words, plain) or re.search(_NOT.get(ours, "$^"), plain):
                 continue
             if _fits(ours, frame[name]):

@@ -13,17 +13,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
-from pydantic import ValidationError
 
-from unrack.errors import InputError, first_fault, got_and_want
-from unrack.units import LONGEST_US, SECOND_US
+from unrack.errors import InputError
 from unrack.workload.formats.quantities import MOST_MB
 from unrack.workload.formats.rules import Intake
-from unrack.workload.formats.source import find
+from unrack.workload.formats.source import toml_file
 from unrack.workload.generate.batch.lublin import LublinModel
 from unrack.workload.generate.batch.model import BatchModel, Draw
 from unrack.workload.generate.batch.spec import BatchSpec, Profile
-from unrack.workload.generate.distributions import Floats
+from unrack.workload.generate.distributions import Floats, as_us, numbers_from
 from unrack.workload.generate.memory.matching import match, scaled_memory_mb
 from unrack.workload.generate.memory.mix import chosen_for_share, memory_by_size_mb, read_profiles
 from unrack.workload.generate.week_cycle import DAY_S
@@ -77,12 +75,10 @@ def generate_batch(
     >>> len(made), int(made.jobs.tasks.max()) <= 64
     (200, True)
     """
-    spec = _beside(_parsed(spec), folder)
-    if not 0 <= seed < 2**64:
-        raise InputError("seed", repr(seed), "a number from 0 to 2**64")
+    spec = _beside(BatchSpec.read(spec, "generate, "), folder)
+    rng = numbers_from(seed)
     model = _model(spec)
     profiles = read_profiles(spec.profiles) if isinstance(spec.profiles, str) else spec.profiles
-    rng = np.random.Generator(np.random.PCG64(seed))
     if spec.large_share is not None:
         jobs = mixed_jobs(spec, model, profiles, rng)
     else:
@@ -96,9 +92,9 @@ def generate_batch(
     if profiles is not None and jobs.profile is not None:
         app = pl.Series([one.id for one in profiles]).gather(jobs.profile)
     table = job_table(
-        submit_us=_micro(times_s),
-        work_us=_micro(jobs.draw.run_s),
-        request_us=_micro(jobs.draw.request_s),
+        submit_us=as_us(times_s, "arrivals"),
+        work_us=as_us(jobs.draw.run_s, "run times"),
+        request_us=as_us(jobs.draw.request_s, "requests"),
         tasks=jobs.draw.nodes,
         cores=np.full(count, spec.cores_per_node, np.int64),
         memory_mb=jobs.memory_mb,
@@ -109,17 +105,6 @@ def generate_batch(
               "MaxNodes": str(spec.nodes), "MaxProcs": str(spec.nodes * spec.cores_per_node)}  # fmt: skip
     intake = Intake(f"generated, seed {seed}", "generated", count, count, header=header)
     return Workload(name or spec.model, table, intake)
-
-
-def _parsed(spec: BatchSpec | Mapping[str, Any]) -> BatchSpec:
-    if isinstance(spec, BatchSpec):
-        return spec
-    try:
-        return BatchSpec.model_validate(spec)
-    except ValidationError as error:
-        fault = first_fault(error.errors())
-        key = ".".join(map(str, fault["loc"])) or "the whole"
-        raise InputError(f"generate, {key}", *got_and_want(fault, list(BatchSpec.model_fields))) from None
 
 
 def _beside(spec: BatchSpec, folder: Path | None) -> BatchSpec:
@@ -137,12 +122,7 @@ def _model(spec: BatchSpec) -> BatchModel | LublinModel:
     if spec.model == "cirne":
         return batch_parameters(spec.parameters)
     assert not isinstance(spec.parameters, str)
-    try:
-        return LublinModel.model_validate(spec.parameters or {})
-    except ValidationError as error:
-        fault = first_fault(error.errors())
-        key = ".".join(map(str, fault["loc"])) or "the whole"
-        raise InputError(f"generate, parameters.{key}", *got_and_want(fault, list(LublinModel.model_fields))) from None
+    return LublinModel.read(spec.parameters or {}, "generate, parameters.")
 
 
 def _words(spec: BatchSpec, model: BatchModel | LublinModel) -> str:
@@ -179,13 +159,6 @@ def _gap_s(spec: BatchSpec, model: BatchModel | LublinModel, draw: Draw) -> floa
     if mean == 0:
         raise InputError("generate, load", f"{spec.load:g}", "jobs that run")
     return mean / (spec.load * spec.nodes)
-
-
-def _micro(seconds: Floats) -> Ints:
-    micro = np.rint(seconds * SECOND_US)
-    if len(micro) and micro.max() > LONGEST_US:
-        raise InputError("generate", f"{seconds.max():g} s", "times within 285 years")
-    return micro.astype(np.int64)
 
 
 class BatchJobs(NamedTuple):
@@ -322,20 +295,14 @@ def batch_parameters(which: str | os.PathLike[str] | Mapping[str, Any] | None = 
     if which is None:
         which = DEFAULT
     if isinstance(which, Mapping):
-        return _checked(which, "parameters")
+        return BatchModel.read(which, "parameters, ")
     name = os.fspath(which)
     if name in PARAMETERS:
         text = resources.files("unrack.workload").joinpath("fitted", f"{name}.toml").read_text(encoding="utf-8")
-        return _checked(tomllib.loads(text), name)
+        return BatchModel.read(tomllib.loads(text), f"{name}, ")
     if not name.endswith(".toml"):
         raise InputError("parameters", repr(name), f"a file that ends in .toml, or one of {', '.join(PARAMETERS)}")
-    try:
-        content = tomllib.loads(Path(find(name)).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(name, error.strerror or str(error), "a file that can be read") from None
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise InputError(name, str(error), "a TOML file") from None
-    return _checked(content, name)
+    return BatchModel.read(toml_file(name), f"{name}, ")
 
 
 def written(model: BatchModel, made_by: str = "") -> str:
@@ -365,12 +332,3 @@ def _line(key: str, value: Any) -> str:
         numbers = textwrap.fill(", ".join(map(str, value)), 112, initial_indent="    ", subsequent_indent="    ")
         return f"{key} = [\n{numbers},\n]"
     return f"{key} = {json.dumps(value)}"
-
-
-def _checked(content: Mapping[str, Any], where: str) -> BatchModel:
-    try:
-        return BatchModel.model_validate(content)
-    except ValidationError as error:
-        fault = first_fault(error.errors())
-        key = ".".join(map(str, fault["loc"])) or "the whole"
-        raise InputError(f"{where}, {key}", *got_and_want(fault)) from None

@@ -18,8 +18,6 @@ of distributions are replaced by quantile curves, and its links by normal scores
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from itertools import pairwise
 from typing import Annotated, NamedTuple
 
 import numpy as np
@@ -27,7 +25,7 @@ from pydantic import Field, FiniteFloat, field_validator, model_validator
 
 from unrack.workload.formats.quantities import MOST
 from unrack.workload.generate.batch.curve import along, normal_ranks, normal_scores
-from unrack.workload.generate.distributions import Floats, Positive, Strict
+from unrack.workload.generate.distributions import Floats, Positive, Strict, ascending
 from unrack.workload.generate.week_cycle import WeekCycle
 from unrack.workload.job import Ints
 
@@ -143,12 +141,6 @@ def _ranks(normal: Floats, which: Ints, weight: Floats, means: Floats, spreads: 
     return normal_ranks(means[which] + spreads[which] * normal, weight, means, spreads)
 
 
-def _ascending(value: Sequence[float]) -> Sequence[float]:
-    if any(after < before for before, after in pairwise(value)):
-        raise ValueError("values in ascending order")
-    return value
-
-
 class Sizes(Strict):
     """How many nodes jobs take.
 
@@ -174,7 +166,7 @@ class Sizes(Strict):
     @field_validator("power", "other")
     @classmethod
     def _in_order(cls, value: tuple[float, ...]) -> tuple[float, ...]:
-        _ascending(value)
+        ascending(value)
         if value[0] < 1:
             raise ValueError("sizes of 1 or more")
         return value
@@ -218,7 +210,7 @@ class Ending(Strict):
     at_limit: Share = 0.0
     accuracy: Annotated[tuple[Annotated[FiniteFloat, Field(gt=0, le=1)], ...], Field(min_length=2)]
 
-    _in_order = field_validator("accuracy")(_ascending)
+    _in_order = field_validator("accuracy")(ascending)
 
     @model_validator(mode="after")
     def _parts(self) -> Ending:
@@ -275,7 +267,7 @@ class BatchModel(Strict):
     never_ran: Annotated[FiniteFloat, Field(ge=0, lt=1)] = 0.0
     links: Links | None = None
 
-    _in_order = field_validator("request_s")(_ascending)
+    _in_order = field_validator("request_s")(ascending)
 
     @model_validator(mode="after")
     def _whole(self) -> BatchModel:

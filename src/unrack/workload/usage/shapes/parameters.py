@@ -6,16 +6,14 @@ import json
 import os
 import tomllib
 from importlib import resources
-from itertools import pairwise
-from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import numpy as np
-from pydantic import AfterValidator, Field, FiniteFloat, ValidationError, field_validator
+from pydantic import AfterValidator, Field, FiniteFloat, field_validator
 
-from unrack.errors import InputError, first_fault, got_and_want
-from unrack.workload.formats.source import find
-from unrack.workload.generate.distributions import Floats, Positive, Strict
+from unrack.errors import InputError
+from unrack.workload.formats.source import toml_file
+from unrack.workload.generate.distributions import Floats, Positive, Strict, ascending
 
 KINDS = ("flat", "ramp", "phases", "spikes")
 """The kinds of shapes: nearly always at the peak; rising to it; at levels that last; mostly low, with short peaks."""
@@ -30,22 +28,16 @@ SHAPES = {
 """Name → what comes with the package. No measured data is behind them; docs/usage.md says what was chosen."""
 
 
-def _rising(values: tuple[float, ...]) -> tuple[float, ...]:
-    if any(after < before for before, after in pairwise(values)):
-        raise ValueError("values in ascending order")
-    return values
-
-
 def _shares(values: tuple[float, ...]) -> tuple[float, ...]:
     if values[-1] > 1:
         raise ValueError("shares up to 1")
-    return _rising(values)
+    return ascending(values)
 
 
 def _counts(values: tuple[float, ...]) -> tuple[float, ...]:
     if values[0] < 1 or values[-1] > 1_000_000:
         raise ValueError("numbers of steps from 1 to a million")
-    return _rising(values)
+    return ascending(values)
 
 
 ShareCurve = Annotated[tuple[Positive, ...], Field(min_length=2), AfterValidator(_shares)]
@@ -150,34 +142,14 @@ def shapes_of(which: str | os.PathLike[str]) -> Shapes:
     (True, False)
     """
     name = os.fspath(which)
-    try:
-        if name in SHAPES:
-            text = resources.files("unrack.workload.usage").joinpath("shapes", f"{name}.toml").read_text("utf-8")
-        elif name.endswith(".toml"):
-            text = Path(find(name)).read_text(encoding="utf-8")
-        else:
-            raise InputError("shapes", repr(name), f"a file that ends in .toml, or one of {', '.join(SHAPES)}")
-        return checked(tomllib.loads(text), name)
-    except OSError as error:
-        raise InputError(name, error.strerror or str(error), "a file that can be read") from None
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise InputError(name, str(error), "a TOML file") from None
-
-
-def checked(content: dict[str, Any], where: str) -> Shapes:
-    """The parameters in a table.
-
-    Raises
-    ------
-    InputError
-        A key is unknown, missing, or has a value that cannot be; it names the first.
-    """
-    try:
-        return Shapes.model_validate(content)
-    except ValidationError as error:
-        fault = first_fault(error.errors())
-        key = ".".join(str(part) for part in fault["loc"] if part != "[key]") or "the whole"
-        raise InputError(f"{where}, {key}", *got_and_want(fault, list(Kind.model_fields))) from None
+    if name in SHAPES:
+        text = resources.files("unrack.workload.usage").joinpath("shapes", f"{name}.toml").read_text("utf-8")
+        content = tomllib.loads(text)
+    elif name.endswith(".toml"):
+        content = toml_file(name)
+    else:
+        raise InputError("shapes", repr(name), f"a file that ends in .toml, or one of {', '.join(SHAPES)}")
+    return Shapes.read(content, f"{name}, ", nested=list(Kind.model_fields))
 
 
 def written(shapes: Shapes, made_by: str = "") -> str:

@@ -1,40 +1,111 @@
-"""What the driver knows of one job of Slurm: how far its start has come, what it holds, under which number."""
+"""What the driver knows of one job of Slurm: what Slurm said of it last, what the core knows, how far it has come."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import MISSING, dataclass, field, fields
-from enum import StrEnum
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
-from unrack.live.slurm.portable import Portable, devices_in
+from unrack.live.slurm.driver.state.facts import facts_of, stage_of_record
+from unrack.live.slurm.driver.state.stage import (
+    ASIDE,
+    Detaching,
+    Idle,
+    Phase,
+    Recalling,
+    Stage,
+    Stopped,
+    grant_of,
+    operations_of,
+)  # fmt: skip
+from unrack.live.slurm.portable import Portable, devices_in, nodes_in
 from unrack.live.slurm.reading import SlurmJob
 
-
-class Phase(StrEnum):
-    """How far a job has come."""
-
-    WAITING = "waiting"  # in the queue of the core
-    ATTACHING = "attaching"  # its start is decided, devices are being attached
-    ORDERING = "ordering"  # Slurm is to be told
-    RELEASED = "released"  # Slurm was told, and has not reported the start
-    RECALLING = "recalling"  # it did not start in time, or must not: Slurm is to hold it again
-    RUNNING = "running"  # Slurm reported its start, where it was decided
-    STOPPING = "stopping"  # the policy stopped it; it waits in the core, and Slurm has not reported it held
-    HOLDING = "holding"  # it waits in the core, and Slurm, which has forgotten that, is to hold it again
-    DETACHING = "detaching"  # it has ended, devices are being detached
-    FOREIGN = "foreign"  # it runs, and we did not start it
-    ASIDE = "aside"  # it waits, and is not to be started now, for the reason in ``why``
-
-
-INTENDED = frozenset({Phase.ATTACHING, Phase.ORDERING, Phase.RELEASED, Phase.RECALLING})
-"""Its start is decided and not acknowledged."""
-HOLDS = INTENDED | {Phase.RUNNING, Phase.DETACHING, Phase.FOREIGN}
-"""It holds a lease."""
-NOT_HELD = frozenset({Phase.STOPPING, Phase.HOLDING})
-"""It waits in the core, which may have decided its next start, and Slurm has not reported it held."""
 MOST_PLACED = 16
 """How many places of a job are remembered."""
+
+
+class Said(NamedTuple):
+    """What Slurm said of a job when it was last looked at.
+
+    Attributes
+    ----------
+    submit_s, start_s, end_s
+        Slurm's own times, s since 1970; 0: not known.
+    restarts
+        How often it was started again.
+    limit_s
+        Its time limit once it ran; ``None``: none.
+    state
+        Slurm's word for how it ended; ``""``: it has not.
+    """
+
+    submit_s: int = 0
+    restarts: int = 0
+    start_s: int = 0
+    end_s: int = 0
+    limit_s: int | None = None
+    state: str = ""
+
+
+class Known(NamedTuple):
+    """What the core knows of a job.
+
+    Attributes
+    ----------
+    number
+        Its number in the core; ``None``: it has none there now.
+    job
+        What the core was told that it asks: a record of :func:`unrack.live.records.job_record`; ``None``: nothing yet.
+    queued_us
+        When the core was last told that it waits; ``None``: never.
+    group
+        Its own among those whose tasks are kept apart; ``None``: none.
+    promise
+        What it was promised while it waits: start, turn, grain and lease, as of
+        :class:`unrack.ledger.promises.Promise`, the lease by names.
+    """
+
+    number: int | None = None
+    job: dict[str, Any] | None = None
+    queued_us: int | None = None
+    group: int | None = None
+    promise: list[Any] | None = None
+
+
+class Placing(NamedTuple):
+    """Where a job was placed, and how many nodes it had asked for before that.
+
+    Attributes
+    ----------
+    placed
+        The last places that we have asked for by name, perhaps, oldest first: after a lost connection we cannot tell
+        which of them Slurm accepted. Other required nodes come from the user.
+    nodes_min, nodes_max
+        How many nodes it asked for; 0: not said.
+    """
+
+    placed: tuple[tuple[str, ...], ...] = ()
+    nodes_min: int = 0
+    nodes_max: int = 0
+
+
+class Trouble(NamedTuple):
+    """What went wrong with the starts of a job.
+
+    Attributes
+    ----------
+    tries
+        How many have failed in a row.
+    refused
+        Slurm's reason why the last was not allowed; ``""``: it was, or it has been tried since.
+    again_us
+        When it is looked at again though Slurm reports nothing; ``None``: when something changes.
+    """
+
+    tries: int = 0
+    refused: str = ""
+    again_us: int | None = None
 
 
 @dataclass(slots=True)
@@ -45,125 +116,109 @@ class Entry:
     ----------
     key
         Which job: see :class:`unrack.live.slurm.orders.JobKey`.
-    phase
-        How far it has come.
-    number
-        Its number in the core; -1: it has none there now.
+    seen_us
+        When it came.
+    stage
+        How far it has come, and what it holds.
     ours
         Whether it is the driver's to start.
-    job
-        What the core was told that it asks: a record of :func:`unrack.live.records.job_record`.
-    lease
-        What it holds, by names.
-    promise
-        What it was promised while it waits: start, turn, grain and lease, as of
-        :class:`unrack.ledger.promises.Promise`, the lease by names.
-    operations
-        The attachments of its devices, by id.
-    leaving
-        The devices that it had when the policy stopped it, as long as they are attached: the core has given them away.
-    why
-        Why it is aside, or was recalled.
-    again_us
-        Not to be tried before this time.
-    tries
-        How many starts have failed in a row.
-    seen_us, queued_us
-        When it came, and when the core was last told of it; -1: not yet.
-    decided_us, released_us, started_us, ended_us
-        When its present start was decided, given to Slurm, reported, and over; -1: not yet.
-    freed_us
-        When what it held was free again: later than its end where devices had to be detached.
-    submit_s, start_s, end_s
-        Slurm's own times, s since 1970; 0: not known.
-    limit_s
-        Its time limit as last seen; -1: none.
-    nodes_min, nodes_max
-        How many nodes it asked for before it was placed; 0: not said.
-    placed
-        The last places that we have asked for by name, perhaps, oldest first: which of them Slurm took last is not
-        known to whoever was cut off. Whatever else is asked by name is its user's.
-    restarts
-        As Slurm counted when it was last seen.
-    state
-        Slurm's word for how it ended.
-    group
-        Its own among those whose tasks are kept apart; 0: none.
-    free
-        Whether Slurm may start it though its devices are being detached, because it has forgotten that it is held.
-    refused
-        Slurm's reason why its last start was not allowed; ``""``: it was, or it has been tried since.
-    short
-        Whether the lease is less than Slurm says that it holds, because more was not free in the ledger.
+    said, known, placing, trouble
+        What Slurm said of it last; what the core knows; where it was placed; what went wrong with its starts.
     """
 
     key: str
-    phase: Phase
-    number: int = -1
+    seen_us: int
+    stage: Stage = ASIDE
     ours: bool = False
-    job: dict[str, Any] = field(default_factory=dict)
-    lease: Portable | None = None
-    promise: list[Any] | None = None
-    operations: list[str] = field(default_factory=list)
-    leaving: list[str] = field(default_factory=list)
-    why: str = ""
-    again_us: int = 0
-    tries: int = 0
-    seen_us: int = -1
-    queued_us: int = -1
-    decided_us: int = -1
-    released_us: int = -1
-    started_us: int = -1
-    ended_us: int = -1
-    freed_us: int = -1
-    submit_s: int = 0
-    start_s: int = 0
-    end_s: int = 0
-    limit_s: int = -1
-    nodes_min: int = 0
-    nodes_max: int = 0
-    placed: list[list[str]] = field(default_factory=list)
-    restarts: int = 0
-    state: str = ""
-    group: int = 0
-    free: bool = False
-    refused: str = ""
-    short: bool = False
+    said: Said = field(default_factory=Said)
+    known: Known = field(default_factory=Known)
+    placing: Placing = field(default_factory=Placing)
+    trouble: Trouble = field(default_factory=Trouble)
 
     def record(self) -> dict[str, Any]:
-        """As plain values; what is as by default is left out."""
-        found = {name: getattr(self, name) for name in DEFAULTS}
-        return {name: value for name, value in found.items() if name in ("key", "phase") or value != DEFAULTS[name]}
+        """As plain values, flat; what there is not, or is as by default, is left out."""
+        found: dict[str, Any] = {"key": self.key, "phase": self.phase, "seen_us": self.seen_us}
+        for part in (self.said, self.known, self.placing, self.trouble):
+            defaults = part._field_defaults
+            found |= {name: value for name, value in part._asdict().items() if value != defaults[name]}
+        own = {"ours": self.ours, "why": self.why}
+        return found | facts_of(self.stage) | {name: value for name, value in own.items() if value}
 
     @classmethod
     def of_record(cls, record: Mapping[str, Any]) -> Entry:
-        """The entry that :meth:`record` wrote."""
-        return cls(**{**record, "phase": Phase(record["phase"])})
+        """The entry that :meth:`record` wrote.
+
+        Raises
+        ------
+        KeyError
+            Something is missing.
+        """
+
+        def part(of: type[Any]) -> Any:
+            return of(**{name: record[name] for name in of._fields if name in record})
+
+        placing = part(Placing)
+        return cls(
+            record["key"], record["seen_us"], stage_of_record(record), record.get("ours", False), part(Said),
+            part(Known), placing._replace(placed=tuple(map(tuple, placing.placed))), part(Trouble),
+        )  # fmt: skip
 
     def place(self, nodes: Sequence[str]) -> None:
         """Note that these nodes may be asked for by name from now on."""
-        found = sorted(nodes)
-        self.placed = [*(one for one in self.placed if one != found), found][-MOST_PLACED:]
+        found = tuple(sorted(nodes))
+        others = (one for one in self.placing.placed if one != found)
+        self.placing = self.placing._replace(placed=(*others, found)[-MOST_PLACED:])
 
     def is_placed(self, nodes: Collection[str]) -> bool:
         """True if it is we who may have asked for these nodes by name."""
-        return sorted(nodes) in self.placed
+        return tuple(sorted(nodes)) in self.placing.placed
 
     def is_let_go(self, job: SlurmJob) -> bool:
         """True if a job waits, not held, for a place that we gave it: Slurm may start it there."""
         return job.waits and not job.is_held and self.is_placed(job.required_nodes)
 
     @property
+    def phase(self) -> Phase:
+        """How far it has come."""
+        return self.stage.phase
+
+    @property
+    def why(self) -> str:
+        """Why it is aside, was recalled, is held again or gives up its devices."""
+        return self.stage.why if isinstance(self.stage, Idle | Recalling | Stopped | Detaching) else ""
+
+    @property
+    def number(self) -> int | None:
+        """Its number in the core; ``None``: it has none there now."""
+        return self.known.number
+
+    @property
+    def job(self) -> dict[str, Any]:
+        """What the core was told that it asks; nothing yet: an empty table."""
+        return self.known.job or {}
+
+    @property
+    def lease(self) -> Portable | None:
+        """What it holds, or will when it starts, by names."""
+        grant = grant_of(self.stage)
+        return None if grant is None else grant.lease
+
+    @property
+    def operations(self) -> tuple[str, ...]:
+        """The attachments of its devices, by id."""
+        return operations_of(self.stage)
+
+    @property
     def nodes(self) -> list[str]:
         """The nodes of its lease, by name, in ascending order."""
-        return [] if self.lease is None else sorted({row[0] for row in self.lease["rows"]})
+        return [] if self.lease is None else nodes_in(self.lease)
 
     @property
     def devices(self) -> list[str]:
         """The devices of its lease, by name, one share after the other."""
         return [] if self.lease is None else devices_in(self.lease)
 
-
-DEFAULTS: dict[str, Any] = {
-    one.name: one.default if one.default_factory is MISSING else one.default_factory() for one in fields(Entry)
-}
+    @property
+    def rank(self) -> tuple[int, int, int, str]:
+        """Ascending in the order in which jobs came."""
+        return self.seen_us, -1 if self.number is None else self.number, len(self.key), self.key

@@ -19,18 +19,20 @@ def note_promises(epoch: Epoch, table: Table) -> None:
     """Note with each job that waits what it is promised now."""
     made = epoch.core.state.promises.by_job()
     for entry in table:
-        promise = made.get(entry.number) if entry.lease is None else None
+        number = entry.number if entry.lease is None else None
+        promise = None if number is None else made.get(number)
         record = None if promise is None else _record(promise, epoch.names)
-        if record != entry.promise:
-            entry.promise = record
+        if record != entry.known.promise:
+            entry.known = entry.known._replace(promise=record)
             table.touch(entry)
 
 
 def tell_promise(epoch: Epoch, entry: Entry, now: int) -> None:
     """Tell a core that begins what a job was promised before; nodes that are gone leave it the time."""
-    if entry.promise is not None and entry.number >= 0 and epoch.core.state.condition(entry.number) == QUEUED:
-        start_us, turn, grain, lease = entry.promise
-        epoch.tell(Promised(entry.number, Promise(start_us, turn, grain, _lease(lease, grain, entry, epoch))), now)
+    number, promise = entry.number, entry.known.promise
+    if promise is not None and number is not None and epoch.core.state.condition(number) == QUEUED:
+        start_us, turn, grain, lease = promise
+        epoch.tell(Promised(number, Promise(start_us, turn, grain, _lease(lease, grain, number, epoch))), now)
 
 
 def _record(promise: Promise, names: Names) -> list[Any]:
@@ -42,9 +44,9 @@ def _record(promise: Promise, names: Names) -> list[Any]:
     return [promise.start_us, promise.turn, promise.grain, told]
 
 
-def _lease(told: dict[str, Any] | None, grain: int, entry: Entry, epoch: Epoch) -> Lease | None:
+def _lease(told: dict[str, Any] | None, grain: int, number: int, epoch: Epoch) -> Lease | None:
     if told is None or grain:
-        return None if told is None else lease_of_record({**told, "job": entry.number})
-    lease = epoch.names.lease(told, entry.number)
+        return None if told is None else lease_of_record({**told, "job": number})
+    lease = epoch.names.lease(told, number)
     parts = (("rows", lease.rows), ("borrowed", lease.borrowed), ("shares", lease.shares), ("claims", lease.claims))
     return lease if all(len(part) == len(told.get(name, ())) for name, part in parts) else None

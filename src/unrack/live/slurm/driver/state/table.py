@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from unrack.live.slurm.driver.state.entry import Entry, Phase
+from unrack.live.slurm.driver.state.entry import Entry
 from unrack.live.slurm.driver.state.seen import is_another
+from unrack.live.slurm.driver.state.stage import Phase, Stage
 from unrack.live.slurm.reading import SlurmJob
 
 MOST_ENDED = 2_000
@@ -46,7 +47,7 @@ class Table:
     ) -> None:
         self.ended = {key: Ended(*values) for key, values in (ended or {}).items()}
         self._entries = {key: Entry.of_record(record) for key, record in (entries or {}).items()}
-        self._by_number = {entry.number: entry for entry in self._entries.values() if entry.number >= 0}
+        self._by_number = {entry.number: entry for entry in self._entries.values() if entry.number is not None}
         self._touched: dict[str, None] = {}
 
     def __len__(self) -> int:
@@ -68,7 +69,7 @@ class Table:
     def drop(self, entry: Entry) -> None:
         """Forget a job."""
         del self._entries[entry.key]
-        self._by_number.pop(entry.number, None)
+        self._forget_number(entry)
         self._touched[entry.key] = None
 
     def end(self, entry: Entry) -> None:
@@ -84,13 +85,17 @@ class Table:
         found = self.ended.get(key)
         return None if found is None or is_another(job, found.submit_s) else found
 
-    def number(self, entry: Entry, number: int) -> None:
-        """Give a job its number in the core; -1: it has none any more."""
-        self._by_number.pop(entry.number, None)
-        entry.number = number
-        if number >= 0:
+    def number(self, entry: Entry, number: int | None) -> None:
+        """Give a job its number in the core; ``None``: it has none any more."""
+        self._forget_number(entry)
+        entry.known = entry.known._replace(number=number)
+        if number is not None:
             self._by_number[number] = entry
         self.touch(entry)
+
+    def _forget_number(self, entry: Entry) -> None:
+        if entry.number is not None:
+            self._by_number.pop(entry.number, None)
 
     def counts(self) -> dict[Phase, int]:
         """How many jobs have come so far."""
@@ -103,7 +108,7 @@ class Table:
         """No job has a number: another core gives them anew."""
         self._by_number.clear()
         for entry in self._entries.values():
-            entry.number = -1
+            entry.known = entry.known._replace(number=None)
 
     def of_number(self, number: int) -> Entry:
         """The job with a number of the core."""
@@ -113,20 +118,20 @@ class Table:
         """The jobs that have come so far, in the order in which they came."""
         wanted = (phases,) if isinstance(phases, Phase) else phases
         found = [entry for entry in self._entries.values() if entry.phase in wanted]
-        return sorted(found, key=lambda entry: (entry.seen_us, entry.number, len(entry.key), entry.key))
+        return sorted(found, key=lambda entry: entry.rank)
 
-    def free_group(self, groups: int) -> int:
-        """The lowest group from 1 that no job has; 0: all have one."""
-        taken = {entry.group for entry in self._entries.values()}
-        return next((group for group in range(1, groups + 1) if group not in taken), 0)
+    def free_group(self, groups: int) -> int | None:
+        """The lowest group from 1 that no job has; ``None``: all have one."""
+        taken = {entry.known.group for entry in self._entries.values()}
+        return next((group for group in range(1, groups + 1) if group not in taken), None)
 
     def touch(self, entry: Entry) -> None:
         """Note that an entry has changed."""
         self._touched[entry.key] = None
 
-    def move(self, entry: Entry, phase: Phase, why: str = "") -> None:
+    def move(self, entry: Entry, stage: Stage) -> None:
         """Note how far a job has come."""
-        entry.phase, entry.why = phase, why
+        entry.stage = stage
         self.touch(entry)
 
     def taken(self) -> dict[str, Any]:

@@ -7,8 +7,9 @@ from dataclasses import replace
 
 from unrack.live.records import job_record
 from unrack.live.slurm.constraints import Partition
-from unrack.live.slurm.driver.state.entry import INTENDED, NOT_HELD, Entry
+from unrack.live.slurm.driver.state.entry import Entry
 from unrack.live.slurm.driver.state.seen import Member
+from unrack.live.slurm.driver.state.stage import INTENDED, NOT_HELD
 from unrack.live.slurm.driver.turns.apart import APART
 from unrack.live.slurm.driver.turns.notes import Notes, Part
 from unrack.live.slurm.driver.turns.refusals import said

@@ -7,8 +7,9 @@ from dataclasses import replace
 from unrack.errors import RefusedError
 from unrack.events import Submitted
 from unrack.live.records import job_record
-from unrack.live.slurm.driver.state.entry import Entry, Phase
+from unrack.live.slurm.driver.state.entry import Entry, Placing, Said
 from unrack.live.slurm.driver.state.seen import Member, Take, is_in, not_now
+from unrack.live.slurm.driver.state.stage import ASIDE, WAITING, Idle, Phase, Recalling, Stage
 from unrack.live.slurm.driver.terms import Problem
 from unrack.live.slurm.driver.turns.admission import Admission
 from unrack.live.slurm.driver.turns.apart import APART, could_share
@@ -37,8 +38,7 @@ class Coming(Part):
     def come(self, member: Member, reading: Reading) -> None:
         """A job that was not known."""
         job = member.job
-        entry = Entry(str(member.key), Phase.ASIDE, ours=True, seen_us=self.now, submit_s=job.submit_s)
-        entry.restarts = job.restarts
+        entry = Entry(str(member.key), self.now, ASIDE, True, Said(job.submit_s, job.restarts))
         if job.required_nodes and self.table.ended_as(entry.key, job):  # it came back after its end, placed by us
             entry.place(job.required_nodes)
         by_admin = self.terms.take == Take.BY_ADMIN and job.reason != "JobHeldAdmin"
@@ -47,7 +47,7 @@ class Coming(Part):
         self.table.add(entry)
         if forgotten := self._forgotten(member):
             self.notes.count("forgotten")
-            self.table.move(entry, Phase.ASIDE, forgotten)
+            self.table.move(entry, Idle(Phase.ASIDE, forgotten))
             return
         self.notes.count("came")
         self.submit(entry, member, reading)
@@ -56,9 +56,8 @@ class Coming(Part):
         """A job of ours that was over waits again, not held: Slurm would start it without its devices."""
         if is_in(member.job, self.terms.partitions):
             why = self._forgotten(member) or "queued again by Slurm"
-            entry = Entry(str(member.key), Phase.RECALLING, ours=True, seen_us=self.now, why=why)
-            entry.submit_s, entry.restarts = member.job.submit_s, member.job.restarts
-            self.table.add(entry)
+            said = Said(member.job.submit_s, member.job.restarts)
+            self.table.add(Entry(str(member.key), self.now, Recalling(None, why), True, said))
             self.notes.count("came-back")
 
     def _forgotten(self, member: Member) -> str:
@@ -71,7 +70,8 @@ class Coming(Part):
     def until(self, entry: Entry, job: SlurmJob, reading: Reading) -> None:
         """Look at a job again when its begin time has come, which Slurm does not tell of."""
         if job.eligible_s > reading.at_s:
-            entry.again_us = self.now + round((job.eligible_s - reading.at_s) * SECOND_US)
+            again_us = self.now + round((job.eligible_s - reading.at_s) * SECOND_US)
+            entry.trouble = entry.trouble._replace(again_us=again_us)
 
     def admitted(self, entry: Entry, member: Member, reading: Reading) -> Job | Problem:
         """What a job asks that may be given to the core now; or why it may not."""
@@ -80,7 +80,7 @@ class Coming(Part):
             return Problem(why)
         job = self.admission.limited(member.job)
         if entry.is_placed(job.required_nodes):  # what we have asked for is not what it asks
-            least, most = entry.nodes_min or job.nodes_min, entry.nodes_max
+            least, most = entry.placing.nodes_min or job.nodes_min, entry.placing.nodes_max
             job = replace(job, required_nodes=(), nodes_min=least, nodes_max=most)
         asked = self.terms.job(job, member.key, self.epoch.names, entry.seen_us)
         if isinstance(asked, Problem):
@@ -98,12 +98,12 @@ class Coming(Part):
         if not groups:
             self.notes.keep_apart = True
             return Problem("its tasks are to be kept apart, for which the driver begins anew")
-        if not entry.group:
-            entry.group = self.table.free_group(groups)
+        if entry.known.group is None:
+            entry.known = entry.known._replace(group=self.table.free_group(groups))
             self.table.touch(entry)
-        if not entry.group:
+        if entry.known.group is None:
             return Problem(f"{groups} jobs whose tasks have to be kept apart wait or run already")
-        devices = {**demand.devices, APART: {"group": entry.group, "most": 1}}
+        devices = {**demand.devices, APART: {"group": entry.known.group, "most": 1}}
         return replace(asked, demand=replace(demand, devices=devices))
 
     def submit(self, entry: Entry, member: Member, reading: Reading) -> None:
@@ -113,17 +113,18 @@ class Coming(Part):
             self._leave(entry, member, asked, reading)
             return
         self.admission.take(member.key)
-        entry.job, entry.restarts = job_record(asked), member.job.restarts
-        if not entry.placed:
-            entry.nodes_min, entry.nodes_max = member.job.nodes_min, member.job.nodes_max
+        entry.known = entry.known._replace(job=job_record(asked))
+        entry.said = entry.said._replace(restarts=member.job.restarts)
+        if not entry.placing.placed:
+            entry.placing = Placing((), member.job.nodes_min, member.job.nodes_max)
         try:
             number, decisions = self.epoch.submit(Submitted(asked), self.now)
         except RefusedError as error:
-            self.table.move(entry, Phase.ASIDE, f"rejected: {error}"[:300])
+            self.table.move(entry, Idle(Phase.ASIDE, f"rejected: {error}"[:300]))
             return
-        entry.queued_us = self.now
+        entry.known = entry.known._replace(queued_us=self.now)
         self.table.number(entry, number)
-        self.table.move(entry, Phase.WAITING)
+        self.table.move(entry, WAITING)
         self.deciding.decided(decisions)
 
     def _leave(self, entry: Entry, member: Member, problem: Problem, reading: Reading) -> None:
@@ -131,22 +132,24 @@ class Coming(Part):
         if problem.why != entry.why:
             if problem.misread:
                 self.notes.count("misread")
-            self.table.move(entry, Phase.ASIDE, problem.why)
+            self.table.move(entry, Idle(Phase.ASIDE, problem.why))
         self.until(entry, member.job, reading)
 
     def from_aside(self, entry: Entry, member: Member, reading: Reading) -> None:
         """A job that was not to be started may be now; or somebody else has started it."""
         job = member.job
-        if self.goes_where_it_was_placed(entry, job, Phase.RECALLING, entry.why):
+        if self.goes_where_it_was_placed(entry, job, Recalling(None, entry.why)):
             return
         if job.runs or not job.is_held or not is_in(job, self.terms.partitions):
             self.table.drop(entry)
             if job.runs:
                 self.holding.foreign(member)
             return
-        if entry.why in FORGOTTEN and job.restarts <= entry.restarts:
+        if entry.why in FORGOTTEN and job.restarts <= entry.said.restarts:
             return
-        if entry.tries and not entry.refused and self.now < entry.again_us:
+        trouble = entry.trouble
+        is_early = trouble.again_us is not None and self.now < trouble.again_us
+        if trouble.tries and not trouble.refused and is_early:
             return
         asked = self.admitted(entry, member, reading)
         if isinstance(asked, Problem):
@@ -154,7 +157,7 @@ class Coming(Part):
         elif job_record(asked) != entry.job or not entry.why.startswith("rejected"):
             self.submit(entry, member, reading)
 
-    def goes_where_it_was_placed(self, entry: Entry, job: SlurmJob, phase: Phase, why: str) -> bool:
+    def goes_where_it_was_placed(self, entry: Entry, job: SlurmJob, held: Stage) -> bool:
         """Whether a job that is to wait runs, or may start, where we had placed it: it holds that, or is held again.
 
         Such a job counts as released by nobody: it was held by an order that takes its place away, too, which a
@@ -162,8 +165,8 @@ class Coming(Part):
 
         Parameters
         ----------
-        phase, why
-            Of a job that is to be held again.
+        held
+            The stage of a job that is to be held again.
         """
         if not entry.is_placed(job.required_nodes) or not is_in(job, self.terms.partitions):
             return False
@@ -171,7 +174,7 @@ class Coming(Part):
             self.holding.elsewhere(entry, job)
         elif entry.is_let_go(job):
             self.notes.count("hold-forgotten")
-            self.table.move(entry, phase, why)
+            self.table.move(entry, held)
         else:
             return False
         return True

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from unrack.ledger.lease import Lease
-from unrack.live.slurm.driver.state.entry import NOT_HELD, Entry, Phase
+from unrack.live.slurm.driver.state.entry import Entry
 from unrack.live.slurm.driver.state.epoch import Round
+from unrack.live.slurm.driver.state.stage import Foreign, Grant, Idle, Intent, Phase, is_short
+from unrack.live.slurm.driver.state.steps import decided, granted, stopped
 from unrack.live.slurm.driver.turns.holding import Holding
 from unrack.live.slurm.driver.turns.notes import Notes, Part
 from unrack.policy.contract import Decision, Reject, Requeue, Resize, Start
@@ -34,36 +36,25 @@ class Deciding(Part):
                 self._stops(self.table.of_number(decision.job), decision)
             elif isinstance(decision, Resize):
                 entry = self.table.of_number(decision.lease.job)
-                entry.lease = self.epoch.names.portable(decision.lease)
-                self.table.touch(entry)
+                grant = Grant(self.epoch.names.portable(decision.lease), is_short(entry.stage))
+                self.table.move(entry, granted(entry.stage, grant))
             elif isinstance(decision, Reject):
                 entry = self.table.of_number(decision.job)
-                self.table.number(entry, -1)
-                self.table.move(entry, Phase.ASIDE, f"rejected: {decision.reason}"[:300])
+                self.table.number(entry, None)
+                self.table.move(entry, Idle(Phase.ASIDE, f"rejected: {decision.reason}"[:300]))
             self.notes.count(f"decided-{type(decision).__name__.lower()}")
 
     def _starts(self, lease: Lease) -> None:
         entry = self.table.of_number(lease.job)
-        entry.lease, entry.decided_us = self.epoch.names.portable(lease), self.now
+        intent = Intent(Grant(self.epoch.names.portable(lease)), self.now)
+        self.table.move(entry, decided(entry.stage, intent))
         entry.place(entry.nodes)
-        if entry.phase in NOT_HELD or entry.leaving:  # once Slurm shows it held, and its devices are detached
-            self.table.touch(entry)
-        else:
-            self.table.move(entry, self.first_phase(entry))
 
     def _stops(self, entry: Entry, decision: Requeue) -> None:
-        if entry.phase != Phase.FOREIGN:
-            if entry.operations and not entry.leaving:
-                entry.leaving = entry.devices
-            entry.lease, entry.decided_us = None, -1
-            self.table.move(entry, Phase.STOPPING, str(decision.reason))
+        if not isinstance(entry.stage, Foreign):
+            self.table.move(entry, stopped(entry.stage, str(decision.reason)))
             return
         self.notes.count("not-ours")  # nobody else's job is touched, whatever the policy says
         self.holding.withdraw(entry, "not ours")
         assert entry.lease is not None
         self.holding.adopt(entry, entry.job, self.epoch.names.lease(entry.lease))
-
-    @staticmethod
-    def first_phase(entry: Entry) -> Phase:
-        """What the start of a job begins with."""
-        return Phase.ATTACHING if entry.devices else Phase.ORDERING

@@ -5,8 +5,10 @@ from __future__ import annotations
 from unrack.events import Finished, StartFailed, Withdrawn
 from unrack.ledger.state import QUEUED, RUNNING
 from unrack.live.records import job_record
-from unrack.live.slurm.driver.state.entry import Entry, Phase
+from unrack.live.slurm.driver.state.entry import Entry
 from unrack.live.slurm.driver.state.seen import Member, is_in
+from unrack.live.slurm.driver.state.stage import Detaching, Foreign, Idle, Over, Phase, Running, Stopped, Undone
+from unrack.live.slurm.driver.state.steps import begun, detaching, granted, recalled
 from unrack.live.slurm.driver.terms import Problem
 from unrack.live.slurm.driver.turns.coming import Coming
 from unrack.live.slurm.driver.turns.holding import Holding
@@ -34,100 +36,102 @@ class Ending(Part):
         if entry.phase == Phase.DETACHING:
             return
         if entry.operations:
-            entry.ended_us = self.now
-            self.table.move(entry, Phase.DETACHING, "ended" if entry.phase == Phase.RUNNING else "withdrawn")
+            self.table.move(entry, detaching(entry.stage, Over(self.now, ran=isinstance(entry.stage, Running))))
             return
         self.close(entry)
 
     def close(self, entry: Entry) -> None:
         """Tell the core that a job is over, and forget it."""
-        if entry.number >= 0:
+        stage, state, over = entry.stage, entry.said.state, Over(self.now, ran=False)
+        if isinstance(stage, Detaching) and isinstance(stage.then, Over):
+            over = stage.then
+        if entry.number is not None:
             status = self.epoch.core.state.conditions[entry.number]
-            ran = entry.phase in (Phase.RUNNING, Phase.FOREIGN) or entry.why == "ended"
-            if status == RUNNING and ran and entry.state not in ("CANCELLED", "NODE_FAIL", "GONE"):
+            ran = isinstance(stage, Running | Foreign) or over.ran
+            if status == RUNNING and ran and state not in ("CANCELLED", "NODE_FAIL", "GONE"):
                 self.epoch.tell(Finished(entry.number), self.now)
             elif status in (RUNNING, QUEUED):
-                self.epoch.tell(Withdrawn(entry.number, Reason(Code.WITHDRAWN, entry.state.lower())), self.now)
-        entry.freed_us = self.now
-        if entry.ended_us < 0:
-            entry.ended_us = self.now
-        self.notes.count("ended" if entry.phase != Phase.FOREIGN else "foreign-ended")
-        self.table.touch(entry)
-        self.notes.over.append(entry.record())
+                self.epoch.tell(Withdrawn(entry.number, Reason(Code.WITHDRAWN, state.lower())), self.now)
+        self.notes.count("foreign-ended" if isinstance(stage, Foreign) else "ended")
+        record = entry.record() | {"ended_us": over.ended_us, "freed_us": self.now}
+        self.notes.over.append({name: value for name, value in record.items() if name not in ("operations", "leaving")})
         self.table.end(entry)
 
     def queued_again(self, entry: Entry, job: SlurmJob) -> None:
         """A running job waits again: somebody requeued it, its node failed, or a killed controller forgot its start."""
-        if entry.phase == Phase.FOREIGN:
+        if isinstance(entry.stage, Foreign):
             self.holding.withdraw(entry, "requeued")
-            entry.lease = None
+            entry.stage = granted(entry.stage, None)
             if not entry.ours:
                 self.table.drop(entry)
                 return
         self.notes.count("requeued")
-        why = "requeued" if job.restarts > entry.restarts else "Slurm has forgotten that it ran"
-        entry.state, entry.restarts = "", job.restarts
+        why = "requeued" if job.restarts > entry.said.restarts else "Slurm has forgotten that it ran"
+        entry.said = entry.said._replace(state="", restarts=job.restarts)
         if job.is_held:
             self.give_up(entry, why, failed=False)
         else:
-            self.table.move(entry, Phase.RECALLING, why)
+            self.table.move(entry, recalled(entry.stage, why))
 
     def give_up(self, entry: Entry, why: str, failed: bool = True) -> None:
         """A start that was decided did not come about, or was undone: the job waits again."""
         if entry.operations:
-            entry.state = ""
-            self.table.move(entry, Phase.DETACHING, f"failed: {why}" if failed else f"stopped: {why}")
+            entry.said = entry.said._replace(state="")
+            self.table.move(entry, detaching(entry.stage, Undone(why, failed)))
             return
         self.back(entry, why, failed)
 
     def detached(self, entry: Entry) -> bool:
         """The devices of a job are detached, so that it is over, or waits, or starts anew; True if it is not over."""
-        word, _, rest = entry.why.partition(": ")
-        was_stopped, may_start = bool(entry.leaving), entry.free
-        entry.operations, entry.leaving, entry.free = [], [], False
-        if word not in ("failed", "stopped"):
+        stage = entry.stage
+        assert isinstance(stage, Detaching)
+        if isinstance(stage.then, Over):
             self.close(entry)
             return False
-        if was_stopped and entry.decided_us >= 0:  # the policy has decided its next start meanwhile
-            self.table.move(entry, Phase.HOLDING if may_start else self.coming.deciding.first_phase(entry))
+        if isinstance(stage.was, Stopped) and stage.was.next is not None:  # decided meanwhile
+            intent = stage.was.next
+            self.table.move(entry, Stopped(Phase.HOLDING, "", next=intent) if stage.free else begun(intent))
         else:
-            self.back(entry, rest, word == "failed")
+            self.back(entry, stage.then.why, stage.then.failed)
         return True
 
     def back(self, entry: Entry, why: str, failed: bool = True) -> None:
         """The job waits again, at its old place; after several failures not at once."""
-        if entry.number >= 0 and self.epoch.core.state.conditions[entry.number] == RUNNING:
+        if entry.number is not None and self.epoch.core.state.conditions[entry.number] == RUNNING:
             self.epoch.tell(StartFailed(entry.number, Reason(Code.START_FAILED, why[:200])), self.now)
-        entry.lease, entry.decided_us, entry.released_us, entry.started_us, entry.start_s = None, -1, -1, -1, 0
-        if entry.number < 0:  # it came back after its end: the core does not know it
-            self.table.move(entry, Phase.ASIDE, why[:300])
+        entry.said = entry.said._replace(start_s=0)
+        if entry.number is None:  # it came back after its end: the core does not know it
+            self.table.move(entry, Idle(Phase.ASIDE, why[:300]))
             return
-        entry.tries = entry.tries + 1 if failed else 0
+        trouble = entry.trouble._replace(tries=entry.trouble.tries + 1 if failed else 0)
         if failed:
             self.notes.count("start-failed")
             self.notes.troubles.append((entry.key, why))
-        if entry.refused:
-            entry.again_us = self.notes.refusals.until_us(entry.key, self.now)
-            self.aside(entry, said(entry.refused)[:300])
-        elif entry.tries >= 2:
-            entry.again_us = self.now + min(2 ** min(entry.tries, 20) * SECOND_US, SLOWEST_RETRY_US)
-            self.aside(entry, f"its start failed {entry.tries} times: {why}"[:300])
+        if trouble.refused:
+            trouble = trouble._replace(again_us=self.notes.refusals.until_us(entry.key, self.now))
+            self.aside(entry, said(trouble.refused)[:300])
+        elif trouble.tries >= 2:
+            wait_us = min(2 ** min(trouble.tries, 20) * SECOND_US, SLOWEST_RETRY_US)
+            trouble = trouble._replace(again_us=self.now + wait_us)
+            self.aside(entry, f"its start failed {trouble.tries} times: {why}"[:300])
         else:
-            self.table.move(entry, Phase.WAITING, why[:300])
+            self.table.move(entry, Idle(Phase.WAITING, why[:300]))
+        entry.trouble = trouble
 
     def aside(self, entry: Entry, why: str) -> None:
         """Take a waiting job out of the queue."""
-        if entry.number >= 0 and self.epoch.core.state.conditions[entry.number] == QUEUED:
+        if entry.number is not None and self.epoch.core.state.conditions[entry.number] == QUEUED:
             self.epoch.tell(Withdrawn(entry.number, Reason(Code.WITHDRAWN, why[:200])), self.now)
-        self.table.number(entry, -1)
-        self.table.move(entry, Phase.ASIDE, why)
-        entry.group = 0
+        self.table.number(entry, None)
+        self.table.move(entry, Idle(Phase.ASIDE, why))
+        entry.known = entry.known._replace(group=None)
         self.notes.look_again = True
 
     def still_wanted(self, entry: Entry, job: SlurmJob, member: Member | None, reading: Reading) -> None:
         """A job that waits in the core: it may be held by its user, changed, or started by somebody else."""
         assert member is not None
-        if self.coming.goes_where_it_was_placed(entry, job, Phase.HOLDING, "Slurm has forgotten that it is held"):
+        held = Stopped(Phase.HOLDING, "Slurm has forgotten that it is held")
+        if self.coming.goes_where_it_was_placed(entry, job, held):
             return
         if not job.waits or not job.is_held:
             self.notes.count("taken-away")
@@ -149,5 +153,4 @@ class Ending(Part):
 
 
 def _ran(job: SlurmJob) -> bool:
-    """True if a job that is over has run."""
     return job.start_s > 0 and job.end_s >= job.start_s and (job.state != "CANCELLED" or bool(job.holds))

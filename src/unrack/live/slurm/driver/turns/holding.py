@@ -10,8 +10,17 @@ import numpy as np
 from unrack.events import Adopted, Expected, Started, Withdrawn
 from unrack.ledger.lease import CORES, FIRST, LOCAL_MB, NODES, TASKS, Lease
 from unrack.live.records import job_of_record, job_record
-from unrack.live.slurm.driver.state.entry import INTENDED, Entry, Phase
+from unrack.live.slurm.driver.state.entry import Entry, Said, Trouble
 from unrack.live.slurm.driver.state.seen import Member
+from unrack.live.slurm.driver.state.stage import (
+    ASIDE,
+    INTENDED,
+    Grant,
+    Phase,
+    is_short,
+    started_us_of,
+)
+from unrack.live.slurm.driver.state.steps import acknowledged, elsewhere, granted, recalled
 from unrack.live.slurm.driver.turns.notes import Part
 from unrack.live.slurm.reading import SlurmJob
 from unrack.reasons import Code, Reason
@@ -28,8 +37,8 @@ class Holding(Part):
 
     def acknowledge(self, entry: Entry, job: SlurmJob) -> None:
         """Slurm reports the start of a job."""
-        entry.start_s, entry.restarts, entry.state = job.start_s, job.restarts, ""
-        if entry.number < 0:  # it came back after its end, and started before it could be held
+        entry.said = entry.said._replace(start_s=job.start_s, restarts=job.restarts, state="")
+        if entry.number is None:  # it came back after its end, and started before it could be held
             if job.runs:
                 self._adopt(entry, job)
             return
@@ -38,32 +47,32 @@ class Holding(Part):
         if job.runs and held and planned != held and not some_left:
             self.elsewhere(entry, job)
             return
-        entry.started_us, entry.tries, entry.refused = self.now, 0, ""
+        entry.trouble = Trouble()
         self.notes.refusals.forget(entry.key)
-        entry.limit_s = -1 if job.limit_s is None else job.limit_s
+        entry.said = entry.said._replace(limit_s=job.limit_s)
         self.epoch.tell(Started(entry.number), self.now)
-        self.table.move(entry, Phase.RUNNING)
+        runs = acknowledged(entry.stage, self.now)
+        self.table.move(entry, runs)
         self.notes.count("started")
-        if entry.restarts == 0 and entry.released_us >= 0:
-            self.notes.steps.append((entry.seen_us, entry.decided_us, entry.released_us, self.now))
+        if entry.said.restarts == 0 and runs.released_us is not None:
+            self.notes.steps.append((entry.seen_us, runs.intent.decided_us, runs.released_us, self.now))
 
     def runs(self, entry: Entry, job: SlurmJob) -> None:
         """A running job: its limit may have changed, it may run beyond it, and more may be free for what it holds."""
-        limit_s = -1 if job.limit_s is None else job.limit_s
-        if limit_s != entry.limit_s:
-            entry.limit_s = limit_s
+        if job.limit_s != entry.said.limit_s:
+            entry.said = entry.said._replace(limit_s=job.limit_s)
             self.table.touch(entry)
-            if entry.number >= 0:
+            if entry.number is not None:
                 self.epoch.tell(Expected(entry.number, self.now + self._left_us(entry)), self.now)
-        if entry.short and self._has_room(entry):
+        if is_short(entry.stage) and self._has_room(entry):
             self.withdraw(entry, "counted anew")
             self._adopt(entry, job)
 
     def withdraw(self, entry: Entry, why: str) -> None:
         """Give back what the core holds for a job, if it holds anything, and its number."""
-        if entry.number >= 0:
+        if entry.number is not None:
             self.epoch.tell(Withdrawn(entry.number, Reason(Code.WITHDRAWN, why)), self.now)
-        self.table.number(entry, -1)
+        self.table.number(entry, None)
 
     def _has_room(self, entry: Entry) -> bool:
         """True if something is free on the nodes of a job."""
@@ -81,10 +90,11 @@ class Holding(Part):
 
     def _left_us(self, entry: Entry) -> int:
         """How much longer a job may run: by its limit, or, until its start is acknowledged, by what it asked."""
-        if entry.started_us < 0 and "request" in entry.job:
+        started_us, limit_s = started_us_of(entry.stage), entry.said.limit_s
+        if started_us is None and "request" in entry.job:
             return int(entry.job["request"])
-        limit = self.terms.longest_us if entry.limit_s < 0 else entry.limit_s * SECOND_US
-        ran = self.now - entry.started_us if entry.started_us >= 0 else 0
+        limit = self.terms.longest_us if limit_s is None else limit_s * SECOND_US
+        ran = 0 if started_us is None else self.now - started_us
         return limit - ran if ran < limit else SECOND_US
 
     def elsewhere(self, entry: Entry, job: SlurmJob) -> None:
@@ -98,7 +108,7 @@ class Holding(Part):
         """A job runs that we did not start: what it holds of our nodes is not free."""
         # A controller that was killed has forgotten that it is over.
         ours = self.table.ended_as(str(member.key), member.job) is not None
-        entry = Entry(str(member.key), Phase.FOREIGN, ours=ours, seen_us=self.now, submit_s=member.job.submit_s)
+        entry = Entry(str(member.key), self.now, ASIDE, ours, Said(member.job.submit_s))
         if self._adopt(entry, member.job):
             self.table.add(entry)
             self.notes.count("foreign")
@@ -111,11 +121,10 @@ class Holding(Part):
         asked, lease = stands
         lease = self._with_claims(asked, lease)
         ran_us = 0 if not job.start_s else max(0, self.now - self._moment_us(job.start_s))
-        entry.started_us, entry.start_s = self.now - ran_us, job.start_s
-        entry.limit_s = -1 if job.limit_s is None else job.limit_s
-        entry.restarts, entry.phase = job.restarts, Phase.FOREIGN
+        entry.said = entry.said._replace(start_s=job.start_s, limit_s=job.limit_s, restarts=job.restarts)
+        entry.stage = elsewhere(entry.stage, self.now - ran_us)
         self.adopt(entry, job_record(asked), lease)
-        if entry.short:
+        if is_short(entry.stage):
             self._recall_from(entry)
         return True
 
@@ -137,10 +146,9 @@ class Holding(Part):
         taken = set(entry.nodes)
         for other in self.table.in_phase(INTENDED):
             if other is not entry and taken & set(other.nodes) and other.phase != Phase.RECALLING:
-                self.table.move(other, Phase.RECALLING, f"job {entry.key} took its place")
+                self.table.move(other, recalled(other.stage, f"job {entry.key} took its place"))
 
     def _moment_us(self, at_s: int) -> int:
-        """A time of Slurm by the driver's clock."""
         return self.now - max(0, round((self.notes.wall_s - at_s) * SECOND_US))
 
     def adopt(self, entry: Entry, asked: dict[str, Any], lease: Lease) -> None:
@@ -150,11 +158,11 @@ class Holding(Part):
         for lease_now, record, short in self._down_to(asked, lease):
             number = core.state.jobs
             if self.epoch.attempt(Adopted(job_of_record(record), lease_now._replace(job=number), left), self.now):
-                entry.short, entry.job = short, record
-                entry.lease = self.epoch.names.portable(core.state.lease(number))
+                grant = Grant(self.epoch.names.portable(core.state.lease(number)), short)
+                entry.stage, entry.known = granted(entry.stage, grant), entry.known._replace(job=record)
                 self.table.number(entry, number)
                 return
-        self.table.number(entry, -1)
+        self.table.number(entry, None)
 
     def _down_to(self, asked: dict[str, Any], lease: Lease) -> Iterable[tuple[Lease, dict[str, Any], bool]]:
         """The lease; then what is free of its cores and memory alone."""

@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from enum import Enum, auto
 
-from unrack.live.slurm.driver.state.entry import Entry, Phase
+from unrack.live.slurm.driver.state.entry import Entry
 from unrack.live.slurm.driver.state.seen import Member, is_refused
+from unrack.live.slurm.driver.state.stage import (
+    WAITING,
+    Detaching,
+    Phase,
+    Released,
+    Stopped,
+    Undone,
+)
+from unrack.live.slurm.driver.state.steps import begun, detaching, recalled
 from unrack.live.slurm.driver.turns.admission import bare
 from unrack.live.slurm.driver.turns.ending import Ending
 from unrack.live.slurm.driver.turns.notes import Notes, Part
@@ -42,7 +52,9 @@ def sight_of(entry: Entry, member: Member, now: int, start_timeout_us: int) -> S
         return Sight.ASTRAY
     if is_refused(job):
         return Sight.REFUSED
-    return Sight.LATE if now - entry.released_us > start_timeout_us else Sight.FREE
+    stage = entry.stage
+    late = isinstance(stage, Released) and now - stage.released_us > start_timeout_us
+    return Sight.LATE if late else Sight.FREE
 
 
 class Reactions(Part):
@@ -67,8 +79,8 @@ class Reactions(Part):
 
     def over(self, entry: Entry, member: Member, reading: Reading) -> None:
         """It has ended, or was cancelled."""
-        job = member.job
-        entry.state, entry.end_s, entry.start_s = job.state, job.end_s, job.start_s or entry.start_s
+        job, said = member.job, entry.said
+        entry.said = said._replace(state=job.state, end_s=job.end_s, start_s=job.start_s or said.start_s)
         self.ending.over(entry, job)
 
     def queued_again(self, entry: Entry, member: Member, reading: Reading) -> None:
@@ -90,25 +102,25 @@ class Reactions(Part):
     def astray(self, entry: Entry, member: Member, reading: Reading) -> None:
         """Slurm has forgotten what it was told, and may start it where it had been placed before."""
         self.notes.count("hold-forgotten")
-        self.table.move(entry, Phase.RECALLING, "Slurm was about to start it where it had been placed before")
+        self.table.move(entry, recalled(entry.stage, "Slurm was about to start it where it had been placed before"))
 
     def refused(self, entry: Entry, member: Member, reading: Reading) -> None:
         """Slurm does not allow the start for which it was released."""
         job = member.job
         self.notes.count("refused")
-        entry.refused = job.reason
-        self.notes.refusals.note(entry.key, job, bare(entry.job), entry.tries, self.now)
-        self.table.move(entry, Phase.RECALLING, said(job.reason)[:300])
+        self.notes.refusals.note(entry.key, job, bare(entry.job), entry.trouble.tries, self.now)
+        entry.trouble = entry.trouble._replace(refused=job.reason)
+        self.table.move(entry, recalled(entry.stage, said(job.reason)[:300]))
 
     def held_again(self, entry: Entry, member: Member, reading: Reading) -> None:
         """Somebody holds it after it was released."""
-        self.table.move(entry, Phase.RECALLING, f"held again ({member.job.reason})"[:300])
+        self.table.move(entry, recalled(entry.stage, f"held again ({member.job.reason})"[:300]))
 
     def timed_out(self, entry: Entry, member: Member, reading: Reading) -> None:
         """Slurm has taken too long to start it."""
         self.notes.count("timed-out")
         why = f"Slurm did not start it in {self.terms.start_timeout_us // SECOND_US} s ({member.job.reason})"
-        self.table.move(entry, Phase.RECALLING, why)
+        self.table.move(entry, recalled(entry.stage, why))
 
     def runs(self, entry: Entry, member: Member, reading: Reading) -> None:
         """It goes on running."""
@@ -116,17 +128,18 @@ class Reactions(Part):
 
     def stopped(self, entry: Entry, member: Member, reading: Reading) -> None:
         """A job of the core's queue is held in Slurm, too; the policy may have decided its next start already."""
-        entry.restarts = member.job.restarts
-        if entry.operations:
-            self.table.move(entry, Phase.DETACHING, "stopped: by the policy")
-        elif entry.decided_us >= 0:
-            self.table.move(entry, self.coming.deciding.first_phase(entry))
+        entry.said = entry.said._replace(restarts=member.job.restarts)
+        stage = entry.stage
+        assert isinstance(stage, Stopped)
+        if stage.attached is not None:
+            self.table.move(entry, detaching(stage, Undone("by the policy", failed=False)))
         else:
-            self.table.move(entry, Phase.WAITING)
+            self.table.move(entry, WAITING if stage.next is None else begun(stage.next))
 
     def hold(self, entry: Entry, member: Member, reading: Reading) -> None:
         """The policy stopped it, and Slurm has queued it again without holding it."""
-        self.table.move(entry, Phase.HOLDING, "queued again by Slurm")
+        assert isinstance(entry.stage, Stopped)
+        self.table.move(entry, replace(entry.stage, phase=Phase.HOLDING, why="queued again by Slurm"))
 
     def elsewhere(self, entry: Entry, member: Member, reading: Reading) -> None:
         """It was to be held, and runs."""
@@ -134,12 +147,12 @@ class Reactions(Part):
 
     def detaches(self, entry: Entry, member: Member, reading: Reading) -> None:
         """Its devices are being detached, and until they are it must not start."""
-        free = entry.is_let_go(member.job)
-        if free and not entry.free:
+        stage, free = entry.stage, entry.is_let_go(member.job)
+        assert isinstance(stage, Detaching)
+        if free and not stage.free:
             self.notes.count("hold-forgotten")
-        if free != entry.free:
-            entry.free = free
-            self.table.touch(entry)
+        if free != stage.free:
+            self.table.move(entry, replace(stage, free=free))
 
     def aside(self, entry: Entry, member: Member, reading: Reading) -> None:
         """It was not to be started, and may be now."""

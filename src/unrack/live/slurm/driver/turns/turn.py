@@ -8,11 +8,9 @@ and of new ones by submission, number and member.
 from __future__ import annotations
 
 from unrack.events import Drained, Repaired
-from unrack.live.slurm.driver.state.entry import NOT_HELD, Entry, Phase
-from unrack.live.slurm.driver.state.epoch import Epoch
+from unrack.live.slurm.driver.state.entry import Entry
 from unrack.live.slurm.driver.state.seen import all_members, is_another, is_in
-from unrack.live.slurm.driver.state.table import Table
-from unrack.live.slurm.driver.terms import Terms
+from unrack.live.slurm.driver.state.stage import NOT_HELD, Phase
 from unrack.live.slurm.driver.turns.admission import Admission
 from unrack.live.slurm.driver.turns.coming import Coming
 from unrack.live.slurm.driver.turns.deciding import Deciding
@@ -20,8 +18,7 @@ from unrack.live.slurm.driver.turns.ending import Ending
 from unrack.live.slurm.driver.turns.holding import Holding
 from unrack.live.slurm.driver.turns.notes import Notes
 from unrack.live.slurm.driver.turns.reactions import ENDS, GOES_ON, Reactions
-from unrack.live.slurm.driver.turns.refusals import Refusals
-from unrack.live.slurm.driver.turns.reserved import Reserved, closed
+from unrack.live.slurm.driver.turns.reserved import closed
 from unrack.live.slurm.reading import Reading
 
 
@@ -30,23 +27,18 @@ class Turn:
 
     Parameters
     ----------
-    epoch, table, terms, now, missed, refusals, reserved
-        As of :class:`unrack.live.slurm.driver.turns.notes.Notes`.
+    notes
+        Who is told, what is known, what was agreed on; and, in the end, what happened.
 
     Attributes
     ----------
-    notes
-        What happened.
     holding, deciding, admission, coming, ending, reactions
         Those who take part in it.
     """
 
-    def __init__(
-        self, epoch: Epoch, table: Table, terms: Terms, now: int, missed: frozenset[str] = frozenset(),
-        refusals: Refusals | None = None, reserved: Reserved | None = None,
-    ) -> None:  # fmt: skip
-        self.epoch, self.table, self.terms, self.now = epoch, table, terms, now
-        self.notes = Notes(epoch, table, terms, now, missed, refusals, reserved)
+    def __init__(self, notes: Notes) -> None:
+        self.notes = notes
+        self.epoch, self.table, self.terms, self.now = notes.epoch, notes.table, notes.terms, notes.now
         self.holding = Holding(self.notes)
         self.deciding = Deciding(self.notes, self.holding)
         self.admission = Admission(self.notes)
@@ -67,7 +59,7 @@ class Turn:
         for entry in known:
             if (member := shown[entry.key]) is None:
                 self._unseen(entry)
-            elif is_another(member.job, entry.submit_s):
+            elif is_another(member.job, entry.said.submit_s):
                 shown[entry.key] = None
                 self._replaced(entry)
             else:
@@ -128,7 +120,7 @@ class Turn:
 
     def _replaced(self, entry: Entry) -> None:
         """Slurm lost a job, and another has its number, which is not known as long as devices are detached."""
-        entry.state = entry.state or "GONE"
+        entry.said = entry.said._replace(state=entry.said.state or "GONE")
         self.notes.count("replaced")
         self.ending.over(entry, None)
         if self.table.get(entry.key) is entry:
@@ -139,5 +131,5 @@ class Turn:
         if entry.key not in self.notes.missed:
             self.notes.missing.add(entry.key)
             return
-        entry.state = entry.state or "GONE"
+        entry.said = entry.said._replace(state=entry.said.state or "GONE")
         self.ending.over(entry, None)

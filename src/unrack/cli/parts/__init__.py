@@ -1,1 +1,0 @@
-"""What several commands share, and what they print on a terminal."""

@@ -1,1 +1,0 @@
-"""Slurm through its REST service, slurmrestd."""

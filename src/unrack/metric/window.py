@@ -1,0 +1,77 @@
+"""What metrics are measured of: the tables of a run, and the window of time that counts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from unrack.cluster.spec import Cluster
+from unrack.metric.integral import areas_of
+from unrack.units import SECOND_US
+
+Floats = NDArray[np.float64]
+
+
+class Window:
+    """A run in a window of time.
+
+    Parameters
+    ----------
+    tables
+        Those of the run, by name: ``jobs``, ``usage`` and ``placements``, and others where it has such.
+    cluster
+        What was installed.
+    window_us
+        Its ends, both included; ``None``: from the first submission to the last end.
+    """
+
+    def __init__(
+        self, tables: Mapping[str, pl.DataFrame], cluster: Cluster, window_us: tuple[int, int] | None = None
+    ) -> None:
+        self.tables, self.cluster = tables, cluster
+        jobs = tables["jobs"]
+        if window_us is None:
+            start, last = jobs["submit_s"].min(), jobs["end_s"].max()
+            self.start_s = number(start) or 0.0
+            self.end_s = self.start_s if last is None else float(last)  # type: ignore[arg-type]  # of floats
+            self.jobs = jobs
+        else:
+            self.start_s, self.end_s = window_us[0] / SECOND_US, window_us[1] / SECOND_US
+            self.jobs = jobs.filter(pl.col("submit_s").is_between(self.start_s, self.end_s))
+
+    @property
+    def length_s(self) -> float:
+        """How long it is; below 0 where it ends before it starts."""
+        return self.end_s - self.start_s
+
+    @cached_property
+    def finished(self) -> pl.DataFrame:
+        """The jobs submitted in the window that ran to their end."""
+        return self.jobs.filter(pl.col("state") == "finished")
+
+    def areas(self, table: str) -> dict[str, float]:
+        """The integral over the window of each column of a table that is a step function."""
+        steps = self.tables[table]
+        return areas_of(steps, [name for name in steps.columns if name != "time_s"], self.start_s, self.end_s)
+
+    def inside(self, table: str) -> pl.DataFrame:
+        """The rows of a table whose time is in the window."""
+        return self.tables[table].filter(pl.col("time_s").is_between(self.start_s, self.end_s))
+
+    def lengths(self, times: Floats) -> Floats:
+        """float64[times]: for how long in the window each value of a step function holds, until the next time."""
+        return np.diff(np.clip(np.append(times, np.inf), self.start_s, max(self.start_s, self.end_s)))
+
+
+def number(value: object) -> float | None:
+    """A statistic of a column, as Polars gives it; ``None``: there is none."""
+    return float(value) if isinstance(value, int | float) else None
+
+
+def ratio(part: float, whole: float) -> float | None:
+    """One over the other; ``None`` where the other is not above 0."""
+    return part / whole if whole > 0 else None

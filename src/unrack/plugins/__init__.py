@@ -1,0 +1,1 @@
+"""What other distributions and files of a study add to unrack: see ``docs/plugins.md``."""

@@ -1,0 +1,1 @@
+"""Rounds, told: their numbers, their networks, and why jobs wait."""

@@ -1,0 +1,141 @@
+"""A section of the page on a resource: tables, charts of the study, and of the settings and runs to choose from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from unrack.metric.comparison import Mark
+from unrack.plots.series import six_digits
+from unrack.report.charts.bars import stack_spec
+from unrack.report.charts.chart import MOST_POLICIES, Chart
+from unrack.report.column import columns_of
+from unrack.report.directory import RunFiles
+from unrack.report.setting import Setting
+
+MOST_RUNS = 16
+"""Runs of a section that can be chosen."""
+
+
+class PlainTable(NamedTuple):
+    """A table to print as it is.
+
+    Attributes
+    ----------
+    heads
+        (words, what they mean) of each column after the first.
+    rows
+        (name, (text, its mark, as in the comparison) of each cell).
+    """
+
+    heads: tuple[tuple[str, str], ...]
+    rows: tuple[tuple[str, tuple[tuple[str, Mark], ...]], ...]
+
+
+class Part(NamedTuple):
+    """A setting or a run: what it is called, its charts and its tables by name."""
+
+    title: str
+    charts: list[Chart]
+    tables: Mapping[str, PlainTable] = {}
+
+
+@dataclass(frozen=True)
+class Section:
+    """What a section shows.
+
+    Attributes
+    ----------
+    settings, runs
+        Those that can be chosen.
+    more_runs
+        How many further runs there are.
+    study
+        Charts of the whole study.
+    tables
+        (title, table) of settings, which stand below each other.
+    notes
+        Sentences.
+    """
+
+    settings: tuple[Part, ...]
+    runs: tuple[Part, ...] = ()
+    more_runs: int = 0
+    study: list[Chart] = field(default_factory=list)
+    tables: tuple[tuple[str, PlainTable], ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def charts(self) -> dict[str, Any]:
+        """Its charts, as the page's script takes them."""
+
+        def listed(parts: Iterable[Part]) -> list[dict[str, Any]]:
+            return [{"title": part.title, "charts": part.charts} for part in parts]
+
+        return {"study": self.study, "settings": listed(self.settings), "runs": listed(self.runs)}
+
+
+def first_runs(
+    settings: Sequence[Setting], among: int, has: Callable[[RunFiles], bool] = lambda run: True
+) -> list[tuple[RunFiles, str, Setting]]:
+    """The first seed of each policy (the first ``MOST_POLICIES``) of each setting: run, title and setting.
+
+    ``among``: how many settings the page shows; with several, the title says which.
+    """
+    return [
+        (own[0], f"{policy} · {setting.title}" if among > 1 else policy, setting)
+        for setting in settings
+        for policy, own in list(setting.runs.items())[:MOST_POLICIES]
+        if has(own[0])
+    ]
+
+
+Stack = Mapping[str, Sequence[tuple[str, float, str]]]
+"""Policy → (part, share, amount in words)."""
+
+
+def stack_chart(
+    name: str, title: str, note: str, stack: Stack, colours: Mapping[str, str], axis: str, **more: Any
+) -> Chart:
+    """Parts of a whole, a bar a policy; parts that no policy has are left out.
+
+    ``more``: further keys of the chart, and ``bound``, a share that is marked with a line.
+    """
+    present = {part for own in stack.values() for part, _, _ in own}
+    series = [
+        {
+            "policy": policy,
+            "x": [six_digits(share) for _, share, _ in own],
+            "part": [part for part, _, _ in own],
+            "count": [words for _, _, words in own],
+        }
+        for policy, own in stack.items()
+    ]
+    parts = {part: colour for part, colour in colours.items() if part in present}
+    spec = stack_spec(list(stack), parts, axis, more.pop("bound", None))
+    return {"id": name, "title": title, "note": note, "series": series, "spec": spec, **more}
+
+
+def plain(*texts: str) -> tuple[tuple[str, Mark], ...]:
+    """Cells without marks."""
+    return tuple((text, "") for text in texts)
+
+
+def metric_table(setting: Setting, names: Iterable[str], policies: Iterable[str]) -> PlainTable | None:
+    """A row a policy, a column a metric; metrics that no policy has are left out. ``None``: that is all of them."""
+    policies = tuple(policies)
+    found = {
+        name: {policy: value for policy in policies if (value := setting.value(policy, name)) is not None}
+        for name in names
+    }
+    known = {name: values for name, values in found.items() if values}
+    columns = columns_of({name: [value.mean for value in values.values()] for name, values in known.items()})
+    cells: dict[str, list[tuple[str, Mark]]] = {policy: [] for policy in policies}
+    for name, column in columns.items():
+        marked = setting.marks(name, column.better)
+        for policy, own in cells.items():
+            value = known[name].get(policy)
+            half = value.half if value is not None and value.count > 1 else None
+            own.append((column.text(None if value is None else value.mean, half), marked.get(policy, "")))
+    heads = [(own.label + (f" ({own.unit})" if own.unit else ""), own.meaning) for own in columns.values()]
+    return PlainTable(tuple(heads), tuple((p, tuple(own)) for p, own in cells.items())) if heads else None

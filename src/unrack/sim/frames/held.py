@@ -1,0 +1,180 @@
+"""Who held what from when until when, as tables for people: a row for every holding of every span. Times in seconds.
+
+The tables of placements, loans, shares and claims begin with the same columns, and are in order of (start, job).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from unrack.ledger.lease import BORROWER, CORES, FIRST, LENDER, LOAN_MB, LOCAL_MB, NODES, TASKS
+from unrack.resources.places import AMOUNT, PLACE
+from unrack.sim.log import RunLog
+from unrack.sim.recorder import OUTCOME_NAMES
+from unrack.units import SECOND_US
+
+Ints = NDArray[np.int64]
+
+
+def attempt_numbers(log: RunLog) -> NDArray[np.int32]:
+    """int32[attempts]: which attempt of its job each is, from 1."""
+    number = np.ones(len(log.attempt_job), np.int32)
+    if log.attempt_outcome.any():
+        seen: dict[int, int] = {}
+        for i, job in enumerate(log.attempt_job.tolist()):
+            number[i] = seen[job] = seen.get(job, 0) + 1
+    return number
+
+
+def span_order(log: RunLog) -> Ints:
+    """int64[spans]: the spans in order of (start, job, attempt, span)."""
+    number = attempt_numbers(log)[log.span_attempt]
+    order: Ints = np.lexsort((np.arange(len(number)), number, log.span_job, log.span_start_us))
+    return order
+
+
+def _in_order(log: RunLog, first: Ints) -> tuple[Ints, Ints, Ints]:
+    """The spans in order, the rows of one after the other, and how many each has; ``first``: int64[spans + 1]."""
+    spans = span_order(log)
+    count = np.diff(first)[spans]
+    at = np.arange(count.sum(), dtype=np.int64)
+    at += np.repeat(first[:-1][spans] - np.cumsum(count) + count, count)
+    return spans, at, count
+
+
+def _first_rows(log: RunLog, of: Ints) -> Ints:
+    """int64[spans + 1]: where the rows of each span begin, given the span of each row, which do not fall."""
+    return np.searchsorted(of, np.arange(len(log.span_attempt) + 1))
+
+
+def span_columns(log: RunLog, spans: Ints, count: Ints | None = None) -> dict[str, pl.Series]:
+    """The columns that every table of spans begins with: job, attempt and span (both from 1), start_s, end_s.
+
+    Parameters
+    ----------
+    spans : int64[k]
+        Which spans.
+    count : int64[k]
+        How many rows each has; default: one.
+    """
+    attempt = log.span_attempt[spans]
+
+    def column(values: NDArray[Any]) -> pl.Series:
+        return pl.Series(values if count is None else np.repeat(values, count))
+
+    return {
+        "job": log.jobs.ids.gather(column(log.attempt_job[attempt])),
+        "attempt": column(attempt_numbers(log)[attempt]),
+        "span": column((spans - log.attempt_spans[attempt] + 1).astype(np.int32)),
+        "start_s": column(log.span_start_us[spans] / SECOND_US),
+        "end_s": column(log.span_end_us[spans] / SECOND_US),
+    }
+
+
+def placements_frame(log: RunLog) -> pl.DataFrame:
+    """One row for every run of equal consecutive nodes.
+
+    Columns: job, attempt, span, start_s, end_s, first_node, nodes; on each of these nodes tasks_per_node,
+    cores_per_node and memory_mb_per_node (of its own memory); and outcome (of the attempt).
+    """
+    spans, at, count = _in_order(log, log.span_rows)
+    rows = log.rows.take(at, axis=0)
+    del at
+
+    def column(which: int, number: type[np.integer[Any]] = np.int32) -> pl.Series:
+        return pl.Series(rows[:, which].astype(number))
+
+    outcome, names = log.attempt_outcome[log.span_attempt[spans]], pl.Series(OUTCOME_NAMES, dtype=pl.String)
+    if outcome.any():
+        outcomes = names.gather(pl.Series(np.repeat(outcome, count)))
+    else:
+        outcomes = names.new_from_index(0, len(rows))
+    return pl.DataFrame(
+        {
+            **span_columns(log, spans, count),
+            "first_node": column(FIRST),
+            "nodes": column(NODES),
+            "tasks_per_node": column(TASKS),
+            "cores_per_node": column(CORES),
+            "memory_mb_per_node": column(LOCAL_MB, np.int64),
+            "outcome": outcomes,
+        }
+    )
+
+
+def loans_frame(log: RunLog) -> pl.DataFrame:
+    """One row for every loan; of one span as the policy made them.
+
+    Columns: job, attempt, span, start_s, end_s, node (whose tasks use the memory), lender (the node that it is in), mb.
+    """
+    spans, at, count = _in_order(log, log.span_loans)
+    loans = log.loans[at]
+    return pl.DataFrame(
+        {
+            **span_columns(log, spans, count),
+            "node": loans[:, BORROWER].astype(np.int32),
+            "lender": loans[:, LENDER].astype(np.int32),
+            "mb": loans[:, LOAN_MB],
+        }
+    )
+
+
+def claims_frame(log: RunLog) -> pl.DataFrame:
+    """One row for every claim.
+
+    Columns: job, attempt, span, start_s, end_s, resource (such as ``counted``), quantity, place, amount.
+    """
+    spans, at, count = _in_order(log, _first_rows(log, log.claim_span))
+    claims = log.claims[at]
+    of = [log.cluster.places.at(place) for place in claims[:, PLACE].tolist()]
+    return pl.DataFrame(
+        {
+            **span_columns(log, spans, count),
+            "resource": pl.Series([resource for resource, _ in of], dtype=pl.String),
+            "quantity": pl.Series([place.quantity for _, place in of], dtype=pl.String),
+            "place": pl.Series([place.name for _, place in of], dtype=pl.String),
+            "amount": claims[:, AMOUNT].copy(),
+        }
+    )
+
+
+def shares_frame(log: RunLog) -> pl.DataFrame:
+    """One row for every share of devices.
+
+    Columns: job, attempt, span, start_s, end_s, kind, pool, node, devices (their ids), composition (a number for one
+    life of a composition or split device, from when it is made until its last job leaves), size (devices in it), parts
+    (0: not split; n: one of n equal parts), amounts (what is held of each quantity of the kind, in its order).
+    """
+    devices = log.cluster.devices
+    spans, at, count = _in_order(log, _first_rows(log, log.share_span))
+    shares = [log.shares[i] for i in at.tolist()]
+    first = np.array([share.devices[0] for share in shares], np.int64)
+    kinds = pl.Series(devices.kinds, dtype=pl.String)
+    pools = pl.Series([pool.name for pool in devices.pools], dtype=pl.String)
+    return pl.DataFrame(
+        {
+            **span_columns(log, spans, count),
+            "kind": kinds.gather(devices.kind[first]),
+            "pool": pools.gather(devices.pool[first]),
+            "node": pl.Series([share.node for share in shares], dtype=pl.Int32),
+            "devices": _lists([share.devices for share in shares], pl.Int32),
+            "composition": log.share_group[at].astype(np.int32),
+            "size": pl.Series([len(share.devices) for share in shares], dtype=pl.Int32),
+            "parts": pl.Series([share.parts for share in shares], dtype=pl.Int32),
+            "amounts": _lists([share.amounts for share in shares], pl.Int64),
+        }
+    )
+
+
+def _lists(rows: Sequence[Sequence[int]], number: type[pl.DataType]) -> pl.Series:
+    """A column of lists, none of them empty; ten times as fast as ``pl.Series`` of Python's lists."""
+    lengths = np.fromiter(map(len, rows), np.int64, len(rows))
+    flat = pl.Series(np.fromiter(chain.from_iterable(rows), np.int64, int(lengths.sum())), dtype=number)
+    numbered = pl.DataFrame({"row": np.repeat(np.arange(len(rows)), lengths), "list": flat})
+    return numbered.group_by("row", maintain_order=True).agg("list")["list"]

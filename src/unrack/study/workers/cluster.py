@@ -1,0 +1,210 @@
+"""What clusters have in common: who is there, what was sent, which tasks are open, and what their workers must be."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import pickle
+import platform
+import re
+import socket
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future
+from functools import cache
+from importlib.metadata import version
+from itertools import count
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from unrack.errors import InputError, RunError
+from unrack.study.workers.contract import Answer, Compiling, GoneError, Running, Task, Tell
+from unrack.study.workers.shared import Packed, Packer
+from unrack.study.workers.work import answered, refused
+
+ADDRESS = re.compile(r"(?:[a-z]+://)?(?:\[(?P<v6>[0-9a-fA-F:]+)\]|(?P<host>[^\s:/\[\]]+)):(?P<port>\d{1,5})")
+CONNECT_S = 10.0
+PATIENCE_S = 60.0
+"""How long a cluster may be without any core."""
+LOOK_EVERY_S = 2.0
+
+
+class OnCluster:
+    """Tasks on a cluster; what is particular to it is ``_members``, ``_share`` and ``_hand``.
+
+    Attributes
+    ----------
+    name
+        What messages call it.
+    count, memory_mb
+        Of its cores, and what the smallest of them may use.
+    sent
+        How many inputs were handed to the cluster, which brings them to its workers.
+    """
+
+    remote = True
+    ahead = 1
+    """Tasks a core that are open at once."""
+
+    def __init__(self, kind: str, address: str) -> None:
+        self.name = f"{kind} {address}" if address else kind
+        self.count, self.sent = 1, 0
+        self.memory_mb: int | None = None
+        self._packer = Packer()
+        self._inputs: dict[str, Any] = {}
+        self._open: dict[int, tuple[Future[tuple[Answer, ...]], Tell]] = {}
+        self._numbers = count()
+        self._looked, self._seen = 0.0, time.monotonic()
+
+    def capacity(self) -> int:
+        """As many as there are cores, or more, so that the next is there when one ends."""
+        if time.monotonic() - self._looked > LOOK_EVERY_S:
+            self._look()
+        return self.ahead * self.count
+
+    def submit(self, task: Task, tell: Tell) -> Future[tuple[Answer, ...]]:
+        """Hand over a task, after inputs that the cluster does not have yet."""
+        packed, contents = self._packer.pack(task), self._packer.contents
+        self._inputs = {key: shared for key, shared in self._inputs.items() if key in contents}
+        if new := {key: contents[key] for key in packed.keys if key not in self._inputs}:
+            self.sent += len(new)
+            self._inputs.update(self._share(new))
+        number, future = next(self._numbers), Future[tuple[Answer, ...]]()
+        self._open[number] = future, tell
+        self._hand(number, packed, {key: self._inputs[key] for key in packed.keys})
+        return future
+
+    def _members(self) -> Iterable[tuple[int, int]]:
+        """Cores of each machine or worker that is there, and bytes that each core may use; 0: that is not known."""
+        raise NotImplementedError
+
+    def _share(self, contents: dict[str, bytes]) -> dict[str, Any]:
+        """Make inputs known to the cluster: key to what stands for each."""
+        raise NotImplementedError
+
+    def _hand(self, number: int, packed: Packed, inputs: dict[str, Any]) -> None:
+        """Hand over a task, which is to be settled by number."""
+        raise NotImplementedError
+
+    def _look(self) -> None:
+        members = [(cores, share) for cores, share in self._members() if cores]
+        shares = [share for _, share in members]
+        self.count = max(1, sum(cores for cores, _ in members))
+        self.memory_mb = min(shares) // 2**20 if shares and all(shares) else None
+        self._looked = now = time.monotonic()
+        if members:
+            self._seen = now
+        elif now - self._seen > PATIENCE_S:
+            raise RunError(f"{self.name}: no worker is left, for {PATIENCE_S:.0f} s; finished runs are kept")
+
+    def _hear(self, number: int, *news: int) -> None:
+        """Pass on what a worker told of a task: where it is, or a change of what is compiled."""
+        if number in self._open:
+            self._open[number][1](Running(*news) if len(news) == 2 else Compiling(*news))
+
+    def _settle(self, number: int, answers: bytes | None, error: BaseException | None = None) -> None:
+        """A task has ended; without answers and without an error its worker is gone."""
+        if number not in self._open:
+            return
+        future, _ = self._open.pop(number)
+        if answers is not None:
+            future.set_result(pickle.loads(answers))
+        else:
+            gone = GoneError(f"{self.name}: a worker is gone")
+            future.set_exception(gone if error is None else RunError(f"{self.name}: {error}"))
+
+
+def reached(where: str, address: str, wanted: str) -> None:
+    """Make sure that somebody listens at an address.
+
+    Parameters
+    ----------
+    address
+        ``HOST:PORT``, perhaps after ``tcp://`` or the like.
+
+    Raises
+    ------
+    InputError
+        It is no address, or nobody answers.
+    """
+    found = ADDRESS.fullmatch(address)
+    if found is None or int(found["port"]) > 65535:
+        raise InputError(where, repr(address), wanted)
+    try:
+        socket.create_connection((found["v6"] or found["host"], int(found["port"])), CONNECT_S).close()
+    except OSError as error:
+        raise InputError(where, f"{address}, where nobody answers ({error.strerror or error})", wanted) from None
+
+
+def of_scheduler_file(where: str, path: str) -> str:
+    """The address in a file that ``dask scheduler --scheduler-file`` wrote.
+
+    Raises
+    ------
+    InputError
+        There is none.
+    """
+    try:
+        return str(json.loads(Path(path).read_text("utf-8"))["address"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        got = f"{path}, which has no address ({getattr(error, 'strerror', None) or type(error).__name__})"
+        raise InputError(where, got, "what 'dask scheduler --scheduler-file' wrote") from None
+
+
+class Stamp(NamedTuple):
+    """Versions of all that can change a byte of a kept run; ``code``: a hash of this package's source."""
+
+    unrack: str
+    code: str
+    python: str
+    numpy: str
+    polars: str
+
+    def __str__(self) -> str:
+        rest = f"Python {self.python}, NumPy {self.numpy}, Polars {self.polars}"
+        return f"unrack {self.unrack} (code {self.code}) with {rest}"
+
+
+@cache
+def stamp() -> Stamp:
+    """That of this process."""
+    total = hashlib.sha256()
+    root = Path(__file__).parents[2]
+    for path in sorted(root.rglob("*.py")):
+        total.update(path.relative_to(root).as_posix().encode() + path.read_bytes())
+    python = ".".join(platform.python_version_tuple()[:2])
+    return Stamp(version("unrack"), total.hexdigest()[:8], python, version("numpy"), version("polars"))
+
+
+def stamp_there() -> Stamp:
+    """That of the worker that calls this."""
+    return stamp()
+
+
+def check_stamp(where: str, found: Stamp | None, wanted: Stamp) -> None:
+    """Refuse a worker that would not give the same bytes.
+
+    Parameters
+    ----------
+    found
+        That of the worker; ``None``: this package is not there.
+
+    Raises
+    ------
+    InputError
+        It differs.
+    """
+    if found != wanted:
+        got = "no unrack" if found is None else str(found)
+        raise InputError(where, got, f"{wanted}, as here: install the same on every worker")
+
+
+def answered_there(
+    where: str, packed: Packed, wanted: Stamp, fetch: Callable[[str], bytes], tell: Callable[..., None]
+) -> bytes:
+    """The answers of a worker of a cluster to a task, unless its stamp is another; ``where``: what messages call it."""
+    try:
+        check_stamp(where, stamp(), wanted)
+    except InputError as error:
+        return refused(packed, error)
+    return answered(packed, fetch, lambda news: tell(*news))

@@ -1,1 +1,0 @@
-"""Workloads of short jobs on one GPU each, which may be in another machine."""

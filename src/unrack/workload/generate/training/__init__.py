@@ -1,1 +1,0 @@
-"""Workloads of neural networks that are trained on GPUs of one machine."""

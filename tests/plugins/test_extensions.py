@@ -1,0 +1,179 @@
+"""Extensions from files and from distributions: the pages run to the letter, and what is broken stops nobody else."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from extension_pages import commands_of, files_of, install, unrack, unrack_anew
+
+from unrack.errors import InputError
+from unrack.metric.table import EVERY_METRIC
+from unrack.plugins.table import using
+from unrack.resources.table import RESOURCES
+from unrack.workload.formats.readers import FORMATS, read_trace
+
+POLICIES = ["fcfs", "easy", "conservative"]
+
+
+def rows_of(folder: Path) -> list[dict[str, str]]:
+    with (folder / "summary.csv").open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def listed(folder: Path, *options: str, site: Path | None = None) -> dict[tuple[str, str], dict[str, Any]]:
+    done = unrack(folder, *options, "plugins", "--json", site=site)
+    assert done.returncode == 0, done.stderr
+    return {(row["kind"], row["name"]): row for row in json.loads(done.stdout)}
+
+
+def test_a_reader_and_a_metric_of_the_page_serve_a_study_from_a_file_and_from_a_distribution(tmp_path: Path) -> None:
+    files_of("plugins.md", tmp_path)
+    for command in commands_of("plugins.md"):
+        done = unrack(tmp_path, *command)
+        assert done.returncode == 0, done.stderr
+    rows = rows_of(tmp_path / "out")
+    assert [row["jobs_finished"] for row in rows] == ["5.0", "5.0"]
+    assert float(rows[0]["late_share"]) == 0.6
+    assert "late_share" in (tmp_path / "out" / "report.html").read_text()
+
+    again = unrack(tmp_path, "run", "night.toml", "--out", "out", "--verbose", "--no-report")
+    assert again.stderr.count("not run again") == 2
+    (tmp_path / "night.py").write_text((tmp_path / "night.py").read_text().replace("> 60", "> 6000"))
+    changed = unrack(tmp_path, "run", "night.toml", "--out", "out", "--verbose", "--no-report", "--jobs", "2")
+    assert "not run again" not in changed.stderr
+    assert [row["late_share"] for row in rows_of(tmp_path / "out")] == ["0.0", "0.0"]
+
+    site = tmp_path / "site"
+    install(tmp_path / "pyproject.toml", site)
+    found = listed(tmp_path, site=site)
+    assert found["readers", "night"]["from"] == found["metrics", "late_share"]["from"] == "night-shift 0.3"
+    text = (tmp_path / "night.toml").read_text()
+    for plugins, measured in (("[]", False), ('["late_share"]', True)):
+        (tmp_path / "night.toml").write_text(text.replace('["night.py"]', plugins))
+        done = unrack(tmp_path, "run", "night.toml", "--out", "again", "--no-report", site=site)
+        assert done.returncode == 0, done.stderr
+        assert ("late_share" in rows_of(tmp_path / "again")[0]) == measured
+
+
+def test_the_resource_of_the_page_runs_as_it_stands_with_slowdown_metric_and_section(tmp_path: Path) -> None:
+    files_of("adding-a-resource.md", tmp_path)
+    for command in commands_of("adding-a-resource.md"):
+        done = unrack(tmp_path, *command)
+        assert done.returncode == 0, done.stderr
+    rows = rows_of(tmp_path / "out")
+    assert [row["policy"] for row in rows] == POLICIES
+    assert all(row["jobs_finished"] == "40.0" and float(row["used_burst"]) > 0.1 for row in rows)
+    assert "Burst buffers" in (tmp_path / "out" / "report.html").read_text()
+    without = tmp_path / "without"
+    without.mkdir()
+    slowdown = "        return SharedBuffers(cluster)"
+    (without / "burst.py").write_text((tmp_path / "burst.py").read_text().replace(slowdown, "        return None"))
+    (without / "burst.toml").write_text((tmp_path / "burst.toml").read_text())
+    assert unrack(without, "run", "burst.toml", "--out", "out", "--no-report").returncode == 0
+    assert float(rows[0]["response_s_mean"]) > float(rows_of(without / "out")[0]["response_s_mean"])
+
+    site = tmp_path / "site"
+    install(tmp_path / "pyproject.toml", site)
+    (tmp_path / "burst.toml").write_text((tmp_path / "burst.toml").read_text().replace('plugins = ["burst.py"]\n', ""))
+    done = unrack(tmp_path, "run", "burst.toml", "--out", "installed", "--jobs", "2", site=site)
+    assert done.returncode == 0, done.stderr
+    names = ("policy", "response_s_mean", "used_burst")
+    assert [[row[name] for name in names] for row in rows_of(tmp_path / "installed")] == [
+        [row[name] for name in names] for row in rows
+    ]
+    gone = unrack(tmp_path, "explain", str(next((tmp_path / "installed" / "runs").iterdir())), "1")
+    assert gone.returncode == 2
+    assert "burst" in gone.stderr
+
+
+@pytest.fixture
+def broken(tmp_path: Path) -> Path:
+    """Two distributions: one cannot be loaded, and both have a reader of one name, and one a name of unrack's."""
+    site = tmp_path / "site"
+    for name, readers in (
+        ("one", "same = 'one:read'\nbroken = 'one:lost'"),
+        ("two", "same = 'two:read'\nswf = 'two:read'"),
+    ):
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / f"{name}.py").write_text("def read(source):\n    return 1 / 0\n")
+        (folder / "pyproject.toml").write_text(
+            f"[project]\nname = '{name}'\nversion = '1'\n[project.entry-points.'unrack.readers']\n{readers}\n"
+            f"[project.entry-points.'unrack.commands']\n{name}-command = 'nowhere:run'\n"
+        )
+        install(folder / "pyproject.toml", site)
+    return site
+
+
+def test_what_is_broken_is_listed_with_its_error_and_stops_only_who_asks_for_it(broken: Path, tmp_path: Path) -> None:
+    (tmp_path / "log.csv").write_text("submit,run\n0,5\n")
+    (tmp_path / "log.swf").write_text("1 0 0 5 1 -1 -1 1 5 -1 1 1 1 1 1 -1 -1 -1\n")
+    found = listed(tmp_path, site=broken)
+    assert "lost" in found["readers", "broken"]["error"]
+    assert "one 1" in found["readers", "same"]["error"]
+    assert "two 1" in found["readers", "same"]["error"]
+    assert "two 1 needs another name" in found["readers", "swf"]["error"]
+    assert "nowhere" in found["commands", "one-command"]["error"]
+    assert unrack(tmp_path, "trace", "info", "log.swf", "--format", "swf", site=broken).returncode == 0
+    assert unrack(tmp_path, "trace", "info", "log.csv", site=broken).returncode == 0
+    for name, words in (("broken", ("one 1", "lost")), ("same", ("one 1", "two 1"))):
+        done = unrack(tmp_path, "trace", "info", "log.csv", "--format", name, site=broken)
+        assert done.returncode == 2
+        assert all(word in done.stderr for word in words), done.stderr
+
+
+def test_a_command_that_cannot_be_loaded_says_so_when_it_is_called(broken: Path, tmp_path: Path) -> None:
+    asked = unrack_anew(tmp_path, "one-command", site=broken)
+    assert (asked.returncode, "nowhere" in asked.stderr) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [("x = 1\n", "a file that adds nothing"), ("READER = {'a': len}\n", "READERS"),
+     ("READERS = [len]\n", "a dictionary"), ("READERS = {'swf': len}\n", "which unrack has"),
+     ("READERS = {'a': 3}\n", "a function"), ("RESOURCES = {'a': object()}\n", "without name"),
+     ("1 / 0\n", "line 1: 1 / 0"), (None, "not there")],
+)  # fmt: skip
+def test_a_file_that_cannot_serve_is_refused_in_words(content: str | None, words: str, tmp_path: Path) -> None:
+    path = tmp_path / "mine.py"
+    if content is not None:
+        path.write_text(content)
+
+    def look_up() -> object:
+        with using([str(path)]):
+            return FORMATS["a"] if "a" in FORMATS else RESOURCES["a"]
+
+    with pytest.raises(InputError, match=words):
+        look_up()
+
+
+def test_a_file_is_in_use_only_within_and_its_errors_name_its_lines(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text("def read(source):\n    return 1 / 0\n\n\nREADERS = {'mine': read}\n")
+    (tmp_path / "log").write_text("x\n")
+    with (
+        using([str(tmp_path / "mine.py")]),
+        pytest.raises(Exception, match=r"the reader mine failed.*\n.*line 2") as one,
+    ):
+        read_trace(tmp_path / "log", "mine")
+    assert type(one.value).__name__ == "RunError"
+    with pytest.raises(InputError, match="'mine'"):
+        read_trace(tmp_path / "log", "mine")
+    assert "late_share" not in EVERY_METRIC
+    with pytest.raises(InputError, match="plugins"), using(["late_share"]):
+        pass
+
+
+def test_what_unrack_papers_has_is_said_where_it_is_missing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    import unrack as package
+    from unrack.plugins import table
+
+    monkeypatch.setattr(table, "installed", dict)
+    (tmp_path / "jobs.csv").write_text("x\n")
+    with pytest.raises(InputError, match=r"unrack\[papers\]"):
+        read_trace(tmp_path / "jobs.csv", "minsky")
+    with pytest.raises(InputError, match=r"unrack\[papers\]"):
+        package.generate({"rodinia_jobs": 3})
