@@ -15,7 +15,8 @@ from unrack.core import Core
 from unrack.events import Submitted
 from unrack.ledger.lease import Lease, Share
 from unrack.ledger.state import ClusterState
-from unrack.policy.pools.place_kernel import MAX_COMPOSITION, MIN_FRAGMENTATION, alpha, spare
+from unrack.policy.pools.compositions import alpha, spare
+from unrack.policy.pools.place_kernel import MAX_COMPOSITION, MIN_FRAGMENTATION
 from unrack.policy.table import parse_policy
 from unrack.sim.faults.fault import Fault
 from unrack.slowdown.pools import PoolSpeeds, pace_of, wants_of

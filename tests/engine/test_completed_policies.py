@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from plain_first_fit import first_fit
 from small_worlds import J, starts, work
 
 import unrack
@@ -20,7 +21,6 @@ from unrack.errors import PolicyError
 from unrack.ledger.promises import NO_PROMISES
 from unrack.policy.complete import complete
 from unrack.policy.contract import Estimates, Policy, Start, Traits
-from unrack.policy.discipline.python_pass import first_fit
 from unrack.sim.simulate import simulate
 from unrack.vocabulary import Need
 

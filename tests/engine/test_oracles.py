@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from plain_first_fit import first_fit
 from small_worlds import J, S, clusters, job_lists, starts, table, workload_of
 
 from unrack.cluster.spec import Cluster
 from unrack.errors import PolicyError
 from unrack.ledger.lease import nodes_of
 from unrack.policy.discipline.list_scheduler import ListScheduler
-from unrack.policy.discipline.python_pass import first_fit
 from unrack.policy.placement.local_memory import FITS
 from unrack.policy.placement.node_kernel import place_one, room_for
 from unrack.policy.table import parse_policy

@@ -7,8 +7,7 @@ from xml.etree import ElementTree
 import pytest
 from machines_of import RECORDED, recorded
 
-from unrack.resources.gpus.machines.drawing import draw
-from unrack.resources.gpus.machines.layout import GPU_SIDE, laid_out
+from unrack.resources.gpus.machines.drawing import GPU_SIDE, draw, laid_out
 from unrack.resources.gpus.machines.machine import GPU, NVLINK, PRESETS, SOCKET, Machine, preset
 from unrack.resources.gpus.machines.reading.read import machine_in
 

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from lending_worlds import State, asks, crowd, held_by_node, states
 from plain_lending import EVERYBODY, RULES, THRESHOLDS, Ask, place
 
-from unrack.policy.lending.lease_kernel import place_one
-from unrack.policy.lending.rules import LendingRule
+from unrack.policy.lending.lease_kernel import place_now, somebody
+from unrack.policy.lending.rules import LendingRule, grouped
+from unrack.sealed import sealed
 
 R = LendingRule
 CODES = dict(zip(RULES, [R.STRAWMAN, R.NAIVE, R.LOCAL, R.SPREAD, R.DISAGGREGATED], strict=True))
@@ -21,7 +22,9 @@ seeds = st.integers(0, 2**32)
 def compiled(rule: str, state: State, ask: Ask, threshold: float) -> tuple[list[list[int]], list[list[int]]]:
     """Rows by node, loans by borrower and lender; the state must not change."""
     free, total, group = (np.array(column, np.int64) for column in state)
-    rows, loans = place_one(int(CODES[rule]), free, total, group, *ask, threshold)
+    nowhere = np.zeros(len(group), np.int64)
+    terms = grouped(CODES[rule], group, np.ceil(threshold * total[1]).astype(np.int64), False, nowhere, nowhere)
+    rows, loans = place_now(terms, sealed(free), sealed(total), somebody(*ask), None)
     assert free.tolist() == state.free
     assert rows.shape[1:] == (5,)
     assert loans.shape[1:] == (3,)

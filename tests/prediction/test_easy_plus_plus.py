@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from plain_easy_plus_plus import STEPS, Ask, Machine
+from plain_first_fit import first_fit
 from small_worlds import workload_of
 
 from unrack import Cluster
 from unrack.core import Core
 from unrack.errors import PolicyError
-from unrack.policy.discipline.python_pass import first_fit
 from unrack.policy.prediction.correction import Correction, expected_end_us
 from unrack.policy.prediction.easy_plus_plus import CORRECTIONS, ROUNDS, TIMES, EasyPlusPlus
 from unrack.policy.table import parse_policy

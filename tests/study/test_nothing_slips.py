@@ -53,7 +53,7 @@ ENDINGS = {
 }
 RAISING = """
 import os, sys
-from unrack.policy.discipline.python_pass import first_fit
+from plain_first_fit import first_fit
 from unrack.policy import ListScheduler
 
 class Fatal(BaseException): pass

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from math import nan
 from typing import NamedTuple
 
 from unrack.errors import MissingError
@@ -50,72 +51,56 @@ def flow_solver(value: object) -> object:
     return name
 
 
+def number(least: float, most: float, words: str, above: bool = False) -> Callable[[object], object]:
+    """A reader of numbers from ``least`` to ``most``, or ``above`` it; what it refuses it answers with the words."""
+
+    def read(value: object) -> object:
+        try:
+            found = float(str(value))
+        except ValueError:
+            found = nan
+        if not least <= found <= most or (above and found == least):
+            raise ValueError(words)
+        return found
+
+    return read
+
+
+def time(least_us: int, words: str) -> Callable[[object], object]:
+    """A reader of times of so many µs or more."""
+
+    def read(value: object) -> object:
+        try:
+            found = time_us(value if isinstance(value, int | float) and not isinstance(value, bool) else str(value))
+        except ValueError:
+            found = least_us - 1
+        if found < least_us:
+            raise ValueError(words)
+        return found
+
+    return read
+
+
+def _whole(value: object) -> int:
+    """A whole number as it is written; 0: it is none."""
+    try:
+        return int(str(value))
+    except ValueError:
+        return 0
+
+
 def count(value: object) -> object:
     """A whole number of 1 or more. Raises ValueError."""
-    try:
-        number = int(str(value))
-    except ValueError:
-        number = 0
-    if number < 1:
+    if (found := _whole(value)) < 1:
         raise ValueError("a whole number of 1 or more")
-    return min(number, UNLIMITED)
-
-
-def duration(value: object) -> object:
-    """A time above 0, µs. Raises ValueError."""
-    try:
-        time = time_us(value if isinstance(value, int | float) and not isinstance(value, bool) else str(value))
-    except ValueError:
-        time = 0
-    if time < 1:
-        raise ValueError("a time above 0 such as '30 s'")
-    return time
-
-
-def interval(value: object) -> object:
-    """A time of 0 or more, µs. Raises ValueError."""
-    try:
-        time = time_us(value if isinstance(value, int | float) and not isinstance(value, bool) else str(value))
-    except ValueError:
-        time = -1
-    if time < 0:
-        raise ValueError("a time such as '1 s', or 0")
-    return time
-
-
-def cost_weight(value: object) -> object:
-    """A number above 0, to a million. Raises ValueError."""
-    try:
-        number = float(str(value))
-    except ValueError:
-        number = 0.0
-    if not 0 < number <= 1_000_000:
-        raise ValueError("a number above 0 such as 1")
-    return number
-
-
-def node_share(value: object) -> object:
-    """A share of a node's memory, 0 to 1. Raises ValueError."""
-    try:
-        number = float(str(value))
-    except ValueError:
-        number = -1.0
-    if not 0 <= number <= 1:
-        raise ValueError("a share of a node's memory, from 0 to 1")
-    return number
+    return min(found, UNLIMITED)
 
 
 def lending_group(value: object) -> object:
     """``all``, ``rack``, or a number of nodes. Raises ValueError."""
-    if value in ("all", "rack"):
-        return value
-    try:
-        number = int(str(value))
-    except ValueError:
-        number = 0
-    if number < 1:
+    if value not in ("all", "rack") and (value := _whole(value)) < 1:
         raise ValueError("all, rack, or how many nodes lend each other: 1 or more")
-    return number
+    return value
 
 
 def yes(value: object) -> object:
@@ -125,12 +110,13 @@ def yes(value: object) -> object:
     return value in ("yes", True)
 
 
-def load(value: object) -> object:
-    """A load, 0 to 1000. Raises ValueError."""
-    try:
-        number = float(str(value))
-    except ValueError:
-        number = -1.0
-    if not 0 <= number <= 1000:
-        raise ValueError("a load such as 0.7")
-    return number
+duration = time(1, "a time above 0 such as '30 s'")
+"""A time above 0, µs."""
+interval = time(0, "a time such as '1 s', or 0")
+"""A time of 0 or more, µs."""
+cost_weight = number(0, 1_000_000, "a number above 0 such as 1", above=True)
+"""A number above 0, to a million."""
+node_share = number(0, 1, "a share of a node's memory, from 0 to 1")
+"""A share of a node's memory, 0 to 1."""
+load = number(0, 1000, "a load such as 0.7")
+"""A load, 0 to 1000."""

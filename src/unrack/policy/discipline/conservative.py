@@ -59,11 +59,6 @@ class Conservative(AnyResource):
     gpus: GpuRule | None = None
     compress: str = "early"
 
-    @property
-    def name(self) -> str:
-        """The label."""
-        return self.label
-
     def begin(self, view: View) -> Plan:
         """The reservations that were promised before; none if the run begins."""
         promises, plan = view.promises, Plan.resumed(view, self.nodes == "whole", self.place)
@@ -103,7 +98,6 @@ class Conservative(AnyResource):
 
     @cached_property
     def _reservations(self) -> Reservations:
-        """Reservations of jobs that ask for more than nodes."""
         return Reservations(self.mixed)
 
     def why(self, view: View, memory: Plan, job: int, now: int) -> Reason:

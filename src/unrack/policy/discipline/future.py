@@ -32,18 +32,10 @@ class Booking(NamedTuple):
 
 @dataclass(slots=True)
 class Moment:
-    """A moment at which something starts or ends.
+    """A moment at which something starts or ends."""
 
-    Attributes
-    ----------
-    draft
-        The ledger as it is then, when all of it has happened; its ``now`` is the moment.
-    refused
-        Kinds of jobs that have no place on it.
-    """
-
-    draft: Draft
-    refused: set[object] = field(default_factory=set)
+    draft: Draft  # the ledger as it is then, when all of it has happened; its `now` is the moment
+    refused: set[object] = field(default_factory=set)  # kinds of jobs that have no place on it
 
 
 class Future:
@@ -134,7 +126,6 @@ class Future:
     # --- inside -------------------------------------------------------------------------------------------------
 
     def _look_on(self) -> bool:
-        """Look at one more moment, the next at which something ends; whether there is one."""
         last = self.moments[-1].draft
         ends = last.next_end_us()
         if ends is None:
@@ -157,7 +148,6 @@ class Future:
         return False
 
     def _due(self, after_us: int) -> list[Booking]:
-        """Reservations that start after a moment, in order."""
         return sorted((booking for booking in self.booked.values() if booking.start_us > after_us), key=_first)
 
     def _beside_others(self, at: int, lease: Lease) -> Lease | None:

@@ -24,29 +24,14 @@ from unrack.view import Draft, View
 
 @dataclass(slots=True)
 class Pass:
-    """What passes over the queue found.
+    """What passes over the queue found."""
 
-    Attributes
-    ----------
-    notes
-        Of the placement.
-    head
-        Who was first without a place in the last pass; -1: nobody.
-    waiting
-        Jobs that were tried in it and had no place.
-    kinds
-        Waiting job to its kind, as the placement has it.
-    refused
-        Kinds that have no place on what is free.
-    releases, running
-        Of the ledger after the last pass: as long as they stay, nothing was given back and nothing started.
-    """
-
-    notes: Any
-    head: int = -1
-    waiting: list[int] = field(default_factory=list)
-    kinds: dict[int, object] = field(default_factory=dict)
-    refused: set[object] = field(default_factory=set)
+    notes: Any  # of the placement
+    head: int = -1  # who was first without a place in the last pass; -1: nobody
+    waiting: list[int] = field(default_factory=list)  # jobs that were tried in it and had no place
+    kinds: dict[int, object] = field(default_factory=dict)  # waiting job to its kind, as the placement has it
+    refused: set[object] = field(default_factory=set)  # kinds that have no place on what is free
+    # of the ledger after the last pass: as long as they stay, nothing was given back and nothing started
     releases: int = -1
     running: int = -1
 

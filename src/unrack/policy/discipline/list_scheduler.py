@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 
 from unrack.errors import PolicyError
 from unrack.ledger.lease import Lease
+from unrack.policy.columns import LedgerColumns, columns_of
 from unrack.policy.contract import Decision, Estimates, Reject, Start
 from unrack.policy.discipline.list_pass import ListPass, Pass
 from unrack.policy.discipline.python_pass import Placement, plain_pass
-from unrack.policy.discipline.queue_kernel import Backfill, nothing_new, pass_over
+from unrack.policy.discipline.queue_kernel import Backfill, PassRule, nothing_new, pass_over
 from unrack.policy.gpus.rule import GpuRule
 from unrack.policy.orders import Order, in_order, is_fixed
 from unrack.policy.placement.any_resource import AnyResource
@@ -35,29 +36,17 @@ UNLIMITED = 2**40
 
 @dataclass(slots=True)
 class Buffers:
-    """Room for one pass's answer, and what the last pass had seen.
+    """Room for one pass's answer, and what the last pass had seen."""
 
-    Attributes
-    ----------
-    started, rows
-        The answer; what is in them between passes means nothing.
-    releases, last_job
-        ``view.releases`` at the last pass, and the last job that was submitted by then.
-    complete
-        Whether the last pass left nothing that could start in a second pass at once.
-    alike
-        Whether every task so far asks one core and no memory, on shared nodes.
-    beyond
-        Of the last pass, where that was one over nodes with devices.
-    """
-
+    # the answer; what is in them between passes means nothing
     started: Ints = field(default_factory=lambda: np.empty((3, 64), np.int64))
     rows: Ints = field(default_factory=lambda: np.empty((256, 5), np.int64))
+    # `view.releases` at the last pass, and the last job that was submitted by then
     releases: int = -1
     last_job: int = -1
-    complete: bool = False
-    alike: bool = False
-    beyond: Pass | None = None
+    complete: bool = False  # whether the last pass left nothing that could start in a second pass at once
+    alike: bool = False  # whether every task so far asks one core and no memory, on shared nodes
+    beyond: Pass | None = None  # of the last pass, where that was one over nodes with devices
 
     def grow(self, needed: int) -> None:
         """Make room for ``needed`` jobs and rows."""
@@ -73,6 +62,26 @@ class Buffers:
             return [Start(Lease(job, self.rows[:end].copy()))]
         jobs, first, end = self.started[:, :count].tolist()
         return [Start(Lease(jobs[i], self.rows[first[i] : end[i]].copy())) for i in range(count)]
+
+
+@dataclass(slots=True)
+class Blocked:
+    """The head that blocked the queue in the last pass, and what had been given back by then (``view.releases``).
+
+    Without backfill nobody starts until it does.
+    """
+
+    head: int = -1
+    releases: int = -1
+
+    def still(self, view: View, jobs: Ints) -> bool:
+        """Whether the first of ``jobs`` still has no place: nothing was given back since it had none."""
+        return int(jobs[0]) == self.head and view.releases == self.releases
+
+    def note(self, view: View, jobs: Ints, started: int) -> None:
+        """A pass without backfill started the first ``started`` of ``jobs``."""
+        self.head = int(jobs[started]) if started < len(jobs) else -1
+        self.releases = view.releases
 
 
 @dataclass(frozen=True)
@@ -130,11 +139,6 @@ class ListScheduler(AnyResource):
                 f"policy {self.label}", "backfill_order, and nobody may pass", "backfill any or easy beside it"
             )
 
-    @property
-    def name(self) -> str:
-        """The label."""
-        return self.label
-
     def begin(self, view: View) -> Buffers:
         """Make room for answers."""
         return Buffers()
@@ -150,7 +154,6 @@ class ListScheduler(AnyResource):
         return decisions, memory
 
     def _starts(self, view: View, memory: Buffers, now: int) -> tuple[list[Decision], Buffers]:
-        """Start what may start now."""
         if not view.waiting:
             return [], memory
         if self.beyond_nodes(view):
@@ -168,22 +171,11 @@ class ListScheduler(AnyResource):
         memory.complete = self.settles and (self.backfill != "easy" or (self.order == "fcfs" and memory.alike))
         jobs = in_order(self.order, view, now)
         second = NO_SECOND if self.backfill_order is None else places_in(jobs, in_order(self.backfill_order, view, now))
-        count = choose(
-            view,
-            jobs,
-            memory,
-            now,
-            BACKFILL[self.backfill],
-            self.depth,
-            self.nodes == "whole",
-            FITS[self.place],
-            second,
-        )
-        return memory.leases(count), memory
+        rule = PassRule(BACKFILL[self.backfill], self.depth, self.nodes == "whole", FITS[self.place])
+        return choose(rule, columns_of(view), jobs, memory, now, second), memory
 
     @cached_property
     def _beyond(self) -> ListPass:
-        """The pass over the queue where jobs ask for more than nodes."""
         return ListPass(self.placement, self.order, Backfill(BACKFILL[self.backfill]), self.depth, self.backfill_order)
 
     @cached_property
@@ -251,20 +243,15 @@ def places_in(jobs: Ints, behind: Ints) -> Ints:
 
 
 def choose(
-    view: View, jobs: Ints, room: Buffers, now: int, backfill: int, depth: int, whole: bool, fit: int,
-    second: Ints = NO_SECOND,
-) -> int:  # fmt: skip
-    """One compiled pass; the answers are in ``room``; returns how many. ``second``: as of the kernel."""
-    state = view.columns
+    rule: PassRule, seen: LedgerColumns, jobs: Ints, room: Buffers, now: int, second: Ints = NO_SECOND
+) -> list[Decision]:
+    """The decisions of one compiled pass; ``second``: as of the kernel."""
     if not jobs.flags.writeable:
         jobs = jobs.copy()
     while True:
-        count = pass_over(
-            jobs, second, backfill, depth, now, state.asks, state.free, state.total, state.free_cores, state.running,
-            state.running_count, state.pool, state.lease_at, whole, fit, room.alike, room.started, room.rows,
-        )  # fmt: skip
+        count = pass_over(rule, jobs, second, now, seen, room.alike, room.started, room.rows)
         if count >= 0:
-            return count
+            return room.leases(count)
         room.grow(-count)
 
 

@@ -15,11 +15,11 @@ from unrack.ledger.growing import grown
 from unrack.ledger.lease import NODES as LEASE_NODES
 from unrack.ledger.lease import TASKS as LEASE_TASKS
 from unrack.ledger.promises import Promise, PromisedRows, Promises
+from unrack.policy.columns import columns_of
 from unrack.policy.contract import Decision
-from unrack.policy.discipline.blocked import Blocked
 from unrack.policy.discipline.list_pass import Pass
-from unrack.policy.discipline.list_scheduler import Buffers
-from unrack.policy.discipline.plan_kernel import Grain, first_due, plan_round
+from unrack.policy.discipline.list_scheduler import Blocked, Buffers
+from unrack.policy.discipline.plan_kernel import BookedRows, Grain, Groups, first_due, plan_round
 from unrack.policy.discipline.reservations import Book
 from unrack.policy.placement.local_memory import FITS
 from unrack.units import NEVER_US
@@ -31,38 +31,22 @@ Ints = NDArray[np.int64]
 
 @dataclass(slots=True)
 class Plan:
-    """Reservations, and how the cluster is grouped for planning.
+    """Reservations, and how the cluster is grouped for planning."""
 
-    Attributes
-    ----------
-    start : int64[jobs]
-        Reserved start, µs; -1: none.
-    where, rows
-        Per job (first row, number of rows) of its reservation in ``rows``.
-    lost
-        Whether a promise was taken over whose lease means nothing here: all are to be made anew, in order of start.
-    freed
-        What had been given back by the last round: if more has been since, reservations may move forward.
-    blocked
-        Of the main loop of a Slurm-like scheduler.
-    book, main
-        Once a job has asked for more than nodes: the reservations, and the main loop of a Slurm-like scheduler.
-    """
-
-    grain: Grain
-    group_of: Ints
-    total: Ints
-    rank: Ints
-    start: Ints
+    groups: Groups
+    start: Ints  # int64[jobs]: reserved start, µs; -1: none
+    # per job (first row, number of rows) of its reservation in `rows`
     where: Ints
     rows: Ints
     spare: Ints
     buffers: Buffers = field(default_factory=Buffers)
+    # whether a promise was taken over whose lease means nothing here: all are to be made anew, in order of start
     lost: bool = False
-    freed: int = 0
-    blocked: Blocked = field(default_factory=Blocked)
+    freed: int = 0  # what had been given back by the last round: if more has been since, reservations may move forward
+    blocked: Blocked = field(default_factory=Blocked)  # of the main loop of a Slurm-like scheduler
     planned_version: int = -1
     planned_at: int = -1
+    # once a job has asked for more than nodes: the reservations, and the main loop of a Slurm-like scheduler
     book: Book | None = None
     main: Pass | None = None
 
@@ -84,11 +68,14 @@ class Plan:
             grain, group_of, rank = Grain.NODES, np.arange(nodes), np.arange(nodes)
             total = view.total
         empty = np.empty((256, 5), np.int64)
+        groups = Groups(
+            int(grain),
+            np.ascontiguousarray(group_of.ravel(), np.int64),
+            np.ascontiguousarray(total, np.int64).copy(),
+            np.ascontiguousarray(rank, np.int64),
+        )
         return cls(
-            grain=grain,
-            group_of=np.ascontiguousarray(group_of.ravel(), np.int64),
-            total=np.ascontiguousarray(total, np.int64).copy(),
-            rank=np.ascontiguousarray(rank, np.int64),
+            groups=groups,
             start=np.full(jobs, -1, np.int64),
             where=np.zeros((2, jobs), np.int64),
             rows=empty,
@@ -115,21 +102,21 @@ class Plan:
     def _rows_of(self, view: View, job: int, promise: Promise) -> Ints | None:
         """The rows of a promise, in groups of this plan; ``None``: it has none that mean anything here."""
         tasks, lease = int(view.asks[TASKS, job]), promise.lease
-        if self.grain == Grain.CORES:
+        if self.groups.grain == Grain.CORES:
             return np.array([[0, 1, tasks, tasks, 0]], np.int64)
-        if lease is None or promise.grain != self.grain or promise.turn >= 0 or len(lease.borrowed):
+        if lease is None or promise.grain != self.groups.grain or promise.turn >= 0 or len(lease.borrowed):
             return None
         rows, groups = lease.rows, lease.rows[:, LEASE_NODES]
-        there = len(rows) > 0 and int((rows[:, 0] + groups).max()) <= self.total.shape[1]
+        there = len(rows) > 0 and int((rows[:, 0] + groups).max()) <= self.groups.total.shape[1]
         return rows if there and int(groups @ rows[:, LEASE_TASKS]) == tasks else None
 
     def promised(self) -> Promises:
         """What is promised after a round."""
-        return Promises(PromisedRows(self.grain, self.start, self.where, self.rows), self.freed)
+        return Promises(PromisedRows(self.groups.grain, self.start, self.where, self.rows), self.freed)
 
     def too_coarse(self, view: View) -> bool:
         """Whether a job has come for which counting cores is not exact any more."""
-        return self.grain == Grain.CORES and not view.equal_cores()
+        return self.groups.grain == Grain.CORES and not view.equal_cores()
 
     def by_start(self, jobs: Ints) -> Ints:
         """The jobs in order of reserved start, those without a reservation last.
@@ -159,13 +146,13 @@ class Plan:
 
     def round(self, view: View, jobs: Ints, now: int, fit: str, compress: bool, trust: bool) -> list[Decision]:
         """Plan for ``jobs`` in order; start those whose reservation is now."""
-        state = view.columns
+        seen = columns_of(view)
         self.make_room(view)
         while True:
+            kept = BookedRows(self.start, self.where, self.rows)
             count = plan_round(
-                jobs, now, state.asks, state.free, state.total, state.running, state.running_count, state.pool,
-                state.lease_at, int(self.grain), FITS[fit], self.group_of, self.total, self.rank, self.start,
-                self.where, self.rows, compress, trust, self.buffers.started, self.buffers.rows, self.spare,
+                jobs, now, seen, self.groups, FITS[fit], kept, compress, trust, self.buffers.started,
+                self.buffers.rows, self.spare,
             )  # fmt: skip
             if count >= 0:
                 break

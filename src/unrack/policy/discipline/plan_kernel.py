@@ -15,6 +15,7 @@ A job that has run past its booked end is expected to end 1 µs from now, and a 
 from __future__ import annotations
 
 from enum import IntEnum
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,9 +24,6 @@ from unrack.jit import compiled, inlined
 from unrack.ledger.holding import add_rows, first_at_least
 from unrack.ledger.lease import CORES, FIRST, LOCAL_MB, NODES, TASKS
 from unrack.ledger.names import (
-    ASKED_CORES,
-    ASKED_MB,
-    ASKED_TASKS,
     ASKED_US,
     CPU,
     ENDS_US,
@@ -37,6 +35,7 @@ from unrack.ledger.names import (
     ROW_END,
     WHO,
 )
+from unrack.policy.columns import Gang, LedgerColumns, gang_of
 from unrack.policy.placement.node_kernel import add_node, place_job, tasks_on
 from unrack.units import NEVER_US
 
@@ -51,14 +50,32 @@ class Grain(IntEnum):
     CORES = 2
 
 
+class Groups(NamedTuple):
+    """How nodes are grouped in a plan."""
+
+    grain: int  # a `Grain`
+    of: Ints  # int64[nodes]: the group of each node
+    total: Ints  # int64[2, groups]: cores and MB of a node of each group
+    rank: Ints  # int64[groups]: in which order groups are filled
+
+
+class BookedRows(NamedTuple):
+    """Reservations by job."""
+
+    start: Ints  # int64[jobs]: reserved start, µs; -1: none, or it starts now
+    where: Ints  # int64[2, jobs]: the first row in `rows`, and how many
+    rows: Ints  # int64[room, 5]: what is reserved
+
+
 @inlined
-def room_in(level: Ints, total: Ints, grain: int, tasks: int, cores: int, mb: int) -> int:
-    """How many tasks (counted up to ``tasks``) fit in the groups of one step; ``total`` is of a node of each group."""
-    if grain == 2:
+def room_in(level: Ints, groups: Groups, asked: Gang) -> int:
+    """How many tasks (counted up to those of the job) fit in the groups of one step."""
+    total, tasks, cores, mb = groups.total, asked.tasks, asked.cores, asked.mb
+    if groups.grain == 2:
         return int(level[CPU, 0])
     room = 0
     for g in range(level.shape[1]):
-        if grain == 1:
+        if groups.grain == 1:
             room += level[CPU, g] * tasks_on(total[CPU, g], total[MEM, g], total[CPU, g], cores, mb, False)
         else:
             room += tasks_on(level[CPU, g], level[MEM, g], total[CPU, g], cores, mb, False)
@@ -69,11 +86,11 @@ def room_in(level: Ints, total: Ints, grain: int, tasks: int, cores: int, mb: in
 
 @inlined
 def earliest(
-    times: Ints, level: NDArray[np.int64], steps: int, total: Ints, grain: int, tasks: int, cores: int, mb: int,
-    length: int, low: Ints,
-) -> int:  # fmt: skip
+    times: Ints, level: NDArray[np.int64], steps: int, groups: Groups, asked: Gang, length: int, low: Ints
+) -> int:
     """The first step at whose start the job fits for ``length`` µs; -1: never. ``low`` gets what is free throughout."""
     i: int = 0
+    grain, tasks = groups.grain, asked.tasks
     while grain == 2 and i < steps:  # as below, in numbers
         k = i
         while k < steps and level[k, CPU, 0] >= tasks and (k == i or times[k] < times[i] + length):
@@ -85,7 +102,7 @@ def earliest(
         for g in range(low.shape[1]):
             low[CPU, g] = level[i, CPU, g]
             low[MEM, g] = level[i, MEM, g]
-        if room_in(low, total, grain, tasks, cores, mb) < tasks:
+        if room_in(low, groups, asked) < tasks:
             i += 1
             continue
         end = times[i] + length
@@ -95,8 +112,8 @@ def earliest(
             for g in range(low.shape[1]):
                 low[CPU, g] = min(low[CPU, g], level[k, CPU, g])
                 low[MEM, g] = min(low[MEM, g], level[k, MEM, g])
-            if room_in(low, total, grain, tasks, cores, mb) < tasks:
-                alone = room_in(level[k], total, grain, tasks, cores, mb)
+            if room_in(low, groups, asked) < tasks:
+                alone = room_in(level[k], groups, asked)
                 following = k + 1 if alone < tasks else i + 1
                 break
             k += 1
@@ -169,14 +186,13 @@ def fits_at(
 
 
 @inlined
-def reserve(
-    low: Ints, total: Ints, grain: int, rank: Ints, fit: int, tasks: int, cores: int, mb: int, out: Ints, at: int
-) -> int:
+def reserve(low: Ints, groups: Groups, fit: int, asked: Gang, out: Ints, at: int) -> int:
     """Rows (of groups) for a job that fits in ``low``; returns their end."""
-    if grain == 0:
+    total, rank, tasks, cores, mb = groups.total, groups.rank, asked.tasks, asked.cores, asked.mb
+    if groups.grain == 0:
         return place_job(low, total, tasks, cores, mb, False, fit, out, at)
     start, left = at, tasks
-    if grain == 2:
+    if groups.grain == 2:
         return add_node(out, start, at, 0, tasks, tasks, 0)
     for i in range(rank.shape[0]):
         g = rank[i]
@@ -192,30 +208,33 @@ def reserve(
 
 
 @inlined
-def group_rows(rows: Ints, first: int, last: int, grain: int, group_of: Ints, level: Ints) -> None:
-    """Add what a lease holds to the groups of one step."""
-    if grain == 0:
+def give_back(seen: LedgerColumns, job: int, groups: Groups, level: Ints) -> None:
+    """Add what a running job holds to the groups of one step."""
+    rows, first = seen.pool, seen.lease_at[FIRST_ROW, job]
+    last = first + seen.lease_at[ROW_COUNT, job]
+    if groups.grain == 0:
         add_rows(level, rows, first, last, 1)
         return
     for r in range(first, last):
-        if grain == 2:
+        if groups.grain == 2:
             level[CPU, 0] += rows[r, NODES] * rows[r, CORES]
             continue
         for node in range(rows[r, FIRST], rows[r, FIRST] + rows[r, NODES]):
-            level[CPU, group_of[node]] += 1
+            level[CPU, groups.of[node]] += 1
 
 
 @inlined
 def settle(
-    free: Ints, node_total: Ints, grain: int, group_of: Ints, fit: int, tasks: int, cores: int, mb: int, rows: Ints,
-    first: int, last: int, out: Ints, at: int,
+    free: Ints, node_total: Ints, groups: Groups, fit: int, asked: Gang, rows: Ints, first: int, last: int, out: Ints,
+    at: int,
 ) -> int:  # fmt: skip
     """Turn a reservation that starts now into rows of nodes; returns their end, or -1 if they are not free yet."""
-    if grain == 2:
+    tasks, cores, mb = asked.tasks, asked.cores, asked.mb
+    if groups.grain == 2:
         return place_job(free, node_total, tasks, cores, mb, False, fit, out, at)
     start = at
     for r in range(first, last):
-        if grain == 0:
+        if groups.grain == 0:
             for node in range(rows[r, FIRST], rows[r, FIRST] + rows[r, NODES]):
                 if free[CPU, node] < rows[r, CORES] or free[MEM, node] < rows[r, LOCAL_MB]:
                     return -1
@@ -224,7 +243,7 @@ def settle(
         for g in range(rows[r, FIRST], rows[r, FIRST] + rows[r, NODES]):
             left = rows[r, TASKS]
             for node in range(free.shape[1]):
-                if group_of[node] != g:
+                if groups.of[node] != g:
                     continue
                 here = min(left, tasks_on(free[CPU, node], free[MEM, node], node_total[CPU, node], cores, mb, True))
                 if here > 0:
@@ -247,11 +266,39 @@ def first_due(start: Ints, jobs: Ints, now: int) -> int:
     return due
 
 
+@inlined
+def levels_of(now: int, seen: LedgerColumns, groups: Groups, trust: bool, times: Ints, level: NDArray[np.int64]) -> int:
+    """Fill a plan from what is free and the booked ends of running jobs; how many steps. ``level`` is all zeros."""
+    free, total, running = seen.free, seen.total, seen.running
+    times[0] = now
+    steps = 1
+    for node in range(free.shape[1]):
+        if groups.grain == 0:
+            level[0, CPU, node] = free[CPU, node]
+            level[0, MEM, node] = free[MEM, node]
+        elif groups.grain == 2:
+            level[0, CPU, 0] += free[CPU, node]
+        elif free[CPU, node] > 0 and free[CPU, node] == total[CPU, node]:
+            level[0, CPU, groups.of[node]] += 1
+    for i in range(seen.running_count):
+        if trust and running[ENDS_US, i] == now:
+            give_back(seen, running[WHO, i], groups, level[0])
+    for i in range(seen.running_count):
+        if trust and running[ENDS_US, i] == now:
+            continue
+        end = max(running[ENDS_US, i], now + 1)
+        if end != times[steps - 1]:
+            times[steps] = end
+            copy_step(level, steps - 1, steps)
+            steps += 1
+        give_back(seen, running[WHO, i], groups, level[steps - 1])
+    return steps
+
+
 @compiled
 def plan_round(
-    order: Ints, now: int, asks: Ints, free_now: Ints, node_total: Ints, running: Ints, count: int, pool: Ints,
-    lease_at: Ints, grain: int, fit: int, group_of: Ints, total: Ints, rank: Ints, kept_start: Ints, kept_at: Ints,
-    kept_rows: Ints, compress: bool, trust: bool, started: Ints, out: Ints, rows: Ints,
+    order: Ints, now: int, seen: LedgerColumns, groups: Groups, fit: int, kept: BookedRows, compress: bool, trust: bool,
+    started: Ints, out: Ints, rows: Ints,
 ) -> int:  # fmt: skip
     """Plan for the jobs of ``order`` and choose those that start now.
 
@@ -261,11 +308,8 @@ def plan_round(
 
     Parameters
     ----------
-    group_of, total, rank
-        The group of each node; cores and MB of a node of each group; in which order groups are filled.
-    kept_start, kept_at, kept_rows
-        By job: reserved start (-1: none, or it starts now), and where its rows are in ``kept_rows``. Changed to the
-        new reservations, whose rows are in ``rows``.
+    kept
+        The reservations so far; starts and places are changed to those of the new ones, whose rows are in ``rows``.
     trust
         Whether a job whose booked end is now counts as ended, so that a reservation for now stays although its end has
         not been seen yet; what needs its room starts in a later round of this moment.
@@ -279,120 +323,71 @@ def plan_round(
     int
         How many jobs start; or minus the room that the three outputs should have had (nothing was decided).
     """
-    jobs, groups, nodes = order.shape[0], total.shape[1], free_now.shape[1]
-    most = count + 2 * jobs + 2
+    asks, jobs, nodes, width = seen.asks, order.shape[0], seen.free.shape[1], groups.total.shape[1]
+    most = seen.running_count + 2 * jobs + 2
     times = np.empty(most, np.int64)
-    level = np.zeros((most, 2, groups), np.int64)
-    times[0] = now
-    steps = 1
-    if grain == 0:
-        for node in range(nodes):
-            level[0, CPU, node] = free_now[CPU, node]
-            level[0, MEM, node] = free_now[MEM, node]
-    elif grain == 2:
-        for node in range(nodes):
-            level[0, CPU, 0] += free_now[CPU, node]
-    else:
-        for node in range(nodes):
-            if free_now[CPU, node] > 0 and free_now[CPU, node] == node_total[CPU, node]:
-                level[0, CPU, group_of[node]] += 1
-    for i in range(count):
-        job = running[WHO, i]
-        if trust and running[ENDS_US, i] == now:
-            group_rows(
-                pool,
-                lease_at[FIRST_ROW, job],
-                lease_at[FIRST_ROW, job] + lease_at[ROW_COUNT, job],
-                grain,
-                group_of,
-                level[0],
-            )
-    for i in range(count):
-        end, job = max(running[ENDS_US, i], now + 1), running[WHO, i]
-        if trust and running[ENDS_US, i] == now:
-            continue
-        if end != times[steps - 1]:
-            times[steps] = end
-            copy_step(level, steps - 1, steps)
-            steps += 1
-        group_rows(
-            pool,
-            lease_at[FIRST_ROW, job],
-            lease_at[FIRST_ROW, job] + lease_at[ROW_COUNT, job],
-            grain,
-            group_of,
-            level[steps - 1],
-        )
+    level = np.zeros((most, 2, width), np.int64)
+    steps = levels_of(now, seen, groups, trust, times, level)
     # reservations that can stay
     start = np.full(jobs, -1, np.int64)
     first = np.zeros(jobs, np.int64)
     last = np.zeros(jobs, np.int64)
-    low = np.empty((2, groups), np.int64)
+    low = np.empty((2, width), np.int64)
     used = 0
     for q in range(jobs):
         job = order[q]
-        if kept_start[job] < now:
+        begins = kept.start[job]
+        if begins < now:
             continue
-        a, b = kept_at[FIRST_ROW, job], kept_at[FIRST_ROW, job] + kept_at[ROW_COUNT, job]
+        a, b = kept.where[FIRST_ROW, job], kept.where[FIRST_ROW, job] + kept.where[ROW_COUNT, job]
         length = max(1, asks[ASKED_US, job])
         if used + b - a > rows.shape[0]:
             return -2 * int(used + b - a + jobs)
-        if fits_at(times, level, steps, kept_start[job], length, kept_rows, a, b):
-            steps = book(times, level, steps, kept_start[job], length, kept_rows, a, b, -1)
-            start[q], first[q], last[q] = kept_start[job], used, used + b - a
-            copy_rows(kept_rows, a, b, rows, used)
+        if fits_at(times, level, steps, begins, length, kept.rows, a, b):
+            steps = book(times, level, steps, begins, length, kept.rows, a, b, -1)
+            start[q], first[q], last[q] = begins, used, used + b - a
+            copy_rows(kept.rows, a, b, rows, used)
             used += b - a
     # new ones, and earlier ones
     for q in range(jobs):
         if start[q] >= 0 and (not compress or start[q] == now):
             continue
-        job = order[q]
-        tasks, cores, mb, length = (
-            asks[ASKED_TASKS, job],
-            asks[ASKED_CORES, job],
-            asks[ASKED_MB, job],
-            max(1, asks[ASKED_US, job]),
-        )
-        if steps + 2 > times.shape[0]:
+        asked = gang_of(asks, order[q])
+        length = max(1, asked.us)
+        if steps + 4 > times.shape[0]:
             times = np.concatenate((times, np.empty_like(times)))
             level = np.concatenate((level, np.zeros_like(level)))
         if start[q] >= 0:
             steps = book(times, level, steps, start[q], length, rows, first[q], last[q], 1)
-        i = earliest(times, level, steps, total, grain, tasks, cores, mb, length, low)
+        i = earliest(times, level, steps, groups, asked, length, low)
         if i < 0:
             start[q] = -1
             continue
         if times[i] != start[q]:
-            if used + min(groups, tasks) > rows.shape[0]:
-                return -2 * int(used + min(groups, tasks) + jobs)
+            if used + min(width, asked.tasks) > rows.shape[0]:
+                return -2 * int(used + min(width, asked.tasks) + jobs)
             start[q], first[q] = times[i], used
-            used = reserve(low, total, grain, rank, fit, tasks, cores, mb, rows, used)
+            used = reserve(low, groups, fit, asked, rows, used)
             last[q] = used
-        if steps + 2 > times.shape[0]:
-            times = np.concatenate((times, np.empty_like(times)))
-            level = np.concatenate((level, np.zeros_like(level)))
         steps = book(times, level, steps, start[q], length, rows, first[q], last[q], -1)
     # those that start now
     n, at = 0, 0
-    free = free_now.copy()
+    free = seen.free.copy()
     for q in range(jobs):
         if start[q] != now:
             continue
-        job = order[q]
-        tasks, cores, mb = asks[ASKED_TASKS, job], asks[ASKED_CORES, job], asks[ASKED_MB, job]
-        if at + min(nodes, tasks) > out.shape[0] or n == started.shape[1]:
-            return -2 * int(at + min(nodes, tasks) + n)
-        end = settle(
-            free, node_total, grain, group_of, fit, tasks, cores, mb, rows, first[q], last[q], out, at
-        )  # fmt: skip
+        asked = gang_of(asks, order[q])
+        if at + min(nodes, asked.tasks) > out.shape[0] or n == started.shape[1]:
+            return -2 * int(at + min(nodes, asked.tasks) + n)
+        end = settle(free, seen.total, groups, fit, asked, rows, first[q], last[q], out, at)
         if end < 0:
             continue
         add_rows(free, out, at, end, -1)
-        started[JOB, n], started[ROW, n], started[ROW_END, n] = job, at, end
+        started[JOB, n], started[ROW, n], started[ROW_END, n] = order[q], at, end
         n, at = n + 1, end
         start[q] = -1
     for q in range(jobs):
         job = order[q]
-        kept_start[job] = start[q]
-        kept_at[FIRST_ROW, job], kept_at[ROW_COUNT, job] = first[q], last[q] - first[q]
+        kept.start[job] = start[q]
+        kept.where[FIRST_ROW, job], kept.where[ROW_COUNT, job] = first[q], last[q] - first[q]
     return n

@@ -25,7 +25,6 @@ from unrack.ledger.holding import add_rows
 from unrack.ledger.lease import CORES, FIRST, LOCAL_MB, NODES
 from unrack.ledger.names import (
     ASKED_CORES,
-    ASKED_MB,
     ASKED_TASKS,
     ASKED_US,
     CPU,
@@ -38,6 +37,7 @@ from unrack.ledger.names import (
     ROW_END,
     WHO,
 )
+from unrack.policy.columns import Gang, LedgerColumns, gang_of
 from unrack.policy.placement.node_kernel import first_fit, place_job, tasks_on
 
 Ints = NDArray[np.int64]
@@ -52,40 +52,21 @@ class Backfill(IntEnum):
 
 
 class PassRule(NamedTuple):
-    """How a pass goes.
+    """How a pass goes."""
 
-    Attributes
-    ----------
-    backfill
-        A :class:`Backfill`.
-    depth
-        How many jobs behind the head are considered.
-    whole
-        Whether a node serves one job at a time.
-    fit
-        A :class:`unrack.policy.placement.node_kernel.Fit`.
-    """
-
-    backfill: int
-    depth: int
-    whole: bool
-    fit: int
+    backfill: int  # a `Backfill`
+    depth: int  # how many jobs behind the head are considered
+    whole: bool  # whether a node serves one job at a time
+    fit: int  # a `Fit`
 
 
 class Nodes(NamedTuple):
-    """What the nodes have: columns of the ledger or of a draft, which a pass writes.
+    """What the nodes have: columns of the ledger or of a draft, which a pass writes."""
 
-    Attributes
-    ----------
-    free, total : int64[2, nodes]
-        As in :class:`unrack.ledger.state.ClusterState`.
-    most : int64[blocks + groups]
-        The summary of ``free`` (:mod:`unrack.ledger.blocks`).
-    """
-
+    # int64[2, nodes]: as in `ClusterState`
     free: Ints
     total: Ints
-    most: Ints
+    most: Ints  # int64[blocks + groups]: the summary of `free` (`blocks`)
 
 
 class Held(NamedTuple):
@@ -143,17 +124,18 @@ def change_rows(
 
 @inlined
 def release_until(
-    shadow_free: Ints, total: Ints, tasks: int, cores: int, mb: int, whole: bool, now: int, running: Ints, count: int,
-    pool: Ints, lease_at: Ints, out: Ints, started: Ints, n_started: int, asks: Ints, alike: bool, free_cores: int,
+    then: Nodes, head: Gang, whole: bool, now: int, held: Held, count: int, out: Ints, started: Ints, n_started: int,
+    asks: Ints, alike: bool, free_cores: int,
 ) -> tuple[int, int]:  # fmt: skip
     """Let jobs end, in order of booked end, until the head fits: (shadow time, tasks of it that fit then).
 
-    ``shadow_free`` holds what is free now and is changed to what is free at the shadow time. ``started[:, i]`` are the
-    jobs started in this pass: job, first row and end of its rows in ``out``. Returns time -1 if it never fits.
+    ``then`` holds what is free now and is changed to what is free at the shadow time. ``started[:, i]`` are the jobs
+    started in this pass: job, first row and end of its rows in ``out``. Returns time -1 if it never fits.
     """
+    free, total, cores, mb, running, pool = then.free, then.total, head.cores, head.mb, held.running, held.pool
     room = free_cores if alike else 0
-    for node in range(0 if alike else shadow_free.shape[1]):
-        room += tasks_on(shadow_free[CPU, node], shadow_free[MEM, node], total[CPU, node], cores, mb, whole)
+    for node in range(0 if alike else free.shape[1]):
+        room += tasks_on(free[CPU, node], free[MEM, node], total[CPU, node], cores, mb, whole)
     ends = np.empty(n_started, np.int64)
     by_end = np.empty(n_started, np.int64)
     for s in range(n_started):  # insertion sort: a pass starts few jobs
@@ -173,11 +155,10 @@ def release_until(
             break
         if from_running:
             job = running[WHO, i]
-            first = lease_at[FIRST_ROW, job]
+            first, end_row = held.lease_at[FIRST_ROW, job], held.lease_at[ROW_COUNT, job]
+            end_row += first
             room += (
-                asks[ASKED_TASKS, job]
-                if alike
-                else change_rows(shadow_free, total, cores, mb, whole, pool, first, first + lease_at[ROW_COUNT, job], 1)
+                asks[ASKED_TASKS, job] if alike else change_rows(free, total, cores, mb, whole, pool, first, end_row, 1)
             )
             i += 1
         else:
@@ -185,10 +166,10 @@ def release_until(
             room += (
                 asks[ASKED_TASKS, started[JOB, s]]
                 if alike
-                else change_rows(shadow_free, total, cores, mb, whole, out, started[ROW, s], started[ROW_END, s], 1)
+                else change_rows(free, total, cores, mb, whole, out, started[ROW, s], started[ROW_END, s], 1)
             )
             k += 1
-        if shadow < 0 and room >= tasks:
+        if shadow < 0 and room >= head.tasks:
             shadow = end
     return shadow, room
 
@@ -238,7 +219,7 @@ def consider(
     # the head of the queue, as long as it fits
     while i < order.shape[0]:
         job = order[i]
-        tasks, cores, mb = asks[ASKED_TASKS, job], asks[ASKED_CORES, job], asks[ASKED_MB, job]
+        tasks, cores, mb, _ = gang_of(asks, job)
         if tasks * cores > free_cores:
             break
         most_rows = min(nodes.free.shape[1], tasks)
@@ -253,19 +234,18 @@ def consider(
     if rule.backfill == 0 or i + 1 >= order.shape[0]:
         return n, at
     # the jobs behind it
-    head = order[i]
-    h_tasks, h_cores, h_mb = asks[ASKED_TASKS, head], asks[ASKED_CORES, head], asks[ASKED_MB, head]
+    head = gang_of(asks, order[i])
     shadow, room = -1, 0
     shadow_free = nodes.free
     known = False
     behind = those_behind(order, i, second)
     for k in range(min(behind.shape[0], rule.depth)):
         job = behind[k]
-        tasks, cores, mb = asks[ASKED_TASKS, job], asks[ASKED_CORES, job], asks[ASKED_MB, job]
+        tasks, cores, mb, us = gang_of(asks, job)
         if tasks * cores > free_cores:
             continue
-        late = rule.backfill == 2 and alike and known and shadow >= 0 and now + asks[ASKED_US, job] > shadow
-        if late and room - tasks < h_tasks:
+        late = rule.backfill == 2 and alike and known and shadow >= 0 and now + us > shadow
+        if late and room - tasks < head.tasks:
             continue  # wherever it went
         most_rows = min(nodes.free.shape[1], tasks)
         if at + most_rows > out.shape[0] or n == started.shape[1]:
@@ -277,19 +257,19 @@ def consider(
             if not known:
                 if not alike:
                     shadow_free = nodes.free.copy()
+                then = Nodes(shadow_free, nodes.total, nodes.most)
                 shadow, room = release_until(
-                    shadow_free, nodes.total, h_tasks, h_cores, h_mb, rule.whole, now, held.running, count, held.pool,
-                    held.lease_at, out, started, n, asks, alike, free_cores,
-                )  # fmt: skip
+                    then, head, rule.whole, now, held, count, out, started, n, asks, alike, free_cores
+                )
                 known = True
-            if shadow >= 0 and now + asks[ASKED_US, job] > shadow:
+            if shadow >= 0 and now + us > shadow:
                 if alike:
                     left = room - tasks
                 else:
                     left = room + change_rows(
-                        shadow_free, nodes.total, h_cores, h_mb, rule.whole, out, at, end, -1
-                    )  # fmt: skip
-                if left < h_tasks:
+                        shadow_free, nodes.total, head.cores, head.mb, rule.whole, out, at, end, -1
+                    )
+                if left < head.tasks:
                     if not alike:
                         add_rows(shadow_free, out, at, end, 1)
                     continue
@@ -302,10 +282,8 @@ def consider(
 
 @compiled
 def pass_over(
-    order: Ints, second: Ints, backfill: int, depth: int, now: int, asks: Ints, free: Ints, total: Ints,
-    free_cores: int, running: Ints, count: int, pool: Ints, lease_at: Ints, whole: bool, fit: int, alike: bool,
-    started: Ints, out: Ints,
-) -> int:  # fmt: skip
+    rule: PassRule, order: Ints, second: Ints, now: int, seen: LedgerColumns, alike: bool, started: Ints, out: Ints
+) -> int:
     """Choose the jobs to start now.
 
     Parameters
@@ -314,10 +292,6 @@ def pass_over(
         int64[waiting]: jobs in the order in which they are to be considered.
     second
         int64[waiting]: places in ``order``, in the order in which those behind the head are tried; none: as they are.
-    backfill
-        A :class:`Backfill`.
-    depth
-        How many jobs behind the head are considered.
     now
         µs.
     alike
@@ -332,11 +306,11 @@ def pass_over(
     int
         How many jobs start; or minus the room that ``out`` or ``started`` should have had (nothing was decided).
     """
-    if not any_may_fit(order, second, backfill, depth, asks, free_cores):
+    if not any_may_fit(order, second, rule.backfill, rule.depth, seen.asks, seen.free_cores):
         return 0
-    draft = free.copy()
+    draft = seen.free.copy()
+    nodes, held = Nodes(draft, seen.total, most_free(draft)), Held(seen.running, seen.pool, seen.lease_at)
     n, _ = consider(
-        PassRule(backfill, depth, whole, fit), order, second, asks, Nodes(draft, total, most_free(draft)), free_cores,
-        Held(running, pool, lease_at), count, alike, now, started, out,
-    )  # fmt: skip
+        rule, order, second, seen.asks, nodes, seen.free_cores, held, seen.running_count, alike, now, started, out
+    )
     return n

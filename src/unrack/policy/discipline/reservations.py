@@ -20,18 +20,10 @@ from unrack.view import Draft, View
 
 @dataclass(slots=True)
 class Book:
-    """What is reserved.
+    """What is reserved."""
 
-    Attributes
-    ----------
-    notes
-        Of the placement.
-    booked
-        Waiting job to reservation.
-    """
-
-    notes: Any
-    booked: dict[int, Booking] = field(default_factory=dict)
+    notes: Any  # of the placement
+    booked: dict[int, Booking] = field(default_factory=dict)  # waiting job to reservation
 
     def promised(self, freed: int) -> Promises:
         """What is promised after a round; ``freed``: as of :class:`Promises`."""

@@ -12,11 +12,12 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from unrack.policy.columns import columns_of
 from unrack.policy.contract import Decision, Estimates
 from unrack.policy.discipline.list_pass import ListPass
 from unrack.policy.discipline.list_scheduler import UNLIMITED, choose, short_of
 from unrack.policy.discipline.node_plan import Plan
-from unrack.policy.discipline.queue_kernel import Backfill
+from unrack.policy.discipline.queue_kernel import Backfill, PassRule
 from unrack.policy.discipline.reservations import Book, Reservations
 from unrack.policy.gpus.rule import GpuRule
 from unrack.policy.orders import Order, in_order, is_fixed
@@ -62,11 +63,6 @@ class SlurmLike(AnyResource):
     memory: MemoryRule = field(default_factory=LocalMemory)
     gpus: GpuRule | None = None
 
-    @property
-    def name(self) -> str:
-        """The label."""
-        return self.label
-
     def begin(self, view: View) -> Plan:
         """Nothing planned yet."""
         return Plan.begin(view, self.nodes == "whole", self.place)
@@ -88,11 +84,10 @@ class SlurmLike(AnyResource):
         if now % self.interval_us or (memory.planned_at == now and memory.planned_version == view.version):
             if memory.blocked.still(view, jobs):
                 return [], memory
-            count = choose(
-                view, jobs, memory.buffers, now, int(Backfill.NONE), 0, self.nodes == "whole", FITS[self.place]
-            )  # fmt: skip
-            memory.blocked.note(view, jobs, count)
-            return memory.buffers.leases(count), memory
+            rule = PassRule(int(Backfill.NONE), 0, self.nodes == "whole", FITS[self.place])
+            decisions = choose(rule, columns_of(view), jobs, memory.buffers, now)
+            memory.blocked.note(view, jobs, len(decisions))
+            return decisions, memory
         jobs = jobs[: self.depth]
         if memory.too_coarse(view):
             memory = self.begin(view)
@@ -103,7 +98,6 @@ class SlurmLike(AnyResource):
         return decisions, memory
 
     def _decide_beyond(self, view: View, memory: Plan, book: Book, now: int) -> list[Decision]:
-        """The same where a job has asked for more than nodes."""
         if now % self.interval_us or (memory.planned_at == now and memory.planned_version == view.version):
             assert memory.main is not None
             return self._main_loop.decide(view, memory.main, now, self.queue)
@@ -114,12 +108,10 @@ class SlurmLike(AnyResource):
 
     @cached_property
     def _reservations(self) -> Reservations:
-        """The plan of jobs that ask for more than nodes."""
         return Reservations(self.mixed)
 
     @cached_property
     def _main_loop(self) -> ListPass:
-        """The main loop over such jobs."""
         return ListPass(self.mixed, self.order, Backfill.NONE, UNLIMITED)
 
     def next_round(self, view: View, memory: Plan, now: int) -> int | None:

@@ -51,25 +51,14 @@ NO_SCORE = 1e300
 
 
 class Room(NamedTuple):
-    """What a job finds while its tasks are placed, int64[nodes] each, and of the GPUs int64[places].
+    """What a job finds while its tasks are placed, int64[nodes] each, and of the GPUs int64[places]."""
 
-    Attributes
-    ----------
-    cores
-        Free cores; -1: no task may go there.
-    mb
-        Free memory.
-    total_cores, total_mb
-        Installed.
-    free
-        Free parts of each place.
-    """
-
-    cores: Ints
-    mb: Ints
+    cores: Ints  # free cores; -1: no task may go there
+    mb: Ints  # free memory
+    # installed
     total_cores: Ints
     total_mb: Ints
-    free: Ints
+    free: Ints  # free parts of each place
 
 
 @inlined

@@ -11,26 +11,15 @@ its lease really exists (as EASY does), and whoever would still run then must le
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from unrack.jit import compiled, inlined
-from unrack.ledger.holding import add_lease
-from unrack.ledger.names import (
-    ASKED_CORES,
-    ASKED_MB,
-    ASKED_TASKS,
-    ASKED_US,
-    CPU,
-    JOB,
-    LOAN,
-    LOAN_END,
-    MEM,
-    ROW,
-    ROW_END,
-)
+from unrack.ledger.memory_use import MemoryUse
+from unrack.ledger.names import CPU, MEM
+from unrack.policy.columns import LedgerColumns, gang_of
 from unrack.policy.lending.compute_nodes import may_compute, tasks_by_cores
 from unrack.policy.lending.counts_kernel import (
     BORROWING,
@@ -48,38 +37,54 @@ from unrack.policy.lending.counts_kernel import (
     reserve,
 )
 from unrack.policy.lending.future import fits, shadow_of
-from unrack.policy.lending.lease_kernel import Who, place_job
+from unrack.policy.lending.lease_kernel import (
+    Leases,
+    Span,
+    Who,
+    change,
+    note,
+    place_job,
+    room_needed,
+    who_is,
+)
 from unrack.policy.lending.rules import Terms
 from unrack.policy.placement.node_kernel import add_node, tasks_on
 
 Ints = NDArray[np.int64]
 
 
+class Classes(NamedTuple):
+    """Classes of nodes that have as many cores and as much memory."""
+
+    of: Ints  # int64[nodes]: the class of each node; -1: no cores
+    kinds: Ints  # int64[4, classes]: CLASS_CORES, CLASS_MB, RANK and BY_MEMORY of `counts_kernel.py`
+    strict: bool  # whether a node that lends does not compute
+
+
 @inlined
 def settle(
-    free: Ints, total: Ints, threshold_mb: Ints, class_of: Ints, kinds: Ints, scratch: Ints, tasks: int, cores: int,
-    mb: int, out: Ints, at: int,
-) -> int:  # fmt: skip
-    """Local places for all tasks, on the nodes of each class that TAKES says, by id; the end of the rows, or -1."""
-    start, left = at, tasks
+    free: Ints, total: Ints, threshold_mb: Ints, classes: Classes, scratch: Ints, who: Who, out: Leases, last: Span
+) -> Span:
+    """Local places for all tasks, on the nodes of each class that TAKES says, by id; ``row_end`` -1: not so many."""
+    start, at, left, cores, mb, kinds = last.row_end, last.row_end, who.tasks, who.cores, who.mb, classes.kinds
     for r in range(kinds.shape[1]):
         g = kinds[RANK, r]
         some = scratch[TAKES, 1 + g]
         for node in range(free.shape[1] if some > 0 else 0):
-            if class_of[node] != g or not may_compute(
+            if classes.of[node] != g or not may_compute(
                 free[CPU, node], total[CPU, node], free[MEM, node], threshold_mb[node]
             ):
                 continue
             here = min(left, tasks_on(free[CPU, node], free[MEM, node], total[CPU, node], cores, mb, True))
             if here > 0:
-                at = add_node(out, start, at, node, here, total[CPU, node], here * mb)
+                at = add_node(out.rows, start, at, node, here, total[CPU, node], here * mb)
                 left -= here
                 some -= 1
                 if left == 0:
-                    return at
+                    return Span(start, at, last.loan_end, last.loan_end)
                 if some == 0:
                     break
-    return -1
+    return Span(start, -1, last.loan_end, last.loan_end)
 
 
 @inlined
@@ -90,12 +95,11 @@ def last_that_may(order: Ints, asks: Ints, first: int, last: int, plan: Ints, st
     """
     classes = kinds.shape[1]
     for q in range(last - 1, first - 1, -1):
-        tasks, cores, mb = asks[ASKED_TASKS, order[q]], asks[ASKED_CORES, order[q]], asks[ASKED_MB, order[q]]
-        room = 0
+        asked, room = gang_of(asks, order[q]), 0
         for g in range(classes):
             if plan[step, 1 + g] > 0:
-                room += min(tasks, plan[step, 1 + g] * tasks_by_cores(kinds[CLASS_CORES, g], cores))
-        if room >= tasks and tasks * mb <= plan[step, 1 + classes]:
+                room += min(asked.tasks, plan[step, 1 + g] * tasks_by_cores(kinds[CLASS_CORES, g], asked.cores))
+        if room >= asked.tasks and asked.tasks * asked.mb <= plan[step, 1 + classes]:
             return q + 1
     return first
 
@@ -114,25 +118,20 @@ def free_by_class(free: Ints, total: Ints, threshold_mb: Ints, class_of: Ints, s
 
 @compiled
 def plan_round(
-    order: Ints, now: int, terms: Terms, strict: bool, asks: Ints, free_now: Ints, total: Ints,
-    running: Ints, count: int, pool: Ints, lease_at: Ints, use: Ints, first_of: Ints, aware: Any, class_of: Ints,
-    kinds: Ints, begins: Ints, started: Ints, rows: Ints, loans: Ints,
+    order: Ints, now: int, terms: Terms, seen: LedgerColumns, uses: MemoryUse, aware: Any, groups: Classes,
+    begins: Ints, started: Ints, out: Leases,
 ) -> int:  # fmt: skip
     """Plan for the jobs in order; those whose turn is now start.
 
     Parameters
     ----------
-    strict
-        Whether a node that lends does not compute.
     aware
         Ranks lenders; ``None``: nothing does.
-    class_of : int64[nodes]
-        Nodes with as many cores and as much memory are a class; -1: no cores.
-    kinds : int64[4, classes]
-        CLASS_CORES, CLASS_MB, RANK and BY_MEMORY of ``counts_kernel.py``.
+    groups
+        Classes of nodes.
     begins : int64[jobs]
         Written: when planned jobs are to start; -1: never, or not planned.
-    started, rows, loans
+    started, out
         As in ``queue_kernel.pass_over``.
 
     Returns
@@ -140,104 +139,78 @@ def plan_round(
     int
         How many start; or minus the room that the outputs should have had (nothing was decided).
     """
-    nodes, classes, rule, threshold_mb = free_now.shape[1], kinds.shape[1], terms.rule, terms.threshold_mb
+    asks, total, kinds, strict = seen.asks, seen.total, groups.kinds, groups.strict
+    nodes, classes, rule, threshold_mb = total.shape[1], kinds.shape[1], terms.rule, terms.threshold_mb
     scratch = np.empty((3, classes + 2), np.int64)
-    free_by_class(free_now, total, threshold_mb, class_of, scratch)
+    free_by_class(seen.free, total, threshold_mb, groups.of, scratch)
     jobs = last_that_may(order, asks, 0, order.shape[0], scratch, LOW, kinds)
     if jobs == 0:
         return 0
-    plan = np.zeros((count + 3 * jobs + 4, classes + 2), np.int64)
+    plan = np.zeros((seen.running_count + 3 * jobs + 4, classes + 2), np.int64)
     from_us = np.empty(nodes, np.int64)
-    steps = levels_of(
-        now, free_now, total, threshold_mb, class_of, running, count, pool, lease_at, use, first_of, plan, from_us
-    )
+    steps = levels_of(now, seen, uses, threshold_mb, groups.of, plan, from_us)
     safe, safe_steps = plan.copy(), steps
-    free = free_now.copy()
+    free = seen.free.copy()
     then = np.empty_like(free)
-    head, shadow = -1, -1
-    n, at, loan_at = 0, 0, 0
     none = np.empty(0, np.int64)
+    n, shadow = 0, -1
+    last = Span(n, n, n, n)
+    head = who_is(seen, order[0], now, groups.of, none)  # the first that cannot start, once one is known
+    known = False
     q = -1
     while q + 1 < jobs:
         q += 1
-        job = order[q]
-        tasks, cores, mb, length = (
-            asks[ASKED_TASKS, job],
-            asks[ASKED_CORES, job],
-            asks[ASKED_MB, job],
-            max(1, asks[ASKED_US, job]),
-        )
-        if at + 2 * nodes > rows.shape[0] or loan_at + 4 * nodes > loans.shape[0] or n == started.shape[1]:
-            return -2 * int(at + loan_at + 4 * nodes + n)
-        who = Who(job, now, length, running, count, class_of, none)
-        i, how = earliest(0, plan, steps, rule, strict, kinds, tasks, cores, mb, length, scratch)
+        who = who_is(seen, order[q], now, groups.of, none)
+        job, length = who.job, who.us
+        needed = room_needed(started, n, out, last, nodes)
+        if needed > 0:
+            return -needed
+        i, how = earliest(0, plan, steps, rule, strict, kinds, who, scratch)
         if i == 0:
-            end, loan_end = -1, loan_at
+            span = Span(last.row_end, -1, last.loan_end, -1)
             if how == LOCALLY:
-                end = settle(free, total, threshold_mb, class_of, kinds, scratch, tasks, cores, mb, rows, at)
-            if end < 0:
-                if how == BORROWING:
-                    quota = scratch[QUOTA, :classes].copy()
-                    asking = Who(job, now, length, running, count, class_of, quota)
-                    end, loan_end = place_job(
-                        terms, free, total, tasks, cores, mb, aware, asking, rows, at, loans, loan_at
-                    )  # fmt: skip
-                if end < 0:  # other nodes may do where groups do not allow these
-                    end, loan_end = place_job(
-                        terms, free, total, tasks, cores, mb, aware, who, rows, at, loans, loan_at
-                    )  # fmt: skip
+                span = settle(free, total, threshold_mb, groups, scratch, who, out, last)
+            if span.row_end < 0 and how == BORROWING:
+                quota = scratch[QUOTA, :classes].copy()
+                asking = who_is(seen, job, now, groups.of, quota)
+                span = place_job(terms, free, total, asking, aware, out, last)
+            if span.row_end < 0:  # other nodes may do where groups do not allow these
+                span = place_job(terms, free, total, who, aware, out, last)
+            possible = span.row_end >= 0
             runs_then = shadow >= 0 and now + length > shadow  # beside the first job that cannot start
-            if end >= 0 and runs_then:
-                add_lease(then, rows, at, end, loans, loan_at, loan_end, -1)
-                if not fits(
-                    terms,
-                    then,
-                    total,
-                    asks[ASKED_TASKS, head],
-                    asks[ASKED_CORES, head],
-                    asks[ASKED_MB, head],
-                    who,
-                    rows,
-                    end,
-                    loans,
-                    loan_end,
-                ):
-                    add_lease(then, rows, at, end, loans, loan_at, loan_end, 1)
-                    end = -1
-            possible = False
-            if end >= 0:
-                possible, steps, safe_steps = hold(
-                    plan, steps, safe, safe_steps, now + length, class_of, free, threshold_mb, rows, at, end, loans,
-                    loan_at, loan_end, from_us,
-                )  # fmt: skip
-                if runs_then and not possible:
-                    add_lease(then, rows, at, end, loans, loan_at, loan_end, 1)
+            if possible and runs_then:
+                change(then, out, span, -1)
+                possible = fits(terms, then, total, head, out, span)
+                if not possible:
+                    change(then, out, span, 1)
             if possible:
-                add_lease(free, rows, at, end, loans, loan_at, loan_end, -1)
-                started[JOB, n], started[ROW, n], started[ROW_END, n] = job, at, end
-                started[LOAN, n], started[LOAN_END, n] = loan_at, loan_end
-                n, at, loan_at = n + 1, end, loan_end
+                possible, steps, safe_steps = hold(
+                    plan, steps, safe, safe_steps, now + length, groups.of, free, threshold_mb, out, span, from_us
+                )
+                if runs_then and not possible:
+                    change(then, out, span, 1)
+            if possible:
+                change(free, out, span, -1)
+                n, last = note(started, n, job, span), span
                 begins[job] = now
                 jobs = last_that_may(order, asks, q + 1, jobs, plan, 0, kinds)
                 continue
-            i, how = earliest(1, plan, steps, rule, strict, kinds, tasks, cores, mb, length, scratch)
+            i, how = earliest(1, plan, steps, rule, strict, kinds, who, scratch)
         if i < 0:
             begins[job] = -1
             continue
         begin = plan[i, 0]
-        first = head < 0
-        head = job if first else head
+        first = not known
+        if first:
+            head, known = who, True
         if first and terms.groups > 1:
-            shadow = shadow_of(
-                terms, free, total, tasks, cores, mb, now, running, count, pool, lease_at, use, first_of, started, n,
-                asks, who, rows, at, loans, loan_at, then,
-            )  # fmt: skip
+            shadow = shadow_of(terms, free, who, seen, uses, started, n, out, last, then)
             if shadow > begin:
                 begin = shadow
                 at_step = steps - 1
                 while plan[at_step, 0] > begin:
                     at_step -= 1
-                how = fit_in(plan, at_step, rule, strict, kinds, tasks, cores, mb, scratch)
+                how = fit_in(plan, at_step, rule, strict, kinds, who, scratch)
                 if how == NOT:
                     begins[job] = begin
                     continue

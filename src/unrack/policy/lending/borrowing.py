@@ -15,6 +15,7 @@ from unrack.kernels.ordering import order_of
 from unrack.ledger.lease import FIRST, NODES, TASKS
 from unrack.ledger.names import CPU, MEM
 from unrack.policy.lending.compute_nodes import is_idle
+from unrack.policy.lending.rules import Terms
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -67,19 +68,18 @@ def one_each(lenders: Ints, free_mb: Ints, chosen: Ints, lack: Ints, group: Ints
 
 @inlined
 def nearest_each(
-    lenders: Ints, free_mb: Ints, total: Ints, rack: Ints, rack_group: Ints, chosen: Ints, lack: Ints, group: Ints,
-    g: int, out: Ints, at: int,
-) -> int:  # fmt: skip
+    terms: Terms, lenders: Ints, free_mb: Ints, total: Ints, chosen: Ints, lack: Ints, g: int, out: Ints, at: int
+) -> int:
     """For each compute node the first unused lender, of the nearest that have all it lacks."""
     used = np.zeros(lenders.shape[0], np.bool_)
     for i in range(chosen.shape[0]):
-        if group[chosen[i]] != g or lack[i] == 0:
+        if terms.group[chosen[i]] != g or lack[i] == 0:
             continue
         best, found = 9, -1
         for k in range(lenders.shape[0]):
             if used[k] or free_mb[lenders[k]] < lack[i]:
                 continue
-            away = distance_of(rack, rack_group, total[CPU], chosen[i], lenders[k])
+            away = distance_of(terms.rack, terms.rack_group, total[CPU], chosen[i], lenders[k])
             if away < best:
                 best, found = away, k
                 if away == 0:

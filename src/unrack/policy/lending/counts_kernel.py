@@ -15,9 +15,11 @@ from numpy.typing import NDArray
 
 from unrack.jit import inlined
 from unrack.ledger.lease import CORES, FIRST, LENDER, LOAN_MB, LOCAL_MB, NODES
-from unrack.ledger.memory_use import AT, FOR, MB, NEXT_OF
+from unrack.ledger.memory_use import AT, FOR, MB, NEXT_OF, MemoryUse
 from unrack.ledger.names import CPU, ENDS_US, FIRST_ROW, MEM, ROW_COUNT, WHO
+from unrack.policy.columns import LedgerColumns
 from unrack.policy.lending.compute_nodes import may_compute, tasks_by_cores
+from unrack.policy.lending.lease_kernel import Leases, Span, Who
 from unrack.policy.placement.node_kernel import tasks_on
 from unrack.units import NEVER_US
 
@@ -33,14 +35,15 @@ LOW, TAKES, QUOTA = range(3)
 
 @inlined
 def levels_of(
-    now: int, free_now: Ints, total: Ints, threshold_mb: Ints, class_of: Ints, running: Ints, count: int, pool: Ints,
-    lease_at: Ints, use: Ints, first_of: Ints, plan: Ints, from_us: Ints,
-) -> int:  # fmt: skip
+    now: int, seen: LedgerColumns, uses: MemoryUse, threshold_mb: Ints, class_of: Ints, plan: Ints, from_us: Ints
+) -> int:
     """Fill a plan of zeros from what is free and the booked ends of running jobs; how many steps.
 
     ``from_us`` gets when each node may compute.
     """
-    free = free_now.copy()
+    free, total, running, pool, lease_at, use = (
+        seen.free.copy(), seen.total, seen.running, seen.pool, seen.lease_at, uses.use,
+    )  # fmt: skip
     last = plan.shape[1] - 1
     plan[0, 0] = now
     steps = 1
@@ -50,7 +53,7 @@ def levels_of(
         if may_compute(free[CPU, node], total[CPU, node], free[MEM, node], threshold_mb[node]):
             from_us[node] = now
             plan[0, 1 + class_of[node]] += 1
-    for i in range(count):
+    for i in range(seen.running_count):
         end, job = max(running[ENDS_US, i], now + 1), running[WHO, i]
         step = steps - 1
         if end != plan[step, 0]:
@@ -69,7 +72,7 @@ def levels_of(
                 ):
                     from_us[node] = end
                     plan[step, 1 + class_of[node]] += 1
-        entry = first_of[job]
+        entry = uses.first_of[job]
         while entry >= 0:
             lender = use[AT, entry]
             if lender != use[FOR, entry]:
@@ -85,11 +88,9 @@ def levels_of(
 
 
 @inlined
-def fit_in(
-    plan: Ints, i: int, rule: int, strict: bool, kinds: Ints, tasks: int, cores: int, mb: int, scratch: Ints
-) -> int:
+def fit_in(plan: Ints, i: int, rule: int, strict: bool, kinds: Ints, who: Who, scratch: Ints) -> int:
     """How a job fits into a row (NOT, LOCALLY or BORROWING); the row TAKES gets the nodes and MB that it costs."""
-    classes = kinds.shape[1]
+    classes, tasks, cores, mb = kinds.shape[1], who.tasks, who.cores, who.mb
     for g in range(classes):
         scratch[TAKES, 1 + g] = 0
     scratch[TAKES, 1 + classes] = tasks * mb
@@ -142,11 +143,10 @@ def fit_in(
 
 @inlined
 def earliest(
-    after: int, plan: Ints, steps: int, rule: int, strict: bool, kinds: Ints, tasks: int, cores: int, mb: int,
-    length: int, scratch: Ints,
-) -> tuple[int, int]:  # fmt: skip
-    """The first step from ``after`` on at whose start a job fits for ``length`` µs, and how; (-1, NOT): never."""
-    classes = kinds.shape[1]
+    after: int, plan: Ints, steps: int, rule: int, strict: bool, kinds: Ints, who: Who, scratch: Ints
+) -> tuple[int, int]:
+    """The first step from ``after`` on at whose start a job fits for as long as it runs, and how; (-1, NOT): never."""
+    classes, tasks, cores, mb = kinds.shape[1], who.tasks, who.cores, who.mb
     most = 1  # tasks on a node of any class
     for g in range(classes):
         most = max(most, tasks_by_cores(kinds[CLASS_CORES, g], cores))
@@ -159,13 +159,13 @@ def earliest(
         if nodes < least or tasks * mb > plan[i, 1 + classes]:
             i += 1
             continue
-        how = fit_in(plan, i, rule, strict, kinds, tasks, cores, mb, scratch)
+        how = fit_in(plan, i, rule, strict, kinds, who, scratch)
         if how == NOT:
             i += 1
             continue
         for column in range(1, classes + 2):
             scratch[LOW, column] = plan[i, column]
-        end = plan[i, 0] + length
+        end = plan[i, 0] + who.us
         k = i + 1
         following = -1
         while k < steps and plan[k, 0] < end:
@@ -175,9 +175,9 @@ def earliest(
                     scratch[LOW, column] = plan[k, column]
                     changed = True
             if changed:
-                how = fit_in(scratch, LOW, rule, strict, kinds, tasks, cores, mb, scratch)
+                how = fit_in(scratch, LOW, rule, strict, kinds, who, scratch)
                 if how == NOT:
-                    alone = fit_in(plan, k, rule, strict, kinds, tasks, cores, mb, scratch)
+                    alone = fit_in(plan, k, rule, strict, kinds, who, scratch)
                     following = k + 1 if alone == NOT else i + 1
                     break
             k += 1
@@ -222,7 +222,7 @@ def reserve(plan: Ints, steps: int, start: int, length: int, scratch: Ints) -> i
 @inlined
 def hold(
     plan: Ints, steps: int, safe: Ints, safe_steps: int, end: int, class_of: Ints, free: Ints, threshold_mb: Ints,
-    rows: Ints, first: int, last: int, loans: Ints, loan_first: int, loan_last: int, from_us: Ints,
+    out: Leases, span: Span, from_us: Ints,
 ) -> tuple[bool, int, int]:  # fmt: skip
     """Book a lease of named nodes and loans from now to ``end``; whether that is possible, and the steps.
 
@@ -230,10 +230,11 @@ def hold(
     it to the first reservation only, in the plan ``safe`` that holds no other: nodes that are kept free for the later
     ones could rarely lend at all. ``free`` is what is free before the lease.
     """
+    rows, loans, loan_first, loan_last = out.rows, out.loans, span.loan, span.loan_end
     b, steps = step_at(plan, steps, end)
     safe_b, safe_steps = step_at(safe, safe_steps, end)
     takes = np.zeros(plan.shape[1], np.int64)
-    for r in range(first, last):
+    for r in range(span.row, span.row_end):
         for node in range(rows[r, FIRST], rows[r, FIRST] + rows[r, NODES]):
             takes[1 + class_of[node]] += 1
             takes[-1] += rows[r, LOCAL_MB]
@@ -252,7 +253,7 @@ def hold(
         lent[lender] += loans[i, LOAN_MB]
         before[i - loan_first] = from_us[lender]
         if class_of[lender] >= 0 and from_us[lender] < end and free[MEM, lender] - lent[lender] < threshold_mb[lender]:
-            if not holds(rows, first, last, lender):
+            if not holds(rows, span, lender):
                 lend_level(plan, b, from_us[lender], class_of[lender], -1)
                 lend_level(safe, safe_b, from_us[lender], class_of[lender], -1)
             from_us[lender] = end
@@ -261,7 +262,7 @@ def hold(
         for column in range(1, safe.shape[1]):
             possible = possible and safe[k, column] >= 0
     if possible:
-        for r in range(first, last):
+        for r in range(span.row, span.row_end):
             for node in range(rows[r, FIRST], rows[r, FIRST] + rows[r, NODES]):
                 from_us[node] = end
         return True, steps, safe_steps
@@ -269,7 +270,7 @@ def hold(
         lender = loans[i, LENDER]
         if from_us[lender] != before[i - loan_first]:
             from_us[lender] = before[i - loan_first]
-            if not holds(rows, first, last, lender):
+            if not holds(rows, span, lender):
                 lend_level(plan, b, from_us[lender], class_of[lender], 1)
                 lend_level(safe, safe_b, from_us[lender], class_of[lender], 1)
     add_everywhere(plan, b, takes, 1)
@@ -286,9 +287,9 @@ def add_everywhere(plan: Ints, last: int, takes: Ints, sign: int) -> None:
 
 
 @inlined
-def holds(rows: Ints, first: int, last: int, node: int) -> bool:
-    """Whether a node is among the rows."""
-    for r in range(first, last):
+def holds(rows: Ints, span: Span, node: int) -> bool:
+    """Whether a node is among the rows of a lease."""
+    for r in range(span.row, span.row_end):
         if rows[r, FIRST] <= node < rows[r, FIRST] + rows[r, NODES]:
             return True
     return False

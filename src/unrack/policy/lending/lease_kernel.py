@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 
 from unrack.jit import compiled, inlined
 from unrack.kernels.ordering import order_of
-from unrack.ledger.names import CPU, MEM
+from unrack.ledger.holding import add_lease
+from unrack.ledger.names import CPU, JOB, LOAN, LOAN_END, MEM, ROW, ROW_END
+from unrack.policy.columns import LedgerColumns, gang_of
 from unrack.policy.lending.borrowing import (
     leftovers,
     lenders_by_class,
@@ -24,93 +26,145 @@ from unrack.policy.lending.borrowing import (
 )
 from unrack.policy.lending.compute_nodes import candidates, fits_somehow, place_locally, select
 from unrack.policy.lending.lender_cost import costs_of
-from unrack.policy.lending.rules import Terms, grouped
+from unrack.policy.lending.rules import Terms
 from unrack.policy.placement.node_kernel import add_node
 from unrack.sealed import sealed
 
 Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 
 class Who(NamedTuple):
-    """Who asks for a place.
+    """Who asks for a place."""
 
-    Attributes
-    ----------
-    job, now, length, running, runs
-        Which job, when, for how long (µs), and who runs: only the choice of lenders by cost looks at it.
-    class_of, quota
-        The class of each node, and how many of each class may be taken; empty: as many as there are. With quotas it
-        has been seen that the job cannot have all its memory where it runs.
-    """
-
+    # which job, when, and who runs: only the choice of lenders by cost looks at it
     job: int
     now: int
-    length: int
     running: Ints
     runs: int
+    # what it asks, and for how long (µs, 1 or more)
+    tasks: int
+    cores: int
+    mb: int
+    us: int
+    # the class of each node, and how many of each class may be taken; empty: as many as there are. With quotas it has
+    # been seen that the job cannot have all its memory where it runs.
     class_of: Ints
     quota: Ints
 
 
 ANY: Ints = np.empty(0, np.int64)
 """No quotas."""
-NOBODY = Who(-1, 0, 1, sealed(np.empty((2, 0), np.int64)), 0, ANY, ANY)
+_NONE_RUN: Ints = sealed(np.empty((2, 0), np.int64))
+
+
+def somebody(tasks: int, cores: int, mb: int) -> Who:
+    """No job in particular that asks so much, while nobody runs."""
+    return Who(-1, 0, _NONE_RUN, 0, tasks, cores, mb, 1, ANY, ANY)
 
 
 @inlined
-def place_job(
-    terms: Terms, free: Ints, total: Ints, tasks: int, cores: int, mb: int, aware: Any, who: Who, rows: Ints,
-    row_at: int, loans: Ints, loan_at: int,
-) -> tuple[int, int]:  # fmt: skip
-    """Rows and loans for all tasks, written from ``row_at`` and ``loan_at``; their ends, (-1, -1): no place now.
+def who_is(seen: LedgerColumns, job: int, now: int, class_of: Ints, quota: Ints) -> Who:
+    """A waiting job that asks for a place now."""
+    tasks, cores, mb, us = gang_of(seen.asks, job)
+    return Who(job, now, seen.running, seen.running_count, tasks, cores, mb, max(1, us), class_of, quota)
+
+
+class Leases(NamedTuple):
+    """Rows (int64[room, 5]) and loans (int64[room, 3]) of leases, one after the other."""
+
+    rows: Ints
+    loans: Ints
+
+
+def room_for_leases(rows: int, loans: int) -> Leases:
+    """Room for so many rows and loans."""
+    return Leases(np.empty((rows, 5), np.int64), np.empty((loans, 3), np.int64))
+
+
+class Span(NamedTuple):
+    """Where a lease is among others: its rows from ``row`` on to ``row_end``, its loans likewise."""
+
+    row: int
+    row_end: int
+    loan: int
+    loan_end: int
+
+
+@inlined
+def change(free: Ints, out: Leases, span: Span, sign: int) -> int:
+    """Add (sign 1) or take (-1) all of a lease; returns the cores added or taken."""
+    return add_lease(free, out.rows, span.row, span.row_end, out.loans, span.loan, span.loan_end, sign)
+
+
+@inlined
+def note(started: Ints, n: int, job: int, span: Span) -> int:
+    """Write a job that starts into column ``n`` of an answer; returns how many there are then."""
+    started[JOB, n] = job
+    started[ROW, n], started[ROW_END, n] = span.row, span.row_end
+    started[LOAN, n], started[LOAN_END, n] = span.loan, span.loan_end
+    return n + 1
+
+
+@inlined
+def noted(started: Ints, n: int) -> Span:
+    """Where the lease in column ``n`` of an answer is."""
+    return Span(started[ROW, n], started[ROW_END, n], started[LOAN, n], started[LOAN_END, n])
+
+
+@inlined
+def room_needed(started: Ints, n: int, out: Leases, last: Span, nodes: int) -> int:
+    """The room that an answer should have for two leases more; 0: it has that."""
+    if (
+        last.row_end + 2 * nodes <= out.rows.shape[0]
+        and last.loan_end + 4 * nodes <= out.loans.shape[0]
+        and n < started.shape[1]
+    ):
+        return 0
+    return 2 * int(last.row_end + last.loan_end + 4 * nodes + n)
+
+
+@inlined
+def place_job(terms: Terms, free: Ints, total: Ints, who: Who, aware: Any, out: Leases, last: Span) -> Span:
+    """Rows and loans for all tasks, written behind those of ``last``; ``row_end`` -1: there is no place now.
 
     ``aware``, unless it is ``None``, ranks the lenders for ``who``. ``free`` is not changed. There must be room for a
     row a node, and for 2 loans a node.
     """
-    rule, groups, group, threshold_mb = terms.rule, terms.groups, terms.group, terms.threshold_mb
-    nodes = free.shape[1]
+    groups, group, threshold_mb = terms.groups, terms.group, terms.threshold_mb
+    tasks, cores, mb = who.tasks, who.cores, who.mb
+    nodes, row_at, loan_at = free.shape[1], last.row_end, last.loan_end
+    nowhere = Span(row_at, -1, loan_at, -1)
     if not fits_somehow(free, total, threshold_mb, tasks, cores, mb):
-        return -1, -1
+        return nowhere
     chosen, taken = np.empty(nodes, np.int64), np.empty(nodes, np.int64)
     count = -1
-    if rule >= 4 and who.quota.shape[0] == 0:
+    if terms.rule >= 4 and who.quota.shape[0] == 0:
         count = place_locally(free, total, threshold_mb, tasks, cores, mb, chosen, taken)
     lacking = count < 0
     if lacking:
-        order = candidates(free, total, threshold_mb, rule >= 4)
+        order = candidates(free, total, threshold_mb, terms.rule >= 4)
         count = select(order, free, total, group, groups, tasks, cores, mb, who.class_of, who.quota, chosen, taken)
         if count < 0:
-            return -1, -1
+            return nowhere
     chosen, taken = chosen[:count], taken[:count]
     local, lack = np.empty(count, np.int64), np.empty(count, np.int64)
     for i in range(count):
         lack[i] = taken[i] * mb
         local[i] = lack[i]
     if lacking:
-        loan_at = borrow(terms, free, total, chosen, lack, local, aware, who, loans, loan_at)
-    by_id = order_of(chosen)
-    start = row_at
-    for i in by_id:
-        row_at = add_node(rows, start, row_at, chosen[i], taken[i], total[CPU, chosen[i]], local[i])
-    return row_at, loan_at
+        loan_at = borrow(terms, free, total, chosen, lack, local, aware, who, out.loans, loan_at)
+    for i in order_of(chosen):
+        row_at = add_node(out.rows, last.row_end, row_at, chosen[i], taken[i], total[CPU, chosen[i]], local[i])
+    return Span(last.row_end, row_at, last.loan_end, loan_at)
 
 
 @inlined
 def borrow(
-    terms: Terms,
-    free: Ints,
-    total: Ints,
-    chosen: Ints,
-    lack: Ints,
-    local: Ints,
-    aware: Any,
-    who: Who,
-    loans: Ints,
+    terms: Terms, free: Ints, total: Ints, chosen: Ints, lack: Ints, local: Ints, aware: Any, who: Who, loans: Ints,
     at: int,
-) -> int:
+) -> int:  # fmt: skip
     """Fill ``local`` and write loans until nothing lacks; the end of the loans. There must be enough."""
-    rule, groups, group, member_first, member = (
+    rule, groups, group, first_of, member = (
         terms.rule, terms.groups, terms.group, terms.member_first, terms.member,
     )  # fmt: skip
     nodes, count = free.shape[1], chosen.shape[0]
@@ -130,56 +184,48 @@ def borrow(
         for i in range(count):
             wanted += local[i] + lack[i]
             lacking += lack[i]
-        cost = costs_of(
-            aware, who.job, who.now, who.length, count, lacking / max(wanted, 1), who.running, who.runs, free, total
-        )
+        share = lacking / max(wanted, 1)
+        cost = costs_of(aware, who.job, who.now, who.us, count, share, who.running, who.runs, free, total)
     last = np.empty(count, np.int64)
     for first in range(count):
         g = group[chosen[first]]
         if lack[first] == 0:
             continue
         if rule < 2:
-            at = pack(rule == 1, member_first, member, g, groups, group, free_mb, chosen, lack, local, loans, at)
+            at = pack(rule == 1, first_of, member, g, groups, group, free_mb, chosen, lack, local, loans, at)
             continue
         for part in range(2):  # own group, with several groups: nodes that reach all only for what it has not
             section = g if part == 0 else groups
             if rule == 2:
-                there = lenders_by_id(member_first, member, section, own, lenders)
+                there = lenders_by_id(first_of, member, section, own, lenders)
             else:
-                there = lenders_by_class(
-                    member_first, member, section, own, free, total, cost, lenders
-                )  # fmt: skip
+                there = lenders_by_class(first_of, member, section, own, free, total, cost, lenders)
             asked = lenders[:there]
             if rule >= 3 and terms.near:
-                at = nearest_each(
-                    asked, free_mb, total, terms.rack, terms.rack_group, chosen, lack, group, g, loans, at
-                )  # fmt: skip
+                at = nearest_each(terms, asked, free_mb, total, chosen, lack, g, loans, at)
             elif rule >= 3:
                 at = one_each(asked, free_mb, chosen, lack, group, g, loans, at)
             at = one_after_the_other(asked, free_mb, chosen, lack, group, g, loans, at)
             if part == 0:
-                at = one_after_the_other(
-                    last[: leftovers(chosen, group, g, last)], free_mb, chosen, lack, group, g, loans, at
-                )  # fmt: skip
+                asked = last[: leftovers(chosen, group, g, last)]
+                at = one_after_the_other(asked, free_mb, chosen, lack, group, g, loans, at)
     return at
 
 
 @compiled
-def place_now(
-    terms: Terms, free: Ints, total: Ints, tasks: int, cores: int, mb: int, aware: Any, who: Who
-) -> tuple[Ints, Ints]:
+def place_now(terms: Terms, free: Ints, total: Ints, who: Who, aware: Any) -> tuple[Ints, Ints]:
     """Rows (int64[k, 5]) and loans (int64[k, 3]) for one job; no rows: no place now."""
-    nodes = free.shape[1]
-    rows, loans = np.empty((nodes, 5), np.int64), np.empty((2 * nodes, 3), np.int64)
+    nodes, none = free.shape[1], 0
+    out = Leases(np.empty((nodes, 5), np.int64), np.empty((2 * nodes, 3), np.int64))
     draft = free.copy()  # a type with that of passes, which place on what they may change: one kernel for all
-    row_end, loan_end = place_job(terms, draft, total, tasks, cores, mb, aware, who, rows, 0, loans, 0)
-    return rows[: max(row_end, 0)].copy(), loans[: max(loan_end, 0)].copy()
+    span = place_job(terms, draft, total, who, aware, out, Span(none, none, none, none))
+    return out.rows[: max(span.row_end, 0)].copy(), out.loans[: max(span.loan_end, 0)].copy()
 
 
 @compiled
 def spread_tasks(
-    terms: Terms, cores_at: Ints, free: Ints, total: Ints, tasks: int, cores: int, mb: int, aware: Any, who: Who
-) -> tuple[Ints, Ints, Ints, Ints]:
+    terms: Terms, cores_at: Ints, free: Ints, total: Ints, who: Who, aware: Any
+) -> tuple[Ints, Ints, Ints, Ints]:  # fmt: skip
     """Tasks on the nodes that are open to them, and their memory, local and borrowed.
 
     Parameters
@@ -201,28 +247,20 @@ def spread_tasks(
     order, keys = np.empty(nodes, np.int64), np.empty(nodes, np.int64)
     for node in range(nodes):
         shown[0, node], shown[1, node] = max(cores_at[node], 0), total[MEM, node]
-        if cores_at[node] >= cores:
+        if cores_at[node] >= who.cores:
             order[count] = node
             keys[count] = -free[MEM, node] if terms.rule >= 4 else 0
             count += 1
     order = order[:count][order_of(keys[:count])]
     chosen, taken = np.empty(nodes, np.int64), np.empty(nodes, np.int64)
     count = select(
-        order, draft, shown, terms.group, terms.groups, tasks, cores, mb, who.class_of, who.quota, chosen, taken
+        order, draft, shown, terms.group, terms.groups, who.tasks, who.cores, who.mb, who.class_of, who.quota, chosen,
+        taken,
     )  # fmt: skip
     count = max(count, 0)
     chosen, taken = chosen[:count], taken[:count]
-    lack, local = taken * mb, taken * mb
+    lack, local = taken * who.mb, taken * who.mb
     loans = np.empty((2 * nodes, 3), np.int64)
     end = borrow(terms, draft, total, chosen, lack, local, aware, who, loans, 0) if count > 0 else 0
     by_id = order_of(chosen)
     return chosen[by_id], taken[by_id], local[by_id], loans[:end].copy()
-
-
-def place_one(
-    rule: int, free: Ints, total: Ints, group: Ints, tasks: int, cores: int, mb: int, threshold: float
-) -> tuple[Ints, Ints]:
-    """:func:`place_now` on terms made of plain values: lending groups by node, and the threshold as a share."""
-    nowhere = np.zeros(len(group), np.int64)
-    terms = grouped(rule, group, np.ceil(threshold * total[MEM]).astype(np.int64), False, nowhere, nowhere)
-    return place_now(terms, sealed(free), sealed(total), tasks, cores, mb, None, NOBODY)

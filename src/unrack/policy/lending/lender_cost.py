@@ -43,29 +43,18 @@ Floats = NDArray[np.float64]
 
 
 class Aware(NamedTuple):
-    """What the costs are worked out from.
+    """What the costs are worked out from."""
 
-    Attributes
-    ----------
-    ranks
-        Whether lenders are ranked by it at all. Where memory is contended, every rule is given what there is, so that
-        all share one compiled kernel.
-    columns, board
-        The contention model, and what is known of running jobs.
-    memory
-        Who uses whose memory.
-    end_us : int64[jobs]
-        Scratch: the booked ends of running jobs.
-    loss : float64[3, jobs]
-        Scratch: what a running job loses beside the new one; what the new one loses beside it, where it is local and
-        where it is away.
-    """
-
+    # whether lenders are ranked by it at all. Where memory is contended, every rule is given what there is, so that all
+    # share one compiled kernel.
     ranks: bool
+    # the contention model, and what is known of running jobs
     columns: ContentionColumns
     board: Board
-    memory: MemoryUse
-    end_us: Ints
+    memory: MemoryUse  # who uses whose memory
+    end_us: Ints  # int64[jobs]: scratch: the booked ends of running jobs
+    # float64[3, jobs]: scratch: what a running job loses beside the new one; what the new one loses beside it, where it
+    # is local and where it is away
     loss: Floats
 
 

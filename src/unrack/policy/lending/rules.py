@@ -43,33 +43,18 @@ THRESHOLDS = {LendingRule.STRAWMAN: 0.0, LendingRule.NAIVE: 0.0, LendingRule.LOC
 
 
 class Terms(NamedTuple):
-    """On what terms memory is lent in a run.
+    """On what terms memory is lent in a run."""
 
-    Attributes
-    ----------
-    rule
-        A :class:`LendingRule`.
-    groups
-        How many lending groups there are.
-    group : int64[nodes]
-        From 0 to ``groups`` - 1; -1 reaches all.
-    threshold_mb : int64[nodes]
-        What a node must have free to compute.
-    member_first, member : int64[groups + 2], int64[nodes]
-        Nodes of group g by id: ``member[member_first[g]:member_first[g + 1]]``; at last those that reach all.
-    near
-        Whether the nearest lenders are asked first.
-    rack, rack_group : int64[nodes]
-        Where nodes are, for that.
-    """
-
-    rule: int
-    groups: int
-    group: Ints
-    threshold_mb: Ints
+    rule: int  # a `LendingRule`
+    groups: int  # how many lending groups there are
+    group: Ints  # int64[nodes]: from 0 to `groups` - 1; -1 reaches all
+    threshold_mb: Ints  # int64[nodes]: what a node must have free to compute
+    # int64[groups + 2], int64[nodes]: nodes of group g by id: `member[member_first[g]:member_first[g + 1]]`; at last
+    # those that reach all
     member_first: Ints
     member: Ints
-    near: bool
+    near: bool  # whether the nearest lenders are asked first
+    # int64[nodes]: where nodes are, for that
     rack: Ints
     rack_group: Ints
 

@@ -8,8 +8,7 @@ job comes that may have to borrow; from then on its reservations name their node
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -17,22 +16,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrack.cluster.spec import Cluster
-from unrack.ledger.growing import grown
 from unrack.ledger.lease import Lease, loans_of
 from unrack.ledger.memory_use import MemoryUse
 from unrack.ledger.promises import PromisedRows, Promises
+from unrack.policy.columns import LedgerColumns, columns_of
 from unrack.policy.contract import EVERYTHING, Decision, Estimates, Need, Start, Traits
-from unrack.policy.discipline.blocked import Blocked
 from unrack.policy.discipline.conservative import Conservative, freed
 from unrack.policy.discipline.list_scheduler import BACKFILL, UNLIMITED, ListScheduler
-from unrack.policy.discipline.node_plan import Plan
 from unrack.policy.discipline.slurm_like import SlurmLike
-from unrack.policy.lending.backfill_kernel import plan_round
-from unrack.policy.lending.from_counts import named_leases
-from unrack.policy.lending.lease_kernel import NOBODY, place_now
-from unrack.policy.lending.lender_cost import Aware, Scratch
+from unrack.policy.lending.backfill_kernel import Classes, plan_round
+from unrack.policy.lending.lease_kernel import place_now, room_for_leases, somebody
+from unrack.policy.lending.lender_cost import Aware
+from unrack.policy.lending.notes import LendingNotes, StandIn, named_leases
 from unrack.policy.lending.queue_kernel import pass_over
-from unrack.policy.lending.reservations_kernel import reserve_round, take_if_free
+from unrack.policy.lending.reservations_kernel import Reserved, reserve_round, take_if_free
 from unrack.policy.lending.rules import RULES, THRESHOLDS, LendingRule, Terms, make_terms
 from unrack.policy.orders import Order, in_order, is_fixed, reads_of
 from unrack.policy.placement.any_resource import more_asked
@@ -45,82 +42,6 @@ from unrack.workload.job import CORES, MEMORY, TASKS, JobTable
 
 Ints = NDArray[np.int64]
 SCHEDULERS = ("slurm", "fcfs", "easy", "conservative")
-
-
-@dataclass(slots=True)
-class LendingNotes:
-    """What a lending scheduler remembers: its terms, room for answers, reservations, and what the last pass had seen.
-
-    Attributes
-    ----------
-    strict
-        Whether a node that lends does not compute.
-    class_of, kinds
-        The classes of nodes, as :func:`unrack.policy.lending.backfill_kernel.plan_round` takes them.
-    begins : int64[jobs]
-        When waiting jobs are planned to start, µs; -1: no plan.
-    where, kept, kept_loans
-        Of the conservative scheduler: the leases of its reservations.
-    beyond
-        What the scheduler in place of this one remembers, once a job has asked for devices.
-    plain, plain_memory
-        The scheduler that decides in place of this one while nobody so far can have to borrow.
-    asked
-        How many jobs have been looked at for that.
-    """
-
-    terms: Terms
-    strict: bool
-    class_of: Ints
-    kinds: Ints
-    begins: Ints
-    where: Ints
-    kept: Ints
-    kept_loans: Ints
-    rows: Ints
-    loans: Ints
-    started: Ints = field(default_factory=lambda: np.empty((5, 64), np.int64))
-    plain: Conservative | None = None
-    asked: int = 0
-    plain_memory: Plan | None = None
-    freed: int = 0
-    planned_version: int = -1
-    planned_at: int = -1
-    blocked: Blocked = field(default_factory=Blocked)
-    beyond: Any = None
-    scratch: Scratch = field(default_factory=Scratch)
-
-    def grow(self, needed: int) -> None:
-        """Make room for ``needed`` jobs, rows and loans."""
-        self.started = np.empty((5, max(needed, self.started.shape[1])), np.int64)
-        self.rows = np.empty((max(needed, self.rows.shape[0]), 5), np.int64)
-        self.loans = np.empty((max(needed, self.loans.shape[0]), 3), np.int64)
-
-    def make_room(self, jobs: int) -> None:
-        """Make room for so many jobs."""
-        if len(self.begins) < jobs:
-            self.begins, self.where = grown(self.begins, jobs, -1), grown(self.where, jobs)
-
-    def take_over(self, leases: Mapping[int, Ints]) -> None:
-        """Go on without the plain scheduler, whose reservations are now these."""
-        assert self.plain_memory is not None
-        at = 0
-        needed = sum(map(len, leases.values()))
-        if needed > len(self.kept):
-            self.kept = np.empty((2 * needed, 5), np.int64)
-        for job, rows in leases.items():
-            self.kept[at : at + len(rows)] = rows
-            self.begins[job], self.where[:, job] = self.plain_memory.start[job], (at, at + len(rows), 0, 0)
-            at += len(rows)
-        self.freed = self.plain_memory.freed
-        self.plain = self.plain_memory = None
-
-    def leases(self, count: int) -> list[Decision]:
-        """The first ``count`` answers as decisions."""
-        decisions: list[Decision] = []
-        for job, first, last, loan, end in self.started[:, :count].T.tolist():
-            decisions.append(Start(Lease(job, self.rows[first:last].copy(), self.loans[loan:end].copy())))
-        return decisions
 
 
 @dataclass(frozen=True)
@@ -199,7 +120,7 @@ class Lending:
         found = np.empty(asks.shape[1], np.bool_)
         for i, (tasks, cores, mb) in enumerate(asks.T.tolist()):
             found[i] = tasks * cores <= cluster.total_cores and len(
-                place_now(terms, total, total, tasks, cores, mb, None, NOBODY)[0]
+                place_now(terms, total, total, somebody(tasks, cores, mb), None)[0]
             )
         return found[inverse.ravel()]
 
@@ -215,15 +136,15 @@ class Lending:
         terms = self.terms(cluster)
         memory = LendingNotes(
             terms=terms,
-            strict=bool((terms.threshold_mb >= cluster.memory_mb).all()),
-            class_of=class_of,
-            kinds=np.stack([*kinds, rank, rank[np.argsort(-kinds[1][rank], kind="stable")]]),
+            classes=Classes(
+                class_of,
+                np.stack([*kinds, rank, rank[np.argsort(-kinds[1][rank], kind="stable")]]),
+                bool((terms.threshold_mb >= cluster.memory_mb).all()),
+            ),
             begins=np.full(jobs, -1, np.int64),
-            where=np.zeros((4, jobs), np.int64),
-            kept=np.empty((4 * nodes, 5), np.int64),
-            kept_loans=np.empty((8 * nodes, 3), np.int64),
-            rows=np.empty((4 * nodes, 5), np.int64),
-            loans=np.empty((8 * nodes, 3), np.int64),
+            spans=np.zeros((4, jobs), np.int64),
+            kept=room_for_leases(4 * nodes, 8 * nodes),
+            out=room_for_leases(4 * nodes, 8 * nodes),
         )
         if self.scheduler == "conservative":
             self._resume(view, memory)
@@ -234,13 +155,12 @@ class Lending:
         promises, made = view.promises, view.promises.by_job()
         memory.freed = freed(view, self.compress) if promises.freed is None else promises.freed
         if promises.beyond:
-            memory.beyond = self._beyond.begin(view)
+            memory.other = self._over_devices(view)
+            return
         counted = any(promise.grain for promise in made.values())
         if self.counts and (self.never_borrows(view, memory) or counted):
-            memory.plain = Conservative(
-                order=self.order, nodes="whole", estimates=self.estimates, compress=self.compress
-            )
-            memory.plain_memory = memory.plain.begin(view)
+            plain = Conservative(order=self.order, nodes="whole", estimates=self.estimates, compress=self.compress)
+            memory.other = StandIn(plain, plain.begin(view), counts=True)
             if counted:
                 memory.asked = 0  # whoever came since the last round may have to borrow
             return
@@ -249,13 +169,13 @@ class Lending:
             if job in made and (lease := made[job].lease) is not None and made[job].turn < 0
         ]  # fmt: skip
         memory.grow(sum(len(lease.rows) + len(lease.borrowed) for _, _, lease in leases))
-        memory.kept, memory.kept_loans = memory.rows.copy(), memory.loans.copy()
+        memory.kept = room_for_leases(len(memory.out.rows), len(memory.out.loans))
         row = loan = 0
         for job, start_us, lease in leases:
             rows, loans = lease.rows, loans_of(lease.borrowed)
-            memory.kept[row : row + len(rows)], memory.kept_loans[loan : loan + len(loans)] = rows, loans
+            memory.kept.rows[row : row + len(rows)], memory.kept.loans[loan : loan + len(loans)] = rows, loans
             memory.begins[job] = start_us
-            memory.where[:, job] = row, row + len(rows), loan, loan + len(loans)
+            memory.spans[:, job] = row, row + len(rows), loan, loan + len(loans)
             row, loan = row + len(rows), loan + len(loans)
 
     @property
@@ -264,12 +184,10 @@ class Lending:
         return self._promised if self.scheduler == "conservative" else None
 
     def _promised(self, view: View, memory: LendingNotes) -> Promises:
-        if memory.beyond is not None:
-            beyond: Promises = self._beyond.promised(view, memory.beyond)
-            return beyond
-        if memory.plain is not None and memory.plain_memory is not None:
-            return memory.plain.promised(view, memory.plain_memory)
-        made = PromisedRows(0, memory.begins, memory.where, memory.kept, memory.kept_loans)
+        if memory.other is not None:
+            others: Promises = memory.other.policy.promised(view, memory.other.notes)
+            return others
+        made = PromisedRows(0, memory.begins, memory.spans, *memory.kept)
         return Promises(made, memory.freed)
 
     def never_borrows(self, view: View, memory: LendingNotes) -> bool:
@@ -290,16 +208,14 @@ class Lending:
 
     def decide(self, view: View, memory: LendingNotes, now: int) -> tuple[list[Decision], LendingNotes]:
         """Start what may start now."""
-        if memory.beyond is None and more_asked(view):
-            memory.beyond = self._beyond.begin(view)
-        if memory.beyond is not None:
-            decisions, memory.beyond = self._beyond.decide(view, memory.beyond, now)
-            return decisions, memory
+        if (memory.other is None or memory.other.counts) and more_asked(view):
+            memory.other = self._over_devices(view)
         memory.make_room(view.columns.asks.shape[1])
-        if memory.plain_memory is not None and not self.never_borrows(view, memory):
-            memory.take_over(named_leases(memory.plain_memory, view, view.queue, now))
-        if memory.plain is not None and memory.plain_memory is not None:
-            decisions, memory.plain_memory = memory.plain.decide(view, memory.plain_memory, now)
+        other = memory.other
+        if other is not None and other.counts and not self.never_borrows(view, memory):
+            memory.take_over(other.notes, named_leases(other.notes, view, view.queue, now))
+        elif other is not None:
+            decisions, other.notes = other.policy.decide(view, other.notes, now)
             return decisions, memory
         mark = freed(view, self.compress)
         compress, memory.freed = mark != memory.freed, mark
@@ -313,9 +229,12 @@ class Lending:
         jobs = in_order(self.order, view, now)
         return self._pass(view, memory, jobs, now, BACKFILL[rule], self.depth or UNLIMITED), memory
 
+    def _over_devices(self, view: View) -> StandIn:
+        """The same scheduler over whatever jobs ask for, once one asks for devices."""
+        return StandIn(self._beyond, self._beyond.begin(view), counts=False)
+
     @cached_property
     def _beyond(self) -> Any:
-        """The same scheduler over whatever jobs ask for, once one asks for devices."""
         rule = LentMemory(self.rule, self.place, self.threshold, self.group, self.near)
         both: dict[str, Any] = {
             "order": self.order, "estimates": self.estimates, "place": self.place, "nodes": "whole", "memory": rule,
@@ -335,14 +254,10 @@ class Lending:
         nobody_passes = backfill == BACKFILL["none"]
         if nobody_passes and memory.blocked.still(view, jobs):
             return []
-        state, uses = view.columns, _uses(view)
+        seen, uses, aware = self._seen(view, memory)
         jobs = jobs if jobs.flags.writeable else jobs.copy()
         while True:
-            count = pass_over(
-                jobs, backfill, depth, now, memory.terms, state.asks, state.free, state.total, state.free_cores,
-                state.running, state.running_count, state.pool, state.lease_at, uses.use, uses.first_of,
-                self._aware(view, memory), memory.started, memory.rows, memory.loans,
-            )  # fmt: skip
+            count = pass_over(jobs, backfill, depth, now, memory.terms, seen, uses, aware, memory.started, memory.out)
             if count >= 0:
                 break
             memory.grow(-count)
@@ -360,13 +275,11 @@ class Lending:
             return self._pass(view, memory, jobs, now, BACKFILL["none"], 0)
         jobs = jobs[: self.depth or 100].copy()
         memory.begins[jobs] = -1
-        state, uses = view.columns, _uses(view)
+        seen, uses, aware = self._seen(view, memory)
         while True:
             count = plan_round(
-                jobs, now, memory.terms, memory.strict, state.asks, state.free, state.total, state.running,
-                state.running_count, state.pool, state.lease_at, uses.use, uses.first_of, self._aware(view, memory),
-                memory.class_of, memory.kinds, memory.begins, memory.started, memory.rows, memory.loans,
-            )  # fmt: skip
+                jobs, now, memory.terms, seen, uses, aware, memory.classes, memory.begins, memory.started, memory.out
+            )
             if count >= 0:
                 break
             memory.grow(-count)
@@ -376,23 +289,21 @@ class Lending:
     def _conservative(self, view: View, memory: LendingNotes, now: int, compress: bool) -> list[Decision]:
         """Reserve for new jobs, move reservations forward if they may, start whose turn it is."""
         jobs = in_order(self.order, view, now).copy()
-        state, uses = view.columns, _uses(view)
+        seen, uses, aware = self._seen(view, memory)
         while True:
             short = reserve_round(
-                jobs, now, memory.terms, state.asks, state.free, state.total, state.running, state.running_count,
-                state.pool, state.lease_at, uses.use, uses.first_of, self._aware(view, memory), memory.begins,
-                memory.where, memory.kept, memory.kept_loans, compress, memory.rows, memory.loans,
+                jobs, now, memory.terms, seen, uses, aware, Reserved(memory.begins, memory.spans), memory.kept,
+                compress, memory.out,
             )  # fmt: skip
             if short == 0:
                 break
             memory.grow(-short)
-        memory.rows, memory.kept = memory.kept, memory.rows
-        memory.loans, memory.kept_loans = memory.kept_loans, memory.loans
-        free = state.free.copy()
+        memory.out, memory.kept = memory.kept, memory.out
+        free = seen.free.copy()
         decisions: list[Decision] = []
         for job in jobs[memory.begins[jobs] == now].tolist():
-            first, last, loan, end = memory.where[:, job].tolist()
-            rows, loans = memory.kept[first:last].copy(), memory.kept_loans[loan:end].copy()
+            first, last, loan, end = memory.spans[:, job].tolist()
+            rows, loans = memory.kept.rows[first:last].copy(), memory.kept.loans[loan:end].copy()
             if take_if_free(free, memory.terms.threshold_mb, rows, loans):
                 decisions.append(Start(Lease(job, rows, loans)))
                 memory.begins[job] = -1
@@ -403,11 +314,9 @@ class Lending:
 
         Of conservative the next reservation that falls due, which need not be when something ends.
         """
-        if memory.beyond is not None:
-            wanted: int | None = self._beyond.next_round(view, memory.beyond, now)
+        if memory.other is not None:
+            wanted: int | None = memory.other.policy.next_round(view, memory.other.notes, now)
             return wanted
-        if memory.plain is not None and memory.plain_memory is not None:
-            return memory.plain.next_round(view, memory.plain_memory, now)
         if self.scheduler == "conservative" and view.waiting:
             due = memory.begins[view.queue]
             due = due[due > now]
@@ -422,16 +331,13 @@ class Lending:
 
     def why(self, view: View, memory: LendingNotes, job: int, now: int) -> Reason:
         """Too few nodes or too little memory, a reservation for later, or behind the head."""
-        if memory.beyond is not None:
-            reason: Reason = self._beyond.why(view, memory.beyond, job, now)
+        if memory.other is not None:
+            reason: Reason = memory.other.policy.why(view, memory.other.notes, job, now)
             return reason
-        if memory.plain is not None and memory.plain_memory is not None:
-            return memory.plain.why(view, memory.plain_memory, job, now)
         tasks, cores, mb = (int(view.asks[row, job]) for row in (TASKS, CORES, MEMORY))
-        state = view.columns
-        rows, _ = place_now(memory.terms, state.free, state.total, tasks, cores, mb, None, NOBODY)
-        if not len(rows):
-            if not len(place_now(memory.terms, state.free, state.total, tasks, cores, 0, None, NOBODY)[0]):
+        free, total = view.columns.free, view.columns.total
+        if not len(place_now(memory.terms, free, total, somebody(tasks, cores, mb), None)[0]):
+            if not len(place_now(memory.terms, free, total, somebody(tasks, cores, 0), None)[0]):
                 idle = int(((view.free[0] == view.total[0]) & (view.total[0] > 0)).sum())
                 words = "whole idle nodes that do not lend" if self.share() > 0 else "whole idle nodes"
                 return Reason(Code.NO_ROOM, words, -(-tasks * max(cores, 1) // int(view.total[0].max())), idle)
@@ -448,12 +354,8 @@ class Lending:
             return Reason(code, f"job {view.job(int(jobs[0])).id}")
         return Reason(Code.NOT_YET)
 
-    def _aware(self, view: View, memory: LendingNotes) -> Aware | None:
-        """What ranks lenders, in runs with contention: under the rule that looks at it."""
-        return memory.scratch.aware(view, RULES[self.rule] == LendingRule.AWARE)
-
-
-def _uses(view: View) -> MemoryUse:
-    memory = view.columns.memory
-    assert memory is not None
-    return memory
+    def _seen(self, view: View, memory: LendingNotes) -> tuple[LedgerColumns, MemoryUse, Aware | None]:
+        """The ledger, who uses whose memory, and in runs with contention what ranks lenders under the rule for that."""
+        uses = view.columns.memory
+        assert uses is not None
+        return columns_of(view), uses, memory.scratch.aware(view, RULES[self.rule] == LendingRule.AWARE)

@@ -43,6 +43,12 @@ class AnyResource:
     gpus: GpuRule | None
     order: str | Order
     estimates: Estimates
+    label: str
+
+    @property
+    def name(self) -> str:
+        """The label."""
+        return self.label
 
     @cached_property
     def traits(self) -> Traits:
@@ -83,7 +89,6 @@ class AnyResource:
 
     @cached_property
     def _counts_nodes(self) -> bool:
-        """Whether its rules know of nodes alone."""
         return (self.place in FITS or callable(self.place)) and isinstance(self.memory, LocalMemory)
 
 

@@ -127,7 +127,6 @@ class Claiming:
         return self._seen.places.claims(self._asked, nodes, tasks, self._seen.free, devices)
 
     def _left(self, node: int, shares: Sequence[Share]) -> Ints:
-        """int64[places]: what is left then."""
         left, claims = self._seen.free.copy(), self._claims(node, shares)
         left[claims[:, PLACE]] -= claims[:, AMOUNT]
         return left

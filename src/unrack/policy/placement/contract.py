@@ -62,21 +62,11 @@ class Placement(Protocol):
 
 
 class Room(NamedTuple):
-    """What is left while the tasks of one job are placed one after the other.
+    """What is left while the tasks of one job are placed one after the other."""
 
-    Attributes
-    ----------
-    cores : int64[nodes]
-        Cores that the next task may use; -1: the node takes none.
-    free : int64[2, nodes]
-        Free cores and MB.
-    lent : int64[nodes]
-        MB of each node that tasks elsewhere use.
-    """
-
-    cores: Ints
-    free: Ints
-    lent: Ints
+    cores: Ints  # int64[nodes]: cores that the next task may use; -1: the node takes none
+    free: Ints  # int64[2, nodes]: free cores and MB
+    lent: Ints  # int64[nodes]: MB of each node that tasks elsewhere use
 
 
 class Spot(NamedTuple):

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from unrack.cluster.spec import Cluster
 from unrack.ledger.lease import Loan
-from unrack.policy.lending.lease_kernel import ANY, Who, spread_tasks
-from unrack.policy.lending.lender_cost import Aware, Scratch
+from unrack.policy.lending.lease_kernel import ANY, Who, somebody, spread_tasks
+from unrack.policy.lending.lender_cost import Scratch
 from unrack.policy.lending.rules import RULES, THRESHOLDS, LendingRule, Terms, make_terms
 from unrack.policy.placement.contract import Room, Spot
 from unrack.policy.placement.local_memory import fill
@@ -27,7 +27,6 @@ from unrack.vocabulary import Need
 from unrack.workload.job import CORES, ESTIMATE, MEMORY, TASKS, JobTable
 
 Ints = NDArray[np.int64]
-NOBODY: Ints = sealed(np.empty((2, 0), np.int64))
 
 
 @dataclass(slots=True)
@@ -117,8 +116,8 @@ class LentMemory:
         fits = []
         for tasks, cores, mb in asks.T.tolist():
             enough = tasks * cores <= cluster.total_cores
-            whom = Who(-1, 0, 1, NOBODY, 0, ANY, ANY)
-            fits.append(enough and len(spread_tasks(terms, room, free, free, tasks, cores, mb, None, whom)[0]) > 0)
+            who = somebody(tasks, cores, mb)
+            fits.append(enough and len(spread_tasks(terms, room, free, free, who, None)[0]) > 0)
         return np.array(fits, np.bool_)[inverse.ravel()]
 
     @property
@@ -128,11 +127,11 @@ class LentMemory:
     def _lent(self, view: View, notes: Lenders, job: int, room: Room, tasks: int, now: int) -> list[Spot] | None:
         state = view.columns
         cores, mb, length = view.asks[[CORES, MEMORY, ESTIMATE], job].tolist()
-        who = Who(job, now, max(1, length), state.running, state.running_count, ANY, ANY)
+        who = Who(job, now, state.running, state.running_count, tasks, cores, mb, max(1, length), ANY, ANY)
+        aware = notes.scratch.aware(view, RULES[self.rule] == LendingRule.AWARE)
         nodes, taken, local, loans = spread_tasks(
-            notes.terms, sealed(room.cores), sealed(room.free), state.total, tasks, cores, mb, self._aware(view, notes),
-            who,
-        )  # fmt: skip
+            notes.terms, sealed(room.cores), sealed(room.free), state.total, who, aware
+        )
         if not len(nodes):
             return None
         lent: dict[int, list[Loan]] = {}
@@ -142,6 +141,3 @@ class LentMemory:
             Spot(node, count, mb_here, tuple(lent.get(node, ())))
             for node, count, mb_here in zip(nodes.tolist(), taken.tolist(), local.tolist(), strict=True)
         ]
-
-    def _aware(self, view: View, notes: Lenders) -> Aware | None:
-        return notes.scratch.aware(view, RULES[self.rule] == LendingRule.AWARE)

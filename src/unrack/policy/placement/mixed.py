@@ -26,7 +26,8 @@ from unrack.policy.placement.contract import MemoryRule, Room, Spot
 from unrack.policy.placement.local_memory import LocalMemory, room_on
 from unrack.policy.pools.lookahead import Lookahead, Urgency
 from unrack.policy.pools.place_kernel import RANDOM_FIT
-from unrack.policy.pools.pool_policy import NAMES, RULES, Pooled
+from unrack.policy.pools.pool_placement import NAMES, RULES
+from unrack.policy.pools.pool_policy import Pooled
 from unrack.policy.pools.waiting_jobs import Queue
 from unrack.reasons import Code, Reason
 from unrack.sealed import sealed
@@ -213,13 +214,11 @@ class Mixed:
         return not self.whole and isinstance(self.memory, LocalMemory)
 
     def _by_gpus(self, view: View, notes: Notes, job: int) -> bool:
-        """Whether the rule for GPUs says where a job goes."""
         if self.gpus is None or not isinstance(self.memory, LocalMemory) or self._asks_devices(view, job):
             return False
         return self.gpus.serves(view, notes.gpus, job)
 
     def _on_gpus(self, view: View, notes: Notes, job: int, now: int, patient: bool = True) -> Lease | None:
-        """A lease by the rule for GPUs."""
         assert self.gpus is not None
         room = self._room(view, notes, None)
         seen, total = view.columns.claimed, view.columns.total
@@ -306,7 +305,6 @@ class Mixed:
         return node, shares
 
     def _hold(self, view: View, notes: Notes, job: int, spot: Spot, room: Room) -> None:
-        """Take what a task holds out of what is left."""
         cores = int(view.asks[CORES, job])
         room.cores[spot.node] -= cores
         room.free[:, spot.node] -= (cores, spot.mb)
@@ -317,7 +315,6 @@ class Mixed:
             room.cores[~self.memory.open_nodes(view, notes.memory, room.lent)] = -1
 
     def _lease(self, view: View, job: int, spots: list[Spot], shares: tuple[Share, ...]) -> Lease:
-        """One row a node."""
         cores, total = int(view.asks[CORES, job]), view.columns.total[0]
         held: dict[int, tuple[int, int, tuple[Loan, ...]]] = {}
         for node, tasks, mb, loans in spots:

@@ -55,33 +55,17 @@ LAST = 1 << 120
 
 @dataclass(slots=True)
 class Urgency(Queue):
-    """The queue in two halves: shapes s of jobs that can be on time, and shapes s + 1 of those that cannot.
+    """The queue in two halves: shapes s of jobs that can be on time, and shapes s + 1 of those that cannot."""
 
-    Attributes
-    ----------
-    latest_us
-        Job → the last moment at which it can start and be on time; of the jobs that have waited so far.
-    top : float64[models]
-        The best speed under each model.
-    worths : float64[pools]
-        Cores that a device of each pool is worth.
-    dear : float64[nodes]
-        What a core of each node is worth.
-    seen
-        Cores per task → how many jobs so far asked for so many.
-    counted
-        How many jobs these are, with those that were rejected.
-    big
-        Cores of a large job.
-    """
-
-    top: list[float] = field(default_factory=list)
+    top: list[float] = field(default_factory=list)  # float64[models]: the best speed under each model
+    # job → the last moment at which it can start and be on time; of the jobs that have waited so far
     latest_us: dict[int, int] = field(default_factory=dict)
+    # float64[pools]: cores that a device of each pool is worth
     worths: Floats = field(default_factory=lambda: np.zeros(0))
-    dear: Floats = field(default_factory=lambda: np.ones(0))
-    seen: dict[int, int] = field(default_factory=dict)
-    counted: int = 0
-    big: int = 1
+    dear: Floats = field(default_factory=lambda: np.ones(0))  # float64[nodes]: what a core of each node is worth
+    seen: dict[int, int] = field(default_factory=dict)  # cores per task → how many jobs so far asked for so many
+    counted: int = 0  # how many jobs these are, with those that were rejected
+    big: int = 1  # cores of a large job
 
     def read(self, view: View, now: int) -> None:
         """Bring the lists up to date with the queue, and move those that have become late to the back."""
@@ -173,7 +157,7 @@ class Lookahead(Pooled):
         for patient in (late, True):
             node = cheapest_place(
                 columns, state.asks, free, view.deadline_us, job, patient, memory.big, memory.worths, memory.dear,
-                now, memory.at, memory.sizes, memory.answer, memory.earliest,
+                now, memory.answer,
             )  # fmt: skip
             if node != LATE or view.running_count:  # late even where nobody runs: waiting would not help
                 break
@@ -186,7 +170,7 @@ class Lookahead(Pooled):
         latest = np.array([memory.latest(view, job) for job in jobs.tolist()], np.int64)
         return cheap_opening(
             self.columns(view, memory), state.asks, state.free if free is None else free, view.deadline_us, jobs,
-            latest, now, memory.at, memory.sizes,
+            latest, now, memory.answer,
         )  # fmt: skip
 
     def gang_moments(self, view: View, memory: Queue, job: int, now: int) -> list[int]:

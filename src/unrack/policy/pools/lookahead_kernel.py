@@ -27,24 +27,19 @@ from unrack.ledger.devices.columns import (
 )  # fmt: skip
 from unrack.ledger.devices.sharing import left_at, slowed, speed_of
 from unrack.ledger.names import ASKED_CORES, ASKED_MB, ASKED_US, CPU, MEM
+from unrack.policy.pools.compositions import finish_on, first_free, grown, has_room, least_devices, new_parts, node_of
 from unrack.policy.pools.place_kernel import (
     HARMFUL,
     LATE,
     NO_CORES,
     NO_DEVICES,
-    finish_on,
-    first_free,
-    grown,
-    has_room,
-    least_devices,
+    Answer,
+    fits_on,
     new_group,
-    new_parts,
-    node_of,
     others_choice,
-    others_fit,
     primary_kind,
     use_group,
-)  # fmt: skip
+)
 from unrack.units import NEVER_US
 
 Ints = NDArray[np.int64]
@@ -109,7 +104,7 @@ def wasteful(c: Columns, group: int) -> bool:
 @compiled
 def cheapest_place(
     c: Columns, asks: Ints, free: Ints, deadline_us: Ints, job: int, patient: bool, big: int, worths: Floats,
-    dear: Floats, now: int, at: Ints, sizes: Ints, answer: Ints, earliest: Ints,
+    dear: Floats, now: int, answer: Answer,
 ) -> int:  # fmt: skip
     """Where a task costs least, in core x time; devices of its first kind count by what they are worth.
 
@@ -123,8 +118,8 @@ def cheapest_place(
         Cores that a device of each pool is worth.
     dear : float64[nodes]
         What a core of each node is worth.
-    at, sizes, answer, earliest
-        As in :func:`unrack.policy.pools.place_kernel.place`.
+    answer
+        Written.
 
     Returns
     -------
@@ -132,10 +127,10 @@ def cheapest_place(
         The node, or NO_CORES, NO_DEVICES, LATE, HARMFUL.
     """
     cores, mb, expected_us = asks[ASKED_CORES, job], asks[ASKED_MB, job], asks[ASKED_US, job]
-    earliest[0] = NEVER_US
+    answer.earliest[0] = NEVER_US
     nodes = free.shape[1]
     deadline = NEVER_US if patient or deadline_us[job] < 0 else deadline_us[job]
-    primary = primary_kind(c, job, at, sizes)
+    primary = primary_kind(c, job, answer)
     best, tight, chosen = math.inf, 0, -1
     if primary < 0:
         for node in range(nodes):
@@ -161,9 +156,7 @@ def cheapest_place(
         slowing = -1.0
         for i in range(c.nodes_near[pool], c.nodes_near[pool + 1] if home < 0 else c.nodes_near[pool] + 1):
             node = c.nodes_near[i] if home < 0 else home
-            if free[CPU, node] < cores or free[MEM, node] < mb:
-                continue
-            if not others_fit(c, job, primary, node, at, sizes):
+            if not fits_on(c, free, job, primary, node, cores, mb, answer):
                 continue
             if slowing < 0:
                 slowing = extra_us(c, asks, d, job, dear, now, deadline_us)
@@ -173,7 +166,7 @@ def cheapest_place(
             ends = finish_on(c, job, primary, d, node, expected_us, now)
             if ends > deadline:
                 late = True
-                earliest[0] = min(earliest[0], ends)
+                answer.earliest[0] = min(answer.earliest[0], ends)
                 continue
             longer = longer_us(c, d, job, ends, now) * c.group[SIZE, d]
             cost = (
@@ -194,9 +187,7 @@ def cheapest_place(
         head, parts = first_free(c, pool), max(new_parts(c, job, primary, pool), 1)
         for i in range(c.nodes_near[pool], c.nodes_near[pool + 1]):
             node = c.nodes_near[i]
-            if free[CPU, node] < cores or free[MEM, node] < mb:
-                continue
-            if not others_fit(c, job, primary, node, at, sizes):
+            if not fits_on(c, free, job, primary, node, cores, mb, answer):
                 continue
             base = expected_us / slowed(c, head, node)
             for size in range(least, most + 1):
@@ -206,7 +197,7 @@ def cheapest_place(
                 lasts = base / speed
                 if now + math.ceil(lasts) > deadline:
                     late = True
-                    earliest[0] = min(earliest[0], now + math.ceil(lasts))
+                    answer.earliest[0] = min(answer.earliest[0], now + math.ceil(lasts))
                     continue
                 cost = worth(free[CPU, node], cores, big) * dear[node] * lasts + worths[pool] * lasts * size / parts
                 if cost < best or (cost == best and free[CPU, node] < tight):
@@ -216,8 +207,8 @@ def cheapest_place(
             return LATE
         return HARMFUL if harmful else NO_DEVICES
     if group >= 0:
-        use_group(c, group, answer[primary])
+        use_group(c, group, answer.rows[primary])
     else:
-        new_group(c, job, primary, pool_chosen, size_chosen, 0, answer[primary])
-    others_choice(c, job, primary, chosen, at, sizes, answer)
+        new_group(c, job, primary, pool_chosen, size_chosen, 0, answer.rows[primary])
+    others_choice(c, job, primary, chosen, answer)
     return chosen

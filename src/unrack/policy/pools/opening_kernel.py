@@ -30,12 +30,8 @@ from unrack.ledger.devices.columns import (
     Columns,
 )  # fmt: skip
 from unrack.ledger.devices.sharing import left_at, slowed, speed_of
-from unrack.ledger.names import ASKED_CORES, ASKED_MB, ASKED_US, CPU, MEM
-from unrack.policy.pools.lookahead_kernel import wasteful
-from unrack.policy.pools.place_kernel import (
-    MAX_COMPOSITION,
-    MIN_FRAGMENTATION,
-    RESOURCE_AWARE,
+from unrack.ledger.names import ASKED_CORES, ASKED_MB, ASKED_US
+from unrack.policy.pools.compositions import (
     ROUNDING_US,
     finish_on,
     grown,
@@ -43,10 +39,17 @@ from unrack.policy.pools.place_kernel import (
     least_devices,
     new_parts,
     node_of,
+)
+from unrack.policy.pools.lookahead_kernel import wasteful
+from unrack.policy.pools.place_kernel import (
+    MAX_COMPOSITION,
+    MIN_FRAGMENTATION,
+    RESOURCE_AWARE,
+    Answer,
+    fits_on,
     node_on,
-    others_fit,
     primary_kind,
-)  # fmt: skip
+)
 from unrack.units import NEVER_US, SECOND_US
 
 Ints = NDArray[np.int64]
@@ -134,8 +137,8 @@ def open_from(
 
 @compiled
 def opening(
-    c: Columns, asks: Ints, free: Ints, total: Ints, deadline_us: Ints, jobs: Ints, rule: int, now: int, at: Ints,
-    sizes: Ints, authors: bool,
+    c: Columns, asks: Ints, free: Ints, total: Ints, deadline_us: Ints, jobs: Ints, rule: int, now: int, answer: Answer,
+    authors: bool,
 ) -> int:  # fmt: skip
     """The first moment after ``now`` at which one of the jobs may join a composition in use; NEVER_US: none.
 
@@ -145,7 +148,7 @@ def opening(
     ----------
     jobs : int64[k]
         Jobs of one task without a place now.
-    rule, at, sizes, authors
+    rule, answer, authors
         As in :func:`unrack.policy.pools.place_kernel.place`; of the rules that know models.
     """
     first, spare_us = NEVER_US, ROUNDING_US if authors else 0
@@ -153,16 +156,16 @@ def opening(
         deadline, expected_us = deadline_us[job], asks[ASKED_US, job]
         cores, mb = asks[ASKED_CORES, job], asks[ASKED_MB, job]
         late_from = whole_second(deadline + 1) if authors and deadline >= 0 else NEVER_US
-        primary = primary_kind(c, job, at, sizes)
+        primary = primary_kind(c, job, answer)
         if primary < 0:
             continue
         asks_less = authors and rule == MAX_COMPOSITION and now < late_from < first
-        if asks_less and may_begin(c, free, job, primary, cores, mb, at, sizes):
+        if asks_less and may_begin(c, free, job, primary, cores, mb, answer):
             first = late_from
         for d in range(c.device.shape[1]):
             if c.device[GROUP, d] != d or not has_room(c, job, primary, d, False):
                 continue
-            node = node_on(c, free, total, job, primary, d, rule, cores, mb, at, sizes)
+            node = node_on(c, free, total, job, primary, d, rule, cores, mb, answer)
             if node < 0:
                 continue
             alone = rule == RESOURCE_AWARE and c.group[PARTS, d] > 0  # only its own deadline counts
@@ -185,7 +188,7 @@ def opening(
 
 
 @inlined
-def may_begin(c: Columns, free: Ints, job: int, primary: int, cores: int, mb: int, at: Ints, sizes: Ints) -> bool:
+def may_begin(c: Columns, free: Ints, job: int, primary: int, cores: int, mb: int, answer: Answer) -> bool:
     """Whether there are free devices for a new composition of some size, for a job to which its deadline is nothing."""
     for pool in range(c.pool.shape[1]):
         if c.pool[KIND_OF, pool] != primary or c.pool[FREE_COUNT, pool] == 0:
@@ -196,19 +199,15 @@ def may_begin(c: Columns, free: Ints, job: int, primary: int, cores: int, mb: in
         if min(grown(c, job, primary, pool, least), c.pool[FREE_COUNT, pool]) < least:
             continue
         for i in range(c.nodes_near[pool], c.nodes_near[pool + 1]):
-            node = c.nodes_near[i]
-            if (
-                free[CPU, node] >= cores and free[MEM, node] >= mb
-                and others_fit(c, job, primary, node, at, sizes)
-            ):  # fmt: skip
+            if fits_on(c, free, job, primary, c.nodes_near[i], cores, mb, answer):
                 return True
     return False
 
 
 @compiled
 def cheap_opening(
-    c: Columns, asks: Ints, free: Ints, deadline_us: Ints, jobs: Ints, latest_us: Ints, now: int, at: Ints, sizes: Ints
-) -> int:  # fmt: skip
+    c: Columns, asks: Ints, free: Ints, deadline_us: Ints, jobs: Ints, latest_us: Ints, now: int, answer: Answer
+) -> int:
     """As :func:`opening`, under :func:`unrack.policy.pools.lookahead_kernel.cheapest_place`.
 
     A job that becomes late no longer minds its own deadline: what was refused because of that is open to it then.
@@ -222,10 +221,10 @@ def cheap_opening(
     for k in range(len(jobs)):
         job, late_from = jobs[k], latest_us[k] + 1
         cores, mb = asks[ASKED_CORES, job], asks[ASKED_MB, job]
-        primary = primary_kind(c, job, at, sizes)
+        primary = primary_kind(c, job, answer)
         if primary < 0:
             continue
-        if now < late_from < first and may_begin(c, free, job, primary, cores, mb, at, sizes):
+        if now < late_from < first and may_begin(c, free, job, primary, cores, mb, answer):
             first = late_from
         for d in range(c.device.shape[1]):
             if c.device[GROUP, d] != d or not has_room(c, job, primary, d, False) or wasteful(c, d):
@@ -233,9 +232,7 @@ def cheap_opening(
             home, opens, pool = c.group[NODE, d], -1, c.device[POOL, d]
             for i in range(c.nodes_near[pool], c.nodes_near[pool + 1] if home < 0 else c.nodes_near[pool] + 1):
                 node = c.nodes_near[i] if home < 0 else home
-                if free[CPU, node] < cores or free[MEM, node] < mb:
-                    continue
-                if not others_fit(c, job, primary, node, at, sizes):
+                if not fits_on(c, free, job, primary, node, cores, mb, answer):
                     continue
                 if opens < 0:
                     opens = open_from(c, d, 1, job, now, deadline_us, True, 0)

@@ -1,4 +1,4 @@
-"""Compiled: where one job with its pooled devices would go now. Nothing is changed; the answer is in ``answer``.
+"""Compiled: where one job with its pooled devices would go now. Nothing is changed; the answer is written.
 
 O(devices + pairs of a node and a pool in its reach) a job.
 """
@@ -7,34 +7,38 @@ from __future__ import annotations
 
 import math
 from enum import IntEnum
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from unrack.jit import compiled, inlined, melted
 from unrack.ledger.devices.columns import (
-    COMPOSE,
-    FIRST,
     FREE,
     FREE_COUNT,
     GROUP,
-    JOBS,
-    KIND,
     KIND_OF,
-    MODEL,
     NODE,
-    PACE,
     PARTS,
     POOL,
-    READY_US,
-    SHARE,
-    SINCE_US,
     SIZE,
     SPLIT,
     Columns,
 )  # fmt: skip
-from unrack.ledger.devices.sharing import left_at, slowed, speed_of
 from unrack.ledger.names import ASKED_CORES, ASKED_MB, ASKED_US, CPU, MEM
+from unrack.policy.pools.compositions import (
+    alpha,
+    finish_on,
+    first_free,
+    grown,
+    harms,
+    has_room,
+    least_devices,
+    lives_us,
+    new_parts,
+    spare,
+    whole_alpha,
+)
 from unrack.units import NEVER_US
 
 Ints = NDArray[np.int64]
@@ -57,156 +61,23 @@ FIRST_FIT, BEST_FIT, WORST_FIT, RANDOM_FIT, MAX_COMPOSITION, MIN_FRAGMENTATION, 
 )
 
 LEADER, DEVICES, NEW_PARTS, FIRST_DEVICE = range(4)
-"""Columns of a row of ``answer``: the group in use (-1: a new one), how many devices, parts, and then the devices."""
+"""Columns of :attr:`Answer.rows`: the group in use (-1: a new one), how many devices, parts, and then the devices."""
 NO_CORES, NO_DEVICES, LATE, HARMFUL = -1, -2, -3, -4
 """Why there is no place: no node has the cores; there is no device; on the compositions that have room the job would be
 late; or it would make others late. Time alone changes only the last two."""
-ROUNDING_US = 1
-"""Ends are sums of floats: in the authors' reading, an end so little after a deadline meets it."""
 
 
-@inlined
-def least_devices(c: Columns, job: int, kind: int, pool: int, hard: bool) -> int:
-    """How many devices of a pool the demand and the model need; 0: more than may be composed."""
-    need = 1
-    model = -1 if hard else c.model[kind, job]
-    first = c.pool[FIRST, pool]
-    for q in range(c.capacity.shape[0]):
-        want = c.wants[kind, q, job]
-        if want > 0 and not (model >= 0 and c.governed[model, q]):
-            if c.capacity[q, first] == 0:
-                return 0
-            need = max(need, -(-want // c.capacity[q, first]))
-    while need <= c.pool[COMPOSE, pool] and speed_of(c, c.model[kind, job], need, 1) <= 0.0:
-        need += 1  # the model does not admit a job on so few
-    return need if need <= c.pool[COMPOSE, pool] else 0
+class Answer(NamedTuple):
+    """Room for where a job would go."""
 
-
-@inlined
-def grown(c: Columns, job: int, kind: int, pool: int, least: int) -> int:
-    """How many devices to compose while the predicted time still improves (Call et al. 2022, Alg. 1, lines 20-35).
-
-    A job that asks for so many whole devices gets no more.
-    """
-    model, whole = c.model[kind, job], c.whole[kind]
-    if model < 0 or (whole >= 0 and c.wants[kind, whole, job] > 0):
-        return least
-    size = least
-    while size < c.pool[COMPOSE, pool] and speed_of(c, model, size + 1, 1) > speed_of(c, model, size, 1):
-        size += 1
-    return size
-
-
-@inlined
-def new_parts(c: Columns, job: int, kind: int, pool: int) -> int:
-    """Into how many parts to split a free device so that the job fits in one (Call 2022, Alg. 3); 0: not split."""
-    if c.pool[SPLIT, pool] <= 1:
-        return 0
-    parts = c.pool[SPLIT, pool]
-    for q in range(c.capacity.shape[0]):
-        if c.wants[kind, q, job] > 0:
-            parts = min(parts, c.capacity[q, c.pool[FIRST, pool]] // c.wants[kind, q, job])
-    return int(parts)
-
-
-@melted
-def has_room(c: Columns, job: int, kind: int, group: int, hard: bool) -> bool:
-    """Whether a job could be the next on a group in use, cores and deadlines apart."""
-    if c.device[KIND, group] != kind:
-        return False
-    model, jobs = c.model[kind, job], c.group[JOBS, group] + 1
-    parts = c.group[PARTS, group]
-    if c.group[MODEL, group] != model or jobs > c.pool[SHARE, c.device[POOL, group]] or (parts > 0 and jobs > parts):
-        return False
-    for q in range(c.capacity.shape[0]):
-        want = c.wants[kind, q, job]
-        if parts > 0:
-            if want > c.installed[q, group] // parts:
-                return False
-        elif want + c.held[q, group] > c.installed[q, group] and (hard or not (model >= 0 and c.governed[model, q])):
-            return False
-    return speed_of(c, model, c.group[SIZE, group], jobs) > 0.0
-
-
-@melted
-def finish_on(
-    c: Columns, job: int, kind: int, group: int, node: int, expected_us: int, now: int, authors: bool = False
-) -> int:  # fmt: skip
-    """When a job would end if it joined a group now, µs; ``authors``: at the speed without it."""
-    jobs = c.group[JOBS, group] + (0 if authors else 1)
-    speed = speed_of(c, c.model[kind, job], c.group[SIZE, group], jobs) * slowed(c, group, node)
-    return int(max(now, c.group[READY_US, group]) + math.ceil(expected_us / speed))
-
-
-@inlined
-def harms(c: Columns, group: int, but: int, now: int, deadline_us: Ints, authors: bool) -> bool:
-    """Whether one more job on a group would make one that is there miss its deadline (or it misses it anyway)."""
-    model = c.group[MODEL, group]
-    speed = speed_of(c, model, c.group[SIZE, group], c.group[JOBS, group] + 1)
-    for i in range(c.group[JOBS, group]):
-        job = c.sharer[i, group]
-        if deadline_us[job] < 0 or job == but:
-            continue
-        pace = c.progress[PACE, job] if model < 0 else speed * slowed(c, group, node_of(c, job, group))
-        end = max(now, c.clock[SINCE_US, job]) + math.ceil(left_at(c, job, now) / pace)
-        if end > deadline_us[job] + (ROUNDING_US if authors else 0):
-            return True
-    return False
-
-
-@melted
-def node_of(c: Columns, job: int, group: int) -> int:
-    """On which node a job holds its share of a group."""
-    for h in range(c.job_group.shape[0]):
-        if c.job_group[h, job] == group:
-            return int(c.job_node[h, job])
-    return -1
-
-
-@inlined
-def lives_us(c: Columns, group: int, but: int, now: int) -> int:
-    """How long a group will live if nobody joins: until its last job ends, µs; the tasks of ``but`` have not begun."""
-    longest = 0
-    for i in range(c.group[JOBS, group]):
-        job = c.sharer[i, group]
-        if job == but:
-            continue
-        ends = max(now, c.clock[SINCE_US, job]) + math.ceil(left_at(c, job, now) / c.progress[PACE, job])
-        longest = max(longest, ends - now)
-    return longest
-
-
-@inlined
-def spare(c: Columns, job: int, kind: int, group: int) -> float:
-    """What would be left of a group: bandwidth in MB/s plus capacity in GB (Call et al. 2022, eq. 1)."""
-    total = 0.0
-    for q in range(c.capacity.shape[0]):
-        left = c.installed[q, group] - c.held[q, group] - c.wants[kind, q, job]
-        total += left / c.unit[q, kind]
-    return total
-
-
-@inlined
-def alpha(c: Columns, job: int, kind: int, group: int, cores: int, free_cores: int) -> float:
-    """Fragmentation that a job would leave on a group and its node (Call et al. 2022, eq. 2); less is better.
-
-    What is free counts as 1 at least, so that a quantity that is used up counts as used very well; so do the cores.
-    """
-    used = 0.0
-    for q in range(c.capacity.shape[0]):
-        used += c.wants[kind, q, job] / max(c.installed[q, group] - c.held[q, group], 1)
-    return (1.0 - used) / (max(cores, 1) / max(free_cores, 1))
-
-
-@inlined
-def whole_alpha(c: Columns, job: int, kind: int, group: int) -> float:
-    """Equation 2 as the authors' program divides, towards 0 and also by less than nothing; cores count as 1."""
-    used = 0
-    for q in range(c.capacity.shape[0]):
-        free = c.installed[q, group] - c.held[q, group]
-        whole = c.wants[kind, q, job] // max(abs(free), 1)
-        used += whole if free >= 0 else -whole
-    return 1.0 - used
+    # int64[kinds, nodes], int64[kinds, pools]: scratch
+    at: Ints
+    sizes: Ints
+    # int64[kinds, room]: per kind that the job asks: LEADER, DEVICES, NEW_PARTS, and the devices of a new group
+    rows: Ints
+    # int64[1]: if LATE: when it would end on the composition that is best for it, µs: a job like it whose deadline is
+    # earlier has no place either
+    earliest: Ints
 
 
 @inlined
@@ -231,15 +102,6 @@ def pool_at(c: Columns, node: int, sizes: Ints) -> int:
         if sizes[c.pools_near[i]] > 0:
             return int(c.pools_near[i])
     return -1
-
-
-@inlined
-def first_free(c: Columns, pool: int) -> int:
-    """The first free device of a pool that has one."""
-    d = c.pool[FIRST, pool]
-    while c.device[GROUP, d] != FREE:
-        d += 1
-    return int(d)
 
 
 @inlined
@@ -307,15 +169,17 @@ def simple_choice(
 
 @inlined
 def simple(
-    c: Columns, free: Ints, job: int, cores: int, mb: int, rule: int, hard: bool, draw: float, draw2: float, at: Ints,
-    sizes: Ints, answer: Ints,
-) -> int:  # fmt: skip
-    """First, best, worst or random fit over nodes, and on each over devices: the node, or why there is none."""
-    kinds, nodes = c.needs.shape[0], free.shape[1]
+    c: Columns, free: Ints, job: int, cores: int, mb: int, rule: int, draw: float, draw2: float, answer: Answer
+) -> int:
+    """First, best, worst or random fit over nodes, and on each over devices: the node, or why there is none.
+
+    Every quantity is a hard limit: these rules do not use the models.
+    """
+    kinds, nodes, at, sizes = c.needs.shape[0], free.shape[1], answer.at, answer.sizes
     for kind in range(kinds):
         if c.needs[kind, job]:
-            best_at_nodes(c, job, kind, hard, rule == BEST_FIT, at[kind])
-            offers(c, job, kind, hard, False, sizes[kind])
+            best_at_nodes(c, job, kind, True, rule == BEST_FIT, at[kind])
+            offers(c, job, kind, True, False, sizes[kind])
     best, found, seen, wanted = -1, NO_CORES, 0, -1
     for turn in range(2 if rule == RANDOM_FIT else 1):
         for node in range(nodes):
@@ -345,7 +209,7 @@ def simple(
         return found
     for kind in range(kinds):
         if c.needs[kind, job]:
-            simple_choice(c, job, kind, best, rule, draw2, at[kind], sizes[kind], answer[kind])
+            simple_choice(c, job, kind, best, rule, draw2, at[kind], sizes[kind], answer.rows[kind])
     return best
 
 
@@ -360,66 +224,69 @@ def better_node(free: Ints, total: Ints, node: int, than: int, rule: int) -> boo
 
 
 @melted
-def others_fit(c: Columns, job: int, primary: int, node: int, at: Ints, sizes: Ints) -> bool:
+def others_fit(c: Columns, job: int, primary: int, node: int, answer: Answer) -> bool:
     """Whether the node has what the job asks of other kinds than the primary one."""
     for kind in range(c.needs.shape[0]):
-        if kind != primary and c.needs[kind, job] and not simple_fits(c, node, at[kind], sizes[kind]):
+        if kind != primary and c.needs[kind, job] and not simple_fits(c, node, answer.at[kind], answer.sizes[kind]):
             return False
     return True
 
 
 @inlined
-def others_choice(c: Columns, job: int, primary: int, node: int, at: Ints, sizes: Ints, answer: Ints) -> None:
+def others_choice(c: Columns, job: int, primary: int, node: int, answer: Answer) -> None:
     """Choose, by first fit, what the job asks of other kinds than the primary one."""
     for kind in range(c.needs.shape[0]):
         if kind != primary and c.needs[kind, job]:
-            simple_choice(c, job, kind, node, FIRST_FIT, 0.0, at[kind], sizes[kind], answer[kind])
+            at, sizes, row = answer.at[kind], answer.sizes[kind], answer.rows[kind]
+            simple_choice(c, job, kind, node, FIRST_FIT, 0.0, at, sizes, row)
 
 
 @inlined
-def primary_kind(c: Columns, job: int, at: Ints, sizes: Ints) -> int:
-    """The first kind that a job asks for, -1: none; ``at`` and ``sizes`` are filled for the others."""
+def primary_kind(c: Columns, job: int, answer: Answer) -> int:
+    """The first kind that a job asks for, -1: none; the scratch of the answer is filled for the others."""
     primary = -1
     for kind in range(c.needs.shape[0]):
         if c.needs[kind, job]:
             if primary < 0:
                 primary = kind
             else:
-                best_at_nodes(c, job, kind, False, False, at[kind])
-                offers(c, job, kind, False, False, sizes[kind])
+                best_at_nodes(c, job, kind, False, False, answer.at[kind])
+                offers(c, job, kind, False, False, answer.sizes[kind])
     return primary
+
+
+@melted
+def fits_on(c: Columns, free: Ints, job: int, primary: int, node: int, cores: int, mb: int, answer: Answer) -> bool:
+    """Whether the node has the cores and memory for a task, and the devices of other kinds than the primary one."""
+    return bool(free[CPU, node] >= cores and free[MEM, node] >= mb and others_fit(c, job, primary, node, answer))
 
 
 @inlined
 def node_on(
-    c: Columns, free: Ints, total: Ints, job: int, primary: int, group: int, rule: int, cores: int, mb: int, at: Ints,
-    sizes: Ints,
+    c: Columns, free: Ints, total: Ints, job: int, primary: int, group: int, rule: int, cores: int, mb: int,
+    answer: Answer,
 ) -> int:  # fmt: skip
     """The node on which a job would join a group, deadlines apart; -1: none has all it asks."""
     node = c.group[NODE, group]
     if node >= 0:
-        fits = free[CPU, node] >= cores and free[MEM, node] >= mb and others_fit(c, job, primary, node, at, sizes)
-        return int(node) if fits else -1
+        return int(node) if fits_on(c, free, job, primary, node, cores, mb, answer) else -1
     pool = c.device[POOL, group]
     for i in range(c.nodes_near[pool], c.nodes_near[pool + 1]):
         n = c.nodes_near[i]
-        if (
-            free[CPU, n] >= cores and free[MEM, n] >= mb
-            and better_node(free, total, n, node, rule)
-            and others_fit(c, job, primary, n, at, sizes)
-        ):  # fmt: skip
+        if better_node(free, total, n, node, rule) and fits_on(c, free, job, primary, n, cores, mb, answer):
             node = n
     return int(node)
 
 
 @inlined
 def aware(
-    c: Columns, free: Ints, total: Ints, job: int, cores: int, mb: int, rule: int, expected_us: int, deadline_us: Ints,
-    now: int, at: Ints, sizes: Ints, answer: Ints, earliest: Ints, authors: bool,
+    c: Columns, asks: Ints, free: Ints, total: Ints, job: int, rule: int, deadline_us: Ints, now: int, answer: Answer,
+    authors: bool,
 ) -> int:  # fmt: skip
     """Model-aware placement: join a composition on which no deadline is missed, or else make a new one."""
     nodes, late, harmful = free.shape[1], False, False
-    primary = primary_kind(c, job, at, sizes)
+    cores, mb, expected_us = asks[ASKED_CORES, job], asks[ASKED_MB, job], asks[ASKED_US, job]
+    primary = primary_kind(c, job, answer)
     if primary < 0:
         best = -1
         for node in range(nodes):
@@ -433,7 +300,7 @@ def aware(
     for d in range(c.device.shape[1]):
         if c.device[GROUP, d] != d or not has_room(c, job, primary, d, False):
             continue
-        node = node_on(c, free, total, job, primary, d, rule, cores, mb, at, sizes)
+        node = node_on(c, free, total, job, primary, d, rule, cores, mb, answer)
         if node < 0:
             continue
         # Alg. 4 asks only about the new job on a vGPU, Alg. 1 and 2 about all that share
@@ -445,7 +312,7 @@ def aware(
             ends = now + expected_us
         if not whenever and ends > deadline_us[job]:
             late = True
-            earliest[0] = min(earliest[0], ends)
+            answer.earliest[0] = min(answer.earliest[0], ends)
             continue
         one, two = 0.0, 0.0
         if rule == MAX_COMPOSITION:
@@ -457,35 +324,35 @@ def aware(
         if one < first or (one == first and two < second):
             chosen, chosen_node, first, second = d, node, one, two
     if chosen >= 0:
-        use_group(c, chosen, answer[primary])
-        others_choice(c, job, primary, chosen_node, at, sizes, answer)
+        use_group(c, chosen, answer.rows[primary])
+        others_choice(c, job, primary, chosen_node, answer)
         return chosen_node
-    best, found = -1, NO_CORES
+    best, found, sizes = -1, NO_CORES, answer.sizes[primary]
     few = rule == MIN_FRAGMENTATION or (authors and whenever)
     for grow in (not few, False):
         # where as many free devices as help are not to be had, as few as the demand needs; but not by the authors
-        offers(c, job, primary, False, grow, sizes[primary])
+        offers(c, job, primary, False, grow, sizes)
         for node in range(nodes):
             if free[CPU, node] < cores or free[MEM, node] < mb:
                 continue
             found = NO_DEVICES
-            if pool_at(c, node, sizes[primary]) < 0 or not others_fit(c, job, primary, node, at, sizes):
+            if pool_at(c, node, sizes) < 0 or not others_fit(c, job, primary, node, answer):
                 continue
             # the resource-aware rule keeps room for what cannot be split; such devices themselves go by first fit
-            composed = c.composable[pool_at(c, node, sizes[primary])]
+            composed = c.composable[pool_at(c, node, sizes)]
             if best < 0 or (better_node(free, total, node, best, rule) and not (rule == RESOURCE_AWARE and composed)):
                 best = node
             if rule == MAX_COMPOSITION:
                 break
         if best >= 0:
-            pool = pool_at(c, best, sizes[primary])
-            new_group(c, job, primary, pool, sizes[primary, pool], 0, answer[primary])
-            others_choice(c, job, primary, best, at, sizes, answer)
+            pool = pool_at(c, best, sizes)
+            new_group(c, job, primary, pool, sizes[pool], 0, answer.rows[primary])
+            others_choice(c, job, primary, best, answer)
             return best
         if few or authors:
             break
     if authors and found != NO_CORES and not whenever:
-        earliest[0] = 0  # one that is late may have a place, or the rule change: try every job like it
+        answer.earliest[0] = 0  # one that is late may have a place, or the rule change: try every job like it
         return LATE
     if late:
         return LATE
@@ -494,9 +361,8 @@ def aware(
 
 @compiled
 def place(
-    c: Columns, asks: Ints, free: Ints, total: Ints, deadline_us: Ints, job: int, rule: int, hard: bool, now: int,
-    draw: float, draw2: float, at: Ints, sizes: Ints, answer: Ints, earliest: Ints,
-    authors: bool = False,
+    c: Columns, asks: Ints, free: Ints, total: Ints, deadline_us: Ints, job: int, rule: int, now: int, draw: float,
+    draw2: float, answer: Answer, authors: bool = False,
 ) -> int:  # fmt: skip
     """Where a job of one task would go.
 
@@ -504,18 +370,10 @@ def place(
     ----------
     rule
         A :class:`PoolRule`.
-    hard
-        Whether every quantity is a hard limit, as for rules that do not use the models.
     draw, draw2
         From 0 to 1, for random fit: which node, which device.
-    at : int64[kinds, nodes]
-    sizes : int64[kinds, pools]
-        Scratch.
-    answer : int64[kinds, room]
-        Per kind that the job asks: LEADER, DEVICES, NEW_PARTS, and the devices of a new group.
-    earliest : int64[1]
-        If LATE: when it would end on the composition that is best for it, µs: a job like it whose deadline is earlier
-        has no place either.
+    answer
+        Written.
     authors
         Whether the policies are read as the authors' program has them: see ``Pooled``.
 
@@ -524,11 +382,7 @@ def place(
     int
         The node, or NO_CORES, NO_DEVICES, LATE, HARMFUL.
     """
-    cores, mb = asks[ASKED_CORES, job], asks[ASKED_MB, job]
-    earliest[0] = NEVER_US
+    answer.earliest[0] = NEVER_US
     if rule <= RANDOM_FIT:
-        return simple(c, free, job, cores, mb, rule, hard, draw, draw2, at, sizes, answer)
-    return aware(
-        c, free, total, job, cores, mb, rule, asks[ASKED_US, job], deadline_us, now, at, sizes, answer, earliest,
-        authors,
-    )  # fmt: skip
+        return simple(c, free, job, asks[ASKED_CORES, job], asks[ASKED_MB, job], rule, draw, draw2, answer)
+    return aware(c, asks, free, total, job, rule, deadline_us, now, answer, authors)

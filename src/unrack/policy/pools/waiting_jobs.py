@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from unrack.ledger.devices.columns import Columns
 from unrack.policy.orders import in_order
-from unrack.policy.pools.place_kernel import LATE, NO_DEVICES, RANDOM_FIT
+from unrack.policy.pools.place_kernel import LATE, NO_DEVICES, RANDOM_FIT, Answer
 from unrack.units import NEVER_US
 from unrack.view import View
 from unrack.workload.job import CORES, ESTIMATE, TASKS
@@ -50,77 +50,43 @@ class Queue:
     """The waiting jobs by shape (what they ask), each shape in the order of the queue; and where a pass is.
 
     It grows with the jobs: of those that are not submitted yet nothing is known, and nothing depends on them.
-
-    Attributes
-    ----------
-    order
-        A name in ``ORDERS``.
-    authors
-        As in :func:`unrack.policy.pools.place_kernel.place`.
-    shape_of
-        Job → which other jobs ask the same; of the jobs that have waited so far.
-    shapes
-        What is asked → that number.
-    waiting
-        Shape → ranks and jobs, ascending. A rank is the place of a job in the order.
-    like_time
-        Per shape: whether all jobs of it so far run equally long and come by their deadlines.
-    estimates
-        Per shape: the run time of its first job.
-    plain
-        Columns without devices, for a cluster without pools.
-    loads
-        Of the disaggregation-aware rule: quantity → kind, row, amount installed.
-    cores
-        Per shape: cores of a task.
-    known, last_job
-        How many jobs wait as far as known here, and the last one submitted.
-    heads
-        The pass: (rank, shape, place in its list) of the next job of every shape that is still tried.
-    failed
-        Shape → (reason, estimate, earliest end) of the last job that found no place in this pass.
-    closed
-        Shapes of which the last pass refused a job because of deadlines alone, its own or those of others.
-    looked, seen_to, opens
-        For which state of affairs and which jobs it is known when, by time alone, the first has a place: ``opens``.
-    going
-        Of a pass that is under way: the time, and ``view.version`` once the start just decided is done.
-    rule, releases
-        Of the last pass: its rule, and ``view.releases`` then.
-    patient
-        A job whose own deadline does not count just now; -1: none.
-    started_us
-        When a job was last started; -1: none was.
     """
 
-    order: str
-    at: Ints
-    sizes: Ints
-    answer: Ints
-    earliest: Ints
+    order: str  # a name in `ORDERS`
+    answer: Answer
     draws: np.random.Generator
-    plain: Columns
-    loads: dict[str, tuple[int, int, int]]
-    authors: bool
+    plain: Columns  # columns without devices, for a cluster without pools
+    loads: dict[str, tuple[int, int, int]]  # of the disaggregation-aware rule: quantity → kind, row, amount installed
+    authors: bool  # as in `place`
+    # job → which other jobs ask the same; of the jobs that have waited so far
     shape_of: dict[int, int] = field(default_factory=dict)
-    shapes: dict[bytes, int] = field(default_factory=dict)
+    shapes: dict[bytes, int] = field(default_factory=dict)  # what is asked → that number
+    # shape → ranks and jobs, ascending. A rank is the place of a job in the order.
     waiting: list[list[tuple[int, int]]] = field(default_factory=list)
+    # per shape: whether all jobs of it so far run equally long and come by their deadlines
     like_time: list[bool] = field(default_factory=list)
-    estimates: list[int] = field(default_factory=list)
-    cores: list[int] = field(default_factory=list)
+    estimates: list[int] = field(default_factory=list)  # per shape: the run time of its first job
+    cores: list[int] = field(default_factory=list)  # per shape: cores of a task
+    # how many jobs wait as far as known here, and the last one submitted
     known: int = 0
     last_job: int = -1
+    # the pass: (rank, shape, place in its list) of the next job of every shape that is still tried
     heads: list[tuple[int, int, int]] = field(default_factory=list)
+    # shape → (reason, estimate, earliest end) of the last job that found no place in this pass
     failed: dict[int, tuple[int, int, int]] = field(default_factory=dict)
+    # shapes of which the last pass refused a job because of deadlines alone, its own or those of others
     closed: set[int] = field(default_factory=set)
+    # for which state of affairs and which jobs it is known when, by time alone, the first has a place: `opens`
     looked: tuple[int, int, int] | None = None
     seen_to: set[int] = field(default_factory=set)
     opens: int = NEVER_US
+    # of a pass that is under way: the time, and `view.version` once the start just decided is done
     going: tuple[int, int] | None = None
+    # of the last pass: its rule, and `view.releases` then
     rule: int = 0
     releases: int = -1
-    patient: int = -1
-    started_us: int = -1
+    patient: int = -1  # a job whose own deadline does not count just now; -1: none
+    started_us: int = -1  # when a job was last started; -1: none was
 
     def read(self, view: View, now: int) -> None:
         """Bring the lists up to date with the queue."""

@@ -18,10 +18,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import ClassVar
 
+from unrack.policy.columns import columns_of
 from unrack.policy.contract import Decision, Need, Start, Traits
-from unrack.policy.discipline.list_scheduler import NO_SECOND, UNLIMITED, Buffers, places_in, short_of
+from unrack.policy.discipline.list_scheduler import NO_SECOND, UNLIMITED, Buffers, choose, places_in, short_of
 from unrack.policy.discipline.python_pass import Placement, plain_pass
-from unrack.policy.discipline.queue_kernel import Backfill, pass_over
+from unrack.policy.discipline.queue_kernel import Backfill, PassRule
 from unrack.policy.orders import Order, in_order, is_fixed, reads_of
 from unrack.policy.placement.local_memory import FITS
 from unrack.policy.prediction.correction import Correction, expected_end_us
@@ -40,21 +41,12 @@ ROUNDS = ("events", "corrections")
 
 @dataclass(slots=True)
 class Notes:
-    """What is remembered between rounds.
+    """What is remembered between rounds."""
 
-    Attributes
-    ----------
-    forecast
-        Predicted run times and ends.
-    buffers
-        Room for a pass's answer, and what the last pass had seen.
-    first_us, corrected_us
-        After the last pass: the first predicted end of a running job, and the first that will be corrected if the job
-        does not end, µs; a time after everything: none.
-    """
-
-    forecast: Forecast
-    buffers: Buffers = field(default_factory=Buffers)
+    forecast: Forecast  # predicted run times and ends
+    buffers: Buffers = field(default_factory=Buffers)  # room for a pass's answer, and what the last pass had seen
+    # after the last pass: the first predicted end of a running job, and the first that will be corrected if the job
+    # does not end, µs; a time after everything: none
     first_us: int = NEVER_US
     corrected_us: int = NEVER_US
 
@@ -138,8 +130,7 @@ class EasyPlusPlus:
         return decisions, memory
 
     def _compiled_pass(self, view: View, memory: Notes, place: str, now: int) -> list[Decision]:
-        """EASY's pass, on predictions."""
-        state, room, forecast = view.columns, memory.buffers, memory.forecast
+        room, forecast = memory.buffers, memory.forecast
         room.alike = self.nodes == "shared" and view.equal_cores()
         room.complete = room.alike and is_fixed(self.backfill_order)
         jobs = view.queue.copy()
@@ -151,15 +142,9 @@ class EasyPlusPlus:
             second = places_in(jobs, in_order(self.backfill_order, expecting(view, forecast), now))
         asks, running = forecast.asks.view(), forecast.running.view()
         asks.flags.writeable = running.flags.writeable = False  # as the ledger's: a kernel is compiled for either kind
-        while True:
-            count = pass_over(
-                jobs, second, int(Backfill.EASY), UNLIMITED, now, asks, state.free, state.total, state.free_cores,
-                running, forecast.count, state.pool, state.lease_at, self.nodes == "whole", FITS[place], room.alike,
-                room.started, room.rows,
-            )  # fmt: skip
-            if count >= 0:
-                return room.leases(count) if count else []
-            room.grow(-count)
+        seen = columns_of(view)._replace(asks=asks, running=running, running_count=forecast.count)
+        rule = PassRule(int(Backfill.EASY), UNLIMITED, self.nodes == "whole", FITS[place])
+        return choose(rule, seen, jobs, room, now, second)
 
     def _nothing_new(self, view: View, memory: Notes, now: int) -> bool:
         """Whether a pass can be spared, as of EASY: and no run time was learned since the last one, or outlived."""

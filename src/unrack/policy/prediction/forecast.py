@@ -11,6 +11,7 @@ O(waiting + running) an update, and O(running) more for each job that started or
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,7 @@ from unrack.jit import compiled, inlined
 from unrack.ledger.growing import grown, room_for
 from unrack.ledger.names import ASKED_US, ENDS_US, WHO
 from unrack.ledger.past_runs import Runs
+from unrack.policy.columns import LedgerColumns, columns_of
 from unrack.policy.prediction.correction import expected_end
 from unrack.units import NEVER_US
 from unrack.view import View
@@ -30,33 +32,22 @@ SECOND = 1_000_000
 
 @dataclass(slots=True)
 class Forecast:
-    """What is remembered of users and jobs.
+    """What is remembered of users and jobs."""
 
-    Attributes
-    ----------
-    asks : int64[4, jobs]
-        What jobs ask, with predicted run times in place of requests.
-    average_us, noted_us : int64[jobs]
-        What the user's history says (a time after everything: nothing yet); and when the attempt started that
-        ``running`` has (-1: none).
-    users : int64[3, users]
-        How many of the user's jobs have ended (counted up to 2), and the run times of the last and the one before, µs.
-    running : int64[2, room]
-        Predicted end and job, in order of end; the first ``count`` columns count.
-    jobs, ended
-        How many submitted and ended jobs have been taken into account.
-    next_us
-        When, if nothing happens, the next prediction is outlived, µs; a time after everything: never.
-    """
-
-    asks: Ints
+    asks: Ints  # int64[4, jobs]: what jobs ask, with predicted run times in place of requests
+    # int64[jobs]: what the user's history says (a time after everything: nothing yet); and when the attempt started
+    # that `running` has (-1: none)
     average_us: Ints
     noted_us: Ints
+    # int64[3, users]: how many of the user's jobs have ended (counted up to 2), and the run times of the last and the
+    # one before, µs
     users: Ints
-    running: Ints
+    running: Ints  # int64[2, room]: predicted end and job, in order of end; the first `count` columns count
     count: int = 0
+    # how many submitted and ended jobs have been taken into account
     jobs: int = 0
     ended: int = 0
+    # when, if nothing happens, the next prediction is outlived, µs; a time after everything: never
     next_us: int = NEVER_US
 
     @classmethod
@@ -103,12 +94,31 @@ def update(view: View, memory: Forecast, now: int, once: bool, rule: int) -> Non
     seen = view.columns
     runs = seen.runs
     assert runs is not None
+    news = News(memory.jobs, view.jobs, memory.ended, view.ended)
+    told = Predicted(memory.asks, memory.average_us, memory.noted_us, memory.users, memory.running)
     memory.count, memory.next_us = follow(
-        now, view.queue, view.jobs, memory.jobs, once, rule, seen.asks, view.user, seen.status, seen.running,
-        seen.running_count, runs, memory.ended, view.ended, memory.users, memory.average_us, memory.asks,
-        memory.noted_us, memory.running, memory.count,
-    )  # fmt: skip
+        now, view.queue, news, once, rule, columns_of(view), view.user, seen.status, runs, told, memory.count
+    )
     memory.jobs, memory.ended = view.jobs, view.ended
+
+
+class News(NamedTuple):
+    """What has come since the last update: jobs from number ``known`` to ``jobs``, ``runs.ended[first:last]``."""
+
+    known: int
+    jobs: int
+    first: int
+    last: int
+
+
+class Predicted(NamedTuple):
+    """The arrays of a :class:`Forecast`."""
+
+    asks: Ints
+    average_us: Ints
+    noted_us: Ints
+    users: Ints
+    running: Ints
 
 
 @compiled
@@ -149,24 +159,17 @@ def sort_by_end(running: Ints, count: int) -> None:
 
 @compiled
 def follow(
-    now: int, queue: Ints, jobs: int, known: int, once: bool, rule: int, asks: Ints, user: Ints,
-    status: NDArray[np.int8], booked: Ints, booked_count: int, runs: Runs, first: int, last: int, users: Ints,
-    average_us: Ints, told: Ints, noted_us: Ints, running: Ints, count: int,
+    now: int, queue: Ints, news: News, once: bool, rule: int, seen: LedgerColumns, user: Ints,
+    status: NDArray[np.int8], runs: Runs, forecast: Predicted, count: int,
 ) -> tuple[int, int]:  # fmt: skip
     """The update itself.
 
     Parameters
     ----------
-    jobs, known
-        How many jobs have been submitted, and how many had been at the last update.
     once
         Whether predictions are made once, when a job is submitted.
-    booked, booked_count
-        The running jobs, as of ``view.running``.
-    first, last
-        Which of ``runs.ended`` are new.
-    users, average_us, told, noted_us, running
-        Changed: as of :class:`Forecast`; ``told`` is its ``asks``.
+    forecast, count
+        Changed: what was told so far; and how many jobs ran then.
 
     Returns
     -------
@@ -175,12 +178,15 @@ def follow(
     int
         When the next prediction is outlived, µs.
     """
-    learn(runs, first, last, user, users)
-    for job in range(known, jobs):
+    asks, booked, booked_count = seen.asks, seen.running, seen.running_count
+    told, average_us, noted_us, users, running = forecast
+    learn(runs, news.first, news.last, user, users)
+    for job in range(news.known, news.jobs):
         for row in range(3):
             told[row, job] = asks[row, job]
-    predict(queue, asks, user, users, known if once else 0, average_us, told)
-    predict(booked[WHO, :booked_count], asks, user, users, known, average_us, told)  # those that ran when they came
+    predict(queue, asks, user, users, news.known if once else 0, average_us, told)
+    ran_when_they_came = booked[WHO, :booked_count]
+    predict(ran_when_they_came, asks, user, users, news.known, average_us, told)
     kept = 0
     for i in range(count):
         end, job = running[ENDS_US, i], running[WHO, i]

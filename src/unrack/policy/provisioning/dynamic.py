@@ -11,6 +11,7 @@ Vieira Zacarias 2023, chapter 8. The guard band, ``keep``, ``pull``, predicted u
 
 from __future__ import annotations
 
+from bisect import insort
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate
@@ -23,13 +24,14 @@ from unrack.cluster.spec import Cluster
 from unrack.ledger.growing import grown
 from unrack.ledger.lacking import held_of, needs_of
 from unrack.ledger.lease import LOAN_MB, LOCAL_MB, NODES, Lease
+from unrack.ledger.state import FINISHED
+from unrack.policy.columns import columns_of
 from unrack.policy.contract import Decision, Hold, Policy, Requeue, Resize, Start, Traits, Used
-from unrack.policy.lending.lender_cost import Aware, Scratch
+from unrack.policy.lending.lender_cost import Scratch
 from unrack.policy.lending.rules import LendingRule, Terms, grouped, make_terms
 from unrack.policy.members import traits_of
 from unrack.policy.placement.any_resource import AnyResource
-from unrack.policy.provisioning.past_use import PastUse
-from unrack.policy.provisioning.resize_kernel import LACKS, Held, resize
+from unrack.policy.provisioning.resize_kernel import LACKS, resize
 from unrack.reasons import Code, Reason
 from unrack.units import SECOND_US
 from unrack.view import View
@@ -39,33 +41,53 @@ Ints = NDArray[np.int64]
 
 STOPS = ("grower", "youngest", "least-lost", "block")
 RESTARTS = ("fail", "checkpoint")
+FEWEST = 3
+"""Ended jobs of a user from which on they say something of the next."""
+
+
+@dataclass(slots=True)
+class PastUse:
+    """Shares of requests that users' past jobs used, learnt from jobs that have ended."""
+
+    # jobs that were seen to run and had not ended when it was last looked
+    open: dict[int, int] = field(default_factory=dict)
+    # user → the shares of jobs that ended, in ascending order; -1: of all users
+    shares: dict[int, list[float]] = field(default_factory=dict)
+
+    def see(self, view: View, jobs: Ints, most_mb: Ints) -> None:
+        """Jobs run, and have used so much at most so far."""
+        for job in jobs.tolist():
+            self.open[job] = int(most_mb[job])
+
+    def quantile(self, view: View, job: int, share: float) -> float | None:
+        """The quantile of the use of the same user's past jobs, over what they asked; ``None``: too few ended.
+
+        Only jobs that have ended by themselves count: nothing of the future is known.
+        """
+        status = view.status
+        for other in [one for one in self.open if status[one] == FINISHED]:
+            asked = view.job(other).demand.memory_mb
+            part = self.open.pop(other) / asked if asked else 1.0
+            for key in (int(view.user[other]), -1):
+                insort(self.shares.setdefault(key, []), part)
+        known = self.shares.get(int(view.user[job]), [])
+        if len(known) < FEWEST:
+            known = self.shares.get(-1, [])
+        if len(known) < FEWEST:
+            return None
+        return known[min(len(known) - 1, int(np.ceil(share * len(known))) - 1 if share > 0 else 0)]
 
 
 @dataclass(slots=True)
 class Notes:
-    """What is remembered.
+    """What is remembered."""
 
-    Attributes
-    ----------
-    inner
-        Of the policy that starts jobs.
-    terms
-        On what terms memory is lent.
-    most_mb : int64[jobs]
-        The most that a task of each job was ever seen to use.
-    stops : int64[jobs]
-        How often each was stopped for memory.
-    past
-        What jobs that have ended used.
-    settled
-        Running job → the use that it holds what it needs for: nothing changes for it while it uses the same.
-    """
-
-    inner: Any
-    terms: Terms
-    most_mb: Ints
-    stops: Ints
-    past: PastUse
+    inner: Any  # of the policy that starts jobs
+    terms: Terms  # on what terms memory is lent
+    most_mb: Ints  # int64[jobs]: the most that a task of each job was ever seen to use
+    stops: Ints  # int64[jobs]: how often each was stopped for memory
+    past: PastUse  # what jobs that have ended used
+    # running job → the use that it holds what it needs for: nothing changes for it while it uses the same
     settled: dict[int, bytes] = field(default_factory=dict)
     scratch: Scratch = field(default_factory=Scratch)
 
@@ -227,14 +249,12 @@ class Dynamic:
         need = [self._needed(view, memory, lease, used.mb[a:b], band) for lease, a, b in _cut(leases, used.first)]
         first = np.zeros(len(need) + 1, np.int64)
         first[1:] = np.fromiter(accumulate(map(len, need)), np.int64, len(need))
-        state = view.columns
-        uses = state.memory
+        seen, uses = columns_of(view), view.columns.memory
         assert uses is not None
-        held = Held(state.pool, state.lease_at, uses.use, uses.first_of, state.asks, state.running, state.running_count)
+        aware = memory.scratch.aware(view, memory.terms.rule == LendingRule.AWARE)
         new = resize(
-            memory.terms, state.free.copy(), state.total, held, used.jobs, np.concatenate(need), first, now, self.pull,
-            self._aware(view, memory),
-        )  # fmt: skip
+            memory.terms, seen.free.copy(), seen, uses, used.jobs, np.concatenate(need), first, now, self.pull, aware
+        )
         if band == self.band:
             for i, verdict in enumerate(new.verdict.tolist()):
                 if verdict < LACKS:
@@ -247,7 +267,6 @@ class Dynamic:
         return decisions, used.jobs[new.verdict >= LACKS].tolist()
 
     def _needed(self, view: View, memory: Notes, lease: Lease, task_mb: Ints, band: float) -> Ints:
-        """int64[nodes]: what a job is to hold on each node."""
         use = needs_of(lease, task_mb)
         if memory.stops[lease.job] >= self.reserve_after:  # it gives nothing back
             kept: Ints = np.maximum(held_of(lease), use)
@@ -263,7 +282,6 @@ class Dynamic:
         return view.job(job).demand.memory_mb
 
     def _stopped(self, view: View, memory: Notes, grower: int, now: int) -> Requeue | Hold:
-        """Who is stopped for the one that grows."""
         if self.stop == "block":
             return Hold(grower, Reason(Code.OUT_OF_MEMORY, "MB for it"))
         victim = grower
@@ -280,9 +298,6 @@ class Dynamic:
         ends, jobs = view.running[:, : view.running_count]
         ran = now - (int(ends[np.flatnonzero(jobs == job)[0]]) - int(view.estimate_us[job]))
         return ran if self.stop == "youngest" else ran * int(view.asks[TASKS, job])
-
-    def _aware(self, view: View, memory: Notes) -> Aware | None:
-        return memory.scratch.aware(view, memory.terms.rule == LendingRule.AWARE)
 
 
 def _changed(settled: dict[int, bytes], used: Used) -> Used:

@@ -10,7 +10,7 @@ from unrack.errors import PolicyError
 from unrack.policy.contract import Policy
 from unrack.policy.lending.scheduler import Lending
 from unrack.policy.members import traits_of
-from unrack.policy.parameters import Parameter, count, duration, one_of, yes
+from unrack.policy.parameters import Parameter, count, duration, number, one_of, yes
 from unrack.policy.provisioning.dynamic import RESTARTS, STOPS, Dynamic
 
 PREFIX = "provisioning."
@@ -18,26 +18,8 @@ PREFIX = "provisioning."
 STATIC, DYNAMIC = "static", "dynamic"
 
 
-def part(value: object) -> object:
-    """A share, 0 to 1. Raises ValueError."""
-    try:
-        number = float(str(value))
-    except ValueError:
-        number = -1.0
-    if not 0 <= number <= 1:
-        raise ValueError("a share from 0 to 1")
-    return number
-
-
-def band(value: object) -> object:
-    """A share of what is used, 0 to 10. Raises ValueError."""
-    try:
-        number = float(str(value))
-    except ValueError:
-        number = -1.0
-    if not 0 <= number <= 10:
-        raise ValueError("a share of what is used, from 0 to 10, such as 0.1")
-    return number
+part = number(0, 1, "a share from 0 to 1")
+band = number(0, 10, "a share of what is used, from 0 to 10, such as 0.1")
 
 
 def _own(field: str, read: Any, default: str, words: str) -> Parameter:

@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 
 from unrack.jit import compiled, inlined
 from unrack.ledger.lease import BORROWER, CORES, FIRST, LENDER, LOAN_MB, LOCAL_MB, NODES, TASKS
-from unrack.ledger.memory_use import AT, FOR, MB, NEXT_OF
-from unrack.ledger.names import ASKED_US, FIRST_ROW, MEM, ROW_COUNT
-from unrack.policy.lending.lease_kernel import ANY, Who, borrow
+from unrack.ledger.memory_use import AT, FOR, MB, NEXT_OF, MemoryUse
+from unrack.ledger.names import FIRST_ROW, MEM, ROW_COUNT
+from unrack.policy.columns import LedgerColumns
+from unrack.policy.lending.lease_kernel import borrow, who_is
 from unrack.policy.lending.rules import Terms
 from unrack.policy.placement.node_kernel import add_node
 
@@ -26,52 +27,26 @@ AS_IT_WAS, CHANGED, LACKS = 0, 1, 2
 """What becomes of a job: CHANGED + LACKS: it gave something back on one node, and lacks something on another."""
 
 
-class Held(NamedTuple):
-    """What running jobs hold, as kernels see it.
-
-    Attributes
-    ----------
-    pool, lease_at, use, first_of, asks, running
-        Columns of the ledger.
-    running_count
-        How many jobs run.
-    """
-
-    pool: Ints
-    lease_at: Ints
-    use: Ints
-    first_of: Ints
-    asks: Ints
-    running: Ints
-    running_count: int
-
-
 class Resized(NamedTuple):
-    """New leases.
+    """New leases."""
 
-    Attributes
-    ----------
-    verdict : int64[jobs]
-    rows, row_first : int64[k, 5], int64[jobs + 1]
-        The rows of job i are ``rows[row_first[i]:row_first[i + 1]]``; loans likewise.
-    loans, loan_first : int64[k, 3], int64[jobs + 1]
-    """
-
-    verdict: Ints
+    verdict: Ints  # int64[jobs]
+    # int64[k, 5], int64[jobs + 1]: the rows of job i are `rows[row_first[i]:row_first[i + 1]]`; loans likewise
     rows: Ints
     row_first: Ints
+    # int64[k, 3], int64[jobs + 1]
     loans: Ints
     loan_first: Ints
 
 
 @inlined
-def loan_count(h: Held, job: int) -> int:
+def loan_count(uses: MemoryUse, job: int) -> int:
     """How many loans a running job has."""
-    count, entry = 0, h.first_of[job]
+    count, entry = 0, uses.first_of[job]
     while entry >= 0:
-        if h.use[AT, entry] != h.use[FOR, entry]:
+        if uses.use[AT, entry] != uses.use[FOR, entry]:
             count += 1
-        entry = h.use[NEXT_OF, entry]
+        entry = uses.use[NEXT_OF, entry]
     return count
 
 
@@ -133,8 +108,8 @@ def pull_back(
 
 @compiled
 def resize(
-    terms: Terms, free: Ints, total: Ints, h: Held, jobs: Ints, need: Ints, need_first: Ints, now: int, pull: bool,
-    aware: Any,
+    terms: Terms, free: Ints, seen: LedgerColumns, uses: MemoryUse, jobs: Ints, need: Ints, need_first: Ints, now: int,
+    pull: bool, aware: Any,
 ) -> Resized:  # fmt: skip
     """Leases for running jobs that have what they need on each node, and no more.
 
@@ -151,28 +126,28 @@ def resize(
     pull
         Whether remote memory moves to the nodes that use it, where these have room.
     """
-    count, nodes = jobs.shape[0], free.shape[1]
+    count, nodes, pool, lease_at, use = jobs.shape[0], free.shape[1], seen.pool, seen.lease_at, uses.use
     verdict = np.zeros(count, np.int64)
     at, local = np.empty(need.shape[0], np.int64), np.empty(need.shape[0], np.int64)
     tasks, cores = np.empty(need.shape[0], np.int64), np.empty(need.shape[0], np.int64)
     begin = np.zeros(count + 1, np.int64)
     for k in range(count):
-        begin[k + 1] = begin[k] + loan_count(h, jobs[k])
+        begin[k + 1] = begin[k] + loan_count(uses, jobs[k])
     old = np.empty((begin[count], 3), np.int64)
     for k in range(count):
         n = need_first[k]
-        for r in range(h.lease_at[FIRST_ROW, jobs[k]], h.lease_at[FIRST_ROW, jobs[k]] + h.lease_at[ROW_COUNT, jobs[k]]):
-            for node in range(h.pool[r, FIRST], h.pool[r, FIRST] + h.pool[r, NODES]):
-                at[n], local[n] = node, h.pool[r, LOCAL_MB]
-                tasks[n], cores[n] = h.pool[r, TASKS], h.pool[r, CORES]
+        for r in range(lease_at[FIRST_ROW, jobs[k]], lease_at[FIRST_ROW, jobs[k]] + lease_at[ROW_COUNT, jobs[k]]):
+            for node in range(pool[r, FIRST], pool[r, FIRST] + pool[r, NODES]):
+                at[n], local[n] = node, pool[r, LOCAL_MB]
+                tasks[n], cores[n] = pool[r, TASKS], pool[r, CORES]
                 n += 1
-        i, entry = begin[k + 1], h.first_of[jobs[k]]
+        i, entry = begin[k + 1], uses.first_of[jobs[k]]
         while entry >= 0:  # the entry that came last is met first
-            if h.use[AT, entry] != h.use[FOR, entry]:
+            if use[AT, entry] != use[FOR, entry]:
                 i -= 1
-                old[i, BORROWER], old[i, LENDER] = h.use[FOR, entry], h.use[AT, entry]
-                old[i, LOAN_MB] = h.use[MB, entry]
-            entry = h.use[NEXT_OF, entry]
+                old[i, BORROWER], old[i, LENDER] = use[FOR, entry], use[AT, entry]
+                old[i, LOAN_MB] = use[MB, entry]
+            entry = use[NEXT_OF, entry]
         if give_back(free, at, local, need, need_first[k], need_first[k + 1], old, begin[k], begin[k + 1]):
             verdict[k] = CHANGED
     if pull:
@@ -181,7 +156,7 @@ def resize(
                 verdict[k] = CHANGED
     rows, row_first, row = np.empty((need.shape[0], 5), np.int64), np.zeros(count + 1, np.int64), 0
     loans, loan_first, end = np.empty((begin[count] + 16, 3), np.int64), np.zeros(count + 1, np.int64), 0
-    more = np.empty((2 * nodes, 3), np.int64)
+    more, none = np.empty((2 * nodes, 3), np.int64), np.empty(0, np.int64)
     for k in range(count):
         first, last = need_first[k], need_first[k + 1]
         lack, own = np.zeros(last - first, np.int64), np.zeros(last - first, np.int64)
@@ -198,9 +173,9 @@ def resize(
             lacking += short
             remote += lack[n - first]
         if remote > 0:
-            who = Who(jobs[k], now, max(1, h.asks[ASKED_US, jobs[k]]), h.running, h.running_count, ANY, ANY)
+            who = who_is(seen, jobs[k], now, none, none)
             beside = np.zeros(last - first, np.int64)
-            new = borrow(terms, free, total, at[first:last], lack, beside, aware, who, more, 0)
+            new = borrow(terms, free, seen.total, at[first:last], lack, beside, aware, who, more, 0)
             remote = 0
             for i in range(last - first):
                 remote += lack[i]

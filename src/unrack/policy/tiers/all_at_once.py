@@ -27,21 +27,11 @@ NEVER = "not even with nobody else there"
 
 @dataclass(frozen=True)
 class Repack:
-    """What runs, and what may change.
+    """What runs, and what may change."""
 
-    Attributes
-    ----------
-    now
-        Where servers are; ``None``: nobody is there.
-    moves
-        How many of them may change their cluster; ``None``: none.
-    resplit
-        Whether those that stay may have their memory split anew.
-    """
-
-    now: Allocation | None
-    moves: int | None
-    resplit: bool
+    now: Allocation | None  # where servers are; `None`: nobody is there
+    moves: int | None  # how many of them may change their cluster; `None`: none
+    resplit: bool  # whether those that stay may have their memory split anew
 
 
 def place_together(
@@ -113,7 +103,6 @@ def _repacked(placed: PlacedServers, how: Repack, part: Part, seed: int) -> tupl
 
 
 def _comers(allocation: Allocation, which: NDArray[np.bool_]) -> list[Step]:
-    """The steps by which newcomers come."""
     return [
         Step(server, NOWHERE, int(allocation.cluster[server]), tuple(allocation.mb[server].tolist()))
         for server in np.flatnonzero(which).tolist()

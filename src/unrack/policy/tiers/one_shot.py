@@ -40,39 +40,9 @@ def place_request(
     order: str = REQUEST,
     explain: bool = False,
 ) -> PlacedServers:
-    """Place servers on the pools of a data centre.
+    """Place the servers of a request that has been read; parameters and errors are those of :func:`unrack.place`.
 
-    Parameters
-    ----------
-    cluster
-        A data centre with tiers of memory.
-    request
-        The servers.
-    policy
-        ``"slo"`` (the paper's allocator), ``"first-fit"``, ``"best-fit"``, or ``"optimal"``: all servers at once, the
-        fewest clusters first, then the lowest price.
-    limit_s, seed
-        Of ``optimal``: time that it may compute, s (of the processor, without compiling), and the seed of its search.
-        Without a time limit its work is counted, about a minute of an ordinary core at most, and the answer is the
-        same anywhere.
-    now
-        Where servers are already; they stay there, but for ``moves`` of them.
-    moves
-        Of ``optimal`` with ``now``: how many servers may change their cluster.
-    resplit
-        Of ``moves``: servers that stay in their cluster may have their memory split anew.
-    order
-        In which they come, one at a time: ``"request"``, or ``"slo-ratio"``, as the authors' program sorts them
-        (:mod:`unrack.policy.tiers.order`).
-    explain
-        Say of each server why it is where it is.
-
-    Raises
-    ------
-    InputError
-        The request asks for what does not exist, or ``now`` does not fit.
-    PolicyError
-        There is no such policy or order.
+    ``now``: where servers are already.
     """
     check_order(order, "")
     if policy not in POLICIES:

@@ -12,12 +12,12 @@ disaggregation, section 4.3.
 
 from __future__ import annotations
 
-from typing import Protocol
-
 import numpy as np
 from numpy.typing import NDArray
 
 from unrack.errors import PolicyError
+from unrack.solver.servers.holdings import Servers
+from unrack.solver.servers.problem import Asked
 
 Ints = NDArray[np.int64]
 
@@ -31,21 +31,7 @@ def check_order(order: str, where: str) -> None:
         raise PolicyError(f"{where}order", repr(order), f"one of {', '.join(ORDERS)}")
 
 
-class Limits(Protocol):
-    """Servers with their floors and ceilings, int64[servers]."""
-
-    @property
-    def floor(self) -> Ints:
-        """MB that must be local."""
-        ...
-
-    @property
-    def ceiling(self) -> Ints:
-        """The most weighted remote MB, in units of 1 / ``cost_scale``."""
-        ...
-
-
-def slo_ratios(asks: Limits, cost_scale: int) -> Ints:
+def slo_ratios(asks: Asked | Servers, cost_scale: int) -> Ints:
     """int64[servers]: floor in MB // ceiling in weighted MB; a ceiling of 0 is above all, no ceiling counts as 0.
 
     Parameters
@@ -67,7 +53,7 @@ def slo_ratios(asks: Limits, cost_scale: int) -> Ints:
     return np.where(asks.ceiling == 0, np.iinfo(np.int64).max, ratios)
 
 
-def in_order(which: Ints, asks: Limits, order: str, cost_scale: int) -> Ints:
+def in_order(which: Ints, asks: Asked | Servers, order: str, cost_scale: int) -> Ints:
     """int64[any]: some servers in an order of ``ORDERS``; those of one ratio stay as they were."""
     if order == REQUEST:
         return which

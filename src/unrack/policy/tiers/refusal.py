@@ -20,27 +20,13 @@ Bools = NDArray[np.bool_]
 
 
 class Lack(NamedTuple):
-    """Something that a cluster may lack.
+    """Something that a cluster may lack."""
 
-    Attributes
-    ----------
-    what
-        In words, of clusters.
-    fails : bool[clusters]
-        Which clusters lack it.
-    amount : int64[clusters]
-        How much each has of it, the more the better; ``None``: it is no amount.
-    words
-        How to say an amount.
-    scale
-        What amounts are divided by in words; negative amounts stand for what should be small.
-    """
-
-    what: str
-    fails: Bools
-    amount: Ints | None = None
-    words: str = ""
-    scale: int = 1
+    what: str  # in words, of clusters
+    fails: Bools  # bool[clusters]: which clusters lack it
+    amount: Ints | None = None  # int64[clusters]: how much each has of it, the more the better; `None`: it is no amount
+    words: str = ""  # how to say an amount
+    scale: int = 1  # what amounts are divided by in words; negative amounts stand for what should be small
 
 
 @dataclass(frozen=True)

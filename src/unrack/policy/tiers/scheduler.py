@@ -71,29 +71,18 @@ def _leavers(status: NDArray[np.int8], running: int, servers: Ints, count: int, 
 
 @dataclass(slots=True)
 class TierNotes:
-    """What the policy remembers: its allocator, who runs, and what the last round had seen.
-
-    Attributes
-    ----------
-    running : int64[room]
-        Servers that were placed and had not left: the first ``count`` of it, in order of start.
-    releases, capacity_version
-        Of the state, when the allocator was last brought up to date.
-    beyond
-        Of the pass over the queue, once a job has asked for devices.
-    tried
-        Who waits beyond this job has not been tried since something was given back.
-    """
+    """What the policy remembers: its allocator, who runs, and what the last round had seen."""
 
     allocator: OneByOne
     refusals: Refusals
     online: NDArray[np.bool_]
-    running: Ints
+    running: Ints  # int64[room]: servers that were placed and had not left: the first `count` of it, in order of start
     count: int = 0
+    # of the state, when the allocator was last brought up to date
     releases: int = 0
     capacity_version: int = 0
-    tried: int = -1
-    beyond: Pass | None = None
+    tried: int = -1  # who waits beyond this job has not been tried since something was given back
+    beyond: Pass | None = None  # of the pass over the queue, once a job has asked for devices
 
 
 @dataclass(frozen=True)
@@ -241,17 +230,13 @@ def take_in(allocator: OneByOne, view: View, job: int) -> None:
     assert tiers is not None
     cores, mb = int(asks[CORES, job]), int(asks[MEMORY, job])
     forbidden = np.zeros(len(tiers.names), np.bool_)
-    if slo is None:
-        allocator.take_in(cores, mb, 0, NO_CEILING, forbidden)
-        return
-    for name in slo.forbidden:
-        forbidden[tiers.names.index(name)] = True
-    ceiling = scaled_ceiling(slo.ceiling_mb, tiers.cost_scale)
-    if slo.spread:
-        level = view.cluster.levels.index(slo.spread)
-        allocator.take_in(cores, mb, slo.floor_mb, ceiling, forbidden, slo.group, level)
-    else:
-        allocator.take_in(cores, mb, slo.floor_mb, ceiling, forbidden)
+    floor, ceiling, group, level = 0, NO_CEILING, NOWHERE, NOWHERE
+    if slo is not None:
+        forbidden[[tiers.names.index(name) for name in slo.forbidden]] = True
+        floor, ceiling = slo.floor_mb, scaled_ceiling(slo.ceiling_mb, tiers.cost_scale)
+        if slo.spread:
+            group, level = slo.group, view.cluster.levels.index(slo.spread)
+    allocator.take_in(cores, mb, floor, ceiling, forbidden, group, level)
 
 
 def place_in(supply: Supply, now: Allocation, lease: Lease) -> None:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from unrack.cluster.spec import Cluster
 from unrack.cluster.tiers.tier import names_of_clusters
 from unrack.errors import ClusterError, InputError
+from unrack.policy.tiers.least_cost import least_prices
 from unrack.solver.servers.problem import NOWHERE, Asked, Bools, Supply, asked
 from unrack.workload.request import Request
 from unrack.workload.tier_asks import NO_CEILING, TierAsks, scaled_ceiling
@@ -188,61 +189,10 @@ def check_names(slo: TierAsks, cluster: Cluster) -> None:
 
 def could_hold(supply: Supply, asks: Asked, meets: bool) -> Bools:
     """bool[servers]: who has a place in the empty data centre; ``meets``: within the SLOs."""
-    if meets:
-        least = least_weights(supply, asks)
-        return (least >= 0) & (least <= asks.ceiling)
-    free = replace(asks, floor=np.zeros_like(asks.floor), ceiling=np.full_like(asks.ceiling, NO_CEILING))
-    return least_weights(supply, free) >= 0
+    if not meets:
+        asks = replace(asks, floor=np.zeros_like(asks.floor), ceiling=np.full_like(asks.ceiling, NO_CEILING))
+    return least_prices(supply, asks) >= 0
 
 
 def _one_of(names: tuple[str, ...]) -> str:
     return f"one of {', '.join(names[:20])}{' …' if len(names) > 20 else ''}"
-
-
-def least_weights(supply: Supply, asks: Asked) -> Ints:
-    """int64[servers]: the least weighted remote memory in any empty cluster that has the cores, memory and local MB.
-
-    -1: there is no such cluster. Spread does not count, as other servers may not be there.
-    """
-    width = supply.width
-    lengths = np.diff(supply.first)
-    shapes = np.zeros((supply.clusters, 1 + 3 * width), np.int64)
-    shapes[:, 0] = supply.all_cores[supply.member[supply.first[:-1]]]
-    shapes[:, 1 + 2 * width :] = NOWHERE
-    for place in range(width):
-        has = np.flatnonzero(lengths > place)
-        pool = supply.member[supply.first[has] + place]
-        for offset, column in enumerate((supply.all_mb, supply.weight, supply.tier)):
-            shapes[has, 1 + offset * width + place] = column[pool]
-    kinds, of = np.unique(shapes, axis=0, return_inverse=True)
-    least = np.full(len(asks), NOWHERE, np.int64)
-    free = asks.pinned < 0
-    order = np.argsort(-np.bincount(of.reshape(-1)), kind="stable")
-    for kind in order.tolist():
-        open_to = np.flatnonzero(free & ((least < 0) | (least > asks.ceiling)))
-        if not len(open_to):
-            break
-        _note(least, asks, open_to, kinds[kind], width)
-    for i in np.flatnonzero(~free).tolist():
-        _note(least, asks, np.array([i]), shapes[asks.pinned[i]], width)
-    return least
-
-
-def _note(least: Ints, asks: Asked, which: Ints, shape: Ints, width: int) -> None:
-    """Lower ``least`` of some servers to what an empty cluster of a shape can give them."""
-    left = asks.mb[which].copy()
-    weight = np.zeros(len(which), np.int64)
-    fits = asks.cores[which] <= shape[0]
-    for place in range(width):
-        tier = shape[1 + 2 * width + place]
-        mb = np.full(len(which), shape[1 + place])
-        if tier >= 0:
-            mb[asks.forbidden[which, tier]] = 0
-        if place == 0:
-            fits &= mb >= asks.floor[which]
-        part = np.minimum(left, mb)
-        weight += part * shape[1 + width + place]
-        left -= part
-    fits &= left == 0
-    better = fits & ((least[which] < 0) | (weight < least[which]))
-    least[which[better]] = weight[better]

@@ -8,11 +8,13 @@ from typing import Annotated, Any, Literal, NamedTuple
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator
 
-from unrack.errors import ClusterError, first_fault, got_and_want
+from unrack.errors import ClusterError
 from unrack.reasons import Code, Reason
+from unrack.resources.checked import checked
 from unrack.resources.contract import NONE_ATTACHED, Gangs, Installed, Nodes, Place, Usual, UsualResource, no_room
+from unrack.resources.held import held_steps
 from unrack.resources.telling import Kept, Table, Told, mean_share
 from unrack.units import quantity
 
@@ -119,19 +121,6 @@ def measures(places: Sequence[Place], claims: pl.DataFrame, start_s: float, end_
     return values
 
 
-def held_steps(claims: pl.DataFrame, start_s: float, end_s: float) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """What is held of a place, as times and the level from each on; from the start of the window to its end."""
-    start, end = (np.clip(claims[name].to_numpy(), start_s, max(start_s, end_s)) for name in ("start_s", "end_s"))
-    amount = claims["amount"].to_numpy()
-    lasts = end > start
-    when = np.concatenate([[start_s], start[lasts], end[lasts], [max(start_s, end_s)]])
-    change = np.concatenate([[0], amount[lasts], -amount[lasts], [0]]).astype(np.int64)
-    times, of = np.unique(when, return_inverse=True)
-    level = np.zeros(len(times), np.int64)
-    np.add.at(level, of.ravel(), change)
-    return times, np.cumsum(level)
-
-
 def _full_s(held: Sequence[tuple[NDArray[np.float64], NDArray[np.int64]]], places: Sequence[Place]) -> float:
     """For how long one place or another has nothing left."""
     spells = sorted(
@@ -198,13 +187,7 @@ def read_counters(table: Any, where: str) -> tuple[CounterFile, ...]:
     ClusterError
         A key or a value is wrong, or two have one name.
     """
-    try:
-        counters = COUNTERS.validate_python(table)
-    except ValidationError as error:
-        fault = first_fault(error.errors())
-        key = ".".join(str(part) for part in fault["loc"] if part not in ("int", "float", "str"))
-        known = tuple(CounterFile.model_fields)
-        raise ClusterError(f"{where}.{key}" if key else where, *got_and_want(fault, known)) from None
+    counters = checked(COUNTERS.validate_python, table, where, {"": CounterFile.model_fields})
     names = [counter.name for counter in counters]
     for place, name in enumerate(names):
         if name in names[:place]:
@@ -317,6 +300,5 @@ class Counters(Usual):
         return [counter.file.model_dump() for counter in self._counters]
 
     def _room(self, units: int, amount: int, cores: int, mb: int) -> int:
-        """How many tasks the empty racks hold, by nodes and by what is counted."""
         fit = np.bincount(self._rack, self._nodes.room_for(cores, mb), len(self._racks))
         return int(np.minimum(fit, units // amount).sum())

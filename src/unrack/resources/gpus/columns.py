@@ -117,38 +117,24 @@ def least_assignment(d: Floats, weights: Floats, own: Ints, count: int) -> float
 
 
 class Gpus(NamedTuple):
-    """GPUs of the nodes of a cluster. Places are counted from the first one of the resource.
+    """GPUs of the nodes of a cluster. Places are counted from the first one of the resource."""
 
-    Attributes
-    ----------
-    first : int64[nodes + 1]
-        The places of node i are ``first[i]`` to ``first[i + 1]``: its GPUs in order, or the slices of each of them.
-    kind : int64[nodes]
-        Which machine it is; -1: it has no GPUs.
-    size, slices, sockets : int64[kinds]
-        GPUs of such a machine, slices of each (0: none), and sockets.
-    outward : float64[kinds]
-        The distance from a GPU to another machine's doorstep: two such and ``BEYOND`` between two machines.
-    socket : int64[kinds, gpus]
-        Of each GPU.
-    distance : float64[kinds, gpus, gpus]
-        Between GPUs.
-    cost : float64[kinds, graphs, sets]
-        What communication costs on a set of GPUs (bit i: GPU i), by graph: those of ``GRAPHS``, then the user's own.
-    least : float64[kinds, graphs, gpus + 1]
-        The least of that for so many GPUs.
-    """
-
+    # int64[nodes + 1]: the places of node i are `first[i]` to `first[i + 1]`: its GPUs in order, or the slices of each
+    # of them
     first: Ints
-    kind: Ints
+    kind: Ints  # int64[nodes]: which machine it is; -1: it has no GPUs
+    # int64[kinds]: GPUs of such a machine, slices of each (0: none), and sockets
     size: Ints
     slices: Ints
     sockets: Ints
+    # float64[kinds]: the distance from a GPU to another machine's doorstep: two such and `BEYOND` between two machines
     outward: Floats
-    socket: Ints
-    distance: Floats
+    socket: Ints  # int64[kinds, gpus]: of each GPU
+    distance: Floats  # float64[kinds, gpus, gpus]: between GPUs
+    # float64[kinds, graphs, sets]: what communication costs on a set of GPUs (bit i: GPU i), by graph: those of
+    # `GRAPHS`, then the user's own
     cost: Floats
-    least: Floats
+    least: Floats  # float64[kinds, graphs, gpus + 1]: the least of that for so many GPUs
 
 
 def gpu_columns(machines: Sequence[Machine], kind: Ints, graphs: Sequence[Floats] = ()) -> Gpus:

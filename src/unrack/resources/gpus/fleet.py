@@ -235,7 +235,6 @@ class Fleet(Usual):
         return found
 
     def _room(self, ask: Ask) -> int:
-        """How many tasks the empty machines hold that ask so much."""
         fit = np.minimum(self.fit(ask, self.total), self.nodes.room_for(ask.cores, ask.mb))
         if ask.apart:
             fit = np.minimum(fit, 1)
@@ -250,13 +249,11 @@ def _gpus_in_all(gangs: Gangs) -> Ints:
 
 
 def _mb(gangs: Gangs) -> Ints:
-    """int64[jobs]: memory that a task needs where it runs."""
     found: Ints = gangs.memory_mb * (not gangs.elsewhere)
     return found
 
 
 def _said(ask: Ask) -> str:
-    """What a task asks, in words."""
     what = "a place"
     if ask.slices:
         what = f"{ask.slices} slices of a GPU" + (f", for each of {ask.gpus} GPUs" if ask.gpus > 1 else "")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from itertools import combinations
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
-from unrack.errors import ClusterError, first_fault, got_and_want
+from unrack.errors import ClusterError
+from unrack.resources.checked import checked
 from unrack.resources.gpus.columns import MOST_GPUS, MOST_SOCKETS, GraphFile
 from unrack.resources.gpus.machines.machine import Machine, tree
 from unrack.resources.gpus.machines.reading.from_file import machine_from
@@ -83,7 +84,8 @@ class FleetFile(BaseModel):
 
 
 OF_FLEET = ("profiles", "graphs")
-M = TypeVar("M", bound=BaseModel)
+KNOWN = {"": (*FleetFile.model_fields, *GpuFile.model_fields, *GraphFile.model_fields, *MachineFile.model_fields)}
+"""Keys of all tables."""
 
 
 def read_keys(table: Any, where: str) -> FleetFile:
@@ -102,17 +104,7 @@ def read_keys(table: Any, where: str) -> FleetFile:
     elif isinstance(table, dict) and "machine" in table:
         rest = {key: value for key, value in table.items() if key in OF_FLEET}
         content = {"machines": [{key: value for key, value in table.items() if key not in OF_FLEET}], **rest}
-    return _checked(FleetFile, content, where)
-
-
-def _checked(kind: type[M], content: Any, where: str) -> M:
-    try:
-        return kind.model_validate(content)
-    except ValidationError as error:
-        fault = first_fault(error.errors())
-        key = ".".join(str(part) for part in fault["loc"] if part not in ("str", "dict[str,any]"))
-        known = (*FleetFile.model_fields, *GpuFile.model_fields, *GraphFile.model_fields, *MachineFile.model_fields)
-        raise ClusterError(f"{where}.{key}" if key else where, *got_and_want(fault, known)) from None
+    return checked(FleetFile.model_validate, content, where, KNOWN)
 
 
 def machine_of(given: str | dict[str, Any], where: str) -> Machine:
@@ -131,7 +123,7 @@ def machine_of(given: str | dict[str, Any], where: str) -> Machine:
         return _small_enough(found, where)
     if not isinstance(given.get("gpus"), int):
         return _small_enough(machine_from(given, where), where)
-    return in_few_words(_checked(MachineFile, given, where))
+    return in_few_words(checked(MachineFile.model_validate, given, where, KNOWN))
 
 
 def _small_enough(machine: Machine, where: str) -> Machine:

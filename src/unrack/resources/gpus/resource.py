@@ -101,7 +101,6 @@ def measures(
 
 
 def _sliced(fleet: Fleet) -> float:
-    """GPUs that are divided into slices."""
     kinds = fleet.gpus.kind[fleet.gpus.kind >= 0]
     return float((fleet.gpus.size[kinds] * (fleet.gpus.slices[kinds] > 0)).sum())
 

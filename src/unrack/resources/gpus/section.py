@@ -51,7 +51,6 @@ def tables(runs: Sequence[Kept]) -> tuple[Table, ...]:
 
 
 def _fragmentation(runs: Sequence[Kept]) -> Iterator[Table]:
-    """Of the first run of every policy, the fragmentation over time."""
     first = {run.policy: run for run in reversed(runs)}
     lines: dict[str, Steps] = {}
     fleet = None

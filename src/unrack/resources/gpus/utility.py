@@ -27,21 +27,11 @@ Floats = NDArray[np.float64]
 
 
 class Neighbours(NamedTuple):
-    """Who is where, and what that does: as kernels take it.
+    """Who is where, and what that does: as kernels take it."""
 
-    Attributes
-    ----------
-    holders : int64[2, places]
-        As in :class:`unrack.ledger.claims.Claimed`, of the places of the GPUs.
-    profile : int64[jobs]
-        The row of every job's application.
-    beside : float64[rows, rows]
-        Factor on the run time of the first beside the second.
-    """
-
-    holders: Ints
-    profile: Ints
-    beside: Floats
+    holders: Ints  # int64[2, places]: as in `Claimed`, of the places of the GPUs
+    profile: Ints  # int64[jobs]: the row of every job's application
+    beside: Floats  # float64[rows, rows]: factor on the run time of the first beside the second
 
 
 @inlined

@@ -7,10 +7,11 @@ from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, model_validator
 
-from unrack.errors import ClusterError, first_fault, got_and_want
+from unrack.errors import ClusterError
 from unrack.reasons import Code, Reason
+from unrack.resources.checked import checked
 from unrack.resources.contract import DEVICES, HOME, NONE_ATTACHED, TASK_NODE, Gangs, Nodes, Place, Usual, no_room
 from unrack.resources.links.profiles import read_profiles
 from unrack.units import bandwidth_mb_s
@@ -133,7 +134,6 @@ class Links(Usual):
         return keys
 
     def _load(self, asked: Ints, nodes: Ints, tasks: Ints, devices: Ints) -> Ints:
-        """int64[places]: what a job sends."""
         load = np.zeros(len(self.places), np.int64)
         np.add.at(load, nodes, tasks * asked[MB_S])
         if not asked[REMOTE_MB_S] or not len(devices):
@@ -151,7 +151,6 @@ class Links(Usual):
         return load
 
     def _room(self, each: int, cores: int, mb: int) -> int:
-        """How many tasks the empty nodes hold that send so much."""
         return int(np.minimum(self._nodes.room_for(cores, mb), self.places[0].amount // each).sum())
 
 
@@ -232,11 +231,5 @@ def read_keys(table: Any, where: str) -> LinksFile:
     ClusterError
         A key or a value is wrong.
     """
-    try:
-        return LinksFile.model_validate(table)
-    except ValidationError as error:
-        fault = first_fault(error.errors())
-        skipped = ("int", "float", "str", "dict[str,tuple[float, float]]")
-        key = ".".join(str(part) for part in fault["loc"] if part not in skipped and "[" not in str(part))
-        known = tuple(UplinkFile.model_fields if key.startswith("racks.") else LinksFile.model_fields)
-        raise ClusterError(f"{where}.{key}" if key else where, *got_and_want(fault, known)) from None
+    known = {"": LinksFile.model_fields, "racks": UplinkFile.model_fields}
+    return checked(LinksFile.model_validate, table, where, known)

@@ -7,13 +7,12 @@ from typing import Any, cast
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from unrack.resources.contract import Installed, Nodes, Speeds, UsualResource
+from unrack.resources.held import held_steps
 from unrack.resources.links.links import LINK, UPLINK, Links, read_keys
 from unrack.resources.telling import Kept, Table, Told, mean_share, rows_by_policy
 
-Floats = NDArray[np.float64]
 MEASURES = (
     Told("used_links", "", "", "share of what the links of nodes carry that jobs claimed",
          "∫ claimed dt / (carried x window)"),
@@ -96,7 +95,7 @@ def _pictures(runs: Sequence[Kept]) -> Iterator[Table]:
 def steps(claims: pl.DataFrame) -> str:
     """A step line of what is claimed in all, as SVG."""
     begin, end = float(claims["start_s"].to_numpy().min()), float(claims["end_s"].to_numpy().max())
-    times, level = levels(claims, begin, end)
+    times, level = held_steps(claims, begin, end)
     most, length = max(float(level.max()), 1.0), max(end - begin, 1e-9)
     x, y = (times - begin) / length * WIDTH, HEIGHT - level / most * (HEIGHT - 14)
     points = [f"{x[0]:.1f},{HEIGHT}"]
@@ -136,21 +135,9 @@ def measures(
         known = length > 0 and bool(carried)
         spent = peak = 0.0
         for (_,), rows in own.group_by("place", maintain_order=True) if known else ():
-            times, level = levels(rows, start_s, end_s)
+            times, level = held_steps(rows, start_s, end_s)
             spent += float((np.diff(times) * level[:-1]).sum())
             peak = max(peak, float(level.max()))
         values[f"used_{stem}"] = spent / (sum(carried) * length) if known else None
         values[f"peak_{stem}"] = peak / carried[0] if known else None
     return values
-
-
-def levels(claims: pl.DataFrame, start_s: float, end_s: float) -> tuple[Floats, Floats]:
-    """What is claimed in all, as times and the level from each on; from the start of the window to its end."""
-    start, end = (np.clip(claims[name].to_numpy(), start_s, end_s) for name in ("start_s", "end_s"))
-    lasts, amount = end > start, claims["amount"].to_numpy()
-    when = np.concatenate([[start_s], start[lasts], end[lasts], [end_s]])
-    change = np.concatenate([[0], amount[lasts], -amount[lasts], [0]]).astype(np.float64)
-    times, of = np.unique(when, return_inverse=True)
-    level = np.zeros(len(times))
-    np.add.at(level, of.ravel(), change)
-    return times, np.cumsum(level)

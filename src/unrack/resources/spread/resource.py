@@ -8,10 +8,11 @@ from typing import Annotated, Any
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
-from unrack.errors import ClusterError, first_fault, got_and_want
+from unrack.errors import ClusterError
 from unrack.reasons import Code, Reason
+from unrack.resources.checked import checked
 from unrack.resources.contract import NONE_ATTACHED, Gangs, Grid, Installed, Nodes, Usual, UsualResource, no_room
 from unrack.resources.telling import Kept, Table, rows_by_policy
 
@@ -154,7 +155,6 @@ class Limits(Usual):
         return self._file.model_dump()
 
     def _first(self, asked: Ints) -> int:
-        """The first place of the group."""
         return (int(asked[GROUP]) - 1) * len(self._with_cores)
 
     def _of_group(self, asked: Ints, free: Ints) -> Ints:
@@ -164,12 +164,10 @@ class Limits(Usual):
         return own if len(own) else np.zeros(len(self._with_cores), np.int64)
 
     def _on_each(self, nodes: Ints, tasks: Ints) -> Ints:
-        """int64[nodes with cores]: tasks on each."""
         at = self._column[nodes]
         return np.bincount(at[at >= 0], tasks[at >= 0], len(self._with_cores)).astype(np.int64)
 
     def _room(self, most: int, cores: int, mb: int) -> int:
-        """How many tasks with this limit the empty nodes hold."""
         return int(np.minimum(self._nodes.room_for(cores, mb), WHOLE // share(most)).sum())
 
 
@@ -214,14 +212,7 @@ def read_spread(table: Any, nodes: int, where: str) -> SpreadFile:
     ClusterError
         A key or a value is wrong, or there are too many groups for so many nodes.
     """
-    try:
-        file = SpreadFile.model_validate(table)
-    except ValidationError as error:
-        fault = first_fault(error.errors())
-        key = ".".join(map(str, fault["loc"]))
-        raise ClusterError(
-            f"{where}.{key}" if key else where, *got_and_want(fault, tuple(SpreadFile.model_fields))
-        ) from (None)
+    file = checked(SpreadFile.model_validate, table, where, {"": SpreadFile.model_fields})
     if file.groups * nodes > MOST_PLACES:
         want = f"at most {MOST_PLACES // nodes} of them on {nodes} nodes"
         raise ClusterError(f"{where}.groups", str(file.groups), want)

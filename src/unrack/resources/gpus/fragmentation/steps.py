@@ -27,26 +27,15 @@ Floats = NDArray[np.float64]
 
 
 class Demands(NamedTuple):
-    """What tasks usually ask.
+    """What tasks usually ask."""
 
-    Attributes
-    ----------
-    cores, gpus, milli : int64[demands]
-        Of a task; ``milli`` of each of its GPUs.
-    share : float64[demands]
-        Of all tasks; they add up to 1.
-    per_gpu : float64[2]
-        Cores and MB that all tasks together ask for every GPU that they ask for.
-    kinds : int64[jobs]
-        A number for what each job asks of a GPU: equal ones ask the same.
-    """
-
+    # int64[demands]: of a task; `milli` of each of its GPUs
     cores: Ints
     gpus: Ints
     milli: Ints
-    share: Floats
-    per_gpu: Floats
-    kinds: Ints
+    share: Floats  # float64[demands]: of all tasks; they add up to 1
+    per_gpu: Floats  # float64[2]: cores and MB that all tasks together ask for every GPU that they ask for
+    kinds: Ints  # int64[jobs]: a number for what each job asks of a GPU: equal ones ask the same
 
 
 def demands_of(counts: Mapping[Demand, float], part: float = TYPICAL) -> Demands:
@@ -95,25 +84,14 @@ def fragments(left: Ints, cores: int, demands: Demands) -> float:
 
 
 class Changes(NamedTuple):
-    """Changes of what is free, in order of (time, node), int64[changes] each.
+    """Changes of what is free, in order of (time, node), int64[changes] each."""
 
-    Attributes
-    ----------
-    node
-        Where.
-    place, milli
-        A GPU, counted from the first one of the resource, and by how much what is free of it grows; -1: of none.
-    cores
-        By how much the node's free cores grow.
-    last : bool[changes]
-        Whether it is the last one of its moment and node.
-    """
-
-    node: Ints
+    node: Ints  # where
+    # a GPU, counted from the first one of the resource, and by how much what is free of it grows; -1: of none
     place: Ints
     milli: Ints
-    cores: Ints
-    last: NDArray[np.bool_]
+    cores: Ints  # by how much the node's free cores grow
+    last: NDArray[np.bool_]  # bool[changes]: whether it is the last one of its moment and node
 
 
 class Steps(NamedTuple):

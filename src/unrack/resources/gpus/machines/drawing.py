@@ -1,13 +1,17 @@
-"""A picture of a machine, as SVG: sockets, switches in them, GPUs, links with their weights, and who holds what."""
+"""A picture of a machine, as SVG: sockets, switches in them, GPUs, links with their weights, and who holds what.
+
+A tree from the top down, GPUs in one row, direct links below them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from html import escape
+from typing import NamedTuple
 
 from unrack.resources.gpus.machines.cpu_list import text_of
-from unrack.resources.gpus.machines.layout import GPU_SIDE, HEAD, Layout, laid_out
-from unrack.resources.gpus.machines.machine import MACHINE, NVLINK, NVSWITCH, SOCKET, Machine, shown
+from unrack.resources.gpus.machines.machine import GPU, MACHINE, NVLINK, NVSWITCH, SOCKET, SWITCH, Link, Machine, shown
 
 COLOURS = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#ee8866", "#777777")
 STYLE = """
@@ -22,6 +26,14 @@ DARK = """
 .on{fill:#fff}.dark{fill:#1c1c1c}.nvlink{stroke:#7cc781}.of-nvlink{fill:#7cc781}
 .weight{stroke:#15181c}.weight.in{stroke:#20252b}
 """
+CELL = 58
+"""From one GPU to the next."""
+GAP, PAD, EDGE = 18, 12, 24
+"""Between sockets; inside them; the length of a link of the tree."""
+TOP, BAR, HEAD = 40, 20, 26
+LEAST_SOCKET, WIDE_SOCKET = 110, 220
+"""Without words about its CPUs, and with them."""
+GPU_SIDE = 40
 _ON_LIGHT = ("#ccbb44", "#66ccee", "#ee8866", "#ee6677")
 
 
@@ -111,11 +123,12 @@ def _short(text: str, most: int) -> str:
 def _tree(machine: Machine, layout: Layout) -> list[str]:
     """The links of the tree, from a part down to what hangs on it, with their weights."""
     found = []
-    for vertex, link in layout.hangs_by.items():
+    for vertex, place in machine.hangs_by.items():
+        link = machine.links[place]
         x, top, bottom = layout.edge(machine, vertex)
         inside = " in" if machine.vertices[vertex].kind != SOCKET else ""
-        place = f'x="{x + 4:.1f}" y="{(top + bottom) / 2 + 3.5}" font-size="10" class="quiet weight{inside}"'
-        found.append(f'<path d="M{x:.1f} {top}V{bottom}" class="{link.kind}"/><text {place}>{link.weight}</text>')
+        at = f'x="{x + 4:.1f}" y="{(top + bottom) / 2 + 3.5}" font-size="10" class="quiet weight{inside}"'
+        found.append(f'<path d="M{x:.1f} {top}V{bottom}" class="{link.kind}"/><text {at}>{link.weight}</text>')
     return found
 
 
@@ -206,7 +219,7 @@ def _legend(machine: Machine, layout: Layout, held: Mapping[int, str]) -> list[t
 
 def _in_words(machine: Machine, layout: Layout) -> list[str]:
     """Links that are not drawn, such as those from socket to socket: those of one weight together."""
-    drawn = {*layout.hangs_by.values(), *layout.direct}
+    drawn = {*(machine.links[place] for place in machine.hangs_by.values()), *layout.direct}
     by_weight: dict[int, list[str]] = {}
     for link in machine.links:
         if link not in drawn:
@@ -217,3 +230,143 @@ def _in_words(machine: Machine, layout: Layout) -> list[str]:
         for weight, pairs in sorted(by_weight.items())
         for start in range(0, len(pairs), 8)
     ]
+
+
+class Box(NamedTuple):
+    """A rectangle, and how deep in the tree its part is."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+    depth: int
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Places in a picture."""
+
+    boxes: dict[int, Box]  # vertex → rectangle, of the machine, sockets, switches and NVSwitches
+    # vertex of a GPU → the middle; the top of all
+    gpu_x: dict[int, float]
+    gpu_y: float
+    direct: tuple[Link, ...]  # links between GPUs, and from GPUs to NVSwitches
+    # of all
+    width: float
+    height: float
+
+    def edge(self, machine: Machine, vertex: int) -> tuple[float, float, float]:
+        """The vertical line from a part's parent to it: x, top, bottom."""
+        above = self.boxes[machine.above(vertex)]
+        in_socket = machine.vertices[machine.above(vertex)].kind == SOCKET
+        top = above.y + (HEAD if in_socket else above.height)
+        if vertex in self.gpu_x:
+            return self.gpu_x[vertex], top, self.gpu_y
+        own = self.boxes[vertex]
+        return own.x + own.width / 2, top, own.y
+
+    def depth(self, link: Link) -> float:
+        """How far below the GPUs the curve of a direct link goes: further, the more GPUs are between its ends."""
+        return 12 + 15 * round(abs(self.gpu_x[link.a] - self.gpu_x[link.b]) / CELL)
+
+    def shift(self, link: Link) -> tuple[float, float]:
+        """How far from the middle of its GPUs a curve begins and ends, so that those of one GPU do not touch."""
+        return self._place(link, left=True), self._place(link, left=False)
+
+    def _place(self, link: Link, left: bool) -> float:
+        ends = sorted((link.a, link.b), key=lambda one: self.gpu_x[one])
+        gpu, other = ends if left else reversed(ends)
+        others = sorted(
+            (one for a, b, *_ in self.direct for one in (a, b)
+             if gpu in (a, b) and one != gpu and one in self.gpu_x),
+            key=lambda one: ((self.gpu_x[one] > self.gpu_x[gpu]), -self.gpu_x[one]),
+        )  # fmt: skip
+        step = min(9.0, (GPU_SIDE - 8) / max(1, len(others) - 1))
+        return (others.index(other) - (len(others) - 1) / 2) * step
+
+
+def laid_out(machine: Machine) -> Layout:
+    """Places for all parts of a machine."""
+    children: dict[int, list[int]] = {}
+    for vertex in sorted(machine.hangs_by, key=lambda one: (machine.vertices[one].kind == GPU, one)):
+        children.setdefault(machine.above(vertex), []).append(vertex)
+    place = _Place(machine, children)
+    for socket in machine.sockets:
+        place.socket(socket)
+    return place.finish()
+
+
+class _Place:
+    def __init__(self, machine: Machine, children: dict[int, list[int]]) -> None:
+        self.machine = machine
+        self.children = children
+        self.boxes: dict[int, Box] = {}
+        self.gpu_x: dict[int, float] = {}
+        self.x = float(PAD)
+        self.top = TOP + BAR + EDGE
+        self.levels = max((self._height(socket) for socket in machine.sockets), default=0)
+        self.gpu_y = self.top + HEAD + EDGE + self.levels * (BAR + EDGE)
+
+    def socket(self, socket: int) -> None:
+        start = self.x
+        self.x += PAD
+        for child in self.children.get(socket, []):
+            self._part(child, 0)
+        width = max(self.x + PAD - start, WIDE_SOCKET if self.machine.cores else LEAST_SOCKET)
+        slack = width - (self.x + PAD - start)
+        if slack:
+            self._move(socket, slack / 2)
+        has_gpus = bool(self.machine.gpus)
+        height = (self.gpu_y + GPU_SIDE + PAD if has_gpus else self.top + HEAD) - self.top
+        self.boxes[socket] = Box(start, self.top, width, height, 1)
+        self.x = start + width + GAP
+
+    def finish(self) -> Layout:
+        machine = self.machine
+        right = self.x - GAP
+        for vertex, (kind, _) in enumerate(machine.vertices):
+            if kind == MACHINE:
+                self.boxes[vertex] = Box(PAD, TOP, right - PAD, BAR, 0)
+        bottom = max(box.y + box.height for box in self.boxes.values())
+        direct = tuple(
+            link for link in machine.links
+            if {machine.vertices[link.a].kind, machine.vertices[link.b].kind} in ({GPU}, {GPU, NVSWITCH})
+        )  # fmt: skip
+        y = bottom + EDGE
+        for vertex, (kind, _) in enumerate(machine.vertices):
+            if kind == NVSWITCH:
+                ends = [link.a + link.b - vertex for link in direct if vertex in (link.a, link.b)]
+                left, last = min(self.gpu_x[one] for one in ends), max(self.gpu_x[one] for one in ends)
+                self.boxes[vertex] = Box(left - 20, y, last - left + 40, BAR, 9)
+                y += BAR + EDGE / 2
+        layout = Layout(self.boxes, self.gpu_x, self.gpu_y, direct, right + PAD, 0)
+        curves = [layout.depth(link) for link in direct if link.a in self.gpu_x and link.b in self.gpu_x]
+        lowest = max(bottom, max((box.y + box.height for box in self.boxes.values()), default=0))
+        if curves:
+            lowest = max(lowest, self.gpu_y + GPU_SIDE + max(curves) + 8)
+        return Layout(self.boxes, self.gpu_x, self.gpu_y, direct, right + PAD, lowest + 16)
+
+    def _part(self, vertex: int, depth: int) -> None:
+        if self.machine.vertices[vertex].kind == GPU:
+            self.gpu_x[vertex] = self.x + CELL / 2
+            self.x += CELL
+            return
+        start = self.x
+        for child in self.children.get(vertex, []):
+            self._part(child, depth + 1)
+        self.x = max(self.x, start + CELL)
+        y = self.top + HEAD + EDGE + depth * (BAR + EDGE)
+        self.boxes[vertex] = Box(start + 3, y, self.x - start - 6, BAR, depth + 2)
+
+    def _height(self, vertex: int) -> int:
+        """How many levels of switches are below a part."""
+        switches = [one for one in self.children.get(vertex, []) if self.machine.vertices[one].kind == SWITCH]
+        return max((1 + self._height(one) for one in switches), default=0)
+
+    def _move(self, vertex: int, by: float) -> None:
+        for child in self.children.get(vertex, []):
+            if child in self.gpu_x:
+                self.gpu_x[child] += by
+            else:
+                self.boxes[child] = self.boxes[child]._replace(x=self.boxes[child].x + by)
+                self._move(child, by)

@@ -205,6 +205,23 @@ class Machine:
         top = self._of(MACHINE) or self.sockets or self.gpus
         return float(self.between[np.ix_(list(self.gpus), list(top))].min()) if self.gpus else 0
 
+    @cached_property
+    def hangs_by(self) -> dict[int, int]:
+        """For each socket, switch and GPU of the tree the place in :attr:`links` of the link to what it hangs on."""
+        outer = {SOCKET: (MACHINE,), SWITCH: (SOCKET, SWITCH), GPU: (SWITCH, SOCKET)}
+        found: dict[int, int] = {}
+        for place, link in enumerate(self.links):
+            for below, above in ((link.a, link.b), (link.b, link.a)):
+                kinds = self.vertices[below].kind, self.vertices[above].kind
+                if kinds[1] in outer.get(kinds[0], ()) and (kinds != (SWITCH, SWITCH) or above < below):
+                    found.setdefault(below, place)
+        return found
+
+    def above(self, vertex: int) -> int:
+        """The part that a socket, switch or GPU hangs on."""
+        link = self.links[self.hangs_by[vertex]]
+        return link.a + link.b - vertex
+
     def _of(self, kind: str) -> tuple[int, ...]:
         return tuple(i for i, vertex in enumerate(self.vertices) if vertex.kind == kind)
 
@@ -240,6 +257,31 @@ def weight_of(gb_s: float) -> int:
     return max(1, round(REFERENCE_GB_S / gb_s))
 
 
+class Parts:
+    """Parts of a machine to come and the links between them, from the machine itself on."""
+
+    def __init__(self, name: str) -> None:
+        self.vertices = [Vertex(MACHINE, name)]
+        self.links: list[Link] = []
+        self._switches = 0
+
+    def loose(self, kind: str, name: str) -> int:
+        """A part that hangs on nothing; its number."""
+        self.vertices.append(Vertex(kind, name))
+        return len(self.vertices) - 1
+
+    def hang(self, kind: str, name: str, parent: int, weight: int = NEAR) -> int:
+        """A part that hangs on another; its number."""
+        number = self.loose(kind, name)
+        self.links.append(Link(parent, number, weight, BUS if kind == SOCKET else PCIE))
+        return number
+
+    def switch(self, parent: int) -> int:
+        """A PCIe switch more; its number."""
+        self._switches += 1
+        return self.hang(SWITCH, f"switch {self._switches - 1}", parent)
+
+
 def tree(
     name: str,
     sockets: Sequence[Sequence[int]],
@@ -263,32 +305,19 @@ def tree(
     nvswitch
         Whether all GPUs are joined by one NVSwitch.
     """
-    vertices = [Vertex(MACHINE, name)]
-    links: list[Link] = []
+    parts = Parts(name)
     gpus: list[int] = []
-
-    def add(kind: str, label: str, parent: int, weight: int, link: str = PCIE) -> int:
-        vertices.append(Vertex(kind, label))
-        links.append(Link(parent, len(vertices) - 1, weight, link))
-        return len(vertices) - 1
-
-    switches = 0
     for number, groups in enumerate(sockets):
-        socket = add(SOCKET, f"socket {number}", 0, ACROSS, BUS)
+        socket = parts.hang(SOCKET, f"socket {number}", 0, ACROSS)
         for group in groups:
-            parent = socket
-            if len(groups) > 1:
-                parent = add(SWITCH, f"switch {switches}", socket, NEAR)
-                switches += 1
-            for _ in range(group):
-                gpus.append(add(GPU, f"GPU{len(gpus)}", parent, NEAR))
+            parent = parts.switch(socket) if len(groups) > 1 else socket
+            gpus += [parts.hang(GPU, f"GPU{len(gpus) + i}", parent) for i in range(group)]
     widths = nvlinks if isinstance(nvlinks, Mapping) else dict.fromkeys(nvlinks, 0)
-    links += [Link(gpus[a], gpus[b], nvlink_weight, NVLINK, width) for (a, b), width in widths.items()]
+    links = parts.links + [Link(gpus[a], gpus[b], nvlink_weight, NVLINK, width) for (a, b), width in widths.items()]
     if nvswitch:
-        middle = len(vertices)
-        vertices.append(Vertex(NVSWITCH, "NVSwitch"))
+        middle = parts.loose(NVSWITCH, "NVSwitch")
         links += [Link(middle, gpu, NEAR, NVLINK) for gpu in gpus]
-    return Machine(name, tuple(vertices), tuple(links), model, tuple(map(tuple, cores)), slices)
+    return Machine(name, tuple(parts.vertices), tuple(links), model, tuple(map(tuple, cores)), slices)
 
 
 def preset(name: str, where: str = "machine") -> Machine:

@@ -8,7 +8,7 @@ import tomli_w
 
 from unrack.errors import ClusterError
 from unrack.resources.gpus.machines.cpu_list import text_of
-from unrack.resources.gpus.machines.machine import GPU, MACHINE, NVSWITCH, SOCKET, SWITCH, Link, Machine, whole
+from unrack.resources.gpus.machines.machine import GPU, MACHINE, NVSWITCH, SOCKET, SWITCH, Machine, whole
 
 
 def written(machine: Machine) -> dict[str, Any]:
@@ -28,7 +28,7 @@ def written(machine: Machine) -> dict[str, Any]:
     {'name': 'socket 1', 'weight': 20, 'gpus': [2, 3], 'gpu_weight': 1}
     """
     names = [vertex.name for vertex in machine.vertices]
-    parent = _parents(machine)
+    _check(machine)
     gpu_at = {vertex: number for number, vertex in enumerate(machine.gpus)}
     content: dict[str, Any] = {"name": machine.name}
     if machine.model:
@@ -41,12 +41,11 @@ def written(machine: Machine) -> dict[str, Any]:
     nvswitches: list[dict[str, Any]] = []
     for vertex, (kind, name) in enumerate(machine.vertices):
         if kind in (SOCKET, SWITCH):
-            place, link = parent[vertex]
+            place = machine.hangs_by[vertex]
             used.add(place)
-            above = link.a + link.b - vertex
-            entry: dict[str, Any] = {"name": name}
-            entry |= {"weight": link.weight} if kind == SOCKET else {"on": names[above], "weight": link.weight}
-            entry |= _gpus_of(machine, vertex, parent, gpu_at, used)
+            on = {} if kind == SOCKET else {"on": names[machine.above(vertex)]}
+            entry: dict[str, Any] = {"name": name, **on, "weight": machine.links[place].weight}
+            entry |= _gpus_of(machine, vertex, gpu_at, used)
             (sockets if kind == SOCKET else switches).append(entry)
         elif kind == NVSWITCH:
             nvswitches.append({"name": name, "gpus": []})
@@ -76,33 +75,23 @@ def _end(names: list[str], gpu_at: dict[int, int], vertex: int) -> int | str:
     return gpu_at.get(vertex, names[vertex])
 
 
-def _parents(machine: Machine) -> dict[int, tuple[int, Link]]:
-    """For each socket, switch and GPU the link, and its place, that leads to the machine."""
+def _check(machine: Machine) -> None:
+    """Refuse several machines, and a part that hangs on nothing."""
     kinds = [vertex.kind for vertex in machine.vertices]
     if kinds.count(MACHINE) != 1:
         raise ClusterError(f"machine {machine.name}", f"{kinds.count(MACHINE)} machines in the graph", "one")
-    allowed = {SOCKET: (MACHINE,), SWITCH: (SOCKET, SWITCH), GPU: (SOCKET, SWITCH)}
-    found: dict[int, tuple[int, Link]] = {}
-    for place, link in enumerate(machine.links):
-        for below, above in ((link.a, link.b), (link.b, link.a)):
-            outer = kinds[above] in allowed.get(kinds[below], ())
-            before = kinds[below] != SWITCH or kinds[above] != SWITCH or above < below
-            if outer and before:
-                found.setdefault(below, (place, link))
     for vertex, (kind, name) in enumerate(machine.vertices):
-        if kind in allowed and vertex not in found:
+        if kind in (SOCKET, SWITCH, GPU) and vertex not in machine.hangs_by:
             raise ClusterError(f"machine {machine.name}", f"{name} on nothing", "a socket or a switch that it hangs on")
-    return found
 
 
-def _gpus_of(
-    machine: Machine, vertex: int, parent: dict[int, tuple[int, Link]], gpu_at: dict[int, int], used: set[int]
-) -> dict[str, Any]:
+def _gpus_of(machine: Machine, vertex: int, gpu_at: dict[int, int], used: set[int]) -> dict[str, Any]:
     """The GPUs on a part, and the weight of most links to them; links of other weights are written on their own."""
-    own = [(gpu, *parent[gpu]) for gpu in machine.gpus if vertex in parent[gpu][1][:2]]
+    own = [gpu for gpu in machine.gpus if machine.above(gpu) == vertex]
     if not own:
         return {}
-    weights = [link.weight for _, _, link in own]
+    places = [machine.hangs_by[gpu] for gpu in own]
+    weights = [machine.links[place].weight for place in places]
     usual = max(weights, key=weights.count)
-    used.update(place for _, place, link in own if link.weight == usual)
-    return {"gpus": [gpu_at[gpu] for gpu, _, _ in own], "gpu_weight": usual}
+    used.update(place for place, weight in zip(places, weights, strict=True) if weight == usual)
+    return {"gpus": [gpu_at[gpu] for gpu in own], "gpu_weight": usual}

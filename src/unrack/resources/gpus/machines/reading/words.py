@@ -15,15 +15,13 @@ from unrack.resources.gpus.machines.machine import (
     ACROSS,
     BUS,
     GPU,
-    MACHINE,
     NEAR,
     NVLINK,
     NVSWITCH,
     SOCKET,
-    SWITCH,
     Link,
     Machine,
-    Vertex,
+    Parts,
 )
 
 PIX, PXB, PHB, NODE, SYS = "PIX", "PXB", "PHB", "NODE", "SYS"
@@ -45,37 +43,23 @@ class Socket(NamedTuple):
 
 @dataclass(frozen=True)
 class Found:
-    """What a tool says of a machine.
+    """What a tool says of a machine."""
 
-    Attributes
-    ----------
-    name, model, slices
-        As of a :class:`Machine`.
-    gpus, devices
-        How many GPUs; how many devices in all: GPUs first, then those that only tell how GPUs are connected.
-    words
-        Pair of devices, the lower number first → one of ``LEVELS`` or ``SYS``; pairs of which nothing is known are
-        left out.
-    nvlinks
-        Pair of GPUs with a direct link → its width: how many NVLinks it is, or its bandwidth in any unit.
-    nvswitch
-        Whether all GPUs are joined by an NVSwitch.
-    home
-        GPU → the number of its socket as the system counts; GPUs of which it is not known are left out.
-    sockets
-        The sockets by the system's number; those without GPUs as well.
-    apart
-        Pair of sockets → how far apart the system says they are: 10 is local, as ``numactl --hardware`` counts.
-    """
-
+    # as of a `Machine`
     name: str
+    # how many GPUs; how many devices in all: GPUs first, then those that only tell how GPUs are connected
     gpus: int
     devices: int
+    # pair of devices, the lower number first → one of `LEVELS` or `SYS`; pairs of which nothing is known are left out
     words: Mapping[Pair, str] = field(default_factory=dict)
+    # pair of GPUs with a direct link → its width: how many NVLinks it is, or its bandwidth in any unit
     nvlinks: Mapping[Pair, float] = field(default_factory=dict)
-    nvswitch: bool = False
+    nvswitch: bool = False  # whether all GPUs are joined by an NVSwitch
+    # GPU → the number of its socket as the system counts; GPUs of which it is not known are left out
     home: Mapping[int, int] = field(default_factory=dict)
+    # the sockets by the system's number; those without GPUs as well
     sockets: Mapping[int, Socket] = field(default_factory=dict)
+    # pair of sockets → how far apart the system says they are: 10 is local, as `numactl --hardware` counts
     apart: Mapping[Pair, int] = field(default_factory=dict)
     model: str = ""
     slices: int = 0
@@ -88,63 +72,41 @@ def is_switched(gpus: int, nvlinks: Mapping[Pair, float]) -> bool:
 
 def machine_of(found: Found) -> Machine:
     """The machine with the least tree that agrees with what is known of pairs."""
-    build = _Build(found.name)
+    parts = Parts(found.name)
     homes = _homes(found)
     levels = _levels(found, homes)
     parents: dict[tuple[int, int, int], int] = {}
-    sockets = _sockets(found, homes, build)
+    sockets = _sockets(found, homes, parts)
     gpus = []
     for gpu in range(found.gpus):
         parent = sockets[homes[gpu]]
         for depth in reversed(range(len(levels))):
             key = (homes[gpu], depth, levels[depth][gpu])
             if key not in parents:
-                parents[key] = build.add(SWITCH, build.next_switch(), parent, NEAR)
+                parents[key] = parts.switch(parent)
             parent = parents[key]
         gpus.append((gpu, parent))
-    at = {gpu: build.add(GPU, f"GPU{gpu}", parent, NEAR) for gpu, parent in gpus}
+    at = {gpu: parts.hang(GPU, f"GPU{gpu}", parent) for gpu, parent in gpus}
     if found.nvswitch or is_switched(found.gpus, found.nvlinks):
-        middle = build.add_loose(NVSWITCH, "NVSwitch")
+        middle = parts.loose(NVSWITCH, "NVSwitch")
         own = [max((width for pair, width in found.nvlinks.items() if gpu in pair), default=0) for gpu in at]
-        build.links += [Link(middle, at[gpu], NEAR, NVLINK, width) for gpu, width in enumerate(own)]
+        parts.links += [Link(middle, at[gpu], NEAR, NVLINK, width) for gpu, width in enumerate(own)]
     else:
-        build.links += [Link(at[a], at[b], NEAR, NVLINK, width) for (a, b), width in sorted(found.nvlinks.items())]
+        parts.links += [Link(at[a], at[b], NEAR, NVLINK, width) for (a, b), width in sorted(found.nvlinks.items())]
     known = [found.sockets.get(number, Socket()).cores for number in sockets]
     cores = tuple(known) if any(known) else ()
-    return Machine(found.name, tuple(build.vertices), tuple(build.links), found.model, cores, found.slices)
+    return Machine(found.name, tuple(parts.vertices), tuple(parts.links), found.model, cores, found.slices)
 
 
-class _Build:
-    """A graph that grows from its root, the machine."""
-
-    def __init__(self, name: str) -> None:
-        self.vertices = [Vertex(MACHINE, name)]
-        self.links: list[Link] = []
-        self.switches = 0
-
-    def add_loose(self, kind: str, name: str) -> int:
-        self.vertices.append(Vertex(kind, name))
-        return len(self.vertices) - 1
-
-    def add(self, kind: str, name: str, parent: int, weight: int) -> int:
-        number = self.add_loose(kind, name)
-        self.links.append(Link(parent, number, weight, BUS) if kind == SOCKET else Link(parent, number, weight))
-        return number
-
-    def next_switch(self) -> str:
-        self.switches += 1
-        return f"switch {self.switches - 1}"
-
-
-def _sockets(found: Found, homes: Mapping[int, int], build: _Build) -> dict[int, int]:
+def _sockets(found: Found, homes: Mapping[int, int], parts: Parts) -> dict[int, int]:
     """The vertices of the sockets by the system's numbers, linked to the machine and to those that are nearer."""
     numbers = sorted({*homes.values(), *found.sockets}) or [0]
-    at = {number: build.add(SOCKET, f"socket {place}", 0, ACROSS) for place, number in enumerate(numbers)}
+    at = {number: parts.hang(SOCKET, f"socket {place}", 0, ACROSS) for place, number in enumerate(numbers)}
     far = {pair: apart for pair, apart in found.apart.items() if pair[0] in at and pair[1] in at}
     most = max(far.values(), default=0)
     for (a, b), apart in sorted(far.items()):
         if apart < most:
-            build.links.append(
+            parts.links.append(
                 Link(at[a], at[b], max(1, round(2 * ACROSS * (apart - LOCAL) / max(1, most - LOCAL))), BUS)
             )
     return at

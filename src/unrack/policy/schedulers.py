@@ -1,0 +1,154 @@
+"""Which scheduler decides for a combination of keys: the one place where engines are chosen.
+
+A combination means a list, conservative, Slurm-like or flow scheduler with rules for places, memory and GPUs
+(:func:`general`). Two schedulers of their own decide as a combination does, only faster, and stand in for it:
+
+* :class:`unrack.policy.lending.scheduler.Lending` for a list on nodes that lend memory, where keys have the values of
+  ``LENDING_DECIDES``;
+* :class:`unrack.policy.pools.pool_policy.Pooled`, and Lookahead, for a list with ``backfill=any`` and its rule as
+  ``place``, where jobs have the memory of their own nodes (:func:`pooled`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from unrack.errors import PolicyError
+from unrack.policy.discipline.conservative import Conservative
+from unrack.policy.discipline.list_scheduler import UNLIMITED, ListScheduler
+from unrack.policy.discipline.slurm_like import SlurmLike
+from unrack.policy.gpus.rule import GpuRule
+from unrack.policy.gpus.rules import NEAREST, RULES
+from unrack.policy.keys import OWN, TERMS
+from unrack.policy.lending.rules import RULES as LENT_RULES
+from unrack.policy.lending.scheduler import Lending
+from unrack.policy.placement.contract import MemoryRule
+from unrack.policy.placement.lent_memory import LentMemory
+from unrack.policy.placement.local_memory import LocalMemory
+from unrack.policy.placement.mixed import PLACES
+from unrack.policy.placement.tiered_memory import RULES as TIER_RULES
+from unrack.policy.placement.tiered_memory import TieredMemory
+
+Made = Callable[..., Any]
+"""Makes a policy of a label and the values of keys, by field."""
+LENDING_DECIDES: Mapping[str, tuple[Any, ...]] = {
+    "nodes": ("whole",),
+    "place": ("first-fit",),
+    "backfill": ("none", "easy"),
+    "backfill_order": (None,),
+    "gpus": (None,),
+    "wait": (True,),
+}
+"""Values of keys of a list with which the compiled scheduler of lent memory decides alike; a depth only with easy."""
+DEFAULTS: Mapping[str, Any] = {
+    "nodes": "shared", "place": "first-fit", "backfill": "none", "backfill_order": None, "gpus": None, "wait": True,
+    "depth": UNLIMITED,
+}  # fmt: skip
+
+
+def general(kind: Made, label: str, memory: str = OWN, **values: Any) -> Any:
+    """A scheduler with rules for memory and GPUs, which are named; or the compiled one that decides alike."""
+    where = f"policy {label}"
+    rule = memory_rule(where, memory, {key: values.pop(key) for key in TERMS if key in values})
+    given = {key: values.pop(key) for key in ("gpus", "postpone", "patience_us", "demands") if key in values}
+    if (gpus := gpu_rule(where, **given)) is not None:
+        values["gpus"] = gpus
+    if isinstance(rule, LentMemory):
+        rule = replace(rule, place=values.get("place", "first-fit"))
+        asked = {**DEFAULTS, **values}
+        alike = all(asked[key] in decided for key, decided in LENDING_DECIDES.items())
+        if kind is ListScheduler and alike and (asked["backfill"] == "easy" or asked["depth"] == UNLIMITED):
+            return _lent_list(rule, label, asked)
+    return kind(memory=rule, label=label, **values)
+
+
+def _lent_list(rule: LentMemory, label: str, asked: Mapping[str, Any]) -> Lending:
+    terms: dict[str, Any] = {key: getattr(rule, key) for key in ("rule", "threshold", "group", "near")}
+    own = {key: value for key, value in asked.items() if key in ("order", "estimates")}
+    depth = None if asked["depth"] == UNLIMITED else asked["depth"]
+    scheduler = "easy" if asked["backfill"] == "easy" else "fcfs"
+    return Lending(**terms, scheduler=scheduler, depth=depth, label=label, **own)
+
+
+def pooled(alone: Made, place: str, order: str, label: str, memory: str = OWN, **values: Any) -> Any:
+    """A pool policy where jobs have the memory of their own nodes, else a list that places devices as it does."""
+    terms: dict[str, Any] = {key: values.pop(key) for key in TERMS if key in values}
+    where = f"policy {label}"
+    if isinstance(memory_rule(where, memory, terms), LocalMemory):
+        return alone(label=label, **values)
+    other = sorted(set(values) - {"order", "estimates"})
+    if other or place not in PLACES:
+        got = f"{memory} beside {other[0]}" if other else memory
+        raise PolicyError(f"{where}, memory", got, OWN if place not in PLACES else "one of the two")
+    more = {"order": order, "place": place, "backfill": "any", **terms, **values}
+    return general(ListScheduler, label, memory, **more)
+
+
+def on_whole_nodes(label: str, scheduler: str = "slurm", depth: int | None = None, **values: Any) -> Any:
+    """The plain scheduler of a name on whole nodes; keys of other schedulers do nothing."""
+    own = {key: values.pop(key) for key in ("queue", "interval_us", "main", "compress") if key in values}
+    compress = {"compress": own.pop("compress")} if "compress" in own else {}
+    if scheduler == "slurm":
+        return SlurmLike(nodes="whole", label=label, depth=depth or 100, **own, **values)
+    if scheduler == "conservative":
+        return Conservative(nodes="whole", label=label, **compress, **values)
+    backfill = "easy" if scheduler == "easy" else "none"
+    return ListScheduler(nodes="whole", label=label, backfill=backfill, depth=depth or UNLIMITED, **values)
+
+
+def lending(rule: str) -> Made:
+    """The scheduler of lent memory by a rule, which makes a threshold of whether lenders may compute.
+
+    Raises
+    ------
+    PolicyError
+        When called: lenders may not compute, and the threshold says that they may.
+    """
+
+    def make(label: str, lenders_compute: bool | None = None, threshold: float | None = None, **values: Any) -> Lending:
+        if lenders_compute is False and threshold is not None and threshold < 1:
+            where = f"policy {rule}, threshold"
+            raise PolicyError(where, f"{threshold:g} beside lenders_compute=no", "1, or lenders_compute=yes")
+        if lenders_compute is not None and threshold is None:
+            threshold = 0.0 if lenders_compute else 1.0
+        return Lending(rule, label=label, threshold=threshold, **values)
+
+    return make
+
+
+def any_of(kind: Made) -> Made:
+    """Makes a scheduler of a kind with whatever rules are named."""
+    return partial(general, kind)
+
+
+def memory_rule(where: str, rule: str, terms: Mapping[str, Any]) -> MemoryRule:
+    """A rule for memory by its name, with its terms.
+
+    Raises
+    ------
+    PolicyError
+        Terms of lending are given, and nobody lends.
+    """
+    if rule in LENT_RULES:
+        return LentMemory(rule, **terms)
+    if terms:
+        raise PolicyError(f"{where}, {next(iter(terms))}", f"memory={rule}", f"memory: one of {', '.join(LENT_RULES)}")
+    return TieredMemory(rule) if rule in TIER_RULES else LocalMemory()
+
+
+def gpu_rule(where: str, gpus: str = NEAREST, **values: Any) -> GpuRule | None:
+    """A rule for GPUs by its name; ``None``: the nearest.
+
+    Raises
+    ------
+    PolicyError
+        Something is said of the rule, and there is none.
+    """
+    if gpus == NEAREST:
+        if values:
+            raise PolicyError(f"{where}, {next(iter(values))}", "no rule for GPUs", f"gpus: one of {', '.join(RULES)}")
+        return None
+    return GpuRule(gpus, **values)
