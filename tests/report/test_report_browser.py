@@ -271,7 +271,12 @@ def test_every_picture_of_the_pools_is_drawn(open_page):
     assert found["sharing"] == ["size nvme", "sharing nvme", "sharing gpu"]
     assert found["nodes"] == ["nodes"]
     assert len(found["rules"]) == 5
-    assert found["time"] == [f"{name} {kind}" for kind in ("nvme", "gpu") for name in ("used", "sharers", "stranded")]
+    asked = {"nvme": ("bandwidth_mb_s", "capacity_mb"), "gpu": ("bandwidth_mb_s", "memory_mb")}
+    assert found["time"] == [
+        name for kind, quantities in asked.items()
+        for name in (f"used {kind}", f"sharers {kind}", f"stranded {kind}",
+                     *(f"fragmentation {kind} {quantity}" for quantity in quantities))
+    ]  # fmt: skip
     marks = page.eval_on_selector_all(
         "#pools figure", "all => all.map(one => one.querySelectorAll('.mark-rect path, .mark-line path').length)"
     )

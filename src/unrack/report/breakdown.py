@@ -11,6 +11,7 @@ import polars as pl
 from unrack.metric.comparison import Entry, Mark, marks
 from unrack.report.column import column_of, number_text
 from unrack.report.directory import RunFiles
+from unrack.report.section import PlainTable, plain
 from unrack.report.setting import Setting
 from unrack.workload.formats.rules import RULES
 
@@ -73,31 +74,32 @@ def losses(settings: Sequence[Setting]) -> list[Loss]:
     """Jobs that were rejected or still queued at the end, by setting and reason."""
     found = []
     for setting in settings:
-        counts: dict[tuple[str, str], dict[str, list[int]]] = {}
-        examples: dict[tuple[str, str], str] = {}
-        for policy, runs in setting.runs.items():
-            for run in runs:
-                if not any(run.metrics.get(name, 1) for name in ("jobs_rejected", "jobs_queued")):
-                    continue
-                lost = (
-                    run.frame("jobs", ("job", "state", "reason"))
-                    .filter(pl.col("state") != "finished")
-                    .with_columns(_kind(pl.col("reason").fill_null("")))
-                    .group_by("state", "reason", maintain_order=True)
-                    .agg(
-                        pl.len().alias("count"), pl.col("job").cast(pl.String).head(5).str.join(", ").alias("examples")
-                    )
-                )
-                for state, reason, count, some in lost.sort("state", "reason").iter_rows():
-                    counts.setdefault((state, reason), {}).setdefault(policy, []).append(count)
-                    examples.setdefault((state, reason), some)
-        for (state, reason), own in counts.items():
-            numbers = [count for values in own.values() for count in values]
-            whole = len(own) == len(setting.runs)
-            low = min(numbers) if whole else 0
-            names = "all" if whole else ", ".join(own)
-            found.append(Loss(setting.title, state, reason, low, max(numbers), names, examples[state, reason]))
+        lost = [
+            _lost(run).with_columns(pl.lit(policy).alias("policy"))
+            for policy, runs in setting.runs.items()
+            for run in runs
+            if any(run.metrics.get(name, 1) for name in ("jobs_rejected", "jobs_queued"))
+        ]
+        kinds = pl.concat(lost).group_by("state", "reason", maintain_order=True) if lost else ()
+        for (state, reason), own in kinds:
+            count, policies = own["count"].to_list(), own["policy"].unique(maintain_order=True).to_list()
+            whole = len(policies) == len(setting.runs)
+            names = "all" if whole else ", ".join(policies)
+            low = min(count) if whole else 0
+            found.append(Loss(setting.title, str(state), str(reason), low, max(count), names, own["examples"][0]))
     return found
+
+
+def _lost(run: RunFiles) -> pl.DataFrame:
+    """A row a state and reason: how many jobs did not finish, and some of them."""
+    some = pl.col("job").cast(pl.String).head(5).str.join(", ").alias("examples")
+    return (
+        run.frame("jobs", ("job", "state", "reason"))
+        .filter(pl.col("state") != "finished")
+        .group_by("state", _kind(pl.col("reason").fill_null("")), maintain_order=True)
+        .agg(pl.len().alias("count"), some)
+        .sort("state", "reason")
+    )
 
 
 def _kind(reason: pl.Expr) -> pl.Expr:
@@ -105,33 +107,12 @@ def _kind(reason: pl.Expr) -> pl.Expr:
     return reason.str.replace_all(r" \([^()]*\)", "").str.replace_all(r"\b\d+ (have|are|share) ", "some $1 ")
 
 
-@dataclass(frozen=True)
-class Breakdown:
-    """Mean waits by one attribute of the jobs.
-
-    Attributes
-    ----------
-    title
-        Setting and attribute.
-    unit
-        Of the waits.
-    policies
-        Heads of the last columns.
-    rows
-        (value, jobs, share of core-time in %, for each policy (mean wait, its mark, as in the comparison)).
-    others
-        How many values are left out.
-    """
-
-    title: str
-    unit: str
-    policies: tuple[str, ...]
-    rows: tuple[tuple[str, str, str, tuple[tuple[str, Mark], ...]], ...]
-    others: int
+Breakdown = tuple[str, PlainTable, int]
+"""What it is by, the table, and how many values are left out."""
 
 
 def breakdowns(setting: Setting) -> list[Breakdown]:
-    """By user, application, queue, group and partition, where the trace has them: the ``TOP`` by core-time.
+    """Mean waits by user, application, queue, group and partition, where the trace has them: the ``TOP`` by core-time.
 
     Core-time is cores × run time of all jobs; mean waits are of the finished jobs of each policy's first seed, and are
     marked only where that is the only seed and as many jobs of the value finished as under the others. Empty where no
@@ -177,8 +158,14 @@ def _breakdown(setting: Setting, kind: str, words: str, frames: Mapping[str, pl.
     for name, work_s, jobs in top.iter_rows():
         marked = _marked(setting, {policy: own.get(name, (None, 0.0)) for policy, own in found.items()}, jobs)
         cells = tuple((column.text(waits[policy].get(name)), marked.get(policy, "")) for policy in frames)
-        rows.append((name, f"{jobs:,}", number_text(round(100 * (work_s or 0.0) / total, 1)), cells))
-    return Breakdown(f"{words} · {setting.title}", column.unit, tuple(frames), tuple(rows), max(len(ranked) - TOP, 0))
+        share = number_text(round(100 * (work_s or 0.0) / total, 1))
+        rows.append((name, (*plain(f"{jobs:,}", share), *cells)))
+    heads = (
+        ("jobs", "All of them."),
+        ("core-time (%)", "Cores × run time, of that of all jobs."),
+        *((f"{policy} ({column.unit})", "Mean wait of finished jobs.") for policy in frames),
+    )
+    return f"{words} · {setting.title}", PlainTable(heads, tuple(rows)), max(len(ranked) - TOP, 0)
 
 
 def _marked(setting: Setting, found: Mapping[str, tuple[float | None, float]], jobs: int) -> dict[str, Mark]:

@@ -18,6 +18,10 @@ MOST_RUNS = 16
 """Runs of a section that can be chosen."""
 
 
+Row = tuple[str, tuple[tuple[str, Mark], ...]]
+"""A name, and (text, its mark, as in the comparison) of each cell."""
+
+
 class PlainTable(NamedTuple):
     """A table to print as it is.
 
@@ -26,11 +30,11 @@ class PlainTable(NamedTuple):
     heads
         (words, what they mean) of each column after the first.
     rows
-        (name, (text, its mark, as in the comparison) of each cell).
+        As of :data:`Row`.
     """
 
     heads: tuple[tuple[str, str], ...]
-    rows: tuple[tuple[str, tuple[tuple[str, Mark], ...]], ...]
+    rows: tuple[Row, ...]
 
 
 class Part(NamedTuple):

@@ -135,7 +135,7 @@ def test_demands_from_a_file_decide_and_a_wrong_file_is_refused(tmp_path: Path) 
     cluster = cluster_of({"machine": {"gpus": 2}})
     jobs = gpu_jobs({"milli": 500}, {"milli": 400, "submit": 1})
     (tmp_path / "large").write_text("cores,memory_mb,gpus,milli,share\n1,0,1,600,1\n")
-    places = run(cluster, jobs, f"fcfs(gpus=fgd, demands={tmp_path / 'large'})").claims["place"].to_list()
+    places = run(cluster, jobs, f"fcfs(gpus=fgd, demands={tmp_path / 'large'})").table("claims")["place"].to_list()
     assert places[0] == places[1]
     (tmp_path / "wrong").write_text("cores,gpus\n1,1\n")
     for wrong in ("wrong", "missing"):

@@ -100,7 +100,7 @@ def test_a_fleet_from_a_machine_file_is_written_out_and_read_again(tmp_path: Pat
     assert again.places.identity() == cluster.places.identity()
     assert again.places.written() == written
     jobs = gpu_jobs({"count": 2}, {"count": 3}, {"count": 1})
-    claims = [run(one, jobs, "fcfs(gpus=topology)").claims for one in (cluster, again)]
+    claims = [run(one, jobs, "fcfs(gpus=topology)").table("claims") for one in (cluster, again)]
     assert claims[0].equals(claims[1])
 
 

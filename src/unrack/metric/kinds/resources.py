@@ -35,18 +35,11 @@ RESOURCE_METRICS = _OfResources()
 
 def resource_metrics(window: Window) -> dict[str, float | None]:
     """Metrics of every resource that the cluster has, over a window."""
-    values: dict[str, float | None] = {}
-    tables, claims = window.tables, window.tables.get("claims", NO_ROWS)
+    tables, values = window.tables, dict[str, float | None]()
     for name, installed in window.cluster.places.installed.items():
-        own = claims.filter(pl.col("resource") == name)
+        own = tables["claims"].filter(pl.col("resource") == name)
         with blamed(f"the resource {name}, measure,"):
             values |= resource_of(name).measure(
                 installed, own, tables["jobs"], window.start_s, window.end_s, tables["placements"]
             )
     return values
-
-
-NO_ROWS = pl.DataFrame(
-    schema={"start_s": pl.Float64, "end_s": pl.Float64, "resource": pl.String, "quantity": pl.String,
-            "place": pl.String, "amount": pl.Int64}
-)  # fmt: skip
