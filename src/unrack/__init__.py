@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from unrack.sim.faults.fault import Fault, random_faults
     from unrack.sim.result import Result
     from unrack.sim.simulate import simulate
+    from unrack.sim.world import World
     from unrack.slowdown.model import make_models
     from unrack.solver.torus.solve import best_tiles, first_fit_tiles, quick_tiles
     from unrack.workload.filters import filtered
@@ -75,6 +76,7 @@ _HOMES = {
     "TraceError": "errors",
     "UnrackError": "errors",
     "Workload": "workload.job",
+    "World": "sim.world",
     "filtered": "workload.filters",
     "generate": "workload.generate.generator",
     "random_faults": "sim.faults.fault",
@@ -100,6 +102,7 @@ __all__ = [
     "TraceError",
     "UnrackError",
     "Workload",
+    "World",
     "audit",
     "best_tiles",
     "compare",

@@ -5,13 +5,14 @@ The simulated and the live worlds both drive this, through :meth:`Core.handle` o
 
 from __future__ import annotations
 
-from collections.abc import MutableSequence, Sequence
+from collections.abc import Callable, MutableSequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from unrack.admission import Admission, check, check_asks
+from unrack.cluster.pools.pool import Pace, no_pace
 from unrack.cluster.spec import Cluster
 from unrack.errors import InputError, PolicyError, RefusedError
 from unrack.events import (
@@ -41,11 +42,9 @@ from unrack.ledger.lease import Lease
 from unrack.ledger.start_many import MANY, on_nodes_alone, start_many
 from unrack.ledger.state import QUEUED, REJECTED, RUNNING, UNKNOWN, ClusterState
 from unrack.ledger.undo import Undo
-from unrack.policy.contract import Decision, Estimates, Hold, Policy, Reject, Requeue, Resize, Start, Used
+from unrack.policy.contract import Ability, Decision, Estimates, Hold, Policy, Reject, Requeue, Resize, Start, Used
 from unrack.policy.members import traits_of
 from unrack.reasons import Code, Reason
-from unrack.slowdown.model import Model
-from unrack.slowdown.pools import pace_of, sets_speeds, wants_of
 from unrack.view import View
 from unrack.workload.job import ESTIMATE, MEMORY, Job, JobTable, job_table, plain
 from unrack.workload.store import JobStore, one_row
@@ -68,9 +67,9 @@ class Core:
         The rows that :class:`Submitted` will show by number, one after the other; ``None``: none, and it brings jobs.
     policy
         Who decides.
-    models
-        How jobs run on shared and composed devices; without a model a job runs its base time.
-    memory
+    pace
+        How given jobs run on shared and composed devices, for the ledger; ``None``: all run their base times.
+    keeps_memory
         Whether it is kept who uses whose memory; of policies that lend it always is.
 
     Raises
@@ -84,8 +83,8 @@ class Core:
         cluster: Cluster,
         jobs: JobTable | None,
         policy: Policy[Any],
-        models: Sequence[Model] = (),
-        memory: bool = False,
+        pace: Callable[[JobTable], Pace] | None = None,
+        keeps_memory: bool = False,
     ) -> None:
         jobs = NO_JOBS if jobs is None else jobs
         check(policy, cluster, jobs)
@@ -94,26 +93,28 @@ class Core:
         self.jobs = jobs
         self.store = JobStore(jobs)
         self.policy = policy
-        self.models = tuple(models)
+        self._pace = pace or (lambda rows: no_pace(cluster.devices, len(rows)))
         self._stepwise = traits.stepwise
-        wants = wants_of(cluster.devices, jobs)
-        pace = pace_of(self.models, cluster.devices, jobs)
+        wants = cluster.devices.wanted(jobs.devices, len(jobs))
+        own_pace = self._pace(jobs)
         self.learns = traits.learns
         self._vacated: set[int] = set()
         claims = cluster.places.asked(jobs.devices, len(jobs))
-        told, memory = self._told(jobs), traits.lends or memory
-        self.state = ClusterState(cluster, told, wants, pace, memory, claims, self.learns)
+        told, lends = self._told(jobs), traits.lends or keeps_memory
+        self.state = ClusterState(cluster, told, wants, own_pace, lends, claims, self.learns)
         self.view = View(self.state, self.store)
         self._expected_us: MutableSequence[int] = plain(self.state.asks[ESTIMATE])
         self._whole_us: dict[int, int] = {}
         self._before_us: dict[int, int] = {}
         self.memory: Any = policy.begin(self.view)
         self.reasons: dict[int, Reason] = {}
-        self.pace = pace if len(cluster.devices) else None
-        self.paced = sets_speeds(cluster.devices, self.models)
-        self._admission = Admission(cluster, policy, self.models, jobs, pace)
-        self._promised = getattr(policy, "promised", None)
-        self._adjusts, self._reserves = getattr(policy, "adjust", None), getattr(policy, "reserves_mb", None)
+        self._admission = Admission(cluster, policy, self._pace, jobs, own_pace)
+        does = traits.does
+        asked: Any = policy  # for methods beyond the contract, which its traits declare
+        self._promised = asked.promised if Ability.PROMISED in does else None
+        self._adjusts = asked.adjust if Ability.ADJUST in does else None
+        self._reserves = asked.reserves_mb if Ability.RESERVES_MB in does else None
+        self._foresees = asked.expected_end_us if Ability.EXPECTED_END_US in does else None
 
     def _told(self, jobs: JobTable) -> Ints:
         """int64[4, jobs]: what the policy is told that jobs ask."""
@@ -266,7 +267,7 @@ class Core:
         except (PolicyError, InputError) as error:
             raise RefusedError(f"submit job {job.id}: {error}") from None
         self.store.add(job, row)
-        wants, pace = wants_of(cluster.devices, row), pace_of(self.models, cluster.devices, row)
+        wants, pace = cluster.devices.wanted(row.devices, 1), self._pace(row)
         asks = self._told(row)[:, 0]
         number = state.add_job(asks, wants[:, :, 0], pace.model[:, 0], cluster.places.asked(row.devices, 1)[:, 0])
         self._expected_us.append(int(asks[ESTIMATE]))
@@ -438,7 +439,7 @@ class Core:
 
     def expects_end(self, job: int, now: int) -> bool:
         """Whether the policy expects a running job to end right now; asked of policies that learn run times."""
-        foresee = getattr(self.policy, "expected_end_us", None)
+        foresee = self._foresees
         expected = self.state.booked_end(job) if foresee is None else foresee(self.view, self.memory, job, now)
         return bool(expected == now)
 

@@ -18,6 +18,7 @@ from unrack.policy.contract import Decision, Estimates, Requeue, Start
 from unrack.policy.table import parse_policy
 from unrack.reasons import Code, Reason
 from unrack.sim.simulate import simulate
+from unrack.sim.world import World
 from unrack.view import View
 from unrack.workload.job import ESTIMATE, JobTable, job_table
 
@@ -94,7 +95,7 @@ class Half:
 
 def test_where_the_world_slows_jobs_down_it_says_how_much_was_done() -> None:
     policy = Watched({0: [start_on(0, 0)], 90: [stop()], 95: [start_on(0, 0)]})
-    result = simulate(ONE, work(J(0, 100)), policy, slowdown=Half())
+    result = simulate(ONE, work(J(0, 100)), policy, world=World(slowdowns=Half()))
     assert policy.booked[95] == [95 + 55]  # at speed 1, as all bookings are
     assert result.jobs["end_s"].to_list() == [95 + 110]
 

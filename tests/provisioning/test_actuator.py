@@ -19,7 +19,7 @@ from unrack.sim.simulate import prepared
 def changes(policy: str, seed: int) -> list[tuple[Lease, Lease, np.ndarray, np.ndarray]]:
     """Every change of a lease in a run: before, after, what its nodes need, and what is free on all nodes then."""
     cluster, jobs = some(seed)
-    kernel = prepared(cluster, jobs, parse_policy(policy), 0, "together", (), ())
+    kernel = prepared(cluster, jobs, parse_policy(policy))
     found: list[Any] = []
     core, handle = kernel.core, kernel.core.handle
 

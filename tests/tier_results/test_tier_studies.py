@@ -94,7 +94,7 @@ def test_a_finished_run_tells_the_same_story_of_a_server_as_its_inputs(finished:
     replica = int((jobs.slo.group >= 0).argmax())
     for job in (0, replica, len(jobs) - 1):
         story = finished_run(finished, run.id).story(str(jobs.ids[job]))
-        wanted = explain(run.cluster, jobs, run.policy.make(), job, seed=run.seed, ties=run.ties, faults=run.faults)
+        wanted = explain(run.cluster, jobs, run.policy.make(), job, run.seed, run.world)
         assert story == wanted
         assert story.job.demand.local_mb == jobs.slo.floor_mb[job]
 

@@ -10,8 +10,8 @@ from typing import Any, get_args
 from unrack.cluster.presets import PRESETS
 from unrack.cluster.spec import Cluster
 from unrack.policy.table import split_policy
-from unrack.sim.kernel import Ties
 from unrack.sim.result import Result
+from unrack.sim.world import NOTHING_SPECIAL, World
 from unrack.slowdown.contention.profile_file import read_profiles, synthetic_profiles
 from unrack.slowdown.memory.settings import MemoryContention
 from unrack.slowdown.model import make_models
@@ -20,7 +20,7 @@ from unrack.study.input.inputs import PolicySpec
 from unrack.study.runner import PROCESSES, measure_runs
 from unrack.study.workers.contract import Workers
 from unrack.study.workers.table import On
-from unrack.study.world import World
+from unrack.study.world import RunTimes
 from unrack.units import SECOND_US
 from unrack.workload.filters import FILTERS, filtered, jitter
 from unrack.workload.formats.readers import read_trace
@@ -62,7 +62,7 @@ def runs_of(task: Task, index: int = 0) -> list[Run]:
     models, contended = make_models(task.models), contentions(task)
     runs = []
     for i, row in enumerate(task.rows):
-        here = row.world == World.STUDY
+        here = row.world == RunTimes.STUDY
         name, parameters = split_policy(row.policy)
         runs.append(
             Run(
@@ -72,12 +72,9 @@ def runs_of(task: Task, index: int = 0) -> list[Run]:
                 workload_digest="",
                 policy=PolicySpec(row.policy, name, tuple(parameters.items()), world=row.world),
                 seed=task.seed,
-                models=models if here else (),
-                ties=Ties.TOGETHER,
-                faults=(),
+                world=World(models, contended[row.contention]) if here else NOTHING_SPECIAL,
                 window_us=window,
                 parameters={},
-                contention=contended[row.contention] if here else None,
                 place=(index, i, 0),
             )
         )

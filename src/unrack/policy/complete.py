@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -10,7 +10,7 @@ from unrack.errors import PolicyError
 from unrack.ledger.promises import Promises
 from unrack.policy.contract import Decision, Policy, Traits
 from unrack.policy.discipline.list_scheduler import short_of
-from unrack.policy.members import traits_of
+from unrack.policy.members import abilities_of, traits_of
 from unrack.policy.own.answers import Answers
 from unrack.policy.own.members import check_members, check_parts, has_decide
 from unrack.policy.own.source import is_own
@@ -44,8 +44,9 @@ class Completed:
 
     @cached_property
     def traits(self) -> Traits:
-        """Its own traits, or what its members say."""
-        return traits_of(self.inner)
+        """Its own traits, or what its members say; and which of the optional methods it has."""
+        own = traits_of(self.inner)
+        return replace(own, does=own.does | abilities_of(self.inner))
 
     def __getattr__(self, member: str) -> Any:
         """What else the object has: the optional members of the contract."""

@@ -10,8 +10,7 @@ prediction of the end counts, and it learns from the run in the round after the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from enum import StrEnum
+from collections.abc import Callable
 from heapq import heappop, heappush
 from math import ceil
 
@@ -36,21 +35,12 @@ from unrack.sim.recorder import MemoryStop, Outcome, Recorder, Span
 from unrack.sim.usage.memory_changes import MemoryChanges
 from unrack.sim.usage.memory_in_use import MemoryInUse, whole_ticks
 from unrack.sim.work import Work
-from unrack.slowdown.contract import Slowdown
+from unrack.sim.world import NOTHING_SPECIAL, Ties, World
 from unrack.slowdown.memory.speeds import MemorySpeeds
 from unrack.slowdown.undisturbed import Undisturbed
 from unrack.units import NEVER_US
 from unrack.workload.job import JobTable, plain
 from unrack.workload.standing import standing_leases
-
-
-class Ties(StrEnum):
-    """What happens first at one time."""
-
-    TOGETHER = "together"
-    FINISH_FIRST = "finish-first"
-    SUBMIT_FIRST = "submit-first"
-
 
 FINISHED_OUTCOME = Outcome.FINISHED
 OUTCOMES = {Code.NODE_FAILED: Outcome.NODE_FAILED, Code.OUT_OF_MEMORY: Outcome.OUT_OF_MEMORY}
@@ -67,31 +57,22 @@ class Kernel:
     ----------
     core
         Who decides.
-    ties, faults, slowdown
-        Of the world, as in :func:`unrack.sim.simulate.simulate`.
+    world
+        How fast jobs run, what fails, what changes cost.
     jobs
         What arrives, at a core that was made without jobs; ``None``: the rows of the core's own table.
-    changes
-        What it costs that memory changes while jobs run; ``None``: nothing.
     """
 
-    def __init__(
-        self,
-        core: Core,
-        ties: Ties,
-        faults: Sequence[Fault],
-        slowdown: Slowdown | None,
-        jobs: JobTable | None = None,
-        changes: MemoryChanges | None = None,
-    ) -> None:
+    def __init__(self, core: Core, world: World = NOTHING_SPECIAL, jobs: JobTable | None = None) -> None:
         self.core = core
-        self.ties = ties
+        self.ties, self.faults = world.ties, world.faults
         self.jobs = core.jobs if jobs is None else jobs
         self.shown = jobs is None
-        self.slowdown = slowdown
+        self.slowdown, self.memory_speeds = world.slowdown(core.state.cluster, self.jobs)
+        core.view.contention = self.memory_speeds
         self.use: MemoryInUse | None = None
         self.submit = plain(self.jobs.submit_us)
-        self.changes = changes or MemoryChanges()
+        self.changes = world.changes or MemoryChanges()
         self.work_us = self.changes.whole_us(self.jobs.work_us)
         self.work = plain(self.work_us)
         self.version = [0] * len(self.submit)
@@ -109,7 +90,7 @@ class Kernel:
         self.capacity: list[tuple[int, int]] = []
         self.down = [0] * len(core.state.cluster)
         if (usage := self.jobs.usage) is not None and core.state.memory is not None:
-            self.slowdown = slowdown or Undisturbed()
+            self.slowdown = self.slowdown or Undisturbed()
             core.state.peaks = Peaks(usage.first, usage.peaks())
             asked_mb, look_us = self.jobs.memory_mb, core.traits.monitor_us
             self.use = MemoryInUse(usage, core.state, self.works, self.work, asked_mb, look_us)
@@ -117,9 +98,8 @@ class Kernel:
         self.held: dict[int, Used] = {}
         self.grower = -1
         self.freed = False
-        self.faults = faults
-        self.domains = {name: core.state.cluster.domain(name) for name in {fault.domain for fault in faults}}
-        for i, fault in enumerate(faults):
+        self.domains = {name: core.state.cluster.domain(name) for name in {fault.domain for fault in self.faults}}
+        for i, fault in enumerate(self.faults):
             self.push(fault.at_us, FAIL, i, 0)
             self.push(fault.at_us + fault.repair_us, REPAIR, i, 0)
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrack.cluster.spec import Cluster
+from unrack.policy.contract import Ability
 from unrack.policy.placement.contract import MemoryRule, Room, Spot
 from unrack.reasons import Reason
 from unrack.view import View
@@ -43,6 +44,11 @@ class Inside:
     def near(self) -> bool:
         """As the rule."""
         return self.rule.near
+
+    @property
+    def does(self) -> frozenset[Ability]:
+        """As the rule."""
+        return self.rule.does
 
     def begin(self, view: View) -> Bounds:
         """No bounds."""

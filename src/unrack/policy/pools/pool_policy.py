@@ -27,7 +27,7 @@ from unrack.ledger.devices.columns import FREE, GROUP, KIND, POOL, SHARE, Column
 from unrack.ledger.devices.reader import members
 from unrack.ledger.devices.sharing import TAKEN
 from unrack.ledger.lease import NO_LOANS, Lease, Share
-from unrack.policy.contract import EVERYTHING, Decision, Estimates, Start, Traits
+from unrack.policy.contract import EVERYTHING, Ability, Decision, Estimates, Start, Traits
 from unrack.policy.orders import reads_of
 from unrack.policy.placement.claiming import Claiming, claiming
 from unrack.policy.pools.opening_kernel import closed_until, opening
@@ -109,7 +109,8 @@ class Pooled:
     @cached_property
     def traits(self) -> Traits:
         """It places devices, one job a step."""
-        return Traits(places=EVERYTHING, reads=reads_of(self.order), estimates=self.estimates, stepwise=True)
+        does = frozenset({Ability.SEEDED} if self.rule == "random-fit" else ())
+        return Traits(places=EVERYTHING, reads=reads_of(self.order), estimates=self.estimates, stepwise=True, does=does)
 
     @property
     def authors(self) -> bool:
@@ -122,8 +123,8 @@ class Pooled:
         return self.label
 
     def seeded(self, seed: int) -> Pooled:
-        """The same with the seed of the run; only random fit draws."""
-        return replace(self, seed=seed) if self.rule == "random-fit" else self
+        """The same with the seed of the run; asked of random fit, which draws."""
+        return replace(self, seed=seed)
 
     def begin(self, view: View) -> Queue:
         """Notes on a cluster as it is now; the jobs that wait are read in the first round."""

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, FiniteFloat, field_validator, model_validator
 
 from unrack.cluster.domains import NODE
-from unrack.sim.kernel import Ties
+from unrack.sim.world import Ties
 from unrack.slowdown.combined import Together
 from unrack.units import time_us
 
