@@ -61,7 +61,6 @@ def _workload(table: JobTable) -> Workload:
 
 
 def _starts(make: MakePolicy, one: Case, before_us: int = 2**62) -> list[tuple[int, ...]]:
-    """Which job started when, before a moment."""
     log = simulate(one.cluster, one.workload, make(), audit=False).log
     return [
         (int(job), int(start))

@@ -18,7 +18,7 @@ from unrack.ledger.state import ClusterState
 from unrack.policy.pools.place_kernel import MAX_COMPOSITION, MIN_FRAGMENTATION, alpha, spare
 from unrack.policy.table import parse_policy
 from unrack.sim.faults.fault import Fault
-from unrack.slowdown.pools import PoolSpeeds, pace_of
+from unrack.slowdown.pools import pace_of
 from unrack.workload.generate.generator import generate
 
 GB = 1024
@@ -411,7 +411,7 @@ def test_the_speed_predicted_for_a_composition_is_slowed_if_any_of_its_devices_i
     core = Core(where, generate(spec).jobs, parse_policy("first-fit"))
     core.handle(Submitted(0), 0)
     lease = Lease.on(0, [0], [1], [1], [0])._replace(shares=(Share(0, (0, 1), (1000,)),))
-    assert PoolSpeeds().predicted(core.view, lease) == core.view.devices.first_speed(lease) == 1 / 1.25
+    assert core.view.devices.first_speed(lease) == 1 / 1.25
     assert core.view.devices.predicted_us(lease, 100_000_000, 0) == {0: 125_000_000}
     core.state.apply(lease, 100_000_000, 0)
     assert core.state.booked_end(0) == 125_000_000

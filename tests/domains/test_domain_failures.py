@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from unrack.cluster.spec import Cluster
 from unrack.core import Core
+from unrack.core.affected import struck
 from unrack.errors import ClusterError
-from unrack.ledger.affected import struck
+from unrack.ledger.state import ClusterState
 from unrack.policy.table import parse_policy
 from unrack.sim.faults.failure import failures_frame
 from unrack.sim.faults.fault import Fault, random_faults
@@ -33,6 +34,20 @@ LENDING = Cluster.from_dict({
 
 
 # --- by hand ----------------------------------------------------------------------------------------------------------
+
+
+def jobs_on(state: ClusterState, node: int) -> list[int]:
+    """The running jobs that hold something of a node or of a device that sits in it, in order of id."""
+    found = []
+    for job in sorted(state.running[1, : state.running_count].tolist()):
+        lease = state.lease(job)
+        nodes = {first + i for first, count, *_ in lease.rows.tolist() for i in range(count)}
+        nodes |= {lender for _, lender, _ in lease.borrowed.tolist()}
+        if lease.shares:
+            nodes |= {int(state.cluster.devices.home[device]) for share in lease.shares for device in share.devices}
+        if node in nodes:
+            found.append(job)
+    return found
 
 
 def test_a_job_that_borrows_memory_of_a_failed_pool_is_stopped_though_its_own_node_is_up() -> None:
@@ -194,7 +209,7 @@ def test_a_node_is_down_while_any_of_its_domains_is_and_every_job_hit_is_recorde
             nodes = cluster.domain(name)
             firsts: dict[int, int] = {}
             for node in nodes:
-                for job in core.state.jobs_on(node):
+                for job in jobs_on(core.state, node):
                     firsts.setdefault(job, node)
             plain = {node: [job for job in sorted(firsts) if firsts[job] == node] for node in firsts.values()}
             assert struck(core.state, nodes) == plain

@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 from small_worlds import J, table, workload_of
 
 import unrack
-from unrack.admission import places
 from unrack.cluster.distance import NAMES, distances
 from unrack.cluster.file import MemoryPool
 from unrack.cluster.presets import LARGE_PERCENT, PRESETS
 from unrack.cluster.spec import Cluster
 from unrack.cluster.systems import MemorySystem
+from unrack.core.admission import places
 from unrack.errors import ClusterError, StudyError
 from unrack.policy.table import POLICIES, make_policy
 from unrack.sim.faults.fault import Fault

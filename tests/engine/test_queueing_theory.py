@@ -34,8 +34,8 @@ class Sharing:
     def speeds(self, view: View, jobs: np.ndarray) -> np.ndarray:
         return np.full(len(jobs), 1 / max(1, view.running_count))
 
-    def predicted(self, view: View, lease: Lease) -> float:
-        return 1 / (view.running_count + 1)
+    def feels(self, before: Lease, after: Lease) -> bool:
+        return True
 
 
 def replicate(

@@ -42,8 +42,8 @@ class Neighbours:
             there[view.lease(job).nodes] += 1
         return np.array([1 / there[view.lease(job).nodes].max() for job in jobs.tolist()])
 
-    def predicted(self, view: View, lease: Lease) -> float:
-        return 1.0
+    def feels(self, before: Lease, after: Lease) -> bool:
+        return True
 
 
 class Constant:
@@ -58,8 +58,8 @@ class Constant:
     def speeds(self, view: View, jobs: np.ndarray) -> np.ndarray:
         return np.full(len(jobs), self.speed)
 
-    def predicted(self, view: View, lease: Lease) -> float:
-        return self.speed
+    def feels(self, before: Lease, after: Lease) -> bool:
+        return True
 
 
 def assert_exact(log: RunLog) -> None:

@@ -126,7 +126,7 @@ def test_no_task_ever_uses_more_than_its_job_holds_where_it_is(policy: str) -> N
         def look(now: int, kernel: Any = kernel, jobs: Any = jobs, seen: Any = seen, seed: int = seed) -> None:
             usage = jobs.usage
             for job in kernel.running:
-                lease, done = kernel.core.state.lease(job), kernel.use.progress(job, now)
+                lease, done = kernel.core.state.lease(job), kernel.following.use.progress(job, now)
                 curves = range(int(usage.first[job]), int(usage.first[job + 1]))
                 if not curves:
                     continue
@@ -140,7 +140,7 @@ def test_no_task_ever_uses_more_than_its_job_holds_where_it_is(policy: str) -> N
                         mine = sum(used[t if len(used) > 1 else 0] for t in range(task, task + tasks))
                         task += tasks
                         held = local + int(lease.borrowed[lease.borrowed[:, 0] == node, 2].sum())
-                        lacks = kernel.use._lacks_at.get(job, 10**9)
+                        lacks = kernel.following.use._lacks_at.get(job, 10**9)
                         assert mine <= held or done >= lacks, (seed, job, node, now / S)
                         seen.append(mine > 0)
 

@@ -27,7 +27,7 @@ from unrack.report.tiers.chart import became
 from unrack.report.tiers.fill import busiest, run_charts
 from unrack.report.tiers.run import memory_use, read_tier_run
 from unrack.report.tiers.section import tier_section
-from unrack.sim.explain import explain
+from unrack.sim.explained.job import explain
 from unrack.study.grid import load_study
 from unrack.study.results.from_folder import finished_run
 from unrack.study.runner import run_study

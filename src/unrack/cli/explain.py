@@ -14,7 +14,7 @@ from unrack.cli.on import say_when_compiling
 from unrack.cli.parts.explain_round import attempt_lines, node_hours
 
 if TYPE_CHECKING:
-    from unrack.sim.explain import Story
+    from unrack.sim.explained.job import Story
     from unrack.study.results.from_folder import Again
     from unrack.workload.job import Demand
 import time

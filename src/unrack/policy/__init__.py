@@ -3,7 +3,7 @@
 from unrack.ledger.candidate import Candidate
 from unrack.ledger.devices.view import Composition, DeviceView
 from unrack.ledger.lease import Lease, Loan, Share
-from unrack.ledger.shrinking import smaller
+from unrack.ledger.memory.shrinking import smaller
 from unrack.policy.contract import Decision, Estimates, Need, Policy, Reject, Requeue, Resize, Start, Traits
 from unrack.policy.discipline.conservative import Conservative
 from unrack.policy.discipline.list_scheduler import ListScheduler

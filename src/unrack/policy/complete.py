@@ -64,15 +64,12 @@ class Completed:
         return Answers(self.name)
 
     def _seeded(self, seed: int) -> Policy[Any]:
-        """The object's copy with a seed, completed as well."""
         return complete(self.inner.seeded(seed), f"policy {self.name}, seeded({seed})")
 
     def _adjust(self, view: View, memory: Any, used: Any, now: int) -> tuple[list[Decision], Any]:
-        """Its own answer to what tasks use."""
         return self._answers.plan(self.inner.adjust, self.inner.adjust(view, memory, used, now), view, now)
 
     def _promised(self, view: View, memory: Any) -> Promises:
-        """Its own answer to what it has promised."""
         return self._answers.promises(self.inner.promised, self.inner.promised(view, memory), view)
 
     def inside(self, memory: Any) -> tuple[object, Any]:

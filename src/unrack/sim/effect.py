@@ -89,7 +89,6 @@ def _models(cluster: Cluster, jobs: JobTable, models: Sequence[Model]) -> Iterat
 
 
 def _slowdowns(cluster: Cluster, models: Sequence[Model], contention: MemoryContention | None) -> Effect:
-    """Whether it matters how speeds combine."""
     why = "" if sets_speeds(cluster.devices, models) else f"devices set no speeds on {cluster.name}"
     return Effect("slowdowns", "", "memory is not contended" if contention is None else why)
 
@@ -150,7 +149,6 @@ def _alone(cluster: Cluster) -> str:
 
 
 def _distances(cluster: Cluster) -> set[str]:
-    """The distances that there are between nodes."""
     computing = cluster.cores > 0
     racks, first = np.unique(cluster.rack[computing], return_index=True)
     groups = cluster.rack_group[computing][first]

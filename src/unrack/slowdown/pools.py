@@ -73,9 +73,9 @@ class PoolSpeeds:
         speeds: NDArray[np.float64] = devices.columns.progress[PACE, jobs]
         return speeds
 
-    def predicted(self, view: View, lease: Lease) -> float:
-        """The speed that the lease's job would start with; changes nothing."""
-        return 1.0 if view.devices is None else view.devices.first_speed(lease)
+    def feels(self, before: Lease, after: Lease) -> bool:
+        """False: it keeps its devices."""
+        return False
 
 
 def fastest(pace: Pace, devices: Devices, jobs: JobTable, wants: Ints) -> NDArray[np.float64]:

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from unrack.admission import check
 from unrack.cluster.spec import Cluster
+from unrack.core.admission import check
 from unrack.errors import InputError, PolicyError
 from unrack.facts import counted, line, some
 from unrack.policy.contract import Policy

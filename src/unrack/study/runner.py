@@ -346,7 +346,6 @@ def _asked(runs: Iterable[Run]) -> Iterator[_Asked]:
 
 
 def _keep(directory: str, audit: bool, asked: _Asked, heard: Heard) -> None:
-    """Simulate a run and keep it."""
     with taking(asked.source):
         keep_run(Path(directory), asked.run, _simulated(asked.run, heard, audit))
 

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from unrack.sim.attempt_story import Attempt, Change
-    from unrack.sim.explain import Story
+    from unrack.sim.explained.attempt import Attempt, Change
+    from unrack.sim.explained.job import Story
     from unrack.sim.recorder import MemoryStop
 
 Clock = Callable[[int], str]

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from unrack.jit import inlined
 from unrack.ledger.holding import add_lease, add_rows
-from unrack.ledger.memory_use import AT, FOR, MB, NEXT_OF
+from unrack.ledger.memory.use import AT, FOR, MB, NEXT_OF
 from unrack.ledger.names import ASKED_US, ENDS_US, FIRST_ROW, JOB, LOAN, LOAN_END, MEM, ROW, ROW_COUNT, ROW_END, WHO
 from unrack.ordering import order_of
 from unrack.policy.lending.lease_kernel import Who, place_job

@@ -36,7 +36,7 @@ def pass_over(
     backfill, depth
         A :class:`unrack.policy.discipline.queue_kernel.Backfill`; how many jobs behind the head are looked at.
     use, first_of
-        Of :class:`unrack.ledger.memory_use.MemoryUse`.
+        Of :class:`unrack.ledger.memory.use.MemoryUse`.
     aware
         Ranks lenders; ``None``: nothing does.
     started : int64[5, room]

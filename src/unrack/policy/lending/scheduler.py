@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from unrack.cluster.spec import Cluster
 from unrack.ledger.growing import grown
 from unrack.ledger.lease import Lease, loans_of
-from unrack.ledger.memory_use import MemoryUse
+from unrack.ledger.memory.use import MemoryUse
 from unrack.ledger.promises import PromisedRows, Promises
 from unrack.policy.contract import EVERYTHING, Ability, Decision, Estimates, Need, Start, Traits
 from unrack.policy.discipline.blocked import Blocked

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from unrack.jit import compiled, inlined
 from unrack.ledger.lease import BORROWER, CORES, FIRST, LENDER, LOAN_MB, LOCAL_MB, NODES, TASKS
-from unrack.ledger.memory_use import AT, FOR, MB, NEXT_OF
+from unrack.ledger.memory.use import AT, FOR, MB, NEXT_OF
 from unrack.ledger.names import ASKED_US, FIRST_ROW, MEM, ROW_COUNT
 from unrack.policy.lending.lease_kernel import ANY, Who, borrow
 from unrack.policy.lending.rules import Terms

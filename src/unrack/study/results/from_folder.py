@@ -22,8 +22,8 @@ from unrack.policy.rounds import RoundStory
 from unrack.policy.table import make_policy
 from unrack.resources.contract import Nodes
 from unrack.resources.places import built, is_resource
-from unrack.sim.explain import Story, explain
-from unrack.sim.explain_round import explain_round
+from unrack.sim.explained.job import Story, explain
+from unrack.sim.explained.round import explain_round
 from unrack.sim.faults.fault import Fault
 from unrack.sim.world import World
 from unrack.slowdown.combined import Together, make_together

@@ -13,7 +13,7 @@ from unrack.ledger.state import QUEUED
 from unrack.policy.contract import Policy
 from unrack.policy.discipline.list_scheduler import short_of
 from unrack.reasons import Reason
-from unrack.sim.attempt_story import Attempt, attempt_of
+from unrack.sim.explained.attempt import Attempt, attempt_of
 from unrack.sim.guard import PolicyAtWork
 from unrack.sim.simulate import prepared
 from unrack.sim.world import NOTHING_SPECIAL, World

@@ -11,13 +11,14 @@ from numpy.typing import NDArray
 from unrack.cluster.pools.pool import WHOLE, Pace
 from unrack.cluster.spec import Cluster
 from unrack.errors import PolicyError
+from unrack.ledger.growing import plain
 from unrack.policy.contract import Ability, Policy
 from unrack.policy.members import traits_of
 from unrack.reasons import Code, Reason
 from unrack.resources.contract import Gangs
 from unrack.resources.places import is_resource
 from unrack.vocabulary import Need
-from unrack.workload.job import CORES, MEMORY, JobTable, plain
+from unrack.workload.job import CORES, MEMORY, JobTable
 from unrack.workload.standing import standing_leases
 
 Ints = NDArray[np.int64]
