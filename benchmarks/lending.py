@@ -27,7 +27,9 @@ def measured(jobs: int, nodes: int, large_nodes: float, policy: str, load: float
     workload = unrack.generate(keys, seed=0)
     cluster = unrack.memory_system(nodes=nodes, large_share=large_nodes)
     start = time.process_time()
-    result = unrack.simulate(cluster, workload, policy, contention=None if policy == "baseline" else "synthetic")
+    result = unrack.simulate(
+        cluster, workload, policy, world=unrack.World(contention=None if policy == "baseline" else "synthetic")
+    )
     return time.process_time() - start, result
 
 

@@ -22,7 +22,7 @@ DRIVE = {"bandwidth_mb_s": "2 GB/s", "capacity_mb": "600 GB"}
 def seconds(cluster: unrack.Cluster, workload: unrack.Workload, policy: str) -> float:
     """One run, s."""
     start = time.perf_counter()
-    unrack.simulate(cluster, workload, policy, models=["smufin"])
+    unrack.simulate(cluster, workload, policy, world=unrack.World(models=["smufin"]))
     return time.perf_counter() - start
 
 

@@ -55,7 +55,7 @@ def speed() -> None:
     for jobs in (200, 27_000):  # the first compiles
         drawn = workload(0, jobs, 0.5, {"shapes": "grizzly"}, 0.6, nodes=1490)
         start = time.process_time()
-        result = unrack.simulate(cluster, drawn, policy, contention="synthetic")
+        result = unrack.simulate(cluster, drawn, policy, world=unrack.World(contention="synthetic"))
         took = time.process_time() - start
     usage, most = drawn.jobs.usage, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     assert usage is not None
@@ -76,7 +76,9 @@ def compared(sources: dict[str, dict[str, Any]], ways: dict[str, str], seeds: in
                 for seed in range(seeds):
                     drawn = workload(seed, jobs, large, usage, more)
                     for way, keys in {"Dynamic": "", **ways}.items():
-                        result = unrack.simulate(cluster, drawn, DYNAMIC.format(keys), contention="synthetic")
+                        result = unrack.simulate(
+                            cluster, drawn, DYNAMIC.format(keys), world=unrack.World(contention="synthetic")
+                        )
                         numbers = result.measured
                         found.setdefault(way, []).append(
                             (numbers["throughput_jobs_per_h"] or 0.0, numbers["memory_stops"] or 0.0)

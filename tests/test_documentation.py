@@ -23,7 +23,7 @@ from unrack.resources.counted.resource import CounterFile
 from unrack.resources.gpus.asks import QUANTITIES
 from unrack.resources.gpus.keys import MachineFile
 from unrack.resources.gpus.profiles import BUILT_IN
-from unrack.sim.kernel import Ties
+from unrack.sim.world import Ties
 from unrack.slowdown.memory.settings import ContentionTable
 from unrack.slowdown.model import PUBLISHED, ModelTable
 from unrack.study.input.file import MeasureTable, StudyTable
@@ -147,7 +147,9 @@ def test_every_preset_and_tie_rule_is_described() -> None:
 
 def test_every_column_of_the_result_tables_is_described() -> None:
     workload = unrack.generate({"scenario": "nvme-s1", "load": 0.5, "jobs": 20})
-    result = unrack.simulate(unrack.Cluster.preset("nvme-pool"), workload, "disaggregation-aware", models=["smufin"])
+    result = unrack.simulate(
+        unrack.Cluster.preset("nvme-pool"), workload, "disaggregation-aware", world=unrack.World(models=["smufin"])
+    )
     assert result.table("shares").height
     text = section("file-formats.md", "## Result tables")
     for name in ("jobs", "usage", "placements", "shares"):
@@ -172,7 +174,8 @@ def test_the_policy_for_pools_on_the_page_decides_as_the_example_does() -> None:
     cluster = unrack.Cluster.preset("nvme-pool")
     example = load_policy(f"{ROOT / 'examples' / 'my_pool_policy.py'}:SHORTEST_WAIT")
     runs = [
-        unrack.simulate(cluster, workload, policy, models=["smufin"]) for policy in (names["SHORTEST_WAIT"], example)
+        unrack.simulate(cluster, workload, policy, world=unrack.World(models=["smufin"]))
+        for policy in (names["SHORTEST_WAIT"], example)
     ]
     assert runs[0].table("shares").equals(runs[1].table("shares"))
 

@@ -21,7 +21,6 @@ ROOMS = [
     {"slowdown"},
     {"solver"},
     {"policy"},
-    {"admission"},
     {"events"},
     {"core"},
     {"metric"},  # functions of result tables: see docs/decisions/0003-metrics-before-sim.md

@@ -40,9 +40,10 @@ if TYPE_CHECKING:
     from unrack.sim.audited import audit as audit
     from unrack.sim.faults.fault import Fault as Fault
     from unrack.sim.faults.fault import random_faults as random_faults
-    from unrack.sim.kernel import Ties as Ties
     from unrack.sim.result import Result as Result
     from unrack.sim.simulate import simulate as simulate
+    from unrack.sim.world import Ties as Ties
+    from unrack.sim.world import World as World
     from unrack.slowdown.model import make_models as make_models
     from unrack.solver.torus.solve import best_tiles as best_tiles
     from unrack.solver.torus.solve import first_fit_tiles as first_fit_tiles
@@ -76,7 +77,7 @@ else:
             "report.charts.compare": "compare",
             "sim.audited": "audit",
             "sim.faults.fault": "Fault random_faults",
-            "sim.kernel": "Ties",
+            "sim.world": "Ties World",
             "sim.result": "Result",
             "sim.simulate": "simulate",
             "slowdown.model": "make_models",

@@ -29,14 +29,14 @@ MakePolicy = Callable[[], Any]
 """Makes the policy anew, so that no run sees what another left behind."""
 
 
-class World(NamedTuple):
+class Case(NamedTuple):
     """A cluster, and jobs that just fit on it."""
 
     cluster: Cluster
     workload: Workload
 
 
-def world(seed: int, jobs: int = 40) -> World:
+def world(seed: int, jobs: int = 40) -> Case:
     """A small random world: unequal nodes, gangs, memory, equal times, requests that are too short, priorities, users.
 
     Every job fits on the empty cluster.
@@ -53,15 +53,14 @@ def world(seed: int, jobs: int = 40) -> World:
         priority=random.integers(0, 3, jobs), deadline_us=np.where(random.random(jobs) < 0.5, due, -1),
         user=pl.Series([f"user {u}" for u in random.integers(0, 4, jobs)], dtype=pl.String),
     )  # fmt: skip
-    return World(cluster, _workload(table))
+    return Case(cluster, _workload(table))
 
 
 def _workload(table: JobTable) -> Workload:
     return Workload("small", table, Intake("small", "test", len(table), len(table)))
 
 
-def _starts(make: MakePolicy, one: World, before_us: int = 2**62) -> list[tuple[int, ...]]:
-    """Which job started when, before a moment."""
+def _starts(make: MakePolicy, one: Case, before_us: int = 2**62) -> list[tuple[int, ...]]:
     log = simulate(one.cluster, one.workload, make(), audit=False).log
     return [
         (int(job), int(start))
@@ -70,17 +69,17 @@ def _starts(make: MakePolicy, one: World, before_us: int = 2**62) -> list[tuple[
     ]
 
 
-def check_determinism(make: MakePolicy, one: World) -> None:
+def check_determinism(make: MakePolicy, one: Case) -> None:
     """The same jobs on the same cluster start at the same times."""
     same = _starts(make, one) == _starts(make, one)
     assert same, "two runs of the same jobs differ: does it look at a clock, at random numbers, at the order of a set?"
 
 
-def check_causality(make: MakePolicy, one: World) -> None:
+def check_causality(make: MakePolicy, one: Case) -> None:
     """Jobs that come later change nothing earlier."""
     jobs = one.workload.jobs
     middle = int(jobs.submit_us[len(jobs) // 2])
-    early = World(one.cluster, _workload(jobs.take(jobs.submit_us < middle)))
+    early = Case(one.cluster, _workload(jobs.take(jobs.submit_us < middle)))
     same = _starts(make, early, middle) == _starts(make, one, middle)
     assert same, "jobs that came later changed what was decided before: does it remember something outside of memory?"
 
@@ -120,16 +119,16 @@ def _told(decision: Decision) -> tuple[Any, ...]:
     return type(decision).__name__, repr(decision)
 
 
-def _run(policy: Any, one: World) -> Any:
-    return prepared(one.cluster, one.workload.jobs, policy, 0, "together", (), ()).run()
+def _run(policy: Any, one: Case) -> Any:
+    return prepared(one.cluster, one.workload.jobs, policy).run()
 
 
-def check_purity(make: MakePolicy, one: World) -> None:
+def check_purity(make: MakePolicy, one: Case) -> None:
     """Asked twice with the same memory, it decides the same: nothing is changed but the memory that it returns."""
     _run(_AskedTwice(complete(make(), "policy")), one)
 
 
-def check_restart(make: MakePolicy, one: World) -> None:
+def check_restart(make: MakePolicy, one: Case) -> None:
     """With its memory made anew in mid-run, as after a restart, nothing is refused and nobody is forgotten."""
     usual = _run(complete(make(), "policy"), one)
     try:
@@ -140,18 +139,18 @@ def check_restart(make: MakePolicy, one: World) -> None:
     assert forgotten <= 0, f"with its memory made anew by begin(view), {forgotten} more jobs were never started"
 
 
-def check_accounting(make: MakePolicy, one: World) -> None:
+def check_accounting(make: MakePolicy, one: Case) -> None:
     """What was held was there: the audit of the tables of a run."""
     simulate(one.cluster, one.workload, make())
 
 
-def check_empty(make: MakePolicy, one: World) -> None:
+def check_empty(make: MakePolicy, one: Case) -> None:
     """A run without jobs ends."""
     nothing = one.workload.jobs.take(np.zeros(len(one.workload), np.bool_))
     assert simulate(one.cluster, _workload(nothing), make()).jobs.height == 0
 
 
-LAWS: tuple[Callable[[MakePolicy, World], None], ...] = (
+LAWS: tuple[Callable[[MakePolicy, Case], None], ...] = (
     check_determinism,
     check_causality,
     check_purity,

@@ -27,6 +27,7 @@ from unrack.reasons import Code, Reason
 from unrack.sim.faults.fault import Fault
 from unrack.sim.result import Result
 from unrack.sim.simulate import simulate
+from unrack.sim.world import World
 from unrack.view import View
 from unrack.workload.job import job_table
 
@@ -49,7 +50,7 @@ def said(tables: Tables) -> str:
        faults=st.lists(st.tuples(st.integers(0, 20), st.integers(0, 3), st.integers(0, 6)), max_size=4))  # fmt: skip
 def test_random_runs_pass(cluster: Cluster, jobs: list[J], policy: str, faults: list[tuple[int, int, int]]) -> None:
     struck = [Fault(f"node{node % len(cluster)}", at * S, long * S) for at, node, long in faults]
-    result = simulate(cluster, workload_of(table(jobs)), policy, faults=struck)
+    result = simulate(cluster, workload_of(table(jobs)), policy, world=World(faults=struck))
     assert said(tables_of(result)) == ""
 
 
@@ -58,7 +59,7 @@ def test_runs_on_pools_pass_under_every_tie_rule(ties: str) -> None:
     cluster = unrack.Cluster.preset("nvme-pool")
     workload = unrack.generate({"scenario": "nvme-s1", "load": 0.9, "jobs": 200}, seed=2)
     faults = [Fault("node1", 20_000 * S, 9_000 * S), Fault("node1", 21_000 * S, 100 * S)]
-    result = simulate(cluster, workload, "first-fit", models=["smufin"], ties=ties, faults=faults)
+    result = simulate(cluster, workload, "first-fit", world=World(models=["smufin"], ties=ties, faults=faults))
     assert result.log.failures
     assert said(tables_of(result)) == ""
 
@@ -79,7 +80,7 @@ def changing() -> Result:
     }
     cluster = Cluster.from_dict({"nodes": [{"count": 3, "cores": 4, "memory": 100}]})
     workload = work(J(0, 20, cores=2, mb=100), J(0, 12, cores=2, mb=10))
-    return simulate(cluster, workload, Scripted(plan, lends=True), faults=[Fault("node2", 15 * S, 2 * S)])
+    return simulate(cluster, workload, Scripted(plan, lends=True), world=World(faults=[Fault("node2", 15 * S, 2 * S)]))
 
 
 def test_changed_leases_loans_stops_and_failures_pass() -> None:

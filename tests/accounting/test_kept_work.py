@@ -18,6 +18,7 @@ from unrack.policy.contract import Decision, Estimates, Requeue, Start
 from unrack.policy.table import parse_policy
 from unrack.reasons import Code, Reason
 from unrack.sim.simulate import simulate
+from unrack.sim.world import World
 from unrack.view import View
 from unrack.workload.job import ESTIMATE, JobTable, job_table
 
@@ -87,14 +88,13 @@ class Half:
         """A half."""
         return np.full(len(jobs), 0.5)
 
-    def predicted(self, view: View, lease: Lease) -> float:
-        """A half."""
-        return 0.5
+    def feels(self, before: Lease, after: Lease) -> bool:
+        return True
 
 
 def test_where_the_world_slows_jobs_down_it_says_how_much_was_done() -> None:
     policy = Watched({0: [start_on(0, 0)], 90: [stop()], 95: [start_on(0, 0)]})
-    result = simulate(ONE, work(J(0, 100)), policy, slowdown=Half())
+    result = simulate(ONE, work(J(0, 100)), policy, world=World(slowdowns=Half()))
     assert policy.booked[95] == [95 + 55]  # at speed 1, as all bookings are
     assert result.jobs["end_s"].to_list() == [95 + 110]
 
@@ -132,7 +132,7 @@ def test_built_in_policies_plan_on_what_is_left(name: str) -> None:
     core = Core(ONE, work(J(0, 100)).jobs, parse_policy(name))
     core.handle(Submitted(0), 0)
     core.handle(Round(), 0)
-    core._apply(stop(), 90 * S)
+    core.commit([stop()], 90 * S)
     assert core.view.estimate_us[0] == 10 * S
     core.handle(Round(), 120 * S)
     assert core.state.booked_end(0) == 130 * S
@@ -144,11 +144,11 @@ def test_what_the_world_says_too_late_or_of_others_does_not_count() -> None:
     core.handle(Kept(0, 5), 0)
     assert core.view.estimate_us[0] == 100 * S
     core.handle(Round(), 0)
-    core._apply(stop(), 90 * S)
+    core.commit([stop()], 90 * S)
     core.handle(Kept(0, 40 * S), 90 * S)
     assert core.view.estimate_us[0] == 60 * S
     core.handle(Round(), 90 * S)
     core.handle(Kept(0, 50 * S), 90 * S)
     assert core.view.estimate_us[0] == 60 * S
     with pytest.raises(RefusedError, match="job 1"):
-        core._apply(Requeue(1, Reason(Code.PREEMPTED)), 91 * S)
+        core.commit([Requeue(1, Reason(Code.PREEMPTED))], 91 * S)

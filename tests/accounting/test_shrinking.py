@@ -15,14 +15,15 @@ import unrack
 from unrack.cluster.spec import Cluster
 from unrack.errors import RefusedError
 from unrack.ledger.lease import Lease, Loan
-from unrack.ledger.memory_use import COUNT, NEXT_AT
-from unrack.ledger.shrinking import smaller
+from unrack.ledger.memory.shrinking import smaller
+from unrack.ledger.memory.use import COUNT, NEXT_AT
 from unrack.ledger.state import ClusterState
 from unrack.metric.table import integrals
 from unrack.policy.contract import Decision, Resize
 from unrack.policy.file import load_policy
 from unrack.sim.log import RunLog
 from unrack.sim.simulate import prepared, simulate
+from unrack.sim.world import World
 from unrack.slowdown.memory.settings import MemoryContention, make_contention
 from unrack.slowdown.memory.speeds import MemorySpeeds
 
@@ -177,7 +178,7 @@ def test_the_example_gives_memory_back_half_way_and_speeds_follow(contended: boo
     jobs = unrack.generate(keys, seed=3).jobs
     policy = load_policy(f"{EXAMPLE}:GIVES_BACK")
     contention = make_contention("synthetic") if contended else None
-    kernel = prepared(cluster, jobs, policy, 0, "together", (), (), contention)
+    kernel = prepared(cluster, jobs, policy, 0, World(contention=contention))
 
     def speeds_are_as_if_computed_anew(_: int) -> None:
         assert isinstance(contention, MemoryContention)
@@ -190,7 +191,7 @@ def test_the_example_gives_memory_back_half_way_and_speeds_follow(contended: boo
 
     log = kernel.run(after_round=speeds_are_as_if_computed_anew if contended else None)
     assert log.changed
-    result = simulate(cluster, unrack.generate(keys, seed=3), policy, contention=contention)  # audited
+    result = simulate(cluster, unrack.generate(keys, seed=3), policy, world=World(contention=contention))  # audited
     assert result.placements["span"].max() == 2
     held = log.amounts[2]
     for attempt in range(len(log.attempt_job)):

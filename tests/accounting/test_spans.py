@@ -14,7 +14,7 @@ from unrack.ledger.lease import Lease, Loan
 from unrack.metric.table import integrals, per_group
 from unrack.policy.contract import Requeue, Resize, Start
 from unrack.reasons import Code, Reason
-from unrack.sim.explain import explain
+from unrack.sim.explained.job import explain
 from unrack.sim.result import Result
 from unrack.sim.simulate import simulate
 

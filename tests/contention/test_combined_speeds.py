@@ -73,7 +73,8 @@ def test_an_unknown_way_is_refused() -> None:
 
 
 def played(case: tuple[Cluster, Workload], how: str | None = None, **world: Any) -> Result:
-    return unrack.simulate(*case, BOTH, slowdowns=how, **{"models": [MODEL], "contention": SETTINGS, **world})
+    physics = unrack.World(**{"slowdowns": how, "models": [MODEL], "contention": SETTINGS, **world})
+    return unrack.simulate(*case, BOTH, world=physics)
 
 
 def held_at(result: Result, time_us: int) -> dict[int, tuple[Lease, int]]:
@@ -190,7 +191,8 @@ def test_beside_a_slowdown_that_changes_nothing_the_other_gives_the_same_run(
     flat = {"model": "flat", "kind": "nvme", "apps": ["5"], "times_s": [[100, 100, 100]], "governs": []}
     own_memory = MemorySpeeds(SETTINGS, plain_pools, jobs.jobs)
     same(
-        played((plain_pools, jobs), how, models=[flat]), played((plain_pools, jobs), models=[flat], slowdown=own_memory)
+        played((plain_pools, jobs), how, models=[flat]),
+        played((plain_pools, jobs), models=[flat], slowdowns=own_memory),
     )
 
 
@@ -220,7 +222,7 @@ def test_a_run_with_both_is_slower_than_with_either_by_the_delays_of_both() -> N
     case = cluster, Workload("w", jobs, Intake("w", "w", 1, 1))
     alone = {
         "devices": played(case, contention=None).jobs["run_s"][0],
-        "memory": unrack.simulate(*case, BOTH, contention=SETTINGS, models=()).jobs["run_s"][0],
+        "memory": unrack.simulate(*case, BOTH, world=unrack.World(contention=SETTINGS, models=())).jobs["run_s"][0],
     }
     assert alone["devices"] == 125.0
     memory = speeds_at(played(case), 0)[1][0]
@@ -289,7 +291,7 @@ def test_a_study_says_how_slowdowns_combine(tmp_path: Path, line: str, how: str)
 def test_ways_to_combine_are_swept_and_make_other_runs(tmp_path: Path) -> None:
     path = study(tmp_path, "[sweep]\nslowdowns = ['add', 'product']")
     loaded = load_study(str(path))
-    assert [run.slowdowns for run in loaded.runs] == [Together.ADD, Together.PRODUCT]
+    assert [run.world.slowdowns for run in loaded.runs] == [Together.ADD, Together.PRODUCT]
     assert len({run.id for run in loaded.runs}) == 2
 
 

@@ -57,7 +57,7 @@ def small() -> tuple[unrack.Cluster, unrack.Workload]:
 def test_jobs_that_borrow_run_longer_and_without_contention_as_long_as_the_trace_says() -> None:
     cluster, workload = small()
     off = unrack.simulate(cluster, workload, "disaggregated")
-    on = unrack.simulate(cluster, workload, "disaggregated", contention=MemoryContention(worked()))
+    on = unrack.simulate(cluster, workload, "disaggregated", world=unrack.World(contention=MemoryContention(worked())))
     assert off.contention is None
     assert set(off.jobs["stretch"].drop_nulls()) == {1.0}
     big = on.jobs.filter(pl.col("app") == "9")
@@ -72,14 +72,16 @@ def test_jobs_that_borrow_run_longer_and_without_contention_as_long_as_the_trace
 def test_where_nothing_is_borrowed_contention_changes_nothing(policy) -> None:
     cluster, workload = small()
     off = unrack.simulate(cluster, workload, policy)
-    on = unrack.simulate(cluster, workload, policy, contention="synthetic")
+    on = unrack.simulate(cluster, workload, policy, world=unrack.World(contention="synthetic"))
     for name in SOME:
         assert getattr(on, name).equals(getattr(off, name))
 
 
 def test_the_same_run_twice_is_the_same() -> None:
     cluster, workload = small()
-    one, two = (unrack.simulate(cluster, workload, "local-spread", contention="synthetic") for _ in range(2))
+    one, two = (
+        unrack.simulate(cluster, workload, "local-spread", world=unrack.World(contention="synthetic")) for _ in range(2)
+    )
     for name in SOME:
         assert getattr(one, name).equals(getattr(two, name))
 
@@ -99,9 +101,9 @@ def test_a_study_keeps_its_contention_and_explains_from_what_it_kept(tmp_path: P
     assert record["contention"]["profiles"] == worked().digest()
     assert "have no profile and run as the application nearest to them" in record["contention"]["note"]
     again = finished_run(tmp_path / "out", "disaggregated")
-    assert again.contention() == found.runs[0].contention
+    assert again.contention() == found.runs[0].world.contention
     assert (
-        pickle.loads(pickle.dumps(found.runs[0].contention)) == found.runs[0].contention
+        pickle.loads(pickle.dumps(found.runs[0].world.contention)) == found.runs[0].world.contention
     )  # as worker processes get it
     kept = pl.read_parquet(folder / "jobs.parquet").filter(pl.col("stretch") > 1.0)
     assert len(kept) > 5
@@ -131,10 +133,10 @@ def test_a_run_is_another_when_its_contention_or_a_profile_is(tmp_path: Path) ->
 def test_keys_of_contention_can_be_swept_and_so_can_all_of_it(tmp_path: Path) -> None:
     text = TEXT.replace('contention = "measured"', "") + '[sweep]\ncontention = ["off", "synthetic", "measured"]\n'
     runs = study(tmp_path, text).runs
-    assert [run.contention is None for run in runs] == [True, True, False, False, False, False]
+    assert [run.world.contention is None for run in runs] == [True, True, False, False, False, False]
     table = TEXT.replace('"measured"', '{ profiles = "measured" }')
     runs = study(tmp_path, table + '[sweep]\n"contention.method" = ["line", "memgen"]\n').runs
-    assert [run.contention.method for run in runs if run.contention] == ["line", "line", "memgen", "memgen"]
+    assert [run.world.contention.method for run in runs if run.world.contention] == ["line", "line", "memgen", "memgen"]
 
 
 @pytest.mark.parametrize(

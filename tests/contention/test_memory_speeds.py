@@ -229,22 +229,6 @@ def test_the_order_of_starts_and_ends_does_not_matter(seed, first, second, toget
     assert again.known == other.known
 
 
-@how(max_examples=40, deadline=None)
-@given(st.integers(0, 2**31))
-def test_a_predicted_speed_is_the_one_that_the_job_starts_with_and_asking_changes_nothing(seed) -> None:
-    world, random = world_of(SETTINGS[2]), np.random.default_rng(seed)
-    for job in range(8):
-        lease = random_lease(world, job, random)
-        if lease is None:
-            continue
-        predicted = world.memory.predicted(world.view, lease)
-        world.start(lease)
-        assert world.known[job] == predicted
-        assert world.memory.predicted(world.view, lease) == predicted
-        world.memory.predicted(world.view, random_lease(world, job, random) or lease)
-    assert world.known == near(world.wanted())
-
-
 @how(max_examples=30, deadline=None)
 @given(ACTIONS)
 def test_with_all_memory_local_every_speed_is_exactly_one(actions) -> None:

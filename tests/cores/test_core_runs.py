@@ -42,7 +42,7 @@ def test_no_core_is_used_twice_at_one_time_and_every_core_held_is_named(rule: st
     cluster = Cluster.from_dict(CLUSTER)
     workload = unrack.generate(JOBS, seed=3)
     faults = [Fault(domain="node1", at_us=300_000_000, repair_us=60_000_000)]
-    result = unrack.simulate(cluster, workload, "easy", core_tiles=rule, faults=faults)
+    result = unrack.simulate(cluster, workload, "easy", core_tiles=rule, world=unrack.World(faults=faults))
     cores = result.table("cores")
     assert set(cores["node"].to_list()) == {0, 1, 2}  # the layout of the fourth node is not known
     by_node = result.placements.filter(pl.col("first_node") < 3)

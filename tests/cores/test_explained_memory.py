@@ -7,7 +7,7 @@ from typing import Any
 import unrack
 from unrack.cluster.spec import Cluster
 from unrack.policy.table import parse_policy
-from unrack.sim.explain import explain
+from unrack.sim.explained.job import explain
 from unrack.workload.generate.server_generator import servers
 from unrack.workload.job import Workload
 

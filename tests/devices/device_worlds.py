@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 
 from unrack.cluster.spec import Cluster
 from unrack.core import Core
+from unrack.policy.members import seeded
 from unrack.policy.pools.pool_policy import Pooled
 from unrack.policy.table import POLICIES, parse_policy
 from unrack.sim.faults.fault import Fault
-from unrack.sim.kernel import Kernel, Ties
+from unrack.sim.kernel import Kernel
 from unrack.sim.log import RunLog
-from unrack.slowdown.model import make_models
-from unrack.slowdown.pools import PoolSpeeds
+from unrack.sim.world import World as Physics
 from unrack.workload.formats.rules import Intake
 from unrack.workload.job import JobTable, Workload, job_table
 
@@ -112,11 +112,10 @@ class Played(NamedTuple):
 
 def play(world: World, policy: Any, ties: str = "together", seed: int = 0) -> Played:
     """Run a world; as ``simulate`` does, but the core can be looked at afterwards."""
-    chosen = parse_policy(policy) if isinstance(policy, str) else policy
-    if hasattr(chosen, "seeded"):
-        chosen = chosen.seeded(seed)
-    core = Core(world.cluster, table(world.jobs), chosen, make_models(world.models))
-    log = Kernel(core, Ties(ties), world.faults, PoolSpeeds() if core.paced else None).run()
+    chosen = seeded(parse_policy(policy) if isinstance(policy, str) else policy, seed)
+    physics = Physics(world.models, faults=world.faults, ties=ties)
+    core = Core(world.cluster, table(world.jobs), chosen, physics.pace(world.cluster))
+    log = Kernel(core, physics).run()
     return Played(log, core)
 
 

@@ -12,6 +12,7 @@ from tiny_worlds import STEEP, cluster_of, fastest_of, jobs_of, random_instance
 
 from unrack import simulate
 from unrack.metric.bound import bound
+from unrack.sim.world import World
 from unrack.slowdown.model import make_models
 from unrack.slowdown.pools import pace_of
 from unrack.workload.formats.rules import Intake
@@ -38,7 +39,7 @@ def workload_of(jobs: JobTable) -> Workload:
 def late(instance: Instance, policy: str, models: bool = True) -> int:
     """How many jobs miss their deadline or never run under a policy."""
     jobs = jobs_of(instance)
-    log = simulate(cluster_of(instance), workload_of(jobs), policy, models=MODELS if models else ()).log
+    log = simulate(cluster_of(instance), workload_of(jobs), policy, world=World(models=MODELS if models else ())).log
     ends = np.full(len(jobs), np.iinfo(np.int64).max)
     ends[log.attempt_job] = log.attempt_end_us
     return int(((jobs.deadline_us >= 0) & (ends > jobs.deadline_us)).sum())

@@ -171,7 +171,9 @@ def test_a_model_does_not_add_to_devices_that_were_counted() -> None:
     )  # fmt: skip
     cluster = made([{"count": 2, "cores": 2, "gpus": 3}])
     for policy in ("max-composition", "disaggregation-aware", "lookahead"):
-        result = unrack.simulate(cluster, Workload("w", jobs, Intake("w", "w", 2, 2)), policy, models=[model])
+        result = unrack.simulate(
+            cluster, Workload("w", jobs, Intake("w", "w", 2, 2)), policy, world=unrack.World(models=[model])
+        )
         assert result.table("shares").sort("job")["devices"].list.len().to_list() == [1, 2]
         assert result.jobs["run_s"].to_list() == [100.0, 60.0]
 
@@ -186,7 +188,9 @@ def test_more_than_a_node_has_is_rejected_at_once() -> None:
 def test_the_gpus_of_a_node_fail_with_it() -> None:
     jobs = workload({"submit_us": [0], "work_us": [50_000_000], "tasks": [1]}, gpu_devices=[2])
     fault = unrack.Fault("node0", 10_000_000, 1_000_000)
-    result = unrack.simulate(made([{"count": 2, "cores": 2, "gpus": 2}]), jobs, "first-fit", faults=[fault])
+    result = unrack.simulate(
+        made([{"count": 2, "cores": 2, "gpus": 2}]), jobs, "first-fit", world=unrack.World(faults=[fault])
+    )
     assert result.table("shares")["node"].to_list() == [0, 1]
     assert result.table("shares")["devices"].to_list() == [[0, 1], [2, 3]]
 
@@ -246,7 +250,7 @@ def test_the_cluster_and_the_table_of_a_study_load_as_written(tmp_path: Path) ->
     assert Cluster.preset("gpu-racks").devices.identity() == devices.identity()
     lending = Cluster.from_dict({**tomllib.loads(STUDY)["clusters"][0], "lending": "rack"})
     assert lending.lending_group.tolist() == lending.rack.tolist() == [node // 16 for node in range(64)]
-    result = unrack.simulate(run.cluster, run.workload, "first-fit", models=run.models)
+    result = unrack.simulate(run.cluster, run.workload, "first-fit", world=run.world)
     assert result.jobs["state"].to_list() == ["finished"] * 3
     assert result.table("shares").filter(pl.col("job") == "a")["amounts"].to_list() == [[2]] * 4
 

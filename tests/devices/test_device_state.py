@@ -17,7 +17,7 @@ from unrack.ledger.devices.columns import FREE, FREE_COUNT, GROUP
 from unrack.ledger.lease import Lease, Share
 from unrack.ledger.state import FINISHED, QUEUED, RUNNING, UNKNOWN, ClusterState
 from unrack.slowdown.model import make_models
-from unrack.slowdown.pools import pace_of, wants_of
+from unrack.slowdown.pools import pace_of
 
 CLUSTER = cluster(
     [6, 6, 4],
@@ -48,7 +48,9 @@ REACH = [(0, 1, 2), (1,), (0, 1, 2), (0, 1)]
 
 def new_state() -> ClusterState:
     jobs = table(JOBS)
-    return ClusterState(CLUSTER, jobs.asks, wants_of(CLUSTER.devices, jobs), pace_of(MODELS, CLUSTER.devices, jobs))
+    return ClusterState(
+        CLUSTER, jobs.asks, CLUSTER.devices.wanted(jobs.devices, len(jobs)), pace_of(MODELS, CLUSTER.devices, jobs)
+    )
 
 
 def snapshot(state: ClusterState) -> tuple[object, ...]:

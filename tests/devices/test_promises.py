@@ -16,7 +16,7 @@ from unrack.ledger.devices.columns import FREE, GROUP, HOME, LEAVING, LEAVING_OF
 from unrack.ledger.state import FINISHED, QUEUED, REJECTED
 from unrack.policy.table import parse_policy
 from unrack.sim.frames.held import shares_frame
-from unrack.sim.kernel import Ties
+from unrack.sim.world import Ties
 
 TIES = [str(tie) for tie in Ties]
 ORDERED = ["disaggregation-aware(order=priority-edf)", "max-composition(order=sjf)", "resource-aware(order=fcfs)"]

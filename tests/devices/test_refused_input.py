@@ -15,6 +15,7 @@ from unrack.errors import ClusterError, InputError, PolicyError, StudyError
 from unrack.ledger.lease import Lease
 from unrack.policy.contract import Start
 from unrack.policy.discipline.list_scheduler import ListScheduler
+from unrack.sim.world import World as Physics
 from unrack.slowdown.model import make_models
 from unrack.study.grid import load_study
 from unrack.study.runner import run_study
@@ -147,7 +148,9 @@ def test_a_csv_of_times_is_the_table_it_holds(tmp_path: Path) -> None:
 )
 def test_a_demand_that_no_node_can_meet_is_rejected_when_submitted(job: D, word: str) -> None:
     where = cluster([4, 8], pool("nvme", 3, 2000, 600, compose=1, reach=["0"]))
-    result = simulate(where, workload(job, D(1, 9)), "max-composition", models=[{"model": "m", "linear": True}])
+    result = simulate(
+        where, workload(job, D(1, 9)), "max-composition", world=Physics(models=[{"model": "m", "linear": True}])
+    )
     assert result.jobs["state"].to_list() == ["rejected", "finished"]
     assert word in result.jobs["reason"][0]
     assert "too-big" in result.jobs["reason"][0]

@@ -14,14 +14,14 @@ from unrack.core import Core
 from unrack.events import Finished, Round, Submitted
 from unrack.ledger.devices.columns import Columns
 from unrack.ledger.lease import NO_LOANS, Lease
+from unrack.policy.members import seeded
 from unrack.policy.orders import ORDERS
 from unrack.policy.pools.pool_policy import Pooled
 from unrack.policy.pools.waiting_jobs import JOB_BITS, KEYS
 from unrack.policy.table import parse_policy
-from unrack.sim.kernel import Kernel, Ties
+from unrack.sim.kernel import Kernel
 from unrack.sim.log import RunLog
-from unrack.slowdown.model import make_models
-from unrack.slowdown.pools import PoolSpeeds
+from unrack.sim.world import World as Physics
 from unrack.view import View
 
 ANEW = [name for name in PLACERS if name != "random-fit"]
@@ -57,9 +57,8 @@ def words(decisions: list[Any]) -> str:
 
 def run(world: World, policy: str, anew: int = 0, jobs: int | None = None) -> tuple[RunLog, Telling]:
     """A run; with ``anew``, the notes of the policy are made again after every so many rounds."""
-    chosen = parse_policy(policy)
-    chosen = chosen.seeded(7) if hasattr(chosen, "seeded") else chosen
-    core = Telling(world.cluster, table(world.jobs[:jobs]), chosen, make_models(world.models))
+    chosen, physics = seeded(parse_policy(policy), 7), Physics(models=world.models, faults=world.faults)
+    core = Telling(world.cluster, table(world.jobs[:jobs]), chosen, physics.pace(world.cluster))
     rounds = [0]
 
     def after(now: int) -> None:
@@ -67,8 +66,7 @@ def run(world: World, policy: str, anew: int = 0, jobs: int | None = None) -> tu
         if anew and rounds[0] % anew == 0:
             core.memory = core.policy.begin(core.view)
 
-    slowdown = PoolSpeeds() if core.paced else None
-    return Kernel(core, Ties("together"), world.faults, slowdown).run(after_round=after), core
+    return Kernel(core, physics).run(after_round=after), core
 
 
 def starts(log: RunLog) -> list[tuple[int, int]]:
@@ -99,7 +97,7 @@ def test_a_core_that_starts_empty_does_the_same_as_one_that_has_the_trace(policy
     _, told = run(world, policy)
     chosen = parse_policy(policy)
     chosen = chosen.seeded(7) if hasattr(chosen, "seeded") else chosen
-    empty = Core(world.cluster, None, chosen, make_models(world.models))
+    empty = Core(world.cluster, None, chosen, Physics(world.models).pace(world.cluster))
     for event, now, did in told.told:
         if isinstance(event, Submitted):
             event = Submitted(told.store.job(int(event.job)), int(told.jobs.work_us[event.job]))
@@ -162,7 +160,7 @@ def arrays(view: View) -> dict[str, np.ndarray]:
 
 
 def test_nothing_of_the_devices_can_be_written_not_even_through_the_base() -> None:
-    core = Core(GANG.cluster, table(GANG.jobs), Pooled(), make_models(GANG.models))
+    core = Core(GANG.cluster, table(GANG.jobs), Pooled(), Physics(GANG.models).pace(GANG.cluster))
     core.handle(Submitted(0), 0)
     for name, array in arrays(core.view).items():
         while isinstance(array, np.ndarray):
@@ -181,7 +179,7 @@ def ledger(core: Core) -> list[bytes]:
 
 @pytest.mark.parametrize("policy", PLACERS)
 def test_a_gang_is_tried_on_a_draft(policy: str) -> None:
-    core = Core(GANG.cluster, table(GANG.jobs), parse_policy(policy), make_models(GANG.models))
+    core = Core(GANG.cluster, table(GANG.jobs), parse_policy(policy), Physics(GANG.models).pace(GANG.cluster))
     core.handle(Submitted(0), 0)
     before = ledger(core)
     decisions, _ = core.policy.decide(core.view, core.policy.begin(core.view), 0)
@@ -193,7 +191,7 @@ def test_a_gang_is_tried_on_a_draft(policy: str) -> None:
 def test_an_exception_in_the_middle_of_a_pass_leaves_the_state_as_it_was_and_no_job_is_forgotten(
     policy: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    core = Core(GANG.cluster, table(GANG.jobs), parse_policy(policy), make_models(GANG.models))
+    core = Core(GANG.cluster, table(GANG.jobs), parse_policy(policy), Physics(GANG.models).pace(GANG.cluster))
     chosen = type(core.policy)
     node, calls = chosen.node, [0]
 
@@ -215,7 +213,7 @@ def test_an_exception_in_the_middle_of_a_pass_leaves_the_state_as_it_was_and_no_
 
 def test_admits_answers_as_the_core_does_and_changes_nothing() -> None:
     world = GANG
-    core = Core(world.cluster, table(world.jobs), Pooled(), make_models(world.models))
+    core = Core(world.cluster, table(world.jobs), Pooled(), Physics(world.models).pace(world.cluster))
     core.handle(Submitted(0), 0)
     view = core.view
     assert view.devices is not None
@@ -228,7 +226,7 @@ def test_admits_answers_as_the_core_does_and_changes_nothing() -> None:
 
 
 def test_a_job_that_was_not_decided_on_is_considered_after_a_failed_start() -> None:
-    core = Core(GANG.cluster, table(GANG.jobs), Pooled(), make_models(GANG.models))
+    core = Core(GANG.cluster, table(GANG.jobs), Pooled(), Physics(GANG.models).pace(GANG.cluster))
     core.handle(Submitted(0), 0)
     assert len(core.handle(Round(), 0)) == 1
     core.handle(Finished(0), 5 * S)

@@ -8,15 +8,15 @@ from naive import Naive
 import unrack
 from unrack.core import Core
 from unrack.policy.pools.pool_policy import Pooled
-from unrack.sim.kernel import Kernel, Ties
+from unrack.sim.kernel import Kernel
 from unrack.sim.log import RunLog
-from unrack.slowdown.model import make_models
-from unrack.slowdown.pools import PoolSpeeds
+from unrack.sim.world import World
 
 
 def run(cluster: unrack.Cluster, workload: unrack.Workload, policy: object) -> RunLog:
-    core = Core(cluster, workload.jobs, policy, make_models(["smufin"]))  # type: ignore[arg-type]
-    return Kernel(core, Ties("together"), (), PoolSpeeds() if core.paced else None).run()
+    world = World(["smufin"])
+    core = Core(cluster, workload.jobs, policy, world.pace(cluster))  # type: ignore[arg-type]
+    return Kernel(core, world).run()
 
 
 @pytest.mark.parametrize("jobs", [500, pytest.param(3000, marks=pytest.mark.slow)])

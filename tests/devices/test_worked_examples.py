@@ -19,7 +19,7 @@ from unrack.policy.pools.compositions import alpha, spare
 from unrack.policy.pools.place_kernel import MAX_COMPOSITION, MIN_FRAGMENTATION
 from unrack.policy.table import parse_policy
 from unrack.sim.faults.fault import Fault
-from unrack.slowdown.pools import PoolSpeeds, pace_of, wants_of
+from unrack.slowdown.pools import pace_of
 from unrack.workload.generate.generator import generate
 
 GB = 1024
@@ -70,7 +70,9 @@ def half_used() -> ClusterState:
     """One NVMe of 2000 MB/s and 600 GB on which a job holds 900 MB/s and 300 GB; the next job asks 500 and 100."""
     where = cluster([10], NVME)
     jobs = table([D(0, 9, 6, nvme=(900, 300 * GB)), D(0, 9, 4, nvme=(500, 100 * GB))])
-    state = ClusterState(where, jobs.asks, wants_of(where.devices, jobs), pace_of((), where.devices, jobs))
+    state = ClusterState(
+        where, jobs.asks, where.devices.wanted(jobs.devices, len(jobs)), pace_of((), where.devices, jobs)
+    )
     state.submit(0)
     state.apply(Lease.on(0, [0], [1], [6], [0])._replace(shares=(Share(0, (0,), (900, 300 * GB)),)), 9, 0)
     return state
@@ -410,7 +412,7 @@ def test_the_speed_predicted_for_a_composition_is_slowed_if_any_of_its_devices_i
     core = Core(where, generate(spec).jobs, parse_policy("first-fit"))
     core.handle(Submitted(0), 0)
     lease = Lease.on(0, [0], [1], [1], [0])._replace(shares=(Share(0, (0, 1), (1000,)),))
-    assert PoolSpeeds().predicted(core.view, lease) == core.view.devices.first_speed(lease) == 1 / 1.25
+    assert core.view.devices.first_speed(lease) == 1 / 1.25
     assert core.view.devices.predicted_us(lease, 100_000_000, 0) == {0: 125_000_000}
     core.state.apply(lease, 100_000_000, 0)
     assert core.state.booked_end(0) == 125_000_000

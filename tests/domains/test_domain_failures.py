@@ -13,15 +13,17 @@ from hypothesis import strategies as st
 
 from unrack.cluster.spec import Cluster
 from unrack.core import Core
+from unrack.core.affected import struck
 from unrack.errors import ClusterError
-from unrack.ledger.affected import struck
+from unrack.ledger.state import ClusterState
 from unrack.policy.table import parse_policy
 from unrack.sim.faults.failure import failures_frame
 from unrack.sim.faults.fault import Fault, random_faults
-from unrack.sim.kernel import Kernel, Ties
+from unrack.sim.kernel import Kernel
 from unrack.sim.log import RunLog
 from unrack.sim.recorder import Outcome
 from unrack.sim.simulate import simulate
+from unrack.sim.world import World
 
 POLICIES = ("easy", "conservative", "slurm", "disaggregated", "contention-aware", "local")
 LENDING = Cluster.from_dict({
@@ -34,9 +36,23 @@ LENDING = Cluster.from_dict({
 # --- by hand ----------------------------------------------------------------------------------------------------------
 
 
+def jobs_on(state: ClusterState, node: int) -> list[int]:
+    """The running jobs that hold something of a node or of a device that sits in it, in order of id."""
+    found = []
+    for job in sorted(state.running[1, : state.running_count].tolist()):
+        lease = state.lease(job)
+        nodes = {first + i for first, count, *_ in lease.rows.tolist() for i in range(count)}
+        nodes |= {lender for _, lender, _ in lease.borrowed.tolist()}
+        if lease.shares:
+            nodes |= {int(state.cluster.devices.home[device]) for share in lease.shares for device in share.devices}
+        if node in nodes:
+            found.append(job)
+    return found
+
+
 def test_a_job_that_borrows_memory_of_a_failed_pool_is_stopped_though_its_own_node_is_up() -> None:
     jobs = work(Ask(0, 10, tasks=1, cores=1, mb=20), Ask(0, 10, mb=1))
-    result = simulate(LENDING, jobs, "disaggregated", faults=[fault("shelf", 4, 2)])
+    result = simulate(LENDING, jobs, "disaggregated", world=World(faults=[fault("shelf", 4, 2)]))
     assert result.table("loans").row(0, named=True)["lender"] == 4
     (failure,) = result.table("failures").rows(named=True)
     assert failure == {
@@ -48,7 +64,7 @@ def test_a_job_that_borrows_memory_of_a_failed_pool_is_stopped_though_its_own_no
 
 def test_a_feed_with_nodes_and_a_pool_stops_those_on_it_and_those_that_borrow_from_it() -> None:
     jobs = work(Ask(0, 10, mb=20), Ask(0, 10, tasks=6, cores=1, mb=1))
-    result = simulate(LENDING, jobs, "disaggregated", faults=[fault("feed B", 4, 2)])
+    result = simulate(LENDING, jobs, "disaggregated", world=World(faults=[fault("feed B", 4, 2)]))
     (failure,) = result.table("failures").rows(named=True)
     assert (failure["level"], failure["nodes"], failure["cores_down"], failure["memory_mb_down"]) == ("feed", 2, 2, 72)
     assert (sorted(failure["jobs"]), failure["jobs_hit_elsewhere"]) == ([1, 2], 1)
@@ -67,7 +83,7 @@ def test_a_chassis_takes_its_drives_down_and_with_them_the_jobs_that_use_them_fr
     jobs = table([Ask(0, 10), Ask(0, 10)])
     with_drive = jobs.devices | {("nvme", "capacity_mb"): np.array([50, 0])}
     jobs = type(jobs)(**{**vars(jobs), "devices": with_drive})
-    log = Kernel(Core(cluster, jobs, parse_policy("first-fit")), Ties.TOGETHER, [fault("chassis1", 4, 2)], None).run()
+    log = Kernel(Core(cluster, jobs, parse_policy("first-fit")), World(faults=[fault("chassis1", 4, 2)])).run()
     assert [(f.domain, f.nodes_down) for f in log.failures] == [("chassis1", 2)]
     assert log.attempt_job[log.attempt_failure == 0].tolist() == [0]
     assert log.rows[log.attempt_rows[0], 0] < 2  # it ran in the other chassis
@@ -75,7 +91,7 @@ def test_a_chassis_takes_its_drives_down_and_with_them_the_jobs_that_use_them_fr
 
 def test_a_domain_whose_nodes_are_down_already_hits_nobody_and_keeps_them_down() -> None:
     faults = [fault("chassis0", 1, 4), fault("feed A", 2, 8), fault("node0", 3, 1)]
-    result = simulate(LENDING, work(Ask(0, 3, tasks=8), Ask(0, 1)), "fcfs", faults=faults)
+    result = simulate(LENDING, work(Ask(0, 3, tasks=8), Ask(0, 1)), "fcfs", world=World(faults=faults))
     found = result.table("failures").select("domain", "nodes", "nodes_down", "jobs_hit").rows()
     assert found == [("chassis0", 2, 2, 1), ("feed A", 2, 0, 0), ("node0", 1, 0, 0)]
     assert result.jobs["end_s"].to_list() == [13, 14]
@@ -83,25 +99,25 @@ def test_a_domain_whose_nodes_are_down_already_hits_nobody_and_keeps_them_down()
 
 def test_memory_that_is_not_counted_is_not_lost_and_a_run_without_faults_has_no_metrics_of_them() -> None:
     plain = Cluster.homogeneous(2, 1)
-    assert simulate(plain, work(Ask(0, 5)), faults=[fault("node1", 1, 1)]).table("failures")[
+    assert simulate(plain, work(Ask(0, 5)), world=World(faults=[fault("node1", 1, 1)])).table("failures")[
         "memory_mb_down"
     ].to_list() == [None]
     calm = simulate(plain, work(Ask(0, 5)))
     assert "failures" not in calm.metrics
     assert calm.table("failures").height == 0
-    spared = simulate(plain, work(Ask(0, 5)), faults=[fault("node1", 9, 1)])
+    spared = simulate(plain, work(Ask(0, 5)), world=World(faults=[fault("node1", 9, 1)]))
     assert (spared.metrics["failures"], spared.metrics["jobs_hit_mean"], spared.metrics["core_h_lost"]) == (0, None, 0)
 
 
 def test_failures_outside_the_window_are_not_measured() -> None:
     faults = [fault("node0", 1, 1), fault("node1", 5, 1), fault("node0", 9, 1)]
-    result = simulate(LENDING, work(*[Ask(0, 20)] * 8), faults=faults, window_us=(2 * S, 5 * S))
+    result = simulate(LENDING, work(*[Ask(0, 20)] * 8), world=World(faults=faults), window_us=(2 * S, 5 * S))
     assert result.table("failures").height == 3
     assert result.metrics["failures"] == 1
 
 
 def test_failures_strike_an_idle_cluster_whose_jobs_were_all_refused() -> None:
-    result = simulate(LENDING, work(Ask(1, 5, tasks=99)), faults=[fault("node0", 1, 1)])
+    result = simulate(LENDING, work(Ask(1, 5, tasks=99)), world=World(faults=[fault("node0", 1, 1)]))
     assert result.usage.select("cores_held", "cores_online").rows() == [(0, 6)]
     assert result.metrics["jobs_rejected"] == result.metrics["failures"] == 1
 
@@ -193,12 +209,12 @@ def test_a_node_is_down_while_any_of_its_domains_is_and_every_job_hit_is_recorde
             nodes = cluster.domain(name)
             firsts: dict[int, int] = {}
             for node in nodes:
-                for job in core.state.jobs_on(node):
+                for job in jobs_on(core.state, node):
                     firsts.setdefault(job, node)
             plain = {node: [job for job in sorted(firsts) if firsts[job] == node] for node in firsts.values()}
             assert struck(core.state, nodes) == plain
 
-    log = Kernel(core, Ties.TOGETHER, faults, None).run(after_round=check)
+    log = Kernel(core, World(faults=faults)).run(after_round=check)
     if len(log.failures) < len([f for f in faults if f.at_us <= log.end_us]):
         faults = [f for f in faults if f.at_us < log.end_us]  # all jobs had ended before those of the last moment
     wanted = expected(log, faults)

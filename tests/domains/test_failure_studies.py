@@ -71,7 +71,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_one_table_of_random_failures_draws_those_of_nodes_as_it_always_did(tmp_path: Path) -> None:
     run = load_study(write(tmp_path, random_faults={"mtbf": "1 h", "mttr": "1 min"})).runs[0]
     until = 2 * int(run.workload.jobs.submit_us[-1]) + 86_400_000_000
-    assert run.faults == random_faults(run.cluster, 3_600_000_000, 60_000_000, until, run.seed)
+    assert run.world.faults == random_faults(run.cluster, 3_600_000_000, 60_000_000, until, run.seed)
 
 
 def test_several_levels_are_drawn_side_by_side_and_for_every_seed_anew(tmp_path: Path) -> None:
@@ -106,14 +106,14 @@ def test_a_listed_failure_may_name_a_domain_of_any_level_and_no_other(tmp_path: 
     entry = {"at": 1, "repair_after": 1}
     names = ("node3", "rack0", "aisle", "chassis1", "feed <A>")
     study = load_study(write(tmp_path, faults=[{"domain": name, **entry} for name in names]))
-    assert [fault.domain for fault in study.runs[0].faults] == list(names)
+    assert [fault.domain for fault in study.runs[0].world.faults] == list(names)
     assert "feed9" in refused(tmp_path, faults=[{"domain": "feed9", **entry}]).got
 
 
 def test_the_time_between_failures_can_be_swept(tmp_path: Path) -> None:
     swept = {"random_faults.mtbf": ["1 h", "4 h"]}
     runs = load_study(write(tmp_path, random_faults={"level": "feed", "mtbf": 1, "mttr": 60}, sweep=swept)).runs
-    assert len(runs[0].faults) > len(runs[1].faults) > 0
+    assert len(runs[0].world.faults) > len(runs[1].world.faults) > 0
 
 
 # --- what is kept -----------------------------------------------------------------------------------------------------
@@ -205,7 +205,7 @@ def test_a_study_in_which_no_failure_strikes_in_time_says_so(tmp_path: Path) -> 
 def test_every_column_and_metric_of_failures_is_documented() -> None:
     formats, metrics = ((ROOT / "docs" / name).read_text() for name in ("file-formats.md", "metrics.md"))
     columns = formats[formats.index("\n**failures**") :].split("\n\n")[1]
-    plain = unrack.simulate(unrack.Cluster.homogeneous(1, 1), unrack.generate(JOBS), faults=[])
+    plain = unrack.simulate(unrack.Cluster.homogeneous(1, 1), unrack.generate(JOBS), world=unrack.World(faults=[]))
     for column in plain.table("failures").columns:
         assert f"`{column}`" in columns, column
     for name in FAILURE_METRICS:

@@ -21,8 +21,9 @@ from unrack.policy.table import parse_policy
 from unrack.sim.compiled import stretch
 from unrack.sim.compiled.stretch import Stretch
 from unrack.sim.faults.fault import Fault
-from unrack.sim.kernel import Kernel, Ties
+from unrack.sim.kernel import Kernel
 from unrack.sim.simulate import prepared
+from unrack.sim.world import Ties, World
 from unrack.workload.job import JobTable
 
 POLICIES = (
@@ -37,7 +38,7 @@ def everything(
     cluster: Cluster, jobs: JobTable, policy: str, ties: str, faults: Sequence[Fault], compiled: bool
 ) -> dict[str, Any]:
     """A run, and all that is left behind by it; asking to be told of rounds keeps it in Python."""
-    kernel = prepared(cluster, jobs, parse_policy(policy), 0, ties, faults, ())
+    kernel = prepared(cluster, jobs, parse_policy(policy), 0, World(faults=faults, ties=ties))
     log = kernel.run(after_round=None if compiled else lambda now: None)
     state, memory = kernel.core.state, kernel.core.memory
     arrays = "state attempt_job attempt_start_us attempt_end_us attempt_outcome span_rows rows capacity attempt_failure"
@@ -129,7 +130,7 @@ def test_progress_is_told_as_often_by_both_loops(stretches: list[int]) -> None:
     told: list[list[tuple[int, int]]] = []
     for hook in (None, lambda now: None):
         told.append([])
-        kernel = prepared(Cluster.homogeneous(1, 1), jobs, parse_policy("fcfs"), 0, "together", (), ())
+        kernel = prepared(Cluster.homogeneous(1, 1), jobs, parse_policy("fcfs"))
         kernel.run(lambda done, count: told[-1].append((done, count)), hook)
     assert told[0] == told[1] == [(4096, 9000), (8192, 9000), (9000, 9000)]
 
@@ -138,7 +139,7 @@ def loop_of(policy: str, cluster: Cluster, least: int = 0, **attributes: Any) ->
     core = Core(cluster, table([J(0, 1), J(1, 1)]), parse_policy(policy))
     for name, value in attributes.items():
         setattr(core, name, value)
-    return Stretch.of(Kernel(core, Ties.TOGETHER, (), None))
+    return Stretch.of(Kernel(core))
 
 
 def test_the_compiled_loop_stays_out_of_what_it_does_not_know(stretches: list[int]) -> None:

@@ -19,8 +19,9 @@ from unrack.policy.discipline.list_scheduler import ListScheduler
 from unrack.policy.table import parse_policy
 from unrack.reasons import Code, Reason
 from unrack.sim.faults.fault import Fault
-from unrack.sim.kernel import Kernel, Ties
+from unrack.sim.kernel import Kernel
 from unrack.sim.simulate import simulate
+from unrack.sim.world import Ties, World
 
 PAIR = Cluster.homogeneous(nodes=2, cores=2, memory=10)
 
@@ -71,7 +72,7 @@ def test_the_events_of_a_simulation_replayed_through_a_fresh_core_give_the_same_
         return decisions
 
     core.handle = recording  # type: ignore[method-assign]
-    Kernel(core, ties, faults, None).run()
+    Kernel(core, World(faults=faults, ties=ties)).run()
     fresh = Core(cluster, jobs, parse_policy(name))
     for event, now, decisions in recorded:
         assert [plain(decision) for decision in fresh.handle(event, now)] == decisions

@@ -14,9 +14,10 @@ from unrack.core import Core
 from unrack.errors import ClusterError
 from unrack.policy.table import POLICIES, parse_policy
 from unrack.sim.faults.fault import Fault, random_faults
-from unrack.sim.kernel import Kernel, Ties
+from unrack.sim.kernel import Kernel
 from unrack.sim.result import Result
 from unrack.sim.simulate import simulate
+from unrack.sim.world import Ties, World
 
 PAIR = Cluster.homogeneous(nodes=2, cores=1)
 RACKS = Cluster.from_dict({"nodes": [{"count": 4, "cores": 1}], "nodes_per_rack": 2, "domains": {"power": ["1-2"]}})
@@ -31,7 +32,7 @@ def ends(result: Result) -> list[float]:
 
 
 def test_a_job_on_a_failed_node_starts_again_elsewhere_from_nothing() -> None:
-    result = simulate(PAIR, work(J(0, 10)), "fcfs", faults=[fault("node0", 4, 100)])
+    result = simulate(PAIR, work(J(0, 10)), "fcfs", world=World(faults=[fault("node0", 4, 100)]))
     assert ends(result) == [14]
     assert result.jobs["start_s"].to_list() == [4]
     assert result.jobs["restarts"].to_list() == [1]
@@ -41,26 +42,26 @@ def test_a_job_on_a_failed_node_starts_again_elsewhere_from_nothing() -> None:
 
 
 def test_a_job_waits_for_the_repair_where_no_other_node_can_hold_it() -> None:
-    result = simulate(PAIR, work(J(0, 10, tasks=2)), "easy", faults=[fault("node1", 4, 6)])
+    result = simulate(PAIR, work(J(0, 10, tasks=2)), "easy", world=World(faults=[fault("node1", 4, 6)]))
     assert ends(result) == [20]
     assert result.jobs["wait_s"].to_list() == [10]
 
 
 def test_all_nodes_of_a_rack_and_of_a_domain_fail_together() -> None:
     jobs = work(*[J(0, 10)] * 4)
-    assert ends(simulate(RACKS, jobs, "fcfs", faults=[fault("rack0", 4, 1)])) == [15, 15, 10, 10]
-    assert ends(simulate(RACKS, jobs, "fcfs", faults=[fault("power", 4, 1)])) == [10, 15, 15, 10]
+    assert ends(simulate(RACKS, jobs, "fcfs", world=World(faults=[fault("rack0", 4, 1)]))) == [15, 15, 10, 10]
+    assert ends(simulate(RACKS, jobs, "fcfs", world=World(faults=[fault("power", 4, 1)]))) == [10, 15, 15, 10]
 
 
 def test_a_gang_that_loses_one_node_is_killed_on_all_of_them_once() -> None:
-    result = simulate(RACKS, work(J(0, 10, tasks=4)), "fcfs", faults=[fault("rack1", 4, 1)])
+    result = simulate(RACKS, work(J(0, 10, tasks=4)), "fcfs", world=World(faults=[fault("rack1", 4, 1)]))
     assert ends(result) == [15]
     assert result.jobs["restarts"].to_list() == [1]
 
 
 def test_a_node_under_two_faults_is_back_when_the_second_is_repaired() -> None:
     faults = [fault("rack0", 2, 10), fault("node0", 5, 20), fault("power", 6, 1)]
-    result = simulate(RACKS, work(J(0, 1), J(3, 1, tasks=4)), "fcfs", faults=faults)
+    result = simulate(RACKS, work(J(0, 1), J(3, 1, tasks=4)), "fcfs", world=World(faults=faults))
     assert ends(result) == [1, 26]
     online = result.usage.select("time_s", "cores_online").rows()
     assert [row for row in online if row[0] in (2, 5, 6, 7, 12, 25)] == [
@@ -74,7 +75,7 @@ def test_a_node_under_two_faults_is_back_when_the_second_is_repaired() -> None:
 
 
 def test_a_fault_on_an_idle_node_kills_nobody_and_shows_in_the_usage() -> None:
-    result = simulate(PAIR, work(J(0, 10)), "fcfs", faults=[fault("node1", 2, 3)])
+    result = simulate(PAIR, work(J(0, 10)), "fcfs", world=World(faults=[fault("node1", 2, 3)]))
     assert ends(result) == [10]
     assert result.usage.select("time_s", "cores_online", "cores_held").rows() == [
         (0, 2, 1),
@@ -87,7 +88,7 @@ def test_a_fault_on_an_idle_node_kills_nobody_and_shows_in_the_usage() -> None:
 
 def test_a_killed_job_counts_as_waiting_and_keeps_its_old_place_in_the_queue() -> None:
     one = Cluster.homogeneous(1, 1)
-    result = simulate(one, work(J(0, 10), J(1, 5)), "fcfs", faults=[fault("node0", 4, 2)])
+    result = simulate(one, work(J(0, 10), J(1, 5)), "fcfs", world=World(faults=[fault("node0", 4, 2)]))
     assert ends(result) == [16, 21]
     queued = result.usage.select("time_s", "queued_jobs", "queued_cores", "running_jobs").rows()
     assert queued == [(0, 0, 0, 1), (1, 1, 1, 1), (4, 2, 2, 0), (6, 1, 1, 1), (16, 0, 0, 1), (21, 0, 0, 0)]
@@ -95,12 +96,12 @@ def test_a_killed_job_counts_as_waiting_and_keeps_its_old_place_in_the_queue() -
 
 def test_a_job_that_ends_when_its_node_fails_has_ended() -> None:
     for ties, restarts in (("together", 0), ("finish-first", 0)):
-        result = simulate(PAIR, work(J(0, 4)), "fcfs", ties=ties, faults=[fault("node0", 4, 1)])
+        result = simulate(PAIR, work(J(0, 4)), "fcfs", world=World(ties=ties, faults=[fault("node0", 4, 1)]))
         assert (ends(result), result.jobs["restarts"].to_list()) == ([4], [restarts])
 
 
 def test_a_job_is_not_impossible_because_nodes_are_down_when_it_comes() -> None:
-    result = simulate(PAIR, work(J(1, 3, tasks=2)), "conservative", faults=[fault("rack0", 0, 50)])
+    result = simulate(PAIR, work(J(1, 3, tasks=2)), "conservative", world=World(faults=[fault("rack0", 0, 50)]))
     assert ends(result) == [53]
 
 
@@ -110,13 +111,13 @@ def test_a_job_killed_in_the_moment_it_started_starts_again_when_the_node_is_bac
     for name in ("conservative", "conservative(nodes=whole)", "slurm", "easy"):
         for ties in Ties:
             faults = [fault("node0", 0, 0), fault("node0", 5, 2), fault("node1", 5, 0)]
-            result = simulate(PAIR, work(*jobs), name, ties=ties, faults=faults)
+            result = simulate(PAIR, work(*jobs), name, world=World(ties=ties, faults=faults))
             audit(result.log, is_whole(name), faults)
 
 
 def test_a_fault_of_a_domain_that_is_not_there_is_refused() -> None:
     with pytest.raises(ClusterError, match="node9"):
-        simulate(PAIR, work(J(0, 1)), "fcfs", faults=[fault("node9", 1, 1)])
+        simulate(PAIR, work(J(0, 1)), "fcfs", world=World(faults=[fault("node9", 1, 1)]))
 
 
 @pytest.mark.parametrize("name", [*POLICIES, "conservative(nodes=whole)", "slurm(interval=2 s, nodes=whole)"])
@@ -133,7 +134,7 @@ def test_every_policy_survives_random_faults(
         jobs = [job._replace(cores=1, mb=0) for job in jobs]
     faults = [fault(f"node{node % len(cluster)}", at, repair) for node, at, repair in times]
     core = Core(suited(name, cluster), table(suited_jobs(name, jobs)), parse_policy(name))
-    log = Kernel(core, ties, faults, None).run()
+    log = Kernel(core, World(faults=faults, ties=ties)).run()
     audit(log, is_whole(name), faults, lends=is_lending(name))
     assert (core.state.free[:, core.state.online] == core.state.total[:, core.state.online]).all()
     assert (core.state.free[:, ~core.state.online] == 0).all()

@@ -27,8 +27,9 @@ from unrack.cluster.spec import Cluster
 from unrack.core import Core
 from unrack.events import Round, Submitted
 from unrack.policy.table import POLICIES, parse_policy
-from unrack.sim.kernel import Kernel, Ties
+from unrack.sim.kernel import Kernel
 from unrack.sim.simulate import simulate
+from unrack.sim.world import Ties, World
 
 TIES = [str(tie) for tie in Ties]
 PLACES = ["first-fit", "best-fit", "worst-fit"]
@@ -54,7 +55,7 @@ def test_every_policy_keeps_capacity_and_gangs_and_finishes_every_possible_job(
         parameters += [f"place={place}", f"nodes={'whole' if whole else 'shared'}"]
     text = name if is_tiered(name) else f"{name}({', '.join(parameters)})"
     core = Core(suited(name, cluster), table(suited_jobs(name, jobs)), parse_policy(text))
-    log = Kernel(core, Ties(ties), (), None).run()
+    log = Kernel(core, World(ties=ties)).run()
     audit(log, whole or is_whole(name), lends=is_lending(name))
     assert whole_is_free(core)
 
@@ -67,7 +68,7 @@ def test_every_policy_keeps_capacity_and_gangs_and_finishes_every_possible_job(
     name=st.sampled_from(["conservative", "slurm(interval=3 s)", "easy", "list(backfill=any)"]),
 )
 def test_tasks_of_one_core_keep_the_same_promises(cluster: Cluster, jobs: list[J], ties: str, name: str) -> None:
-    audit(simulate(cluster, work(*jobs), name, ties=ties).log)
+    audit(simulate(cluster, work(*jobs), name, world=World(ties=ties)).log)
 
 
 @settings(max_examples=60)
@@ -83,7 +84,7 @@ def test_orders_and_depths_keep_the_same_promises(
         f"conservative(order={order})",
         f"slurm(order={order}, depth={depth}, queue={depth + 1}, interval=2 s)",
     ):
-        audit(simulate(cluster, work(*jobs), name, ties=ties).log)
+        audit(simulate(cluster, work(*jobs), name, world=World(ties=ties)).log)
 
 
 @settings(max_examples=60)
@@ -93,7 +94,7 @@ def test_fcfs_starts_jobs_in_the_order_of_their_submission(
 ) -> None:
     begun = [
         start
-        for start in starts(simulate(cluster, work(*jobs), f"fcfs(place={place})", ties=ties).log)
+        for start in starts(simulate(cluster, work(*jobs), f"fcfs(place={place})", world=World(ties=ties)).log)
         if start is not None
     ]
     assert begun == sorted(begun)
@@ -152,7 +153,7 @@ def test_easy_never_delays_the_reservation_of_the_head_when_requests_are_honest(
             assert time <= promised.get(head, time)
             promised[head] = time
 
-    log = Kernel(core, Ties(ties), (), None).run(after_round=after_round)
+    log = Kernel(core, World(ties=ties)).run(after_round=after_round)
     begun = starts(log)
     for job, time in promised.items():
         assert begun[job] * S <= time
@@ -178,7 +179,7 @@ def test_conservative_never_starts_a_job_after_its_first_reservation_when_reques
             assert time >= now, "a waiting job has no reservation"
             assert time <= promised.setdefault(job, time), "a reservation moved back"
 
-    log = Kernel(core, Ties(ties), (), None).run(after_round=after_round)
+    log = Kernel(core, World(ties=ties)).run(after_round=after_round)
     begun = starts(log)
     for job, time in promised.items():
         assert begun[job] * S <= time
@@ -187,10 +188,18 @@ def test_conservative_never_starts_a_job_after_its_first_reservation_when_reques
 @pytest.mark.parametrize("ties", TIES)
 def test_conservative_keeps_reservations_while_jobs_that_end_together_end_one_by_one(ties: str) -> None:
     jobs = work(J(0, 1), J(0, 1), J(0, 5, 2), J(0, 3, 2), J(0, 4, 1))
-    assert starts(simulate(Cluster.homogeneous(2, 1), jobs, "conservative", ties=ties).log) == [0, 0, 1, 6, 9]
+    assert starts(simulate(Cluster.homogeneous(2, 1), jobs, "conservative", world=World(ties=ties)).log) == [
+        0,
+        0,
+        1,
+        6,
+        9,
+    ]
     wide = [job._replace(mb=1) for job in (J(0, 1), J(0, 1), J(0, 5, 2), J(0, 3, 2), J(0, 4, 1))]
     for nodes in ("shared", "whole"):
-        log = simulate(Cluster.homogeneous(2, 1, 1), work(*wide), f"conservative(nodes={nodes})", ties=ties).log
+        log = simulate(
+            Cluster.homogeneous(2, 1, 1), work(*wide), f"conservative(nodes={nodes})", world=World(ties=ties)
+        ).log
         assert starts(log) == [0, 0, 1, 6, 9]
 
 

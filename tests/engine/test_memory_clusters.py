@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 from small_worlds import J, table, workload_of
 
 import unrack
-from unrack.admission import places
 from unrack.cluster.distance import NAMES, distances
 from unrack.cluster.file import MemoryPool
 from unrack.cluster.presets import LARGE_PERCENT, PRESETS
 from unrack.cluster.spec import Cluster
 from unrack.cluster.systems import MemorySystem
+from unrack.core.admission import places
 from unrack.errors import ClusterError, StudyError
 from unrack.policy.table import POLICIES, make_policy
 from unrack.sim.faults.fault import Fault
@@ -394,7 +394,9 @@ def test_a_job_whose_devices_only_a_memory_pool_reaches_is_rejected() -> None:
 def test_a_memory_pool_may_fail_and_be_repaired_while_jobs_run() -> None:
     jobs = workload_of(table(JOBS[:5]))
     fault = Fault("shelf", 10_000_000, 5_000_000)
-    plain, failed = (unrack.simulate(cluster(SHELF), jobs, "easy", faults=faults) for faults in ((), (fault,)))
+    plain, failed = (
+        unrack.simulate(cluster(SHELF), jobs, "easy", world=unrack.World(faults=faults)) for faults in ((), (fault,))
+    )
     assert failed.placements.equals(plain.placements)
     assert failed.metrics["restarts"] == 0
     assert failed.metrics["utilisation_cores"] == plain.metrics["utilisation_cores"]

@@ -12,6 +12,7 @@ from unrack.metric.kinds.served import served
 from unrack.metric.table import METRICS, integrals, measure, per_group
 from unrack.sim.faults.fault import Fault
 from unrack.sim.simulate import simulate
+from unrack.sim.world import World
 from unrack.workload.job import job_table
 
 FOUR = Cluster.homogeneous(nodes=4, cores=1)
@@ -70,7 +71,9 @@ def test_a_window_takes_jobs_by_submission_and_averages_over_its_length() -> Non
 def test_what_was_served_is_core_time_asked_for_of_jobs_that_ended_over_that_of_all() -> None:
     jobs = work(J(0, 10, 2), J(0, 40, 1), J(0, 0, 4), J(0, 50, 9))
     assert simulate(FOUR, jobs, "fcfs").metrics["served"] == pytest.approx((20 + 40) / (20 + 40 + 450))
-    twice = simulate(FOUR, jobs, "fcfs", faults=[Fault("node0", 5 * S, S)])  # an attempt that was lost asks for nothing
+    twice = simulate(
+        FOUR, jobs, "fcfs", world=World(faults=[Fault("node0", 5 * S, S)])
+    )  # an attempt that was lost asks for nothing
     assert twice.metrics["restarts"] == 1
     assert twice.metrics["served"] == pytest.approx((20 + 40) / (20 + 40 + 450))
     queued = {"tasks": [2, 3], "cores_per_task": [1, 1], "work_s": [10.0, 40.0], "state": ["finished", "queued"]}
@@ -111,7 +114,7 @@ def test_a_window_that_is_no_stretch_of_time_is_refused(window: tuple[int, int])
 
 def test_an_unknown_tie_rule_is_refused() -> None:
     with pytest.raises(InputError, match="submit-first"):
-        simulate(FOUR, JOBS, "fcfs", ties="start-first")
+        simulate(FOUR, JOBS, "fcfs", world=World(ties="start-first"))
 
 
 def test_memory_is_measured_only_where_all_of_it_is_counted() -> None:
@@ -139,7 +142,7 @@ def test_a_run_of_rejected_jobs_only_has_counts_and_nulls() -> None:
 
 def test_cores_that_are_down_are_not_counted_as_idle() -> None:
     faults = [Fault("node3", 0, 5 * S), Fault("node2", 2 * S, 100 * S)]
-    metrics = simulate(FOUR, work(J(0, 10)), "fcfs", faults=faults).metrics
+    metrics = simulate(FOUR, work(J(0, 10)), "fcfs", world=World(faults=faults)).metrics
     assert metrics["utilisation_cores"] == pytest.approx(10 / (3 * 2 + 2 * 3 + 3 * 5))
 
 

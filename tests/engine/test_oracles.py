@@ -20,6 +20,7 @@ from unrack.policy.placement.local_memory import FITS
 from unrack.policy.placement.node_kernel import place_one, room_for
 from unrack.policy.table import parse_policy
 from unrack.sim.simulate import simulate
+from unrack.sim.world import World
 from unrack.workload.job import JobTable
 
 Running = dict[int, int]
@@ -225,7 +226,7 @@ def test_the_compiled_pass_and_the_plain_one_make_the_same_schedule_on_the_same_
             cluster,
             workload_of(table(jobs)),
             ListScheduler(order, place, backfill, depth=depth, estimates=estimates, backfill_order=second),
-            ties=ties,
+            world=World(ties=ties),
         ).log
         for place in ("first-fit", first_fit)
     ]

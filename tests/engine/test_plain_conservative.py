@@ -14,6 +14,7 @@ from small_worlds import S, workload_of
 from unrack.cluster.spec import Cluster
 from unrack.policy.discipline.reservations import Reservations
 from unrack.sim.simulate import simulate
+from unrack.sim.world import World
 from unrack.workload.job import JobTable, job_table
 
 LICENCE = [{"name": "unused", "amount": 1_000_000}]
@@ -40,7 +41,9 @@ def starts(asks: list[Ask], processors: int, way: str, ties: str, policy: str = 
         described["counted"] = LICENCE
     if way == "whole":
         policy = policy.replace(")", ", nodes=whole)") if "(" in policy else f"{policy}(nodes=whole)"
-    result = simulate(Cluster.from_dict(described), workload_of(table(asks, way)), policy, ties=ties, audit=False)
+    result = simulate(
+        Cluster.from_dict(described), workload_of(table(asks, way)), policy, world=World(ties=ties), audit=False
+    )
     found = np.full(len(asks), -1, np.int64)
     found[result.log.attempt_job] = result.log.attempt_start_us
     return found.tolist()

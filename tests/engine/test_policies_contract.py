@@ -29,7 +29,7 @@ from unrack.policy.contract import Decision, Estimates, Policy, Start
 from unrack.policy.orders import ORDERS
 from unrack.policy.table import POLICIES, canonical, make_policy, parse_policy
 from unrack.reasons import Code, Reason
-from unrack.sim.kernel import Kernel, Ties
+from unrack.sim.kernel import Kernel
 from unrack.sim.simulate import simulate
 
 VARIANTS = [
@@ -115,7 +115,7 @@ def test_a_policy_is_pure_and_deterministic_and_has_a_reason_for_every_waiting_j
         wanted = core.next_round(now)
         assert wanted is None or wanted > now
 
-    log = Kernel(core, Ties.TOGETHER, (), None).run(after_round=after_round)
+    log = Kernel(core).run(after_round=after_round)
     audit(log, is_whole(text), lends=is_lending(text))
     assert waits > 50, "the workload must make jobs wait"
     assert watched.rounds > 60

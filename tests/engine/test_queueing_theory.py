@@ -16,6 +16,7 @@ from unrack.cluster.spec import Cluster
 from unrack.ledger.lease import Lease
 from unrack.sim.result import Result
 from unrack.sim.simulate import simulate
+from unrack.sim.world import World
 from unrack.slowdown.contract import Slowdown
 from unrack.view import View
 from unrack.workload.job import job_table
@@ -33,8 +34,8 @@ class Sharing:
     def speeds(self, view: View, jobs: np.ndarray) -> np.ndarray:
         return np.full(len(jobs), 1 / max(1, view.running_count))
 
-    def predicted(self, view: View, lease: Lease) -> float:
-        return 1 / (view.running_count + 1)
+    def feels(self, before: Lease, after: Lease) -> bool:
+        return True
 
 
 def replicate(
@@ -48,7 +49,9 @@ def replicate(
         submit = np.cumsum(random.exponential(S / rate, jobs)).astype(np.int64)
         service = np.full(jobs, S) if fixed else random.exponential(S, jobs).astype(np.int64)
         table = job_table(submit_us=submit, work_us=service, tasks=np.ones(jobs, np.int64))
-        result = simulate(Cluster.homogeneous(nodes, cores), workload_of(table), "fcfs", slowdown=slowdown)
+        result = simulate(
+            Cluster.homogeneous(nodes, cores), workload_of(table), "fcfs", world=World(slowdowns=slowdown)
+        )
         means.append(result.jobs[column][SKIP:].mean())
     return float(np.mean(means)), T_999 * float(np.std(means, ddof=1)) / sqrt(REPLICATIONS)
 

@@ -7,6 +7,7 @@ from small_worlds import J, nodes_held, starts, work
 
 from unrack.cluster.spec import Cluster
 from unrack.sim.simulate import simulate
+from unrack.sim.world import World
 
 FOUR = Cluster.homogeneous(nodes=4, cores=1)
 NODES = Cluster.homogeneous(nodes=2, cores=4, memory=10)
@@ -14,7 +15,7 @@ UNEQUAL = Cluster.from_dict({"nodes": [{"count": 1, "cores": 4, "memory": 8}, {"
 
 
 def run(cluster: Cluster, policy: str, *jobs: J, ties: str = "together") -> list[int | None]:
-    return starts(simulate(cluster, work(*jobs), policy, ties=ties).log)
+    return starts(simulate(cluster, work(*jobs), policy, world=World(ties=ties)).log)
 
 
 BACKFILL = [J(0, 10, 2), J(1, 10, 3), J(2, 8, 1), J(3, 12, 1), J(4, 6, 2)]

@@ -9,7 +9,7 @@ from unrack.cluster.spec import Cluster
 from unrack.core import Core
 from unrack.policy.table import parse_policy
 from unrack.reasons import Code
-from unrack.sim.kernel import Kernel, Ties
+from unrack.sim.kernel import Kernel
 from unrack.sim.simulate import simulate
 
 FOUR = Cluster.homogeneous(nodes=4, cores=1)
@@ -69,7 +69,7 @@ def test_backfill_respects_several_reservations_unlike_easy() -> None:
 def test_it_asks_for_a_round_only_while_jobs_wait_and_something_has_changed() -> None:
     core = Core(FOUR, table(BLOCKED), parse_policy("slurm"))
     rounds: list[int] = []
-    Kernel(core, Ties.TOGETHER, (), None).run(after_round=lambda now: rounds.append(now // S))
+    Kernel(core).run(after_round=lambda now: rounds.append(now // S))
     # submissions, the backfill at 30 s, once more at 60 s to see that its start changed nothing, and the ends
     assert rounds[:5] == [1, 2, 3, 30, 50]
     assert len(rounds) < 12
@@ -78,7 +78,7 @@ def test_it_asks_for_a_round_only_while_jobs_wait_and_something_has_changed() ->
 def test_reasons_say_too_deep_reserved_or_no_room() -> None:
     core = Core(FOUR, table([*BLOCKED[:2], J(3, 90, 1), J(4, 90, 1)]), parse_policy("slurm(depth=2, queue=3)"))
     seen: dict[int, tuple[Code, ...]] = {}
-    Kernel(core, Ties.TOGETHER, (), None).run(
+    Kernel(core).run(
         after_round=lambda now: seen.setdefault(
             now // S, tuple(core.why(j, now).code for j in core.view.queue.tolist())
         )

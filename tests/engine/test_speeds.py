@@ -19,10 +19,11 @@ from unrack.policy.complete import complete
 from unrack.policy.contract import Decision, Requeue, Resize
 from unrack.policy.table import parse_policy
 from unrack.reasons import Code, Reason
-from unrack.sim.kernel import Kernel, Ties
+from unrack.sim.kernel import Kernel
 from unrack.sim.log import RunLog
 from unrack.sim.simulate import simulate
 from unrack.sim.work import Work
+from unrack.sim.world import Ties, World
 from unrack.view import View
 
 
@@ -41,8 +42,8 @@ class Neighbours:
             there[view.lease(job).nodes] += 1
         return np.array([1 / there[view.lease(job).nodes].max() for job in jobs.tolist()])
 
-    def predicted(self, view: View, lease: Lease) -> float:
-        return 1.0
+    def feels(self, before: Lease, after: Lease) -> bool:
+        return True
 
 
 class Constant:
@@ -57,8 +58,8 @@ class Constant:
     def speeds(self, view: View, jobs: np.ndarray) -> np.ndarray:
         return np.full(len(jobs), self.speed)
 
-    def predicted(self, view: View, lease: Lease) -> float:
-        return self.speed
+    def feels(self, before: Lease, after: Lease) -> bool:
+        return True
 
 
 def assert_exact(log: RunLog) -> None:
@@ -91,7 +92,7 @@ def assert_exact(log: RunLog) -> None:
 def test_work_done_under_changing_speeds_is_the_work_asked_for(
     cluster: Cluster, jobs: list[J], ties: Ties, name: str
 ) -> None:
-    log = simulate(cluster, work(*jobs), name, ties=ties, slowdown=Neighbours()).log
+    log = simulate(cluster, work(*jobs), name, world=World(ties=ties, slowdowns=Neighbours())).log
     audit(log, exact=False)
     assert_exact(log)
 
@@ -100,7 +101,7 @@ def test_three_jobs_that_share_a_node_end_when_hand_calculation_says() -> None:
     # 0-2 s: A alone; 2-4 s: A and B at 1/2; 4-10 s: A, B and C at 1/3, A ends with 5 = 2 + 1 + 2 done;
     # B has 1 + 2 of 4 done and ends after 2 s more at 1/2; C has 2 + 1 of 6 and ends 3 s later, alone.
     jobs = work(J(0, 5), J(2, 4), J(4, 6))
-    result = simulate(Cluster.homogeneous(1, 3), jobs, "fcfs", slowdown=Neighbours())
+    result = simulate(Cluster.homogeneous(1, 3), jobs, "fcfs", world=World(slowdowns=Neighbours()))
     assert result.jobs["end_s"].to_list() == pytest.approx([10, 12, 15], abs=5e-6)
     assert result.jobs["run_s"].to_list() == pytest.approx([10, 10, 11], abs=5e-6)
 
@@ -108,27 +109,27 @@ def test_three_jobs_that_share_a_node_end_when_hand_calculation_says() -> None:
 @settings(max_examples=40)
 @given(cluster=clusters(), jobs=st.booleans().flatmap(job_lists), ties=st.sampled_from(list(Ties)))
 def test_a_model_that_slows_nobody_is_no_model_at_all(cluster: Cluster, jobs: list[J], ties: Ties) -> None:
-    plain = simulate(cluster, work(*jobs), "easy", ties=ties)
-    slowed = simulate(cluster, work(*jobs), "easy", ties=ties, slowdown=Constant(1.0))
+    plain = simulate(cluster, work(*jobs), "easy", world=World(ties=ties))
+    slowed = simulate(cluster, work(*jobs), "easy", world=World(ties=ties, slowdowns=Constant(1.0)))
     assert plain.jobs.equals(slowed.jobs)
     assert plain.placements.equals(slowed.placements)
 
 
 def test_half_speed_doubles_every_run() -> None:
-    result = simulate(Cluster.homogeneous(1, 1), work(J(0, 3), J(0, 4)), "fcfs", slowdown=Constant(0.5))
+    result = simulate(Cluster.homogeneous(1, 1), work(J(0, 3), J(0, 4)), "fcfs", world=World(slowdowns=Constant(0.5)))
     assert result.jobs["end_s"].to_list() == [6.0, 14.0]
 
 
 @pytest.mark.parametrize("speed", [0.0, -1.0, float("nan")])
 def test_a_speed_that_is_not_above_zero_is_an_error_that_names_the_job(speed: float) -> None:
     with pytest.raises(RunError, match=r"job 0 .*speed"):
-        simulate(Cluster.homogeneous(1, 1), work(J(0, 3)), "fcfs", slowdown=Constant(speed))
+        simulate(Cluster.homogeneous(1, 1), work(J(0, 3)), "fcfs", world=World(slowdowns=Constant(speed)))
 
 
 def test_only_jobs_on_touched_nodes_are_planned_anew() -> None:
     jobs = table([J(0, 50, cores=2), J(0, 9, cores=1), J(1, 9, cores=1), J(2, 3, cores=1)])
     core = Core(Cluster.homogeneous(2, 2), jobs, parse_policy("fcfs"))
-    kernel = Kernel(core, Ties.TOGETHER, (), Neighbours())
+    kernel = Kernel(core, World(slowdowns=Neighbours()))
     planned: list[int] = []
     plan_end = kernel.plan_end
     kernel.plan_end = lambda job, time, now: (planned.append(job), plan_end(job, time, now))[1]
@@ -141,7 +142,7 @@ def test_only_jobs_on_touched_nodes_are_planned_anew() -> None:
 
 def test_a_finish_that_was_overtaken_by_a_change_of_speed_does_not_happen() -> None:
     core = Core(Cluster.homogeneous(1, 2), table([J(0, 4), J(2, 4)]), parse_policy("fcfs"))
-    kernel = Kernel(core, Ties.TOGETHER, (), Neighbours())
+    kernel = Kernel(core, World(slowdowns=Neighbours()))
     rounds: list[int] = []
     log = kernel.run(after_round=rounds.append)
     assert log.attempt_end_us.tolist() == [6 * S, 8 * S]  # not 4 s, where the end of the first was first planned
@@ -188,7 +189,9 @@ def test_a_job_stopped_twice_goes_on_from_where_it_was_only_if_its_work_is_kept(
 ) -> None:
     # runs 0-2, 3-5 and from 6 on: with 10 s of work, 6 s are left if both attempts count
     policy = complete(Preempting(keep_work), "test")
-    result = simulate(Cluster.homogeneous(1, 1), work(J(0, 10), J(2, 1), J(5, 1)), policy, slowdown=slowdown)
+    result = simulate(
+        Cluster.homogeneous(1, 1), work(J(0, 10), J(2, 1), J(5, 1)), policy, world=World(slowdowns=slowdown)
+    )
     assert result.jobs["end_s"].to_list() == [end, 3, 6]
     assert result.jobs["restarts"].to_list() == [2, 0, 0]
     assert result.jobs["state"].to_list() == ["finished"] * 3
@@ -209,5 +212,5 @@ class Moving:
 
 def test_a_resize_takes_a_job_away_from_its_neighbours() -> None:
     jobs = work(J(0, 10), J(2, 10))
-    result = simulate(Cluster.homogeneous(2, 2), jobs, complete(Moving(), "test"), slowdown=Neighbours())
+    result = simulate(Cluster.homogeneous(2, 2), jobs, complete(Moving(), "test"), world=World(slowdowns=Neighbours()))
     assert result.jobs["end_s"].to_list() == [10, 12]

@@ -12,7 +12,6 @@ from unrack.core import Core
 from unrack.errors import RefusedError
 from unrack.events import Round, Submitted
 from unrack.ledger.lease import Lease
-from unrack.ledger.start_many import start_many
 from unrack.policy.contract import Start
 from unrack.policy.table import parse_policy
 from unrack.workload.job import job_table
@@ -54,10 +53,9 @@ def told(core: Core) -> list[object]:
 @given(st.integers(0, 100_000))
 def test_at_once_or_one_by_one_comes_to_the_same(seed: int) -> None:
     (one, leases), (other, _) = core_of(seed), core_of(seed)
-    expected = [int(one.state.asks[3, lease.job]) for lease in leases]
-    assert start_many(one.state, leases, expected, 4)
-    for lease, us in zip(leases, expected, strict=True):
-        other.state.start(lease, us, 4)
+    assert one.state.start_many(leases, 4)
+    for lease in leases:
+        other.state.start(lease, int(other.state.asks[3, lease.job]), 4)
     assert told(one) == told(other)
 
 
@@ -74,11 +72,10 @@ def test_a_plan_with_one_wrong_lease_changes_nothing_and_the_core_says_what_is_w
     }[fault]  # fmt: skip
     plan, before = [*leases[:-1], wrong], told(core)
     assert len(plan) >= 32
-    expected = [1] * len(plan)
-    assert not start_many(core.state, plan, expected, 0)
+    assert not core.state.start_many(plan, 0)
     assert told(core) == before
     with pytest.raises(RefusedError, match=r"job \d+"):
-        core._commit([Start(lease) for lease in plan], 0)
+        core.commit([Start(lease) for lease in plan], 0)
     assert told(core)[:5] == before[:5]
 
 

@@ -13,9 +13,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from small_worlds import J, lease_on, table
 
 from unrack.cluster.spec import Cluster
+from unrack.core.affected import struck
 from unrack.errors import RefusedError
 from unrack.ledger.lease import NO_LOANS, Lease, Loan, Share, loans_of
-from unrack.ledger.memory_use import COUNT, NEXT_AT, NEXT_OF, MemoryUse
+from unrack.ledger.memory.use import COUNT, NEXT_AT, NEXT_OF, MemoryUse
 from unrack.ledger.state import FINISHED, QUEUED, RUNNING, UNKNOWN, ClusterState
 
 CLUSTER = Cluster.from_dict({"nodes": [{"count": 2, "cores": 4, "memory": 8}, {"count": 2, "cores": 2, "memory": 20}]})
@@ -141,7 +142,7 @@ def test_the_booked_end_of_a_job_survives_a_resize_and_its_loans_do_not_survive_
 
 def test_jobs_on_a_node_include_those_that_borrow_from_it() -> None:
     state = busy_state()
-    assert [state.jobs_on(node) for node in range(4)] == [[0], [3], [3], []]
+    assert [struck(state, [node]).get(node, []) for node in range(4)] == [[0], [3], [3], []]
 
 
 class StateMachine(RuleBasedStateMachine):

@@ -18,6 +18,7 @@ from unrack.sim.faults.fault import Fault
 from unrack.sim.log import RunLog
 from unrack.sim.result import Result
 from unrack.sim.simulate import simulate
+from unrack.sim.world import World
 from unrack.workload.filters import filtered
 from unrack.workload.formats.readers import read_trace
 from unrack.workload.formats.writers import write_table
@@ -133,7 +134,7 @@ def test_policies_expect_the_end_that_the_request_leaves(tmp_path: Path) -> None
 
 def test_a_job_whose_node_fails_begins_again_with_all_of_its_work(tmp_path: Path) -> None:
     workload = read_trace(written(tmp_path, NOW))
-    result = simulate(NAMED, workload, "easy", faults=[Fault("node0", 5 * S, 1 * S)])
+    result = simulate(NAMED, workload, "easy", world=World(faults=[Fault("node0", 5 * S, 1 * S)]))
     assert result.jobs["restarts"].to_list()[:2] == [1, 1]
     assert result.jobs["run_s"].to_list()[:2] == [100, 50]
     assert result.jobs["wait_s"].to_list()[:2] == [None, None]
@@ -142,7 +143,7 @@ def test_a_job_whose_node_fails_begins_again_with_all_of_its_work(tmp_path: Path
 @pytest.mark.parametrize("ties", ["together", "finish-first", "submit-first"])
 def test_jobs_that_run_are_there_before_the_first_round_whatever_comes_first(tmp_path: Path, ties: str) -> None:
     workload = read_trace(written(tmp_path, NOW.replace("3,0,", "0,0,")))  # the smallest id waits
-    result = simulate(NAMED, workload, "fcfs", ties=ties)
+    result = simulate(NAMED, workload, "fcfs", world=World(ties=ties))
     assert result.jobs.filter(pl.col("ran_s").is_not_null())["start_s"].to_list() == [0, 0]
 
 

@@ -17,8 +17,7 @@ from unrack.sim.faults.fault import Fault
 from unrack.sim.kernel import Kernel
 from unrack.sim.log import RunLog
 from unrack.sim.simulate import prepared
-from unrack.slowdown.memory.settings import make_contention
-from unrack.slowdown.model import make_models
+from unrack.sim.world import World as Physics
 from unrack.workload.job import JobTable, job_table
 from unrack.workload.tier_asks import NO_CEILING, tier_asks
 
@@ -193,9 +192,13 @@ def begun(world: World, policy: str | Policy[Any], *, arrivals: bool = False, jo
     """A run that is about to begin; ``arrivals``: of a core that knows no jobs and is brought them."""
     chosen = parse_policy(policy) if isinstance(policy, str) else policy
     return prepared(
-        world.cluster, world.jobs if jobs is None else jobs, chosen, 5, "together", world.faults,
-        make_models(world.models), make_contention(world.contention), arrivals=arrivals,
-    )  # fmt: skip
+        world.cluster,
+        world.jobs if jobs is None else jobs,
+        chosen,
+        5,
+        Physics(models=world.models, contention=world.contention, faults=world.faults),
+        arrivals=arrivals,
+    )
 
 
 def words(decision: Decision) -> tuple[Any, ...]:

@@ -25,6 +25,7 @@ from unrack.policy.table import parse_policy
 from unrack.sim.kernel import Kernel
 from unrack.sim.log import RunLog
 from unrack.sim.simulate import simulate
+from unrack.sim.world import World as Physics
 from unrack.workload.formats.rules import Intake
 from unrack.workload.job import JobTable, Workload, job_table
 from unrack.workload.usage.curves import UsageCurves
@@ -280,9 +281,13 @@ def check_accounting(make: Make, world: World) -> None:
     workload = Workload("law", world.jobs, Intake("law", "test", len(world.jobs), len(world.jobs)))
     try:
         simulate(
-            world.cluster, workload, make(), seed=5, faults=world.faults, models=world.models,
-            contention=world.contention, core_tiles=None if world.cluster.torus is None else "quick",
-        )  # fmt: skip
+            world.cluster,
+            workload,
+            make(),
+            seed=5,
+            world=Physics(faults=world.faults, models=world.models, contention=world.contention),
+            core_tiles=None if world.cluster.torus is None else "quick",
+        )
     except RunError as error:
         raise AssertionError(str(error)) from None
 

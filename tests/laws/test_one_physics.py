@@ -25,9 +25,9 @@ from unrack.reasons import Code, Reason
 from unrack.sim import simulate as simulating
 from unrack.sim.kernel import Kernel
 from unrack.sim.log import RunLog
+from unrack.sim.world import World as Physics
 from unrack.slowdown.combined import Together
 from unrack.slowdown.memory.settings import make_contention
-from unrack.slowdown.model import make_models
 from unrack.view import View
 from unrack.workload.job import JobTable, Workload
 
@@ -99,11 +99,7 @@ def run(case: Case, policy: Any) -> tuple[RunLog, dict[When, list[Lease]]]:
         case.jobs,
         policy,
         0,
-        "together",
-        case.faults,
-        make_models(case.models),
-        case.contention,
-        how=case.how,
+        Physics(models=case.models, contention=case.contention, slowdowns=case.how, faults=case.faults),
     )
     log = kernel.run()
     assert isinstance(kernel, Noting)

@@ -12,6 +12,7 @@ from law_worlds import CASES, IDS, World, attempts, begun
 
 from unrack.ledger.state import FINISHED
 from unrack.sim.simulate import simulate
+from unrack.sim.world import World as Physics
 from unrack.workload.formats.rules import Intake
 from unrack.workload.job import JobTable, Workload, job_table
 from unrack.workload.under_way import UnderWay
@@ -83,6 +84,8 @@ def test_the_audit_of_a_run_that_began_with_running_jobs_finds_nothing(
     one = world(0)
     jobs = already_running(one, 0)
     workload = Workload("now", jobs, Intake("now", "test", len(jobs), len(jobs)))
-    result = simulate(one.cluster, workload, policy, faults=one.faults, models=one.models, contention=one.contention)
+    result = simulate(
+        one.cluster, workload, policy, world=Physics(faults=one.faults, models=one.models, contention=one.contention)
+    )
     ran = result.jobs.filter(pl.col("ran_s").is_not_null())
     assert ran["wait_s"].null_count() == ran["slowdown"].null_count() == ran.height > 0

@@ -15,6 +15,7 @@ from small_worlds import J, table, work, workload_of
 from unrack.cluster.spec import Cluster
 from unrack.sim.log import RunLog
 from unrack.sim.simulate import simulate
+from unrack.sim.world import World
 from unrack.workload.formats.readers import read_trace
 from unrack.workload.job import JobTable
 
@@ -30,7 +31,9 @@ PLAIN = {
 
 def same(cluster: Cluster, jobs: JobTable, plain: str, lending: str, ties: str = "together") -> RunLog:
     """Two policies start the same jobs at the same times on the same nodes; the plain one's log."""
-    ours, theirs = (simulate(cluster, workload_of(jobs), policy, ties=ties).log for policy in (lending, plain))
+    ours, theirs = (
+        simulate(cluster, workload_of(jobs), policy, world=World(ties=ties)).log for policy in (lending, plain)
+    )
     assert attempts_of(ours) == attempts_of(theirs)
     assert len(ours.loans) == 0
     assert ours.state.tolist() == theirs.state.tolist()

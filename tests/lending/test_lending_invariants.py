@@ -18,8 +18,9 @@ from unrack.events import Event
 from unrack.ledger.lease import Lease
 from unrack.policy.contract import Decision, Start
 from unrack.policy.table import parse_policy
-from unrack.sim.kernel import Kernel, Ties
+from unrack.sim.kernel import Kernel
 from unrack.sim.log import RunLog
+from unrack.sim.world import World
 
 EVERY_RULE = [*RULES, "contention-aware"]
 SCHEDULERS = ["slurm", "fcfs", "easy", "conservative"]
@@ -52,7 +53,7 @@ class Watched:
 
     def run(self, ties: str = "together") -> RunLog:
         """The run, checked at every round and at its end."""
-        log = Kernel(self.core, Ties(ties), (), None).run(after_round=self.check)
+        log = Kernel(self.core, World(ties=ties)).run(after_round=self.check)
         state, memory = self.core.state, self.core.state.memory
         assert memory is not None
         assert (state.free == state.total).all(), "something was not given back"

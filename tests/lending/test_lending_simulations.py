@@ -15,7 +15,7 @@ from small_worlds import J, table, workload_of
 from unrack.cluster.spec import Cluster
 from unrack.core import Core
 from unrack.policy.table import parse_policy
-from unrack.sim.kernel import Kernel, Ties
+from unrack.sim.kernel import Kernel
 from unrack.sim.simulate import simulate
 
 NEEDY = J(0, 1, mb=10_000)
@@ -97,7 +97,7 @@ def test_conservative_keeps_every_reservation_in_any_fixed_order_when_requests_a
             start = int(core.memory.begins[job])
             assert now <= start <= promised.setdefault(job, start), "a reservation was lost or moved back"
 
-    log = Kernel(core, Ties.TOGETHER, (), None).run(after_round=after_round)
+    log = Kernel(core).run(after_round=after_round)
     for job, held in attempts_of(log).items():
         assert held.start <= promised.get(job, held.start)
 

@@ -190,7 +190,7 @@ def test_every_candidate_with_devices_can_be_started_and_says_what_is_left_of_th
                 seen["composed"] += len(kind.devices) > 1
         return found[(job.index * 7) % len(found)] if found else None
 
-    result = unrack.simulate(cluster, workload, Placed(any_of_them), models=["smufin"])
+    result = unrack.simulate(cluster, workload, Placed(any_of_them), world=unrack.World(models=["smufin"]))
     assert result.metrics["jobs_finished"] == 60
     assert min(seen.values()) > 10
 

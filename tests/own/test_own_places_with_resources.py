@@ -12,7 +12,7 @@ import unrack
 from unrack.cluster.spec import Cluster
 from unrack.policy import Candidate, ListScheduler, Placed, View, candidates
 from unrack.policy.placement.lent_memory import LentMemory
-from unrack.sim.explain import explain
+from unrack.sim.explained.job import explain
 from unrack.sim.result import Result
 from unrack.sim.simulate import simulate
 from unrack.workload.formats.rules import Intake

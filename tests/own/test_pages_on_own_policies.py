@@ -106,6 +106,8 @@ def test_fewest_first_starts_whose_user_runs_least() -> None:
 
 def test_the_pool_policy_of_the_page_shares_drives_and_serves_everybody() -> None:
     workload = unrack.generate({"scenario": "nvme-s1", "load": 0.8, "jobs": 120}, seed=1)
-    result = unrack.simulate(unrack.Cluster.preset("nvme-pool"), workload, shown("SHORTEST_WAIT"), models=["smufin"])
+    result = unrack.simulate(
+        unrack.Cluster.preset("nvme-pool"), workload, shown("SHORTEST_WAIT"), world=unrack.World(models=["smufin"])
+    )
     assert result.metrics["jobs_finished"] == 120
     assert result.table("shares").group_by("composition").len()["len"].max() > 1

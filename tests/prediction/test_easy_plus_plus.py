@@ -23,8 +23,9 @@ from unrack.policy.prediction.correction import Correction, expected_end_us
 from unrack.policy.prediction.easy_plus_plus import CORRECTIONS, ROUNDS, TIMES, EasyPlusPlus
 from unrack.policy.table import parse_policy
 from unrack.sim.faults.fault import Fault
-from unrack.sim.kernel import Kernel, Ties
+from unrack.sim.kernel import Kernel
 from unrack.sim.simulate import simulate
+from unrack.sim.world import World
 from unrack.study.grid import load_study
 from unrack.workload.job import JobTable, job_table
 
@@ -41,7 +42,7 @@ def table(asks: Sequence[Ask]) -> JobTable:
 
 def starts(asks: Sequence[Ask], processors: int, policy: Any, ties: str = "together") -> list[int]:
     cluster = Cluster.homogeneous(nodes=processors, cores=1)
-    result = simulate(cluster, workload_of(table(asks)), policy, ties=ties, audit=False)
+    result = simulate(cluster, workload_of(table(asks)), policy, world=World(ties=ties), audit=False)
     return [int(start) for start in result.jobs.sort("job")["start_s"]]
 
 
@@ -230,7 +231,7 @@ def test_only_ended_jobs_show_how_long_they_ran() -> None:
         assert (runs.started_us[running] <= now).all()
         seen.append(len(finished))
 
-    Kernel(core, Ties.TOGETHER, faults, None).run(after_round=look)
+    Kernel(core, World(faults=faults)).run(after_round=look)
     assert seen[-1] == 60
 
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from used_worlds import some
 
-from unrack.ledger.lacking import held_of, needs_of
 from unrack.ledger.lease import BORROWER, LOAN_MB, Lease
-from unrack.ledger.shrinking import smaller
+from unrack.ledger.memory.lacking import held_of, needs_of
+from unrack.ledger.memory.shrinking import smaller
 from unrack.policy.contract import Resize, Used
 from unrack.policy.table import parse_policy
 from unrack.sim.simulate import prepared
@@ -19,7 +19,7 @@ from unrack.sim.simulate import prepared
 def changes(policy: str, seed: int) -> list[tuple[Lease, Lease, np.ndarray, np.ndarray]]:
     """Every change of a lease in a run: before, after, what its nodes need, and what is free on all nodes then."""
     cluster, jobs = some(seed)
-    kernel = prepared(cluster, jobs, parse_policy(policy), 0, "together", (), ())
+    kernel = prepared(cluster, jobs, parse_policy(policy))
     found: list[Any] = []
     core, handle = kernel.core, kernel.core.handle
 

@@ -15,6 +15,7 @@ from unrack.policy.table import parse_policy
 from unrack.sim.compiled import stretch
 from unrack.sim.faults.fault import Fault
 from unrack.sim.simulate import simulate
+from unrack.sim.world import World
 from unrack.slowdown.undisturbed import Undisturbed
 
 DYNAMIC = "disaggregated(scheduler=easy, provisioning=dynamic)"
@@ -53,7 +54,7 @@ class HalfSpeed(Undisturbed):
 
 def test_use_counts_by_progress_so_a_slowed_job_needs_its_memory_later() -> None:
     """The step at half of the work of 1000 s comes when that is done: at 1000 s, not at 500 s."""
-    result = run(nodes(100), DYNAMIC, job(0, 1000, 100, [(0, 10), (0.5, 100)]), slowdown=HalfSpeed())
+    result = run(nodes(100), DYNAMIC, job(0, 1000, 100, [(0, 10), (0.5, 100)]), slowdowns=HalfSpeed())
     assert spans(result, 1) == [(0, 300, {0: 100}, {}), (300, 1000, {0: 10}, {}), (1000, 2000, {0: 100}, {})]
 
 
@@ -74,8 +75,8 @@ def test_the_moment_at_which_memory_is_missing_ends_the_job_that_grows() -> None
 
 def two_that_fight(**more: object) -> list[tuple[int, str, float, float]]:
     """Both grow to 100 on nodes that have 150 together: who gets the last MB, and what becomes of the other."""
-    keys = "".join(f", {key}={value}" for key, value in more.items() if key != "memory_changes")
-    how = {key: value for key, value in more.items() if key == "memory_changes"}
+    keys = "".join(f", {key}={value}" for key, value in more.items() if key != "changes")
+    how = {key: value for key, value in more.items() if key == "changes"}
     result = run(
         nodes(75, 75), f"disaggregated(scheduler=fcfs, provisioning=dynamic, lenders_compute=yes, initial=0.5{keys})",
         job(0, 1000, 100, [(0, 50), (0.6, 100)]), job(0, 2000, 100, [(0, 50), (0.4, 100)]), **how,
@@ -123,7 +124,7 @@ def test_who_stands_still_goes_on_when_memory_comes_back() -> None:
 
 def test_a_restart_from_a_checkpoint_does_what_is_left_of_the_work() -> None:
     """Every 300 s of work, for 10 s each: 2000 s have 6 of them. At its need, 40 % of 2060 s, two are kept: 620 s."""
-    found = two_that_fight(restart="checkpoint", memory_changes={
+    found = two_that_fight(restart="checkpoint", changes={
         "checkpoint_every": "300 s", "checkpoint_cost": "10 s", "restart_cost": "5 s"})  # fmt: skip
     assert found == [
         (1, "finished", 0.0, 1030.0), (2, "finished", 1030.0, 1030.0 + 2060 - 620 + 5),
@@ -136,7 +137,7 @@ def test_moving_memory_back_takes_time() -> None:
     jobs = [job(0, 100, 60), job(0, 1000, 160, [(0, 160)])]
     policy = "naive(scheduler=fcfs, provisioning=dynamic, pull=yes)"
     free = run(nodes(100, 200), policy, *jobs)
-    paid = run(nodes(100, 200), policy, *jobs, memory_changes={"bandwidth": 1, "pause": "7 s"})
+    paid = run(nodes(100, 200), policy, *jobs, changes={"bandwidth": 1, "pause": "7 s"})
     moved = [loans for _, _, _, loans in spans(free, 2)]
     back = sum(moved[0].values()) - sum(moved[-1].values())
     assert paid.jobs["run_s"][1] - free.jobs["run_s"][1] == (back + 7 if back else 0)
@@ -204,4 +205,4 @@ def test_checkpoints_cost_the_same_in_the_compiled_loop(monkeypatch: pytest.Monk
     monkeypatch.setattr(stretch, "LEAST_JOBS", 1)
     plain = work(replace(table(*[job(0, 700, 0)] * 3), usage=None))
     costs = {"checkpoint_every": "300 s", "checkpoint_cost": "10 s"}
-    assert simulate(nodes(100), plain, "fcfs", memory_changes=costs).jobs["run_s"].to_list() == [720.0] * 3
+    assert simulate(nodes(100), plain, "fcfs", world=World(changes=costs)).jobs["run_s"].to_list() == [720.0] * 3

@@ -11,8 +11,9 @@ from used_worlds import Points, job, nodes, table
 from unrack.cli.study.explain import MOST
 from unrack.cli.study.job_story import job_lines
 from unrack.policy.table import parse_policy
-from unrack.sim.explain import Story, explain
+from unrack.sim.explained.job import Story, explain
 from unrack.sim.usage.memory_changes import make_memory_changes
+from unrack.sim.world import World
 
 DYNAMIC = "disaggregated(scheduler=easy, provisioning=dynamic)"
 FIGHT = "disaggregated(scheduler=fcfs, provisioning=dynamic, lenders_compute=yes, initial=0.5{})"
@@ -22,7 +23,7 @@ TWO = job(0, 1000, 100, [(0, 50), (0.6, 100)]), job(0, 2000, 100, [(0, 50), (0.4
 
 def story(policy: str, of: int, cluster: Any, *jobs: dict[str, Any], **how: Any) -> Story:
     """The life of a job, by its number."""
-    return explain(cluster, table(*jobs), parse_policy(policy), of, **how)
+    return explain(cluster, table(*jobs), parse_policy(policy), of, world=World(**how))
 
 
 def lines(told: Story, most: int | None = MOST) -> list[str]:

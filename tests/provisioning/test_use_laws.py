@@ -17,7 +17,7 @@ from unrack.policy.table import parse_policy
 from unrack.sim.kernel import Kernel
 from unrack.sim.result import Result
 from unrack.sim.simulate import prepared, simulate
-from unrack.slowdown.memory.settings import make_contention
+from unrack.sim.world import World as Physics
 from unrack.units import NEVER_US
 from unrack.workload.job import JobTable
 from unrack.workload.usage.curves import usage_curves
@@ -95,9 +95,9 @@ def test_with_use_at_the_request_dynamic_is_static_start_for_start(policy: str, 
         if "pull" in policy:  # what is lent may move back
             continue
         same = work(at_request(jobs))
-        dynamic = simulate(cluster, same, policy, contention=contention)
-        fixed = simulate(cluster, same, static(policy), contention=contention)
-        plain = simulate(cluster, work(replace(jobs, usage=None)), static(policy), contention=contention)
+        dynamic = simulate(cluster, same, policy, world=Physics(contention=contention))
+        fixed = simulate(cluster, same, static(policy), world=Physics(contention=contention))
+        plain = simulate(cluster, work(replace(jobs, usage=None)), static(policy), world=Physics(contention=contention))
         assert starts(dynamic) == starts(fixed) == starts(plain), seed
 
 
@@ -120,15 +120,13 @@ def test_no_task_ever_uses_more_than_its_job_holds_where_it_is(policy: str) -> N
     """Looked at after every round, on every node, from the ledger and the true curves."""
     for seed in (0, 1, 2):
         cluster, jobs = some(seed)
-        kernel = prepared(
-            cluster, jobs, parse_policy(policy), 0, "together", (), (), make_contention("synthetic" if seed else None)
-        )
+        kernel = prepared(cluster, jobs, parse_policy(policy), 0, Physics(contention="synthetic" if seed else None))
         seen = []
 
         def look(now: int, kernel: Any = kernel, jobs: Any = jobs, seen: Any = seen, seed: int = seed) -> None:
             usage = jobs.usage
             for job in kernel.running:
-                lease, done = kernel.core.state.lease(job), kernel.use.progress(job, now)
+                lease, done = kernel.core.state.lease(job), kernel.following.use.progress(job, now)
                 curves = range(int(usage.first[job]), int(usage.first[job + 1]))
                 if not curves:
                     continue
@@ -142,7 +140,7 @@ def test_no_task_ever_uses_more_than_its_job_holds_where_it_is(policy: str) -> N
                         mine = sum(used[t if len(used) > 1 else 0] for t in range(task, task + tasks))
                         task += tasks
                         held = local + int(lease.borrowed[lease.borrowed[:, 0] == node, 2].sum())
-                        lacks = kernel.use._lacks_at.get(job, 10**9)
+                        lacks = kernel.following.use._lacks_at.get(job, 10**9)
                         assert mine <= held or done >= lacks, (seed, job, node, now / S)
                         seen.append(mine > 0)
 
@@ -166,6 +164,6 @@ def test_no_end_is_planned_for_a_job_that_stands_still(monkeypatch: pytest.Monke
             f"disaggregated(scheduler=easy, {DYNAMIC}, stop=block, lenders_compute=yes, initial=0.2, pull=yes)",
             f"naive(scheduler=fcfs, {DYNAMIC}, stop=block, pull=yes, initial=0.3)",
         ):
-            result = simulate(cluster, work(jobs), policy, memory_changes={"pause": "7 s"})
+            result = simulate(cluster, work(jobs), policy, world=World(changes={"pause": "7 s"}))
             still += result.jobs["node_s_blocked"].sum()
     assert still > 0

@@ -10,6 +10,7 @@ import polars as pl
 from unrack.cluster.spec import Cluster
 from unrack.sim.result import Result
 from unrack.sim.simulate import simulate
+from unrack.sim.world import World
 from unrack.workload.formats.rules import Intake
 from unrack.workload.job import JobTable, Workload, job_table
 from unrack.workload.usage.curves import usage_curves
@@ -51,7 +52,7 @@ def work(jobs: JobTable) -> Workload:
 
 def run(cluster: Cluster, policy: Any, *jobs: dict[str, Any], **how: Any) -> Result:
     """A run, audited."""
-    return simulate(cluster, work(table(*jobs)), policy, **how)
+    return simulate(cluster, work(table(*jobs)), policy, world=World(**how))
 
 
 def spans(result: Result, of: int) -> list[tuple[float, float, dict[int, int], dict[tuple[int, int], int]]]:

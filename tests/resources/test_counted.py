@@ -24,7 +24,7 @@ from unrack.reasons import Code
 from unrack.resources.contract import Place
 from unrack.resources.counted.resource import measures
 from unrack.sim.effect import effects
-from unrack.sim.explain import explain
+from unrack.sim.explained.job import explain
 from unrack.sim.result import Result
 from unrack.sim.simulate import simulate
 from unrack.workload.formats.readers import read_trace
@@ -214,7 +214,7 @@ def test_the_ledger_refuses_other_claims_and_a_refused_plan_changes_nothing() ->
         state.start(Lease(2, rows, claims=np.array([[0, 1]])), 10, 0)
     first, second = (Start(Lease(job, rows, claims=np.array([[0, job + 1]]))) for job in (0, 1))
     with pytest.raises(RefusedError, match="1 free"):
-        core._commit([first, second], 0)
+        core.commit([first, second], 0)
     assert state.claimed is not None
     assert (state.claimed.free.tolist(), state.claimed.asking, state.running_count) == ([2], 2, 0)
     decisions = core.handle(Round(), 0)

@@ -182,10 +182,12 @@ def test_a_result_tells_what_changed_nothing() -> None:
     workload = unrack.generate({"jobs": 2, "arrivals": {"gap_s": 1}, "classes": [{"run_s": 3}]}, 0)
     keys = {"models": ["smufin"], "contention": "synthetic", "faults": [Fault("node0", 10**12, 1)]}
     assert unrack.simulate(cluster, workload, "easy").notes == ()
-    assert unrack.simulate(cluster, workload, "easy", contention="synthetic").notes == (
+    assert unrack.simulate(cluster, workload, "easy", world=unrack.World(contention="synthetic")).notes == (
         "no effect of contention: easy never lets a job use another node's memory",
     )
-    found = unrack.simulate(cluster, workload, "easy", models=["smufin"], faults=keys["faults"]).notes
+    found = unrack.simulate(
+        cluster, workload, "easy", world=unrack.World(models=["smufin"], faults=keys["faults"])
+    ).notes
     assert found == (
         f"no effect of the model smufin: {cluster.name} has no nvme devices",
         "no effect of the failure of node0: it is due at 1,000,000 s, and the run ends at 5 s",

@@ -241,8 +241,8 @@ def test_a_directory_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
 def test_random_faults_differ_by_seed_and_are_the_same_for_a_seed(tmp_path: Path) -> None:
     text = "seeds = 2\n" + GOOD + "[random_faults]\nmtbf = '1 h'\nmttr = '5 min'\n"
     one, two = load_study(write(tmp_path, text)), load_study(write(tmp_path, text))
-    assert [run.faults for run in one.runs] == [run.faults for run in two.runs]
-    assert one.runs[0].faults != one.runs[1].faults
+    assert [run.world.faults for run in one.runs] == [run.world.faults for run in two.runs]
+    assert one.runs[0].world.faults != one.runs[1].world.faults
 
 
 def test_a_policy_file_of_any_kind_gives_the_same_runs_every_time_it_is_loaded(tmp_path: Path) -> None:

@@ -55,7 +55,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Study]:
 def test_all_rows_run_in_the_world_of_the_study_but_those_that_say_otherwise(tmp_path: Path) -> None:
     runs = study(tmp_path).runs
     assert [run.policy.label for run in runs] == LABELS
-    assert [len(run.models) for run in runs] == [1, 0, 1]
+    assert [len(run.world.models) for run in runs] == [1, 0, 1]
     assert "first-fit-world-base" in runs[1].id
     assert len({run.id.rpartition("-")[2] for run in runs}) == 3
 
@@ -106,8 +106,8 @@ def test_nothing_is_the_best_of_two_worlds(finished: tuple[Path, Study]) -> None
 def test_a_study_as_it_was_resolved_is_the_same_study(finished: tuple[Path, Study]) -> None:
     directory, loaded = finished
     again = load_study(str(directory / "study.toml"))
-    assert [(run.id, run.world, run.policy.label) for run in again.runs] == [
-        (run.id, run.world, run.policy.label) for run in loaded.runs
+    assert [(run.id, run.policy.world, run.policy.label) for run in again.runs] == [
+        (run.id, run.policy.world, run.policy.label) for run in loaded.runs
     ]
 
 
@@ -139,16 +139,16 @@ def test_a_world_is_said_in_the_label_however_it_is_written(tmp_path: Path, entr
     (tmp_path / "mine.py").write_text(OWN)
     run = study(tmp_path, TEXT.replace('{ name = "first-fit", world = "base" }', entry)).runs[1]
     assert run.policy.label == label
-    assert bool(run.models) == ("base" not in label)
+    assert bool(run.world.models) == ("base" not in label)
 
 
 def test_a_world_can_be_swept_and_added_on_the_command_line(tmp_path: Path) -> None:
     one = TEXT.replace('["first-fit", { name = "first-fit", world = "base" }, "max-composition"]', '["first-fit"]')
     swept = study(tmp_path, one + '[sweep]\n"policies.world" = ["study", "base"]\n')
-    assert [run.world for run in swept.runs] == ["study", "base"]
+    assert [run.policy.world for run in swept.runs] == ["study", "base"]
     (tmp_path / "one.toml").write_text(one)
     added = load_study(str(tmp_path / "one.toml"), policies=["first-fit, world=base"])
-    assert [run.world for run in added.runs] == ["study", "base"]
+    assert [run.policy.world for run in added.runs] == ["study", "base"]
 
 
 @pytest.mark.parametrize(

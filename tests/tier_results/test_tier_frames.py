@@ -106,6 +106,8 @@ def test_who_is_rejected_after_a_failure_has_waited_until_the_first_start_and_no
         submit_us=np.array([0, 2]) * S, work_us=np.array([10, 10]) * S, request_us=np.array([10, 10]) * S,
         tasks=np.array([1, 1]), cores=np.array([1, 1]), memory_mb=np.array([4, 4]),
     )  # fmt: skip
-    run = unrack.simulate(cluster, workload(jobs), "slo(full=reject)", faults=[Fault("node0", 5 * S, 5 * S)])
+    run = unrack.simulate(
+        cluster, workload(jobs), "slo(full=reject)", world=unrack.World(faults=[Fault("node0", 5 * S, 5 * S)])
+    )
     assert run.jobs["state"].to_list() == ["rejected", "rejected"]
     assert run.usage.select("queued_jobs", "running_jobs").rows() == [(0, 1), (0, 2), (0, 0)]

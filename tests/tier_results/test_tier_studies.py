@@ -27,7 +27,7 @@ from unrack.report.tiers.chart import became
 from unrack.report.tiers.fill import busiest, run_charts
 from unrack.report.tiers.run import TierRun
 from unrack.report.tiers.section import tier_section
-from unrack.sim.explain import explain
+from unrack.sim.explained.job import explain
 from unrack.study.grid import load_study
 from unrack.study.results.from_folder import finished_run
 from unrack.study.runner import run_study
@@ -94,7 +94,7 @@ def test_a_finished_run_tells_the_same_story_of_a_server_as_its_inputs(finished:
     replica = int((jobs.slo.group >= 0).argmax())
     for job in (0, replica, len(jobs) - 1):
         story = finished_run(finished, run.id).story(str(jobs.ids[job]))
-        wanted = explain(run.cluster, jobs, run.policy.make(), job, seed=run.seed, ties=run.ties, faults=run.faults)
+        wanted = explain(run.cluster, jobs, run.policy.make(), job, run.seed, run.world)
         assert story == wanted
         assert story.job.demand.local_mb == jobs.slo.floor_mb[job]
 

@@ -77,7 +77,7 @@ def some_run(seed: int) -> Result:
         for _ in range(int(draws.integers(0, 4)))
     ]
     rule = RULES[int(draws.integers(len(RULES)))]
-    return unrack.simulate(cluster, servers(draws, int(draws.integers(1, 25))), rule, faults=faults)
+    return unrack.simulate(cluster, servers(draws, int(draws.integers(1, 25))), rule, world=unrack.World(faults=faults))
 
 
 # --- the same, plainly ------------------------------------------------------------------------------------------------

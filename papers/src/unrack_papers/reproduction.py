@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from unrack.study import World
+from unrack.study import RunTimes
 from unrack_papers.options import DEFAULTS, Options
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class Row:
     policy: str
     cluster: str | Mapping[str, Any]
     printed: bool = True
-    world: World = World.STUDY
+    world: RunTimes = RunTimes.STUDY
     contention: Contended = "whole"
 
     @property
@@ -61,15 +61,15 @@ class Row:
         return in_world(self.name, self.world)
 
 
-def in_world(name: str, world: World) -> str:
+def in_world(name: str, world: RunTimes) -> str:
     """A name, with the world where that is not the one of the other rows.
 
     Examples
     --------
-    >>> in_world("First Fit", World.BASE)
+    >>> in_world("First Fit", RunTimes.BASE)
     'First Fit, base times'
     """
-    return name if world == World.STUDY else f"{name}, base times"
+    return name if world == RunTimes.STUDY else f"{name}, base times"
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,11 @@ from contextlib import closing
 from functools import partial
 from typing import Any, get_args
 
-from unrack import Cluster, Result, Ties, Workload, filtered, generate, make_models, read_trace, window_us
+from unrack import Cluster, Result, Workload, World, filtered, generate, make_models, read_trace, window_us
 from unrack.cluster import PRESETS
 from unrack.policy import split_policy
 from unrack.slowdown import MemoryContention, read_profiles, synthetic_profiles
-from unrack.study import PROCESSES, On, PolicySpec, Run, Workers, World, measure_runs
+from unrack.study import PROCESSES, On, PolicySpec, Run, RunTimes, Workers, measure_runs
 from unrack.units import SECOND_US
 from unrack.workload import FILTERS, jitter
 from unrack_papers.reproduction import Contended, Measurement, Numbers, Task
@@ -49,7 +49,7 @@ def runs_of(task: Task, index: int = 0) -> list[Run]:
     models, contended = make_models(task.models), contentions(task)
     runs = []
     for i, row in enumerate(task.rows):
-        here = row.world == World.STUDY
+        here = row.world == RunTimes.STUDY
         name, parameters = split_policy(row.policy)
         runs.append(
             Run(
@@ -59,12 +59,9 @@ def runs_of(task: Task, index: int = 0) -> list[Run]:
                 workload_digest="",
                 policy=PolicySpec(row.policy, name, tuple(parameters.items()), world=row.world),
                 seed=task.seed,
-                models=models if here else (),
-                ties=Ties.TOGETHER,
-                faults=(),
+                world=World(models, contended[row.contention]) if here else World(),
                 window_us=window,
                 parameters={},
-                contention=contended[row.contention] if here else None,
                 place=(index, i, 0),
             )
         )

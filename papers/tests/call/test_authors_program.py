@@ -7,8 +7,8 @@ import pytest
 from authors_program import ATTACHED, POOL, Job, Program, drawn, listed
 
 from unrack.errors import InputError
-from unrack.sim.kernel import Ties
 from unrack.sim.simulate import simulate
+from unrack.sim.world import Ties, World
 from unrack.slowdown.model import make_models
 from unrack.workload.job import Workload
 from unrack_papers.simulation import cluster_of
@@ -19,7 +19,7 @@ LAYOUTS = {"nvme-pool": POOL, "nvme-attached-4-6": ATTACHED}
 
 
 def starts_s(workload: Workload, cluster: str, policy: str) -> list[float]:
-    log = simulate(cluster_of(cluster), workload, policy, models=[MODEL], ties=Ties.TOGETHER).log
+    log = simulate(cluster_of(cluster), workload, policy, world=World(models=[MODEL], ties=Ties.TOGETHER)).log
     starts = np.full(len(workload.jobs), -1.0)
     starts[log.attempt_job] = log.attempt_start_us / 10**6
     return starts.tolist()

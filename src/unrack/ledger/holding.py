@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -190,10 +192,12 @@ def check_free(free: Ints, rows: Ints, loans: Ints) -> int:
 
 @compiled
 def hold_job(
-    job: int, end: int, rows: Ints, loans: Ints, group: Ints, asks: Ints, free: Ints, running: Ints, count: int,
-    pool: Ints, used: int, lease_at: Ints, below: bool,
+    job: int, end: int, rows: Ints, loans: Ints, below: bool, group: Ints, asks: Ints, free: Ints, running: Ints,
+    count: int, pool: Ints, used: int,
 ) -> int:  # fmt: skip
     """Check a lease against the job's demand and the free columns, then take it and note the job as running.
+
+    Its rows are copied to ``pool[used:]``.
 
     ``below``: it may hold less than the job's tasks ask.
 
@@ -214,8 +218,6 @@ def hold_job(
     for r in range(rows.shape[0]):
         for c in range(5):
             pool[used + r, c] = rows[r, c]
-    lease_at[FIRST_ROW, job] = used
-    lease_at[ROW_COUNT, job] = rows.shape[0]
     return cores
 
 
@@ -227,26 +229,93 @@ def rebook_job(running: Ints, count: int, end: int, later: int, job: int) -> Non
 
 
 @compiled
-def exchange_job(
-    job: int, rows: Ints, loans: Ints, below: bool, group: Ints, asks: Ints, free: Ints, held: Ints, held_loans: Ints
-) -> int:
-    """Take another lease in place of what a running job holds, ``held`` and ``held_loans``.
+def hold_jobs(jobs: Ints, rows: Ints, starts: Ints, group: Ints, asks: Ints, free: Ints) -> int:
+    """Check leases, rows ``starts[i]`` to ``starts[i + 1]`` each, one after the other, and take them.
 
     Returns
     -------
     int
-        MEETS, or a key of ``PROBLEMS``; then nothing has changed.
+        The cores taken, or a number below ``MEETS``; then nothing has changed.
     """
-    problem = check_held(job, rows, loans, below, group, asks, free.shape[1])
-    if problem < 0:
+    cores, loans = 0, np.empty((0, 3), np.int64)
+    for i in range(jobs.shape[0]):
+        own = rows[starts[i] : starts[i + 1]]
+        problem = check_held(jobs[i], own, loans, False, group, asks, free.shape[1])
+        if problem >= MEETS:
+            taken = add_lease(free, own, 0, own.shape[0], loans, 0, 0, -1)
+            problem = check_free(free, own, loans)
+            if problem >= MEETS:
+                cores += taken
+                continue
+            add_lease(free, own, 0, own.shape[0], loans, 0, 0, 1)
+        for before in range(i):
+            given = rows[starts[before] : starts[before + 1]]
+            add_lease(free, given, 0, given.shape[0], loans, 0, 0, 1)
         return problem
-    add_lease(free, held, 0, held.shape[0], held_loans, 0, held_loans.shape[0], 1)
-    add_lease(free, rows, 0, rows.shape[0], loans, 0, loans.shape[0], -1)
-    problem = check_free(free, rows, loans)
-    if problem < 0:
-        add_lease(free, rows, 0, rows.shape[0], loans, 0, loans.shape[0], 1)
-        add_lease(free, held, 0, held.shape[0], held_loans, 0, held_loans.shape[0], -1)
-    return problem
+    return cores
+
+
+class Stack(NamedTuple):
+    """The leases of several jobs, one after the other.
+
+    Attributes
+    ----------
+    rows : int64[rows, 5]
+    row_first : int64[jobs + 1]
+        The rows of job i are ``rows[row_first[i]:row_first[i + 1]]``.
+    loans : int64[loans, 3]
+    loan_first : int64[jobs + 1]
+    """
+
+    rows: Ints
+    row_first: Ints
+    loans: Ints
+    loan_first: Ints
+
+
+@inlined
+def add_stack(free: Ints, stack: Stack, sign: int) -> int:
+    """Add (sign 1) or take (-1) all of several leases; returns the cores added or taken."""
+    add_loans(free, stack.loans, 0, stack.loans.shape[0], sign)
+    return add_rows(free, stack.rows, 0, stack.rows.shape[0], sign)
+
+
+@compiled
+def exchange_leases(
+    jobs: Ints, new: Stack, old: Stack, below: bool, group: Ints, asks: Ints, free: Ints
+) -> tuple[int, int, int]:
+    """Take the new leases of running jobs in place of their old ones.
+
+    Returns
+    -------
+    int, int, int
+        MEETS, or a key of ``PROBLEMS`` and nothing has changed; the place of the job that has it; the cores freed.
+    """
+    for i in range(jobs.shape[0]):
+        rows, loans = own_rows(new, i), own_loans(new, i)
+        problem = check_held(jobs[i], rows, loans, below, group, asks, free.shape[1])
+        if problem < 0:
+            return problem, i, 0
+    freed = add_stack(free, old, 1) - add_stack(free, new, -1)
+    for i in range(jobs.shape[0]):
+        problem = check_free(free, own_rows(new, i), own_loans(new, i))
+        if problem < 0:
+            add_stack(free, new, 1)
+            add_stack(free, old, -1)
+            return problem, i, 0
+    return 0, 0, freed
+
+
+@inlined
+def own_rows(stack: Stack, i: int) -> Ints:
+    """The rows of one of several leases."""
+    return stack.rows[stack.row_first[i] : stack.row_first[i + 1]]
+
+
+@inlined
+def own_loans(stack: Stack, i: int) -> Ints:
+    """The loans of one of several leases."""
+    return stack.loans[stack.loan_first[i] : stack.loan_first[i + 1]]
 
 
 @compiled

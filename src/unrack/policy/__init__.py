@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from unrack.ledger.lease import Lease as Lease
     from unrack.ledger.lease import Loan as Loan
     from unrack.ledger.lease import Share as Share
-    from unrack.ledger.shrinking import smaller as smaller
+    from unrack.ledger.memory.shrinking import smaller as smaller
     from unrack.policy.contract import Decision as Decision
     from unrack.policy.contract import Estimates as Estimates
     from unrack.policy.contract import Need as Need
@@ -72,7 +72,7 @@ else:
             "unrack.ledger.candidate": "Candidate",
             "unrack.ledger.devices.view": "Composition DeviceView",
             "unrack.ledger.lease": "Lease Loan Share",
-            "unrack.ledger.shrinking": "smaller",
+            "unrack.ledger.memory.shrinking": "smaller",
             "unrack.reasons": "Code Reason",
             "unrack.view": "View",
             "unrack.workload.job": "CORES ESTIMATE MEMORY TASKS Demand Job",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -11,7 +11,7 @@ from unrack.ledger.promises import Promises
 from unrack.plugins.code import is_own
 from unrack.policy.contract import Decision, Policy, Traits
 from unrack.policy.discipline.list_scheduler import short_of
-from unrack.policy.members import traits_of
+from unrack.policy.members import abilities_of, traits_of
 from unrack.policy.own.answers import Answers
 from unrack.policy.own.members import check_members, check_parts, has_decide
 from unrack.reasons import Code, Reason
@@ -44,8 +44,9 @@ class Completed:
 
     @cached_property
     def traits(self) -> Traits:
-        """Its own traits, or what its members say."""
-        return traits_of(self.inner)
+        """Its own traits, or what its members say; and which of the optional methods it has."""
+        own = traits_of(self.inner)
+        return replace(own, does=own.does | abilities_of(self.inner))
 
     def __getattr__(self, member: str) -> Any:
         """What else the object has: the optional members of the contract."""
@@ -63,15 +64,12 @@ class Completed:
         return Answers(self.name)
 
     def _seeded(self, seed: int) -> Policy[Any]:
-        """The object's copy with a seed, completed as well."""
         return complete(self.inner.seeded(seed), f"policy {self.name}, seeded({seed})")
 
     def _adjust(self, view: View, memory: Any, used: Any, now: int) -> tuple[list[Decision], Any]:
-        """Its own answer to what tasks use."""
         return self._answers.plan(self.inner.adjust, self.inner.adjust(view, memory, used, now), view, now)
 
     def _promised(self, view: View, memory: Any) -> Promises:
-        """Its own answer to what it has promised."""
         return self._answers.promises(self.inner.promised, self.inner.promised(view, memory), view)
 
     def inside(self, memory: Any) -> tuple[object, Any]:

@@ -131,6 +131,18 @@ class Estimates(StrEnum):
     EXACT = "exact"  # how long it really runs when nothing slows it down
 
 
+class Ability(StrEnum):
+    """A method that a policy has beyond those of :class:`Policy`; the value is the method's name."""
+
+    SEEDED = "seeded"  # (seed): a copy that draws random numbers from a seed
+    POSSIBLE = "possible"  # (cluster, jobs): bool[jobs], which jobs have a place on the empty cluster
+    PROMISED = "promised"  # (view, memory): the Promises of waiting jobs, which the next begin finds in view.promises
+    EXPECTED_END_US = "expected_end_us"  # (view, memory, job, now): when a running job will end, now or later, µs
+    ADJUST = "adjust"  # of Provisioning
+    RESERVES_MB = "reserves_mb"  # of Provisioning
+    TERMS = "terms"  # (cluster): the Terms on which it lends memory
+
+
 @dataclass(frozen=True)
 class Traits:
     """What a policy needs, looks at and places, and how it wants to be asked: its one declaration.
@@ -154,6 +166,8 @@ class Traits:
         Whether it looks at ``view.runs``, which is kept only then.
     monitor_us
         How often it is told what running jobs use of their memory, µs; 0: never. See :class:`Provisioning`.
+    does
+        Which methods it has beyond those of :class:`Policy`; no others are called.
     """
 
     needs: frozenset[Need] = frozenset()
@@ -164,6 +178,7 @@ class Traits:
     stepwise: bool = False
     learns: bool = False
     monitor_us: int = 0
+    does: frozenset[Ability] = frozenset()
 
     @property
     def lends(self) -> bool:
@@ -191,13 +206,9 @@ Memory = TypeVar("Memory")
 class Policy(Protocol[Memory]):
     """A scheduling policy.
 
-    Four more methods are called where they are there: ``promised(view, memory)``, the
-    :class:`unrack.ledger.promises.Promises` that waiting jobs have after a round, which the next ``begin`` finds in
-    ``view.promises``; ``seeded(seed)``, a copy that draws random numbers from a seed;
-    ``possible(cluster, jobs)``, bool[jobs]: which jobs have a place on the empty cluster; and of a policy that learns
-    ``expected_end_us(view, memory, job, now)``: when it expects a running job to end, ``now`` or later (µs); default:
-    when that is booked. One that can tell its rounds is a :class:`unrack.policy.rounds.Rounds` as well. How fast jobs
-    run is no policy's business: performance models and contention are the world's.
+    More methods are called where its traits declare them: see :class:`Ability`. One that can tell its rounds is a
+    :class:`unrack.policy.rounds.Rounds` as well. How fast jobs run is no policy's business: performance models and
+    contention are the world's.
 
     Attributes
     ----------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol, runtime_checkable
 
-from unrack.policy.contract import Estimates, Traits
+from unrack.policy.contract import Ability, Estimates, Policy, Traits
 from unrack.policy.orders import reads_of
 from unrack.policy.rounds import Rounds
 from unrack.vocabulary import Need
@@ -31,7 +31,21 @@ def said_by_members(found: object) -> Traits:
         whole_nodes=getattr(found, "nodes", "shared") == "whole",
         stepwise=bool(getattr(found, "stepwise", False)),
         learns=bool(getattr(found, "learns", False)),
+        does=abilities_of(found),
     )
+
+
+def abilities_of(found: object) -> frozenset[Ability]:
+    """The optional methods that an object has: looked for once, where a policy declares nothing."""
+    return frozenset(ability for ability in Ability if getattr(found, ability, None) is not None)
+
+
+def seeded(policy: Policy[Any], seed: int) -> Policy[Any]:
+    """A copy of a policy that draws from a seed; the policy itself if it draws nothing."""
+    if Ability.SEEDED not in traits_of(policy).does:
+        return policy
+    copy: Policy[Any] = policy.seeded(seed)  # type: ignore[attr-defined]  # it declares that it has the method
+    return copy
 
 
 @runtime_checkable

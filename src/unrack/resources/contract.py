@@ -227,8 +227,8 @@ class Speeds(Protocol):
         """float64[jobs]: their speeds now; above 0."""
         ...
 
-    def predicted(self, view: Any, lease: Any) -> float:
-        """The speed that the lease's job would start with; changes nothing."""
+    def feels(self, before: Any, after: Any) -> bool:
+        """False: no speed changes if a running job gets another lease on the same nodes, with the same devices."""
         ...
 
 

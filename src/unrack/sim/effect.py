@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from unrack.cluster.distance import NAMES
 from unrack.cluster.spec import UNCOUNTED_MB, Cluster
-from unrack.policy.contract import Policy
+from unrack.policy.contract import Ability, Policy
 from unrack.policy.members import traits_of
 from unrack.policy.orders import BY_CORES
-from unrack.policy.pools.pool_policy import Pooled
 from unrack.policy.provisioning.dynamic import Dynamic
 from unrack.sim.faults.fault import Fault
-from unrack.sim.usage.memory_changes import MemoryChanges, make_memory_changes
+from unrack.sim.usage.memory_changes import MemoryChanges
+from unrack.sim.world import NOTHING_SPECIAL, World
 from unrack.slowdown.memory.settings import MemoryContention
 from unrack.slowdown.model import Model
 from unrack.slowdown.pools import sets_speeds
@@ -54,24 +54,21 @@ def effects(
     cluster: Cluster,
     jobs: JobTable,
     policy: Policy[Any],
-    models: Sequence[Model] = (),
-    contention: MemoryContention | None = None,
-    slowdowns: str | None = None,
-    memory_changes: Mapping[str, Any] | MemoryChanges | None = None,
+    world: World = NOTHING_SPECIAL,
 ) -> tuple[Effect, ...]:
     """What was asked for, and whether it can change anything in a run with these inputs.
 
     Only what can be told before the run is looked at; a policy of one's own is taken to use what it could use.
     """
     parts = (
-        *_models(cluster, jobs, models),
+        *_models(cluster, jobs, world.models),
         *_memory(cluster, jobs, policy),
-        *_lending(cluster, jobs, policy, contention),
+        *_lending(cluster, jobs, policy, world.contention),
         *_jobs(cluster, jobs, policy),
         *_orders(jobs, policy),
-        *([] if slowdowns is None else [_slowdowns(cluster, models, contention)]),
+        *([] if world.together is None else [_slowdowns(cluster, world.models, world.contention)]),
         *_resources(cluster, jobs),
-        *_use(jobs, policy, memory_changes),
+        *_use(jobs, policy, world.changes),
     )
     return tuple(parts)
 
@@ -92,7 +89,6 @@ def _models(cluster: Cluster, jobs: JobTable, models: Sequence[Model]) -> Iterat
 
 
 def _slowdowns(cluster: Cluster, models: Sequence[Model], contention: MemoryContention | None) -> Effect:
-    """Whether it matters how speeds combine."""
     why = "" if sets_speeds(cluster.devices, models) else f"devices set no speeds on {cluster.name}"
     return Effect("slowdowns", "", "memory is not contended" if contention is None else why)
 
@@ -153,7 +149,6 @@ def _alone(cluster: Cluster) -> str:
 
 
 def _distances(cluster: Cluster) -> set[str]:
-    """The distances that there are between nodes."""
     computing = cluster.cores > 0
     racks, first = np.unique(cluster.rack[computing], return_index=True)
     groups = cluster.rack_group[computing][first]
@@ -199,24 +194,20 @@ def _resources(cluster: Cluster, jobs: JobTable) -> Iterator[Effect]:
             yield Effect("resources", part.name, "" if asked else f"no job asks for {part.name}")
 
 
-def _use(
-    jobs: JobTable, policy: Policy[Any], memory_changes: Mapping[str, Any] | MemoryChanges | None
-) -> Iterator[Effect]:
+def _use(jobs: JobTable, policy: Policy[Any], costs: MemoryChanges | None) -> Iterator[Effect]:
     monitors = traits_of(policy).monitor_us > 0
     unknown = "" if jobs.usage is not None else "nobody says what jobs use: they are taken to use what they ask"
     if monitors:
         yield Effect("provisioning", policy.name, unknown)
-    if memory_changes is not None:
+    if costs is not None:
         idle = unknown or ("" if monitors else f"{policy.name} changes nobody's memory")
-        costs = make_memory_changes(memory_changes)
         checkpoints = costs.checkpoint_every is not None and costs.checkpoint_cost > 0  # all jobs pay for these
         yield Effect("memory_changes", "", "" if checkpoints else idle)
 
 
 def draws(policy: Policy[Any]) -> bool:
     """Whether a policy draws random numbers, as far as is known."""
-    policy = policy.inner if isinstance(policy, Dynamic) else policy
-    return hasattr(policy, "seeded") and (not isinstance(policy, Pooled) or policy.rule == "random-fit")
+    return Ability.SEEDED in traits_of(policy).does
 
 
 WORDS = {

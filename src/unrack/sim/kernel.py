@@ -10,8 +10,7 @@ prediction of the end counts, and it learns from the run in the round after the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from enum import StrEnum
+from collections.abc import Callable
 from heapq import heappop, heappush
 from math import ceil
 
@@ -19,11 +18,10 @@ import numpy as np
 
 from unrack.core import Core
 from unrack.errors import RunError
-from unrack.events import ROUND, Adopted, Detached, Drained, Failed, Finished, Kept, Repaired, Stuck, Submitted, Vacated
-from unrack.ledger.lacking import held_of, needs_of
-from unrack.ledger.lease import LOAN_MB, LOCAL_MB, NODES, Lease, loans_of
-from unrack.ledger.state import Peaks
-from unrack.policy.contract import Decision, Estimates, Hold, Requeue, Resize, Start, Used
+from unrack.events import ROUND, Adopted, Detached, Drained, Failed, Finished, Kept, Repaired, Submitted, Vacated
+from unrack.ledger.growing import plain
+from unrack.ledger.lease import Lease, loans_of
+from unrack.policy.contract import Decision, Estimates, Hold, Requeue, Resize, Start
 from unrack.reasons import Code, Reason
 from unrack.resources.places import NO_CLAIMS
 from unrack.sim.compiled.columns import ROUND_ONLY
@@ -32,25 +30,15 @@ from unrack.sim.event_order import BOOKED, DETACH, FAIL, FINISH, LACK, LATE_FINI
 from unrack.sim.faults.failure import failure_of
 from unrack.sim.faults.fault import Fault
 from unrack.sim.log import RunLog
-from unrack.sim.recorder import MemoryStop, Outcome, Recorder, Span
+from unrack.sim.recorder import Outcome, Recorder, Span
+from unrack.sim.usage.following import Following
 from unrack.sim.usage.memory_changes import MemoryChanges
-from unrack.sim.usage.memory_in_use import MemoryInUse, whole_ticks
 from unrack.sim.work import Work
-from unrack.slowdown.contract import Slowdown
-from unrack.slowdown.memory.speeds import MemorySpeeds
+from unrack.sim.world import NOTHING_SPECIAL, Ties, World
 from unrack.slowdown.undisturbed import Undisturbed
 from unrack.units import NEVER_US
-from unrack.workload.job import JobTable, plain
+from unrack.workload.job import JobTable
 from unrack.workload.standing import standing_leases
-
-
-class Ties(StrEnum):
-    """What happens first at one time."""
-
-    TOGETHER = "together"
-    FINISH_FIRST = "finish-first"
-    SUBMIT_FIRST = "submit-first"
-
 
 FINISHED_OUTCOME = Outcome.FINISHED
 OUTCOMES = {Code.NODE_FAILED: Outcome.NODE_FAILED, Code.OUT_OF_MEMORY: Outcome.OUT_OF_MEMORY}
@@ -67,31 +55,21 @@ class Kernel:
     ----------
     core
         Who decides.
-    ties, faults, slowdown
-        Of the world, as in :func:`unrack.sim.simulate.simulate`.
+    world
+        How fast jobs run, what fails, what changes cost.
     jobs
         What arrives, at a core that was made without jobs; ``None``: the rows of the core's own table.
-    changes
-        What it costs that memory changes while jobs run; ``None``: nothing.
     """
 
-    def __init__(
-        self,
-        core: Core,
-        ties: Ties,
-        faults: Sequence[Fault],
-        slowdown: Slowdown | None,
-        jobs: JobTable | None = None,
-        changes: MemoryChanges | None = None,
-    ) -> None:
+    def __init__(self, core: Core, world: World = NOTHING_SPECIAL, jobs: JobTable | None = None) -> None:
         self.core = core
-        self.ties = ties
+        self.ties, self.faults = world.ties, world.faults
         self.jobs = core.jobs if jobs is None else jobs
         self.shown = jobs is None
-        self.slowdown = slowdown
-        self.use: MemoryInUse | None = None
+        self.slowdown, self.memory_speeds = world.slowdown(core.state.cluster, self.jobs)
+        core.view.contention = self.memory_speeds
         self.submit = plain(self.jobs.submit_us)
-        self.changes = changes or MemoryChanges()
+        self.changes = world.changes or MemoryChanges()
         self.work_us = self.changes.whole_us(self.jobs.work_us)
         self.work = plain(self.work_us)
         self.version = [0] * len(self.submit)
@@ -108,18 +86,12 @@ class Kernel:
         self.sequence = 0
         self.capacity: list[tuple[int, int]] = []
         self.down = [0] * len(core.state.cluster)
+        self.following: Following | None = None
         if (usage := self.jobs.usage) is not None and core.state.memory is not None:
-            self.slowdown = slowdown or Undisturbed()
-            core.state.peaks = Peaks(usage.first, usage.peaks())
-            asked_mb, look_us = self.jobs.memory_mb, core.traits.monitor_us
-            self.use = MemoryInUse(usage, core.state, self.works, self.work, asked_mb, look_us)
-        self.looks_at = NEVER_US
-        self.held: dict[int, Used] = {}
-        self.grower = -1
-        self.freed = False
-        self.faults = faults
-        self.domains = {name: core.state.cluster.domain(name) for name in {fault.domain for fault in faults}}
-        for i, fault in enumerate(faults):
+            self.slowdown = self.slowdown or Undisturbed()
+            self.following = Following(self, usage)
+        self.domains = {name: core.state.cluster.domain(name) for name in {fault.domain for fault in self.faults}}
+        for i, fault in enumerate(self.faults):
             self.push(fault.at_us, FAIL, i, 0)
             self.push(fault.at_us + fault.repair_us, REPAIR, i, 0)
 
@@ -145,7 +117,7 @@ class Kernel:
         heap, submit, state = self.heap, self.submit, self.core.state
         together = self.ties == Ties.TOGETHER
         count, i, now, wake = len(submit), self.take_over(), 0, NEVER_US
-        stretch = Stretch.of(self) if after_round is None and type(self) is Kernel and self.use is None else None
+        stretch = Stretch.of(self) if after_round is None and type(self) is Kernel and self.following is None else None
         while i < count or self.running or state.queue_start != state.queue_end:
             next_submit = submit[i] if i < count else NEVER_US
             time = min(heap[0][0] if heap else NEVER_US, next_submit, wake)
@@ -167,8 +139,8 @@ class Kernel:
                 next_submit = submit[i] if i < count else NEVER_US
                 if progress is not None and i % 4096 == 0:
                     progress(i, count)
-            if self.held:
-                something = self.ask_again(now) or something
+            if self.following is not None and self.following.held:
+                something = self.following.ask_again(now) or something
             if something or wake <= now:
                 wake = self.round(now)
                 if after_round is not None:
@@ -186,9 +158,9 @@ class Kernel:
         leases = standing_leases(self.core.state.cluster, self.jobs)
         for job, lease in enumerate(leases):
             assert lease.job == job  # they are the first of the table
-            now, under_way = self.submit[job], self.jobs.under_way
-            assert under_way is not None
-            ran_us, work_us = int(under_way.ran_us[job]), None if self.shown else self.work[job]
+            assert self.jobs.under_way is not None
+            now, ran_us = self.submit[job], int(self.jobs.under_way.ran_us[job])
+            work_us = None if self.shown else self.work[job]
             told = job if self.shown else self.jobs.job(job)
             self.core.handle(Adopted(told, lease, self.expected_us(job), work_us), now)
             self.kept_work[job] = self.work[job] - ran_us
@@ -223,10 +195,9 @@ class Kernel:
         if rank == DETACH:
             self.core.handle(Detached(self.leaving[what]), now)
             return True
-        if rank == LACK:
-            return self.lack(what, version, now)
-        if rank == MONITOR:
-            return self.look(now)
+        if rank in (LACK, MONITOR):
+            assert self.following is not None
+            return self.following.look(now) if rank == MONITOR else self.following.lack(what, version, now)
         if rank == REPAIR:
             return self.repair(self.domains[self.faults[what].domain], now)
         if version == ROUND_ONLY:
@@ -264,7 +235,8 @@ class Kernel:
             elif isinstance(decision, Resize):
                 self.exchange(decision.lease, now)
             elif isinstance(decision, Hold):
-                self.hold(decision.job, now)
+                assert self.following is not None
+                self.following.hold(decision.job, now)
 
     def begin(self, lease: Lease, now: int) -> None:
         """A job runs with a lease from now on."""
@@ -273,92 +245,14 @@ class Kernel:
         self.running[job] = (now, lease)
         work = self.kept_work.get(job, self.work[job]) if self.kept_work else self.work[job]
         if lease.shares:
-            self.groups[job] = self.core.groups(lease)
+            self.groups[job] = self.core.state.groups(lease)
         if self.slowdown is None:
             self.plan_end(job, now + ceil(work), now)
         else:
-            self.works.start(job, work, self.core.begins_us(job, now))
+            self.works.start(job, work, self.core.state.begins_us(job, now))
             self.update_speeds(lease, now, job)
-            if self.use is not None:
-                self.uses_memory(job, now)
-
-    # --- memory in use ------------------------------------------------------------------------------------------
-
-    def uses_memory(self, job: int, now: int) -> None:
-        """Plan when a job next needs more memory than it holds, and when use is looked at next."""
-        assert self.use is not None
-        if self.use.known(job) and job not in self.held and (planned := self.use.plan(job, now)) is not None:
-            self.push(planned[0], LACK, job, planned[1])
-        if self.looks_at == NEVER_US:
-            self.looks_at = whole_ticks(now, self.use.look_us)
-            self.push(self.looks_at, MONITOR, 0, 0)
-
-    def lack(self, job: int, version: int, now: int) -> bool:
-        """A job needs more memory than it holds: somebody gives, or somebody is stopped."""
-        assert self.use is not None
-        used = self.use.lacking(job, version)
-        if used is None:
-            return False
-        decisions = self.core.handle(used, now)
-        self.grower = job
-        self.carry_out(decisions, now)
-        return any(not isinstance(decision, Resize) for decision in decisions)
-
-    def hold(self, job: int, now: int) -> None:
-        """A job stands still from now on."""
-        if job not in self.held:
-            assert self.use is not None
-            self.works.hold(job, now)
-            self.version[job] += 1
-            self.held[job] = self.use.needed(job)
-            self.recorder.held_since[job] = now
-
-    def ask_again(self, now: int) -> bool:
-        """Jobs that stand still get the memory that has come back; if no job goes on, one of them is stopped."""
-        changed = False
-        while self.held and (self.freed or len(self.held) == len(self.running)):
-            if not self.freed:
-                youngest = sorted(self.held, key=lambda job: (-self.running[job][0], -job))
-                self.recorder.deadlocks.append(now)
-                self.grower = youngest[0]
-                self.carry_out(self.core.handle(Stuck(tuple(youngest)), now), now)
-            self.freed = False
-            changed = True
-            for job in list(self.held):
-                decisions = self.core.handle(self.held[job], now)
-                if not any(isinstance(decision, Hold) for decision in decisions):
-                    self.release(job, now)
-                self.grower = job
-                self.carry_out(decisions, now)
-        return changed
-
-    def release(self, job: int, now: int) -> None:
-        """A job that stood still goes on."""
-        del self.held[job]
-        self.recorder.stood_still(job, now, self.running[job][1])
-        self.works.go_on(job, now)
-        self.version[job] += 1
-        self.plan_end(job, self.works.end_us(job), now)
-        self.uses_memory(job, now)
-
-    def look(self, now: int) -> bool:
-        """What the running jobs use is looked at; the policy is told, where it wants to know."""
-        assert self.use is not None
-        self.looks_at = NEVER_US
-        used = self.use.look(self.running, self.held, now)
-        if self.running:
-            self.looks_at = now + self.use.look_us
-            self.push(self.looks_at, MONITOR, 0, 0)
-        decisions = [] if used is None or not self.core.traits.monitor_us else self.core.handle(used, now)
-        self.carry_out(decisions, now)
-        self.use.sample(self.running, used, now)
-        return bool(decisions)
-
-    def lacks_mb(self, job: int) -> int:
-        """MB that a job needs on its nodes and does not hold, on all of them together."""
-        assert self.use is not None
-        lease = self.running[job][1]
-        return int(np.maximum(needs_of(lease, self.use.needed(job).mb) - held_of(lease), 0).sum())
+            if self.following is not None:
+                self.following.plan(job, now)
 
     def exchange(self, lease: Lease, now: int) -> None:
         """A running job holds another lease from now on."""
@@ -368,30 +262,11 @@ class Kernel:
         if since < now:  # what lasted no time was not held
             spans.append(Span(since, now, before))
         self.running[lease.job] = (start, lease)
-        self.freed = True
-        if self.use is None or not self.unfelt(before, lease):
+        if self.following is None or self.slowdown is None or self.slowdown.feels(before, lease):
             self.update_speeds(before, now)
             self.update_speeds(lease, now)
-        if self.use is not None:
-            if lease.job not in self.held:
-                self.stall(before, lease, now)
-            self.uses_memory(lease.job, now)
-
-    def stall(self, before: Lease, lease: Lease, now: int) -> None:
-        """A job whose lease changes stands still for as long as that takes."""
-        job, near = lease.job, [int(one.rows[:, NODES] @ one.rows[:, LOCAL_MB]) for one in (before, lease)]
-        far = [int(one.borrowed[:, LOAN_MB].sum()) for one in (before, lease)]
-        delay_us = self.changes.delay_us(max(0, min(near[1] - near[0], far[0] - far[1])))
-        if delay_us:
-            self.works.stall(job, delay_us, now)
-            self.version[job] += 1
-            self.plan_end(job, self.works.end_us(job), now)
-
-    def unfelt(self, before: Lease, after: Lease) -> bool:
-        """Whether nobody's speed can change with an exchange of leases on the same nodes."""
-        if isinstance(self.slowdown, MemorySpeeds) and not len(before.borrowed) and not len(after.borrowed):
-            return bool((before.rows[:, LOCAL_MB] > 0).all() and (after.rows[:, LOCAL_MB] > 0).all())
-        return isinstance(self.slowdown, Undisturbed)
+        if self.following is not None:
+            self.following.exchanged(before, lease, now)
 
     def plan_end(self, job: int, time: int, now: int) -> None:
         """Plan the end of a running job."""
@@ -410,13 +285,10 @@ class Kernel:
             self.standing.remove(job)
             if outcome == FINISHED_OUTCOME:
                 del self.kept_work[job]
-        self.freed = True
-        if self.held and self.held.pop(job, None) is not None:
-            self.recorder.stood_still(job, now, lease)
+        if self.following is not None:
+            self.following.ended(lease, now)
         if self.slowdown is not None:
             self.works.stop(job)
-        if self.use is not None:
-            self.use.forget(job)
         if self.earlier and (spans := self.earlier.pop(job, [])):
             if spans[-1].end_us < now:
                 spans.append(Span(spans[-1].end_us, now, lease))
@@ -448,9 +320,7 @@ class Kernel:
         if decision.keep_work:
             if decision.reason.code == Code.OUT_OF_MEMORY:  # only what a checkpoint has kept
                 returned = job in self.kept_work and job not in self.standing
-                before = self.work[job] - at_start + (self.changes.restart_cost if returned else 0)
-                kept = self.changes.kept_us(max(before, self.work[job] - left))
-                left = self.work[job] - kept + (self.changes.restart_cost if kept else 0)
+                left = self.changes.left_us(self.work[job], at_start, left, returned)
             self.kept_work[job] = left
             if self.slowdown:
                 self.core.handle(Kept(job, int(at_start - left)), now)
@@ -458,9 +328,8 @@ class Kernel:
             self.kept_work.pop(job, None)
         if decision.reason.code == Code.OUT_OF_MEMORY:
             again = self.kept_work.get(job, float(self.work[job]))
-            lost_us, lacks_mb = max(0, int(again - stopped_at)), self.lacks_mb(self.grower)
-            why = MemoryStop(decision.reason, str(self.jobs.ids[self.grower]), lacks_mb, lost_us)
-            self.recorder.memory_stops[len(self.recorder.job)] = why
+            assert self.following is not None
+            self.following.note_stop(decision.reason, max(0, int(again - stopped_at)))
         lease = self.end(job, now, OUTCOMES.get(decision.reason.code, Outcome.PREEMPTED))
         self.update_speeds(lease, now)
         self.detach()
@@ -475,6 +344,7 @@ class Kernel:
         """
         if self.slowdown is None:
             return
+        held = () if self.following is None else self.following.held
         jobs = self.slowdown.touched(self.core.view, lease)
         speeds = self.slowdown.speeds(self.core.view, jobs)
         for job, speed in zip(jobs.tolist(), speeds.tolist(), strict=True):
@@ -482,11 +352,11 @@ class Kernel:
                 continue
             if not speed > 0:
                 raise RunError(f"the slowdown model gives job {job} the speed {speed}, wanted a number above 0")
-            if self.works.change_speed(job, speed, now) and job != started and job not in self.held:
+            if self.works.change_speed(job, speed, now) and job != started and job not in held:
                 self.version[job] += 1
                 self.plan_end(job, max(now, self.works.end_us(job)), now)
-                if self.use is not None:
-                    self.uses_memory(job, now)
+                if self.following is not None:
+                    self.following.plan(job, now)
         if started >= 0:
             self.plan_end(started, max(now, self.works.end_us(started)), now)
 
@@ -516,18 +386,15 @@ class Kernel:
 
     def note_capacity(self, now: int) -> bool:
         """Record the cores online from now on; those of nodes that drain are."""
-        cores = self.core.state.cluster.cores
-        self.capacity.append((now, int(cores[np.array(self.down) == 0].sum())))
+        self.capacity.append((now, int(self.core.state.cluster.cores[np.array(self.down) == 0].sum())))
         return True
 
     def log(self, now: int) -> RunLog:
         """What happened, with the reasons of those that never started."""
         state = self.core.state
-        reasons = dict(self.core.reasons)
-        for job in state.queue[state.queue_start : state.queue_end].tolist():
-            last = self.core.why(job, now)
-            reasons[job] = Reason(Code.NEVER_STARTED, str(last))
+        waiting = state.queue[state.queue_start : state.queue_end].tolist()
+        never = {job: Reason(Code.NEVER_STARTED, str(self.core.why(job, now))) for job in waiting}
         return RunLog.of(
-            self.recorder, state.cluster, self.jobs, state.status[: len(self.jobs)], reasons, self.capacity, now,
-            None if self.use is None else np.array(self.use.samples, np.int64).reshape(-1, 4),
+            self.recorder, state.cluster, self.jobs, state.status[: len(self.jobs)], {**self.core.reasons, **never},
+            self.capacity, now, None if self.following is None else self.following.use.table(),
         )  # fmt: skip

@@ -30,7 +30,7 @@ from unrack.sim.frames.tier_holding import TierHolding, tier_holding
 from unrack.sim.frames.tiers import tier_columns, tiers_frame
 from unrack.sim.log import RunLog
 from unrack.slowdown.memory.apps import ContentionNote
-from unrack.slowdown.pools import fastest, wants_of
+from unrack.slowdown.pools import fastest
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,7 +155,7 @@ class Result:
         devices, jobs = self.log.cluster.devices, self.log.jobs
         if self.pace is None or not len(devices):
             return np.ones(len(jobs))
-        return fastest(self.pace, devices, jobs, wants_of(devices, jobs))
+        return fastest(self.pace, devices, jobs, devices.wanted(jobs.devices, len(jobs)))
 
     @cached_property
     def measured(self) -> dict[str, float | None]:

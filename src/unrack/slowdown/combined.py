@@ -109,12 +109,9 @@ class CombinedSpeeds:
         """float64[jobs]: their speeds now."""
         return combined([part.speeds(view, jobs) for part in self.parts], self.how)
 
-    def predicted(self, view: View, lease: Lease) -> float:
-        """The speed that the lease's job would start with; changes nothing."""
-        alone = [np.array([part.predicted(view, lease)]) for part in self.parts]
-        if min(float(speed[0]) for speed in alone) <= 0.0:
-            return 0.0  # a model does not admit it
-        return float(combined(alone, self.how)[0])
+    def feels(self, before: Lease, after: Lease) -> bool:
+        """Whether any part does."""
+        return any(part.feels(before, after) for part in self.parts)
 
 
 def together(parts: Sequence[Slowdown], how: Together) -> Slowdown | None:

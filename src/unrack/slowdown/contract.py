@@ -25,6 +25,6 @@ class Slowdown(Protocol):
         """float64[jobs]: their speeds now; above 0."""
         ...
 
-    def predicted(self, view: View, lease: Lease) -> float:
-        """The speed the lease's job would start with; changes nothing."""
+    def feels(self, before: Lease, after: Lease) -> bool:
+        """False: no speed changes if a running job gets another lease on the same nodes, with the same devices."""
         ...

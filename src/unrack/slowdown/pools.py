@@ -17,15 +17,6 @@ from unrack.workload.job import JobTable
 Ints = NDArray[np.int64]
 
 
-def wants_of(devices: Devices, jobs: JobTable) -> Ints:
-    """int64[kinds, quantities, jobs]: what the jobs ask of the kinds that the cluster has, per task."""
-    wants = np.zeros((len(devices.kinds), devices.capacity.shape[0], len(jobs)), np.int64)
-    for k, kind in enumerate(devices.kinds):
-        for q, name in enumerate(devices.quantities[k]):
-            wants[k, q] = jobs.devices.get((kind, name), 0)
-    return wants
-
-
 def pace_of(models: Sequence[Model], devices: Devices, jobs: JobTable) -> Pace:
     """The models as columns over the jobs and devices of a run.
 
@@ -82,9 +73,9 @@ class PoolSpeeds:
         speeds: NDArray[np.float64] = devices.columns.progress[PACE, jobs]
         return speeds
 
-    def predicted(self, view: View, lease: Lease) -> float:
-        """The speed that the lease's job would start with; changes nothing."""
-        return 1.0 if view.devices is None else view.devices.first_speed(lease)
+    def feels(self, before: Lease, after: Lease) -> bool:
+        """False: it keeps its devices."""
+        return False
 
 
 def fastest(pace: Pace, devices: Devices, jobs: JobTable, wants: Ints) -> NDArray[np.float64]:

@@ -22,6 +22,6 @@ class Undisturbed:
         """float64[jobs]: 1."""
         return np.ones(len(jobs))
 
-    def predicted(self, view: View, lease: Lease) -> float:
-        """1."""
-        return 1.0
+    def feels(self, before: Lease, after: Lease) -> bool:
+        """False."""
+        return False

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from unrack.study.workers.table import On as On
     from unrack.study.workers.table import open_workers as open_workers
     from unrack.study.workers.table import parse_on as parse_on
-    from unrack.study.world import World as World
+    from unrack.study.world import RunTimes as RunTimes
 else:
     __all__, __getattr__, __dir__ = lazily(
         __name__,
@@ -33,6 +33,6 @@ else:
             "workers.contract": "Workers",
             "workers.spread": "spread",
             "workers.table": "On open_workers parse_on",
-            "world": "World",
+            "world": "RunTimes",
         },
     )

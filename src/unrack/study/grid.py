@@ -6,12 +6,12 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from unrack.admission import check
 from unrack.cluster.spec import Cluster
+from unrack.core.admission import check
 from unrack.errors import InputError, PolicyError
 from unrack.facts import counted, line, some
 from unrack.plugins.file import is_file
@@ -19,9 +19,9 @@ from unrack.plugins.table import beside, identity_of, in_use, using
 from unrack.policy.contract import Policy
 from unrack.resources.table import RESOURCES
 from unrack.sim.effect import Effect, draws, effects
-from unrack.sim.faults.fault import Fault
-from unrack.sim.usage.memory_changes import MemoryChanges, make_memory_changes
-from unrack.slowdown.combined import Together, make_together
+from unrack.sim.usage.memory_changes import make_memory_changes
+from unrack.sim.world import World
+from unrack.slowdown.combined import make_together
 from unrack.slowdown.memory.settings import MemoryContention, make_contention
 from unrack.slowdown.model import Model, make_models
 from unrack.slowdown.pools import sets_speeds
@@ -32,7 +32,7 @@ from unrack.study.input.inputs import PolicySpec, make_cluster, make_policy_spec
 from unrack.study.input.sweep import combinations
 from unrack.study.notes import refuse_idle
 from unrack.study.results.identity import engine_digest, id_of_run
-from unrack.study.world import World
+from unrack.study.world import RunTimes
 from unrack.workload.filters import SEEDED
 from unrack.workload.ideal import window_us
 from unrack.workload.job import Workload
@@ -52,12 +52,10 @@ class Run:
         SHA-256 of the workload's content.
     parameters
         The swept values it was made with.
-    models
-        Performance models of jobs on devices; none in a world without.
+    world
+        How fast its jobs run, what fails and what changes cost.
     window_us
         The window of the metrics, or ``None``.
-    contention
-        How jobs that use each other's memory slow each other down; ``None``: they do not.
     failing
         Whether the study asks for failures, of which this run may have drawn none.
     place
@@ -66,10 +64,6 @@ class Run:
         What was asked for, and whether it can change anything in this run.
     listed
         How many of the faults the study lists; the others were drawn.
-    slowdowns
-        How the speeds by devices and by memory combine; ``None``: not both set speeds.
-    memory_changes
-        What it costs that memory changes while jobs run; ``None``: nothing.
     plugins
         Files and names of installed extensions that take part.
     """
@@ -80,25 +74,15 @@ class Run:
     workload_digest: str
     policy: PolicySpec
     seed: int
-    models: tuple[Model, ...]
-    ties: str
-    faults: tuple[Fault, ...]
+    world: World
     window_us: Range | None
     parameters: Mapping[str, Any]
-    contention: MemoryContention | None = None
     failing: bool = False
     core_tiles: str | None = None
     place: tuple[int, int, int] = (0, 0, 0)
     effects: tuple[Effect, ...] = ()
     listed: int = 0
-    slowdowns: Together | None = None
-    memory_changes: MemoryChanges | None = None
     plugins: tuple[str, ...] = ()
-
-    @property
-    def world(self) -> World:
-        """In which world its jobs run."""
-        return self.policy.world
 
     def __repr__(self) -> str:
         where = f"{counted(len(self.workload), 'job')} of {self.workload.name!r} on {self.cluster.name!r}"
@@ -298,52 +282,46 @@ def _runs_of(
                         raise document.within(("policies", p), error) from None
                     except InputError as error:
                         raise document.within(("workloads", w), error) from None
-                    faults = fixed + drawn_faults(levels, cluster, workload, seed)
-                    here = spec.world == World.STUDY
-                    decisive = [cluster_digest, digest, policy_identity, seed, table.ties, faults, window]
-                    decisive += [models if here else ()]
-                    decisive += [contention.identity()] if here and contention is not None else []
-                    both = here and contention is not None and sets_speeds(cluster.devices, models)
-                    decisive += [str(make_together(table.slowdowns))] if both else []
-                    decisive += [str(changes)] if here and changes is not None else []
+                    here = spec.world == RunTimes.STUDY
+                    said = World(
+                        models=models if here else (),
+                        contention=contention if here else None,
+                        slowdowns=table.slowdowns,
+                        faults=fixed + drawn_faults(levels, cluster, workload, seed),
+                        changes=changes if here else None,
+                        ties=table.ties,
+                    )
+                    both = said.contention is not None and sets_speeds(cluster.devices, said.models)
+                    world = replace(said, slowdowns=make_together(table.slowdowns) if both else None)
+                    decisive = [cluster_digest, digest, policy_identity, seed, table.ties, world.faults, window]
+                    decisive += [world.models]
+                    decisive += [] if world.contention is None else [world.contention.identity()]
+                    decisive += [str(world.slowdowns)] if both else []
+                    decisive += [] if world.changes is None else [str(world.changes)]
                     decisive += [] if table.core_tiles is None else [table.core_tiles]
                     decisive += [*identity_of(in_use()), *filter(None, map(RESOURCES.distribution, installed))]
                     named = [cluster.name, workload.name, spec.label, dict(parameters)]
-                    run_id = id_of_run(named[:3], seed, [*decisive, *named, engine_digest()])
-                    ties = str(table.ties)
+                    drawn = _draws(source) or bool(levels)
                     runs.append(
                         Run(
-                            run_id,
-                            cluster,
-                            workload,
-                            digest,
-                            spec,
-                            seed,
-                            models if here else (),
-                            ties,
-                            faults,
-                            window,
-                            dict(parameters),
-                            contention if here else None,
-                            bool(table.faults or table.random_faults),
-                            table.core_tiles,
-                            (i, w, p),
-                            (
-                                *effects(
-                                    cluster,
-                                    workload.jobs,
-                                    policy,
-                                    models if here else (),
-                                    contention if here else None,
-                                    table.slowdowns,
-                                    changes if here else None,
-                                ),
-                                *_of_study(spec, models, contention, seeds, _draws(source) or bool(levels), policy),
+                            id=id_of_run(named[:3], seed, [*decisive, *named, engine_digest()]),
+                            cluster=cluster,
+                            workload=workload,
+                            workload_digest=digest,
+                            policy=spec,
+                            seed=seed,
+                            world=world,
+                            window_us=window,
+                            parameters=dict(parameters),
+                            failing=bool(table.faults or table.random_faults),
+                            core_tiles=table.core_tiles,
+                            place=(i, w, p),
+                            effects=(
+                                *effects(cluster, workload.jobs, policy, said),
+                                *_of_study(spec, models, contention, seeds, drawn, policy),
                             ),
-                            len(fixed),
-                            make_together(table.slowdowns) if both else None,
-                            changes if here else None,
-                            in_use(),
+                            listed=len(fixed),
+                            plugins=in_use(),
                         )
                     )
     return runs
@@ -364,7 +342,7 @@ def _of_study(
 ) -> list[Effect]:
     """What a study may ask for beyond what a single run does: worlds and seeds."""
     found = []
-    if spec.world != World.STUDY:
+    if spec.world != RunTimes.STUDY:
         bare = not models and contention is None
         found.append(Effect("world", spec.label, "the study has neither models nor contention" if bare else ""))
     if len(seeds) > 1:

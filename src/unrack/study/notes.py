@@ -44,7 +44,7 @@ def refuse_idle(document: Document, runs: Sequence[Run]) -> None:
         if all(effect.why_not and not effect.counted for effect in found):
             what = WORDS[key].format(of=found[0].of)
             raise _refusal(document, what, location, [effect.why_not for effect in found])
-    if document.table.get("models") and not any(run.models for run in runs) and "sweep" not in document.table:
+    if document.table.get("models") and not any(run.world.models for run in runs) and "sweep" not in document.table:
         raise _refusal(document, "models", ("models",), ["every policy has world = 'base'"])
 
 

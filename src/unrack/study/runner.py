@@ -353,7 +353,6 @@ def _as_asked(asked: _Asked) -> Iterator[None]:
 
 
 def _keep(directory: str, audit: bool, asked: _Asked, heard: Heard) -> None:
-    """Simulate a run and keep it."""
     with _as_asked(asked):
         keep_run(Path(directory), asked.run, _simulated(asked.run, heard, audit))
 
@@ -388,12 +387,7 @@ def simulated(run: Run, progress: Callable[[int, int], None] | None = None, audi
         run.workload,
         run.policy.make(),
         seed=run.seed,
-        ties=run.ties,
-        faults=run.faults,
-        models=run.models,
-        contention=run.contention,
-        slowdowns=run.slowdowns,
-        memory_changes=run.memory_changes,
+        world=run.world,
         core_tiles=run.core_tiles,
         window_us=run.window_us,
         progress=progress,

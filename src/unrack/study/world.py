@@ -8,7 +8,7 @@ from enum import StrEnum
 from unrack.errors import PolicyError
 
 
-class World(StrEnum):
+class RunTimes(StrEnum):
     """A world: what decides how fast jobs run."""
 
     STUDY = "study"  # with the study's performance models and contention: every row, unless it says otherwise
@@ -18,7 +18,7 @@ class World(StrEnum):
 _WRITTEN = re.compile(r"""(.*\S)\s*,\s*world\s*=\s*["']?([^"'\s=,()]*)["']?\s*""", re.DOTALL)
 
 
-def split_world(text: str) -> tuple[str, World]:
+def split_world(text: str) -> tuple[str, RunTimes]:
     """A policy as written, without its world; and its world.
 
     Raises
@@ -29,15 +29,15 @@ def split_world(text: str) -> tuple[str, World]:
     Examples
     --------
     >>> split_world("first-fit(order=sjf), world=base")
-    ('first-fit(order=sjf)', <World.BASE: 'base'>)
+    ('first-fit(order=sjf)', <RunTimes.BASE: 'base'>)
     >>> split_world("first-fit")
-    ('first-fit', <World.STUDY: 'study'>)
+    ('first-fit', <RunTimes.STUDY: 'study'>)
     """
     found = _WRITTEN.fullmatch(text)
-    return (text, World.STUDY) if found is None else (found[1], make_world(found[2]))
+    return (text, RunTimes.STUDY) if found is None else (found[1], make_world(found[2]))
 
 
-def make_world(value: object) -> World:
+def make_world(value: object) -> RunTimes:
     """A world from what a study says.
 
     Raises
@@ -45,10 +45,10 @@ def make_world(value: object) -> World:
     PolicyError
         There is no such world.
     """
-    if value not in tuple(World):
+    if value not in tuple(RunTimes):
         want = "'study' (the study's models and contention, the default) or 'base' (without: jobs run their base times)"
         raise PolicyError("world", repr(value), want)
-    return World(str(value))
+    return RunTimes(str(value))
 
 
 def labelled(label: str, world: str) -> str:
@@ -60,15 +60,15 @@ def labelled(label: str, world: str) -> str:
     ('first-fit, world=base', 'first-fit, world=base', 'easy')
     """
     end = f", world={world}"
-    return label if world == World.STUDY or label.endswith(end) else label + end
+    return label if world == RunTimes.STUDY or label.endswith(end) else label + end
 
 
-def world_of(label: str) -> World:
+def world_of(label: str) -> RunTimes:
     """The world that a label says.
 
     Examples
     --------
     >>> world_of("first-fit, world=base"), world_of("first-fit")
-    (<World.BASE: 'base'>, <World.STUDY: 'study'>)
+    (<RunTimes.BASE: 'base'>, <RunTimes.STUDY: 'study'>)
     """
-    return next((world for world in World if label.endswith(f", world={world}")), World.STUDY)
+    return next((world for world in RunTimes if label.endswith(f", world={world}")), RunTimes.STUDY)

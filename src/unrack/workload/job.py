@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from array import array
-from collections.abc import Mapping, MutableSequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from operator import index
 from typing import Any, SupportsIndex
@@ -348,14 +347,6 @@ def job_table(
     if under_way is not None:
         check_under_way(table)
     return table.take(order_of(table))
-
-
-def plain(column: Ints) -> MutableSequence[int]:
-    """A column as plain integers, for loops in Python: a list, or an array where a list would take too much memory.
-
-    Reading a list is the fastest (by 5 % of a whole run) but takes 40 bytes an entry, an array 8.
-    """
-    return column.tolist() if len(column) <= 300_000 else array("q", column.tobytes())
 
 
 @dataclass(frozen=True)

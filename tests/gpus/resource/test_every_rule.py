@@ -15,6 +15,7 @@ from unrack.policy.gpus.rules import RULES
 from unrack.sim.faults.fault import Fault
 from unrack.sim.result import Result
 from unrack.sim.simulate import simulate
+from unrack.sim.world import World
 from unrack.workload.formats.rules import Intake
 from unrack.workload.job import JobTable, Workload, job_table
 
@@ -59,7 +60,9 @@ def run(seed: int, policy: str, together: bool = True) -> Result:
     if not together:
         jobs = replace(jobs, devices=jobs.devices | {("gpus", "together"): np.zeros(len(jobs), np.int64)})
     faults = [Fault(f"node{i}", (40 + 30 * i) * S, 25 * S) for i in range(2 * (seed % 2))]
-    return simulate(cluster, Workload("w", jobs, Intake("", "", len(jobs), len(jobs))), policy, faults=faults)
+    return simulate(
+        cluster, Workload("w", jobs, Intake("", "", len(jobs), len(jobs))), policy, world=World(faults=faults)
+    )
 
 
 def with_rule(discipline: str, rule: str) -> str:

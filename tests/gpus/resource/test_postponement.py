@@ -64,7 +64,7 @@ def test_the_utility_that_is_asked_counts_only_where_jobs_are_postponed() -> Non
 
 def test_explain_says_for_what_a_postponed_job_waits() -> None:
     from unrack.policy.table import parse_policy
-    from unrack.sim.explain import explain
+    from unrack.sim.explained.job import explain
 
     wants = {"submit": 5, "count": 2, "min_utility": 6000}
     story = explain(MINSKY, crowded(wants), parse_policy("topo-aware-p(gpus=first-fit)"), 4)

@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from unrack.study import World
+from unrack.study import RunTimes
 from unrack_papers.call import printed
 from unrack_papers.call.counts import with_floors
 from unrack_papers.claim import Claim, close, exceeds, largest_gap, lies, together
@@ -23,7 +23,7 @@ PAPER = "Call, Polo and Carrera 2022; thesis chapter 4"
 LOADS = (0.5, 0.6, 0.7, 0.8, 0.9)
 SCENARIOS = {"S1": "high bandwidth", "S2": "high capacity", "S3": "high compute"}
 
-FIRST_FIT = Row("First Fit", "first-fit", "nvme-pool", world=World.BASE)
+FIRST_FIT = Row("First Fit", "first-fit", "nvme-pool", world=RunTimes.BASE)
 """The papers' baseline: its jobs run their base times, those of the other rows at measured speeds."""
 FIRST_FIT_HERE = Row("First Fit, measured speeds", "first-fit", "nvme-pool", printed=False)
 """The same placement in the world of the other rows."""

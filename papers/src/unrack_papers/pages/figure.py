@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from unrack.report import colour_of
-from unrack.study import World
+from unrack.study import RunTimes
 from unrack_papers.measured import BOUND, Measured
 from unrack_papers.reproduction import Spec, in_world
 from unrack_papers.verdict import interval
@@ -123,7 +123,7 @@ def curve_lines(measured: Measured, title: str, group: str, name: str, label: st
     """What is drawn of a row in a panel: mean, interval, the paper's value at each x; the bound as a row."""
     lines: list[dict[str, Any]] = []
     worlds = {row.name: row.world for row in measured.rows(group)}
-    shown = in_world(plain(name), worlds.get(name, World.STUDY))
+    shown = in_world(plain(name), worlds.get(name, RunTimes.STUDY))
     for x in measured.xs(group):
         found = measured.compared((group, x, name), label)
         low, high = interval(found.ours) or (None, None)

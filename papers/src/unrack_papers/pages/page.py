@@ -11,7 +11,7 @@ from typing import Any
 
 from unrack.errors import InputError
 from unrack.extras import extra, has_pictures
-from unrack.study import World
+from unrack.study import RunTimes
 from unrack_papers.claim import Claim, Finding
 from unrack_papers.measured import Measured
 from unrack_papers.pages.long_form import as_csv, long_rows
@@ -42,7 +42,7 @@ def legend(measured: Measured) -> str:
         words.append(f"{OURS_ONLY} not in the paper.")
     if one.bounded:
         words.append("bound: % of deadlines that no policy could meet in the world of the row.")
-    if any(row.world != World.STUDY for group in measured.groups for row in measured.rows(group)):
+    if any(row.world != RunTimes.STUDY for group in measured.groups for row in measured.rows(group)):
         words.append("base times: these jobs run without models of sharing, in another world than those beside them.")
     return " ".join(words)
 

@@ -252,6 +252,20 @@ class Devices(Sealed):
         """int64[k]: the devices of a kind."""
         return np.flatnonzero(self.kind == self.kinds.index(kind)) if kind in self.kinds else np.zeros(0, np.int64)
 
+    def wanted(self, asked: Mapping[tuple[str, str], Ints], jobs: int) -> Ints:
+        """int64[kinds, quantities, jobs]: what each task of some jobs asks of the kinds that there are.
+
+        Parameters
+        ----------
+        asked
+            Kind and quantity → int64[jobs].
+        """
+        wants = np.zeros((len(self.kinds), self.capacity.shape[0], jobs), np.int64)
+        for k, kind in enumerate(self.kinds):
+            for q, name in enumerate(self.quantities[k]):
+                wants[k, q] = asked.get((kind, name), 0)
+        return wants
+
     def installed(self, kind: str, name: str) -> int:
         """How much of a quantity all devices of a kind have together."""
         which = self.kinds.index(kind)

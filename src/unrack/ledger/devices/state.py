@@ -26,6 +26,7 @@ from unrack.ledger.devices.columns import (
     OFFLINE,
     PACE,
     POOL,
+    SERIAL,
     SINCE_US,
     Columns,
     make_columns,
@@ -184,6 +185,14 @@ class DeviceState:
         left, pace = float(self.columns.progress[LEFT, job]), float(self.columns.progress[PACE, job])
         done = max(0, now - int(self.columns.clock[SINCE_US, job])) * pace
         return max(0, ceil(left - done))
+
+    def begins_us(self, job: int, now: int) -> int:
+        """When a job that has just started begins to work: not before its devices are attached."""
+        return max(now, int(self.columns.clock[SINCE_US, job])) if self.asking[job] else now
+
+    def groups(self, lease: Lease) -> tuple[int, ...]:
+        """The number, its own in the run, of the composition or split device behind each share of a running lease."""
+        return tuple(int(self.columns.group[SERIAL, min(share.devices)]) for share in lease.shares)
 
     def at_home(self, node: int) -> list[int]:
         """The devices that sit in a node."""

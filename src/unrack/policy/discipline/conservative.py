@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import ClassVar
 
 from unrack.ledger.promises import Promises
-from unrack.policy.contract import Decision, Estimates
+from unrack.policy.contract import Ability, Decision, Estimates
 from unrack.policy.discipline.list_scheduler import short_of
 from unrack.policy.discipline.node_plan import Plan
 from unrack.policy.discipline.reservations import Reservations
@@ -58,6 +59,8 @@ class Conservative(AnyResource):
     memory: MemoryRule = field(default_factory=LocalMemory)
     gpus: GpuRule | None = None
     compress: str = "early"
+
+    does: ClassVar[frozenset[Ability]] = frozenset({Ability.PROMISED})
 
     def begin(self, view: View) -> Plan:
         """The reservations that were promised before; none if the run begins."""

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from unrack.cluster.spec import Cluster
 from unrack.ledger.lease import Lease
+from unrack.policy.contract import Ability
 from unrack.policy.flow.left import Left
 from unrack.policy.flow.sorts import Sort
 from unrack.policy.gpus.rule import GpuRule
@@ -55,6 +56,11 @@ class Inside:
     def near(self) -> bool:
         """As the rule."""
         return self.rule.near
+
+    @property
+    def does(self) -> frozenset[Ability]:
+        """As the rule."""
+        return self.rule.does
 
     def begin(self, view: View) -> Bounds:
         """No bounds."""

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrack.jit import compiled, inlined
-from unrack.ledger.memory_use import MemoryUse
+from unrack.ledger.memory.use import MemoryUse
 from unrack.ledger.names import CPU, MEM
 from unrack.policy.columns import LedgerColumns, gang_of
 from unrack.policy.lending.compute_nodes import may_compute, tasks_by_cores

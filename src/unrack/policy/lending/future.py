@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from unrack.jit import inlined
 from unrack.kernels.ordering import order_of
 from unrack.ledger.holding import add_rows
-from unrack.ledger.memory_use import AT, FOR, MB, NEXT_OF, MemoryUse
+from unrack.ledger.memory.use import AT, FOR, MB, NEXT_OF, MemoryUse
 from unrack.ledger.names import ASKED_US, ENDS_US, FIRST_ROW, JOB, MEM, ROW_COUNT, WHO
 from unrack.policy.columns import LedgerColumns
 from unrack.policy.lending.lease_kernel import Leases, Span, Who, change, noted, place_job

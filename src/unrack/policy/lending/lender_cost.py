@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrack.jit import inlined
-from unrack.ledger.memory_use import AT, FOR, JOB, NEXT_AT, MemoryUse
+from unrack.ledger.memory.use import AT, FOR, JOB, NEXT_AT, MemoryUse
 from unrack.ledger.names import CPU, ENDS_US, MEM, WHO
 from unrack.slowdown.contention.columns import ContentionColumns, speed_of, traffic_of
 from unrack.slowdown.memory.board import (

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrack.jit import compiled
-from unrack.ledger.memory_use import MemoryUse
+from unrack.ledger.memory.use import MemoryUse
 from unrack.policy.columns import LedgerColumns
 from unrack.policy.lending.future import fits, shadow_of
 from unrack.policy.lending.lease_kernel import Leases, Span, change, note, place_job, room_needed, who_is

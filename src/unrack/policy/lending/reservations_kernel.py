@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from unrack.jit import compiled, inlined
 from unrack.ledger.holding import first_at_least
 from unrack.ledger.lease import FIRST, LENDER, NODES
-from unrack.ledger.memory_use import MemoryUse
+from unrack.ledger.memory.use import MemoryUse
 from unrack.ledger.names import ASKED_US, CPU, ENDS_US, MEM, WHO
 from unrack.policy.columns import LedgerColumns
 from unrack.policy.discipline.plan_kernel import copy_step, step_at

@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 
 from unrack.cluster.spec import Cluster
 from unrack.ledger.lease import Lease, loans_of
-from unrack.ledger.memory_use import MemoryUse
+from unrack.ledger.memory.use import MemoryUse
 from unrack.ledger.promises import PromisedRows, Promises
 from unrack.policy.columns import LedgerColumns, columns_of
-from unrack.policy.contract import EVERYTHING, Decision, Estimates, Need, Start, Traits
+from unrack.policy.contract import EVERYTHING, Ability, Decision, Estimates, Need, Start, Traits
 from unrack.policy.discipline.conservative import Conservative, freed
 from unrack.policy.discipline.list_scheduler import BACKFILL, UNLIMITED, ListScheduler
 from unrack.policy.discipline.slurm_like import SlurmLike
@@ -98,7 +98,10 @@ class Lending:
     def traits(self) -> Traits:
         """It lends memory among nodes that are one job's at a time."""
         reads = reads_of(self.order) | ({Need.RACKS} if self.near else frozenset())
-        return Traits(places=EVERYTHING | {Need.LOANS}, reads=reads, estimates=self.estimates, whole_nodes=True)
+        does = {Ability.POSSIBLE, Ability.TERMS} | ({Ability.PROMISED} if self.scheduler == "conservative" else set())
+        return Traits(
+            frozenset(), EVERYTHING | {Need.LOANS}, reads, self.estimates, whole_nodes=True, does=frozenset(does)
+        )
 
     @property
     def name(self) -> str:
@@ -178,12 +181,8 @@ class Lending:
             memory.spans[:, job] = row, row + len(rows), loan, loan + len(loans)
             row, loan = row + len(rows), loan + len(loans)
 
-    @property
-    def promised(self) -> Any:
-        """What is promised to waiting jobs: by the conservative scheduler alone."""
-        return self._promised if self.scheduler == "conservative" else None
-
-    def _promised(self, view: View, memory: LendingNotes) -> Promises:
+    def promised(self, view: View, memory: LendingNotes) -> Promises:
+        """What is promised to waiting jobs; asked of the conservative scheduler alone."""
         if memory.other is not None:
             others: Promises = memory.other.policy.promised(view, memory.other.notes)
             return others

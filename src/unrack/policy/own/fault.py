@@ -14,7 +14,7 @@ from unrack.view import View
 POLICIES = OURS + "policy"
 STATES = ("has not come", "waits", "runs", "has finished", "was rejected")
 """What a job of each :class:`unrack.ledger.state.Status` does."""
-ASKING = (OURS + "core.py", OURS + "admission.py")
+ASKING = tuple(OURS + "core/" + name for name in ("core.py", "admission.py", "provisions.py"))
 """The files that ask policies."""
 
 

@@ -23,6 +23,7 @@ PARAMETERS: Mapping[str, tuple[str, ...]] = {
     "expected_end_us": ("view", "memory", "job", "now"),
     "possible": ("cluster", "jobs"),
     "seeded": ("seed",),
+    "terms": ("cluster",),
 }
 """Methods of a policy → what they are given, in this order."""
 ORDER = ("view", "queue", "now")

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from unrack.cluster.spec import Cluster
-from unrack.policy.contract import EVERYTHING, Estimates, Traits
+from unrack.policy.contract import EVERYTHING, Ability, Estimates, Traits
 from unrack.policy.gpus.rule import GpuRule
 from unrack.policy.orders import Order, reads_of
 from unrack.policy.placement.claiming import claims_asked
 from unrack.policy.placement.contract import MemoryRule
+from unrack.policy.placement.lent_memory import LentMemory
 from unrack.policy.placement.local_memory import FITS, LocalMemory
 from unrack.policy.placement.mixed import Mixed
 from unrack.policy.placement.on_nodes import OnNodes
@@ -50,6 +51,8 @@ class AnyResource:
         """The label."""
         return self.label
 
+    does: ClassVar[frozenset[Ability]] = frozenset()
+
     @cached_property
     def traits(self) -> Traits:
         """It places all that jobs ask for: beside the nodes of a function of the user's own, by rules with a name."""
@@ -59,15 +62,17 @@ class AnyResource:
             reads=reads | ({Need.RACKS} if self.memory.near else frozenset()),
             estimates=self.estimates,
             whole_nodes=self.nodes == "whole",
+            does=self.does | self.memory.does,
         )
 
-    @property
-    def possible(self) -> Any:
-        """Which jobs have nodes and memory on the empty cluster; ``None``: those whose tasks fit on its nodes."""
-        return None if isinstance(self.memory, LocalMemory) else self._possible
-
-    def _possible(self, cluster: Cluster, jobs: JobTable) -> NDArray[np.bool_]:
+    def possible(self, cluster: Cluster, jobs: JobTable) -> NDArray[np.bool_]:
+        """bool[jobs]: which jobs have nodes and memory on the empty cluster; asked where memory is not local."""
         return self.memory.possible(cluster, jobs)
+
+    def terms(self, cluster: Cluster) -> Any:
+        """The terms on which memory is lent; asked where it is."""
+        assert isinstance(self.memory, LentMemory)
+        return self.memory.terms(cluster)
 
     @cached_property
     def mixed(self) -> Mixed:

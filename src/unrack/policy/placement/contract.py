@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from unrack.cluster.spec import Cluster
 from unrack.ledger.lease import Lease, Loan
+from unrack.policy.contract import Ability
 from unrack.reasons import Reason
 from unrack.view import View
 from unrack.vocabulary import Need
@@ -97,6 +98,11 @@ class MemoryRule(Protocol):
     @property
     def near(self) -> bool:
         """Whether it looks at how far lenders are."""
+        ...
+
+    @property
+    def does(self) -> frozenset[Ability]:
+        """Which optional methods a policy has by it: of ``Ability.POSSIBLE`` and ``TERMS``."""
         ...
 
     def begin(self, view: View) -> Any:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from unrack.cluster.spec import Cluster
 from unrack.ledger.lease import Loan
+from unrack.policy.contract import Ability
 from unrack.policy.lending.lease_kernel import ANY, Who, somebody, spread_tasks
 from unrack.policy.lending.lender_cost import Scratch
 from unrack.policy.lending.rules import RULES, THRESHOLDS, LendingRule, Terms, make_terms
@@ -58,6 +59,7 @@ class LentMemory:
     near: bool = False
 
     places: ClassVar[frozenset[Need]] = frozenset({Need.LOANS})
+    does: ClassVar[frozenset[Ability]] = frozenset({Ability.POSSIBLE, Ability.TERMS})
 
     def terms(self, cluster: Cluster) -> Terms:
         """The terms on a cluster."""

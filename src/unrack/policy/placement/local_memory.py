@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from unrack.cluster.spec import Cluster
 from unrack.ledger.lease import FIRST, LOCAL_MB, NODES, TASKS
+from unrack.policy.contract import Ability
 from unrack.policy.placement.contract import Room, Spot
 from unrack.policy.placement.node_kernel import Fit, place_one, room_for
 from unrack.reasons import Code, Reason
@@ -38,6 +39,7 @@ class LocalMemory:
     place: str = "first-fit"
 
     places: ClassVar[frozenset[Need]] = frozenset()
+    does: ClassVar[frozenset[Ability]] = frozenset()
     near: ClassVar[bool] = False
 
     def begin(self, view: View) -> None:

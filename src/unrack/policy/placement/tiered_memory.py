@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from unrack.cluster.spec import Cluster
 from unrack.ledger.lease import Loan
+from unrack.policy.contract import Ability
 from unrack.policy.placement.contract import Room, Spot
 from unrack.policy.tiers.own_policy import barred, near_replicas, possible_servers, split_of
 from unrack.reasons import Code, Reason
@@ -41,6 +42,7 @@ class TieredMemory:
     rule: str = "slo"
 
     places: ClassVar[frozenset[Need]] = frozenset({Need.LOANS, Need.TIERS})
+    does: ClassVar[frozenset[Ability]] = frozenset({Ability.POSSIBLE})
     near: ClassVar[bool] = False
 
     def begin(self, view: View) -> None:

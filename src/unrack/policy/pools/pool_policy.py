@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrack.ledger.lease import Lease
-from unrack.policy.contract import EVERYTHING, Decision, Estimates, Start, Traits
+from unrack.policy.contract import EVERYTHING, Ability, Decision, Estimates, Start, Traits
 from unrack.policy.orders import reads_of
 from unrack.policy.pools.place_kernel import (
     LATE,
@@ -90,7 +90,8 @@ class Pooled(PoolPlacement):
     @cached_property
     def traits(self) -> Traits:
         """It places devices, one job a step."""
-        return Traits(places=EVERYTHING, reads=reads_of(self.order), estimates=self.estimates, stepwise=True)
+        does = frozenset({Ability.SEEDED} if self.rule == "random-fit" else ())
+        return Traits(places=EVERYTHING, reads=reads_of(self.order), estimates=self.estimates, stepwise=True, does=does)
 
     @property
     def name(self) -> str:
@@ -98,8 +99,8 @@ class Pooled(PoolPlacement):
         return self.label
 
     def seeded(self, seed: int) -> Pooled:
-        """The same with the seed of the run; only random fit draws."""
-        return replace(self, seed=seed) if self.rule == "random-fit" else self
+        """The same with the seed of the run; asked of random fit, which draws."""
+        return replace(self, seed=seed)
 
     def begin(self, view: View) -> Queue:
         """Notes on a cluster as it is now; the jobs that wait are read in the first round."""

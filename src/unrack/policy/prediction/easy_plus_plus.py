@@ -19,7 +19,7 @@ from functools import cached_property
 from typing import ClassVar
 
 from unrack.policy.columns import columns_of
-from unrack.policy.contract import Decision, Need, Start, Traits
+from unrack.policy.contract import Ability, Decision, Need, Start, Traits
 from unrack.policy.discipline.list_scheduler import NO_SECOND, UNLIMITED, Buffers, choose, places_in, short_of
 from unrack.policy.discipline.python_pass import Placement, plain_pass
 from unrack.policy.discipline.queue_kernel import Backfill, PassRule
@@ -87,7 +87,13 @@ class EasyPlusPlus:
     def traits(self) -> Traits:
         """It looks at who submitted a job, and at how long that user's last two ran."""
         whole = self.nodes == "whole"
-        return Traits(frozenset({Need.USERS}), reads=reads_of(self.backfill_order), whole_nodes=whole, learns=True)
+        return Traits(
+            needs=frozenset({Need.USERS}),
+            reads=reads_of(self.backfill_order),
+            whole_nodes=whole,
+            learns=True,
+            does=frozenset({Ability.EXPECTED_END_US}),
+        )
 
     @property
     def name(self) -> str:

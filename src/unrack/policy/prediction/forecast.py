@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from unrack.jit import compiled, inlined
 from unrack.ledger.growing import grown, room_for
+from unrack.ledger.jobs import Runs
 from unrack.ledger.names import ASKED_US, ENDS_US, WHO
-from unrack.ledger.past_runs import Runs
 from unrack.policy.columns import LedgerColumns, columns_of
 from unrack.policy.prediction.correction import expected_end
 from unrack.units import NEVER_US

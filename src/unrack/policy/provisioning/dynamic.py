@@ -15,27 +15,27 @@ from bisect import insort
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from unrack.cluster.spec import Cluster
 from unrack.ledger.growing import grown
-from unrack.ledger.lacking import held_of, needs_of
 from unrack.ledger.lease import LOAN_MB, LOCAL_MB, NODES, Lease
+from unrack.ledger.memory.lacking import held_of, needs_of
+from unrack.ledger.promises import Promises
 from unrack.ledger.state import FINISHED
 from unrack.policy.columns import columns_of
-from unrack.policy.contract import Decision, Hold, Policy, Requeue, Resize, Start, Traits, Used
+from unrack.policy.contract import Ability, Decision, Hold, Policy, Requeue, Resize, Start, Traits, Used
 from unrack.policy.lending.lender_cost import Scratch
 from unrack.policy.lending.rules import LendingRule, Terms, grouped, make_terms
-from unrack.policy.members import traits_of
-from unrack.policy.placement.any_resource import AnyResource
+from unrack.policy.members import seeded, traits_of
 from unrack.policy.provisioning.resize_kernel import LACKS, resize
 from unrack.reasons import Code, Reason
 from unrack.units import SECOND_US
 from unrack.view import View
-from unrack.workload.job import TASKS
+from unrack.workload.job import TASKS, JobTable
 
 Ints = NDArray[np.int64]
 
@@ -152,17 +152,16 @@ class Dynamic:
     def traits(self) -> Traits:
         """Those of the inner policy; and it wants to know what is used."""
         own = traits_of(self.inner)
-        return replace(own, monitor_us=self.monitor_us)
+        return replace(own, monitor_us=self.monitor_us, does=own.does | {Ability.ADJUST, Ability.RESERVES_MB})
 
     def seeded(self, seed: int) -> Dynamic:
-        """A copy whose inner policy draws from a seed, if it draws."""
-        give = getattr(self.inner, "seeded", None)
-        return self if give is None else replace(self, inner=give(seed))
+        """A copy whose inner policy draws from a seed."""
+        return replace(self, inner=seeded(self.inner, seed))
 
-    @property
-    def possible(self) -> Any:
-        """What the inner policy could start on the empty cluster, where it says so."""
-        return getattr(self.inner, "possible", None)
+    def possible(self, cluster: Cluster, jobs: JobTable) -> NDArray[np.bool_]:
+        """As the inner policy says."""
+        found: NDArray[np.bool_] = cast(Any, self.inner).possible(cluster, jobs)
+        return found
 
     def begin(self, view: View) -> Notes:
         """Nothing was seen yet."""
@@ -170,11 +169,10 @@ class Dynamic:
         none, zero = np.zeros(room, np.int64), np.zeros(room, np.int64)
         return Notes(self.inner.begin(view), terms_of(self.inner, view.cluster), none, zero, PastUse())
 
-    @property
-    def promised(self) -> Any:
-        """What the inner policy promises, where it does."""
-        told = getattr(self.inner, "promised", None)
-        return None if told is None else lambda view, memory: told(view, memory.inner)
+    def promised(self, view: View, memory: Notes) -> Promises:
+        """As the inner policy says."""
+        found: Promises = cast(Any, self.inner).promised(view, memory.inner)
+        return found
 
     def decide(self, view: View, memory: Notes, now: int) -> tuple[list[Decision], Notes]:
         """As the inner policy decides."""
@@ -316,11 +314,11 @@ def _cut(leases: list[Lease], first: Ints) -> list[tuple[Lease, int, int]]:
 
 def terms_of(policy: object, cluster: Cluster) -> Terms:
     """The terms on which a policy lends: its own, or its rule's for memory; of one that does not lend, to nobody."""
-    for one in (policy, policy.memory if isinstance(policy, AnyResource) else None):
-        if (own := getattr(one, "terms", None)) is not None:
-            terms: Terms = own(cluster)
-            return terms
+    traits = traits_of(policy)
+    if Ability.TERMS in traits.does:
+        terms: Terms = cast(Any, policy).terms(cluster)
+        return terms
     alone, zeros = np.arange(len(cluster)), np.zeros(len(cluster), np.int64)
-    if isinstance(policy, Policy) and traits_of(policy).lends:
+    if traits.lends:
         return make_terms(cluster, LendingRule.DISAGGREGATED, 1.0, "all", False)
     return grouped(LendingRule.DISAGGREGATED, alone, zeros, False, zeros, zeros)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from unrack.jit import compiled, inlined
 from unrack.ledger.lease import BORROWER, CORES, FIRST, LENDER, LOAN_MB, LOCAL_MB, NODES, TASKS
-from unrack.ledger.memory_use import AT, FOR, MB, NEXT_OF, MemoryUse
+from unrack.ledger.memory.use import AT, FOR, MB, NEXT_OF, MemoryUse
 from unrack.ledger.names import FIRST_ROW, MEM, ROW_COUNT
 from unrack.policy.columns import LedgerColumns
 from unrack.policy.lending.lease_kernel import borrow, who_is

@@ -29,7 +29,7 @@ from unrack.jit import compiled
 from unrack.ledger.growing import grown, room_for
 from unrack.ledger.lease import FIRST, LENDER, LOAN_MB, LOCAL_MB, Lease
 from unrack.ledger.state import RUNNING
-from unrack.policy.contract import EVERYTHING, Decision, Need, Reject, Start, Traits
+from unrack.policy.contract import EVERYTHING, Ability, Decision, Need, Reject, Start, Traits
 from unrack.policy.discipline.list_pass import ListPass, Pass
 from unrack.policy.discipline.list_scheduler import UNLIMITED
 from unrack.policy.discipline.queue_kernel import Backfill
@@ -122,7 +122,7 @@ class TierPolicy:
     def traits(self) -> Traits:
         """It places devices and what is counted unless it rejects servers, counts clusters or has its own order."""
         more = EVERYTHING if self.full == WAIT and self.clusters is None and self.order == REQUEST else frozenset()
-        return Traits(places=more | {Need.LOANS, Need.TIERS})
+        return Traits(places=more | {Need.LOANS, Need.TIERS}, does=frozenset({Ability.POSSIBLE}))
 
     def possible(self, cluster: Cluster, jobs: JobTable) -> NDArray[np.bool_]:
         """bool[jobs]: which servers have a place in the empty data centre; it has tiers."""

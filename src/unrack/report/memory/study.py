@@ -11,7 +11,7 @@ from unrack.report.charts.chart import Chart
 from unrack.report.charts.spec import Spec, framed, number, policy_channels, told, word
 from unrack.report.column import number_text
 from unrack.report.setting import Setting, interval_words
-from unrack.study.world import World, world_of
+from unrack.study.world import RunTimes, world_of
 
 MOST_MIXES = 8
 MOST_MARKS = 2_000
@@ -82,7 +82,7 @@ def bars_of(settings: Sequence[Setting]) -> list[Bar]:
     for bar in bars:
         least[bar.mix] = min(least.get(bar.mix, bar.lost), bar.lost)
     whole = [bar for bar in bars if bar.lost <= least[bar.mix]]
-    usual = [bar for bar in whole if world_of(bar.policy) == World.STUDY]
+    usual = [bar for bar in whole if world_of(bar.policy) == RunTimes.STUDY]
     for bar in usual or whole:
         best[bar.mix] = max(best.get(bar.mix, 0.0), bar.jobs_per_h)
     return [

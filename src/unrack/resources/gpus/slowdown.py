@@ -70,9 +70,9 @@ class GpuSpeeds:
         """float64[jobs]: their speeds now."""
         return np.array([self._speed(view, view.lease(job)) for job in jobs.tolist()], np.float64)
 
-    def predicted(self, view: View, lease: Lease) -> float:
-        """The speed the lease's job would start with."""
-        return self._speed(view, lease)
+    def feels(self, before: Lease, after: Lease) -> bool:
+        """Whether it claims other GPUs."""
+        return not np.array_equal(before.claims, after.claims)
 
     def _speed(self, view: View, lease: Lease) -> float:
         claims = self._own(lease.claims)

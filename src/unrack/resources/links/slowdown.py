@@ -71,9 +71,9 @@ class LinkSpeeds:
             ]
         )
 
-    def predicted(self, view: View, lease: Lease) -> float:
-        """The speed the lease's job would start with."""
-        return self._speed(view, lease)
+    def feels(self, before: Lease, after: Lease) -> bool:
+        """Whether it claims more or less of links."""
+        return not np.array_equal(before.claims, after.claims)
 
     def _speed(self, view: View, lease: Lease) -> float:
         claims = self._own(lease.claims)
@@ -94,7 +94,6 @@ class LinkSpeeds:
         return mine
 
     def _note_all(self, view: View) -> None:
-        """Note of every running job on which links it is."""
         for on in self._on:
             on.clear()
         for job in view.running[1, : view.running_count].tolist():

@@ -9,7 +9,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from unrack.cluster.spec import UNCOUNTED_MB, Cluster
-from unrack.ledger.affected import first_of
+from unrack.core.affected import first_of
 from unrack.units import NEVER_US, SECOND_US
 
 if TYPE_CHECKING:

@@ -73,6 +73,22 @@ class MemoryChanges(BaseModel):
         step = self.checkpoint_every + self.checkpoint_cost
         return float(done_us // step * step)
 
+    def left_us(self, work_us: float, at_start_us: float, left_us: float, returned: bool) -> float:
+        """What is left to do of a job that is stopped and goes on from its last checkpoint, µs.
+
+        Parameters
+        ----------
+        work_us
+            All its work.
+        at_start_us, left_us
+            What was left when it started, and what is left now.
+        returned
+            Whether it went on from a checkpoint when it started.
+        """
+        before = work_us - at_start_us + (self.restart_cost if returned else 0)
+        kept = self.kept_us(max(before, work_us - left_us))
+        return work_us - kept + (self.restart_cost if kept else 0)
+
     def delay_us(self, moved_mb: int) -> int:
         """How long a job stands still when its lease changes and so much data moves."""
         return self.pause + (0 if self.bandwidth is None else -(-moved_mb * 1_000_000 // self.bandwidth))

@@ -141,6 +141,10 @@ class MemoryInUse:
         held = int((state.total[1, online] - state.free[1, online]).sum())
         self.samples.append(Sample(now, min(total, held), held, asked))  # what is not held is not used
 
+    def table(self) -> Ints:
+        """int64[samples, 4]: the samples as rows."""
+        return np.array(self.samples, np.int64).reshape(-1, 4)
+
     def _tasks(self, jobs: Ints) -> Ints:
         tasks: Ints = self._state.asks[0, jobs]
         return tasks

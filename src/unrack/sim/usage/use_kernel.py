@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from unrack.jit import compiled, inlined
 from unrack.ledger.lease import LOCAL_MB, NODES, TASKS
-from unrack.ledger.memory_use import AT, FOR, MB, NEXT_OF
+from unrack.ledger.memory.use import AT, FOR, MB, NEXT_OF
 from unrack.ledger.names import FIRST_ROW, ROW_COUNT
 from unrack.workload.usage.curves import WHOLE
 

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from unrack.cluster.distance import NAMES, distance_of
 from unrack.cluster.spec import Cluster
 from unrack.jit import inlined
-from unrack.ledger.lease import BORROWER, LENDER, LOAN_MB, LOCAL_MB, NODES
-from unrack.ledger.memory_use import AT, FOR, IN_USE, NEXT_OF, MemoryUse
+from unrack.ledger.lease import NODES
+from unrack.ledger.memory.use import AT, FOR, IN_USE, NEXT_OF, MemoryUse
 from unrack.slowdown.contention.columns import ContentionColumns, speed_of, traffic_of
 from unrack.slowdown.memory.settings import MemoryContention
 
@@ -135,21 +135,6 @@ def work_out(c: ContentionColumns, b: Board, m: MemoryUse, pool: Ints, lease_at:
         remote_mb += add_far(b, job, m.use[AT, entry], m.use[FOR, entry], m.use[IN_USE, entry])
         entry = m.use[NEXT_OF, entry]
     settle(c, b, job, b.jobs[APP, job], on, remote_mb, total_mb)
-
-
-@inlined
-def work_out_lease(c: ContentionColumns, b: Board, column: int, app: int, rows: Ints, loans: Ints) -> None:
-    """The same, in a column, for a job that would hold a lease."""
-    on, remote_mb, total_mb = 0, 0, 0
-    for row in range(rows.shape[0]):
-        on += rows[row, NODES]
-        total_mb += rows[row, NODES] * rows[row, LOCAL_MB]
-    for distance in range(4):
-        b.load[FAR + distance, column] = 0.0
-    for i in range(loans.shape[0]):
-        total_mb += loans[i, LOAN_MB]
-        remote_mb += add_far(b, column, loans[i, LENDER], loans[i, BORROWER], loans[i, LOAN_MB])
-    settle(c, b, column, app, on, remote_mb, total_mb)
 
 
 @inlined

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from unrack.jit import compiled, inlined
 from unrack.ledger.lease import FIRST, LENDER, LOCAL_MB, NODES
-from unrack.ledger.memory_use import AT, FOR, IN_USE, JOB, NEXT_AT, NEXT_OF, MemoryUse
+from unrack.ledger.memory.use import AT, FOR, IN_USE, JOB, NEXT_AT, NEXT_OF, MemoryUse
 from unrack.ledger.state import RUNNING
 from unrack.slowdown.contention.columns import ContentionColumns
 from unrack.slowdown.memory.board import (
@@ -40,7 +40,6 @@ from unrack.slowdown.memory.board import (
     Board,
     speed_under,
     work_out,
-    work_out_lease,
 )  # fmt: skip
 
 Ints = NDArray[np.int64]
@@ -236,25 +235,3 @@ def changed_by(
                 changed += 1
     b.mark[0] = mark
     return changed
-
-
-@compiled
-def speed_with(
-    c: ContentionColumns, b: Board, m: MemoryUse, pool: Ints, lease_at: Ints, job: int, rows: Ints, loans: Ints
-) -> float:
-    """The speed that a job would have under a lease that it does not hold; leaves nothing behind."""
-    column = b.jobs.shape[1] - 1
-    work_out_lease(c, b, column, b.jobs[APP, job], rows, loans)
-    count = list_lease(rows, loans, b.uses)
-    for i in range(count):
-        b.nodes[FRESH, b.uses[NODE, i]] = 0
-    unknown = unknown_user(m.use, m.first_at, b.uses, count, b.nodes, b.jobs)
-    while unknown >= 0:
-        work_out(c, b, m, pool, lease_at, unknown)
-        unknown = unknown_user(m.use, m.first_at, b.uses, count, b.nodes, b.jobs)
-    rank_uses(m.use, m.first_at, b.uses, count, b.nodes, b.load, b.top, b.who)
-    worst, near, reads = pressure_on(b.uses, count, b.nodes, b.top, b.who, job, b.mark[0], c.tolerance)
-    b.mark[0] += 1
-    for i in range(count):
-        b.nodes[FRESH, b.uses[NODE, i]] = 0
-    return float(speed_under(c, b, column, b.jobs[APP, job], worst, min(near, b.jobs[ON, column]), reads))

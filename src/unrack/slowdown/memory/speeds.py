@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrack.cluster.spec import Cluster
-from unrack.ledger.lease import NODES, Lease, loans_of
+from unrack.ledger.lease import LOCAL_MB, Lease, loans_of
 from unrack.slowdown.contention.columns import columns_of
 from unrack.slowdown.memory.apps import applications_of
 from unrack.slowdown.memory.board import FOUND, SPEED, make_board
-from unrack.slowdown.memory.pressure import changed_by, speed_with
+from unrack.slowdown.memory.pressure import changed_by
 from unrack.slowdown.memory.settings import MemoryContention
 from unrack.view import View
 from unrack.workload.job import JobTable
@@ -64,18 +64,12 @@ class MemorySpeeds:
         speeds: Floats = self.board.load[SPEED, jobs]
         return speeds
 
-    def predicted(self, view: View, lease: Lease) -> float:
-        """The speed that the lease's job would start with; changes nothing."""
-        state = view.columns
-        if state.memory is None:
-            return 1.0
-        loans = loans_of(lease.borrowed)
-        self._make_room(int(lease.rows[:, NODES].sum()) + len(loans))
-        return speed_with(
-            self.columns, self.board, state.memory, state.pool, state.lease_at, lease.job, lease.rows, loans
-        )
+    def feels(self, before: Lease, after: Lease) -> bool:
+        """Whether it borrows, or has no memory of its own on a node."""
+        if len(before.borrowed) or len(after.borrowed):
+            return True
+        return not bool((before.rows[:, LOCAL_MB] > 0).all() and (after.rows[:, LOCAL_MB] > 0).all())
 
     def _make_room(self, count: int) -> None:
-        """Let so many uses be listed."""
         if count > self.board.uses.shape[1]:
             self.board = self.board._replace(uses=np.zeros((2, 2 * count), np.int64))

@@ -17,7 +17,7 @@ from pydantic import (
 )
 
 from unrack.cluster.domains import NODE
-from unrack.sim.kernel import Ties
+from unrack.sim.world import Ties
 from unrack.slowdown.combined import Together
 from unrack.units import time_us
 

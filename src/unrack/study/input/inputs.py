@@ -19,7 +19,7 @@ from unrack.policy.table import POLICIES, canonical, make_policy, split_policy
 from unrack.resources.table import RESOURCES
 from unrack.study.input.document import Document, Location
 from unrack.study.input.file import WorkloadTable
-from unrack.study.world import World, labelled, make_world, split_world
+from unrack.study.world import RunTimes, labelled, make_world, split_world
 from unrack.workload.filters import FILTERS, filtered
 from unrack.workload.formats.readers import read_trace
 from unrack.workload.generate.generator import generate
@@ -46,7 +46,7 @@ class PolicySpec:
     name: str = ""
     parameters: tuple[tuple[str, Any], ...] = ()
     file: str = ""
-    world: World = World.STUDY
+    world: RunTimes = RunTimes.STUDY
 
     def make(self) -> Policy[Any]:
         """The policy.
@@ -60,7 +60,7 @@ class PolicySpec:
 
     def written(self) -> dict[str, Any]:
         """As a table of a study file; a file by its name only."""
-        rest = {"label": self.label, **({} if self.world == World.STUDY else {"world": str(self.world)})}
+        rest = {"label": self.label, **({} if self.world == RunTimes.STUDY else {"world": str(self.world)})}
         if self.file:
             path, _, name = self.file.rpartition(":")
             return {"file": f"{Path(path).name}:{name}", **rest}
@@ -152,7 +152,7 @@ def make_policy_spec(
             label: str | None = text.strip() if parameters else name
         else:
             parameters = {key: value for key, value in entry.items() if key not in ("name", "label", "file", "world")}
-            world = make_world(entry.get("world", World.STUDY))
+            world = make_world(entry.get("world", RunTimes.STUDY))
             label = entry.get("label")
             if label is not None and (not isinstance(label, str) or not label):
                 raise document.fault((*at, "label"), repr(label), "some text")
@@ -173,7 +173,7 @@ def make_policy_spec(
     return spec
 
 
-def policy_from_file(spec: str, label: str | None, document: Document, world: World = World.STUDY) -> PolicySpec:
+def policy_from_file(spec: str, label: str | None, document: Document, world: RunTimes = RunTimes.STUDY) -> PolicySpec:
     """The policy of ``FILE.py:NAME`` or ``FILE.py``, looked for beside the study and in the working folder.
 
     Raises

@@ -12,7 +12,7 @@ from unrack.errors import ClusterError, PolicyError
 from unrack.policy.table import POLICIES, split_policy
 from unrack.study.input.document import Document
 from unrack.study.input.inputs import written_out
-from unrack.study.world import World, split_world
+from unrack.study.world import RunTimes, split_world
 
 BESIDE = ("preset", "file", "name", "prices")
 """Keys that may stand beside a preset or a file of a cluster."""
@@ -107,7 +107,7 @@ def put(place: Any, parts: list[str], value: object) -> bool:
 
 def _table(text: str) -> dict[str, Any]:
     bare, world = split_world(text)
-    said = {} if world == World.STUDY else {"world": str(world)}
+    said = {} if world == RunTimes.STUDY else {"world": str(world)}
     if bare.rpartition(":")[0].endswith(".py"):
         return {"file": bare, **said}
     name, parameters = split_policy(bare)

@@ -18,10 +18,10 @@ from unrack.policy.file import load_policy
 from unrack.policy.rounds import RoundStory
 from unrack.policy.table import make_policy
 from unrack.resources.places import is_resource
-from unrack.sim.explain import Story, explain
-from unrack.sim.explain_round import explain_round
+from unrack.sim.explained.job import Story, explain
+from unrack.sim.explained.round import explain_round
 from unrack.sim.faults.fault import Fault
-from unrack.sim.usage.memory_changes import make_memory_changes
+from unrack.sim.world import World
 from unrack.slowdown.combined import Together, make_together
 from unrack.slowdown.memory.settings import MemoryContention, make_contention
 from unrack.slowdown.model import Model
@@ -79,7 +79,7 @@ class Again:
         self._refuse_past()
         index = self.index(job)
         with believed(self.folder, [self.record]):
-            return explain(self.cluster(), self.jobs(), self.policy(policy_file), index, **self._world())
+            return explain(self.cluster(), self.jobs(), self.policy(policy_file), index, self._seed, self._world())
 
     def round_story(self, from_us: int | None = None, policy_file: str | None = None) -> RoundStory:
         """The first round at or after a time (µs); the run is simulated once more up to it.
@@ -102,7 +102,11 @@ class Again:
         with believed(self.folder, [self.record]):
             policy = self.policy(policy_file)
             at_us = self._busiest_us() if from_us is None else from_us
-            return explain_round(self.cluster(), self.jobs(), policy, at_us, **self._world())
+            return explain_round(self.cluster(), self.jobs(), policy, at_us, self._seed, self._world())
+
+    @property
+    def _seed(self) -> int:
+        return int(self.record["seed"])
 
     def _refuse_past(self) -> None:
         """To simulate it once more would tell what did not happen."""
@@ -119,20 +123,17 @@ class Again:
         busiest = rounds.sort(["placed", "tried", "time_s"], descending=[True, True, False])
         return round(float(busiest["time_s"][0]) * SECOND_US)
 
-    def _world(self) -> dict[str, Any]:
-        """What the run was in beside cluster, jobs and policy."""
-        return {
-            "seed": self.record["seed"],
-            "ties": self.record["ties"],
-            "faults": [Fault(*fault) for fault in self.record["faults"]],
-            "models": [
-                Model(**{key: _tupled(value) for key, value in entry.items()})
-                for entry in self.record.get("models", ())
-            ],
-            "contention": self.contention(),
-            "how": self.slowdowns or Together.ADD,
-            "changes": make_memory_changes(self.record.get("memory_changes")),
-        }
+    def _world(self) -> World:
+        """How fast its jobs ran, what failed and what changes cost."""
+        record = self.record
+        return World(
+            models=[Model(**{key: _tupled(value) for key, value in one.items()}) for one in record.get("models", ())],
+            contention=self.contention(),
+            slowdowns=self.slowdowns,
+            faults=[Fault(*fault) for fault in record["faults"]],
+            changes=record.get("memory_changes"),
+            ties=record["ties"],
+        )
 
     def holdings(self) -> pl.DataFrame:
         """All that jobs held, of the tables that were kept; see :func:`unrack.metric.holdings.holdings`.

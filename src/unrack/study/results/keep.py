@@ -107,8 +107,8 @@ def _fill(building: Path, run: Run, result: Result, more: Mapping[str, Any] = Ma
             write_table(building / f"{name}.parquet", frame)
     if (usage := run.workload.jobs.usage) is not None:
         write_table(building / CURVES, curves_frame(usage))
-    if run.contention is not None:
-        write_profiles(run.contention.profiles, building / PROFILES)
+    if run.world.contention is not None:
+        write_profiles(run.world.contention.profiles, building / PROFILES)
     record = sealed({**description(run, result), **more}, building)
     write_whole(building / RECORD, json.dumps(record, indent=1, ensure_ascii=False) + "\n")
 
@@ -123,18 +123,22 @@ def description(run: Run, result: Result) -> dict[str, Any]:
         "policy": canonical(run.policy.make()),
         "policy_label": run.policy.label,
         "policy_table": run.policy.written(),
-        "world": str(run.world),
+        "world": str(run.policy.world),
         "seed": run.seed,
-        "ties": run.ties,
-        "faults": [list(fault) for fault in run.faults],
+        "ties": str(run.world.ties),
+        "faults": [list(fault) for fault in run.world.faults],
         **({"core_tiles": run.core_tiles} if run.core_tiles is not None else {}),
         "window_us": list(run.window_us) if run.window_us else None,
         "parameters": dict(run.parameters),
         **({"plugins": dict(zip(names, identity_of(run.plugins), strict=True))} if names else {}),
-        **({"models": [model._asdict() for model in run.models]} if run.models else {}),
-        **({"contention": {**run.contention.identity(), "note": contended(run, result)}} if run.contention else {}),
-        **({"slowdowns": str(run.slowdowns)} if run.slowdowns is not None else {}),
-        **({"memory_changes": run.memory_changes.model_dump()} if run.memory_changes is not None else {}),
+        **({"models": [model._asdict() for model in run.world.models]} if run.world.models else {}),
+        **(
+            {"contention": {**run.world.contention.identity(), "note": contended(run, result)}}
+            if run.world.contention
+            else {}
+        ),
+        **({"slowdowns": str(run.world.together)} if run.world.together is not None else {}),
+        **({"memory_changes": run.world.changes.model_dump()} if run.world.changes is not None else {}),
         **({"notes": list(notes)} if (notes := notes_of_run(run, result)) else {}),
         "metrics": result.metrics,
         **({"bound": asdict(result.bound)} if result.bound is not None else {}),
@@ -145,8 +149,12 @@ def description(run: Run, result: Result) -> dict[str, Any]:
 def notes_of_run(run: Run, result: Result) -> tuple[str, ...]:
     """How speeds combined, and what changed nothing in a finished run although it was asked for, a sentence each."""
     idle = any(effect.key == "contention" and effect.why_not for effect in run.effects)
-    said = () if run.slowdowns is None or idle else (f"{WORDS[run.slowdowns]} (slowdowns = '{run.slowdowns}')",)
-    return (*said, *notes_of(run.effects), *too_late(run.faults[: run.listed], run.window_us, result.log.end_us))
+    said = (
+        ()
+        if run.world.together is None or idle
+        else (f"{WORDS[run.world.together]} (slowdowns = '{run.world.together}')",)
+    )
+    return (*said, *notes_of(run.effects), *too_late(run.world.faults[: run.listed], run.window_us, result.log.end_us))
 
 
 def contended(run: Run, result: Result) -> str:
@@ -159,7 +167,7 @@ def contended(run: Run, result: Result) -> str:
 def summary(directory: Path, runs: Sequence[Run]) -> list[dict[str, Any]]:
     """One row a run: what it was, and every metric."""
     rows = []
-    worlds = len({run.world for run in runs}) > 1
+    worlds = len({run.policy.world for run in runs}) > 1
     for run in runs:
         kept = read_record(directory / "runs" / run.id)
         row: dict[str, Any] = {
@@ -167,7 +175,7 @@ def summary(directory: Path, runs: Sequence[Run]) -> list[dict[str, Any]]:
             "cluster": run.cluster.name,
             "workload": run.workload.name,
             "policy": run.policy.label,
-            **({"world": str(run.world)} if worlds else {}),
+            **({"world": str(run.policy.world)} if worlds else {}),
             "seed": run.seed,
         }
         row.update(run.parameters)

@@ -17,6 +17,7 @@ from unrack.policy.contract import Traits
 from unrack.sim.log import RunLog
 from unrack.sim.recorder import Outcome, Recorder
 from unrack.sim.result import Result
+from unrack.sim.world import World
 from unrack.study.grid import Run
 from unrack.study.input.document import Document
 from unrack.study.input.inputs import PolicySpec, make_policy_spec
@@ -151,5 +152,5 @@ def run_of(past: Past, workload: Workload, policy: PolicySpec, label: str) -> Ru
     return Run(
         id=id_of_run([cluster.name, workload.name, label], 0, [digest, cluster.digest(), policy.identity(), label]),
         cluster=cluster, workload=workload, workload_digest=digest, policy=spec, seed=past.beginning.seed,
-        models=past.beginning.models, ties="together", faults=(), window_us=None, parameters={},
+        world=World(models=past.beginning.models), window_us=None, parameters={},
     )  # fmt: skip

@@ -28,6 +28,7 @@ from unrack.sim.kernel import Entry, Kernel
 from unrack.sim.log import RunLog
 from unrack.sim.recorder import Outcome
 from unrack.sim.simulate import prepared
+from unrack.sim.world import World
 from unrack.units import NEVER_US
 from unrack.workload.job import Job
 
@@ -286,7 +287,7 @@ def play(past: Past, facts: Collection[Fact]) -> Played:
     policy = spec_of(past).make()
     with PolicyAtWork(policy):
         models, seed = past.beginning.models, past.beginning.seed
-        world = prepared(past.names.cluster, table, policy, seed, "together", (), models, make=ToldWorld)
+        world = prepared(past.names.cluster, table, policy, seed, World(models=models), make=ToldWorld)
         assert isinstance(world, ToldWorld)
         world.tell_of(past, fates, facts)
         log = world.run()

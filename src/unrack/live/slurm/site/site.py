@@ -14,7 +14,7 @@ from unrack.live.slurm.site.tables import SiteTable
 from unrack.slowdown.model import Model, make_models
 from unrack.study.input.document import Document
 from unrack.study.input.inputs import PolicySpec, make_policy_spec
-from unrack.study.world import World
+from unrack.study.world import RunTimes
 
 WAKE = "wake"
 """The wake file in the state folder, where the site names none."""
@@ -61,7 +61,7 @@ class Site(SiteTable):
         site._path = document.path
         site._additions = checked(site.cluster, document)
         site._policy = make_policy_spec(site.policy, document, 0, ("policy",))
-        if site._policy.world != World.STUDY:
+        if site._policy.world != RunTimes.STUDY:
             raise document.fault(("policy",), f"the world {str(site._policy.world)!r}", "no world: this one is real")
         try:
             site._models = make_models(site.models, document.folder)

@@ -7,6 +7,7 @@ decisions with it; the same records give the same decisions.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from unrack.cluster.spec import Cluster
@@ -17,8 +18,10 @@ from unrack.live.records import decision_record, event_of_record, event_record
 from unrack.live.slurm.portable import Names
 from unrack.policy.complete import complete
 from unrack.policy.contract import Decision, Policy
+from unrack.policy.members import seeded
 from unrack.sim.guard import PolicyAtWork
 from unrack.slowdown.model import Model
+from unrack.slowdown.pools import pace_of
 from unrack.study.input.document import Document
 from unrack.study.input.inputs import make_policy_spec
 
@@ -118,17 +121,18 @@ class Epoch:
     def __init__(self, beginning: Beginning) -> None:
         self.beginning, self.fault = beginning, ""
         cluster = Cluster.from_dict(beginning.cluster, "cluster")
-        policy = complete(policy_of(beginning.policy), "policy")
+        policy, pace = (
+            complete(policy_of(beginning.policy), "policy"),
+            partial(pace_of, beginning.models, cluster.devices),
+        )
         try:
             with PolicyAtWork(policy):
-                if hasattr(policy, "seeded"):
-                    policy = policy.seeded(beginning.seed)
-                self.core = Core(cluster, None, policy, beginning.models)
+                self.core = Core(cluster, None, seeded(policy, beginning.seed), pace)
         except InputError:  # it does not go with the cluster
             raise
         except Exception as error:
             self.fault = _in_words(error)
-            self.core = Core(cluster, None, policy_of(FALLBACK), beginning.models)
+            self.core = Core(cluster, None, policy_of(FALLBACK), pace)
         self.policy = self.core.policy
         self.names = Names(cluster, beginning.nodes)
         self.told: list[list[Any]] = []

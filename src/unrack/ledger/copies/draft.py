@@ -6,10 +6,11 @@ from typing import TypeVar
 
 import numpy as np
 
+from unrack.ledger.copies.seen import Seen
 from unrack.ledger.devices.columns import copied_columns
 from unrack.ledger.devices.reader import DeviceReader
 from unrack.ledger.devices.state import DeviceState
-from unrack.ledger.state import ClusterState, Seen
+from unrack.ledger.state import ClusterState
 from unrack.sealed import shown
 from unrack.units import NEVER_US
 
@@ -19,7 +20,6 @@ SPARE_ROWS = 256
 
 
 def _twin(thing: Thing) -> Thing:
-    """The same attributes on another object."""
     twin = object.__new__(type(thing))
     twin.__dict__.update(thing.__dict__)
     return twin
@@ -60,6 +60,9 @@ class Unseen(Seen):
 
     def again(self, name: str) -> None:
         """The column will be shown as it is then."""
+
+    def show_columns(self) -> None:
+        """They will be shown as they are then."""
 
 
 def show(twin: ClusterState, state: ClusterState) -> None:

@@ -48,6 +48,28 @@ class MemoryUse(NamedTuple):
     counter: Ints
 
 
+class Peaks(NamedTuple):
+    """The most that tasks ever use.
+
+    Attributes
+    ----------
+    first : int64[jobs + 1]
+        The entries of job i are ``mb[first[i]:first[i + 1]]``: none (all that it holds), one for all its tasks, or one
+        a task.
+    mb : int64[entries]
+    """
+
+    first: Ints
+    mb: Ints
+
+    def of(self, job: int) -> Ints:
+        """int64[k]: the entries of a job."""
+        return self.mb[self.first[job] : self.first[job + 1]] if job + 1 < len(self.first) else NO_PEAKS
+
+
+NO_PEAKS: Ints = np.empty(0, np.int64)
+
+
 def make_memory_use(nodes: int, jobs: int, room: int = 1024) -> MemoryUse:
     """Nobody uses anything."""
     use = np.full((8, room), -1, np.int64)

@@ -5,14 +5,17 @@ The simulated and the live worlds both drive this, through :meth:`Core.handle` o
 
 from __future__ import annotations
 
-from collections.abc import MutableSequence, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from unrack.admission import Admission, check, check_asks
+from unrack.cluster.pools.pool import Pace, no_pace
 from unrack.cluster.spec import Cluster
+from unrack.core.admission import Admission, check, check_asks
+from unrack.core.affected import struck
+from unrack.core.provisions import Provisions
 from unrack.errors import InputError, PolicyError, RefusedError
 from unrack.events import (
     Adopted,
@@ -33,28 +36,36 @@ from unrack.events import (
     Vacated,
     Withdrawn,
 )  # fmt: skip
-from unrack.ledger.affected import struck
-from unrack.ledger.devices.columns import SERIAL, SINCE_US
-from unrack.ledger.exchange import exchange_all, is_plain
-from unrack.ledger.lacking import lacks
+from unrack.ledger.copies.before import all_or_nothing
 from unrack.ledger.lease import Lease
-from unrack.ledger.start_many import MANY, on_nodes_alone, start_many
+from unrack.ledger.leases import on_nodes_alone
 from unrack.ledger.state import QUEUED, REJECTED, RUNNING, UNKNOWN, ClusterState
-from unrack.ledger.undo import Undo
-from unrack.policy.contract import Decision, Estimates, Hold, Policy, Reject, Requeue, Resize, Start, Used
+from unrack.policy.contract import Ability, Decision, Estimates, Hold, Policy, Reject, Requeue, Resize, Start, Used
 from unrack.policy.members import traits_of
 from unrack.reasons import Code, Reason
-from unrack.slowdown.model import Model
-from unrack.slowdown.pools import pace_of, sets_speeds, wants_of
 from unrack.view import View
-from unrack.workload.job import ESTIMATE, MEMORY, Job, JobTable, job_table, plain
+from unrack.workload.job import ESTIMATE, Job, JobTable, job_table
 from unrack.workload.store import JobStore, one_row
 
 Ints = NDArray[np.int64]
 
 
 NOTHING: list[Decision] = []
+MANY = 32
+"""From how many starts on nodes alone on it is worth while to do them together."""
 NO_JOBS = job_table(submit_us=np.zeros(0, np.int64), work_us=np.zeros(0, np.int64), tasks=np.zeros(0, np.int64))
+
+
+def _parted(decisions: list[Decision]) -> tuple[list[Decision], list[Start]]:
+    """Of a plan that only starts jobs those that hold more than nodes, and the others if they are many."""
+    starts = [decision for decision in decisions if type(decision) is Start]
+    if len(starts) < max(MANY, len(decisions)):
+        return decisions, []
+    alone = [on_nodes_alone(start.lease) for start in starts]
+    if sum(alone) < MANY:
+        return decisions, []
+    others: list[Decision] = [start for start, plain in zip(starts, alone, strict=True) if not plain]
+    return others, [start for start, plain in zip(starts, alone, strict=True) if plain]
 
 
 class Core:
@@ -68,9 +79,9 @@ class Core:
         The rows that :class:`Submitted` will show by number, one after the other; ``None``: none, and it brings jobs.
     policy
         Who decides.
-    models
-        How jobs run on shared and composed devices; without a model a job runs its base time.
-    memory
+    pace
+        How given jobs run on shared and composed devices, for the ledger; ``None``: all run their base times.
+    keeps_memory
         Whether it is kept who uses whose memory; of policies that lend it always is.
 
     Raises
@@ -84,8 +95,8 @@ class Core:
         cluster: Cluster,
         jobs: JobTable | None,
         policy: Policy[Any],
-        models: Sequence[Model] = (),
-        memory: bool = False,
+        pace: Callable[[JobTable], Pace] | None = None,
+        keeps_memory: bool = False,
     ) -> None:
         jobs = NO_JOBS if jobs is None else jobs
         check(policy, cluster, jobs)
@@ -94,26 +105,24 @@ class Core:
         self.jobs = jobs
         self.store = JobStore(jobs)
         self.policy = policy
-        self.models = tuple(models)
+        self._pace = pace or (lambda rows: no_pace(cluster.devices, len(rows)))
         self._stepwise = traits.stepwise
-        wants = wants_of(cluster.devices, jobs)
-        pace = pace_of(self.models, cluster.devices, jobs)
+        wants = cluster.devices.wanted(jobs.devices, len(jobs))
+        own_pace = self._pace(jobs)
         self.learns = traits.learns
         self._vacated: set[int] = set()
         claims = cluster.places.asked(jobs.devices, len(jobs))
-        told, memory = self._told(jobs), traits.lends or memory
-        self.state = ClusterState(cluster, told, wants, pace, memory, claims, self.learns)
+        told, lends = self._told(jobs), traits.lends or keeps_memory
+        self.state = ClusterState(cluster, told, wants, own_pace, lends, claims, self.learns)
         self.view = View(self.state, self.store)
-        self._expected_us: MutableSequence[int] = plain(self.state.asks[ESTIMATE])
-        self._whole_us: dict[int, int] = {}
-        self._before_us: dict[int, int] = {}
         self.memory: Any = policy.begin(self.view)
         self.reasons: dict[int, Reason] = {}
-        self.pace = pace if len(cluster.devices) else None
-        self.paced = sets_speeds(cluster.devices, self.models)
-        self._admission = Admission(cluster, policy, self.models, jobs, pace)
-        self._promised = getattr(policy, "promised", None)
-        self._adjusts, self._reserves = getattr(policy, "adjust", None), getattr(policy, "reserves_mb", None)
+        self._admission = Admission(cluster, policy, self._pace, jobs, own_pace)
+        does = traits.does
+        asked: Any = policy  # for methods beyond the contract, which its traits declare
+        self._promised = asked.promised if Ability.PROMISED in does else None
+        self._memory = Provisions(self)
+        self._foresees = asked.expected_end_us if Ability.EXPECTED_END_US in does else None
 
     def _told(self, jobs: JobTable) -> Ints:
         """int64[4, jobs]: what the policy is told that jobs ask."""
@@ -159,18 +168,17 @@ class Core:
             self._vacated.add(event.job)
             return NOTHING
         if isinstance(event, Kept):
-            if event.job in self._before_us and state.condition(event.job) == QUEUED:
-                self._expect(event.job, max(0, self._before_us[event.job] - event.done_us))
+            state.correct(event.job, event.done_us)
             return NOTHING
         if isinstance(event, Used):
-            return self._provision(event, now)
+            return self._memory.provision(event, now)
         if isinstance(event, Failed):
             return self._fail(event, now)
         if isinstance(event, Stuck):
             why = Reason(Code.OUT_OF_MEMORY, "MB: all that run wait for each other")
             stopped: list[Decision] = [Requeue(event.jobs[0], why)]
-            self._do(stopped[0], now)
-            return self._reserved(stopped)
+            self.commit(stopped, now)
+            return self._memory.reserved(stopped)
         if isinstance(event, Detached):
             state.detached(event.devices, now)
             return NOTHING
@@ -189,8 +197,8 @@ class Core:
             state.rebook(event.job, now + self.booked_us(event.job))
         elif isinstance(event, StartFailed):
             stopped: list[Decision] = [Requeue(event.job, event.reason)]
-            self._do(stopped[0], now)
-            return self._reserved(stopped)
+            self.commit(stopped, now)
+            return self._memory.reserved(stopped)
         elif isinstance(event, Withdrawn):
             if state.condition(event.job) == RUNNING:
                 state.release(event.job, now, noted=False)
@@ -212,7 +220,6 @@ class Core:
         return NOTHING
 
     def _adopt(self, event: Adopted, now: int) -> None:
-        """Note a job that runs already."""
         state = self.state
         job = self._receive(event.job, event.work_us, False) if isinstance(event.job, Job) else event.job
         if job != state.known:
@@ -224,8 +231,7 @@ class Core:
         except RefusedError:
             state.reject(job)
             raise
-        self._before_us[job] = self._whole_us[job] = self._expected_us[job]
-        self._expect(job, event.left_us)
+        state.carry_on(job, event.left_us)
 
     def _submit(self, event: Submitted) -> list[Decision]:
         state = self.state
@@ -239,8 +245,7 @@ class Core:
             self.reasons[job] = reason
             return [Reject(job, reason)]
         state.submit(job)
-        if self._reserves is not None:
-            self._reserve(job)
+        self._memory.reserve(job)
         return NOTHING
 
     def _receive(self, job: Job, work_us: int | None, to_be_placed: bool = True) -> int:
@@ -266,163 +271,67 @@ class Core:
         except (PolicyError, InputError) as error:
             raise RefusedError(f"submit job {job.id}: {error}") from None
         self.store.add(job, row)
-        wants, pace = wants_of(cluster.devices, row), pace_of(self.models, cluster.devices, row)
+        wants, pace = cluster.devices.wanted(row.devices, 1), self._pace(row)
         asks = self._told(row)[:, 0]
         number = state.add_job(asks, wants[:, :, 0], pace.model[:, 0], cluster.places.asked(row.devices, 1)[:, 0])
-        self._expected_us.append(int(asks[ESTIMATE]))
         self._admission.add(row, pace)
         return number
 
     def _decide(self, now: int) -> list[Decision]:
-        """Ask the policy once, and do what it decides."""
         self.state.withhold()
         decisions, self.memory = self.policy.decide(self.view, self.memory, now)
-        self._commit(decisions, now)
+        self.commit(decisions, now)
         if self._promised is not None:
             self.state.promises = self._promised(self.view, self.memory)
         return decisions
 
-    def _commit(self, decisions: list[Decision], now: int) -> None:
+    def commit(self, decisions: list[Decision], now: int) -> None:
         """Do all that a plan says, in order; if one decision is refused, nothing was done."""
-        if len(decisions) <= 1:
+        if len(decisions) < 2:
             for decision in decisions:
                 self._do(decision, now)
-            return
-        if (leases := self._exchanges(decisions)) is not None:
-            exchange_all(self.state, leases, below=True)
-            return
-        undo = Undo(self.state, self.state.devices is not None)
-        told = {d.job: self._told_of(d.job) for d in decisions if isinstance(d, Requeue)}
-        decisions, together = self._parted(decisions)
-        done = 0
-        try:
-            for decision in decisions:
-                if isinstance(decision, Resize | Requeue):
-                    undo.note(decision.lease.job if isinstance(decision, Resize) else decision.job)
-                self._do(decision, now)
-                done += 1
-            if together and not self._start_many(together, now):
-                decisions = decisions + together
-                for decision in together:
+        elif (leases := self._exchanges(decisions)) is not None:
+            self.state.exchange(leases, below=True)
+        else:
+            with all_or_nothing(self.state):
+                first, many = _parted(decisions)
+                for decision in first:
                     self._do(decision, now)
-                    done += 1
-        except RefusedError:
-            for decision in reversed(decisions[:done]):
-                if isinstance(decision, Start):
-                    undo.start(decision.lease.job)
-                elif isinstance(decision, Resize):
-                    undo.exchange(decision.lease.job)
-                elif isinstance(decision, Requeue):
-                    undo.requeue(decision.job)
-                    self._tell_again(decision.job, told[decision.job])
-                elif isinstance(decision, Reject):
-                    undo.reject(decision.job)
-                    del self.reasons[decision.job]
-            undo.finish()
-            raise
-
-    def _parted(self, decisions: list[Decision]) -> tuple[list[Decision], list[Decision]]:
-        """Of a plan that only starts jobs those that hold more than nodes, and the others if they are many."""
-        if len(decisions) < MANY or any(type(decision) is not Start for decision in decisions):
-            return decisions, []
-        plain = [on_nodes_alone(decision.lease) for decision in decisions if type(decision) is Start]
-        if sum(plain) < MANY:
-            return decisions, []
-        others = [decision for decision, alone in zip(decisions, plain, strict=True) if not alone]
-        return others, [decision for decision, alone in zip(decisions, plain, strict=True) if alone]
-
-    def _start_many(self, decisions: list[Decision], now: int) -> bool:
-        """Start jobs on nodes alone, all at once; whether that was done."""
-        leases = [decision.lease for decision in decisions if type(decision) is Start]
-        known = len(self._expected_us)
-        if not all(0 <= lease.job < known for lease in leases):
-            return False
-        return start_many(self.state, leases, [self._expected_us[lease.job] for lease in leases], now)
+                if many and not self.state.start_many([start.lease for start in many], now):
+                    for decision in many:
+                        self._do(decision, now)
+        for decision in decisions:
+            if type(decision) is Reject:
+                self.reasons[decision.job] = decision.reason
 
     def _exchanges(self, decisions: list[Decision]) -> list[Lease] | None:
         """The leases of a plan that only exchanges leases of nodes and loans; ``None``: it does something else."""
         leases = []
         for decision in decisions:
-            if type(decision) is not Resize or not decision.below or not is_plain(self.state, decision.lease):
+            if type(decision) is not Resize or not decision.below or not self.state.is_plain(decision.lease):
                 return None
             leases.append(decision.lease)
         return leases if self.state.memory is not None else None
 
-    # --- memory that changes --------------------------------------------------------------------------------------
-
-    def _provision(self, used: Used, now: int) -> list[Decision]:
-        """Ask the policy what to change, as long as jobs lack memory and it decides something; stop those that do."""
-        for job in used.jobs.tolist():
-            if self.state.condition(job) != RUNNING:
-                raise RefusedError(f"use of job {job}: it is not running")
-        done: list[Decision] = []
-        self.state.withhold()
-        while self._adjusts is not None:
-            step, self.memory = self._adjusts(self.view, self.memory, used, now)
-            self._commit(step, now)
-            done += self._reserved(step)
-            held = {decision.job for decision in step if isinstance(decision, Hold)}
-            left = [i for i in self._lacking(used) if int(used.jobs[i]) not in held] if used.lacking else []
-            if not left:
-                return done
-            used = used if len(left) == len(used.jobs) else used.of(left)
-            if not any(isinstance(decision, Requeue | Hold) for decision in step):
-                break
-        for job in used.jobs[self._lacking(used)].tolist() if used.lacking else ():
-            reason = Reason(Code.OUT_OF_MEMORY, "MB" if self._adjusts else "MB: more than it asked for")
-            stopped: list[Decision] = [Requeue(job, reason)]
-            if self._adjusts is None:
-                stopped.append(Reject(job, reason))  # it would need as much again
-            for decision in stopped:
-                self._do(decision, now)
-            done += self._reserved(stopped)
-        return done
-
-    def _lacking(self, used: Used) -> list[int]:
-        """Which of these jobs run and lack memory, by their places."""
-        state, found = self.state, []
-        for i, job in enumerate(used.jobs.tolist()):
-            if state.condition(job) == RUNNING and lacks(state.lease(job), used.mb[used.first[i] : used.first[i + 1]]):
-                found.append(i)
-        return found
-
-    def _reserved(self, decisions: list[Decision]) -> list[Decision]:
-        """The same; who was stopped and waits again is to be given as much as the policy now says."""
-        for decision in decisions if self._reserves is not None else ():
-            if isinstance(decision, Requeue) and self.state.condition(decision.job) == QUEUED:
-                self._reserve(decision.job)
-        return decisions
-
-    def _reserve(self, job: int) -> None:
-        """A waiting job is to be given as much memory as the policy says."""
-        asked = self.jobs.memory_mb[job] if job < len(self.jobs) else self.store.job(job).demand.memory_mb
-        self.state.asks[MEMORY, job] = self._reserves(self.view, self.memory, job, int(asked))  # type: ignore[misc]
-
-    def _told_of(self, job: int) -> tuple[int | None, ...]:
-        """What is kept of a job's expected run time."""
-        expected = self._expected_us[job] if 0 <= job < len(self._expected_us) else None
-        return expected, self._whole_us.get(job), self._before_us.get(job)
-
-    def _tell_again(self, job: int, told: tuple[int | None, ...]) -> None:
-        """Restore what :meth:`_told_of` gave."""
-        expected, *others = told
-        if expected is not None:
-            self._expected_us[job] = expected
-        for kept, value in zip((self._whole_us, self._before_us), others, strict=True):
-            if value is None:
-                kept.pop(job, None)
-            else:
-                kept[job] = value
-
     def _do(self, decision: Decision, now: int) -> None:
-        """Do what one decision says, or nothing."""
-        if type(decision) is not Start:
-            self._apply(decision, now)
-            return
-        lease = decision.lease
-        job = lease.job
-        # of a number that no job has the state says so
-        self.state.start(lease, self._expected_us[job] if 0 <= job < len(self._expected_us) else 0, now)
+        state = self.state
+        if type(decision) is Start:
+            job = decision.lease.job
+            # of a number that no job has the state says so
+            state.start(decision.lease, state.expected_us[job] if 0 <= job < state.jobs else 0, now)
+        elif isinstance(decision, Resize):
+            state.exchange([decision.lease], decision.below)
+        elif isinstance(decision, Requeue):
+            state.requeue(decision.job, now, decision.keep_work)
+        elif isinstance(decision, Reject):
+            if state.condition(decision.job) != QUEUED:
+                raise RefusedError(f"reject job {decision.job}: it is not queued")
+            state.reject(decision.job)
+        elif isinstance(decision, Hold):
+            if state.condition(decision.job) != RUNNING:
+                raise RefusedError(f"hold job {decision.job}: it is not running")
+        else:
+            raise RefusedError(f"policy {self.policy.name} decided {decision!r}, which is not a decision")
 
     def begin_anew(self) -> None:
         """Let the policy make its memory again, from the jobs that run and wait now."""
@@ -434,11 +343,11 @@ class Core:
 
     def booked_us(self, job: int) -> int:
         """How long a job is expected to run when nothing slows it down, as the policy was told, µs."""
-        return self._expected_us[job]
+        return self.state.expected_us[job]
 
     def expects_end(self, job: int, now: int) -> bool:
         """Whether the policy expects a running job to end right now; asked of policies that learn run times."""
-        foresee = getattr(self.policy, "expected_end_us", None)
+        foresee = self._foresees
         expected = self.state.booked_end(job) if foresee is None else foresee(self.view, self.memory, job, now)
         return bool(expected == now)
 
@@ -468,61 +377,9 @@ class Core:
             return self.reasons[job]
         return self.policy.why(self.view, self.memory, job, now)
 
-    def begins_us(self, job: int, now: int) -> int:
-        """When a job that has just started begins to work: later than ``now`` while its devices are being attached."""
-        devices = self.state.devices
-        if devices is None or not devices.asking[job]:
-            return now
-        return max(now, int(devices.columns.clock[SINCE_US, job]))
-
-    def groups(self, lease: Lease) -> tuple[int, ...]:
-        """The number, its own in the run, of the composition or split device behind each share of a running lease."""
-        devices = self.state.devices
-        assert devices is not None
-        return tuple(int(devices.columns.group[SERIAL, min(share.devices)]) for share in lease.shares)
-
     def too_big(self, job: int) -> Reason:
         """In what a job is bigger than the whole cluster."""
         return self._admission.reason(job, one_row(self.store.job(job), None))
-
-    def _apply(self, decision: Decision, now: int) -> None:
-        state = self.state
-        if isinstance(decision, Resize):
-            job = decision.lease.job
-            if state.condition(job) != RUNNING:
-                raise RefusedError(f"resize job {job}: it is not running")
-            state.apply(decision.lease, 0, now, decision.below)
-        elif isinstance(decision, Requeue):
-            self._requeue(decision, now)
-        elif isinstance(decision, Reject):
-            if state.condition(decision.job) != QUEUED:
-                raise RefusedError(f"reject job {decision.job}: it is not queued")
-            state.reject(decision.job)
-            self.reasons[decision.job] = decision.reason
-        elif isinstance(decision, Hold):
-            if state.condition(decision.job) != RUNNING:
-                raise RefusedError(f"hold job {decision.job}: it is not running")
-        else:
-            raise RefusedError(f"policy {self.policy.name} decided {decision!r}, which is not a decision")
-
-    def _requeue(self, decision: Requeue, now: int) -> None:
-        """Queue a running job again: whole, or with the work that is left of it."""
-        job, state = decision.job, self.state
-        left_us = state.left_us(job, now)
-        state.release(job, now, UNKNOWN)
-        state.submit(job)
-        if decision.keep_work:
-            self._before_us[job] = self._expected_us[job]
-            self._whole_us.setdefault(job, self._expected_us[job])
-            self._expect(job, left_us)
-        elif job in self._whole_us:
-            del self._before_us[job]
-            self._expect(job, self._whole_us.pop(job))
-
-    def _expect(self, job: int, time_us: int) -> None:
-        """Change how long a job is expected to run when nothing slows it down."""
-        self._expected_us[job] = time_us
-        self.state.asks[ESTIMATE, job] = time_us
 
     def _fail(self, event: Failed, now: int) -> list[Decision]:
         decisions: list[Decision] = []
@@ -532,7 +389,7 @@ class Core:
             what = f"node {node}" + (f" with {event.domain}" if event.domain not in ("", f"node{node}") else "")
             for job in found.get(node, ()):
                 decision = Requeue(job, Reason(Code.NODE_FAILED, what))
-                self._requeue(decision, now)
+                self.commit([decision], now)
                 decisions.append(decision)
             self.state.drain(node)
         return decisions

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,13 +11,9 @@ from unrack.errors import InputError, PolicyError
 from unrack.policy.contract import Policy
 from unrack.policy.members import told_rounds
 from unrack.policy.rounds import RoundStory
-from unrack.sim.faults.fault import Fault
 from unrack.sim.guard import PolicyAtWork
 from unrack.sim.simulate import prepared
-from unrack.sim.usage.memory_changes import MemoryChanges
-from unrack.slowdown.combined import Together
-from unrack.slowdown.memory.settings import MemoryContention
-from unrack.slowdown.model import Model
+from unrack.sim.world import NOTHING_SPECIAL, World
 from unrack.units import SECOND_US
 from unrack.workload.job import JobTable
 
@@ -53,14 +48,8 @@ def explain_round(
     jobs: JobTable,
     policy: Policy[Any],
     from_us: int,
-    *,
     seed: int = 0,
-    ties: str = "together",
-    faults: Sequence[Fault] = (),
-    models: Sequence[Model] = (),
-    contention: MemoryContention | None = None,
-    how: Together = Together.ADD,
-    changes: MemoryChanges | None = None,
+    world: World = NOTHING_SPECIAL,
 ) -> RoundStory:
     """The first round at or after ``from_us`` of the run with these inputs.
 
@@ -74,7 +63,7 @@ def explain_round(
         As :func:`unrack.simulate`.
     """
     with PolicyAtWork(policy):
-        kernel = prepared(cluster, jobs, policy, seed, ties, faults, models, contention, how=how, changes=changes)
+        kernel = prepared(cluster, jobs, policy, seed, world)
         core = kernel.core
         if told_rounds(core.policy, core.memory) is None:
             raise PolicyError("--round", f"a run of {policy.name}, which tells no rounds", "one of a policy that does")

@@ -59,7 +59,6 @@ def first_of(failing: Ints, rows: Ints) -> Ints:
 
 
 def _homes(state: ClusterState, shares: Sequence[Share]) -> list[Ints]:
-    """The nodes in which the devices of shares sit."""
     if state.devices is None:
         return []
     home = state.devices.devices.home

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,14 +13,10 @@ from unrack.ledger.state import QUEUED
 from unrack.policy.contract import Policy
 from unrack.policy.discipline.list_scheduler import short_of
 from unrack.reasons import Reason
-from unrack.sim.attempt_story import Attempt, attempt_of
-from unrack.sim.faults.fault import Fault
+from unrack.sim.explained.attempt import Attempt, attempt_of
 from unrack.sim.guard import PolicyAtWork
 from unrack.sim.simulate import prepared
-from unrack.sim.usage.memory_changes import MemoryChanges
-from unrack.slowdown.combined import Together
-from unrack.slowdown.memory.settings import MemoryContention
-from unrack.slowdown.model import Model
+from unrack.sim.world import NOTHING_SPECIAL, World
 from unrack.vocabulary import Need
 from unrack.workload.job import Job, JobTable
 
@@ -129,14 +124,8 @@ def explain(
     jobs: JobTable,
     policy: Policy[Any],
     job: int,
-    *,
     seed: int = 0,
-    ties: str = "together",
-    faults: Sequence[Fault] = (),
-    models: Sequence[Model] = (),
-    contention: MemoryContention | None = None,
-    how: Together = Together.ADD,
-    changes: MemoryChanges | None = None,
+    world: World = NOTHING_SPECIAL,
 ) -> Story:
     """The life of job ``job`` (an index into ``jobs``) in the run with these inputs.
 
@@ -146,7 +135,7 @@ def explain(
         As :func:`unrack.simulate`.
     """
     with PolicyAtWork(policy):
-        kernel = prepared(cluster, jobs, policy, seed, ties, faults, models, contention, how=how, changes=changes)
+        kernel = prepared(cluster, jobs, policy, seed, world)
         traits = kernel.core.traits
         watch = Watch(kernel.core, job, traits.whole_nodes, Need.DEVICES in traits.places)
         log = kernel.run(after_round=watch)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import MutableSequence, Sequence
-from typing import Any
+from collections.abc import Callable, MutableSequence
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,15 +11,14 @@ from numpy.typing import NDArray
 from unrack.cluster.pools.pool import WHOLE, Pace
 from unrack.cluster.spec import Cluster
 from unrack.errors import PolicyError
-from unrack.policy.contract import Policy
+from unrack.ledger.growing import plain
+from unrack.policy.contract import Ability, Policy
 from unrack.policy.members import traits_of
 from unrack.reasons import Code, Reason
 from unrack.resources.contract import Gangs
 from unrack.resources.places import is_resource
-from unrack.slowdown.model import Model
-from unrack.slowdown.pools import pace_of
 from unrack.vocabulary import Need
-from unrack.workload.job import CORES, MEMORY, JobTable, plain
+from unrack.workload.job import CORES, MEMORY, JobTable
 from unrack.workload.standing import standing_leases
 
 Ints = NDArray[np.int64]
@@ -68,27 +67,31 @@ class Admission:
 
     Parameters
     ----------
-    models
-        How jobs run on devices: what a model governs, a device need not have.
+    pace_of
+        How any jobs run on devices: what a model governs, a device need not have.
     pace
-        What the models say of these jobs.
+        How these jobs do.
     """
 
     def __init__(
-        self, cluster: Cluster, policy: Policy[Any], models: Sequence[Model], jobs: JobTable, pace: Pace
+        self,
+        cluster: Cluster,
+        policy: Policy[Any],
+        pace_of: Callable[[JobTable], Pace],
+        jobs: JobTable,
+        pace: Pace,
     ) -> None:
-        self.cluster, self.policy, self.models = cluster, policy, tuple(models)
+        self.cluster, self.policy, self._pace_of = cluster, policy, pace_of
         self.traits = traits_of(policy)
         self._unmet: MutableSequence[int] = plain(unmet(cluster, jobs, pace, self.traits.elsewhere))
         self._impossible = bytearray(self._too_big(jobs))
 
     def _too_big(self, jobs: JobTable) -> bytes:
         """Which jobs are too big, beside those with a device that nobody has."""
-        possible = getattr(self.policy, "possible", None)
-        if possible is None:
-            found = impossible(self.cluster, jobs, self.traits.lends)
+        if Ability.POSSIBLE in self.traits.does:
+            found = ~np.asarray(cast(Any, self.policy).possible(self.cluster, jobs))
         else:
-            found = ~np.asarray(possible(self.cluster, jobs))
+            found = impossible(self.cluster, jobs, self.traits.lends)
         return np.asarray(found, np.bool_).tobytes()
 
     def add(self, row: JobTable, pace: Pace) -> None:
@@ -108,8 +111,7 @@ class Admission:
         """In what a job (the only row of ``row``) is bigger than the whole cluster."""
         cluster, traits = self.cluster, self.traits
         if self._unmet[job] >= 0:
-            pace = pace_of(self.models, cluster.devices, row)
-            return lacking(cluster, row, 0, self._unmet[job], pace, traits.elsewhere)
+            return lacking(cluster, row, 0, self._unmet[job], self._pace_of(row), traits.elsewhere)
         tasks, cores, mb = int(row.tasks[0]), int(row.cores[0]), int(row.memory_mb[0])
         if tasks * cores > cluster.total_cores:
             return Reason(Code.TOO_BIG, "cores", tasks * cores, cluster.total_cores)

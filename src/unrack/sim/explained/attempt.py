@@ -88,7 +88,6 @@ def _amounts(log: RunLog, span: int) -> tuple[int, int]:
 
 
 def _nodes(log: RunLog, span: int) -> tuple[tuple[int, int], ...]:
-    """The nodes held in a span, as ranges."""
     rows = log.rows[log.span_rows[span] : log.span_rows[span + 1]]
     ranges: list[tuple[int, int]] = []
     for first, count in sorted((int(row[0]), int(row[1])) for row in rows):
@@ -120,7 +119,6 @@ def _some(parts: list[str]) -> str:
 
 
 def _failure(log: RunLog, i: int) -> str:
-    """What failed and ended an attempt, in words."""
     if log.attempt_failure[i] < 0:
         return ""
     failure = log.failures[int(log.attempt_failure[i])]
@@ -131,7 +129,6 @@ def _failure(log: RunLog, i: int) -> str:
 
 
 def _claim(log: RunLog, c: int) -> str:
-    """One claim in words."""
     place, amount = log.claims[c].tolist()
     _, at = log.cluster.places.at(place)
     return f"{amount:,} of the {at.amount:,} of {at.name}"

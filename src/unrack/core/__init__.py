@@ -1,0 +1,3 @@
+"""Events in, decisions out: no clock, no socket, no heap."""
+
+from unrack.core.core import Core as Core

@@ -1,0 +1,1 @@
+"""The ledger as others see it, as it was before a plan, and as it may become."""

@@ -1,0 +1,79 @@
+"""The ledger's columns as policies and slowdowns see them: arrays that cannot be written."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unrack.ledger.claims import ClaimReader
+from unrack.ledger.devices.reader import DeviceReader
+from unrack.ledger.jobs import Runs
+from unrack.ledger.memory.use import MemoryUse
+from unrack.sealed import sealed, sealed_columns
+
+if TYPE_CHECKING:
+    from unrack.ledger.state import ClusterState
+
+Ints = NDArray[np.int64]
+
+
+class Seen:
+    """A state's columns as arrays that cannot be written; counts are those of the moment.
+
+    Attributes
+    ----------
+    asks, free, total, online, status, queue, running, pool, lease_at, memory, runs
+        As in :class:`ClusterState`, read-only.
+    devices
+        Who holds which pooled devices; ``None`` on a cluster without pools.
+    claimed
+        What is claimed of the places of resources; ``None`` on a cluster without any.
+    """
+
+    __slots__ = (
+        "_state", "asks", "claimed", "devices", "free", "lease_at", "memory", "online", "pool", "queue", "running",
+        "runs", "status", "total",
+    )  # fmt: skip
+
+    asks: Ints
+    free: Ints
+    total: Ints
+    online: NDArray[np.bool_]
+    status: NDArray[np.int8]
+    queue: Ints
+    running: Ints
+    pool: Ints
+    lease_at: Ints
+    memory: MemoryUse | None
+    runs: Runs | None
+    devices: DeviceReader | None
+    claimed: ClaimReader | None
+
+    def __init__(self, state: ClusterState) -> None:
+        self._state = state
+        for name in ("asks", "free", "total", "online", "status", "queue", "running", "pool", "lease_at"):
+            self.again(name)
+        self.show_columns()
+        self.devices = None if state.devices is None else state.devices.reader
+        self.claimed = None if state.claimed is None else ClaimReader(state.claimed)
+
+    def again(self, name: str) -> None:
+        """Show a column that the state has replaced."""
+        setattr(self, name, sealed(getattr(self._state, name)))
+
+    def show_columns(self) -> None:
+        """Show who uses whose memory, and past runs, after the state has replaced them."""
+        self.memory = None if self._state.memory is None else sealed_columns(self._state.memory)
+        self.runs = None if self._state.runs is None else sealed_columns(self._state.runs)
+
+    @property
+    def running_count(self) -> int:
+        """How many jobs run."""
+        return self._state.running_count
+
+    @property
+    def free_cores(self) -> int:
+        """Free cores on all nodes together."""
+        return self._state.free_cores

@@ -1,0 +1,209 @@
+"""The jobs of a run: what they ask, who waits, what became of each, and how long each is expected to run."""
+
+from __future__ import annotations
+
+from collections.abc import MutableSequence
+from enum import IntEnum
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unrack.errors import RefusedError
+from unrack.ledger.growing import grown, plain
+from unrack.ledger.holding import strike
+from unrack.ledger.names import ASKED_CORES, ASKED_MB, ASKED_US
+from unrack.ledger.promises import NO_PROMISES, Promises
+from unrack.units import NEVER_US
+
+Ints = NDArray[np.int64]
+
+
+class Status(IntEnum):
+    """What became of a job so far."""
+
+    UNKNOWN = 0  # not submitted yet
+    QUEUED = 1
+    RUNNING = 2
+    FINISHED = 3
+    REJECTED = 4
+
+
+UNKNOWN, QUEUED, RUNNING, FINISHED, REJECTED = (int(status) for status in Status)
+"""The same as plain integers: looking up a member of an enumeration is slow in the inner loop."""
+
+
+class Runs(NamedTuple):
+    """Columns of the ledger about runs; they are kept for policies that declare ``learns``.
+
+    Attributes
+    ----------
+    started_us : int64[jobs]
+        When the last attempt of a job started. Means nothing for a job that waits.
+    ran_us : int64[jobs]
+        How long the attempt ran in which a job ended by itself; -1: it has not ended.
+    ended : int64[ended]
+        The jobs that ended by themselves, in the order in which they did.
+    """
+
+    started_us: Ints
+    ran_us: Ints
+    ended: Ints
+
+
+class Before(Protocol):
+    """Keeps what a plan is about to change, so that it can be restored; see :mod:`unrack.ledger.copies.before`."""
+
+    def held(self, job: int) -> None:
+        """What a job holds is about to change, or that it waits."""
+        ...
+
+    def asked(self, job: int) -> None:
+        """What a job is told to ask, or expected to run, is about to change."""
+        ...
+
+
+class JobLedger:
+    """The part of :class:`unrack.ledger.state.ClusterState` that is about jobs, whatever they hold.
+
+    Parameters
+    ----------
+    asks : int64[4, jobs]
+        What the policy is told that jobs ask: tasks, cores and MB of each, expected run time in µs. It is kept.
+    learns
+        Whether :attr:`runs` is kept.
+    """
+
+    def __init__(self, asks: Ints, learns: bool) -> None:
+        jobs = asks.shape[1]
+        self.asks = asks
+        self.jobs: int = jobs
+        self.known = 0
+        unequal = np.flatnonzero((asks[ASKED_CORES] != 1) | (asks[ASKED_MB] != 0))
+        self.first_unequal: int = int(unequal[0]) if len(unequal) else NEVER_US
+        self.conditions = bytearray(jobs)
+        self.status = np.frombuffer(self.conditions, np.int8)
+        self.queue = np.zeros(jobs + 1, np.int64)
+        self.queue_start = 0
+        self.queue_end = 0
+        self.expected_us: MutableSequence[int] = plain(asks[ASKED_US])
+        self._whole_us: dict[int, int] = {}
+        self._before_us: dict[int, int] = {}
+        none = np.full(jobs, -1, np.int64)
+        self.runs = Runs(none, none.copy(), np.zeros(jobs, np.int64)) if learns else None
+        self.ended_count = 0
+        self.promises: Promises = NO_PROMISES
+        self.before: Before | None = None
+
+    def condition(self, job: int) -> int:
+        """The :class:`Status` of a job, as a plain integer.
+
+        Raises
+        ------
+        RefusedError
+            There is no such job.
+        """
+        if not 0 <= job < self.jobs:
+            raise RefusedError(f"job {job}: there is no such job; they are numbered 0 to {self.jobs - 1}")
+        return self.conditions[job]
+
+    def note_end(self, job: int, now: int) -> None:
+        """Note in :attr:`runs` that a job has ended by itself."""
+        if self.runs is not None:
+            self.runs.ran_us[job] = now - self.runs.started_us[job]
+            self.runs.ended[self.ended_count] = job
+            self.ended_count += 1
+
+    # --- what they ask, and how long they are expected to run -----------------------------------------------------
+
+    def reserve(self, job: int, mb: int) -> None:
+        """Let each task of a job be given so many MB when it starts."""
+        if self.before is not None:
+            self.before.asked(job)
+        self.asks[ASKED_MB, job] = mb
+
+    def carry_on(self, job: int, left_us: int) -> None:
+        """Expect of a job that has begun that it runs for so long from its next start, or from now, on."""
+        if self.before is not None:
+            self.before.asked(job)
+        self._before_us[job] = self.expected_us[job]
+        self._whole_us.setdefault(job, self.expected_us[job])
+        self._expect(job, left_us)
+
+    def correct(self, job: int, done_us: int) -> None:
+        """Of a stopped job so much was kept of what it was expected to do when it last started; others stay."""
+        if job in self._before_us and self.condition(job) == QUEUED:
+            self._expect(job, max(0, self._before_us[job] - done_us))
+
+    def start_over(self, job: int) -> None:
+        """Expect of a stopped job as much as at first: nothing is kept of it."""
+        if job in self._whole_us:
+            if self.before is not None:
+                self.before.asked(job)
+            del self._before_us[job]
+            self._expect(job, self._whole_us.pop(job))
+
+    def _expect(self, job: int, time_us: int) -> None:
+        self.expected_us[job] = time_us
+        self.asks[ASKED_US, job] = time_us
+
+    def told(self, job: int) -> tuple[Ints, int | None, int | None]:
+        """What a job asks and what is kept of its expected run times, for :meth:`tell_again`."""
+        return self.asks[:, job].copy(), self._whole_us.get(job), self._before_us.get(job)
+
+    def tell_again(self, job: int, told: tuple[Ints, int | None, int | None]) -> None:
+        """Restore what :meth:`told` gave."""
+        self.asks[:, job] = told[0]
+        self.expected_us[job] = int(told[0][ASKED_US])
+        for kept, value in zip((self._whole_us, self._before_us), told[1:], strict=True):
+            if value is None:
+                kept.pop(job, None)
+            else:
+                kept[job] = value
+
+    # --- the queue --------------------------------------------------------------------------------------------------
+
+    def enter_queue(self, job: int) -> None:
+        """Put a job at its place in the queue, and do nothing else."""
+        queue, start, end = self.queue, self.queue_start, self.queue_end
+        if start == end or queue[end - 1] < job:
+            if end == len(queue):
+                queue[: end - start] = queue[start:end].copy()
+                start, end = 0, end - start
+                self.queue_start = start
+            queue[end] = job
+            self.queue_end = end + 1
+            return
+        at = start + int(np.searchsorted(queue[start:end], job))
+        if start > 0:
+            queue[start - 1 : at - 1] = queue[start:at].copy()
+            queue[at - 1] = job
+            self.queue_start = start - 1
+        else:
+            queue[at + 1 : end + 1] = queue[at:end].copy()
+            queue[at] = job
+            self.queue_end = end + 1
+
+    def leave_queue(self, job: int) -> None:
+        """Take a job out of the queue, and do nothing else."""
+        if self.queue[self.queue_start] == job or strike(self.queue, self.queue_start, self.queue_end, job):
+            self.queue_start += 1
+        else:
+            self.queue_end -= 1
+
+    def leave_queue_together(self) -> None:
+        """Take all jobs out of the queue of which the status says already that they do not wait."""
+        queue = self.queue[self.queue_start : self.queue_end]
+        stay = queue[self.status[queue] == QUEUED]
+        self.queue[self.queue_start : self.queue_start + len(stay)] = stay
+        self.queue_end = self.queue_start + len(stay)
+
+    def _more_jobs(self, room: int) -> tuple[str, ...]:
+        """Make room for so many jobs; returns the names of the columns that were replaced."""
+        self.asks, self.queue = grown(self.asks, room), grown(self.queue, room + 1)
+        self.conditions = self.conditions + bytearray(room - self.jobs)
+        self.status = np.frombuffer(self.conditions, np.int8)
+        if self.runs is not None:
+            started, ran, ended = self.runs
+            self.runs = Runs(grown(started, room, -1), grown(ran, room, -1), grown(ended, room))
+        return "asks", "queue", "status"

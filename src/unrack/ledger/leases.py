@@ -1,0 +1,339 @@
+"""What running jobs hold: rows of nodes, borrowed memory, shares of devices, claims on places of resources."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unrack.cluster.spec import Cluster
+from unrack.errors import RefusedError
+from unrack.ledger.claims import Claimed
+from unrack.ledger.devices.state import DeviceState
+from unrack.ledger.growing import grown
+from unrack.ledger.holding import MEETS, PROBLEMS, Stack, exchange_leases, hold_job, hold_jobs, release_job
+from unrack.ledger.jobs import QUEUED, RUNNING, JobLedger
+from unrack.ledger.lease import NO_LOANS, NODES, Lease, Share, loans_of
+from unrack.ledger.memory.use import NO_PEAKS, Peaks, drop_uses, make_memory_use, note_uses, with_room
+from unrack.ledger.names import ENDS_US, FIRST_ROW, ROW_COUNT, WHO
+from unrack.ledger.nodes import NodeLedger
+from unrack.resources.places import NO_CLAIMS
+
+Ints = NDArray[np.int64]
+INT64 = np.dtype(np.int64)
+
+
+@dataclass(slots=True)
+class Extra:
+    """What a running job holds beyond its rows."""
+
+    borrowed: Ints = field(default_factory=lambda: NO_LOANS)
+    shares: tuple[Share, ...] = ()
+    claims: Ints = field(default_factory=lambda: NO_CLAIMS)
+
+
+NOTHING = Extra()
+"""What most jobs hold beyond their rows; nobody changes it."""
+
+
+def on_nodes_alone(lease: Lease) -> bool:
+    """Whether a lease is of nodes and their memory, and of nothing else."""
+    return lease.borrowed is NO_LOANS and not lease.shares and lease.claims is NO_CLAIMS
+
+
+class LeaseLedger(JobLedger, NodeLedger):
+    """The part of :class:`unrack.ledger.state.ClusterState` that gives nodes, memory and claims, and takes them back.
+
+    Parameters
+    ----------
+    claimed
+        The claims on places of resources; ``None``: the cluster has none.
+    lends
+        Whether it is kept who uses whose memory.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        asks: Ints,
+        devices: DeviceState | None,
+        claimed: Claimed | None,
+        lends: bool,
+        learns: bool,
+    ) -> None:
+        JobLedger.__init__(self, asks, learns)
+        NodeLedger.__init__(self, cluster, devices)
+        self.running = np.zeros((2, 256), np.int64)
+        self.running_count = 0
+        self.pool = np.zeros((1024, 5), np.int64)
+        self.pool_used = 0
+        self.pool_dead = 0
+        self.lease_at = np.zeros((2, self.jobs), np.int64)
+        self.extra: dict[int, Extra] = {}
+        self.claimed = claimed
+        self.memory = make_memory_use(len(cluster), self.jobs) if lends else None
+        self.peaks: Peaks | None = None
+
+    # --- reading ----------------------------------------------------------------------------------------------------
+
+    def lease(self, job: int) -> Lease:
+        """What a running job holds (a copy).
+
+        Raises
+        ------
+        RefusedError
+            It is not running.
+        """
+        if self.condition(job) != RUNNING:
+            raise RefusedError(f"lease of job {job}: it is not running")
+        rows, extra = self._rows(job).copy(), self.extra.get(job)
+        return Lease(job, rows) if extra is None else Lease(job, rows, extra.borrowed, extra.shares, extra.claims)
+
+    def booked_end(self, job: int) -> int:
+        """When a running job is expected to end, µs."""
+        column = np.flatnonzero(self.running[WHO, : self.running_count] == job)[0]
+        return int(self.running[ENDS_US, column])
+
+    def _rows(self, job: int) -> Ints:
+        at, count = self.lease_at[:, job]
+        return self.pool[at : at + count]
+
+    # --- giving and taking back -------------------------------------------------------------------------------------
+
+    def take_rows(self, lease: Lease, booked_end_us: int, below: bool = False) -> None:
+        """Give a job its rows, borrowed memory and claims: shares of devices are taken by the caller.
+
+        Raises
+        ------
+        RefusedError
+            Something is not free, or the lease is not what the job asks; nothing has changed.
+        """
+        job, rows = lease.job, lease.rows
+        count = rows.shape[0]
+        if self.running_count == self.running.shape[1] or self.pool_used + count > self.pool.shape[0]:
+            self.make_room(count)
+        loans = lease.borrowed
+        if loans is not NO_LOANS:
+            loans = self._loans(lease, f"start job {job}")
+        if self.claimed is not None or lease.claims is not NO_CLAIMS:
+            self._check_claims(lease, NO_CLAIMS, f"start job {job}")
+        used = self.pool_used
+        verdict = hold_job(
+            job, booked_end_us, rows, loans, below, self.group, self.asks, self.free, self.running,
+            self.running_count, self.pool, used,
+        )  # fmt: skip
+        if verdict < MEETS:
+            raise RefusedError(f"start job {job}: {PROBLEMS[verdict]}")
+        self.lease_at[FIRST_ROW, job] = used
+        self.lease_at[ROW_COUNT, job] = count
+        self.running_count += 1
+        self.pool_used += count
+        self.free_cores -= verdict
+        if self.claimed is not None and len(lease.claims):
+            self.claimed.take(job, lease.claims)
+        if len(loans) or len(lease.claims):
+            self.extra[job] = Extra(loans, (), lease.claims)
+        if self.memory is not None:
+            self._note_uses(job, rows, loans)
+
+    def take_back(self, job: int) -> Extra:
+        """Take back a job's rows, borrowed memory and claims; returns all that it held beyond its rows."""
+        self.releases += 1
+        extra = self.extra.pop(job, NOTHING)
+        self.free_cores += release_job(
+            job, extra.borrowed, self.free, self.running, self.running_count, self.pool, self.lease_at
+        )
+        self.running_count -= 1
+        self.pool_dead += int(self.lease_at[ROW_COUNT, job])
+        if self.claimed is not None and len(extra.claims):
+            self.claimed.give(job, extra.claims)
+        if self.memory is not None:
+            drop_uses(self.memory, job)
+        return extra
+
+    def exchange(self, leases: Sequence[Lease], below: bool) -> None:
+        """Give running jobs other leases, all at once; their booked ends and their devices stay.
+
+        Nodes and memory are free once all of these jobs have given back what they hold; leases with claims are
+        exchanged one at a time.
+
+        Parameters
+        ----------
+        below
+            As of :meth:`unrack.ledger.state.ClusterState.apply`.
+
+        Raises
+        ------
+        RefusedError
+            A job is not running, or something is not free; nothing has changed.
+        """
+        for lease in leases:
+            if self.condition(lease.job) != RUNNING:
+                raise RefusedError(f"resize job {lease.job}: it is not running")
+            self._check_rows(lease, "resize")
+        jobs = np.array([lease.job for lease in leases], np.int64)
+        if len(set(jobs.tolist())) < len(jobs):
+            raise RefusedError(f"resize jobs {jobs.tolist()}: one of them twice")
+        held = [self.extra.get(lease.job, NOTHING) for lease in leases]
+        borrowed = [self._exchangeable(lease, extra) for lease, extra in zip(leases, held, strict=True)]
+        new = stacked([lease.rows for lease in leases], borrowed)
+        old = stacked([self._rows(lease.job) for lease in leases], [extra.borrowed for extra in held])
+        self.make_room(len(new.rows), 0)
+        verdict, which, cores = exchange_leases(jobs, new, old, below, self.group, self.asks, self.free)
+        if verdict < MEETS:
+            raise RefusedError(f"resize job {jobs[which]}: {PROBLEMS[verdict]}")
+        if self.before is not None:
+            for lease in leases:
+                self.before.held(lease.job)
+        self.pool[self.pool_used : self.pool_used + len(new.rows)] = new.rows
+        self.lease_at[FIRST_ROW, jobs] = self.pool_used + new.row_first[:-1]
+        self.lease_at[ROW_COUNT, jobs] = np.diff(new.row_first)
+        self.pool_used += len(new.rows)
+        self.pool_dead += len(old.rows)
+        self.free_cores += cores
+        for lease, extra, loans in zip(leases, held, borrowed, strict=True):
+            if self.claimed is not None and (len(extra.claims) or len(lease.claims)):
+                self.claimed.give(lease.job, extra.claims)
+                self.claimed.take(lease.job, lease.claims)
+            if extra is not NOTHING or len(loans) or len(lease.claims):
+                self.extra[lease.job] = Extra(loans, extra.shares, lease.claims)
+            if self.memory is not None:
+                drop_uses(self.memory, lease.job)
+                self._note_uses(lease.job, lease.rows, loans)
+        self.version += 1
+        self.releases += 1
+        self.unforeseen += 1
+
+    def _exchangeable(self, lease: Lease, held: Extra) -> Ints:
+        """The loans of a lease, if the job that runs on ``held`` may have that lease instead where it is free."""
+        what = f"resize job {lease.job}"
+        if lease.shares != held.shares:
+            raise RefusedError(f"{what}: the devices that a running job holds cannot be exchanged")
+        loans = self._loans(lease, what)
+        if self.devices is not None and lease.shares:
+            self.devices.check_held(lease, what)
+        self._check_claims(lease, held.claims, what)
+        return loans
+
+    def is_plain(self, lease: Lease) -> bool:
+        """Whether a lease is of nodes and loans alone, of a job that runs on such a lease."""
+        extra = self.extra.get(lease.job, NOTHING)
+        return not (extra.shares or len(extra.claims) or lease.shares or len(lease.claims))
+
+    def hold_many(self, leases: Sequence[Lease], now: int) -> bool:
+        """Give many waiting jobs leases of nodes alone, all at once; False: not possible, and nothing has changed."""
+        if self.memory is not None or not all(map(on_nodes_alone, leases)):
+            return False
+        every = [lease.rows for lease in leases]
+        if any(rows.dtype != INT64 or rows.ndim != 2 or rows.shape[1] != 5 for rows in every):
+            return False
+        jobs = np.array([lease.job for lease in leases], np.int64)
+        order = np.sort(jobs)
+        if order[0] < 0 or order[-1] >= self.known or (order[1:] == order[:-1]).any():
+            return False
+        if (self.status[jobs] != QUEUED).any():
+            return False
+        if self.devices is not None and any(self.devices.asking[job] for job in jobs.tolist()):
+            return False
+        if self.claimed is not None and self.claimed.asked[:, jobs].any():
+            return False
+        rows, starts = np.concatenate(every), starts_of([len(own) for own in every])
+        self.make_room(len(rows), len(jobs))
+        cores = hold_jobs(jobs, rows, starts, self.group, self.asks, self.free)
+        if cores < MEETS:
+            return False
+        used, count = self.pool_used, self.running_count
+        self.pool[used : used + len(rows)] = rows
+        self.lease_at[FIRST_ROW, jobs], self.lease_at[ROW_COUNT, jobs] = used + starts[:-1], np.diff(starts)
+        booked = now + np.array([self.expected_us[job] for job in jobs.tolist()], np.int64)
+        among = np.concatenate([self.running[:, :count], np.stack([booked, jobs])], axis=1)
+        self.running[:, : among.shape[1]] = among[:, np.lexsort((among[WHO], among[ENDS_US]))]
+        self.running_count, self.pool_used = among.shape[1], used + len(rows)
+        self.free_cores -= cores
+        return True
+
+    # --- checks -----------------------------------------------------------------------------------------------------
+
+    def _check_rows(self, lease: Lease, what: str) -> None:
+        rows = lease.rows
+        if rows.dtype != INT64 or rows.ndim != 2 or rows.shape[1] != 5:
+            raise RefusedError(f"{what} job {lease.job}: the rows of its lease are no int64[rows, 5]")
+
+    def _check_claims(self, lease: Lease, held: Ints, what: str) -> None:
+        if self.claimed is not None:
+            self.claimed.check(lease, held, what)
+        elif lease.claims is not NO_CLAIMS and len(lease.claims):
+            raise RefusedError(f"{what}: it would claim places of resources, and this cluster has none")
+
+    def _loans(self, lease: Lease, what: str) -> Ints:
+        """What a lease borrows, if that has the right form and is within reach."""
+        loans = loans_of(lease.borrowed)
+        if loans.dtype != INT64 or loans.ndim != 2 or loans.shape[1] != 3:
+            raise RefusedError(f"{what}: what its lease borrows is no int64[loans, 3]")
+        tiers = self.cluster.tiers
+        if tiers is not None and not tiers.pairs.issuperset(
+            (borrower, lender) for borrower, lender, _ in loans.tolist()
+        ):
+            raise RefusedError(f"{what}: its lease has memory of a pool of another cluster of pools")
+        return loans
+
+    # --- room -------------------------------------------------------------------------------------------------------
+
+    def _note_uses(self, job: int, rows: Ints, loans: Ints) -> None:
+        assert self.memory is not None
+        memory = with_room(self.memory, int(rows[:, NODES].sum()) + len(loans))
+        if memory is not self.memory:
+            self.memory = memory
+            self._replaced("memory")
+        note_uses(self.memory, job, rows, loans, NO_PEAKS if self.peaks is None else self.peaks.of(job))
+
+    def make_room(self, rows: int, jobs: int = 1) -> None:
+        """Make space for so many more rows and running jobs: drop the rows of ended jobs, or take more memory."""
+        if self.running_count + jobs > self.running.shape[1]:
+            more = np.zeros((2, max(jobs, self.running.shape[1])), np.int64)
+            self.running = np.concatenate([self.running, more], axis=1)
+            self._replaced("running")
+        if self.pool_used + rows > self.pool.shape[0]:
+            self._compact(rows)
+
+    def _compact(self, count: int) -> None:
+        """Make space for ``count`` rows: drop the rows of ended jobs, or double the pool."""
+        size, live = self.pool.shape[0], self.pool_used - self.pool_dead
+        while size < 2 * (live + count):
+            size *= 2
+        jobs = self.running[WHO, : self.running_count]
+        first, rows = self.lease_at[:, jobs]
+        at = np.cumsum(rows) - rows
+        pool = np.zeros((size, 5), np.int64)
+        used = int(rows.sum())
+        pool[:used] = self.pool[np.arange(used) + np.repeat(first - at, rows)]
+        self.lease_at[FIRST_ROW, jobs] = at
+        self.pool, self.pool_used, self.pool_dead = pool, used, 0
+        self._replaced("pool")
+
+    def _more_jobs(self, room: int) -> tuple[str, ...]:
+        self.lease_at = grown(self.lease_at, room)
+        if self.memory is not None:
+            self.memory = self.memory._replace(first_of=grown(self.memory.first_of, room, -1))
+        return (*super()._more_jobs(room), "lease_at")
+
+    def _replaced(self, name: str) -> None:
+        """A column is another array now; whoever shows it is told."""
+        raise NotImplementedError
+
+
+def stacked(rows: Sequence[Ints], loans: Sequence[Ints]) -> Stack:
+    """The rows and loans of several leases, one after the other."""
+    return Stack(
+        np.concatenate(rows),
+        starts_of([len(own) for own in rows]),
+        np.concatenate(loans),
+        starts_of([len(own) for own in loans]),
+    )
+
+
+def starts_of(counts: Sequence[int]) -> Ints:
+    """int64[k + 1]: where each of k parts begins, and where the last ends."""
+    return np.concatenate([[0], np.cumsum(np.array(counts, np.int64))])

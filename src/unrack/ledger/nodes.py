@@ -1,0 +1,118 @@
+"""The nodes of a run: what is free on each, and which are in service."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unrack.cluster.spec import Cluster
+from unrack.errors import RefusedError
+from unrack.ledger.devices.state import DeviceState
+
+Ints = NDArray[np.int64]
+
+
+class NodeLedger:
+    """The part of :class:`unrack.ledger.state.ClusterState` that is about nodes, whoever holds them.
+
+    Parameters
+    ----------
+    devices
+        The pooled devices, which go out of service with the nodes that they sit in; ``None``: there are none.
+    """
+
+    def __init__(self, cluster: Cluster, devices: DeviceState | None) -> None:
+        self.cluster = cluster
+        self.devices = devices
+        self.total = np.ascontiguousarray(np.stack([cluster.cores, cluster.memory_mb]))
+        self.free = self.total.copy()
+        self.free_cores = int(self.free[0].sum())
+        self.online = np.ones(len(cluster), np.bool_)
+        self.withheld: dict[int, Ints] = {}
+        self.group = cluster.lending_group
+        self.version = 0
+        self.releases = 0
+        self.unforeseen = 0
+        self.capacity_version = 0
+
+    def set_online(self, node: int, online: bool) -> None:
+        """Take an idle node out of service, or bring it back.
+
+        Raises
+        ------
+        RefusedError
+            The node still holds jobs, or is in that condition already.
+        """
+        self._check_exists(node)
+        if bool(self.online[node]) == online:
+            raise RefusedError(f"node {node} is {'online' if online else 'offline'} already")
+        if not online and (self.free[:, node] != self.total[:, node]).any():
+            raise RefusedError(f"node {node} still holds jobs")
+        if self.devices is not None:
+            if not online and self.devices.busy_at(node):
+                raise RefusedError(f"node {node} still has a device in use")
+            self.devices.set_online(node, online)
+        self.online[node] = online
+        self.free[:, node] = self.total[:, node] if online else 0
+        self.free_cores += int(self.total[0, node]) * (1 if online else -1)
+        self._capacity_changed(comes_back=online)
+
+    def drain(self, node: int) -> None:
+        """Take a node out of service: at once if it is idle, or else what comes free there is withheld until then.
+
+        A node that is out of service or drains already stays so.
+
+        Raises
+        ------
+        RefusedError
+            There is no such node.
+        """
+        self._check_exists(node)
+        if self.online[node] and node not in self.withheld:
+            self.withheld[node] = np.zeros(2, np.int64)
+            self.version += 1
+            self.capacity_version += 1
+        self.withhold()
+
+    def withhold(self) -> None:
+        """Keep back what has come free on nodes that drain; those that are idle by now go out of service."""
+        for node in sorted(self.withheld):
+            kept, free = self.withheld[node], self.free[:, node]
+            if free.any():
+                self.free_cores -= int(free[0])
+                kept += free
+                free[:] = 0
+                self.version += 1
+            if (kept == self.total[:, node]).all() and not (self.devices is not None and self.devices.busy_at(node)):
+                self._give_back(node)
+                self.set_online(node, False)
+
+    def resume(self, node: int) -> None:
+        """Bring a node back into service, or let one that drains be used again.
+
+        Raises
+        ------
+        RefusedError
+            There is no such node, or it is in service.
+        """
+        if node not in self.withheld:
+            self.set_online(node, True)
+            return
+        self._give_back(node)
+        self._capacity_changed(comes_back=True)
+
+    def _check_exists(self, node: int) -> None:
+        if not 0 <= node < len(self.online):
+            raise RefusedError(f"node {node} does not exist")
+
+    def _give_back(self, node: int) -> None:
+        """Nothing of a node is withheld any more."""
+        kept = self.withheld.pop(node)
+        self.free[:, node] += kept
+        self.free_cores += int(kept[0])
+
+    def _capacity_changed(self, comes_back: bool) -> None:
+        self.version += 1
+        self.capacity_version += 1
+        self.releases += 1
+        self.unforeseen += comes_back

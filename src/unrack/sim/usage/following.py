@@ -1,0 +1,148 @@
+"""Jobs that use more and less memory while they run: when they lack it, stand still, and go on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from unrack.events import Stuck
+from unrack.ledger.lease import LOAN_MB, LOCAL_MB, NODES, Lease
+from unrack.ledger.memory.lacking import held_of, needs_of
+from unrack.ledger.memory.use import Peaks
+from unrack.policy.contract import Hold, Resize, Used
+from unrack.reasons import Reason
+from unrack.sim.event_order import LACK, MONITOR
+from unrack.sim.recorder import MemoryStop
+from unrack.sim.usage.memory_in_use import MemoryInUse, whole_ticks
+from unrack.units import NEVER_US
+
+if TYPE_CHECKING:
+    from unrack.sim.kernel import Kernel
+    from unrack.workload.usage.curves import UsageCurves
+
+
+class Following:
+    """The part of a kernel that follows what jobs use, in runs in which that is known.
+
+    Attributes
+    ----------
+    use
+        What running jobs use, by their progress.
+    held
+        The jobs that stand still for lack of memory, and what they need.
+    """
+
+    def __init__(self, kernel: Kernel, usage: UsageCurves) -> None:
+        core = kernel.core
+        core.state.peaks = Peaks(usage.first, usage.peaks())
+        asked_mb, look_us = kernel.jobs.memory_mb, core.traits.monitor_us
+        self.kernel = kernel
+        self.use = MemoryInUse(usage, core.state, kernel.works, kernel.work, asked_mb, look_us)
+        self.held: dict[int, Used] = {}
+        self._looks_at = NEVER_US
+        self._grower = -1
+        self._freed = False
+
+    def plan(self, job: int, now: int) -> None:
+        """Plan when a job next needs more memory than it holds, and when use is looked at next."""
+        if self.use.known(job) and job not in self.held and (planned := self.use.plan(job, now)) is not None:
+            self.kernel.push(planned[0], LACK, job, planned[1])
+        if self._looks_at == NEVER_US:
+            self._look_at(whole_ticks(now, self.use.look_us))
+
+    def _look_at(self, time: int) -> None:
+        self._looks_at = time
+        self.kernel.push(time, MONITOR, 0, 0)
+
+    def lack(self, job: int, version: int, now: int) -> bool:
+        """A job needs more memory than it holds: somebody gives, or somebody is stopped."""
+        used = self.use.lacking(job, version)
+        if used is None:
+            return False
+        decisions = self.kernel.core.handle(used, now)
+        self._grower = job
+        self.kernel.carry_out(decisions, now)
+        return any(not isinstance(decision, Resize) for decision in decisions)
+
+    def look(self, now: int) -> bool:
+        """What the running jobs use is looked at; the policy is told, where it wants to know."""
+        kernel = self.kernel
+        self._looks_at = NEVER_US
+        used = self.use.look(kernel.running, self.held, now)
+        if kernel.running:
+            self._look_at(now + self.use.look_us)
+        decisions = [] if used is None or not kernel.core.traits.monitor_us else kernel.core.handle(used, now)
+        kernel.carry_out(decisions, now)
+        self.use.sample(kernel.running, used, now)
+        return bool(decisions)
+
+    # --- standing still ---------------------------------------------------------------------------------------------
+
+    def hold(self, job: int, now: int) -> None:
+        """A job stands still from now on."""
+        if job not in self.held:
+            self.kernel.works.hold(job, now)
+            self.kernel.version[job] += 1
+            self.held[job] = self.use.needed(job)
+            self.kernel.recorder.held_since[job] = now
+
+    def ask_again(self, now: int) -> bool:
+        """Jobs that stand still get the memory that has come back; if no job goes on, one of them is stopped."""
+        kernel, changed = self.kernel, False
+        while self.held and (self._freed or len(self.held) == len(kernel.running)):
+            if not self._freed:
+                youngest = sorted(self.held, key=lambda job: (-kernel.running[job][0], -job))
+                kernel.recorder.deadlocks.append(now)
+                self._grower = youngest[0]
+                kernel.carry_out(kernel.core.handle(Stuck(tuple(youngest)), now), now)
+            self._freed = False
+            changed = True
+            for job in list(self.held):
+                decisions = kernel.core.handle(self.held[job], now)
+                if not any(isinstance(decision, Hold) for decision in decisions):
+                    self._go_on(job, now)
+                self._grower = job
+                kernel.carry_out(decisions, now)
+        return changed
+
+    def _go_on(self, job: int, now: int) -> None:
+        kernel = self.kernel
+        del self.held[job]
+        kernel.recorder.stood_still(job, now, kernel.running[job][1])
+        kernel.works.go_on(job, now)
+        kernel.version[job] += 1
+        kernel.plan_end(job, kernel.works.end_us(job), now)
+        self.plan(job, now)
+
+    # --- leases that change or end ----------------------------------------------------------------------------------
+
+    def exchanged(self, before: Lease, lease: Lease, now: int) -> None:
+        """A job's lease has changed: the job stands still for as long as that takes."""
+        self._freed = True
+        job, kernel = lease.job, self.kernel
+        if job not in self.held:
+            near = [int(one.rows[:, NODES] @ one.rows[:, LOCAL_MB]) for one in (before, lease)]
+            far = [int(one.borrowed[:, LOAN_MB].sum()) for one in (before, lease)]
+            delay_us = kernel.changes.delay_us(max(0, min(near[1] - near[0], far[0] - far[1])))
+            if delay_us:
+                kernel.works.stall(job, delay_us, now)
+                kernel.version[job] += 1
+                kernel.plan_end(job, kernel.works.end_us(job), now)
+        self.plan(job, now)
+
+    def ended(self, lease: Lease, now: int) -> None:
+        """A job does not run any more."""
+        self._freed = True
+        if self.held.pop(lease.job, None) is not None:
+            self.kernel.recorder.stood_still(lease.job, now, lease)
+        self.use.forget(lease.job)
+
+    def note_stop(self, reason: Reason, lost_us: int) -> None:
+        """A job is stopped, and so much of its work is lost, for the one that lacks memory now."""
+        kernel, grower = self.kernel, self._grower
+        lease = kernel.running[grower][1]
+        short = needs_of(lease, self.use.needed(grower).mb) - held_of(lease)
+        lacks_mb = int(np.maximum(short, 0).sum())
+        why = MemoryStop(reason, str(kernel.jobs.ids[grower]), lacks_mb, lost_us)
+        kernel.recorder.memory_stops[len(kernel.recorder.job)] = why

@@ -1,0 +1,122 @@
+"""The physics of a run: how fast jobs run, what fails, what changes cost, and what happens first at one time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import partial
+from typing import Any
+
+from unrack.cluster.pools.pool import Pace
+from unrack.cluster.spec import Cluster
+from unrack.errors import InputError
+from unrack.sim.faults.fault import Fault
+from unrack.sim.usage.memory_changes import MemoryChanges, make_memory_changes
+from unrack.slowdown.combined import Together, make_together, together
+from unrack.slowdown.contract import Slowdown
+from unrack.slowdown.memory.settings import MemoryContention, make_contention
+from unrack.slowdown.memory.speeds import MemorySpeeds
+from unrack.slowdown.model import Model, make_models
+from unrack.slowdown.pools import PoolSpeeds, pace_of, sets_speeds
+from unrack.slowdown.table import by_resource
+from unrack.workload.job import JobTable
+
+
+class Ties(StrEnum):
+    """What happens first at one time."""
+
+    TOGETHER = "together"
+    FINISH_FIRST = "finish-first"
+    SUBMIT_FIRST = "submit-first"
+
+
+@dataclass(frozen=True, init=False)
+class World:
+    """What the policy does not decide: the same for every policy of a comparison.
+
+    Parameters
+    ----------
+    models
+        How jobs run on shared and composed devices: names of ``unrack models``, tables, or models; see
+        :class:`unrack.slowdown.model.ModelTable`.
+    contention
+        How jobs that use each other's memory slow each other down: ``"synthetic"``, a folder of profiles, a table, or
+        settings; see :func:`unrack.slowdown.memory.settings.make_contention`. ``None``: they do not.
+    slowdowns
+        How speeds combine where several causes set them: ``"add"`` (delays add, the default), ``"min"`` or
+        ``"product"``; see :func:`unrack.slowdown.combined.combined`. Or a slowdown of one's own, which takes the place
+        of models and contention.
+    faults
+        Failures of nodes and of whole failure domains.
+    changes
+        What it costs that memory changes while jobs run, and their checkpoints: a table with ``bandwidth``, ``pause``,
+        ``checkpoint_every``, ``checkpoint_cost`` and ``restart_cost``; see
+        :class:`unrack.sim.usage.memory_changes.MemoryChanges`. ``None``: nothing, and there are none.
+    ties
+        What happens first at one time: ``"together"``, ``"finish-first"`` or ``"submit-first"``.
+
+    Raises
+    ------
+    InputError
+        A part is wrong, or a time of a fault is below 0.
+
+    Examples
+    --------
+    >>> World(models=["smufin"], ties="finish-first").models[0].name
+    'smufin'
+    """
+
+    models: tuple[Model, ...]
+    contention: MemoryContention | None
+    slowdowns: Together | Slowdown | None
+    faults: tuple[Fault, ...]
+    changes: MemoryChanges | None
+    ties: Ties
+
+    def __init__(
+        self,
+        models: Sequence[str | Mapping[str, Any] | Model] = (),
+        contention: str | Sequence[str] | Mapping[str, Any] | MemoryContention | None = None,
+        slowdowns: str | Slowdown | None = None,
+        faults: Sequence[Fault] = (),
+        changes: Mapping[str, Any] | MemoryChanges | None = None,
+        ties: str = Ties.TOGETHER,
+    ) -> None:
+        if ties not in tuple(Ties):
+            raise InputError("ties", repr(ties), f"one of {', '.join(Ties)}")
+        for fault in faults:
+            if fault.at_us < 0 or fault.repair_us < 0:
+                raise InputError("faults", repr(fault), "a time and a repair time of 0 or more")
+        made: dict[str, Any] = {
+            "models": make_models(models),
+            "contention": make_contention(contention),
+            "slowdowns": make_together(slowdowns) if isinstance(slowdowns, str) else slowdowns,
+            "faults": tuple(faults),
+            "changes": None if changes is None else make_memory_changes(changes),
+            "ties": Ties(ties),
+        }
+        for name, value in made.items():
+            object.__setattr__(self, name, value)
+
+    @property
+    def together(self) -> Together | None:
+        """How speeds combine, where that was said."""
+        return self.slowdowns if isinstance(self.slowdowns, Together) else None
+
+    def pace(self, cluster: Cluster) -> Callable[[JobTable], Pace]:
+        """How any jobs run on the devices of a cluster, for its core."""
+        return partial(pace_of, self.models, cluster.devices)
+
+    def slowdown(self, cluster: Cluster, jobs: JobTable) -> tuple[Slowdown | None, MemorySpeeds | None]:
+        """What slows jobs down on a cluster, and the part of it that memory has in it; ``None``: nothing does."""
+        if self.slowdowns is not None and not isinstance(self.slowdowns, Together):
+            return self.slowdowns, None
+        parts: list[Slowdown] = [PoolSpeeds()] if sets_speeds(cluster.devices, self.models) else []
+        memory = None if self.contention is None else MemorySpeeds(self.contention, cluster, jobs)
+        parts += [] if memory is None else [memory]
+        return together([*parts, *by_resource(cluster, jobs)], self.together or Together.ADD), memory
+
+
+NOTHING_SPECIAL = World()
+"""Jobs run their base times, nothing fails, and all that happens at one time is looked at together."""

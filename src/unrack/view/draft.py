@@ -1,0 +1,125 @@
+"""What-ifs: a private copy of the ledger on which a policy carries out what it thinks of."""
+
+from __future__ import annotations
+
+from operator import index
+from typing import SupportsIndex
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unrack.ledger.copies.draft import copied, move_on, next_end_us, settle, show
+from unrack.ledger.lease import Lease
+from unrack.units import NEVER_US
+from unrack.view.view import View
+from unrack.workload.job import ESTIMATE
+
+Ints = NDArray[np.int64]
+
+
+class Draft:
+    """A private copy of the ledger on which a policy carries out what it thinks of: the ledger itself does not change.
+
+    Parameters
+    ----------
+    view
+        Of the ledger, or of another draft.
+    now
+        The time, µs.
+
+    Attributes
+    ----------
+    now
+        The time of the draft, µs.
+    """
+
+    def __init__(self, view: View, now: int) -> None:
+        self._origin = view
+        self._state = copied(view._state)
+        self._view: View | None = None
+        self.now = now
+
+    @property
+    def view(self) -> View:
+        """The draft as policies see the ledger."""
+        if self._view is None:
+            show(self._state, self._origin._state)
+            self._view = View(self._state, self._origin._store)
+            self._view.contention = self._origin.contention
+        self._view.now = self.now
+        return self._view
+
+    def copy(self) -> Draft:
+        """Another draft of the same, which goes its own way."""
+        twin = object.__new__(Draft)
+        twin._origin, twin.now = self._origin, self.now
+        twin._state, twin._view = copied(self._state), None
+        return twin
+
+    @property
+    def lent(self) -> Ints:
+        """int64[nodes]: MB of each node that tasks elsewhere use; to be read only."""
+        memory = self._state.memory
+        return np.zeros(len(self._state.cluster), np.int64) if memory is None else memory.lent
+
+    def start(self, lease: Lease, again: bool = False) -> None:
+        """Start a waiting job.
+
+        Parameters
+        ----------
+        again
+            The lease has been started on a draft before: whether it holds what the job asks is not looked at again.
+
+        Raises
+        ------
+        RefusedError
+            The job does not wait, or something is not free; nothing has changed.
+        """
+        state = self._state
+        if state.devices is not None:
+            state.devices.trusts = again
+        state.start(lease, int(state.asks[ESTIMATE, lease.job]), self.now)
+
+    def goes_on_as(self, other: Draft) -> bool:
+        """Whether the same jobs run as on another draft at the same time, until the same times, and nothing else ends.
+
+        Both must be of one ledger, on which each job starts with one lease only.
+        """
+        one, two = self._state, other._state
+        count = one.running_count
+        if count != two.running_count or not np.array_equal(one.running[:, :count], two.running[:, :count]):
+            return False
+        return one.devices is None or two.devices is None or one.devices.detaching == two.devices.detaching
+
+    def booked_end_us(self, job: SupportsIndex) -> int:
+        """When a running job is booked to end, µs."""
+        return self._state.booked_end(index(job))
+
+    def start_by_itself(self, lease: Lease, until: int) -> bool:
+        """Start a waiting job; whether by ``until`` (µs) it will have given all back and changed nobody's booked end.
+
+        Raises
+        ------
+        RefusedError
+            As :meth:`start`.
+        """
+        before = self._state.running[:, : self._state.running_count].copy()
+        self.start(lease)
+        after = self._state.running[:, : self._state.running_count]
+        own = after[1] == lease.job
+        waits = any(pool.detach_us for pool in self._origin.cluster.devices.pools) if lease.shares else False
+        return not waits and int(after[0, own][0]) <= until and bool((after[:, ~own] == before).all())
+
+    def next_end_us(self) -> int | None:
+        """When something is next booked to end, µs; who is overdue ends at once. ``None``: nothing is held."""
+        first = next_end_us(self._state)
+        return None if first == NEVER_US else max(first, self.now + 1)
+
+    def move_on(self, until: int) -> None:
+        """Let everything end that is booked to end by ``until`` (µs)."""
+        move_on(self._state, self.now + 1, until)
+        self.now = until
+
+    def settle(self) -> bool:
+        """Let everything end that is booked to end at this very moment; whether anything is."""
+        return settle(self._state, self.now)
