@@ -187,7 +187,7 @@ def test_the_table_of_memory_says_what_was_held_after_it_was_looked_at() -> None
     assert rows[0] == (300.0, 20, 20, 150)
     jobs = job(0, 1000, 100, [(0, 50), (0.6, 75)]), job(0, 2000, 100, [(0, 50), (0.4, 100)])
     policy = "disaggregated(scheduler=fcfs, provisioning=dynamic, lenders_compute=yes, initial=0.75, stop=block)"
-    still = run(nodes(75, 75), policy, *jobs).memory
+    still = run(nodes(75, 75), policy, *jobs).table("memory")
     assert still.filter(pl.col("time_s") == 900.0).rows() == [(900.0, 125, 125, 200)]
 
 
