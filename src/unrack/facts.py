@@ -10,21 +10,11 @@ _CELL = "padding:2px 12px 2px 0;text-align:left;border:0;background:none"
 
 
 class Fact(NamedTuple):
-    """One thing worth knowing.
+    """One thing worth knowing."""
 
-    Attributes
-    ----------
-    noun
-        What it is, for the table: ``"mean wait"``.
-    words
-        How much or which, for the table: ``"3 h 20 min"``.
-    brief
-        Both, for the line: ``"mean wait 3 h 20 min"``; ``""``: the line goes without.
-    """
-
-    noun: str
-    words: str
-    brief: str = ""
+    noun: str  # what it is, for the table: ``"mean wait"``
+    words: str  # how much or which, for the table: ``"3 h 20 min"``
+    brief: str = ""  # both, for the line: ``"mean wait 3 h 20 min"``; ``""``: the line goes without
 
 
 def line(kind: str, name: str, facts: Sequence[Fact | str]) -> str:

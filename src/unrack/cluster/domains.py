@@ -100,21 +100,11 @@ def lending_groups_of(file: ClusterFile, rack: Ints, where: str) -> Ints:
 
 @dataclass(frozen=True, eq=False)
 class Level:
-    """A level of failure domains: it parts the nodes, or some of them, into sets that fail together.
+    """A level of failure domains: it parts the nodes, or some of them, into sets that fail together."""
 
-    Attributes
-    ----------
-    name
-        What a domain of it is: ``"chassis"``.
-    domain_names
-        Of its domains: ``"chassis0"`` …
-    of_node : int64[nodes]
-        Index of each node's domain in ``domain_names``; -1: none.
-    """
-
-    name: str
-    domain_names: tuple[str, ...]
-    of_node: Ints
+    name: str  # what a domain of it is: ``"chassis"``
+    domain_names: tuple[str, ...]  # of its domains: ``"chassis0"`` …
+    of_node: Ints  # int64[nodes]: index of each node's domain in ``domain_names``; -1: none
 
     @cached_property
     def index(self) -> dict[str, int]:

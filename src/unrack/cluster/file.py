@@ -79,125 +79,73 @@ LevelTable = Annotated[dict[str, int | list[str]], PlainValidator(_level)]
 
 
 class NodeClass(BaseModel):
-    """Nodes that are alike.
-
-    Attributes
-    ----------
-    count
-        How many.
-    cores
-        Of each node; 1 or more.
-    memory_mb
-        Of each node: MB, or text such as ``"90 GB"``. Left out: memory is not counted on these nodes.
-    name
-        What reports call the class.
-    rack
-        Put all of them into one rack of this name; otherwise see ``nodes_per_rack`` of the cluster.
-    gpus
-        GPUs built into each node, which only its own tasks use, each whole: a pool of the kind ``gpu`` per node, in
-        which jobs ask for ``gpu.devices``. Left out: none. GPUs with more to say of them are ``pools`` with
-        ``per = "node"``.
-    torus
-        How the cores of a die are laid out: ``[rows, columns]``, joined as a torus. A node has as many such dies as its
-        cores fill. Left out: not known.
-    names
-        What the nodes are called, such as ``"n[1-16]"``: as many names as there are nodes, in order of their numbers.
-    """
+    """Nodes that are alike."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    count: Count = Field(le=MOST_NODES)
-    cores: Count = Field(lt=2**31)
+    count: Count = Field(le=MOST_NODES)  # how many
+    cores: Count = Field(lt=2**31)  # of each node; 1 or more
+    # Of each node: MB, or text such as ``"90 GB"``. Left out: memory is not counted on these nodes.
     memory_mb: CapacityMb | None = Field(default=None, alias="memory")
-    name: str = ""
+    name: str = ""  # what reports call the class
+    # put all of them into one rack of this name; otherwise see ``nodes_per_rack`` of the cluster
     rack: str | None = None
+    # GPUs built into each node, which only its own tasks use, each whole: a pool of the kind ``gpu`` per node, in
+    # which jobs ask for ``gpu.devices``. Left out: none. GPUs with more to say of them are ``pools`` with ``per =
+    # "node"``.
     gpus: Count | None = None
+    # How the cores of a die are laid out: ``[rows, columns]``, joined as a torus. A node has as many such dies as its
+    # cores fill. Left out: not known.
     torus: Torus | None = None
+    # what the nodes are called, such as ``"n[1-16]"``: as many names as there are nodes, in order of their numbers
     names: str | None = Field(default=None, min_length=1)
 
 
 class MemoryPool(BaseModel):
-    """A ``[[memory_pools]]`` table: nodes without cores whose memory others may borrow, such as CXL memory devices.
-
-    Attributes
-    ----------
-    name
-        What reports call the class, and the rack of those that are in no other; default: ``memory0``, ``memory1`` …
-    count
-        How many nodes.
-    memory_mb
-        Of each: MB, or text such as ``"512 GB"``; 1 MB or more.
-    rack
-        The rack of the cluster that they sit in; default: one of their own.
-    group
-        Which lending group they lend to, where ``lending`` is a number; default: every group.
-    tier
-        Which of the cluster's ``tiers`` their memory is of; needed where there are tiers.
-    shared_by
-        How many compute pools (nodes with cores, in order of id) share each of them; default: 1. The cluster file's
-        ``pool_clusters`` can say otherwise.
-    """
+    """A ``[[memory_pools]]`` table: nodes without cores whose memory others may borrow, such as CXL memory devices."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
+    # what reports call the class, and the rack of those that are in no other; default: ``memory0``, ``memory1`` …
     name: str = ""
-    count: Count = Field(le=MOST_NODES)
-    memory_mb: SomeMb = Field(alias="memory")
-    rack: str | None = None
-    group: Group | None = None
-    tier: str | None = None
+    count: Count = Field(le=MOST_NODES)  # how many nodes
+    memory_mb: SomeMb = Field(alias="memory")  # of each: MB, or text such as ``"512 GB"``; 1 MB or more
+    rack: str | None = None  # the rack of the cluster that they sit in; default: one of their own
+    group: Group | None = None  # which lending group they lend to, where ``lending`` is a number; default: every group
+    tier: str | None = None  # which of the cluster's ``tiers`` their memory is of; needed where there are tiers
+    # How many compute pools (nodes with cores, in order of id) share each of them; default: 1. The cluster file's
+    # ``pool_clusters`` can say otherwise.
     shared_by: Count | None = None
 
 
 class ClusterFile(BaseModel):
-    """The keys of a cluster file or of a ``[[clusters]]`` table of a study.
-
-    Attributes
-    ----------
-    name
-        What reports call the cluster.
-    nodes, memory_pools
-        What there is; memory pools are numbered after all other nodes.
-    nodes_per_rack
-        Default: nodes of classes without a rack of their own share one.
-    racks_per_group
-        How many racks, in order of id, make a group of racks; default: all.
-    lending
-        Who may borrow whose memory: ``"all"``, ``"rack"``, ``"none"`` (nobody, but from memory pools), or how many
-        consecutive nodes make a group.
-    domains
-        Further failure domains: name → node ids such as ``"0-15"``.
-    failure_domains
-        Levels of failure domains, such as ``chassis``, which part the nodes: ``nodes_each = 4``, ``racks_each = 2``, or
-        name → node ids, racks, domains, and domains of levels before it.
-    pools
-        Pools of devices.
-    tiers
-        Tiers of memory, the local one first.
-    pool_clusters
-        Which pools form a cluster: lists of node ids, each with one node with cores. Default: every node with cores
-        with the memory pools that it has by their ``shared_by``.
-    prices
-        What its parts cost: the name of a preset, or a table. They change no schedule.
-    drained
-        Nodes, by names or numbers such as ``"n[3,7]"`` or ``"2,6"``, on which nothing is started; what runs there when
-        a run begins goes on. They count as installed.
-    """
+    """The keys of a cluster file or of a ``[[clusters]]`` table of a study."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    name: str = "cluster"
+    name: str = "cluster"  # what reports call the cluster
+    # nodes, memory_pools: what there is; memory pools are numbered after all other nodes
     nodes: list[NodeClass] = Field(min_length=1)
     memory_pools: list[MemoryPool] = Field(default_factory=list)
-    nodes_per_rack: Count | None = None
-    racks_per_group: Count | None = None
+    nodes_per_rack: Count | None = None  # default: nodes of classes without a rack of their own share one
+    racks_per_group: Count | None = None  # how many racks, in order of id, make a group of racks; default: all
+    # who may borrow whose memory: ``"all"``, ``"rack"``, ``"none"`` (nobody, but from memory pools), or how many
+    # consecutive nodes make a group
     lending: Lending = "all"
+    # further failure domains: name → node ids such as ``"0-15"``
     domains: dict[str, list[str]] = Field(default_factory=dict)
+    # levels of failure domains, such as ``chassis``, which part the nodes: ``nodes_each = 4``, ``racks_each = 2``, or
+    # name → node ids, racks, domains, and domains of levels before it
     failure_domains: dict[str, LevelTable] = Field(default_factory=dict)
-    pools: list[PoolFile] = Field(default_factory=list)
-    tiers: list[TierFile] = Field(default_factory=list)
+    pools: list[PoolFile] = Field(default_factory=list)  # pools of devices
+    tiers: list[TierFile] = Field(default_factory=list)  # tiers of memory, the local one first
+    # Which pools form a cluster: lists of node ids, each with one node with cores. Default: every node with cores
+    # with the memory pools that it has by their ``shared_by``.
     pool_clusters: list[list[int | str]] | None = Field(default=None, min_length=1)
+    # What its parts cost: the name of a preset, or a table. They change no schedule.
     prices: str | dict[str, Any] | None = None
+    # Nodes, by names or numbers such as ``"n[3,7]"`` or ``"2,6"``, on which nothing is started; what runs there when
+    # a run begins goes on. They count as installed.
     drained: str | None = Field(default=None, min_length=1)
 
     @property

@@ -18,22 +18,12 @@ class Chosen(NamedTuple):
     """Devices that a candidate would have; what is left of each quantity is an attribute: ``chosen.bandwidth_mb_s``.
 
     False where the job asks for none of the kind, as ``job.nvme`` is: there are no devices, and 0 is left.
-
-    Attributes
-    ----------
-    kind
-        ``"nvme"``, for example.
-    share
-        What the job would hold.
-    sharers
-        Who has them already, by number; empty: they are free.
-    left
-        Quantity → what is left for others once the job has its part. Below 0 where a model says how they are shared.
     """
 
-    kind: str
-    share: Share
-    sharers: tuple[int, ...]
+    kind: str  # ``"nvme"``, for example
+    share: Share  # what the job would hold
+    sharers: tuple[int, ...]  # who has them already, by number; empty: they are free
+    # Quantity → what is left for others once the job has its part. Below 0 where a model says how they are shared.
     left: Mapping[str, int]
 
     @property

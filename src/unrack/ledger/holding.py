@@ -256,21 +256,12 @@ def hold_jobs(jobs: Ints, rows: Ints, starts: Ints, group: Ints, asks: Ints, fre
 
 
 class Stack(NamedTuple):
-    """The leases of several jobs, one after the other.
+    """The leases of several jobs, one after the other."""
 
-    Attributes
-    ----------
-    rows : int64[rows, 5]
-    row_first : int64[jobs + 1]
-        The rows of job i are ``rows[row_first[i]:row_first[i + 1]]``.
-    loans : int64[loans, 3]
-    loan_first : int64[jobs + 1]
-    """
-
-    rows: Ints
-    row_first: Ints
-    loans: Ints
-    loan_first: Ints
+    rows: Ints  # int64[rows, 5]
+    row_first: Ints  # int64[jobs + 1]: the rows of job i are ``rows[row_first[i]:row_first[i + 1]]``
+    loans: Ints  # int64[loans, 3]
+    loan_first: Ints  # int64[jobs + 1]
 
 
 @inlined

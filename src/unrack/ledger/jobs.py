@@ -34,21 +34,11 @@ UNKNOWN, QUEUED, RUNNING, FINISHED, REJECTED = (int(status) for status in Status
 
 
 class Runs(NamedTuple):
-    """Columns of the ledger about runs; they are kept for policies that declare ``learns``.
+    """Columns of the ledger about runs; they are kept for policies that declare ``learns``."""
 
-    Attributes
-    ----------
-    started_us : int64[jobs]
-        When the last attempt of a job started. Means nothing for a job that waits.
-    ran_us : int64[jobs]
-        How long the attempt ran in which a job ended by itself; -1: it has not ended.
-    ended : int64[ended]
-        The jobs that ended by themselves, in the order in which they did.
-    """
-
-    started_us: Ints
-    ran_us: Ints
-    ended: Ints
+    started_us: Ints  # int64[jobs]: When the last attempt of a job started. Means nothing for a job that waits.
+    ran_us: Ints  # int64[jobs]: how long the attempt ran in which a job ended by itself; -1: it has not ended
+    ended: Ints  # int64[ended]: the jobs that ended by themselves, in the order in which they did
 
 
 class Before(Protocol):

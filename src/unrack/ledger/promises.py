@@ -14,45 +14,23 @@ Ints = NDArray[np.int64]
 
 
 class Promise(NamedTuple):
-    """When a waiting job is to start, and on what.
+    """When a waiting job is to start, and on what."""
 
-    Attributes
-    ----------
-    start_us
-        When it is to start, µs; or earlier.
-    turn
-        Which of those that start at one time goes first; -1: that follows from the order of the jobs.
-    grain
-        What the rows of the lease count: 0, nodes; 1, nodes of each kind; 2, cores.
-    lease
-        On what; ``None``: only the time was promised.
-    """
-
-    start_us: int
-    turn: int = -1
-    grain: int = 0
-    lease: Lease | None = None
+    start_us: int  # when it is to start, µs; or earlier
+    turn: int = -1  # which of those that start at one time goes first; -1: that follows from the order of the jobs
+    grain: int = 0  # what the rows of the lease count: 0, nodes; 1, nodes of each kind; 2, cores
+    lease: Lease | None = None  # on what; ``None``: only the time was promised
 
 
 class PromisedRows(NamedTuple):
-    """Promises in the columns of a plan, which are as they are here until the next round.
+    """Promises in the columns of a plan, which are as they are here until the next round."""
 
-    Attributes
-    ----------
-    grain
-        As of :class:`Promise`, of all of them.
-    start_us : int64[jobs]
-        When each job is to start, µs; below 0: it was promised nothing.
-    where
-        int64[2, jobs]: first row and number of rows of each in ``rows``; or, where there are loans, int64[4, jobs]:
-        first row and end, first loan and end.
-    rows, loans
-        As of :class:`unrack.ledger.lease.Lease`.
-    """
-
-    grain: int
-    start_us: Ints
+    grain: int  # as of :class:`Promise`, of all of them
+    start_us: Ints  # int64[jobs]: when each job is to start, µs; below 0: it was promised nothing
+    # int64[2, jobs]: first row and number of rows of each in ``rows``; or, where there are loans, int64[4, jobs]:
+    # first row and end, first loan and end
     where: Ints
+    # rows, loans: as of :class:`unrack.ledger.lease.Lease`
     rows: Ints
     loans: Ints = NO_LOANS
 
@@ -68,21 +46,12 @@ class PromisedRows(NamedTuple):
 
 
 class Promises(NamedTuple):
-    """All that a policy has promised after a round.
+    """All that a policy has promised after a round."""
 
-    Attributes
-    ----------
-    made
-        By job, or in columns.
-    freed
-        What the policy compares to see whether anything was given back since; ``None``: nothing was.
-    beyond
-        Whether the policy plans for more than nodes.
-    """
-
-    made: Mapping[int, Promise] | PromisedRows
+    made: Mapping[int, Promise] | PromisedRows  # by job, or in columns
+    # what the policy compares to see whether anything was given back since; ``None``: nothing was
     freed: int | None = None
-    beyond: bool = False
+    beyond: bool = False  # whether the policy plans for more than nodes
 
     def by_job(self) -> dict[int, Promise]:
         """Job → what it was promised."""

@@ -68,31 +68,18 @@ class Entry(NamedTuple):
 
 @dataclass(frozen=True)
 class Standing:
-    """How the rows of one world compare by one metric.
+    """How the rows of one world compare by one metric."""
 
-    Attributes
-    ----------
-    world
-        Theirs.
-    values
-        Row → mean over its seeds, for the rows that were compared.
-    best
-        Rows that are better than all others; several where they are equal on every seed. Empty where nothing is.
-    among
-        Rows that cannot be told apart from the one with the best mean, that one first; empty where ``best`` is not, or
-        where no two rows can be told apart from the best.
-    gaps
-        Row → its difference to the row with the best mean, with the interval that decided; several seeds or draws only.
-    drawn
-        Whether the intervals come of resampled time, not of seeds.
-    """
-
-    world: str
-    values: Mapping[str, Estimate]
+    world: str  # theirs
+    values: Mapping[str, Estimate]  # row → mean over its seeds, for the rows that were compared
+    # Rows that are better than all others; several where they are equal on every seed. Empty where nothing is.
     best: tuple[str, ...] = ()
+    # rows that cannot be told apart from the one with the best mean, that one first; empty where ``best`` is not, or
+    # where no two rows can be told apart from the best
     among: tuple[str, ...] = ()
+    # row → its difference to the row with the best mean, with the interval that decided; several seeds or draws only
     gaps: Mapping[str, Estimate] = field(default_factory=dict)
-    drawn: bool = False
+    drawn: bool = False  # whether the intervals come of resampled time, not of seeds
 
     @property
     def over(self) -> str:

@@ -44,21 +44,13 @@ PIECES = 8
 
 @dataclass(frozen=True)
 class Resources:
-    """What jobs must at least spend of what there is.
+    """What jobs must at least spend of what there is."""
 
-    Attributes
-    ----------
-    names
-        Of the resources, as in the module's text.
-    energy : float64[resources, jobs]
-        Least amount x µs that a job spends if it is on time; infinite if the cluster can never hold it.
-    capacity : float64[resources]
-        Amount there is.
-    """
-
-    names: tuple[str, ...]
+    names: tuple[str, ...]  # of the resources, as in the module's text
+    # float64[resources, jobs]: least amount x µs that a job spends if it is on time; infinite if the cluster can
+    # never hold it
     energy: Floats
-    capacity: Floats
+    capacity: Floats  # float64[resources]: amount there is
 
 
 def resources(

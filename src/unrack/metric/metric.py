@@ -9,29 +9,14 @@ import polars as pl
 
 
 class Metric(NamedTuple):
-    """A metric.
+    """A metric."""
 
-    Attributes
-    ----------
-    name
-        Its column in ``summary.csv``.
-    unit
-        Of its value; ``""``: a plain number.
-    better
-        ``"low"``, ``"high"`` or ``""`` where neither is better.
-    summary
-        One line of words.
-    formula
-        How it is computed, in the notation of ``docs/metrics.md``.
-    measure
-        Measures it on a :class:`unrack.metric.window.Window`; only plug-ins say so, a metric each.
-    """
-
-    name: str
-    unit: str
-    better: Literal["low", "high", ""]
-    summary: str
-    formula: str
+    name: str  # its column in ``summary.csv``
+    unit: str  # of its value; ``""``: a plain number
+    better: Literal["low", "high", ""]  # ``"low"``, ``"high"`` or ``""`` where neither is better
+    summary: str  # one line of words
+    formula: str  # how it is computed, in the notation of ``docs/metrics.md``
+    # measures it on a :class:`unrack.metric.window.Window`; only plug-ins say so, a metric each
     measure: Callable[[Any], float | None] | None = None
 
 

@@ -23,27 +23,14 @@ SIDE_BY_SIDE = 2
 
 @dataclass(eq=False)
 class Searched:
-    """A line and what its search came to.
+    """A line and what its search came to."""
 
-    Attributes
-    ----------
-    line
-        Which.
-    rule
-        When goals counted as met.
-    drawn
-        Whether seeds make a difference.
-    trials
-        System → what it did, on the seeds 0, 1, 2 … of the plan.
-    found
-        What the search came to; empty while it goes on.
-    """
-
-    line: Line
-    rule: Rule
-    drawn: bool
+    line: Line  # which
+    rule: Rule  # when goals counted as met
+    drawn: bool  # whether seeds make a difference
+    # system → what it did, on the seeds 0, 1, 2 … of the plan
     trials: dict[int, list[Trial]] = field(default_factory=dict)
-    found: Found = field(default_factory=Found)
+    found: Found = field(default_factory=Found)  # what the search came to; empty while it goes on
 
     def begin(self, search: Search) -> None:
         """Take a search, and what it asks for first."""

@@ -29,29 +29,14 @@ _OF_REFERENCE = re.compile(r"(.*?)\s*(%?)\s*of\s+(?:the\s+)?reference")
 
 
 class Goal(NamedTuple):
-    """What a system must reach on a seed.
+    """What a system must reach on a seed."""
 
-    Attributes
-    ----------
-    metric
-        Its name; see ``unrack metrics``.
-    comparison
-        ``"<"``, ``"<="``, ``">"`` or ``">="``.
-    value
-        In the unit of the metric; with ``relative`` a share of what the reference has.
-    relative
-        Whether the value is a share of the reference's, seed by seed.
-    unasked
-        Nobody wrote it: all work is to be served, unless something else is said.
-    share, confidence
-        On which share of the seeds, and how sure, where the goal says so.
-    """
-
-    metric: str
-    comparison: str
-    value: float
-    relative: bool = False
-    unasked: bool = False
+    metric: str  # its name; see ``unrack metrics``
+    comparison: str  # ``"<"``, ``"<="``, ``">"`` or ``">="``
+    value: float  # in the unit of the metric; with ``relative`` a share of what the reference has
+    relative: bool = False  # whether the value is a share of the reference's, seed by seed
+    unasked: bool = False  # nobody wrote it: all work is to be served, unless something else is said
+    # share, confidence: on which share of the seeds, and how sure, where the goal says so
     share: float | None = None
     confidence: float | None = None
 

@@ -30,29 +30,17 @@ MOST_SYSTEMS = 20_000
 
 @dataclass(frozen=True, eq=False)
 class Line:
-    """A search for the least system of one cluster under one policy.
+    """A search for the least system of one cluster under one policy."""
 
-    Attributes
-    ----------
-    cluster, policy
-        By number.
-    cluster_name, policy_label
-        What the answer calls them.
-    varies
-        The keys that make a difference here.
-    space
-        The systems.
-    bills
-        What each system costs, by its number.
-    """
-
+    # cluster, policy: by number
     cluster: int
     policy: int
+    # cluster_name, policy_label: what the answer calls them
     cluster_name: str
     policy_label: str
-    varies: tuple[Vary, ...]
-    space: Space
-    bills: tuple[Bill, ...]
+    varies: tuple[Vary, ...]  # the keys that make a difference here
+    space: Space  # the systems
+    bills: tuple[Bill, ...]  # what each system costs, by its number
 
     def values(self, system: int) -> dict[str, Any]:
         """Key → value of a system."""

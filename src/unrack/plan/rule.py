@@ -59,27 +59,14 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class Rule:
-    """When goals count as met.
+    """When goals count as met."""
 
-    Attributes
-    ----------
-    goals
-        All of them.
-    seeds
-        How many are run at most.
-    share
-        On which share of the seeds they must hold; ``None``: on the mean.
-    confidence
-        How sure it must be of all seeds that could be drawn; ``None``: it is about these seeds alone.
-    systems
-        How many a search may try.
-    """
-
-    goals: tuple[Goal, ...]
-    seeds: int = 20
-    share: float | None = 0.9
+    goals: tuple[Goal, ...]  # all of them
+    seeds: int = 20  # how many are run at most
+    share: float | None = 0.9  # on which share of the seeds they must hold; ``None``: on the mean
+    # how sure it must be of all seeds that could be drawn; ``None``: it is about these seeds alone
     confidence: float | None = None
-    systems: int = 1
+    systems: int = 1  # how many a search may try
 
     @property
     def needed(self) -> int:

@@ -25,18 +25,10 @@ from unrack.plan.rule import Verdict
 
 @dataclass(frozen=True, eq=False)
 class Space:
-    """A grid of systems, numbered from 0 in ascending order of what is to be least.
+    """A grid of systems, numbered from 0 in ascending order of what is to be least."""
 
-    Attributes
-    ----------
-    places
-        Of each system: the index of its value along every key.
-    least
-        Of each system: what is to be least, such as its cost.
-    """
-
-    places: tuple[tuple[int, ...], ...]
-    least: tuple[float, ...]
+    places: tuple[tuple[int, ...], ...]  # of each system: the index of its value along every key
+    least: tuple[float, ...]  # of each system: what is to be least, such as its cost
 
     @classmethod
     def over(cls, sizes: Sequence[int], least: Callable[[tuple[int, ...]], float]) -> Space:
@@ -114,20 +106,12 @@ class Ask(NamedTuple):
 
 @dataclass
 class Found:
-    """What a search came to.
+    """What a search came to."""
 
-    Attributes
-    ----------
-    best
-        The least system that meets the goals; ``None``: none was found.
-    verdicts
-        System → what is known of it, in the order in which they were tried.
-    believed
-        How many cheaper systems were not tried, and are taken to miss the goals as those around them do.
-    """
-
-    best: int | None = None
+    best: int | None = None  # the least system that meets the goals; ``None``: none was found
+    # system → what is known of it, in the order in which they were tried
     verdicts: dict[int, Verdict] = field(default_factory=dict)
+    # how many cheaper systems were not tried, and are taken to miss the goals as those around them do
     believed: int = 0
 
     def worse_above(self) -> list[int]:

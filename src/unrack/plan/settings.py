@@ -36,41 +36,23 @@ Sure = Annotated[FiniteFloat, BeforeValidator(_share), Field(ge=0.5, lt=1)]
 
 
 class PlanTable(BaseModel):
-    """The keys of ``[plan]``.
-
-    Attributes
-    ----------
-    goals
-        Such as ``"wait_s_p95 < 10 min"``; all must hold together, for every workload.
-    vary
-        Key → values, as a list or as text such as ``"1..20"``.
-    objective
-        What is to be least: ``"cost"``, a varied key, or a metric.
-    share
-        On which share of the seeds the goals must hold; default: 0.9, unless there is a confidence.
-    confidence
-        How sure it must be of all seeds that could be drawn.
-    seeds
-        How many are run at most.
-    prices
-        The name of a preset, or a table; for clusters that have none of their own.
-    reference
-        Key → value of the system that goals "of reference" are relative to; ``policy``: its policy.
-    search
-        ``"auto"``, ``"every"`` or ``"bisect"``.
-    """
+    """The keys of ``[plan]``."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
+    # such as ``"wait_s_p95 < 10 min"``; all must hold together, for every workload
     goals: list[str] = Field(default_factory=list)
-    vary: dict[str, Any] = Field(default_factory=dict)
-    objective: str = COST
+    vary: dict[str, Any] = Field(default_factory=dict)  # key → values, as a list or as text such as ``"1..20"``
+    objective: str = COST  # what is to be least: ``"cost"``, a varied key, or a metric
+    # on which share of the seeds the goals must hold; default: 0.9, unless there is a confidence
     share: Part | None = None
-    confidence: Sure | None = None
-    seeds: Annotated[int, Field(ge=1, le=100_000, strict=True)] | None = None
+    confidence: Sure | None = None  # how sure it must be of all seeds that could be drawn
+    seeds: Annotated[int, Field(ge=1, le=100_000, strict=True)] | None = None  # how many are run at most
+    # the name of a preset, or a table; for clusters that have none of their own
     prices: str | dict[str, Any] | None = None
+    # key → value of the system that goals "of reference" are relative to; ``policy``: its policy
     reference: dict[str, Any] | None = None
-    search: Way = "auto"
+    search: Way = "auto"  # ``"auto"``, ``"every"`` or ``"bisect"``
 
 
 @dataclass(frozen=True)

@@ -17,18 +17,10 @@ _FLOAT = re.compile(r"[+-]?(\d+\.\d*|\.\d+|\d+)([eE][+-]?\d+)?")
 
 
 class Vary(NamedTuple):
-    """A key and its values.
+    """A key and its values."""
 
-    Attributes
-    ----------
-    key
-        Dotted, as in ``[sweep]``: ``clusters.0.pools.0.count``.
-    values
-        In the order given, each once.
-    """
-
-    key: str
-    values: tuple[Any, ...]
+    key: str  # dotted, as in ``[sweep]``: ``clusters.0.pools.0.count``
+    values: tuple[Any, ...]  # in the order given, each once
 
 
 def read_vary(text: str, where: str = "--vary") -> Vary:

@@ -23,24 +23,12 @@ GENERATED = ("<frozen", "<__array_function__", "<string>")
 
 
 class Line(NamedTuple):
-    """A line of a file.
+    """A line of a file."""
 
-    Attributes
-    ----------
-    file
-        As the user would name it: relative to the working folder where it is below it.
-    number
-        From 1.
-    function
-        In which function it is, or which one it begins.
-    text
-        The line itself; ``""``: not known.
-    """
-
-    file: str
-    number: int
-    function: str
-    text: str
+    file: str  # as the user would name it: relative to the working folder where it is below it
+    number: int  # from 1
+    function: str  # in which function it is, or which one it begins
+    text: str  # the line itself; ``""``: not known
 
     def __str__(self) -> str:
         inside = f", in {self.function}" if self.function and not self.text.startswith(("def ", "class ")) else ""

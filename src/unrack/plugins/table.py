@@ -33,21 +33,11 @@ V = TypeVar("V")
 
 
 class Extension(NamedTuple):
-    """Something that was added to a table: where it comes from, and what loads it.
+    """Something that was added to a table: where it comes from, and what loads it."""
 
-    Attributes
-    ----------
-    home
-        ``"unrack-papers 0.1.0"``, or the path of a file.
-    at
-        ``"module:object"``, or the name of the dictionary in the file.
-    load
-        Gives the object.
-    """
-
-    home: str
-    at: str
-    load: Callable[[], Any]
+    home: str  # ``"unrack-papers 0.1.0"``, or the path of a file
+    at: str  # ``"module:object"``, or the name of the dictionary in the file
+    load: Callable[[], Any]  # gives the object
 
 
 @cache

@@ -45,19 +45,15 @@ def by_key(queue: Ints, key: NDArray[np.int64] | NDArray[np.float64]) -> Ints:
 class ByFormula:
     """The queue by a key for each job, the least first; jobs with equal keys stay in the queue's order.
 
-    Parameters
-    ----------
-    formula
-        ``formula(job) -> key``: given a :class:`unrack.workload.seen_job.SeenJob`; a number, or a tuple of numbers in
-        which later ones break the ties of earlier ones. Called for every waiting job in every round, some 10 µs each:
-        for long queues an order over columns (:func:`by_key`) is much faster.
-
     Raises
     ------
     PolicyError
         The formula does not take one job.
     """
 
+    # ``formula(job) -> key``: given a :class:`unrack.workload.seen_job.SeenJob`; a number, or a tuple of numbers in
+    # which later ones break the ties of earlier ones. Called for every waiting job in every round, some 10 µs each:
+    # for long queues an order over columns (:func:`by_key`) is much faster.
     formula: Callable[[SeenJob], Key]
 
     def __post_init__(self) -> None:

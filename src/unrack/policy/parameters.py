@@ -14,20 +14,11 @@ from unrack.units import time_us
 
 
 class Parameter(NamedTuple):
-    """A parameter of a policy, as the user writes it.
+    """A parameter of a policy, as the user writes it."""
 
-    Attributes
-    ----------
-    field
-        The field of the policy that it sets.
-    read
-        Turns what the user wrote into the field's value; raises ValueError.
-    default, words
-        For lists and documentation.
-    """
-
-    field: str
-    read: Callable[[object], object]
+    field: str  # the field of the policy that it sets
+    read: Callable[[object], object]  # turns what the user wrote into the field's value; raises ValueError
+    # default, words: for lists and documentation
     default: str
     words: str
 

@@ -19,81 +19,39 @@ UNIT = 10_000
 
 
 class RoundCount(NamedTuple):
-    """One round in numbers.
+    """One round in numbers."""
 
-    Attributes
-    ----------
-    at_us
-        When it was.
-    jobs, tried, placed
-        How many jobs waited when it began, took part in a network, and started.
-    networks
-        How many networks were solved.
-    cost_placed
-        What the places of the jobs that started cost, in 1/UNIT.
-    cost_waiting
-        What it cost in the last network of each of the others that took part, in 1/UNIT: the sub-tasks left
-        waiting, and the places that came to nothing as the job did not get all. 0 where waiting had no price.
-    """
-
-    at_us: int
+    at_us: int  # when it was
+    # jobs, tried, placed: how many jobs waited when it began, took part in a network, and started
     jobs: int
     tried: int
     placed: int
-    networks: int
-    cost_placed: int
+    networks: int  # how many networks were solved
+    cost_placed: int  # what the places of the jobs that started cost, in 1/UNIT
+    # What it cost in the last network of each of the others that took part, in 1/UNIT: the sub-tasks left waiting,
+    # and the places that came to nothing as the job did not get all. 0 where waiting had no price.
     cost_waiting: int
 
 
 class SubtaskClass(NamedTuple):
-    """Sub-tasks that are alike, one node of a network.
+    """Sub-tasks that are alike, one node of a network."""
 
-    Attributes
-    ----------
-    name
-        Of the node: ``c0``, ``c1``, …
-    subtasks
-        How many.
-    what
-        The application, or else what each asks.
-    asks
-        What each asks.
-    waited
-        In how many rounds they were left waiting before.
-    home
-        The host at which an earlier network put their task, which they prefer if it has room; empty: none.
-    jobs
-        Whose they are.
-    """
-
-    name: str
-    subtasks: int
-    what: str
-    asks: str
-    waited: int
-    home: str
-    jobs: tuple[str, ...]
+    name: str  # of the node: ``c0``, ``c1``, …
+    subtasks: int  # how many
+    what: str  # the application, or else what each asks
+    asks: str  # what each asks
+    waited: int  # in how many rounds they were left waiting before
+    home: str  # the host at which an earlier network put their task, which they prefer if it has room; empty: none
+    jobs: tuple[str, ...]  # whose they are
 
 
 class HostGroup(NamedTuple):
-    """Hosts that are alike, one node of a network.
+    """Hosts that are alike, one node of a network."""
 
-    Attributes
-    ----------
-    name
-        Of the node: ``h0``, ``h1``, …
-    what
-        Which hosts.
-    hosts
-        How many.
-    room
-        How many sub-tasks they could take in all.
-    """
-
-    name: str
-    what: str
-    hosts: int
-    room: int
+    name: str  # of the node: ``h0``, ``h1``, …
+    what: str  # which hosts
+    hosts: int  # how many
+    room: int  # how many sub-tasks they could take in all
 
 
 class Arc(NamedTuple):
@@ -112,63 +70,33 @@ class Arc(NamedTuple):
 
 
 class NetworkStory(NamedTuple):
-    """One network and its optimum.
+    """One network and its optimum."""
 
-    Attributes
-    ----------
-    resource
-        What it places: ``nodes``, or a kind of devices.
-    attempt
-        The attempt that it is of: networks of an attempt are about the same jobs.
-    forced
-        Whether to wait cost more than any place.
-    sorts
-        What each aggregator stands for.
-    hosts
-        How many hosts there are, before equal ones were put together.
-    cost
-        Of all that flows, as far as waiting has a price.
-    placed, waiting
-        How many sub-tasks have a host, and how many are left waiting.
-    """
-
-    resource: str
-    attempt: int
-    forced: bool
+    resource: str  # what it places: ``nodes``, or a kind of devices
+    attempt: int  # the attempt that it is of: networks of an attempt are about the same jobs
+    forced: bool  # whether to wait cost more than any place
     classes: tuple[SubtaskClass, ...]
-    sorts: tuple[str, ...]
+    sorts: tuple[str, ...]  # what each aggregator stands for
     groups: tuple[HostGroup, ...]
     arcs: tuple[Arc, ...]
-    hosts: int
-    cost: float
+    hosts: int  # how many hosts there are, before equal ones were put together
+    cost: float  # of all that flows, as far as waiting has a price
+    # placed, waiting: how many sub-tasks have a host, and how many are left waiting
     placed: int
     waiting: int
 
 
 class JobStory(NamedTuple):
-    """What became of a job.
-
-    Attributes
-    ----------
-    asks
-        What it asks.
-    networks
-        The networks in which it took part, by number, from 1.
-    cost
-        Of its places, or of what it was given and left waiting for in the last of its attempts; ``None``: it took part
-        in no network, or waiting had no price there.
-    place
-        Where it started; empty: it did not.
-    reason
-        Why it waits; empty: it started.
-    """
+    """What became of a job."""
 
     job: str
-    asks: str
-    networks: tuple[int, ...]
+    asks: str  # what it asks
+    networks: tuple[int, ...]  # the networks in which it took part, by number, from 1
+    # of its places, or of what it was given and left waiting for in the last of its attempts; ``None``: it took part
+    # in no network, or waiting had no price there
     cost: float | None
-    place: str
-    reason: str
+    place: str  # where it started; empty: it did not
+    reason: str  # why it waits; empty: it started
 
 
 class PromiseStory(NamedTuple):

@@ -63,30 +63,14 @@ _TIER_LABELS = {
 
 @dataclass(frozen=True)
 class Column:
-    """A metric, ready to show.
+    """A metric, ready to show."""
 
-    Attributes
-    ----------
-    name
-        Of the metric.
-    label
-        Words for a heading, without the unit.
-    unit
-        Of the numbers as :meth:`text` prints them; ``""``: none.
-    factor
-        What a value is multiplied by to be in ``unit``.
-    better
-        ``"low"``, ``"high"`` or ``""``.
-    meaning
-        The definition, in a sentence or two.
-    """
-
-    name: str
-    label: str
-    unit: str
-    factor: float
-    better: str
-    meaning: str
+    name: str  # of the metric
+    label: str  # words for a heading, without the unit
+    unit: str  # of the numbers as :meth:`text` prints them; ``""``: none
+    factor: float  # what a value is multiplied by to be in ``unit``
+    better: str  # ``"low"``, ``"high"`` or ``""``
+    meaning: str  # the definition, in a sentence or two
 
     def text(self, value: float | None, half: float | None = None) -> str:
         """The value in ``unit``, to about four digits, ± ``half`` if that is given; a dash for ``None``."""

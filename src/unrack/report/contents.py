@@ -24,34 +24,17 @@ SECTIONS = ("memory", "tiers", "use", "rounds")
 
 @dataclass(frozen=True)
 class Contents:
-    """The charts of a study.
+    """The charts of a study."""
 
-    Attributes
-    ----------
-    settings, shown
-        All of them, and those drawn one by one.
-    policies
-        All of them, in order: they fix the colours.
-    charts
-        Of each setting shown.
-    swept
-        Metrics over swept parameters.
-    pools
-        The section on pools, which has no settings where there are none.
-    sections
-        Name → the other sections on memory, rounds and so on that the study has.
-    resources
-        Sections of tables.
-    """
-
+    # settings, shown: all of them, and those drawn one by one
     settings: tuple[Setting, ...]
     shown: tuple[Setting, ...]
-    policies: tuple[str, ...]
-    charts: tuple[list[Chart], ...]
-    swept: list[Sweep]
-    pools: PoolSection
-    sections: dict[str, Section]
-    resources: tuple[ResourceSection, ...]
+    policies: tuple[str, ...]  # all of them, in order: they fix the colours
+    charts: tuple[list[Chart], ...]  # of each setting shown
+    swept: list[Sweep]  # metrics over swept parameters
+    pools: PoolSection  # the section on pools, which has no settings where there are none
+    sections: dict[str, Section]  # name → the other sections on memory, rounds and so on that the study has
+    resources: tuple[ResourceSection, ...]  # sections of tables
 
     def parts(self) -> dict[str, Any]:
         """The charts as the page's script takes them, without those over swept parameters."""

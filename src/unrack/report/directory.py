@@ -26,18 +26,10 @@ _LOANS = {"start_s": pl.Float64, "end_s": pl.Float64, "node": pl.Int32, "lender"
 
 @dataclass(frozen=True)
 class RunFiles:
-    """One run of a finished study.
+    """One run of a finished study."""
 
-    Attributes
-    ----------
-    folder
-        Its directory, ``runs/<id>``.
-    record
-        What ``run.json`` holds.
-    """
-
-    folder: Path
-    record: dict[str, Any] = field(repr=False)
+    folder: Path  # its directory, ``runs/<id>``
+    record: dict[str, Any] = field(repr=False)  # what ``run.json`` holds
 
     @property
     def id(self) -> str:
@@ -141,25 +133,14 @@ class RunFiles:
 
 @dataclass(frozen=True)
 class FinishedStudy:
-    """A study that has been run.
+    """A study that has been run."""
 
-    Attributes
-    ----------
-    folder
-        Its directory.
-    text, table
-        ``study.toml`` as text and as a table.
-    runs
-        In the order of ``summary.csv``; one or more.
-    failed
-        Policy, seed and error of each run that failed and is missing.
-    """
-
-    folder: Path
+    folder: Path  # its directory
+    # text, table: ``study.toml`` as text and as a table
     text: str
     table: dict[str, Any] = field(repr=False)
-    runs: tuple[RunFiles, ...]
-    failed: tuple[tuple[str, int, str], ...] = ()
+    runs: tuple[RunFiles, ...]  # in the order of ``summary.csv``; one or more
+    failed: tuple[tuple[str, int, str], ...] = ()  # policy, seed and error of each run that failed and is missing
 
 
 def read_finished(directory: Path) -> FinishedStudy:

@@ -23,18 +23,10 @@ Row = tuple[str, tuple[tuple[str, Mark], ...]]
 
 
 class PlainTable(NamedTuple):
-    """A table to print as it is.
+    """A table to print as it is."""
 
-    Attributes
-    ----------
-    heads
-        (words, what they mean) of each column after the first.
-    rows
-        As of :data:`Row`.
-    """
-
-    heads: tuple[tuple[str, str], ...]
-    rows: tuple[Row, ...]
+    heads: tuple[tuple[str, str], ...]  # (words, what they mean) of each column after the first
+    rows: tuple[Row, ...]  # as of :data:`Row`
 
 
 class Part(NamedTuple):
@@ -47,28 +39,15 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True)
 class Section:
-    """What a section shows.
+    """What a section shows."""
 
-    Attributes
-    ----------
-    settings, runs
-        Those that can be chosen.
-    more_runs
-        How many further runs there are.
-    study
-        Charts of the whole study.
-    tables
-        (title, table) of settings, which stand below each other.
-    notes
-        Sentences.
-    """
-
+    # settings, runs: those that can be chosen
     settings: tuple[Part, ...]
     runs: tuple[Part, ...] = ()
-    more_runs: int = 0
-    study: list[Chart] = field(default_factory=list)
-    tables: tuple[tuple[str, PlainTable], ...] = ()
-    notes: tuple[str, ...] = ()
+    more_runs: int = 0  # how many further runs there are
+    study: list[Chart] = field(default_factory=list)  # charts of the whole study
+    tables: tuple[tuple[str, PlainTable], ...] = ()  # (title, table) of settings, which stand below each other
+    notes: tuple[str, ...] = ()  # sentences
 
     def charts(self) -> dict[str, Any]:
         """Its charts, as the page's script takes them."""

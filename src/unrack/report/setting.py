@@ -25,27 +25,15 @@ __all__ = ["Estimate", "Setting", "difference", "estimate", "policies_of", "sett
 
 @dataclass(frozen=True)
 class Setting:
-    """Runs that differ in policy and seed alone.
+    """Runs that differ in policy and seed alone."""
 
-    Attributes
-    ----------
-    cluster, workload
-        Their names.
-    parameters
-        Swept key → value.
-    runs
-        Policy → its runs, one a seed, in the study's order.
-    labels
-        Swept key → words for it.
-    drawn
-        Policy → what it gives where the time of its one log is resampled; empty: that was not asked for.
-    """
-
+    # cluster, workload: their names
     cluster: str
     workload: str
-    parameters: Mapping[str, Any]
-    runs: Mapping[str, tuple[RunFiles, ...]]
-    labels: Mapping[str, str] = field(default_factory=dict)
+    parameters: Mapping[str, Any]  # swept key → value
+    runs: Mapping[str, tuple[RunFiles, ...]]  # policy → its runs, one a seed, in the study's order
+    labels: Mapping[str, str] = field(default_factory=dict)  # swept key → words for it
+    # policy → what it gives where the time of its one log is resampled; empty: that was not asked for
     drawn: Mapping[str, Resampled] = field(default_factory=dict, repr=False)
 
     @property

@@ -44,73 +44,37 @@ _STEMS = {
 
 @dataclass(frozen=True)
 class Cell:
-    """One number of the table.
+    """One number of the table."""
 
-    Attributes
-    ----------
-    text
-        The mean over the seeds, with ± half its 95 % interval where there are several.
-    sort
-        What sorts the column: the mean, ``""`` where there is none.
-    mark
-        ``"best"`` of its setting, ``"among"`` those not told apart from the best, or ``""``.
-    """
-
-    text: str
-    sort: str
-    mark: Mark
+    text: str  # the mean over the seeds, with ± half its 95 % interval where there are several
+    sort: str  # what sorts the column: the mean, ``""`` where there is none
+    mark: Mark  # ``"best"`` of its setting, ``"among"`` those not told apart from the best, or ``""``
 
 
 @dataclass(frozen=True)
 class Row:
-    """One policy in one setting.
+    """One policy in one setting."""
 
-    Attributes
-    ----------
-    policy, full
-        Its name, and with all parameters.
-    seeds
-        How many.
-    cells
-        One a column.
-    less
-        ``"50 %"``: the share of core-time that it served, where others of its world served more; ``""``.
-    world
-        Its world, where the setting has several; ``""``.
-    """
-
+    # policy, full: its name, and with all parameters
     policy: str
     full: str
-    seeds: int
-    cells: tuple[Cell, ...]
-    less: str
-    world: str
+    seeds: int  # how many
+    cells: tuple[Cell, ...]  # one a column
+    less: str  # ``"50 %"``: the share of core-time that it served, where others of its world served more; ``""``
+    world: str  # its world, where the setting has several; ``""``
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """The whole table.
+    """The whole table."""
 
-    Attributes
-    ----------
-    columns
-        Shared by all settings.
-    short
-        Column → it is shown at first.
-    heads, short_heads
-        (group, how many columns it has): of all columns, and of those shown at first.
-    groups
-        (title of the setting, its rows).
-    left_out
-        How many metrics are not in the table, because it is too long.
-    """
-
-    columns: tuple[Column, ...]
-    short: tuple[bool, ...]
+    columns: tuple[Column, ...]  # shared by all settings
+    short: tuple[bool, ...]  # column → it is shown at first
+    # heads, short_heads: (group, how many columns it has): of all columns, and of those shown at first
     heads: tuple[tuple[str, int], ...]
     short_heads: tuple[tuple[str, int], ...]
-    groups: tuple[tuple[str, tuple[Row, ...]], ...]
-    left_out: int
+    groups: tuple[tuple[str, tuple[Row, ...]], ...]  # (title of the setting, its rows)
+    left_out: int  # how many metrics are not in the table, because it is too long
 
 
 def comparison(settings: Sequence[Setting]) -> Comparison:

@@ -64,18 +64,10 @@ class Part:
 
 @dataclass(frozen=True)
 class Places:
-    """What a cluster has of every resource; of most clusters nothing.
+    """What a cluster has of every resource; of most clusters nothing."""
 
-    Attributes
-    ----------
-    installed
-        Resource → what there is of it; of those that there are.
-    nodes
-        How many nodes the cluster has.
-    """
-
-    installed: Mapping[str, Installed]
-    nodes: int
+    installed: Mapping[str, Installed]  # resource → what there is of it; of those that there are
+    nodes: int  # how many nodes the cluster has
 
     def __len__(self) -> int:
         return self.parts[-1].places.stop if self.parts else 0

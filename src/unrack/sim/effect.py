@@ -28,26 +28,15 @@ _NO_SIZE = ("counted", "links", "spread")
 
 
 class Effect(NamedTuple):
-    """A part of the input of a run, and whether it can change anything.
+    """A part of the input of a run, and whether it can change anything."""
 
-    Attributes
-    ----------
-    key
-        Which part: ``"models"``, ``"contention"``, ``"distance"``, ``"slo"``, ``"tiers"``, ``"lending"``, ``"racks"``,
-        ``"memory"``, ``"priority"``, ``"order"``, ``"near"``,
-        ``"slowdowns"``, ``"resources"``, ``"provisioning"`` or ``"memory_changes"``.
-    of
-        Which of several; ``""``: there is one.
-    why_not
-        Why it can change nothing, in words; ``""``: it can.
-    counted
-        It changes no schedule, but metrics count by it: it is told, and not refused.
-    """
-
+    # which part: ``"models"``, ``"contention"``, ``"distance"``, ``"slo"``, ``"tiers"``, ``"lending"``, ``"racks"``,
+    # ``"memory"``, ``"priority"``, ``"order"``, ``"near"``, ``"slowdowns"``, ``"resources"``, ``"provisioning"`` or
+    # ``"memory_changes"``
     key: str
-    of: str
-    why_not: str
-    counted: bool = False
+    of: str  # which of several; ``""``: there is one
+    why_not: str  # why it can change nothing, in words; ``""``: it can
+    counted: bool = False  # it changes no schedule, but metrics count by it: it is told, and not refused
 
 
 def effects(

@@ -23,83 +23,51 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class RunLog:
-    """A finished run.
+    """A finished run."""
 
-    Attributes
-    ----------
-    cluster, jobs
-        What there was and what was asked.
-    state : int8[jobs]
-        A ``Status`` each.
-    reasons
-        Job → why it was rejected, or is still queued.
-    attempt_job, attempt_start_us, attempt_end_us, attempt_outcome : int64[attempts]
-        In the order in which attempts ended.
-    span_attempt, span_start_us, span_end_us : int64[spans]
-        Of which attempt each span is, and from when until when. The spans of an attempt stand together, in order.
-    span_rows : int64[spans + 1]
-        The rows of span i are ``rows[span_rows[i]:span_rows[i + 1]]``.
-    rows : int32[rows, 5] or int64[rows, 5]
-        As in :class:`unrack.ledger.lease.Lease`.
-    capacity : int64[changes, 2]
-        When nodes went down or came back (µs), and the cores online since.
-    loans, span_loans : int64[loans, 3], int64[spans + 1]
-        What was borrowed in span i: ``loans[span_loans[i]:span_loans[i + 1]]``, as in ``Lease.borrowed``.
-    end_us
-        The last event.
-    shares
-        The shares of devices of all spans, in the order of the spans.
-    share_span, share_group : int64[shares]
-        Of which span each is, and the number of the composition or split device it is of.
-    claims : int64[claims, 2]
-        What was claimed of the places of resources in all spans, in their order; as in ``Lease.claims``.
-    claim_span : int64[claims]
-        Of which span each is.
-    rules
-        Job → by which rule its policy placed it, where it says so.
-    failures
-        The failures that happened, in order.
-    attempt_failure : int64[attempts]
-        Which of them stopped each attempt; -1: none.
-    memory : int64[samples, 4]
-        When use of memory was looked at (µs), and the MB that running jobs used, held and asked then.
-    memory_stops
-        Attempt that ended for lack of memory → why, and what was lost with it.
-    held_node_us
-        Job that stood still for lack of memory → nodes x time, µs.
-    deadlocks
-        When jobs that stood still waited for each other and one was stopped, µs.
-    """
-
+    # cluster, jobs: what there was and what was asked
     cluster: Cluster
     jobs: JobTable
-    state: NDArray[np.int8]
-    reasons: dict[int, Reason]
+    state: NDArray[np.int8]  # int8[jobs]: a ``Status`` each
+    reasons: dict[int, Reason]  # job → why it was rejected, or is still queued
+    # attempt_job, attempt_start_us, attempt_end_us, attempt_outcome: int64[attempts]: in the order in which attempts
+    # ended
     attempt_job: Ints
     attempt_start_us: Ints
     attempt_end_us: Ints
     attempt_outcome: Ints
+    # span_attempt, span_start_us, span_end_us: int64[spans]: Of which attempt each span is, and from when until when.
+    # The spans of an attempt stand together, in order.
     span_attempt: Ints
     span_start_us: Ints
     span_end_us: Ints
-    span_rows: Ints
-    rows: Rows
+    span_rows: Ints  # int64[spans + 1]: the rows of span i are ``rows[span_rows[i]:span_rows[i + 1]]``
+    rows: Rows  # int32[rows, 5] or int64[rows, 5]: as in :class:`unrack.ledger.lease.Lease`
+    # loans, span_loans: int64[loans, 3], int64[spans + 1]: what was borrowed in span i:
+    # ``loans[span_loans[i]:span_loans[i + 1]]``, as in ``Lease.borrowed``
     loans: Ints
     span_loans: Ints
-    capacity: Ints
-    end_us: int
-    shares: list[Share]
+    capacity: Ints  # int64[changes, 2]: when nodes went down or came back (µs), and the cores online since
+    end_us: int  # the last event
+    shares: list[Share]  # the shares of devices of all spans, in the order of the spans
+    # share_span, share_group: int64[shares]: of which span each is, and the number of the composition or split device
+    # it is of
     share_span: Ints
     share_group: Ints
+    # int64[claims, 2]: what was claimed of the places of resources in all spans, in their order; as in
+    # ``Lease.claims``
     claims: Ints
-    claim_span: Ints
-    rules: dict[int, str]
-    failures: tuple[Failure, ...]
-    attempt_failure: Ints
+    claim_span: Ints  # int64[claims]: of which span each is
+    rules: dict[int, str]  # job → by which rule its policy placed it, where it says so
+    failures: tuple[Failure, ...]  # the failures that happened, in order
+    attempt_failure: Ints  # int64[attempts]: which of them stopped each attempt; -1: none
+    # int64[samples, 4]: when use of memory was looked at (µs), and the MB that running jobs used, held and asked then
     memory: Ints = field(default_factory=lambda: np.zeros((0, 4), np.int64))
+    # attempt that ended for lack of memory → why, and what was lost with it
     memory_stops: dict[int, MemoryStop] = field(default_factory=dict)
+    # job that stood still for lack of memory → nodes x time, µs
     held_node_us: dict[int, int] = field(default_factory=dict)
-    deadlocks: tuple[int, ...] = ()
+    deadlocks: tuple[int, ...] = ()  # when jobs that stood still waited for each other and one was stopped, µs
 
     def __repr__(self) -> str:
         words = [counted(len(self.jobs), "job"), counted(len(self.attempt_job), "attempt")]

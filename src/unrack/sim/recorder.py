@@ -46,24 +46,13 @@ class Span(NamedTuple):
 
 @dataclass(frozen=True)
 class MemoryStop:
-    """Why an attempt ended for lack of memory.
+    """Why an attempt ended for lack of memory."""
 
-    Attributes
-    ----------
-    reason
-        What the scheduler said.
-    grower
-        The id of the job that needed more memory than it held: this one, or another that it had to make room for.
-    lacks_mb
-        How much more, on all its nodes together.
-    lost_us
-        Work of the stopped job, at speed 1, that no checkpoint has kept.
-    """
-
-    reason: Reason
+    reason: Reason  # what the scheduler said
+    # the id of the job that needed more memory than it held: this one, or another that it had to make room for
     grower: str
-    lacks_mb: int
-    lost_us: int
+    lacks_mb: int  # how much more, on all its nodes together
+    lost_us: int  # work of the stopped job, at speed 1, that no checkpoint has kept
 
 
 CHUNK = 16_384

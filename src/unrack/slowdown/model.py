@@ -57,50 +57,31 @@ PUBLISHED: dict[str, Published] = {
 
 
 class ModelTable(BaseModel):
-    """A ``[[models]]`` table, or the name of a published model for all its defaults.
-
-    Attributes
-    ----------
-    model
-        A published model, or any name of one's own.
-    apps
-        The apps (classes) of jobs that it is about; default: its name.
-    kind
-        The kind of device that it is about.
-    base_s
-        The base time that the times belong to. A job with another base time scales. Default: the job's own base time
-        is the time on one device alone.
-    times_s
-        Row d, column k: the time on d + 1 devices with k + 1 jobs on them. More devices count as the last row; more
-        sharers are not admitted. ``null``: not admitted.
-    csv
-        A file with the columns devices, sharers, time_s in place of ``times_s``.
-    linear
-        In place of a table: time = base x sharers / min(devices, most_devices).
-    most_devices, most_sharers
-        Limits of a linear model.
-    governs
-        Quantities for which the model, not the amount asked, says how many may share.
-    frozen
-        True: a job keeps the speed it had when it began, whoever joins or leaves later (what the authors' simulator
-        does). False: every sharer follows every change.
-    whole_seconds
-        True: the times are cut to whole seconds (as the authors' simulator has them). Not of a linear model.
-    """
+    """A ``[[models]]`` table, or the name of a published model for all its defaults."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    model: str = Field(min_length=1)
+    model: str = Field(min_length=1)  # a published model, or any name of one's own
+    # the apps (classes) of jobs that it is about; default: its name
     apps: list[str] | None = Field(default=None, min_length=1)
-    kind: str = "nvme"
+    kind: str = "nvme"  # the kind of device that it is about
+    # The base time that the times belong to. A job with another base time scales. Default: the job's own base time is
+    # the time on one device alone.
     base_s: Time | None = None
+    # Row d, column k: the time on d + 1 devices with k + 1 jobs on them. More devices count as the last row; more
+    # sharers are not admitted. ``null``: not admitted.
     times_s: list[list[Time | None]] | None = Field(default=None, min_length=1, max_length=4096)
-    csv: str | None = None
-    linear: bool = False
+    csv: str | None = None  # a file with the columns devices, sharers, time_s in place of ``times_s``
+    linear: bool = False  # in place of a table: time = base x sharers / min(devices, most_devices)
+    # most_devices, most_sharers: limits of a linear model
     most_devices: Annotated[int, Field(ge=1, le=4096, strict=True)] = 4096
     most_sharers: Annotated[int, Field(ge=1, le=4096, strict=True)] = MOST_SHARERS
+    # quantities for which the model, not the amount asked, says how many may share
     governs: list[str] = Field(default=["bandwidth_mb_s"])
+    # True: a job keeps the speed it had when it began, whoever joins or leaves later (what the authors' simulator
+    # does). False: every sharer follows every change.
     frozen: bool = False
+    # True: the times are cut to whole seconds (as the authors' simulator has them). Not of a linear model.
     whole_seconds: bool = False
 
     @model_validator(mode="after")
@@ -119,27 +100,18 @@ class ModelTable(BaseModel):
 
 
 class Model(NamedTuple):
-    """A model that is ready for use.
+    """A model that is ready for use."""
 
-    Attributes
-    ----------
-    name, apps, kind, governs, frozen
-        As in :class:`ModelTable`.
-    times_s
-        Row d, column k: seconds on d + 1 devices with k + 1 sharers, 0 = not admitted; empty for a linear model.
-    base_s
-        What base time they belong to; 0: the job's own, on one device alone.
-    most_devices, most_sharers
-        Limits of a linear model.
-    """
-
+    # name, apps, kind, governs, frozen: as in :class:`ModelTable`
     name: str
     apps: tuple[str, ...]
     kind: str
     governs: tuple[str, ...]
     frozen: bool
+    # row d, column k: seconds on d + 1 devices with k + 1 sharers, 0 = not admitted; empty for a linear model
     times_s: tuple[tuple[float, ...], ...]
-    base_s: float
+    base_s: float  # what base time they belong to; 0: the job's own, on one device alone
+    # most_devices, most_sharers: limits of a linear model
     most_devices: int
     most_sharers: int
 

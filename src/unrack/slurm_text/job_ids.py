@@ -12,24 +12,12 @@ MOST_MEMBERS = 1_000_000
 
 
 class JobId(NamedTuple):
-    """What the name of a job says.
+    """What the name of a job says."""
 
-    Attributes
-    ----------
-    job
-        Its number; of an array or a heterogeneous job, the number of the whole.
-    members
-        Members of the array that it stands for; empty = it is of no array.
-    part
-        Which component of a heterogeneous job it is, or ``None``.
-    at_most
-        How many members may run at the same time, or ``None``.
-    """
-
-    job: int
-    members: tuple[int, ...] = ()
-    part: int | None = None
-    at_most: int | None = None
+    job: int  # its number; of an array or a heterogeneous job, the number of the whole
+    members: tuple[int, ...] = ()  # members of the array that it stands for; empty = it is of no array
+    part: int | None = None  # which component of a heterogeneous job it is, or ``None``
+    at_most: int | None = None  # how many members may run at the same time, or ``None``
 
 
 def job_id(text: str) -> JobId:

@@ -10,18 +10,10 @@ _KEY = re.compile(r"(?:^|(?<=\s))([A-Za-z][\w:/.-]*)=")
 
 
 class Record(NamedTuple):
-    """One record.
+    """One record."""
 
-    Attributes
-    ----------
-    line
-        Where it begins, counted from 1.
-    fields
-        Key → value, in the order of the text; of a key that comes twice, the first.
-    """
-
-    line: int
-    fields: dict[str, str]
+    line: int  # where it begins, counted from 1
+    fields: dict[str, str]  # key → value, in the order of the text; of a key that comes twice, the first
 
 
 def records(text: str, first_key: str) -> Iterator[Record]:

@@ -26,26 +26,17 @@ _MOST = 2**42
 
 @dataclass
 class Tres:
-    """What a string of trackable resources says.
+    """What a string of trackable resources says."""
 
-    Attributes
-    ----------
-    cpus, nodes, mem_mb
-        ``None`` = not said.
-    gres
-        Name → how many, such as ``gpu``; its types are not counted again.
-    types
-        Name → type → how many, such as ``gpu`` → ``a100`` → 2.
-    licences
-        Name → how many.
-    """
-
+    # cpus, nodes, mem_mb: ``None`` = not said
     cpus: int | None = None
     nodes: int | None = None
     mem_mb: int | None = None
+    # name → how many, such as ``gpu``; its types are not counted again
     gres: dict[str, int] = field(default_factory=dict)
+    # name → type → how many, such as ``gpu`` → ``a100`` → 2
     types: dict[str, dict[str, int]] = field(default_factory=dict)
-    licences: dict[str, int] = field(default_factory=dict)
+    licences: dict[str, int] = field(default_factory=dict)  # name → how many
 
 
 def tres(text: str) -> Tres:
@@ -163,18 +154,10 @@ def _count(text: str, part: str) -> int:
 
 
 class Memory(NamedTuple):
-    """An amount of memory, and what it is for.
+    """An amount of memory, and what it is for."""
 
-    Attributes
-    ----------
-    mb
-        MB, rounded up; 0 = all or none, as Slurm uses it.
-    per
-        ``"job"``, ``"node"`` or ``"core"``.
-    """
-
-    mb: int
-    per: Literal["job", "node", "core"]
+    mb: int  # MB, rounded up; 0 = all or none, as Slurm uses it
+    per: Literal["job", "node", "core"]  # ``"job"``, ``"node"`` or ``"core"``
 
 
 def memory(text: str, unit: str = "M") -> Memory | None:

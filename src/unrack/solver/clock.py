@@ -29,23 +29,13 @@ LEAST_WALL_S = 0.1
 
 @dataclass
 class Clock:
-    """When there should be an answer.
+    """When there should be an answer."""
 
-    Attributes
-    ----------
-    limit_s
-        Time that may be computed, s; infinite: no limit, and then no clock is looked at.
-    began_s
-        By :func:`time.process_time`; what is compiled since then is added.
-    began_wall_s
-        By :func:`time.perf_counter`.
-    cut
-        Whether something ended because of the limit: then everything does, and another run may have another answer.
-    """
-
-    limit_s: float = inf
+    limit_s: float = inf  # time that may be computed, s; infinite: no limit, and then no clock is looked at
+    # by :func:`time.process_time`; what is compiled since then is added
     began_s: float = field(default_factory=lambda: process_time())
-    began_wall_s: float = field(default_factory=lambda: perf_counter())
+    began_wall_s: float = field(default_factory=lambda: perf_counter())  # by :func:`time.perf_counter`
+    # whether something ended because of the limit: then everything does, and another run may have another answer
     cut: bool = False
     _compiling_since_s: float = 0.0
 

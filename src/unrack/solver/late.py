@@ -46,18 +46,10 @@ DUST = 1e-6
 
 @dataclass(frozen=True)
 class Late:
-    """A lower bound on the number of late jobs.
+    """A lower bound on the number of late jobs."""
 
-    Attributes
-    ----------
-    certain
-        Jobs that are late even if they are alone.
-    by_resource : int64[resources]
-        How many of the others must be late because of one resource.
-    """
-
-    certain: int
-    by_resource: Ints
+    certain: int  # jobs that are late even if they are alone
+    by_resource: Ints  # int64[resources]: how many of the others must be late because of one resource
 
     @property
     def total(self) -> int:

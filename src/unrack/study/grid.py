@@ -92,22 +92,13 @@ class Run:
 
 @dataclass(frozen=True, eq=False)
 class Study:
-    """A study that can be run.
+    """A study that can be run."""
 
-    Attributes
-    ----------
-    name, question
-        As written.
-    runs
-        In the order of the report: swept values, clusters, workloads, policies, seeds.
-    resolved
-        The study as a table in which everything is said.
-    """
-
+    # name, question: as written
     name: str
     question: str
-    runs: tuple[Run, ...]
-    resolved: Mapping[str, Any]
+    runs: tuple[Run, ...]  # in the order of the report: swept values, clusters, workloads, policies, seeds
+    resolved: Mapping[str, Any]  # the study as a table in which everything is said
 
     def __repr__(self) -> str:
         policies = list(dict.fromkeys(run.policy.label for run in self.runs))
@@ -182,20 +173,11 @@ def _loaded(path: str, whole: StudyTable, seed: int | None, policies: Sequence[s
 
 @dataclass(frozen=True)
 class Sources:
-    """What all runs of a study are made of, each read once.
+    """What all runs of a study are made of, each read once."""
 
-    Attributes
-    ----------
-    document
-        The study as it was written.
-    added
-        Further policies.
-    workloads, contentions
-        What was read so far, by what was asked for.
-    """
-
-    document: Document
-    added: Sequence[PolicySpec] = ()
+    document: Document  # the study as it was written
+    added: Sequence[PolicySpec] = ()  # further policies
+    # workloads, contentions: what was read so far, by what was asked for
     workloads: dict[str, tuple[Workload, str]] = field(default_factory=dict)
     contentions: dict[str, MemoryContention | None] = field(default_factory=dict)
 

@@ -27,38 +27,21 @@ _UNLIMITED = 2**62
 
 @dataclass(frozen=True, eq=False)
 class FatNode:
-    """A fat node and what became of the jobs on it.
+    """A fat node and what became of the jobs on it."""
 
-    Attributes
-    ----------
-    capacity
-        All there is: ``cores``, ``memory_mb`` where it is counted, and ``KIND.QUANTITY``.
-    start_us, end_us : int64[jobs]
-        When each job ran; -1 = it asks for more than there is, and was left out.
-    """
-
-    capacity: Mapping[str, int]
+    capacity: Mapping[str, int]  # all there is: ``cores``, ``memory_mb`` where it is counted, and ``KIND.QUANTITY``
+    # start_us, end_us: int64[jobs]: when each job ran; -1 = it asks for more than there is, and was left out
     start_us: Ints
     end_us: Ints
 
 
 @dataclass(frozen=True, eq=False)
 class LoadFactor:
-    """A load over time.
+    """A load over time."""
 
-    Attributes
-    ----------
-    time_us : int64[steps]
-        When it changes, ascending.
-    load : float64[steps]
-        From then until the next change; 1 = all there is.
-    mean
-        Over the time from the first to the last submission; 0 if that is no time.
-    """
-
-    time_us: Ints
-    load: NDArray[np.float64]
-    mean: float
+    time_us: Ints  # int64[steps]: when it changes, ascending
+    load: NDArray[np.float64]  # float64[steps]: from then until the next change; 1 = all there is
+    mean: float  # over the time from the first to the last submission; 0 if that is no time
 
 
 def pooled(cluster: Cluster) -> dict[str, int]:

@@ -67,82 +67,46 @@ Mb = Annotated[int, PlainValidator(_demand_mb)]
 
 
 class ServerAsk(BaseModel):
-    """One of ``servers``.
-
-    Attributes
-    ----------
-    id
-        Its name; default: its number in the file, from 0.
-    cores, mb
-        Cores, and memory: MB or text such as ``"4 GB"``.
-    floor
-        Memory of it that must be local.
-    ceiling
-        The most remote memory, each MB counted with the cost of its tier; default: any.
-    group, spread
-        Servers of one group share no failure domain of the level ``spread``.
-    forbidden
-        Tiers that it must have no memory of.
-    pinned
-        The only cluster that it may be in: its number from 0, or its name.
-    """
+    """One of ``servers``."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    id: Id | None = None
+    id: Id | None = None  # its name; default: its number in the file, from 0
+    # cores, mb: cores, and memory: MB or text such as ``"4 GB"``
     cores: Annotated[int, PlainValidator(_cores)]
     mb: Mb = Field(validation_alias=AliasChoices(*NAMES["mb"]))
-    floor: Mb = Field(default=0, validation_alias=AliasChoices(*NAMES["floor"]))
+    floor: Mb = Field(default=0, validation_alias=AliasChoices(*NAMES["floor"]))  # memory of it that must be local
+    # the most remote memory, each MB counted with the cost of its tier; default: any
     ceiling: Annotated[float, PlainValidator(_weighted)] | None = Field(
         default=None, validation_alias=AliasChoices(*NAMES["ceiling"])
     )
+    # group, spread: servers of one group share no failure domain of the level ``spread``
     group: str | None = None
     spread: str | None = None
-    forbidden: list[str] = Field(default_factory=list)
+    forbidden: list[str] = Field(default_factory=list)  # tiers that it must have no memory of
+    # the only cluster that it may be in: its number from 0, or its name
     pinned: Id | None = Field(default=None, validation_alias=AliasChoices(*NAMES["pinned"]))
 
 
 @dataclass(frozen=True, eq=False)
 class Request:
-    """Servers to be placed, in order.
+    """Servers to be placed, in order."""
 
-    Attributes
-    ----------
-    where
-        The file.
-    ids
-        Of the servers.
-    cores, mb, floor : int64[servers]
-        Cores, MB, and MB that must be local.
-    ceiling : float64[servers]
-        The most weighted remote MB; infinite: any.
-    group : int64[servers]
-        Index into ``groups``; -1: none.
-    groups
-        Names of the groups.
-    spread, pinned
-        Per server: a level of failure domains, a cluster; ``None``: none.
-    forbidden
-        Per server: names of tiers.
-    most_clusters
-        At most so many clusters may be in use; ``None``: any number.
-    fields
-        Per server: what the file calls an amount, for messages.
-    """
-
-    where: str
-    ids: tuple[int | str, ...]
+    where: str  # the file
+    ids: tuple[int | str, ...]  # of the servers
+    # cores, mb, floor: int64[servers]: cores, MB, and MB that must be local
     cores: Ints
     mb: Ints
     floor: Ints
-    ceiling: Floats
-    group: Ints
-    groups: tuple[str, ...]
+    ceiling: Floats  # float64[servers]: the most weighted remote MB; infinite: any
+    group: Ints  # int64[servers]: index into ``groups``; -1: none
+    groups: tuple[str, ...]  # names of the groups
+    # spread, pinned: per server: a level of failure domains, a cluster; ``None``: none
     spread: tuple[str | None, ...]
     pinned: tuple[int | str | None, ...]
-    forbidden: tuple[tuple[str, ...], ...]
-    most_clusters: int | None
-    fields: Sequence[Mapping[str, Any]]
+    forbidden: tuple[tuple[str, ...], ...]  # per server: names of tiers
+    most_clusters: int | None  # at most so many clusters may be in use; ``None``: any number
+    fields: Sequence[Mapping[str, Any]]  # per server: what the file calls an amount, for messages
 
     def __len__(self) -> int:
         return len(self.ids)

@@ -34,28 +34,16 @@ _MOST_ASKED = 2**52  # of which a thousand can be added up
 
 
 class ResampleTable(Strict):
-    """The value of ``resample``.
+    """The value of ``resample``."""
 
-    Attributes
-    ----------
-    amount
-        What is added up, over all tasks: ``"gpus"`` (whole GPUs and parts of them), ``"cores"``, ``"memory_mb"``, or
-        ``"NAME.QUANTITY"``.
-    of
-        How much of it there is.
-    share
-        Jobs are drawn until they ask for this × ``of``, or more.
-    keep_times
-        True: each job is submitted when it was in the list. False: one a second, in the order drawn.
-    seed
-        Of the draws; default: the study's.
-    """
-
+    # what is added up, over all tasks: ``"gpus"`` (whole GPUs and parts of them), ``"cores"``, ``"memory_mb"``, or
+    # ``"NAME.QUANTITY"``
     amount: str = GPUS
-    of: Positive
-    share: Positive = 1.3
+    of: Positive  # how much of it there is
+    share: Positive = 1.3  # jobs are drawn until they ask for this × ``of``, or more
+    # True: each job is submitted when it was in the list. False: one a second, in the order drawn.
     keep_times: bool = False
-    seed: Annotated[int, Field(ge=0, lt=2**63)] | None = None
+    seed: Annotated[int, Field(ge=0, lt=2**63)] | None = None  # of the draws; default: the study's
 
 
 def draw_again(workload: Workload, value: Any, seed: int = 0) -> Workload:

@@ -54,27 +54,16 @@ class TierAsk(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class TierAsks:
-    """What each job, a server of one task, asks of the tiers of memory, in columns.
+    """What each job, a server of one task, asks of the tiers of memory, in columns."""
 
-    Attributes
-    ----------
-    floor_mb : int64[jobs]
-        Memory that must be local, 0 to all of it.
-    ceiling_mb : int64[jobs]
-        The most remote memory, each MB counted with the weight of its tier; :data:`NO_CEILING` = any.
-    group : int64[jobs]
-        Index into ``group_names``: servers of one group are replicas of each other; -1 = none.
-    spread : int64[jobs]
-        Index into ``spread_names``: no two servers of the group share a failure domain of that level; -1 = they may.
-        All of a group have the same, and none has one without a group.
-    forbidden : bool[jobs, tiers]
-        Tiers, as in ``tier_names``, that the server must have no memory of.
-    """
-
-    floor_mb: Ints
+    floor_mb: Ints  # int64[jobs]: memory that must be local, 0 to all of it
+    # int64[jobs]: the most remote memory, each MB counted with the weight of its tier; :data:`NO_CEILING` = any
     ceiling_mb: Ints
-    group: Ints
+    group: Ints  # int64[jobs]: index into ``group_names``: servers of one group are replicas of each other; -1 = none
+    # int64[jobs]: Index into ``spread_names``: no two servers of the group share a failure domain of that level; -1 =
+    # they may. All of a group have the same, and none has one without a group.
     spread: Ints
+    # bool[jobs, tiers]: tiers, as in ``tier_names``, that the server must have no memory of
     forbidden: NDArray[np.bool_]
     group_names: tuple[str, ...] = ()
     spread_names: tuple[str, ...] = ()

@@ -23,29 +23,17 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class UnderWay:
-    """Which jobs run when a run begins.
+    """Which jobs run when a run begins."""
 
-    Attributes
-    ----------
-    on : pl.Series, String
-        The nodes that each has tasks on, by name or number, such as ``n[3-4]``; null: it waits, or is still to come.
-        As many different nodes as divide the tasks: each has as many. Otherwise a node for each task, which may come
-        several times.
-    ran_us : int64[jobs]
-        How long each has run; 0 of all others.
-    line : int64[jobs]
-        The line of the file that says so; 0: not known.
-    source
-        The file; ``""``: there is none.
-    way_out
-        What else can be done about what cannot be, for messages; ``""``: nothing.
-    """
-
+    # pl.Series, String: The nodes that each has tasks on, by name or number, such as ``n[3-4]``; null: it waits, or
+    # is still to come. As many different nodes as divide the tasks: each has as many. Otherwise a node for each task,
+    # which may come several times.
     on: pl.Series
-    ran_us: Ints
+    ran_us: Ints  # int64[jobs]: how long each has run; 0 of all others
+    # int64[jobs]: the line of the file that says so; 0: not known
     line: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
-    source: str = ""
-    way_out: str = ""
+    source: str = ""  # the file; ``""``: there is none
+    way_out: str = ""  # what else can be done about what cannot be, for messages; ``""``: nothing
 
     @property
     def runs(self) -> NDArray[np.bool_]:

@@ -17,78 +17,37 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class DescribedNode:
-    """One node.
+    """One node."""
 
-    Attributes
-    ----------
-    name
-        What the system calls it.
-    cores
-        That jobs may have: what the system counts, threads where it counts these.
-    memory_mb
-        ``None`` = not said.
-    gpus, model
-        Whole GPUs, and their model (``""``: not said).
-    partitions
-        That it is in.
-    rack
-        ``""`` = not said.
-    down
-        Why nothing is started on it; ``""``: it is in use.
-    others
-        Other devices → how many, which are left out.
-    """
-
-    name: str
-    cores: int
-    memory_mb: int | None
+    name: str  # what the system calls it
+    cores: int  # that jobs may have: what the system counts, threads where it counts these
+    memory_mb: int | None  # ``None`` = not said
+    # gpus, model: whole GPUs, and their model (``""``: not said)
     gpus: int = 0
     model: str = ""
-    partitions: frozenset[str] = frozenset()
-    rack: str = ""
-    down: str = ""
-    others: Mapping[str, int] = field(default_factory=dict)
+    partitions: frozenset[str] = frozenset()  # that it is in
+    rack: str = ""  # ``""`` = not said
+    down: str = ""  # why nothing is started on it; ``""``: it is in use
+    others: Mapping[str, int] = field(default_factory=dict)  # other devices → how many, which are left out
 
 
 @dataclass(frozen=True)
 class Described:
-    """A system.
+    """A system."""
 
-    Attributes
-    ----------
-    where
-        The file, for errors.
-    name
-        Of the cluster.
-    nodes
-        In its order.
-    licences
-        Name → how many.
-    notes
-        What the cluster file does not have of it, a sentence each.
-    """
-
-    where: str
-    name: str
-    nodes: tuple[DescribedNode, ...]
-    licences: Mapping[str, int] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
+    where: str  # the file, for errors
+    name: str  # of the cluster
+    nodes: tuple[DescribedNode, ...]  # in its order
+    licences: Mapping[str, int] = field(default_factory=dict)  # name → how many
+    notes: tuple[str, ...] = ()  # what the cluster file does not have of it, a sentence each
 
 
 @dataclass(frozen=True)
 class Converted:
-    """A cluster file in the making.
+    """A cluster file in the making."""
 
-    Attributes
-    ----------
-    content
-        Its keys.
-    notes
-        What was left out or changed, a sentence each.
-    """
-
-    content: dict[str, Any]
-    notes: tuple[str, ...]
+    content: dict[str, Any]  # its keys
+    notes: tuple[str, ...]  # what was left out or changed, a sentence each
 
 
 def converted(system: Described, *, all_nodes: bool = False, partition: str | None = None) -> Converted:

@@ -26,28 +26,15 @@ WHOLE = "devices"
 
 
 class Supplier(NamedTuple):
-    """Pools that some node with cores may attach, and whose largest compositions have equally much of a quantity.
+    """Pools that some node with cores may attach, and whose largest compositions have equally much of a quantity."""
 
-    Attributes
-    ----------
-    kind, quantity
-        Numbers of the kind and of its quantity.
-    split
-        Whether their devices are split.
-    most
-        How much of the quantity the largest composition has.
-    reached : bool[nodes]
-        The nodes with cores that may attach one of them.
-    sizes
-        The different (cores, MB) of these nodes.
-    """
-
+    # kind, quantity: numbers of the kind and of its quantity
     kind: int
     quantity: int
-    split: bool
-    most: int
-    reached: NDArray[np.bool_]
-    sizes: tuple[tuple[int, int], ...]
+    split: bool  # whether their devices are split
+    most: int  # how much of the quantity the largest composition has
+    reached: NDArray[np.bool_]  # bool[nodes]: the nodes with cores that may attach one of them
+    sizes: tuple[tuple[int, int], ...]  # the different (cores, MB) of these nodes
 
     def governed(self, pace: Pace) -> NDArray[np.bool_]:
         """bool[jobs]: for which jobs a model governs the quantity, so that any amount will do."""
@@ -103,59 +90,41 @@ Count = Annotated[int, Field(ge=1, le=MOST_DEVICES, strict=True)]
 
 
 class PoolFile(BaseModel):
-    """A ``[[pools]]`` table: devices that are alike and reachable from the same nodes.
-
-    Attributes
-    ----------
-    name
-        What reports call the pool; default: its kind. Pools of each rack or node add whose they are: ``nvme-rack0``.
-    kind
-        What the devices are: ``"nvme"``, ``"gpu"``, or any word; jobs ask for a kind.
-    per
-        ``"rack"``: a pool of its own in each rack, which only that rack's nodes reach. ``"node"``: one built into each
-        node with cores, which is its home. With ``reach``, in those racks or nodes alone. Default: one pool.
-    count
-        How many devices; with ``per``, in each of the pools.
-    quantities
-        What each device has: name → amount. A name that ends in ``_mb_s`` is a bandwidth (``"2 GB/s"``), one that ends
-        in ``_mb`` a size (``"600 GB"``), any other a plain number. All pools of a kind have the same names. The name
-        ``devices`` counts the device itself, and is always 1. Default: ``devices`` alone.
-    attach
-        ``"single"``: a device, or a composition, is attached to one node at a time. ``"multi"``: to several.
-    compose
-        Most devices that may be seen as one; default: all of the pool (1 where devices are split or multi-attached).
-    share
-        Most jobs on one device or composition; default: as many as fit. 1: devices are exclusive.
-    split
-        Most equal parts (vGPUs) that a device may be split into; 1: it is never split. A part serves one job.
-    attach_latency, detach_latency
-        How long it takes to attach a free device to a node before its job can begin, and to get it back.
-    overhead
-        How much longer a job takes on a device that is not at home on its node: 0.05 = 5 %.
-    reach
-        Which nodes may attach: node ids (``"0-3"``), racks or domains; default: all.
-    home
-        Nodes in which the devices sit, dealt out evenly in order; a device fails with its home. Default: none, or the
-        only node in reach.
-    """
+    """A ``[[pools]]`` table: devices that are alike and reachable from the same nodes."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
+    # What reports call the pool; default: its kind. Pools of each rack or node add whose they are: ``nvme-rack0``.
     name: str = ""
-    kind: str = Field(pattern=NAME)
-    count: Count
+    kind: str = Field(pattern=NAME)  # what the devices are: ``"nvme"``, ``"gpu"``, or any word; jobs ask for a kind
+    count: Count  # how many devices; with ``per``, in each of the pools
+    # ``"rack"``: a pool of its own in each rack, which only that rack's nodes reach. ``"node"``: one built into each
+    # node with cores, which is its home. With ``reach``, in those racks or nodes alone. Default: one pool.
     per: Literal["rack", "node"] | None = None
+    # What each device has: name → amount. A name that ends in ``_mb_s`` is a bandwidth (``"2 GB/s"``), one that ends
+    # in ``_mb`` a size (``"600 GB"``), any other a plain number. All pools of a kind have the same names. The name
+    # ``devices`` counts the device itself, and is always 1. Default: ``devices`` alone.
     quantities: dict[Annotated[str, Field(pattern=r"^[A-Za-z]\w*$")], int | float | str] = Field(
         default={WHOLE: 1}, min_length=1
     )
+    # ``"single"``: a device, or a composition, is attached to one node at a time. ``"multi"``: to several.
     attach: Literal["single", "multi"] = "single"
+    # most devices that may be seen as one; default: all of the pool (1 where devices are split or multi-attached)
     compose: Count | None = None
+    # Most jobs on one device or composition; default: as many as fit. 1: devices are exclusive.
     share: Count | None = None
+    # Most equal parts (vGPUs) that a device may be split into; 1: it is never split. A part serves one job.
     split: Annotated[int, Field(ge=1, le=64, strict=True)] = 1
+    # attach_latency, detach_latency: how long it takes to attach a free device to a node before its job can begin,
+    # and to get it back
     attach_latency: Latency = 0
     detach_latency: Latency = 0
+    # how much longer a job takes on a device that is not at home on its node: 0.05 = 5 %
     overhead: Annotated[FiniteFloat, Field(ge=0, le=1000)] = 0.0
+    # which nodes may attach: node ids (``"0-3"``), racks or domains; default: all
     reach: list[str] | None = Field(default=None, min_length=1)
+    # Nodes in which the devices sit, dealt out evenly in order; a device fails with its home. Default: none, or the
+    # only node in reach.
     home: list[str] | None = Field(default=None, min_length=1)
 
     @model_validator(mode="before")
@@ -183,21 +152,14 @@ class PoolFile(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """A pool as the engine sees it; see :class:`PoolFile` for what the fields mean.
-
-    Attributes
-    ----------
-    first, count
-        Its devices are ``first … first + count - 1``.
-    single
-        Whether a device is attached to one node at a time.
-    """
+    """A pool as the engine sees it; see :class:`PoolFile` for what the fields mean."""
 
     name: str
     kind: str
+    # first, count: its devices are ``first … first + count - 1``
     first: int
     count: int
-    single: bool
+    single: bool  # whether a device is attached to one node at a time
     compose: int
     share: int
     split: int
@@ -208,32 +170,17 @@ class Pool:
 
 @dataclass(frozen=True, eq=False)
 class Devices(Sealed):
-    """All pooled devices as read-only columns; device i is row i everywhere in a run.
+    """All pooled devices as read-only columns; device i is row i everywhere in a run."""
 
-    Attributes
-    ----------
-    kinds
-        Names of the kinds, in order of first appearance.
-    quantities
-        Per kind, the names of its quantities, in order of name.
-    pools
-        The pools, in the order of the file.
-    pool, kind, home : int64[devices]
-        Indices into ``pools`` and ``kinds``; the node it sits in, -1 = none.
-    capacity : int64[quantities, devices]
-        Row q is quantity q of the device's kind.
-    reach : bool[pools, nodes]
-        Which nodes may attach.
-    """
-
-    kinds: tuple[str, ...]
-    quantities: tuple[tuple[str, ...], ...]
-    pools: tuple[Pool, ...]
+    kinds: tuple[str, ...]  # names of the kinds, in order of first appearance
+    quantities: tuple[tuple[str, ...], ...]  # per kind, the names of its quantities, in order of name
+    pools: tuple[Pool, ...]  # the pools, in the order of the file
+    # pool, kind, home: int64[devices]: indices into ``pools`` and ``kinds``; the node it sits in, -1 = none
     pool: Ints
     kind: Ints
     home: Ints
-    capacity: Ints
-    reach: NDArray[np.bool_]
+    capacity: Ints  # int64[quantities, devices]: row q is quantity q of the device's kind
+    reach: NDArray[np.bool_]  # bool[pools, nodes]: which nodes may attach
 
     def __len__(self) -> int:
         return len(self.pool)
@@ -308,25 +255,15 @@ def no_devices(nodes: int) -> Devices:
 
 
 class PoolPlan(NamedTuple):
-    """A pool that is to be built.
+    """A pool that is to be built."""
 
-    Attributes
-    ----------
-    file
-        What it is.
-    label
-        Its name.
-    reach, homes
-        The nodes that may attach its devices, ascending; those in which they sit, none or dealt out in order.
-    key
-        Where the file says it.
-    """
-
-    file: PoolFile
-    label: str
+    file: PoolFile  # what it is
+    label: str  # its name
+    # reach, homes: the nodes that may attach its devices, ascending; those in which they sit, none or dealt out in
+    # order
     reach: Sequence[int]
     homes: Sequence[int]
-    key: str
+    key: str  # where the file says it
 
 
 def build_devices(plans: Sequence[PoolPlan], nodes: int, where: str) -> Devices:

@@ -16,42 +16,20 @@ GPU = "gpu"
 
 
 class Item(NamedTuple):
-    """A line of a bill.
+    """A line of a bill."""
 
-    Attributes
-    ----------
-    what
-        In words.
-    amount
-        How many, or how many GB.
-    price
-        Of each.
-    total
-        Of all over the years, in the currency.
-    """
-
-    what: str
-    amount: float
-    price: Price
-    total: float
+    what: str  # in words
+    amount: float  # how many, or how many GB
+    price: Price  # of each
+    total: float  # of all over the years, in the currency
 
 
 class Bill(NamedTuple):
-    """What a cluster costs.
+    """What a cluster costs."""
 
-    Attributes
-    ----------
-    items
-        Everything that has a price.
-    unpriced
-        What there is that has none, in words: it counts as nothing.
-    prices
-        By which.
-    """
-
-    items: tuple[Item, ...]
-    unpriced: tuple[str, ...]
-    prices: Prices
+    items: tuple[Item, ...]  # everything that has a price
+    unpriced: tuple[str, ...]  # what there is that has none, in words: it counts as nothing
+    prices: Prices  # by which
 
     @property
     def total(self) -> float:

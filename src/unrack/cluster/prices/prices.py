@@ -18,23 +18,13 @@ Amount = Annotated[FiniteFloat, BeforeValidator(number), Field(ge=0)]
 
 
 class Price(BaseModel):
-    """What one of something costs: a number (what it costs to buy), or a table.
-
-    Attributes
-    ----------
-    capex
-        To buy it, once, in the currency.
-    per_hour
-        To keep it: rent, licences, service, floor space; in the currency an hour.
-    watts
-        What it draws, all the time.
-    """
+    """What one of something costs: a number (what it costs to buy), or a table."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    capex: Amount = 0.0
-    per_hour: Amount = 0.0
-    watts: Amount = 0.0
+    capex: Amount = 0.0  # to buy it, once, in the currency
+    per_hour: Amount = 0.0  # to keep it: rent, licences, service, floor space; in the currency an hour
+    watts: Amount = 0.0  # what it draws, all the time
 
 
 def _price(value: object) -> object:
@@ -50,63 +40,33 @@ FREE = Price()
 
 
 class Prices(BaseModel):
-    """The keys of ``prices``, of a cluster file or of ``[plan]``; each price is a number or a table.
-
-    Attributes
-    ----------
-    preset
-        Prices to begin with: ``unrack presets``; what else is said takes the place of its own.
-    currency
-        What the numbers are in.
-    years
-        How long the system is kept: prices an hour and energy count for so long.
-    kwh
-        Of a kilowatt-hour.
-    pue
-        Power usage effectiveness: what the site draws over what the machines draw.
-    node
-        Each node with cores, without its memory: board, sockets, network, a share of the switches.
-    classes
-        Name of a class of nodes → each of its nodes, in place of ``node``.
-    core
-        Each core.
-    memory_gb
-        Each GB in nodes with cores.
-    memory_pool, memory_pool_gb
-        Each node that is memory alone, and each GB in it (default: as ``memory_gb``).
-    tiers
-        Tier of memory → each GB of it, wherever it is, in place of the two before.
-    devices
-        Kind of device → each; ``gpu`` counts the GPUs of the resource ``gpus`` too.
-    counted
-        Counted resource, such as a licence → each unit.
-    rack
-        Each rack.
-    site
-        Once for the whole cluster.
-    source
-        Where the numbers are from, and of when.
-    """
+    """The keys of ``prices``, of a cluster file or of ``[plan]``; each price is a number or a table."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    preset: str = ""
-    currency: str = Field(default="USD", min_length=1)
+    preset: str = ""  # prices to begin with: ``unrack presets``; what else is said takes the place of its own
+    currency: str = Field(default="USD", min_length=1)  # what the numbers are in
+    # how long the system is kept: prices an hour and energy count for so long
     years: Annotated[FiniteFloat, BeforeValidator(number), Field(gt=0, le=100)] = 5.0
-    kwh: Amount = 0.0
+    kwh: Amount = 0.0  # of a kilowatt-hour
+    # power usage effectiveness: what the site draws over what the machines draw
     pue: Annotated[FiniteFloat, BeforeValidator(number), Field(ge=1, le=10)] = 1.0
-    node: Each = FREE
+    node: Each = FREE  # each node with cores, without its memory: board, sockets, network, a share of the switches
+    # name of a class of nodes → each of its nodes, in place of ``node``
     classes: dict[str, Each] = Field(default_factory=dict)
-    core: Each = FREE
-    memory_gb: Each = FREE
+    core: Each = FREE  # each core
+    memory_gb: Each = FREE  # each GB in nodes with cores
+    # memory_pool, memory_pool_gb: each node that is memory alone, and each GB in it (default: as ``memory_gb``)
     memory_pool: Each = FREE
     memory_pool_gb: Each | None = None
+    # tier of memory → each GB of it, wherever it is, in place of the two before
     tiers: dict[str, Each] = Field(default_factory=dict)
+    # kind of device → each; ``gpu`` counts the GPUs of the resource ``gpus`` too
     devices: dict[str, Each] = Field(default_factory=dict)
-    counted: dict[str, Each] = Field(default_factory=dict)
-    rack: Each = FREE
-    site: Each = FREE
-    source: str = ""
+    counted: dict[str, Each] = Field(default_factory=dict)  # counted resource, such as a licence → each unit
+    rack: Each = FREE  # each rack
+    site: Each = FREE  # once for the whole cluster
+    source: str = ""  # where the numbers are from, and of when
 
     @property
     def hours(self) -> float:

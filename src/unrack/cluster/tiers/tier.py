@@ -56,57 +56,33 @@ Number = Annotated[FiniteFloat, BeforeValidator(_plain_number), Field(ge=0, le=1
 
 
 class TierFile(BaseModel):
-    """A ``[[tiers]]`` table of a cluster file; the first one is the local tier.
-
-    Attributes
-    ----------
-    name
-        What a memory pool's ``tier`` says.
-    cost
-        What a MB counts towards a server's ceiling of remote memory; 0 of the local tier.
-    price
-        Of a GB for an hour, in any currency.
-    """
+    """A ``[[tiers]]`` table of a cluster file; the first one is the local tier."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    name: str = Field(min_length=1)
-    cost: Number = 0
-    price: Number = 0
+    name: str = Field(min_length=1)  # what a memory pool's ``tier`` says
+    cost: Number = 0  # what a MB counts towards a server's ceiling of remote memory; 0 of the local tier
+    price: Number = 0  # of a GB for an hour, in any currency
 
 
 @dataclass(frozen=True, eq=False)
 class Tiers(Sealed):
-    """The tiers of a data centre, and its clusters.
+    """The tiers of a data centre, and its clusters."""
 
-    Attributes
-    ----------
-    names
-        Of the tiers; the first is the local one.
-    cost, price : int64[nodes]
-        Of a MB of each node's memory, in units of ``1 / cost_scale`` and ``1 / price_scale``. The price is of MB as the
-        tier's is of GB: divide by 1024 for the price of an hour.
-    cost_scale, price_scale
-        Powers of ten that make every cost and price whole.
-    tier : int64[nodes]
-        Index into ``names``.
-    first : int64[clusters + 1]
-        The pools of cluster c are the nodes ``member[first[c]:first[c + 1]]``: its compute pool, then the others in
-        ascending order of cost.
-    member : int64[members]
-    cluster_names
-        What each cluster is called; empty: by its number.
-    """
-
-    names: tuple[str, ...]
+    names: tuple[str, ...]  # of the tiers; the first is the local one
+    # cost, price: int64[nodes]: Of a MB of each node's memory, in units of ``1 / cost_scale`` and ``1 /
+    # price_scale``. The price is of MB as the tier's is of GB: divide by 1024 for the price of an hour.
     cost: Ints
     price: Ints
+    # cost_scale, price_scale: powers of ten that make every cost and price whole
     cost_scale: int
     price_scale: int
-    tier: Ints
+    tier: Ints  # int64[nodes]: index into ``names``
+    # int64[clusters + 1]: the pools of cluster c are the nodes ``member[first[c]:first[c + 1]]``: its compute pool,
+    # then the others in ascending order of cost
     first: Ints
-    member: Ints
-    cluster_names: tuple[str, ...] = ()
+    member: Ints  # int64[members]
+    cluster_names: tuple[str, ...] = ()  # what each cluster is called; empty: by its number
 
     @property
     def clusters(self) -> int:

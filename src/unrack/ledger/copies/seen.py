@@ -20,23 +20,15 @@ Ints = NDArray[np.int64]
 
 
 class Seen:
-    """A state's columns as arrays that cannot be written; counts are those of the moment.
-
-    Attributes
-    ----------
-    asks, free, total, online, status, queue, running, pool, lease_at, memory, runs
-        As in :class:`ClusterState`, read-only.
-    devices
-        Who holds which pooled devices; ``None`` on a cluster without pools.
-    claimed
-        What is claimed of the places of resources; ``None`` on a cluster without any.
-    """
+    """A state's columns as arrays that cannot be written; counts are those of the moment."""
 
     __slots__ = (
         "_state", "asks", "claimed", "devices", "free", "lease_at", "memory", "online", "pool", "queue", "running",
         "runs", "status", "total",
     )  # fmt: skip
 
+    # asks, free, total, online, status, queue, running, pool, lease_at, memory, runs: as in :class:`ClusterState`,
+    # read-only
     asks: Ints
     free: Ints
     total: Ints
@@ -48,8 +40,8 @@ class Seen:
     lease_at: Ints
     memory: MemoryUse | None
     runs: Runs | None
-    devices: DeviceReader | None
-    claimed: ClaimReader | None
+    devices: DeviceReader | None  # who holds which pooled devices; ``None`` on a cluster without pools
+    claimed: ClaimReader | None  # what is claimed of the places of resources; ``None`` on a cluster without any
 
     def __init__(self, state: ClusterState) -> None:
         self._state = state

@@ -32,85 +32,50 @@ SINCE_US, END_US = range(2)
 
 
 class Columns(NamedTuple):
-    """Arrays that the kernels read and write.
+    """Arrays that the kernels read and write."""
 
-    Attributes
-    ----------
-    device : int64[5, devices]
-        POOL, KIND, GROUP (of which group it is; or FREE, LEAVING …), NEXT (device of its group, -1 = last), HOME.
-    capacity : int64[quantities, devices]
-        Row q: quantity q of the device's kind.
-    pool : int64[10, pools]
-        As in :class:`unrack.cluster.pools.pool.Pool`, and FREE_COUNT.
-    overhead : float64[pools]
-    pools_near, nodes_near : int64[entries]
-        Which pools each node reaches, and which nodes reach each pool, as lists packed into one array: those of i are
-        ``packed[packed[i] : packed[i + 1]]``.
-    group : int64[7, devices]
-        NODE (-1: several), SIZE (0: no such group), JOBS on it, PARTS (0: not split), MODEL of its jobs (-1: none),
-        READY_US (from when it is attached), SERIAL (a number of its own in the run).
-    installed, held : int64[quantities, devices]
-        Of each group: the sum over its devices, and what its jobs asked for.
-    sharer : int64[room, devices]
-        The jobs on each group: the first JOBS entries, in order of joining.
-    wants : int64[kinds, quantities, jobs]
-        Asked per task.
-    needs : bool[kinds, jobs]
-        Whether a task asks anything of a kind.
-    model : int64[kinds, jobs]
-        Which model governs the job on a kind; -1: none.
-    speeds : float64[models, devices, sharers]
-        Speed on so many devices shared by so many; 0: not admitted. More devices count as the last row.
-    governed : bool[models, quantities]
-        Quantities for which the model, not the amount, says how many may share.
-    frozen : bool[models]
-        Whether speeds stay as they were when the job began.
-    progress : float64[2, jobs]
-        LEFT: work left at SINCE_US, µs at speed 1, as far as the estimates tell; PACE: the speed.
-    clock : int64[2, jobs]
-        SINCE_US; END_US: the expected end.
-    job_group, job_node : int64[room, jobs]
-        The groups that a running job holds shares of, and on which node; -1 = no more.
-    job_speed : float64[room, jobs]
-        The speed that each of these shares gave it when it began.
-    unit : float64[quantities, kinds]
-        What a quantity is divided by where different ones are added up: sizes count in GB, others as they are.
-    whole : int64[kinds]
-        Which quantity counts the devices of a kind themselves; -1: none.
-    composable : bool[pools]
-        Whether devices of the pool may be composed.
-    asked : int64[kinds, quantities]
-        Demand of all jobs that were submitted and have not ended.
-    counter : int64[1]
-        Groups made so far.
-    """
-
+    # int64[5, devices]: POOL, KIND, GROUP (of which group it is; or FREE, LEAVING …), NEXT (device of its group, -1 =
+    # last), HOME
     device: Ints
-    capacity: Ints
-    pool: Ints
-    overhead: Floats
+    capacity: Ints  # int64[quantities, devices]: row q: quantity q of the device's kind
+    pool: Ints  # int64[10, pools]: as in :class:`unrack.cluster.pools.pool.Pool`, and FREE_COUNT
+    overhead: Floats  # float64[pools]
+    # pools_near, nodes_near: int64[entries]: which pools each node reaches, and which nodes reach each pool, as lists
+    # packed into one array: those of i are ``packed[packed[i] : packed[i + 1]]``
     pools_near: Ints
     nodes_near: Ints
+    # int64[7, devices]: NODE (-1: several), SIZE (0: no such group), JOBS on it, PARTS (0: not split), MODEL of its
+    # jobs (-1: none), READY_US (from when it is attached), SERIAL (a number of its own in the run)
     group: Ints
+    # installed, held: int64[quantities, devices]: of each group: the sum over its devices, and what its jobs asked
+    # for
     installed: Ints
     held: Ints
-    sharer: Ints
-    wants: Ints
-    needs: Truths
-    model: Ints
+    sharer: Ints  # int64[room, devices]: the jobs on each group: the first JOBS entries, in order of joining
+    wants: Ints  # int64[kinds, quantities, jobs]: asked per task
+    needs: Truths  # bool[kinds, jobs]: whether a task asks anything of a kind
+    model: Ints  # int64[kinds, jobs]: which model governs the job on a kind; -1: none
+    # float64[models, devices, sharers]: Speed on so many devices shared by so many; 0: not admitted. More devices
+    # count as the last row.
     speeds: Floats
+    # bool[models, quantities]: quantities for which the model, not the amount, says how many may share
     governed: Truths
-    frozen: Truths
+    frozen: Truths  # bool[models]: whether speeds stay as they were when the job began
+    # float64[2, jobs]: LEFT: work left at SINCE_US, µs at speed 1, as far as the estimates tell; PACE: the speed
     progress: Floats
-    clock: Ints
+    clock: Ints  # int64[2, jobs]: SINCE_US; END_US: the expected end
+    # job_group, job_node: int64[room, jobs]: the groups that a running job holds shares of, and on which node; -1 =
+    # no more
     job_group: Ints
     job_node: Ints
-    job_speed: Floats
+    job_speed: Floats  # float64[room, jobs]: the speed that each of these shares gave it when it began
+    # float64[quantities, kinds]: what a quantity is divided by where different ones are added up: sizes count in GB,
+    # others as they are
     unit: Floats
-    whole: Ints
-    composable: Truths
-    asked: Ints
-    counter: Ints
+    whole: Ints  # int64[kinds]: which quantity counts the devices of a kind themselves; -1: none
+    composable: Truths  # bool[pools]: whether devices of the pool may be composed
+    asked: Ints  # int64[kinds, quantities]: demand of all jobs that were submitted and have not ended
+    counter: Ints  # int64[1]: groups made so far
 
 
 HELD = ("device", "pool", "group", "installed", "held", "sharer")

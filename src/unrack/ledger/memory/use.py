@@ -21,46 +21,28 @@ UNUSED, COUNT = range(2)
 
 
 class MemoryUse(NamedTuple):
-    """Arrays that the kernels read and write.
+    """Arrays that the kernels read and write."""
 
-    Attributes
-    ----------
-    use : int64[8, room]
-        An entry for each job, node whose memory it uses (AT) and node whose tasks use it (FOR): JOB, AT, FOR, MB; the
-        next and the previous entry AT the same node, and the next of the same job; -1 = no more. AT == FOR: local.
-        IN_USE: how many of these MB the tasks ever use; they fill what is local first, then loans in their order.
-        Replaced by a larger one when it is full: take it from the state anew each time.
-    first_at : int64[nodes]
-        The entry on each node's memory that came last.
-    first_of : int64[jobs]
-        The first entry of each job.
-    lent, borrowed : int64[nodes]
-        MB of each node that tasks elsewhere use; MB of others that its tasks use.
-    counter : int64[2]
-        UNUSED, COUNT.
-    """
-
+    # int64[8, room]: An entry for each job, node whose memory it uses (AT) and node whose tasks use it (FOR): JOB,
+    # AT, FOR, MB; the next and the previous entry AT the same node, and the next of the same job; -1 = no more. AT ==
+    # FOR: local. IN_USE: how many of these MB the tasks ever use; they fill what is local first, then loans in their
+    # order. Replaced by a larger one when it is full: take it from the state anew each time.
     use: Ints
-    first_at: Ints
-    first_of: Ints
+    first_at: Ints  # int64[nodes]: the entry on each node's memory that came last
+    first_of: Ints  # int64[jobs]: the first entry of each job
+    # lent, borrowed: int64[nodes]: MB of each node that tasks elsewhere use; MB of others that its tasks use
     lent: Ints
     borrowed: Ints
-    counter: Ints
+    counter: Ints  # int64[2]: UNUSED, COUNT
 
 
 class Peaks(NamedTuple):
-    """The most that tasks ever use.
+    """The most that tasks ever use."""
 
-    Attributes
-    ----------
-    first : int64[jobs + 1]
-        The entries of job i are ``mb[first[i]:first[i + 1]]``: none (all that it holds), one for all its tasks, or one
-        a task.
-    mb : int64[entries]
-    """
-
+    # int64[jobs + 1]: the entries of job i are ``mb[first[i]:first[i + 1]]``: none (all that it holds), one for all
+    # its tasks, or one a task
     first: Ints
-    mb: Ints
+    mb: Ints  # int64[entries]
 
     def of(self, job: int) -> Ints:
         """int64[k]: the entries of a job."""

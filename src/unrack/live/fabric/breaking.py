@@ -25,27 +25,18 @@ class Break(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Breaks:
-    """How often what breaks.
+    """How often what breaks."""
 
-    Attributes
-    ----------
-    seed
-        What decides, together with the operation and how often it was asked for, and nothing else.
-    refuse, half, lose
-        The share of operations that break so: before they begin, between two steps, after their end, unsaid. Default 0.
-    slow, slow_s
-        The share of operations that take longer, and by how much, in s. Default 0.
-    often
-        How often one operation breaks at most; then it works. Default: 3.
-    """
-
-    seed: int
+    seed: int  # what decides, together with the operation and how often it was asked for, and nothing else
+    # refuse, half, lose: The share of operations that break so: before they begin, between two steps, after their
+    # end, unsaid. Default 0.
     refuse: float = 0.0
     half: float = 0.0
     lose: float = 0.0
+    # slow, slow_s: The share of operations that take longer, and by how much, in s. Default 0.
     slow: float = 0.0
     slow_s: float = 0.0
-    often: int = 3
+    often: int = 3  # How often one operation breaks at most; then it works. Default: 3.
 
     def __post_init__(self) -> None:
         shares = (self.refuse, self.half, self.lose, self.slow)

@@ -28,76 +28,40 @@ class NoOptions(_Options):
 
 
 class FileOptions(_Options):
-    """Of ``files``.
+    """Of ``files``."""
 
-    Attributes
-    ----------
-    folder
-        An absolute path, the same on all nodes.
-    """
-
-    folder: Path
+    folder: Path  # an absolute path, the same on all nodes
 
 
 class LoopOptions(_Options):
-    """Of ``loop``.
+    """Of ``loop``."""
 
-    Attributes
-    ----------
-    folder
-        An absolute path, for the files behind the devices.
-    size
-        Of a device: ``"64 MB"``, the default.
-    """
-
-    folder: Path
-    size: str = "64 MB"
+    folder: Path  # an absolute path, for the files behind the devices
+    size: str = "64 MB"  # of a device: ``"64 MB"``, the default
 
 
 class DrillOptions(_Options):
-    """Of ``drill``.
+    """Of ``drill``."""
 
-    Attributes
-    ----------
-    inner
-        The fabric in which things break: a table like ``[fabric]``.
-    seed
-        Decides what breaks.
-    refuse, half, lose, slow
-        The share of operations that are refused, stop half way, are done unsaid, take ``slow_s`` longer.
-    often
-        How often one operation breaks at most.
-    """
-
-    inner: dict[str, Any]
-    seed: int
+    inner: dict[str, Any]  # the fabric in which things break: a table like ``[fabric]``
+    seed: int  # decides what breaks
+    # refuse, half, lose, slow: the share of operations that are refused, stop half way, are done unsaid, take
+    # ``slow_s`` longer
     refuse: Share = 0.0
     half: Share = 0.0
     lose: Share = 0.0
     slow: Share = 0.0
     slow_s: Annotated[float, Field(ge=0, le=600)] = 0.0
-    often: Annotated[int, Field(ge=0)] = 3
+    often: Annotated[int, Field(ge=0)] = 3  # how often one operation breaks at most
 
 
 class FabricKind(NamedTuple):
-    """A kind of fabric.
+    """A kind of fabric."""
 
-    Attributes
-    ----------
-    summary
-        What it is, for the documentation.
-    options
-        The keys of its table beside ``kind``.
-    make
-        Makes one of them, given where they are from, for errors.
-    lasts
-        True: what is attached outlives the scheduler's process, and its machine's restart.
-    """
-
-    summary: str
-    options: type[BaseModel]
-    make: Callable[[Any, str], Fabric]
-    lasts: bool = True
+    summary: str  # what it is, for the documentation
+    options: type[BaseModel]  # the keys of its table beside ``kind``
+    make: Callable[[Any, str], Fabric]  # makes one of them, given where they are from, for errors
+    lasts: bool = True  # true: what is attached outlives the scheduler's process, and its machine's restart
 
 
 def _files(options: FileOptions, where: str) -> Fabric:

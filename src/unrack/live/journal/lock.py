@@ -27,28 +27,18 @@ _BYTES_MAX = 4096
 
 
 class Owner(BaseModel):
-    """Who holds a lock.
-
-    Attributes
-    ----------
-    pid, started
-        The process, and when it started, in ticks since the machine did.
-    boot, space
-        The run of the machine and the space of process ids in which these count.
-    host
-        The machine.
-    since
-        Since when, in ISO 8601, UTC.
-    """
+    """Who holds a lock."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
+    # pid, started: the process, and when it started, in ticks since the machine did
     pid: int
     started: int
+    # boot, space: the run of the machine and the space of process ids in which these count
     boot: str
     space: str
-    host: str
-    since: str
+    host: str  # the machine
+    since: str  # since when, in ISO 8601, UTC
 
     def __str__(self) -> str:
         return f"process {self.pid} on {self.host} since {self.since}"

@@ -34,24 +34,12 @@ _decode = json.JSONDecoder().raw_decode
 
 
 class Record(NamedTuple):
-    """A record of a journal.
+    """A record of a journal."""
 
-    Attributes
-    ----------
-    number
-        Its place in the journal, from 1 on, without gaps.
-    batch
-        The number of the first record that was written together with it.
-    left
-        How many records that were written together with it follow.
-    value
-        What was written. Tuples come back as lists.
-    """
-
-    number: int
-    batch: int
-    left: int
-    value: dict[str, Any]
+    number: int  # its place in the journal, from 1 on, without gaps
+    batch: int  # the number of the first record that was written together with it
+    left: int  # how many records that were written together with it follow
+    value: dict[str, Any]  # What was written. Tuples come back as lists.
 
 
 def line_of(number: int, batch: int, left: int, value: Mapping[str, Any]) -> bytes:

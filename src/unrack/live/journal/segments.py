@@ -23,25 +23,14 @@ class Segment(NamedTuple):
 
 
 class Tail(NamedTuple):
-    """What stands at the end of a journal and is no whole batch: the writer was stopped in the middle of it.
+    """What stands at the end of a journal and is no whole batch: the writer was stopped in the middle of it."""
 
-    Attributes
-    ----------
-    path, line
-        Where it begins, lines counted from 1.
-    offset
-        The same, in bytes.
-    size_bytes
-        How much it is.
-    kept_in
-        The file that it was moved to; ``None``: it is still where it was.
-    """
-
+    # path, line: where it begins, lines counted from 1
     path: Path
     line: int
-    offset: int
-    size_bytes: int
-    kept_in: Path | None = None
+    offset: int  # the same, in bytes
+    size_bytes: int  # how much it is
+    kept_in: Path | None = None  # the file that it was moved to; ``None``: it is still where it was
 
 
 class End(NamedTuple):

@@ -32,31 +32,20 @@ Number = Annotated[int, Field(strict=True, ge=0)]
 
 
 class Claim(BaseModel):
-    """What one command holds.
-
-    Attributes
-    ----------
-    id
-        Told apart from other claims by it.
-    processes
-        Those for which it is held: id and start of each.
-    boot, space
-        In which run of the machine, and in which space of process ids, these count.
-    user, command, since
-        For people; ``since`` in ISO 8601, UTC.
-    gpus, cores
-        By number.
-    """
+    """What one command holds."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    id: str
-    processes: list[tuple[Number, Number]]
+    id: str  # told apart from other claims by it
+    processes: list[tuple[Number, Number]]  # those for which it is held: id and start of each
+    # boot, space: in which run of the machine, and in which space of process ids, these count
     boot: str
     space: str
+    # user, command, since: for people; ``since`` in ISO 8601, UTC
     user: str
     command: list[str]
     since: str
+    # gpus, cores: by number
     gpus: list[Number]
     cores: list[Number]
 

@@ -23,24 +23,12 @@ class Wanted(NamedTuple):
 
 @dataclass(frozen=True)
 class Plan:
-    """What it gets.
+    """What it gets."""
 
-    Attributes
-    ----------
-    machine
-        Where.
-    choice
-        Which GPUs, how far apart they are, and how near the best as many GPUs would be.
-    cores
-        Which CPUs; none: it is not bound to any.
-    sockets
-        Of its GPUs, by number.
-    """
-
-    machine: Machine
-    choice: Choice
-    cores: tuple[int, ...]
-    sockets: tuple[int, ...]
+    machine: Machine  # where
+    choice: Choice  # which GPUs, how far apart they are, and how near the best as many GPUs would be
+    cores: tuple[int, ...]  # which CPUs; none: it is not bound to any
+    sockets: tuple[int, ...]  # of its GPUs, by number
 
     @property
     def environment(self) -> dict[str, str]:

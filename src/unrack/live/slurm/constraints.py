@@ -11,32 +11,18 @@ FORBID_STARTS = frozenset({"DOWN", "INACTIVE"})
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """A partition.
+    """A partition."""
 
-    Attributes
-    ----------
-    name
-        Its name.
-    state
-        ``UP``, ``DOWN``, ``DRAIN`` or ``INACTIVE``; ``""``: not said.
-    limit_s, default_s
-        The longest time limit that it allows, and that of jobs that do not say one; ``None``: none.
-    nodes_min, nodes_max
-        How many nodes a job may have; ``nodes_max`` 0: any number.
-    node_cores_max
-        How many cores a job may have of a node; 0: any number.
-    said
-        All that Slurm said of it, to see whether something has changed.
-    """
-
-    name: str
-    state: str = "UP"
+    name: str  # its name
+    state: str = "UP"  # ``UP``, ``DOWN``, ``DRAIN`` or ``INACTIVE``; ``""``: not said
+    # limit_s, default_s: the longest time limit that it allows, and that of jobs that do not say one; ``None``: none
     limit_s: int | None = None
     default_s: int | None = None
+    # nodes_min, nodes_max: how many nodes a job may have; ``nodes_max`` 0: any number
     nodes_min: int = 0
     nodes_max: int = 0
-    node_cores_max: int = 0
-    said: str = ""
+    node_cores_max: int = 0  # how many cores a job may have of a node; 0: any number
+    said: str = ""  # all that Slurm said of it, to see whether something has changed
 
     @property
     def assumed_s(self) -> int | None:
@@ -60,19 +46,10 @@ class Partition:
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """A reservation of nodes; of one that has only some cores of them, the nodes all the same.
+    """A reservation of nodes; of one that has only some cores of them, the nodes all the same."""
 
-    Attributes
-    ----------
-    name
-        Its name.
-    start_s, end_s
-        When, s since 1970; of one that comes again, the next time.
-    nodes
-        By name; empty: it is of something else.
-    """
-
-    name: str
+    name: str  # its name
+    # start_s, end_s: when, s since 1970; of one that comes again, the next time
     start_s: int
     end_s: int
-    nodes: tuple[str, ...] = ()
+    nodes: tuple[str, ...] = ()  # by name; empty: it is of something else

@@ -24,21 +24,12 @@ MOST_PRIORITY = 2**53
 
 
 class JobReading(NamedTuple):
-    """How jobs are read.
+    """How jobs are read."""
 
-    Attributes
-    ----------
-    longest_us
-        How long a job without a limit is taken to run.
-    memory
-        Whether the memory that jobs ask for counts; ``False``: Slurm does not look at it either.
-    lenient
-        Whether a job of which something cannot be kept is one all the same: nodes asked for by name, generic resources
-        that the cluster does not count, one of several partitions. What it needs in amounts is kept.
-    """
-
-    longest_us: int = 7 * 86_400 * SECOND_US
-    memory: bool = True
+    longest_us: int = 7 * 86_400 * SECOND_US  # how long a job without a limit is taken to run
+    memory: bool = True  # whether the memory that jobs ask for counts; ``False``: Slurm does not look at it either
+    # Whether a job of which something cannot be kept is one all the same: nodes asked for by name, generic resources
+    # that the cluster does not count, one of several partitions. What it needs in amounts is kept.
     lenient: bool = False
 
 

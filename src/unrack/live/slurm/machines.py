@@ -18,21 +18,11 @@ _LISTS = ("nodes", "pools", "counted", "memory_pools")
 
 
 class Machines(NamedTuple):
-    """A cluster as a Slurm has it.
+    """A cluster as a Slurm has it."""
 
-    Attributes
-    ----------
-    content
-        The keys of a cluster file.
-    names
-        Name of each node that runs jobs, in the order of the cluster.
-    notes
-        What was left out or changed, a sentence each.
-    """
-
-    content: dict[str, Any]
-    names: tuple[str, ...]
-    notes: tuple[str, ...]
+    content: dict[str, Any]  # the keys of a cluster file
+    names: tuple[str, ...]  # name of each node that runs jobs, in the order of the cluster
+    notes: tuple[str, ...]  # what was left out or changed, a sentence each
 
 
 def machines_of(

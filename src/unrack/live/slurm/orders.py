@@ -18,20 +18,11 @@ class JobKey:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a job that is held shall run when it is released; changes nothing else.
+    """Where a job that is held shall run when it is released; changes nothing else."""
 
-    Attributes
-    ----------
-    job
-        Which.
-    nodes
-        On exactly these, by name.
-    at_once
-        True: forget the time before which it was not to begin. Slurm sets one, two minutes ahead, when it requeues.
-    """
-
-    job: JobKey
-    nodes: tuple[str, ...]
+    job: JobKey  # which
+    nodes: tuple[str, ...]  # on exactly these, by name
+    # True: forget the time before which it was not to begin. Slurm sets one, two minutes ahead, when it requeues.
     at_once: bool = False
 
 
@@ -44,17 +35,10 @@ class Release:
 
 @dataclass(frozen=True, slots=True)
 class HoldBack:
-    """Hold a job that waits, and forget where it was to run. Refused, and nothing is changed, if it runs already.
+    """Hold a job that waits, and forget where it was to run. Refused, and nothing is changed, if it runs already."""
 
-    Attributes
-    ----------
-    job
-        Which.
-    nodes_min, nodes_max
-        How many nodes it asked for before it was placed; 0: leave that as it is.
-    """
-
-    job: JobKey
+    job: JobKey  # which
+    # nodes_min, nodes_max: how many nodes it asked for before it was placed; 0: leave that as it is
     nodes_min: int = 0
     nodes_max: int = 0
 

@@ -11,31 +11,17 @@ from unrack.slurm_text.states import HOLDING, UNUSABLE, WAITING
 
 @dataclass(frozen=True, slots=True)
 class SlurmNode:
-    """A node.
+    """A node."""
 
-    Attributes
-    ----------
-    name
-        Its name.
-    cores, memory_mb
-        What jobs may have of it: without what is set aside for the system. Cores are what Slurm calls CPUs.
-    gres
-        Name of a generic resource → how many: ``{"gpu": 4}``.
-    words
-        The words of its state: ``{"IDLE", "DRAIN"}``.
-    partitions
-        Which it is in.
-    reason
-        Why it is down or draining; ``""``: not said.
-    """
-
-    name: str
+    name: str  # its name
+    # cores, memory_mb: What jobs may have of it: without what is set aside for the system. Cores are what Slurm calls
+    # CPUs.
     cores: int
     memory_mb: int
-    gres: Mapping[str, int] = field(default_factory=dict)
-    words: frozenset[str] = frozenset()
-    partitions: frozenset[str] = frozenset()
-    reason: str = ""
+    gres: Mapping[str, int] = field(default_factory=dict)  # name of a generic resource → how many: ``{"gpu": 4}``
+    words: frozenset[str] = frozenset()  # the words of its state: ``{"IDLE", "DRAIN"}``
+    partitions: frozenset[str] = frozenset()  # which it is in
+    reason: str = ""  # why it is down or draining; ``""``: not said
 
     @property
     def usable(self) -> bool:
@@ -175,29 +161,15 @@ class Licence:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """All that was read at one moment.
+    """All that was read at one moment."""
 
-    Attributes
-    ----------
-    at_s
-        When, by the clock of this machine, s since 1970.
-    nodes, jobs
-        In order of name, and of id. Jobs that have ended are there as long as Slurm remembers them.
-    licences
-        By name.
-    partitions
-        By name.
-    reservations
-        Those that there are, now or later.
-    unreadable
-        What could not be understood, a sentence for each. A job of which only that is known that it holds nodes is in
-        ``jobs`` nevertheless, without a partition and with ``beyond`` = ``("unreadable",)``.
-    """
-
-    at_s: float
+    at_s: float  # when, by the clock of this machine, s since 1970
+    # nodes, jobs: In order of name, and of id. Jobs that have ended are there as long as Slurm remembers them.
     nodes: tuple[SlurmNode, ...]
     jobs: tuple[SlurmJob, ...]
-    licences: Mapping[str, Licence] = field(default_factory=dict)
-    partitions: Mapping[str, Partition] = field(default_factory=dict)
-    reservations: tuple[Reservation, ...] = ()
+    licences: Mapping[str, Licence] = field(default_factory=dict)  # by name
+    partitions: Mapping[str, Partition] = field(default_factory=dict)  # by name
+    reservations: tuple[Reservation, ...] = ()  # those that there are, now or later
+    # What could not be understood, a sentence for each. A job of which only that is known that it holds nodes is in
+    # ``jobs`` nevertheless, without a partition and with ``beyond`` = ``("unreadable",)``.
     unreadable: tuple[str, ...] = ()

@@ -21,18 +21,10 @@ SECOND_US = 1e6
 
 
 class Violation(NamedTuple):
-    """Something in the tables that cannot be.
+    """Something in the tables that cannot be."""
 
-    Attributes
-    ----------
-    what
-        What was found, and where, in words.
-    at_us
-        When; -1: at no one time.
-    """
-
-    what: str
-    at_us: int = -1
+    what: str  # what was found, and where, in words
+    at_us: int = -1  # when; -1: at no one time
 
     def __str__(self) -> str:
         """As people read it."""
@@ -67,15 +59,7 @@ class Spans(NamedTuple):
 
 
 class Sums(NamedTuple):
-    """The spans of a run, in order of job, attempt and span, int64[spans] each; amounts are of all their rows.
-
-    Attributes
-    ----------
-    row
-        A row of the placements that is of the span.
-    odd
-        bool: whether its rows have different times, or some are of an attempt that finished and some are not.
-    """
+    """The spans of a run, in order of job, attempt and span, int64[spans] each; amounts are of all their rows."""
 
     job: Ints
     attempt: Ints
@@ -86,8 +70,8 @@ class Sums(NamedTuple):
     tasks: Ints
     cores: Ints
     mb: Ints
-    row: Ints
-    odd: Bools
+    row: Ints  # a row of the placements that is of the span
+    odd: Bools  # bool: whether its rows have different times, or some are of an attempt that finished and some are not
 
 
 _HELD: dict[str, dict[str, pl.DataType | type[pl.DataType]]] = {
@@ -100,24 +84,14 @@ _HELD: dict[str, dict[str, pl.DataType | type[pl.DataType]]] = {
 
 @dataclass(frozen=True, eq=False)
 class Tables:
-    """The tables of a run, and what the cluster is.
+    """The tables of a run, and what the cluster is."""
 
-    Attributes
-    ----------
-    cluster
-        What is installed.
-    tables
-        By name, as ``docs/file-formats.md`` has them; those of what is held may be missing.
-    pace
-        The models in force: quantities that one governs may be asked for beyond what is installed.
-    provisions
-        Whether jobs may begin with less memory than they ask, as it follows what they use.
-    """
-
-    cluster: Cluster
+    cluster: Cluster  # what is installed
+    # by name, as ``docs/file-formats.md`` has them; those of what is held may be missing
     tables: Mapping[str, pl.DataFrame]
+    # the models in force: quantities that one governs may be asked for beyond what is installed
     pace: Pace | None = None
-    provisions: bool = False
+    provisions: bool = False  # whether jobs may begin with less memory than they ask, as it follows what they use
 
     def __getitem__(self, name: str) -> pl.DataFrame:
         if name in _HELD and name not in self.tables:

@@ -33,15 +33,9 @@ class Book:
 
 @dataclass(frozen=True)
 class Reservations:
-    """A plan in which waiting jobs hold reservations.
+    """A plan in which waiting jobs hold reservations."""
 
-    Parameters
-    ----------
-    placement
-        Where a job goes.
-    """
-
-    placement: Placement
+    placement: Placement  # where a job goes
 
     def begin(self, view: View) -> Book:
         """Nothing is reserved."""

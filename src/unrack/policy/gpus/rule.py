@@ -59,24 +59,14 @@ class Notes:
 
 @dataclass(frozen=True)
 class GpuRule:
-    """Chooses machines and GPUs.
+    """Chooses machines and GPUs."""
 
-    Parameters
-    ----------
-    rule
-        A name in ``RULES``.
-    postpone
-        Whether a job waits for a place of the utility that it asks for, and lets others pass (TOPO-AWARE-P).
-    patience_us
-        For how long it may wait for that, from its submission on.
-    demands
-        What tasks usually ask: ``"seen"``: what was submitted so far; or a CSV file with ``cores``,
-        ``memory_mb``, ``gpus``, ``milli`` and ``share``.
-    """
-
-    rule: str
+    rule: str  # a name in ``RULES``
+    # whether a job waits for a place of the utility that it asks for, and lets others pass (TOPO-AWARE-P)
     postpone: bool = False
-    patience_us: int = PATIENCE_US
+    patience_us: int = PATIENCE_US  # for how long it may wait for that, from its submission on
+    # what tasks usually ask: ``"seen"``: what was submitted so far; or a CSV file with ``cores``, ``memory_mb``,
+    # ``gpus``, ``milli`` and ``share``
     demands: str = SEEN
 
     def begin(self, view: View) -> Notes:

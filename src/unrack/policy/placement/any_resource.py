@@ -24,24 +24,12 @@ from unrack.workload.job import JobTable
 
 
 class AnyResource:
-    """A scheduler that counts nodes where that is exact, and else places jobs with all that they ask for.
+    """A scheduler that counts nodes where that is exact, and else places jobs with all that they ask for."""
 
-    Attributes
-    ----------
-    place
-        A name in ``PLACES``, or a function of the user's own for nodes alone.
-    nodes
-        ``"shared"`` or ``"whole"``.
-    memory
-        The rule for memory.
-    gpus
-        The rule for GPUs; ``None``: those that are nearest to each other, wherever the node is.
-    """
-
-    place: Any
-    nodes: str
-    memory: MemoryRule
-    gpus: GpuRule | None
+    place: Any  # a name in ``PLACES``, or a function of the user's own for nodes alone
+    nodes: str  # ``"shared"`` or ``"whole"``
+    memory: MemoryRule  # the rule for memory
+    gpus: GpuRule | None  # the rule for GPUs; ``None``: those that are nearest to each other, wherever the node is
     order: str | Order
     estimates: Estimates
     label: str

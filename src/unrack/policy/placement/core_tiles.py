@@ -37,27 +37,13 @@ MOST_NODES = 1_000_000
 
 @dataclass(frozen=True, eq=False)
 class CoreSet:
-    """The cores of one node that one job has.
+    """The cores of one node that one job has."""
 
-    Attributes
-    ----------
-    ids : int64[cores]
-        Ascending; core ``die * rows * columns + row * columns + column``.
-    dies
-        On how many dies they are.
-    distance
-        Hops between them, summed over all pairs on one die.
-    least
-        The lowest that many cores on each of those dies could have, were the dies empty (or a bound below it).
-    apart
-        Pairs of them that are on different dies.
-    """
-
-    ids: Ints
-    dies: int
-    distance: int
-    least: int
-    apart: int
+    ids: Ints  # int64[cores]: ascending; core ``die * rows * columns + row * columns + column``
+    dies: int  # on how many dies they are
+    distance: int  # hops between them, summed over all pairs on one die
+    least: int  # the lowest that many cores on each of those dies could have, were the dies empty (or a bound below it)
+    apart: int  # pairs of them that are on different dies
 
     def as_json(self) -> dict[str, Any]:
         """Its parts, for JSON."""

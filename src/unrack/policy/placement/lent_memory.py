@@ -40,20 +40,11 @@ class Lenders:
 
 @dataclass(frozen=True)
 class LentMemory:
-    """Tasks may borrow memory of other nodes.
+    """Tasks may borrow memory of other nodes."""
 
-    Parameters
-    ----------
-    rule
-        A name in ``RULES``.
-    place
-        Which nodes are filled first where no task has to borrow.
-    threshold, group, near
-        As of :class:`unrack.policy.lending.scheduler.Lending`.
-    """
-
-    rule: str
-    place: str = "first-fit"
+    rule: str  # a name in ``RULES``
+    place: str = "first-fit"  # which nodes are filled first where no task has to borrow
+    # threshold, group, near: as of :class:`unrack.policy.lending.scheduler.Lending`
     threshold: float | None = None
     group: str | int = "all"
     near: bool = False

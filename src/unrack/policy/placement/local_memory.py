@@ -28,15 +28,9 @@ FITS = {"first-fit": int(Fit.FIRST), "best-fit": int(Fit.BEST), "worst-fit": int
 
 @dataclass(frozen=True)
 class LocalMemory:
-    """Every task has its memory where it runs.
+    """Every task has its memory where it runs."""
 
-    Parameters
-    ----------
-    place
-        Which nodes are filled first: a name in ``FITS``; any other is first fit.
-    """
-
-    place: str = "first-fit"
+    place: str = "first-fit"  # which nodes are filled first: a name in ``FITS``; any other is first fit
 
     places: ClassVar[frozenset[Need]] = frozenset()
     does: ClassVar[frozenset[Ability]] = frozenset()

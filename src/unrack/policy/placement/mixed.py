@@ -55,24 +55,13 @@ class Notes:
 
 @dataclass(frozen=True)
 class Mixed:
-    """Places jobs with all that they ask for.
+    """Places jobs with all that they ask for."""
 
-    Parameters
-    ----------
-    place
-        A name in ``PLACES``.
-    memory
-        The rule for memory.
-    whole
-        Whether a node serves one job at a time.
-    gpus
-        The rule for GPUs, for jobs that have all memory on their nodes and ask for no devices; ``None``, and for other
-        jobs: nodes by the rules above, and there the GPUs that are nearest to each other.
-    """
-
-    place: str = "first-fit"
-    memory: MemoryRule = field(default_factory=LocalMemory)
-    whole: bool = False
+    place: str = "first-fit"  # a name in ``PLACES``
+    memory: MemoryRule = field(default_factory=LocalMemory)  # the rule for memory
+    whole: bool = False  # whether a node serves one job at a time
+    # the rule for GPUs, for jobs that have all memory on their nodes and ask for no devices; ``None``, and for other
+    # jobs: nodes by the rules above, and there the GPUs that are nearest to each other
     gpus: GpuRule | None = None
 
     @cached_property

@@ -23,19 +23,12 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class OnNodes:
-    """A placement whose nodes are those of a function; see :class:`unrack.policy.placement.contract.Placement`.
+    """A placement whose nodes are those of a function; see :class:`unrack.policy.placement.contract.Placement`."""
 
-    Parameters
-    ----------
-    place
-        ``place(free, total, job)``, as of a list scheduler. Nodes that are closed to the job have no free cores; where
-        the rule for memory lends, every other node has the memory that a task asks for.
-    mixed
-        Chooses the rest.
-    """
-
+    # ``place(free, total, job)``, as of a list scheduler. Nodes that are closed to the job have no free cores; where
+    # the rule for memory lends, every other node has the memory that a task asks for.
     place: Callable[..., Any]
-    mixed: Mixed
+    mixed: Mixed  # chooses the rest
 
     timeless: ClassVar[bool] = True
 

@@ -30,15 +30,10 @@ RULES = ("slo", "slo-first-fit", "slo-best-fit")
 
 @dataclass(frozen=True)
 class TieredMemory:
-    """A server has memory of the pools of one cluster of pools.
+    """A server has memory of the pools of one cluster of pools."""
 
-    Parameters
-    ----------
-    rule
-        ``"slo"``: the most used cluster; ``"slo-best-fit"``: the one with least free; both at the lowest price within
-        the SLOs. ``"slo-first-fit"``: the first with enough cores and memory, whatever the SLOs say.
-    """
-
+    # ``"slo"``: the most used cluster; ``"slo-best-fit"``: the one with least free; both at the lowest price within
+    # the SLOs. ``"slo-first-fit"``: the first with enough cores and memory, whatever the SLOs say.
     rule: str = "slo"
 
     places: ClassVar[frozenset[Need]] = frozenset({Need.LOANS, Need.TIERS})

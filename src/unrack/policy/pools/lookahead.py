@@ -119,15 +119,10 @@ class Urgency(Queue):
 
 @dataclass(frozen=True)
 class Lookahead(Pooled):
-    """Most urgent first, late jobs last, each where it costs least.
-
-    Parameters
-    ----------
-    weight
-        What devices are worth beside cores: 1 = those of a pool are worth as much as all the cores that reach them.
-    """
+    """Most urgent first, late jobs last, each where it costs least."""
 
     rule: str = "lookahead"
+    # what devices are worth beside cores: 1 = those of a pool are worth as much as all the cores that reach them
     weight: float = 0.5
     label: str = "lookahead"
 

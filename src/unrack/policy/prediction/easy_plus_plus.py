@@ -53,30 +53,21 @@ class Notes:
 
 @dataclass(frozen=True)
 class EasyPlusPlus:
-    """EASY backfill that plans on predicted run times.
+    """EASY backfill that plans on predicted run times."""
 
-    Parameters
-    ----------
-    correction
-        What becomes of a prediction that is outlived: ``"steps"``, ``"request"``, ``"double"`` or ``"added-steps"``.
-    predict_at
-        ``"submission"``: the run time of a job is predicted once; ``"pass"``: the prediction of a waiting job follows
-        its user's history until it starts.
-    rounds
-        ``"events"``: what a corrected prediction changes is seen at the next event; ``"corrections"``: it gives the
-        queue a pass of its own.
-    backfill_order
-        In which order jobs behind the head are tried: a name in ``ORDERS`` or a function. With ``"fcfs"`` this is the
-        paper's EASY+.
-    place, nodes, label
-        As for :class:`unrack.policy.discipline.list_scheduler.ListScheduler`; ``place`` is one for nodes, or a
-        function.
-    """
-
+    # what becomes of a prediction that is outlived: ``"steps"``, ``"request"``, ``"double"`` or ``"added-steps"``
     correction: str = "steps"
+    # ``"submission"``: the run time of a job is predicted once; ``"pass"``: the prediction of a waiting job follows
+    # its user's history until it starts
     predict_at: str = "submission"
+    # ``"events"``: what a corrected prediction changes is seen at the next event; ``"corrections"``: it gives the
+    # queue a pass of its own
     rounds: str = "events"
+    # In which order jobs behind the head are tried: a name in ``ORDERS`` or a function. With ``"fcfs"`` this is the
+    # paper's EASY+.
     backfill_order: str | Order = "sjf"
+    # place, nodes, label: as for :class:`unrack.policy.discipline.list_scheduler.ListScheduler`; ``place`` is one for
+    # nodes, or a function
     place: str | Placement = "first-fit"
     nodes: str = "shared"
     label: str = "easy++"

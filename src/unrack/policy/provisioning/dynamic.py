@@ -99,48 +99,27 @@ class Notes:
 
 @dataclass(frozen=True)
 class Dynamic:
-    """Dynamic provisioning around a policy that lends.
+    """Dynamic provisioning around a policy that lends."""
 
-    Parameters
-    ----------
-    inner
-        Who starts jobs.
-    monitor_us
-        How often use is looked at, µs.
-    band
-        A job keeps so much more than it is seen to use, as a share of that.
-    keep
-        The share of its request that a job never gives back: requests exceed memory ``1 / keep`` times at most.
-    initial
-        The share of its request that a job starts with.
-    admit
-        Start with the use predicted from the user's past jobs in place of the request: this quantile of them, 0 to 1;
-        ``None``: with the request.
-    pull
-        Whether remote memory moves back where it is used when there is room.
-    headroom
-        The share of the memory of all nodes that is left free for growth: jobs that would take of it do not start while
-        others run.
-    stop
-        Who is stopped when memory ends: the one that grows, the youngest attempt, or the one that loses least work;
-        ``"block"``: nobody, the one that grows stands still until there is memory, and may so wait for ever.
-    restart
-        ``"fail"``: from the beginning; ``"checkpoint"``: from the last of the study's ``checkpoints``.
-    reserve_after
-        After so many stops a job keeps the most that it was ever seen to need.
-    """
-
-    inner: Policy[Any]
-    monitor_us: int = 300 * SECOND_US
-    band: float = 0.0
+    inner: Policy[Any]  # who starts jobs
+    monitor_us: int = 300 * SECOND_US  # how often use is looked at, µs
+    band: float = 0.0  # a job keeps so much more than it is seen to use, as a share of that
+    # the share of its request that a job never gives back: requests exceed memory ``1 / keep`` times at most
     keep: float = 0.0
-    initial: float = 1.0
+    initial: float = 1.0  # the share of its request that a job starts with
+    # start with the use predicted from the user's past jobs in place of the request: this quantile of them, 0 to 1;
+    # ``None``: with the request
     admit: float | None = None
-    pull: bool = False
+    pull: bool = False  # whether remote memory moves back where it is used when there is room
+    # the share of the memory of all nodes that is left free for growth: jobs that would take of it do not start while
+    # others run
     headroom: float = 0.0
+    # who is stopped when memory ends: the one that grows, the youngest attempt, or the one that loses least work;
+    # ``"block"``: nobody, the one that grows stands still until there is memory, and may so wait for ever
     stop: str = "grower"
+    # ``"fail"``: from the beginning; ``"checkpoint"``: from the last of the study's ``checkpoints``
     restart: str = "fail"
-    reserve_after: int = 3
+    reserve_after: int = 3  # after so many stops a job keeps the most that it was ever seen to need
     label: str = "dynamic"
 
     @property

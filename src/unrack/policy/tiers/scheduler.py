@@ -87,30 +87,15 @@ class TierNotes:
 
 @dataclass(frozen=True)
 class TierPolicy:
-    """Places servers on tiers of memory, one at a time.
+    """Places servers on tiers of memory, one at a time."""
 
-    Parameters
-    ----------
-    rule
-        ``"slo"``, ``"first-fit"`` or ``"best-fit"``.
-    full
-        ``"wait"`` or ``"reject"``.
-    clusters
-        At most so many clusters may be in use at a time; ``None``: any number.
-    order
-        In which those that wait are tried: ``"request"``, as they came, or ``"slo-ratio"``.
-    label
-        What reports call it.
-    place
-        Which compute pools and devices are taken where servers ask for devices: a name in
-        :data:`unrack.policy.placement.mixed.PLACES`.
-    """
-
-    rule: str = "slo"
-    full: str = WAIT
-    clusters: int | None = None
-    order: str = REQUEST
-    label: str = "slo"
+    rule: str = "slo"  # ``"slo"``, ``"first-fit"`` or ``"best-fit"``
+    full: str = WAIT  # ``"wait"`` or ``"reject"``
+    clusters: int | None = None  # at most so many clusters may be in use at a time; ``None``: any number
+    order: str = REQUEST  # in which those that wait are tried: ``"request"``, as they came, or ``"slo-ratio"``
+    label: str = "slo"  # what reports call it
+    # which compute pools and devices are taken where servers ask for devices: a name in
+    # :data:`unrack.policy.placement.mixed.PLACES`
     place: str = "first-fit"
 
     @property

@@ -24,33 +24,15 @@ GANTT_RECTANGLES = 8_000
 
 @dataclass(frozen=True)
 class Figure:
-    """One figure.
+    """One figure."""
 
-    Attributes
-    ----------
-    name
-        Of its file, without ending.
-    title
-        What it is called.
-    note
-        What it shows.
-    of
-        Of which runs it is.
-    spec
-        Vega-Lite with its rows; ``None``: ``svg`` is the picture.
-    svg
-        A picture that was drawn by hand.
-    wide
-        Whether it takes the whole width of a page.
-    """
-
-    name: str
-    title: str
-    note: str
-    of: str
-    spec: dict[str, Any] | None = None
-    svg: str = ""
-    wide: bool = False
+    name: str  # of its file, without ending
+    title: str  # what it is called
+    note: str  # what it shows
+    of: str  # of which runs it is
+    spec: dict[str, Any] | None = None  # vega-Lite with its rows; ``None``: ``svg`` is the picture
+    svg: str = ""  # a picture that was drawn by hand
+    wide: bool = False  # whether it takes the whole width of a page
 
 
 def figures_of(found: Contents) -> list[Figure]:

@@ -30,19 +30,12 @@ DASHES = ([1, 0], [5, 2], [2, 2], [7, 2, 2, 2], [1, 2], [9, 3])
 
 @dataclass(frozen=True)
 class Style:
-    """How figures look.
+    """How figures look."""
 
-    Attributes
-    ----------
-    name
-        ``"page"``: as on the page, with a title. ``"paper"``: one or two columns wide, 8 pt, no title (a caption says
-        it), colours that are told apart in grey.
-    font
-        ``"sans"`` or ``"serif"``.
-    """
-
+    # ``"page"``: as on the page, with a title. ``"paper"``: one or two columns wide, 8 pt, no title (a caption says
+    # it), colours that are told apart in grey.
     name: str = "page"
-    font: str = "sans"
+    font: str = "sans"  # ``"sans"`` or ``"serif"``
 
     @classmethod
     def of(cls, name: str | None, font: str | None) -> Style:

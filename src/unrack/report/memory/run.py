@@ -13,27 +13,14 @@ from unrack.report.directory import RunFiles
 
 
 class MemoryRun(NamedTuple):
-    """One run and its memory.
+    """One run and its memory."""
 
-    Attributes
-    ----------
-    usage
-        Columns time_s, memory_mb_held, memory_mb_lent of its table; nothing lent where the policy does not lend.
-    loans
-        Columns start_s, end_s, node, lender, mb of its table; empty where nothing was lent.
-    installed : int64[nodes]
-        MB of each node; 0 where it is not counted.
-    bands
-        Of its classes of nodes.
-    total_mb
-        Installed memory; ``None``: not counted.
-    """
-
+    # columns time_s, memory_mb_held, memory_mb_lent of its table; nothing lent where the policy does not lend
     usage: pl.DataFrame
-    loans: pl.DataFrame
-    installed: Ints
-    bands: Bands
-    total_mb: int | None
+    loans: pl.DataFrame  # columns start_s, end_s, node, lender, mb of its table; empty where nothing was lent
+    installed: Ints  # int64[nodes]: MB of each node; 0 where it is not counted
+    bands: Bands  # of its classes of nodes
+    total_mb: int | None  # installed memory; ``None``: not counted
 
 
 def lends(run: RunFiles) -> bool:

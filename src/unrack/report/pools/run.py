@@ -22,30 +22,18 @@ def has_pools(run: RunFiles) -> bool:
 
 @dataclass(frozen=True)
 class PoolRun:
-    """One run on pools.
+    """One run on pools."""
 
-    Attributes
-    ----------
-    run
-        Its files.
-    jobs, shares, placements
-        Its tables, as far as they are read here; ``jobs`` has the jobs of the window only, and the column
-        ``class_`` (its application, ``"all"`` without one).
-    demands
-        ``"nvme.bandwidth_mb_s"`` …: the columns of ``jobs`` that say what each job asks of devices.
-    window
-        (start, end) in s: which jobs count, and when; infinite where the run does not say.
-    least
-        Kind → the fewest cores that a task of any job with a demand for it asks for.
-    """
-
-    run: RunFiles
+    run: RunFiles  # its files
+    # jobs, shares, placements: its tables, as far as they are read here; ``jobs`` has the jobs of the window only,
+    # and the column ``class_`` (its application, ``"all"`` without one)
     jobs: pl.DataFrame
     shares: pl.DataFrame
     placements: pl.DataFrame
+    # ``"nvme.bandwidth_mb_s"`` …: the columns of ``jobs`` that say what each job asks of devices
     demands: tuple[str, ...]
-    window: tuple[float, float]
-    least: dict[str, int]
+    window: tuple[float, float]  # (start, end) in s: which jobs count, and when; infinite where the run does not say
+    least: dict[str, int]  # kind → the fewest cores that a task of any job with a demand for it asks for
 
     @property
     def devices(self) -> Devices:

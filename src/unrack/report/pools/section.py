@@ -21,18 +21,11 @@ DEADLINES = "missed deadlines"
 
 @dataclass(frozen=True)
 class PoolSection(Section):
-    """The section; a setting's tables are of missed deadlines, if there are any, and of each kind of devices.
+    """The section; a setting's tables are of missed deadlines, if there are any, and of each kind of devices."""
 
-    Attributes
-    ----------
-    occupancies
-        The data of the occupancy picture, one a run that can be chosen.
-    seeds
-        How many seeds the countings are over, at most.
-    """
-
+    # the data of the occupancy picture, one a run that can be chosen
     occupancies: list[dict[str, Any]] = field(default_factory=list)
-    seeds: int = 1
+    seeds: int = 1  # how many seeds the countings are over, at most
 
     def has(self, group: str) -> bool:
         """Whether any setting has a chart of that group."""

@@ -26,25 +26,14 @@ FEW = 24
 
 @dataclass(frozen=True)
 class Bar:
-    """A pool, drawn once: from where to where, what it has, and who has how much of it.
+    """A pool, drawn once: from where to where, what it has, and who has how much of it."""
 
-    Attributes
-    ----------
-    pool
-        Its node.
-    left, right
-        Columns, from the first to the last one of its clusters.
-    size
-        What it has.
-    parts
-        (server, amount), in order of the servers.
-    """
-
-    pool: int
+    pool: int  # its node
+    # left, right: columns, from the first to the last one of its clusters
     left: int
     right: int
-    size: int
-    parts: tuple[tuple[int, int], ...]
+    size: int  # what it has
+    parts: tuple[tuple[int, int], ...]  # (server, amount), in order of the servers
 
 
 def picture(placed: PlacedServers) -> str:

@@ -21,28 +21,15 @@ _JOBS = (
 
 @dataclass(frozen=True)
 class UseRun:
-    """One run and the memory that its jobs used.
+    """One run and the memory that its jobs used."""
 
-    Attributes
-    ----------
-    times : float64[rows]
-        When use was looked at, s; the last is when the run ended.
-    amounts
-        A column of ``AMOUNTS`` → float64[rows]: MB from each time until the next. Nothing is in use at the end, and
-        nobody uses more than is held: jobs that stand still for lack of memory need more than they use.
-    stops
-        Columns time_s and job of the attempts that were stopped for lack of memory, in order.
-    jobs
-        Those columns of its table of jobs that tell of memory.
-    total_mb
-        Installed memory; ``None``: not counted.
-    """
-
-    times: Floats
+    times: Floats  # float64[rows]: when use was looked at, s; the last is when the run ended
+    # A column of ``AMOUNTS`` → float64[rows]: MB from each time until the next. Nothing is in use at the end, and
+    # nobody uses more than is held: jobs that stand still for lack of memory need more than they use.
     amounts: dict[str, Floats]
-    stops: pl.DataFrame
-    jobs: pl.DataFrame
-    total_mb: int | None
+    stops: pl.DataFrame  # columns time_s and job of the attempts that were stopped for lack of memory, in order
+    jobs: pl.DataFrame  # those columns of its table of jobs that tell of memory
+    total_mb: int | None  # installed memory; ``None``: not counted
 
 
 def knows_use(run: RunFiles) -> bool:

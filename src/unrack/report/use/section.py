@@ -21,17 +21,11 @@ PARTS = {"used": COLOURS[USED], "held and not used": COLOURS[HELD], "free": "rgb
 
 @dataclass(frozen=True)
 class UseSection(Section):
-    """The section; a run's tables are of the jobs whose memory ``changed`` most, and that were ``stopped``.
+    """The section; a run's tables are of the jobs whose memory ``changed`` most, and that were ``stopped``."""
 
-    Attributes
-    ----------
-    less
-        Title of a setting → policy → what it served, where that is less than others.
-    by_memory
-        Throughput per TB, of the first ``MOST_ROWS`` settings; ``None``: memory is not counted.
-    """
-
+    # title of a setting → policy → what it served, where that is less than others
     less: Mapping[str, dict[str, str]] = field(default_factory=dict)
+    # throughput per TB, of the first ``MOST_ROWS`` settings; ``None``: memory is not counted
     by_memory: PlainTable | None = None
 
 

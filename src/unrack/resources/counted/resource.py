@@ -136,27 +136,19 @@ def _full_s(held: Sequence[tuple[NDArray[np.float64], NDArray[np.int64]]], place
 
 
 class CounterFile(BaseModel):
-    """A ``[[counted]]`` table: one thing that is counted.
-
-    Attributes
-    ----------
-    name
-        What jobs ask for as ``counted.NAME``. One that ends in ``_mb_s`` is a bandwidth (``"12.5 GB/s"``), one that
-        ends in ``_mb`` a size (``"2 TB"``), any other a plain number.
-    amount
-        How much there is of it: of the whole cluster, or in each rack. Rounded down to a whole number.
-    per
-        ``"cluster"``, the default: one counter for all nodes. ``"rack"``: one in each rack, for tasks there.
-    asked_by
-        Who asks for the amount of the job's column: the whole ``"job"``, once (of a counter per rack: once in each rack
-        where it runs), or every ``"task"``. Default: ``"job"`` per cluster, ``"task"`` per rack.
-    """
+    """A ``[[counted]]`` table: one thing that is counted."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
+    # What jobs ask for as ``counted.NAME``. One that ends in ``_mb_s`` is a bandwidth (``"12.5 GB/s"``), one that
+    # ends in ``_mb`` a size (``"2 TB"``), any other a plain number.
     name: str = Field(pattern=r"^[A-Za-z]\w*$")
+    # How much there is of it: of the whole cluster, or in each rack. Rounded down to a whole number.
     amount: Number | str
+    # ``"cluster"``, the default: one counter for all nodes. ``"rack"``: one in each rack, for tasks there.
     per: Literal["cluster", "rack"] = "cluster"
+    # Who asks for the amount of the job's column: the whole ``"job"``, once (of a counter per rack: once in each rack
+    # where it runs), or every ``"task"``. Default: ``"job"`` per cluster, ``"task"`` per rack.
     asked_by: Literal["job", "task"] | None = None
 
     @model_validator(mode="after")

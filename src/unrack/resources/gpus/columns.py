@@ -26,19 +26,12 @@ MOST_SOCKETS = 16
 
 
 class GraphFile(BaseModel):
-    """A communication graph.
-
-    Attributes
-    ----------
-    name
-        For messages.
-    edges
-        Pairs of vertices, counted from 0, and how much passes between the two (default 1) where it is not alike.
-    """
+    """A communication graph."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    name: str = Field(min_length=1)
+    name: str = Field(min_length=1)  # for messages
+    # pairs of vertices, counted from 0, and how much passes between the two (default 1) where it is not alike
     edges: list[list[float]] = Field(min_length=1)
 
     @model_validator(mode="after")

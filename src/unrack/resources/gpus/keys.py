@@ -20,66 +20,40 @@ Ints = NDArray[np.int64]
 
 
 class MachineFile(BaseModel):
-    """A machine in a few words: GPUs shared out over sockets and switches.
-
-    Attributes
-    ----------
-    gpus
-        How many.
-    model
-        Their model.
-    per_socket, per_switch
-        GPUs at each socket (default: half of them, 4 at least), and at each PCIe switch (default: no switches).
-    nvlink
-        ``"none"``, ``"socket"`` (all GPUs of a socket have direct links) or ``"all"`` (all are joined by NVSwitch).
-    slices
-        Slices of memory of each GPU (MIG).
-    """
+    """A machine in a few words: GPUs shared out over sockets and switches."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    gpus: int = Field(strict=True, ge=1, le=MOST_GPUS)
-    model: str = ""
+    gpus: int = Field(strict=True, ge=1, le=MOST_GPUS)  # how many
+    model: str = ""  # their model
+    # per_socket, per_switch: GPUs at each socket (default: half of them, 4 at least), and at each PCIe switch
+    # (default: no switches)
     per_socket: int | None = Field(None, strict=True, ge=1)
     per_switch: int | None = Field(None, strict=True, ge=1)
+    # ``"none"``, ``"socket"`` (all GPUs of a socket have direct links) or ``"all"`` (all are joined by NVSwitch)
     nvlink: str = Field("none", pattern="^(none|socket|all)$")
-    slices: int = Field(0, strict=True, ge=0, le=16)
+    slices: int = Field(0, strict=True, ge=0, le=16)  # slices of memory of each GPU (MIG)
 
 
 class GpuFile(BaseModel):
-    """Some nodes and the machine that each of them is.
-
-    Attributes
-    ----------
-    machine
-        A preset by name, a file, or a table: of :class:`MachineFile`, or all that a file says.
-    nodes
-        Which nodes, such as ``"0-99"``; default: all that have cores.
-    """
+    """Some nodes and the machine that each of them is."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
+    # a preset by name, a file, or a table: of :class:`MachineFile`, or all that a file says
     machine: str | dict[str, Any]
+    # which nodes, such as ``"0-99"``; default: all that have cores
     nodes: str | None = Field(None, pattern=r"^\d+(-\d+)?$")
 
 
 class FleetFile(BaseModel):
-    """The table ``gpus`` in full: machines, and how applications get on with each other there.
-
-    Attributes
-    ----------
-    machines
-        Which nodes are which machines.
-    profiles
-        A name, or a file of measured times; default: no application slows another down.
-    graphs
-        Communication graphs beside ``GRAPHS``; jobs ask for them by the numbers that follow.
-    """
+    """The table ``gpus`` in full: machines, and how applications get on with each other there."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    machines: list[GpuFile]
-    profiles: str = ""
+    machines: list[GpuFile]  # which nodes are which machines
+    profiles: str = ""  # a name, or a file of measured times; default: no application slows another down
+    # communication graphs beside ``GRAPHS``; jobs ask for them by the numbers that follow
     graphs: list[GraphFile] | None = None
 
 

@@ -155,17 +155,11 @@ class Links(Usual):
 
 
 class UplinkFile(BaseModel):
-    """The key ``racks``: an uplink of each rack.
-
-    Attributes
-    ----------
-    mb_s
-        What it carries, as of a node.
-    """
+    """The key ``racks``: an uplink of each rack."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    mb_s: Number | str
+    mb_s: Number | str  # what it carries, as of a node
 
     @model_validator(mode="after")
     def _an_amount(self) -> UplinkFile:
@@ -179,27 +173,17 @@ class UplinkFile(BaseModel):
 
 
 class LinksFile(BaseModel):
-    """The table ``links``: one link of each node, and where racks have uplinks, one of each rack.
-
-    Attributes
-    ----------
-    mb_s
-        What the link of a node carries: MB/s, or text such as ``"10 Gb/s"``; rounded down.
-    oversubscribe
-        How many times as much jobs may claim of links and uplinks as these carry. Default: 1.
-    profiles
-        How network load slows applications down: ``"rodinia"``, a CSV file, or a table of an application and two shares
-        of its run time in per cent: in the network alone, and beside a full link. Default: it slows nobody down.
-    racks
-        Uplinks, which devices of another rack use as well. Default: none.
-    """
+    """The table ``links``: one link of each node, and where racks have uplinks, one of each rack."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    mb_s: Number | str
+    mb_s: Number | str  # what the link of a node carries: MB/s, or text such as ``"10 Gb/s"``; rounded down
+    # How many times as much jobs may claim of links and uplinks as these carry. Default: 1.
     oversubscribe: Annotated[FiniteFloat, Field(ge=1, le=1000)] = 1.0
+    # How network load slows applications down: ``"rodinia"``, a CSV file, or a table of an application and two shares
+    # of its run time in per cent: in the network alone, and beside a full link. Default: it slows nobody down.
     profiles: str | dict[str, tuple[FiniteFloat, FiniteFloat]] = ""
-    racks: UplinkFile | None = None
+    racks: UplinkFile | None = None  # Uplinks, which devices of another rack use as well. Default: none.
 
     @model_validator(mode="after")
     def _an_amount(self) -> LinksFile:

@@ -191,16 +191,11 @@ def _places_of(group: int, most: int) -> str:
 
 
 class SpreadFile(BaseModel):
-    """A ``spread`` table.
-
-    Attributes
-    ----------
-    groups
-        How many groups there may be: jobs name theirs by a number from 1 to this.
-    """
+    """A ``spread`` table."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
+    # how many groups there may be: jobs name theirs by a number from 1 to this
     groups: Annotated[int, Field(ge=1, le=MOST_PLACES, strict=True)]
 
 

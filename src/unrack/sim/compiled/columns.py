@@ -100,27 +100,11 @@ class World(NamedTuple):
 
 
 class Terms(NamedTuple):
-    """What does not change.
+    """What does not change."""
 
-    Attributes
-    ----------
-    rule
-        Of the passes.
-    settles
-        Whether time alone cannot change who is looked at.
-    together
-        Whether all events of one time get one round.
-    submit_first
-        Whether submissions come before ends that were not booked.
-    first_unequal
-        The first job whose tasks ask for more or less than one core, or for memory.
-    by_arrival
-        Whether the queue is considered in the order of arrival.
-    """
-
-    rule: PassRule
-    settles: bool
-    together: bool
-    submit_first: bool
-    first_unequal: int
-    by_arrival: bool
+    rule: PassRule  # of the passes
+    settles: bool  # whether time alone cannot change who is looked at
+    together: bool  # whether all events of one time get one round
+    submit_first: bool  # whether submissions come before ends that were not booked
+    first_unequal: int  # the first job whose tasks ask for more or less than one core, or for memory
+    by_arrival: bool  # whether the queue is considered in the order of arrival

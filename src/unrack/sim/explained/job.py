@@ -40,43 +40,20 @@ class Passed:
 
 @dataclass(frozen=True)
 class Story:
-    """One job's life.
+    """One job's life."""
 
-    Attributes
-    ----------
-    job
-        The job.
-    ahead
-        How many jobs waited when it was submitted.
-    free_cores
-        Free cores at its first round.
-    room_us
-        When there first was room for it after a round, µs: it could have started then but for the jobs before it.
-        ``None``: not before it started.
-    spells
-        What it waited for, in order.
-    before
-        How many jobs submitted earlier started while it waited.
-    passed
-        Jobs submitted later that started while it waited, in order of start.
-    attempts
-        When and where it ran.
-    blocked_node_us
-        For how long it stood still for lack of memory, times its nodes, µs.
-    reason
-        Why it never ran, or ``None``.
-    """
-
-    job: Job
-    ahead: int
-    free_cores: int
+    job: Job  # the job
+    ahead: int  # how many jobs waited when it was submitted
+    free_cores: int  # free cores at its first round
+    # When there first was room for it after a round, µs: it could have started then but for the jobs before it.
+    # ``None``: not before it started.
     room_us: int | None
-    spells: tuple[Spell, ...]
-    before: int
-    passed: tuple[Passed, ...]
-    attempts: tuple[Attempt, ...]
-    reason: Reason | None
-    blocked_node_us: int = 0
+    spells: tuple[Spell, ...]  # what it waited for, in order
+    before: int  # how many jobs submitted earlier started while it waited
+    passed: tuple[Passed, ...]  # jobs submitted later that started while it waited, in order of start
+    attempts: tuple[Attempt, ...]  # when and where it ran
+    reason: Reason | None  # why it never ran, or ``None``
+    blocked_node_us: int = 0  # for how long it stood still for lack of memory, times its nodes, µs
 
 
 @dataclass

@@ -19,26 +19,18 @@ Ints = NDArray[np.int64]
 
 
 class Failure(NamedTuple):
-    """A failure that happened.
+    """A failure that happened."""
 
-    Attributes
-    ----------
-    domain, level
-        What failed, and which level of failure domains it is of (``"domain"`` for a named set).
-    at_us, repaired_us
-        When it failed, and when it was repaired; a node that another failure keeps down comes back later.
-    nodes
-        In the domain.
-    nodes_down, cores_down, mb_down
-        What went down through it: the nodes that no other failure kept down already, their cores and their memory (MB;
-        -1: not counted on some of them).
-    """
-
+    # domain, level: what failed, and which level of failure domains it is of (``"domain"`` for a named set)
     domain: str
     level: str
+    # at_us, repaired_us: when it failed, and when it was repaired; a node that another failure keeps down comes back
+    # later
     at_us: int
     repaired_us: int
-    nodes: int
+    nodes: int  # in the domain
+    # nodes_down, cores_down, mb_down: what went down through it: the nodes that no other failure kept down already,
+    # their cores and their memory (MB; -1: not counted on some of them)
     nodes_down: int
     cores_down: int
     mb_down: int

@@ -42,20 +42,13 @@ class Least(NamedTuple):
 
 
 class Stranding(NamedTuple):
-    """What is stranded at each time of a run.
+    """What is stranded at each time of a run."""
 
-    Attributes
-    ----------
-    clusters_used : int64[times]
-    opened_mb, lost_mb : int64[times]
-        MB installed in the pools of clusters in use, and the stranded part of these.
-    stranded_mb : int64[times, tiers]
-    """
-
-    clusters_used: Ints
+    clusters_used: Ints  # int64[times]
+    # opened_mb, lost_mb: int64[times]: MB installed in the pools of clusters in use, and the stranded part of these
     opened_mb: Ints
     lost_mb: Ints
-    stranded_mb: Ints
+    stranded_mb: Ints  # int64[times, tiers]
 
 
 def least_of(log: RunLog) -> Least:

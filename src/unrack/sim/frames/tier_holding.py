@@ -24,23 +24,12 @@ PER_HOUR = 1024
 
 
 class TierHolding(NamedTuple):
-    """What was held in each span.
+    """What was held in each span."""
 
-    Attributes
-    ----------
-    mb : int64[spans, tiers]
-        Memory of each tier.
-    weighted : int64[spans]
-        Remote memory, each MB counted with the cost of its tier, in units of the cost scale.
-    price : int64[spans]
-        Sum of MB x price of its tier, in units of the price scale.
-    low, far : bool[spans]
-        Less local memory than the floor; more weighted remote memory than the ceiling.
-    """
-
-    mb: Ints
-    weighted: Ints
-    price: Ints
+    mb: Ints  # int64[spans, tiers]: memory of each tier
+    weighted: Ints  # int64[spans]: remote memory, each MB counted with the cost of its tier, in units of the cost scale
+    price: Ints  # int64[spans]: sum of MB x price of its tier, in units of the price scale
+    # low, far: bool[spans]: less local memory than the floor; more weighted remote memory than the ceiling
     low: Bools
     far: Bools
 

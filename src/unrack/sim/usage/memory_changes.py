@@ -37,25 +37,16 @@ Time = Annotated[int, BeforeValidator(_time), Field(ge=0)]
 
 
 class MemoryChanges(BaseModel):
-    """Costs of the executor, and checkpoints.
-
-    Attributes
-    ----------
-    bandwidth
-        MB/s at which memory that moves from another node to the job's own is copied; the job waits. ``None``: at once.
-    pause
-        How long a job stands still whenever its lease changes, µs.
-    checkpoint_every
-        Work between two checkpoints, µs at speed 1; ``None``: there are none.
-    checkpoint_cost, restart_cost
-        What a checkpoint takes, and going on from one, µs of work.
-    """
+    """Costs of the executor, and checkpoints."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
+    # MB/s at which memory that moves from another node to the job's own is copied; the job waits. ``None``: at once.
     bandwidth: Annotated[int, BeforeValidator(_rate), Field(ge=1)] | None = None
-    pause: Time = 0
+    pause: Time = 0  # how long a job stands still whenever its lease changes, µs
+    # work between two checkpoints, µs at speed 1; ``None``: there are none
     checkpoint_every: Annotated[int, BeforeValidator(_time), Field(ge=1)] | None = None
+    # checkpoint_cost, restart_cost: what a checkpoint takes, and going on from one, µs of work
     checkpoint_cost: Time = 0
     restart_cost: Time = 0
 

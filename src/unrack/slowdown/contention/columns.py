@@ -21,46 +21,30 @@ class ContentionColumns(NamedTuple):
 
     A range ``x_first`` has one entry more than there are ranges: range i goes from ``x_first[i]`` up to, without,
     ``x_first[i + 1]``.
-
-    Attributes
-    ----------
-    tolerance, floor, reads
-        Of the model; ``reads`` is what every interferer is taken to read, percent, or -1: what it does read.
-    profile_first
-        int64[apps + 1]: the profiles of an application.
-    profile_nodes, remote_speed, traffic
-        int64[profiles], float64[profiles], float64[3, profiles]: number of nodes; q, at most 1; bandwidth when all
-        memory is remote and when all is local, MB/s, and reads, percent.
-    family_first
-        int64[2 apps + 1]: the families of (application, target), at 2 app + (1 where the memory is remote).
-    family_nodes, family_scale, family_group
-        int64, float64, int64[families]: number of nodes; what its speeds are multiplied by; its group of curves for
-        50 % reads, the one for 100 % being the next.
-    group_first
-        int64[groups + 1]: the curves of a group.
-    curve_count
-        int64[curves]: number of interfering nodes, growing within a group.
-    piece_first
-        int64[curves + 1]: the pieces of a curve.
-    piece
-        float64[4, pieces]: start, c0, c1, c2, as in :class:`unrack.slowdown.contention.curve.Piece`.
     """
 
+    # tolerance, floor, reads: of the model; ``reads`` is what every interferer is taken to read, percent, or -1: what
+    # it does read
     tolerance: float
     floor: float
     reads: float
-    profile_first: Ints
+    profile_first: Ints  # int64[apps + 1]: the profiles of an application
+    # profile_nodes, remote_speed, traffic: int64[profiles], float64[profiles], float64[3, profiles]: number of nodes;
+    # q, at most 1; bandwidth when all memory is remote and when all is local, MB/s, and reads, percent
     profile_nodes: Ints
     remote_speed: Floats
     traffic: Floats
+    # int64[2 apps + 1]: the families of (application, target), at 2 app + (1 where the memory is remote)
     family_first: Ints
+    # family_nodes, family_scale, family_group: int64, float64, int64[families]: number of nodes; what its speeds are
+    # multiplied by; its group of curves for 50 % reads, the one for 100 % being the next
     family_nodes: Ints
     family_scale: Floats
     family_group: Ints
-    group_first: Ints
-    curve_count: Ints
-    piece_first: Ints
-    piece: Floats
+    group_first: Ints  # int64[groups + 1]: the curves of a group
+    curve_count: Ints  # int64[curves]: number of interfering nodes, growing within a group
+    piece_first: Ints  # int64[curves + 1]: the pieces of a curve
+    piece: Floats  # float64[4, pieces]: start, c0, c1, c2, as in :class:`unrack.slowdown.contention.curve.Piece`
 
 
 def columns_of(contention: Contention) -> ContentionColumns:

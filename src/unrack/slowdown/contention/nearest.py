@@ -17,21 +17,12 @@ Ints = NDArray[np.int64]
 
 
 class Matched(NamedTuple):
-    """The application that each job is taken for.
+    """The application that each job is taken for."""
 
-    Attributes
-    ----------
-    place
-        int64[jobs]: its place in ``ProfileSet.applications``; -1: none (the job neither suffers nor disturbs).
-    missing
-        bool[jobs]: the job's own application has no profile, so that it runs as another.
-    curveless
-        bool[jobs]: the application that it runs as has no curves of its own.
-    """
-
+    # int64[jobs]: its place in ``ProfileSet.applications``; -1: none (the job neither suffers nor disturbs)
     place: Ints
-    missing: NDArray[np.bool_]
-    curveless: NDArray[np.bool_]
+    missing: NDArray[np.bool_]  # bool[jobs]: the job's own application has no profile, so that it runs as another
+    curveless: NDArray[np.bool_]  # bool[jobs]: the application that it runs as has no curves of its own
 
     def __str__(self) -> str:
         lost, bare = int(self.missing.sum()), int((self.curveless & ~self.missing).sum())

@@ -21,21 +21,12 @@ MEMGEN_READS = 75.0
 
 
 class Family(NamedTuple):
-    """The curves that stand for an application at a number of nodes.
+    """The curves that stand for an application at a number of nodes."""
 
-    Attributes
-    ----------
-    nodes
-        The number of nodes.
-    of
-        (application, nodes) that they were measured on: another application's where it has none of its own.
-    scale
-        What the remote curves are multiplied by, so that they start at the application's own remote speed.
-    """
-
-    nodes: int
+    nodes: int  # the number of nodes
+    # (application, nodes) that they were measured on: another application's where it has none of its own
     of: tuple[int, int]
-    scale: float
+    scale: float  # what the remote curves are multiplied by, so that they start at the application's own remote speed
 
 
 class Traffic(NamedTuple):

@@ -17,21 +17,11 @@ class Interferer(NamedTuple):
 
 
 class Pressure(NamedTuple):
-    """What many interferers come to.
+    """What many interferers come to."""
 
-    Attributes
-    ----------
-    bandwidth
-        The largest of their bandwidths, MB/s; 0: nobody interferes.
-    near
-        Number of nodes of those whose bandwidth is within the tolerance of it.
-    reads
-        The lowest of their read shares, percent.
-    """
-
-    bandwidth: float
-    near: int
-    reads: float
+    bandwidth: float  # the largest of their bandwidths, MB/s; 0: nobody interferes
+    near: int  # number of nodes of those whose bandwidth is within the tolerance of it
+    reads: float  # the lowest of their read shares, percent
 
 
 def pressure_of(interferers: Sequence[tuple[float, int, float]], tolerance: float = 0.25) -> Pressure:

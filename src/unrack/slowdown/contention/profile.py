@@ -23,36 +23,19 @@ Fault = tuple[str, str, str]
 
 
 class Profile(NamedTuple):
-    """One application at one size, measured alone.
+    """One application at one size, measured alone."""
 
-    Attributes
-    ----------
-    app
-        Id of the application, 0 or more.
-    name
-        Its name, for people.
-    nodes
-        On how many nodes it was measured.
-    run_s
-        How long it ran with all its memory local.
-    memory_mb
-        Memory, per node.
-    remote_mb_s, local_mb_s
-        Bandwidth that it draws, reads and writes, when all its memory is remote and when all is local.
-    reads
-        Share of reads in it, percent.
-    remote_speed
-        Its speed when all its memory is remote and nobody interferes; 1 = all local. The thesis's penalty, q here.
-    """
-
-    app: int
-    name: str
-    nodes: int
-    run_s: float
-    memory_mb: int
+    app: int  # id of the application, 0 or more
+    name: str  # its name, for people
+    nodes: int  # on how many nodes it was measured
+    run_s: float  # how long it ran with all its memory local
+    memory_mb: int  # memory, per node
+    # remote_mb_s, local_mb_s: bandwidth that it draws, reads and writes, when all its memory is remote and when all
+    # is local
     remote_mb_s: float
     local_mb_s: float
-    reads: float
+    reads: float  # share of reads in it, percent
+    # Its speed when all its memory is remote and nobody interferes; 1 = all local. The thesis's penalty, q here.
     remote_speed: float
 
 

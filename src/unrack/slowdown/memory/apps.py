@@ -19,27 +19,14 @@ Ints = NDArray[np.int64]
 
 
 class ContentionNote(NamedTuple):
-    """What a run could not take from its profiles, for its report.
+    """What a run could not take from its profiles, for its report."""
 
-    Attributes
-    ----------
-    jobs
-        How many jobs there are.
-    without_profile
-        How many name no application that has a profile.
-    left_out
-        How many of these are left out: they neither suffer nor disturb. The others run as the nearest application.
-    without_curves
-        How many run as an application that has a profile and no curves.
-    borrowing
-        How many of these run on the curves of another application; the others pay for distance only.
-    """
-
-    jobs: int
-    without_profile: int
+    jobs: int  # how many jobs there are
+    without_profile: int  # how many name no application that has a profile
+    # How many of these are left out: they neither suffer nor disturb. The others run as the nearest application.
     left_out: int
-    without_curves: int
-    borrowing: int
+    without_curves: int  # how many run as an application that has a profile and no curves
+    borrowing: int  # how many of these run on the curves of another application; the others pay for distance only
 
     def __str__(self) -> str:
         parts = []

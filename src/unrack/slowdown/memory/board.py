@@ -31,45 +31,30 @@ NODE, AWAY = range(2)
 
 
 class Board(NamedTuple):
-    """What the kernels know and note. The last column over jobs is for what-ifs.
+    """What the kernels know and note. The last column over jobs is for what-ifs."""
 
-    Attributes
-    ----------
-    where : int64[3, nodes]
-        Rack, group of racks and cores, as the cluster has them.
-    factor : float64[5]
-        By distance; then 1 where jobs draw in proportion to the share of their memory that lies there, else 0.
-    jobs : int64[4, jobs + 1]
-        APP: number of its application. ON: how many nodes it runs on; 0 = not worked out since it started. MET, FOUND:
-        which search has met it; the jobs that were found.
-    load : float64[12, jobs + 1]
-        LOCAL_MB_S, AWAY_MB_S: MB/s that it draws where its memory is local, and where it is another node's. READS:
-        percent. REMOTE: share of its memory that is remote; FAR …: the same by distance. SEEN_WORST, SEEN_NEAR,
-        SEEN_READS: what its speed was last worked out for. SPEED.
-    nodes : int64[3, nodes]
-        FRESH: 1 if the node's rows of ``top`` and ``who`` hold. MARK: which search has met it. LISTED: the nodes that
-        it has listed.
-    top : float64[nodes, 9]
-        WORST: largest bandwidth among those who use the node's memory, and the largest without the job that draws it.
-        LOWEST: lowest reads, and the lowest without that job. Four columns on, the same among those that are away.
-        PRESSED: the largest bandwidth for the job that is being looked at.
-    who : int64[nodes, 4]
-        The job of WORST and that of LOWEST; the same of those that are away.
-    uses : int64[2, room]
-        Of the job that is being looked at: NODE whose memory, AWAY 1 if it is used from another node.
-    mark : int64[1]
-        The next number of a search.
-    """
-
-    where: Ints
+    where: Ints  # int64[3, nodes]: rack, group of racks and cores, as the cluster has them
+    # float64[5]: by distance; then 1 where jobs draw in proportion to the share of their memory that lies there, else
+    # 0
     factor: Floats
+    # int64[4, jobs + 1]: APP: number of its application. ON: how many nodes it runs on; 0 = not worked out since it
+    # started. MET, FOUND: which search has met it; the jobs that were found.
     jobs: Ints
+    # float64[12, jobs + 1]: LOCAL_MB_S, AWAY_MB_S: MB/s that it draws where its memory is local, and where it is
+    # another node's. READS: percent. REMOTE: share of its memory that is remote; FAR …: the same by distance.
+    # SEEN_WORST, SEEN_NEAR, SEEN_READS: what its speed was last worked out for. SPEED.
     load: Floats
+    # int64[3, nodes]: FRESH: 1 if the node's rows of ``top`` and ``who`` hold. MARK: which search has met it. LISTED:
+    # the nodes that it has listed.
     nodes: Ints
+    # float64[nodes, 9]: WORST: largest bandwidth among those who use the node's memory, and the largest without the
+    # job that draws it. LOWEST: lowest reads, and the lowest without that job. Four columns on, the same among those
+    # that are away. PRESSED: the largest bandwidth for the job that is being looked at.
     top: Floats
-    who: Ints
+    who: Ints  # int64[nodes, 4]: the job of WORST and that of LOWEST; the same of those that are away
+    # int64[2, room]: of the job that is being looked at: NODE whose memory, AWAY 1 if it is used from another node
     uses: Ints
-    mark: Ints
+    mark: Ints  # int64[1]: the next number of a search
 
 
 def make_board(settings: MemoryContention, cluster: Cluster, apps: Ints) -> Board:

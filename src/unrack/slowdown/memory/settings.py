@@ -46,17 +46,11 @@ class DistanceTable(BaseModel):
 
 
 class ContentionTable(BaseModel):
-    """A ``[contention]`` table; keys as in :class:`MemoryContention`, but that profiles are named.
-
-    Attributes
-    ----------
-    profiles
-        ``"synthetic"``, a folder, or a file of profiles and one of curves.
-    """
+    """A ``[contention]`` table; keys as in :class:`MemoryContention`, but that profiles are named."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    profiles: str | list[str]
+    profiles: str | list[str]  # ``"synthetic"``, a folder, or a file of profiles and one of curves
     method: Method = "line"
     tolerance: float = Field(default=0.25, strict=True)
     floor: float = Field(default=0.01, strict=True)

@@ -23,24 +23,12 @@ _PART = re.compile(r"""[A-Za-z0-9_-]+|"[^"]*"|'[^']*'""")
 
 @dataclass(frozen=True)
 class Document:
-    """A TOML text and its table.
+    """A TOML text and its table."""
 
-    Attributes
-    ----------
-    path
-        The file, as errors and resolved studies call it.
-    folder
-        Where relative paths in it are looked for first; ``None``: nowhere.
-    table
-        The content.
-    text
-        The text, for line numbers; ``""`` where there is none.
-    """
-
-    path: str
-    folder: Path | None
-    table: Mapping[str, Any]
-    text: str = field(default="", repr=False)
+    path: str  # the file, as errors and resolved studies call it
+    folder: Path | None  # where relative paths in it are looked for first; ``None``: nowhere
+    table: Mapping[str, Any]  # the content
+    text: str = field(default="", repr=False)  # the text, for line numbers; ``""`` where there is none
 
     @classmethod
     def read(cls, path: str | Path, kind: str = "a study file") -> Document:

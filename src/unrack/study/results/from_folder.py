@@ -37,21 +37,11 @@ from unrack.workload.usage.curves import curves_again
 
 @dataclass(frozen=True, eq=False)
 class Again:
-    """What a finished run was made of.
+    """What a finished run was made of."""
 
-    Attributes
-    ----------
-    folder
-        Its folder.
-    record
-        Its ``run.json``.
-    frame
-        Its jobs.
-    """
-
-    folder: Path
-    record: dict[str, Any]
-    frame: pl.DataFrame
+    folder: Path  # its folder
+    record: dict[str, Any]  # its ``run.json``
+    frame: pl.DataFrame  # its jobs
 
     def index(self, job: str) -> int:
         """The number of a job, by the trace's id.

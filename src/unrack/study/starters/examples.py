@@ -14,24 +14,12 @@ QUESTION = "question"
 
 
 class Example(NamedTuple):
-    """An example.
+    """An example."""
 
-    Attributes
-    ----------
-    name
-        What ``unrack init study --example NAME`` calls it.
-    summary
-        Its question, or what its first comment says.
-    files
-        What it consists of, the file to run first.
-    command
-        What runs it, with paths as they are in a folder of its own.
-    """
-
-    name: str
-    summary: str
-    files: tuple[Path, ...]
-    command: str
+    name: str  # what ``unrack init study --example NAME`` calls it
+    summary: str  # its question, or what its first comment says
+    files: tuple[Path, ...]  # what it consists of, the file to run first
+    command: str  # what runs it, with paths as they are in a folder of its own
 
 
 def folder() -> Path:

@@ -45,27 +45,13 @@ _NOW = {"st", "time", "timeleft", "nodelistreason", "timeused", "mincpus", "minm
 
 
 class Format(NamedTuple):
-    """One file format.
+    """One file format."""
 
-    Attributes
-    ----------
-    reader
-        ``reader(path, **options) -> Workload``.
-    summary
-        One line for people.
-    offers
-        What files of this format can say of jobs.
-    options
-        Names of the reader's options, with their defaults.
-    giveaway
-        Columns of a CSV that give the format away in its header; none: it has to be named.
-    """
-
-    reader: Callable[..., Workload]
-    summary: str
-    offers: frozenset[Need]
-    options: dict[str, Any]
-    giveaway: tuple[str, ...] = ()
+    reader: Callable[..., Workload]  # ``reader(path, **options) -> Workload``
+    summary: str  # one line for people
+    offers: frozenset[Need]  # what files of this format can say of jobs
+    options: dict[str, Any]  # names of the reader's options, with their defaults
+    giveaway: tuple[str, ...] = ()  # columns of a CSV that give the format away in its header; none: it has to be named
 
 
 def make_format(

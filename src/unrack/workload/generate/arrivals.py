@@ -33,31 +33,20 @@ Capacities = Annotated[dict[ResourceKey, Annotated[int, Field(ge=1, le=2**53, st
 
 
 class _Loaded(Strict):
-    """Arrivals that may be told how much load to make.
+    """Arrivals that may be told how much load to make."""
 
-    Attributes
-    ----------
-    load
-        What is asked for per unit of time, over what there is: 1.0 asks for all of it all the time.
-    cores
-        Of the system that is loaded; the same as ``fat_node = {cores = …}``.
-    fat_node
-        :data:`Capacities` of the system that is loaded. What is not named is not limited.
-    load_of
-        The resources whose load counts, the largest of them where there are several; all are in ``fat_node``.
-    load_on
-        ``"offered"``: mean demand × run time of the jobs drawn, over the mean gap, is the load × what there is.
-        ``"fat-node"``: the mean load measured on the ideal fat node (:mod:`unrack.workload.generate.calibration`) is.
-    whole_seconds
-        Whether arrivals are cut to whole seconds.
-    """
-
+    # what is asked for per unit of time, over what there is: 1.0 asks for all of it all the time
     load: Positive | None = None
+    # of the system that is loaded; the same as ``fat_node = {cores = …}``
     cores: Annotated[int, Field(ge=1, le=10**12)] | None = None
+    # :data:`Capacities` of the system that is loaded. What is not named is not limited.
     fat_node: Capacities = Field(default_factory=dict)
+    # the resources whose load counts, the largest of them where there are several; all are in ``fat_node``
     load_of: Annotated[list[ResourceKey], Field(min_length=1)] = Field(default=["cores"])
+    # ``"offered"``: mean demand × run time of the jobs drawn, over the mean gap, is the load × what there is.
+    # ``"fat-node"``: the mean load measured on the ideal fat node (:mod:`unrack.workload.generate.calibration`) is.
     load_on: Literal["offered", "fat-node"] = "offered"
-    whole_seconds: bool = False
+    whole_seconds: bool = False  # whether arrivals are cut to whole seconds
 
     @model_validator(mode="after")
     def _whole(self) -> _Loaded:
@@ -138,13 +127,6 @@ class Mmpp(_Rated):
     The state stays for exponential times. The two rates are such that their mean over time is the rate wanted. The
     process starts in its stationary state.
 
-    Attributes
-    ----------
-    burst_ratio
-        Rate in a burst over the rate between bursts, 1 or more.
-    mean_burst_s, mean_quiet_s
-        How long a burst, and the time between two, lasts on average.
-
     References
     ----------
     W. Fischer, K. Meier-Hellstern: The Markov-modulated Poisson process (MMPP) cookbook. Performance Evaluation 18,
@@ -152,7 +134,8 @@ class Mmpp(_Rated):
     """
 
     kind: Literal["mmpp"]
-    burst_ratio: Annotated[FiniteFloat, Field(ge=1, le=1e9)]
+    burst_ratio: Annotated[FiniteFloat, Field(ge=1, le=1e9)]  # rate in a burst over the rate between bursts, 1 or more
+    # mean_burst_s, mean_quiet_s: how long a burst, and the time between two, lasts on average
     mean_burst_s: Positive
     mean_quiet_s: Positive
 

@@ -34,70 +34,48 @@ def _none(value: Any) -> Any:
 
 
 class Replicas(Strict):
-    """Some servers are replicas of each other.
+    """Some servers are replicas of each other."""
 
-    Attributes
-    ----------
-    share
-        Of all servers, 0 to 1: round(share × servers / size) groups, as many as there is room for.
-    size
-        Servers of a group. They are alike in everything, and arrive and leave together.
-    spread
-        The level of failure domains of which no two of a group may share one.
-    """
-
+    # of all servers, 0 to 1: round(share × servers / size) groups, as many as there is room for
     share: Annotated[float, Field(ge=0, le=1)] = 0.2
+    # Servers of a group. They are alike in everything, and arrive and leave together.
     size: Annotated[int, Field(ge=2, le=1_000_000)] = 3
+    # the level of failure domains of which no two of a group may share one
     spread: Annotated[str, Field(min_length=1)] = "rack"
 
 
 class ServerSpec(Strict):
     """A workload of servers that ask for tiers of memory.
 
-    Attributes
-    ----------
-    servers
-        How many.
-    arrivals
-        When they arrive (:mod:`unrack.workload.generate.arrivals`); by default all at time 0.
-    alive
-        In place of a rate in ``arrivals``: how many are there at a time on average, in the long run (the rate × the
-        mean lifetime of those drawn).
-    steady
-        True: that many are there at time 0, with as much of their life before them as in the long run. False: none is.
-    hours, weekdays
-        24 and 7 weights of the rate of arrivals, from a Monday at midnight on, when the clock begins.
-    lifetime_s
-        In s, or ``"forever"``. By default forever where all arrive at time 0, as in the paper, else
-        :data:`unrack.workload.generate.distributions.CLOUD`.
-    cores, memory_mb
-        Of a server, independent of each other; by default as in Table 2.
-    local_share
-        The least part of the memory that must be local, 0 to 1; floors are rounded down to MB, as the published are.
-    alpha
-        The ceiling is alpha × (memory - floor), rounded down: equation 6. ``"none"``: no ceilings.
-    replicas
-        Groups of servers that must not fail together; by default there are none.
-
     References
     ----------
     Farshin et al. (2021), as in :mod:`unrack.workload.tier_asks`: section 5.1, Table 2.
     """
 
-    servers: Annotated[int, Field(ge=1, le=100_000_000)]
+    servers: Annotated[int, Field(ge=1, le=100_000_000)]  # how many
+    # when they arrive (:mod:`unrack.workload.generate.arrivals`); by default all at time 0
     arrivals: Arrivals = Field(default={"kind": "fixed", "gap_s": 0}, validate_default=True)
+    # in place of a rate in ``arrivals``: how many are there at a time on average, in the long run (the rate × the
+    # mean lifetime of those drawn)
     alive: Positive | None = None
+    # True: that many are there at time 0, with as much of their life before them as in the long run. False: none is.
     steady: bool = False
+    # hours, weekdays: 24 and 7 weights of the rate of arrivals, from a Monday at midnight on, when the clock begins
     hours: Hours | None = None
     weekdays: Weekdays | None = None
+    # In s, or ``"forever"``. By default forever where all arrive at time 0, as in the paper, else
+    # :data:`unrack.workload.generate.distributions.CLOUD`.
     lifetime_s: Annotated[Distribution, BeforeValidator(_forever)] = Field(default=FOREVER, validate_default=True)
+    # cores, memory_mb: of a server, independent of each other; by default as in Table 2
     cores: Distribution = Field(default=_choice(AZURE_CORES), validate_default=True)
     memory_mb: Distribution = Field(default=_choice(AZURE_MEMORY_MB), validate_default=True)
+    # the least part of the memory that must be local, 0 to 1; floors are rounded down to MB, as the published are
     local_share: Distribution = Field(default=0.1, validate_default=True)
+    # The ceiling is alpha × (memory - floor), rounded down: equation 6. ``"none"``: no ceilings.
     alpha: Annotated[Distribution | None, BeforeValidator(_none)] = Field(
         default={"kind": "uniform", "min": 1, "max": 2}, validate_default=True
     )
-    replicas: Replicas | None = None
+    replicas: Replicas | None = None  # groups of servers that must not fail together; by default there are none
 
     @model_validator(mode="before")
     @classmethod

@@ -15,80 +15,43 @@ Priority = Annotated[int, Field(ge=-(2**31), le=2**31)]
 
 
 class JobClass(Strict):
-    """A kind of job.
+    """A kind of job."""
 
-    Attributes
-    ----------
-    name
-        Becomes the job's app.
-    weight
-        How frequent it is, relative to the other classes.
-    run_s
-        Run time in s.
-    tasks, cores, memory_mb
-        Tasks, and per task cores and MB; rounded up, tasks and cores to 1 or more.
-    request_factor
-        Requested time over run time; below 1 counts as 1.
-    priority
-        Of all jobs of the class.
-    deadline_factor
-        (Deadline - submission) / run time; without it there is no deadline.
-    devices
-        ``KIND.QUANTITY`` → amount per task, rounded up.
-    """
-
-    name: str = "job"
-    weight: Positive = 1
-    run_s: Distribution
+    name: str = "job"  # becomes the job's app
+    weight: Positive = 1  # how frequent it is, relative to the other classes
+    run_s: Distribution  # run time in s
+    # tasks, cores, memory_mb: tasks, and per task cores and MB; rounded up, tasks and cores to 1 or more
     tasks: Distribution = Field(default=1, validate_default=True)
     cores: Distribution = Field(default=1, validate_default=True)
     memory_mb: Distribution = Field(default=0, validate_default=True)
+    # requested time over run time; below 1 counts as 1
     request_factor: Distribution = Field(default=1, validate_default=True)
-    priority: Priority = 0
-    deadline_factor: Distribution | None = None
+    priority: Priority = 0  # of all jobs of the class
+    deadline_factor: Distribution | None = None  # (Deadline - submission) / run time; without it there is no deadline
+    # ``KIND.QUANTITY`` → amount per task, rounded up
     devices: dict[_DeviceKey, Distribution] = Field(default_factory=dict)
 
 
 class Urgent(Strict):
-    """Jobs that are in a hurry, whichever class they are of.
+    """Jobs that are in a hurry, whichever class they are of."""
 
-    Attributes
-    ----------
-    share
-        Of all jobs, 0 to 1: exactly round(share × jobs) jobs, chosen at random.
-    priority
-        They get this priority …
-    deadline_factor
-        … and this (deadline - submission) / run time, in place of their class's.
-    """
-
+    # of all jobs, 0 to 1: exactly round(share × jobs) jobs, chosen at random
     share: Annotated[float, Field(ge=0, le=1)] = 0.2
-    priority: Priority = 1
+    priority: Priority = 1  # they get this priority …
+    # … and this (deadline - submission) / run time, in place of their class's
     deadline_factor: Distribution = Field(default=1.2, validate_default=True)
 
 
 class GeneratorSpec(Strict):
-    """A synthetic workload.
+    """A synthetic workload."""
 
-    Attributes
-    ----------
-    jobs
-        How many.
-    arrivals
-        When they arrive (:mod:`unrack.workload.generate.arrivals`); the first job arrives after the first gap.
-    classes
-        One or more kinds of job.
-    users
-        Each job belongs to one of so many users, all alike; 0 = none.
-    urgent
-        Some of the jobs have another priority and deadline.
-    """
-
-    jobs: Annotated[int, Field(ge=1, le=100_000_000)]
+    jobs: Annotated[int, Field(ge=1, le=100_000_000)]  # how many
+    # when they arrive (:mod:`unrack.workload.generate.arrivals`); the first job arrives after the first gap
     arrivals: Arrivals
-    classes: Annotated[list[JobClass], Field(min_length=1)]
+    classes: Annotated[list[JobClass], Field(min_length=1)]  # one or more kinds of job
+    # each job belongs to one of so many users, all alike; 0 = none
     users: Annotated[int, Field(ge=0, le=1_000_000)] = 0
-    urgent: Urgent | None = None
+    urgent: Urgent | None = None  # some of the jobs have another priority and deadline
 
     @model_validator(mode="before")
     @classmethod

@@ -30,23 +30,13 @@ class WeekCycle(Strict):
 
     The rate at an hour of a weekday is proportional to the product of the two weights. Between arrivals lie gamma
     distributed gaps on a clock that runs as fast as the rate.
-
-    Attributes
-    ----------
-    jobs_per_day
-        On average over a week.
-    hour
-        24 weights, from midnight on.
-    weekday
-        7 weights, from Monday on.
-    gap_shape
-        Shape of the gaps: 1 = Poisson, less = in bursts, more = evenly. Their coefficient of variation is
-        1 / sqrt(gap_shape).
     """
 
-    jobs_per_day: Positive
-    hour: Hours = (1.0,) * 24
-    weekday: Weekdays = (1.0,) * 7
+    jobs_per_day: Positive  # on average over a week
+    hour: Hours = (1.0,) * 24  # 24 weights, from midnight on
+    weekday: Weekdays = (1.0,) * 7  # 7 weights, from Monday on
+    # Shape of the gaps: 1 = Poisson, less = in bursts, more = evenly. Their coefficient of variation is 1 /
+    # sqrt(gap_shape).
     gap_shape: Annotated[FiniteFloat, Field(ge=0.001, le=1e6)] = 1.0
 
     def units(self, rng: np.random.Generator, count: int) -> Floats:

@@ -269,25 +269,15 @@ def _count(counts: dict[str, int], rule: str, rows: int) -> None:
 
 @dataclass(frozen=True)
 class Columns:
-    """The columns of a table of usage.
+    """The columns of a table of usage."""
 
-    Attributes
-    ----------
-    names
-        Our name → the table's column; ``job``, ``memory``, and ``time`` or ``progress`` are there.
-    time_s, run_s
-        One unit of time in seconds, of the columns ``time`` and ``run``.
-    unit
-        One unit of memory in MB, or where ``shares`` in shares of a limit.
-    shares
-        Whether amounts are shares of a limit.
-    """
-
+    # our name → the table's column; ``job``, ``memory``, and ``time`` or ``progress`` are there
     names: Mapping[str, str]
+    # time_s, run_s: one unit of time in seconds, of the columns ``time`` and ``run``
     time_s: float
     run_s: float
-    unit: float
-    shares: bool
+    unit: float  # one unit of memory in MB, or where ``shares`` in shares of a limit
+    shares: bool  # whether amounts are shares of a limit
 
 
 def find_columns(

@@ -21,47 +21,21 @@ from unrack.workload.usage.curves import WHOLE, Ints, UsageCurves, ranges, start
 
 @dataclass(frozen=True, eq=False)
 class UsageSeries(Sealed):
-    """Samples of memory for each node of each job; a sample holds until the next one.
+    """Samples of memory for each node of each job; a sample holds until the next one."""
 
-    Attributes
-    ----------
-    source
-        The file they are from, for messages.
-    ids : pl.Series, Int64 or String
-        The source's own name of each job.
-    first : int64[jobs + 1]
-        The series of job i, one for each of its nodes, are ``first[i]`` to ``first[i + 1] - 1``.
-    point : int64[series + 1]
-        The samples of series s are ``point[s]`` to ``point[s + 1] - 1``: one or more.
-    at : float64[samples]
-        Progress of each sample, from 0 and below 1: 0 for the first of a series, and rising.
-    amount : float64[samples]
-        MB, or where ``shares`` shares of a limit: 0 or more.
-    run_s : float64[jobs]
-        How long each job ran; NaN = not known.
-    shares
-        Whether amounts are shares of a limit that is not known.
-    sized
-        Whether the source names the nodes of jobs, so that a job's series are as many as its nodes.
-    read
-        Rows of the source.
-    interval_s
-        The usual time between samples; NaN = not known.
-    dropped, changed
-        Rule → rows that were dropped or changed by it.
-    """
-
-    source: str
-    ids: pl.Series
+    source: str  # the file they are from, for messages
+    ids: pl.Series  # pl.Series, Int64 or String: the source's own name of each job
+    # int64[jobs + 1]: the series of job i, one for each of its nodes, are ``first[i]`` to ``first[i + 1] - 1``
     first: Ints
-    point: Ints
-    at: Floats
-    amount: Floats
-    run_s: Floats
-    shares: bool = False
-    sized: bool = False
-    read: int = 0
-    interval_s: float = float("nan")
+    point: Ints  # int64[series + 1]: the samples of series s are ``point[s]`` to ``point[s + 1] - 1``: one or more
+    at: Floats  # float64[samples]: progress of each sample, from 0 and below 1: 0 for the first of a series, and rising
+    amount: Floats  # float64[samples]: MB, or where ``shares`` shares of a limit: 0 or more
+    run_s: Floats  # float64[jobs]: how long each job ran; NaN = not known
+    shares: bool = False  # whether amounts are shares of a limit that is not known
+    sized: bool = False  # whether the source names the nodes of jobs, so that a job's series are as many as its nodes
+    read: int = 0  # rows of the source
+    interval_s: float = float("nan")  # the usual time between samples; NaN = not known
+    # dropped, changed: rule → rows that were dropped or changed by it
     dropped: Mapping[str, int] = field(default_factory=dict)
     changed: Mapping[str, int] = field(default_factory=dict)
 

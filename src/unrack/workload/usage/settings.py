@@ -48,42 +48,29 @@ _OF_FILE = ("match", "part", "thin", "rise", "columns", "time_unit", "options")
 
 
 class UsageTable(Strict):
-    """The value of ``usage``: one of ``file``, ``shapes`` and ``column``, and how.
+    """The value of ``usage``: one of ``file``, ``shapes`` and ``column``, and how."""
 
-    Attributes
-    ----------
-    file, shapes, column
-        Measured series; a name or file of shapes to draw; or a column of the trace with what a task used.
-    match, part
-        Which series of the file a job gets, of which part of the file. By default the nearest; of an SWF log by id.
-    scale
-        As of :func:`unrack.workload.usage.attach.fitted`; default: ``"request"``, of columns and SWF logs ``"cut"``.
-    thin, rise
-        As of :func:`unrack.workload.usage.thin.thinned`.
-    cap
-        The largest node.
-    seed
-        Of what is drawn; default: the study's.
-    columns, time_unit, memory_unit
-        As of :func:`unrack.workload.usage.read.read_usage`.
-    options
-        Of the reader of SWF.
-    """
-
+    # file, shapes, column: measured series; a name or file of shapes to draw; or a column of the trace with what a
+    # task used
     file: str | None = None
     shapes: str | None = None
     column: str | None = None
+    # match, part: Which series of the file a job gets, of which part of the file. By default the nearest; of an SWF
+    # log by id.
     match: Match | None = None
     part: Part = "all"
+    # as of :func:`unrack.workload.usage.attach.fitted`; default: ``"request"``, of columns and SWF logs ``"cut"``
     scale: Scale | None = None
+    # thin, rise: as of :func:`unrack.workload.usage.thin.thinned`
     thin: Share = TOLERANCE
     rise: Share = RISE
-    cap: Cap | None = None
-    seed: Seed | None = None
+    cap: Cap | None = None  # the largest node
+    seed: Seed | None = None  # of what is drawn; default: the study's
+    # columns, time_unit, memory_unit: as of :func:`unrack.workload.usage.read.read_usage`
     columns: dict[str, str | int] = Field(default_factory=dict)
     time_unit: str | None = None
     memory_unit: str | None = None
-    options: dict[str, Any] = Field(default_factory=dict)
+    options: dict[str, Any] = Field(default_factory=dict)  # of the reader of SWF
 
     @model_validator(mode="after")
     def _one_source(self) -> UsageTable:

@@ -43,25 +43,15 @@ _DEEPEST = 128
 
 @dataclass(frozen=True)
 class Thinned:
-    """Curves, and what they cost.
+    """Curves, and what they cost."""
 
-    Attributes
-    ----------
-    curves
-        One for each series.
-    unit
-        The amount of a curve that stands for 1 MB, or for a share of 1, in the series.
-    samples, points
-        Before and after.
-    largest_error, mean_error : float64[series]
-        How far a curve is above its series at most, and on average over the progress, in the series's own unit and
-        before curves are rounded up to whole amounts.
-    """
-
-    curves: UsageCurves
-    unit: float
+    curves: UsageCurves  # one for each series
+    unit: float  # the amount of a curve that stands for 1 MB, or for a share of 1, in the series
+    # samples, points: before and after
     samples: int
     points: int
+    # largest_error, mean_error: float64[series]: how far a curve is above its series at most, and on average over the
+    # progress, in the series's own unit and before curves are rounded up to whole amounts
     largest_error: Floats
     mean_error: Floats
 

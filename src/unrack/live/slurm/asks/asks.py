@@ -25,27 +25,14 @@ class AskError(InputError):
 
 @dataclass(frozen=True, slots=True)
 class Asks:
-    """What a job asks for beyond what Slurm knows.
+    """What a job asks for beyond what Slurm knows."""
 
-    Attributes
-    ----------
-    devices
-        Of pools and resources, as in traces: (kind, quantity) → amount, per task where traces mean it per task.
-    memory_mb
-        Of each task, and it may be lent; ``None``: what Slurm says.
-    deadline_us
-        When it should be done, after its submission; ``None``: not said.
-    priority
-        Larger goes first, under policies that look at it; ``None``: not said.
-    app
-        Which application it is; ``""``: not said.
-    """
-
+    # of pools and resources, as in traces: (kind, quantity) → amount, per task where traces mean it per task
     devices: Mapping[tuple[str, str], int] = field(default_factory=dict)
-    memory_mb: int | None = None
-    deadline_us: int | None = None
-    priority: int | None = None
-    app: str = ""
+    memory_mb: int | None = None  # of each task, and it may be lent; ``None``: what Slurm says
+    deadline_us: int | None = None  # when it should be done, after its submission; ``None``: not said
+    priority: int | None = None  # larger goes first, under policies that look at it; ``None``: not said
+    app: str = ""  # which application it is; ``""``: not said
 
     def over(self, other: Asks) -> Asks:
         """These asks, and those of ``other`` where these say nothing."""
@@ -60,14 +47,9 @@ class Asks:
 
 @dataclass(frozen=True)
 class Askable:
-    """What jobs may ask of a cluster: of its pools and of resources that are counted.
+    """What jobs may ask of a cluster: of its pools and of resources that are counted."""
 
-    Attributes
-    ----------
-    quantities
-        How it is written → (kind, quantity). ``nvme.capacity`` is short for ``nvme.capacity_mb``.
-    """
-
+    # How it is written → (kind, quantity). ``nvme.capacity`` is short for ``nvme.capacity_mb``.
     quantities: Mapping[str, tuple[str, str]]
 
     @classmethod

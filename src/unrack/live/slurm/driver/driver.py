@@ -40,18 +40,10 @@ log = Events("slurm")
 
 
 class Settings(NamedTuple):
-    """How the driver goes about its work.
+    """How the driver goes about its work."""
 
-    Attributes
-    ----------
-    stop_on_fault
-        Whether it ends when a policy raises; else first come, first served goes on.
-    snapshot_bytes
-        After how many bytes of journal it begins a new epoch.
-    """
-
-    stop_on_fault: bool = False
-    snapshot_bytes: int = 64 * 2**20
+    stop_on_fault: bool = False  # whether it ends when a policy raises; else first come, first served goes on
+    snapshot_bytes: int = 64 * 2**20  # after how many bytes of journal it begins a new epoch
 
 
 class PolicyFaultError(RunError):

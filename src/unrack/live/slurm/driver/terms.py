@@ -16,39 +16,19 @@ from unrack.workload.job import Job
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Why the driver cannot schedule a job.
+    """Why the driver cannot schedule a job."""
 
-    Attributes
-    ----------
-    why
-        A sentence for people, of printable characters.
-    misread
-        True: what it asks for in its comment cannot be understood.
-    """
-
-    why: str
-    misread: bool = False
+    why: str  # a sentence for people, of printable characters
+    misread: bool = False  # true: what it asks for in its comment cannot be understood
 
 
 class Terms(Protocol):
-    """What a site has agreed on.
+    """What a site has agreed on."""
 
-    Attributes
-    ----------
-    partitions
-        Their jobs are the driver's; no others are ever touched.
-    take
-        Which of their jobs.
-    start_timeout_us
-        How long Slurm may take to start a job that was released.
-    longest_us
-        How long a job without a limit is expected to run.
-    """
-
-    partitions: frozenset[str]
-    take: Take
-    start_timeout_us: int
-    longest_us: int
+    partitions: frozenset[str]  # their jobs are the driver's; no others are ever touched
+    take: Take  # which of their jobs
+    start_timeout_us: int  # how long Slurm may take to start a job that was released
+    longest_us: int  # how long a job without a limit is expected to run
 
     def beginning(self, reading: Reading) -> Beginning:
         """The cluster that a reading shows, and the policy.

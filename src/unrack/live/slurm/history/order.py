@@ -24,54 +24,29 @@ MOST_PAIRS = 100_000
 
 
 class Pair(NamedTuple):
-    """Two jobs that started in another order.
+    """Two jobs that started in another order."""
 
-    Attributes
-    ----------
-    first, second
-        Which really started first, and which after it.
-    live_s, simulated_s
-        By how much: really, and the other way round in the simulation.
-    cause
-        The class of facts with which the simulation gives the real order.
-    """
-
+    # first, second: which really started first, and which after it
     first: str
     second: str
+    # live_s, simulated_s: by how much: really, and the other way round in the simulation
     live_s: float
     simulated_s: float
-    cause: str
+    cause: str  # the class of facts with which the simulation gives the real order
 
 
 class Comparison(NamedTuple):
-    """How two orders of starts differ.
+    """How two orders of starts differ."""
 
-    Attributes
-    ----------
-    jobs, pairs
-        How many jobs were compared, and how many pairs of them were not decided in the same turn.
-    differing
-        How many pairs were started in another order.
-    different
-        Those pairs, in order of the first job's start; at most ``MOST_PAIRS``.
-    causes
-        Cause → pairs.
-    elsewhere
-        How many jobs ran on other nodes than in the simulation.
-    shift_s
-        The most that a start in the simulation is away from the real decision, s.
-    notes
-        What of the past the simulation does not have.
-    """
-
+    # jobs, pairs: how many jobs were compared, and how many pairs of them were not decided in the same turn
     jobs: int
     pairs: int
-    differing: int
-    different: list[Pair]
-    causes: dict[str, int]
-    elsewhere: int
-    shift_s: float
-    notes: tuple[str, ...]
+    differing: int  # how many pairs were started in another order
+    different: list[Pair]  # those pairs, in order of the first job's start; at most ``MOST_PAIRS``
+    causes: dict[str, int]  # cause → pairs
+    elsewhere: int  # how many jobs ran on other nodes than in the simulation
+    shift_s: float  # the most that a start in the simulation is away from the real decision, s
+    notes: tuple[str, ...]  # what of the past the simulation does not have
 
 
 def compare(past: Past, at_once: bool = False) -> Comparison:

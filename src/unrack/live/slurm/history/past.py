@@ -37,39 +37,18 @@ class Ran(NamedTuple):
 
 @dataclass(frozen=True)
 class Past:
-    """What a journal tells of jobs that are over.
+    """What a journal tells of jobs that are over."""
 
-    Attributes
-    ----------
-    beginning
-        Of the last epoch.
-    names
-        Its nodes and devices.
-    jobs
-        Those that we started once and that ran to an end, in the order in which they came.
-    tries
-        Job → how often a start of it failed.
-    again
-        Jobs that were started several times: requeued, or stopped.
-    foreign
-        How many jobs that others started on our nodes have ended.
-    others
-        How many jobs left without having run.
-    drained
-        How often nodes went out of service.
-    told
-        All that the core was told.
-    """
-
-    beginning: Beginning
-    names: Names
+    beginning: Beginning  # of the last epoch
+    names: Names  # its nodes and devices
+    # those that we started once and that ran to an end, in the order in which they came
     jobs: list[Ran] = field(default_factory=list)
-    tries: Mapping[str, int] = field(default_factory=dict)
-    again: frozenset[str] = frozenset()
-    foreign: int = 0
-    others: int = 0
-    drained: int = 0
-    told: Told = field(default_factory=Told)
+    tries: Mapping[str, int] = field(default_factory=dict)  # job → how often a start of it failed
+    again: frozenset[str] = frozenset()  # jobs that were started several times: requeued, or stopped
+    foreign: int = 0  # how many jobs that others started on our nodes have ended
+    others: int = 0  # how many jobs left without having run
+    drained: int = 0  # how often nodes went out of service
+    told: Told = field(default_factory=Told)  # all that the core was told
 
     @property
     def gaps_s(self) -> float:

@@ -24,74 +24,41 @@ class Became(StrEnum):
 
 @dataclass(slots=True)
 class Attempt:
-    """One start of a job, µs by the driver's clock; -1: not, or not known.
+    """One start of a job, µs by the driver's clock; -1: not, or not known."""
 
-    Attributes
-    ----------
-    lease
-        What it held, by names, as of its last change.
-    planned
-        The nodes that were decided.
-    ran_on
-        The nodes that Slurm reported; the same, unless somebody else made it run elsewhere.
-    decided_us, released_us, started_us, ended_us, freed_us
-        When it was decided, given to Slurm, reported to run, seen to be over; and when the core had its place back.
-    start_s, end_s
-        Slurm's own times, s since 1970; 0: not known.
-    became, why
-        How it ended; in words of the driver, or Slurm's own.
-    """
-
-    lease: Portable
-    planned: tuple[str, ...]
-    ran_on: tuple[str, ...]
+    lease: Portable  # what it held, by names, as of its last change
+    planned: tuple[str, ...]  # the nodes that were decided
+    ran_on: tuple[str, ...]  # the nodes that Slurm reported; the same, unless somebody else made it run elsewhere
+    # decided_us, released_us, started_us, ended_us, freed_us: when it was decided, given to Slurm, reported to run,
+    # seen to be over; and when the core had its place back
     decided_us: int
     released_us: int = NOT_YET
     started_us: int = NOT_YET
     ended_us: int = NOT_YET
     freed_us: int = NOT_YET
+    # start_s, end_s: Slurm's own times, s since 1970; 0: not known
     start_s: int = 0
     end_s: int = 0
+    # became, why: how it ended; in words of the driver, or Slurm's own
     became: Became = Became.OPEN
     why: str = ""
 
 
 @dataclass(slots=True)
 class Stay:
-    """A job from when the core was told of it until it had nothing more to do with it.
+    """A job from when the core was told of it until it had nothing more to do with it."""
 
-    Attributes
-    ----------
-    key
-        Which job of Slurm.
-    ours
-        Whether it was the driver's to start.
-    adopted
-        It ran already when the core was told of it: its one attempt was not decided.
-    short
-        Of such a job: the core had less free than Slurm said that it held.
-    job
-        What it asked, as of :func:`unrack.live.records.job_record`.
-    came_us, left_us
-        When the core was told of it, and when it was done with it.
-    submit_s
-        When it was submitted, by Slurm's clock, s since 1970.
-    restarts
-        As Slurm counted them last.
-    expected_us
-        Of a job that was adopted: how much longer it was expected to run then.
-    """
-
-    key: str
-    ours: bool
-    adopted: bool
-    job: dict[str, Any]
+    key: str  # which job of Slurm
+    ours: bool  # whether it was the driver's to start
+    adopted: bool  # it ran already when the core was told of it: its one attempt was not decided
+    job: dict[str, Any]  # what it asked, as of :func:`unrack.live.records.job_record`
+    # came_us, left_us: when the core was told of it, and when it was done with it
     came_us: int
     left_us: int = NOT_YET
-    submit_s: int = 0
-    restarts: int = 0
-    expected_us: int = 0
-    short: bool = False
+    submit_s: int = 0  # when it was submitted, by Slurm's clock, s since 1970
+    restarts: int = 0  # as Slurm counted them last
+    expected_us: int = 0  # of a job that was adopted: how much longer it was expected to run then
+    short: bool = False  # of such a job: the core had less free than Slurm said that it held
     became: Became = Became.OPEN
     why: str = ""
     attempts: list[Attempt] = field(default_factory=list)

@@ -45,28 +45,15 @@ class Begun(NamedTuple):
 
 @dataclass
 class Told:
-    """What a journal tells of all jobs, in the order in which the core came to know them.
+    """What a journal tells of all jobs, in the order in which the core came to know them."""
 
-    Attributes
-    ----------
-    stays
-        Those of all jobs.
-    nodes, ends
-        What became of nodes, and of expected ends.
-    begun
-        Epochs, the first one first.
-    rounds_us
-        When the policy was asked, in order.
-    end_us
-        The last time in the journal.
-    """
-
-    stays: list[Stay] = field(default_factory=list)
+    stays: list[Stay] = field(default_factory=list)  # those of all jobs
+    # nodes, ends: what became of nodes, and of expected ends
     nodes: list[NodesMoved] = field(default_factory=list)
     ends: list[EndMoved] = field(default_factory=list)
-    begun: list[Begun] = field(default_factory=list)
-    rounds_us: list[int] = field(default_factory=list)
-    end_us: int = 0
+    begun: list[Begun] = field(default_factory=list)  # epochs, the first one first
+    rounds_us: list[int] = field(default_factory=list)  # when the policy was asked, in order
+    end_us: int = 0  # the last time in the journal
 
 
 class Fold:

@@ -51,27 +51,14 @@ class Fact(StrEnum):
 
 
 class Fate(NamedTuple):
-    """What becomes of a job in such a world.
+    """What becomes of a job in such a world."""
 
-    Attributes
-    ----------
-    stay
-        The job.
-    work_us
-        For how long it holds its place once it is started; -1: until it leaves.
-    late_us
-        How long after its start the core is told that it runs; -1: it is not told.
-    undone_us
-        Of each of its first starts: how long it holds its place until it is undone, and ``late_us`` of it.
-    leaves_us
-        When it leaves, by the driver's clock, whatever has become of it; -1: it does not.
-    """
-
-    stay: Stay
-    work_us: int
-    late_us: int = -1
+    stay: Stay  # the job
+    work_us: int  # for how long it holds its place once it is started; -1: until it leaves
+    late_us: int = -1  # how long after its start the core is told that it runs; -1: it is not told
+    # of each of its first starts: how long it holds its place until it is undone, and ``late_us`` of it
     undone_us: tuple[tuple[int, int], ...] = ()
-    leaves_us: int = -1
+    leaves_us: int = -1  # when it leaves, by the driver's clock, whatever has become of it; -1: it does not
 
 
 class Outside(NamedTuple):
@@ -85,21 +72,11 @@ class Outside(NamedTuple):
 
 
 class Played(NamedTuple):
-    """What came of playing a past.
+    """What came of playing a past."""
 
-    Attributes
-    ----------
-    log
-        The run; the ids of its jobs are places in ``stays``.
-    stays
-        The jobs in it, in order.
-    cut
-        How many jobs of others found less free than they really held: others were there first.
-    """
-
-    log: RunLog
-    stays: list[Stay]
-    cut: int
+    log: RunLog  # the run; the ids of its jobs are places in ``stays``
+    stays: list[Stay]  # the jobs in it, in order
+    cut: int  # how many jobs of others found less free than they really held: others were there first
 
     def starts_us(self, jobs: Sequence[Stay]) -> NDArray[np.int64]:
         """int64[jobs]: when each of these started for the last time, by the driver's clock; -1: it did not."""

@@ -48,38 +48,17 @@ class Facts(NamedTuple):
 
 @dataclass(frozen=True)
 class Forecast:
-    """Predictions, and what they are made from.
+    """Predictions, and what they are made from."""
 
-    Attributes
-    ----------
-    at_s
-        The moment that is ``now`` in them, s since 1970.
-    source
-        Where the jobs are from, in words.
-    predictions
-        One a policy, the present one first.
-    learnt
-        What runs of the past told.
-    facts
-        Job → what people recognise it by.
-    aside
-        Jobs that wait for something else, of which nothing is predicted.
-    notes
-        What was left out or changed, a sentence each.
-    started
-        Job → when it started, s since 1970, as far as it can be seen.
-    saved
-        What is to be written of all that.
-    """
-
-    at_s: float
-    source: str
-    predictions: tuple[Prediction, ...]
-    learnt: Learnt
-    facts: Mapping[str, Facts]
-    aside: tuple[Aside, ...]
-    notes: tuple[str, ...]
-    saved: Saved
+    at_s: float  # the moment that is ``now`` in them, s since 1970
+    source: str  # where the jobs are from, in words
+    predictions: tuple[Prediction, ...]  # one a policy, the present one first
+    learnt: Learnt  # what runs of the past told
+    facts: Mapping[str, Facts]  # job → what people recognise it by
+    aside: tuple[Aside, ...]  # jobs that wait for something else, of which nothing is predicted
+    notes: tuple[str, ...]  # what was left out or changed, a sentence each
+    saved: Saved  # what is to be written of all that
+    # job → when it started, s since 1970, as far as it can be seen
     started: Mapping[str, float] = field(default_factory=dict)
 
 

@@ -16,33 +16,16 @@ EXACT_S = 1.0
 
 @dataclass(frozen=True)
 class Hindsight:
-    """Predictions under one policy against what happened; each job counts once, by the first prediction of it.
+    """Predictions under one policy against what happened; each job counts once, by the first prediction of it."""
 
-    Attributes
-    ----------
-    policy
-        What they were made under.
-    compared
-        How many jobs have started since.
-    open
-        How many have not, or went away: of these nothing can be said.
-    error_s
-        The quantiles 10, 50 and 90 % of actual start - predicted start (median), s; ``None`` without any.
-    requested_error_s
-        The same of the predictions by requests.
-    within
-        The share of the actual starts within the predicted range (10 to 90 %).
-    later
-        The share of the jobs that started later than predicted.
-    """
-
-    policy: str
-    compared: int
-    open: int
+    policy: str  # what they were made under
+    compared: int  # how many jobs have started since
+    open: int  # how many have not, or went away: of these nothing can be said
+    # the quantiles 10, 50 and 90 % of actual start - predicted start (median), s; ``None`` without any
     error_s: tuple[float, float, float] | None
-    requested_error_s: tuple[float, float, float] | None
-    within: float | None
-    later: float | None
+    requested_error_s: tuple[float, float, float] | None  # the same of the predictions by requests
+    within: float | None  # the share of the actual starts within the predicted range (10 to 90 %)
+    later: float | None  # the share of the jobs that started later than predicted
 
     @property
     def bias(self) -> str:

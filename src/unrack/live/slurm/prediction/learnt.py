@@ -33,21 +33,11 @@ class Past(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Learnt:
-    """Shares of their requests that jobs ran.
+    """Shares of their requests that jobs ran."""
 
-    Attributes
-    ----------
-    source
-        Where the runs are from, in words; ``""``: there are none.
-    by_user : float64[runs] each
-        User → shares, 0 to 1, ascending.
-    every : float64[runs]
-        Of all users.
-    """
-
-    source: str = ""
-    by_user: Mapping[str, Floats] = field(default_factory=dict)
-    every: Floats = field(default_factory=lambda: NOTHING)
+    source: str = ""  # where the runs are from, in words; ``""``: there are none
+    by_user: Mapping[str, Floats] = field(default_factory=dict)  # float64[runs] each: user → shares, 0 to 1, ascending
+    every: Floats = field(default_factory=lambda: NOTHING)  # float64[runs]: of all users
 
     @classmethod
     def of(cls, runs: Iterable[Past], source: str) -> Learnt:

@@ -36,26 +36,16 @@ class SavedStart(BaseModel):
 
 
 class Saved(BaseModel):
-    """A line of the file.
-
-    Attributes
-    ----------
-    at_s
-        When it was written, s since 1970.
-    starts
-        Policy → what was predicted under it.
-    started
-        Job → when it started, s since 1970, of all jobs that ran or had ended.
-    ended
-        User, run time and limit in s of jobs that had ended.
-    """
+    """A line of the file."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     version: Literal[1] = 1
-    at_s: FiniteFloat
-    starts: dict[str, list[SavedStart]]
+    at_s: FiniteFloat  # when it was written, s since 1970
+    starts: dict[str, list[SavedStart]]  # policy → what was predicted under it
+    # job → when it started, s since 1970, of all jobs that ran or had ended
     started: dict[Key, FiniteFloat] = Field(default_factory=dict)
+    # user, run time and limit in s of jobs that had ended
     ended: list[tuple[str, FiniteFloat, FiniteFloat]] = Field(default_factory=list)
 
     @property

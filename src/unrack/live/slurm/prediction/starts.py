@@ -56,18 +56,10 @@ class Start(NamedTuple):
 
 @dataclass(frozen=True)
 class Prediction:
-    """The starts of all jobs that wait, under one policy.
+    """The starts of all jobs that wait, under one policy."""
 
-    Attributes
-    ----------
-    policy
-        What reports call it.
-    starts
-        In order of the table.
-    """
-
-    policy: str
-    starts: tuple[Start, ...]
+    policy: str  # what reports call it
+    starts: tuple[Start, ...]  # in order of the table
 
 
 def predicted(

@@ -25,27 +25,13 @@ class Moment(NamedTuple):
 
 
 class Life(NamedTuple):
-    """The life of one job.
+    """The life of one job."""
 
-    Attributes
-    ----------
-    job
-        Its number in Slurm.
-    asks
-        What the core was told that it asks.
-    moments
-        What became of it, in order.
-    ahead
-        How many jobs are before it in the queue; -1: it does not wait there.
-    why
-        Why it waits, by the policy as it stands; ``""``: it does not.
-    """
-
-    job: str
-    asks: dict[str, Any]
-    moments: list[Moment]
-    ahead: int
-    why: str
+    job: str  # its number in Slurm
+    asks: dict[str, Any]  # what the core was told that it asks
+    moments: list[Moment]  # what became of it, in order
+    ahead: int  # how many jobs are before it in the queue; -1: it does not wait there
+    why: str  # why it waits, by the policy as it stands; ``""``: it does not
 
 
 def life_of(state: Path, job: str) -> Life:

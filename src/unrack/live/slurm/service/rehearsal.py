@@ -41,28 +41,15 @@ class Decision(NamedTuple):
 
 
 class Rehearsal(NamedTuple):
-    """What the driver would do now.
+    """What the driver would do now."""
 
-    Attributes
-    ----------
-    decisions
-        Of all jobs that it looks at, in the order in which they came.
-    nodes, usable
-        How many nodes its partitions have, and on how many of them jobs may start.
-    policy
-        Which decided.
-    fault
-        What went wrong in the policy; ``""``: nothing.
-    unreadable
-        What of Slurm's answers could not be understood.
-    """
-
-    decisions: list[Decision]
+    decisions: list[Decision]  # of all jobs that it looks at, in the order in which they came
+    # nodes, usable: how many nodes its partitions have, and on how many of them jobs may start
     nodes: int
     usable: int
-    policy: str
-    fault: str
-    unreadable: tuple[str, ...]
+    policy: str  # which decided
+    fault: str  # what went wrong in the policy; ``""``: nothing
+    unreadable: tuple[str, ...]  # what of Slurm's answers could not be understood
 
 
 class _Forgets:

@@ -17,37 +17,23 @@ RECENT_US = 60_000_000
 
 
 class Status(NamedTuple):
-    """What a driver holds and waits for.
+    """What a driver holds and waits for."""
 
-    Attributes
-    ----------
-    owner
-        The process that runs; ``None``: none.
-    policy
-        In force; and why the present epoch began.
-    since_us, now_us
-        When that was, and when something was last written, by the driver's clock; ``origin_s`` is its 0, s since 1970.
-    entries
-        Its jobs, in the order in which they came.
-    decisions, decisions_a_second
-        How many decisions the present part of the journal has, and how many a second in its last minute.
-    bytes
-        Size of the journal.
-    free_bytes
-        How much more its disk has room for.
-    """
-
-    owner: Owner | None
-    policy: str
+    owner: Owner | None  # the process that runs; ``None``: none
+    policy: str  # in force; and why the present epoch began
     why: str
+    # since_us, now_us: when that was, and when something was last written, by the driver's clock; ``origin_s`` is its
+    # 0, s since 1970
     since_us: int
     now_us: int
     origin_s: float
-    entries: list[Entry]
+    entries: list[Entry]  # its jobs, in the order in which they came
+    # decisions, decisions_a_second: how many decisions the present part of the journal has, and how many a second in
+    # its last minute
     decisions: int
     decisions_a_second: float
-    bytes: int
-    free_bytes: int
+    bytes: int  # size of the journal
+    free_bytes: int  # how much more its disk has room for
 
 
 def status_of(state: Path) -> Status:

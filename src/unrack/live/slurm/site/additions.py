@@ -27,20 +27,13 @@ _NUMBERS = re.compile(r"[0-9]+(?:-[0-9]+)?")
 
 
 class ClusterAdditions(Strict):
-    """The ``[cluster]`` table, apart from the keys of resources (``counted``, ``links`` …).
+    """The ``[cluster]`` table, apart from the keys of resources (``counted``, ``links`` …)."""
 
-    Attributes
-    ----------
-    name
-        What reports call the cluster.
-    racks
-        Rack → its nodes, as Slurm writes lists of them; nodes that are in none share one.
-    racks_per_group, lending, memory_pools, domains, failure_domains, pools
-        As in a cluster file, with Slurm's names of nodes where that has numbers.
-    """
-
-    name: str = Field(default="slurm", min_length=1, max_length=80)
+    name: str = Field(default="slurm", min_length=1, max_length=80)  # what reports call the cluster
+    # rack → its nodes, as Slurm writes lists of them; nodes that are in none share one
     racks: dict[str, str] = Field(default_factory=dict)
+    # racks_per_group, lending, memory_pools, domains, failure_domains, pools: as in a cluster file, with Slurm's
+    # names of nodes where that has numbers
     racks_per_group: Count | None = None
     lending: Lending = "all"
     memory_pools: list[MemoryPool] = Field(default_factory=list)

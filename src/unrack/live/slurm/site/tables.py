@@ -92,35 +92,20 @@ Listens = Annotated[Address | None, BeforeValidator(_address)]
 
 
 class JournalTable(Strict):
-    """The ``[journal]`` table.
+    """The ``[journal]`` table."""
 
-    Attributes
-    ----------
-    snapshot_every_mb
-        A snapshot is written, and a new file begun, after so many MB.
-    keep
-        How many older files are kept beside the present one.
-    """
-
+    # a snapshot is written, and a new file begun, after so many MB
     snapshot_every_mb: Annotated[int, _size_between(1, "100 GB")] = Field(default=64, alias="snapshot_every")
+    # how many older files are kept beside the present one
     keep: Annotated[int, Field(ge=0, le=10_000, strict=True)] = 3
 
 
 class MetricsTable(Strict):
-    """The ``[metrics]`` table.
+    """The ``[metrics]`` table."""
 
-    Attributes
-    ----------
-    address
-        Where ``/metrics`` and ``/healthz`` are served; ``None``: nowhere.
-    allow_remote
-        The address may be one that other machines reach.
-    stalled_after_us
-        ``/healthz`` says that the scheduler is ill when its loop has not turned for so long.
-    """
-
-    address: Listens = Address("127.0.0.1", 9641)
-    allow_remote: Annotated[bool, Field(strict=True)] = False
+    address: Listens = Address("127.0.0.1", 9641)  # where ``/metrics`` and ``/healthz`` are served; ``None``: nowhere
+    allow_remote: Annotated[bool, Field(strict=True)] = False  # the address may be one that other machines reach
+    # ``/healthz`` says that the scheduler is ill when its loop has not turned for so long
     stalled_after_us: Annotated[int, _time_between(1, 86_400)] = Field(default=60 * SECOND_US, alias="stalled_after")
 
     @model_validator(mode="after")
@@ -131,70 +116,41 @@ class MetricsTable(Strict):
 
 
 class LogTable(Strict):
-    """The ``[log]`` table.
+    """The ``[log]`` table."""
 
-    Attributes
-    ----------
-    level
-        The least that is logged.
-    form
-        ``"json"``: a JSON object a line. ``"text"``: for people. ``"auto"``: text on a terminal, else JSON.
-    """
-
-    level: Literal["debug", "info", "warning", "error"] = "info"
+    level: Literal["debug", "info", "warning", "error"] = "info"  # the least that is logged
+    # ``"json"``: a JSON object a line. ``"text"``: for people. ``"auto"``: text on a terminal, else JSON.
     form: Literal["auto", "json", "text"] = "auto"
 
 
 class SiteTable(Strict):
-    """A whole site file.
+    """A whole site file."""
 
-    Attributes
-    ----------
-    partitions
-        Whose jobs it schedules; of others it sees what they hold, and touches nothing.
-    policy
-        As an entry of ``policies`` of a study.
-    models
-        As in a study: how fast jobs run on the devices that they get.
-    state
-        The folder of the journal and the lock.
-    wake
-        A file that scripts write to when something happened, so that it looks at once.
-    take
-        Which held jobs: see :class:`unrack.live.slurm.driver.state.seen.Take`.
-    memory, on_policy_fault
-        See :class:`MemoryUse`, :class:`OnPolicyFault`.
-    user_priority_most
-        The highest priority that users may ask for in comments.
-    poll_us, poll_slowest_us
-        How often it looks whether anything changed: at first, and when nothing has for a while.
-    start_timeout_us
-        A job that was released and has not started for so long is held again.
-    command_timeout_us
-        A command that takes longer is ended, and Slurm counts as unreachable.
-    cluster
-        What Slurm does not know of the nodes.
-    fabric
-        What attaches devices: ``kind``, and the keys of that kind.
-    journal, metrics, log
-        See there.
-    """
-
+    # whose jobs it schedules; of others it sees what they hold, and touches nothing
     partitions: list[PartitionName] = Field(min_length=1, max_length=1000)
-    policy: str | dict[str, Any] = "easy"
+    policy: str | dict[str, Any] = "easy"  # as an entry of ``policies`` of a study
+    # as in a study: how fast jobs run on the devices that they get
     models: list[str | dict[str, Any]] = Field(default_factory=list)
-    state: SitePath = Path("/var/lib/unrack")
-    wake: SitePath | None = None
-    take: Take = Take.BY_ADMIN
+    state: SitePath = Path("/var/lib/unrack")  # the folder of the journal and the lock
+    wake: SitePath | None = None  # a file that scripts write to when something happened, so that it looks at once
+    take: Take = Take.BY_ADMIN  # which held jobs: see :class:`unrack.live.slurm.driver.state.seen.Take`
+    # memory, on_policy_fault: see :class:`MemoryUse`, :class:`OnPolicyFault`
     memory: MemoryUse = MemoryUse.REQUESTED
     on_policy_fault: OnPolicyFault = OnPolicyFault.FCFS
+    # the highest priority that users may ask for in comments
     user_priority_most: Annotated[int, Field(ge=-MOST_PRIORITY, le=MOST_PRIORITY, strict=True)] = 0
+    # poll_us, poll_slowest_us: how often it looks whether anything changed: at first, and when nothing has for a
+    # while
     poll_us: Annotated[int, _time_between(0.05, 60)] = Field(default=SECOND_US // 5, alias="poll")
     poll_slowest_us: Annotated[int, _time_between(0.05, 3600)] = Field(default=2 * SECOND_US, alias="poll_slowest")
+    # a job that was released and has not started for so long is held again
     start_timeout_us: Annotated[int, _time_between(1, 86_400)] = Field(default=120 * SECOND_US, alias="start_timeout")
+    # a command that takes longer is ended, and Slurm counts as unreachable
     command_timeout_us: Annotated[int, _time_between(0.1, 600)] = Field(default=20 * SECOND_US, alias="command_timeout")
-    cluster: dict[str, Any] = Field(default_factory=dict)
+    cluster: dict[str, Any] = Field(default_factory=dict)  # what Slurm does not know of the nodes
+    # what attaches devices: ``kind``, and the keys of that kind
     fabric: dict[str, Any] = Field(default_factory=lambda: {"kind": "none"})
+    # journal, metrics, log: see there
     journal: JournalTable = JournalTable()
     metrics: MetricsTable = MetricsTable()
     log: LogTable = LogTable()

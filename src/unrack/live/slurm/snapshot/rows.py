@@ -29,34 +29,17 @@ _SOON_S = 1
 
 
 class Row(NamedTuple):
-    """A job of a snapshot.
+    """A job of a snapshot."""
 
-    Attributes
-    ----------
-    key
-        What Slurm calls it: ``123``, or ``123_4`` of a member of an array.
-    job
-        What it asks.
-    on, ran_s
-        Of a job that runs: the nodes of its tasks, and for how long it has run; ``""`` and 0 of others.
-    submit_s
-        When it joins the queue, s from now; ``None``: not as long as it waits for something else.
-    waits_for
-        What else it waits for; ``""``: for nothing but its turn.
-    slurm
-        What Slurm says of it.
-    group
-        Its own group among those whose tasks are kept apart, each on a node of its own; 0: none.
-    """
-
-    key: str
-    job: Job
+    key: str  # what Slurm calls it: ``123``, or ``123_4`` of a member of an array
+    job: Job  # what it asks
+    # on, ran_s: of a job that runs: the nodes of its tasks, and for how long it has run; ``""`` and 0 of others
     on: str
     ran_s: float
-    submit_s: float | None
-    waits_for: str
-    slurm: SlurmJob
-    group: int = 0
+    submit_s: float | None  # when it joins the queue, s from now; ``None``: not as long as it waits for something else
+    waits_for: str  # what else it waits for; ``""``: for nothing but its turn
+    slurm: SlurmJob  # what Slurm says of it
+    group: int = 0  # its own group among those whose tasks are kept apart, each on a node of its own; 0: none
 
     @property
     def runs(self) -> bool:

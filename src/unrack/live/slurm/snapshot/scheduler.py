@@ -16,28 +16,15 @@ _NUMBER = re.compile(r"[0-9]{1,6}")
 
 @dataclass(frozen=True)
 class Scheduler:
-    """What is configured.
+    """What is configured."""
 
-    Attributes
-    ----------
-    kind
-        ``"backfill"``, ``"builtin"``, or what else there is; ``""``: not known.
-    interval_s
-        Time between two backfills.
-    backfill_depth, queue_depth
-        How many jobs a backfill and the main loop look at.
-    memory
-        Whether memory is counted.
-    whole_nodes
-        Whether jobs get whole nodes.
-    """
-
-    kind: str = "backfill"
-    interval_s: int = 30
+    kind: str = "backfill"  # ``"backfill"``, ``"builtin"``, or what else there is; ``""``: not known
+    interval_s: int = 30  # time between two backfills
+    # backfill_depth, queue_depth: how many jobs a backfill and the main loop look at
     backfill_depth: int = 500
     queue_depth: int = 100
-    memory: bool = True
-    whole_nodes: bool = False
+    memory: bool = True  # whether memory is counted
+    whole_nodes: bool = False  # whether jobs get whole nodes
 
     @property
     def policy(self) -> dict[str, Any]:

@@ -35,27 +35,13 @@ _DTYPES: dict[str, type[pl.DataType]] = {
 
 @dataclass(frozen=True, eq=False)
 class Snapshot:
-    """A running system.
+    """A running system."""
 
-    Attributes
-    ----------
-    at_s
-        When, s since 1970.
-    content
-        The keys of its cluster file.
-    rows
-        Its jobs.
-    policy
-        The policy that is most like its own, as a study has it.
-    notes
-        What was left out or changed, a sentence each.
-    """
-
-    at_s: float
-    content: Mapping[str, Any]
-    rows: tuple[Row, ...]
-    policy: Mapping[str, Any]
-    notes: tuple[str, ...]
+    at_s: float  # when, s since 1970
+    content: Mapping[str, Any]  # the keys of its cluster file
+    rows: tuple[Row, ...]  # its jobs
+    policy: Mapping[str, Any]  # the policy that is most like its own, as a study has it
+    notes: tuple[str, ...]  # what was left out or changed, a sentence each
 
     @cached_property
     def cluster(self) -> Cluster:

@@ -13,21 +13,11 @@ from unrack.workload.job import Demand, Job
 
 
 class Standing(NamedTuple):
-    """A running job as equal tasks, for tables.
+    """A running job as equal tasks, for tables."""
 
-    Attributes
-    ----------
-    job
-        What it asks: what it holds.
-    tasks
-        Name of a node → how many of its tasks are there.
-    less_mb
-        MB that it holds beyond what is said of it, as its nodes are unequal.
-    """
-
-    job: Job
-    tasks: Mapping[str, int]
-    less_mb: int
+    job: Job  # what it asks: what it holds
+    tasks: Mapping[str, int]  # name of a node → how many of its tasks are there
+    less_mb: int  # MB that it holds beyond what is said of it, as its nodes are unequal
 
 
 def standing_of(

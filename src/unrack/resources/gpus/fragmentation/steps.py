@@ -95,18 +95,10 @@ class Changes(NamedTuple):
 
 
 class Steps(NamedTuple):
-    """Fragmentation of all machines: ``gpus[i]`` from ``times_s[i]`` to ``times_s[i + 1]``.
+    """Fragmentation of all machines: ``gpus[i]`` from ``times_s[i]`` to ``times_s[i + 1]``."""
 
-    Attributes
-    ----------
-    times_s : float64[steps + 1]
-        From the start of the window to its end, never falling.
-    gpus : float64[steps]
-        Free GPUs that a usual task cannot use, as expected.
-    """
-
-    times_s: Floats
-    gpus: Floats
+    times_s: Floats  # float64[steps + 1]: from the start of the window to its end, never falling
+    gpus: Floats  # float64[steps]: free GPUs that a usual task cannot use, as expected
 
     def means(self, pieces: int) -> Floats:
         """float64[pieces]: the mean over each of so many equal pieces of the window."""

@@ -74,47 +74,28 @@ class Vertex(NamedTuple):
 
 
 class Link(NamedTuple):
-    """A link between two vertices, by number, and its kind, one of ``LINKS``.
-
-    Attributes
-    ----------
-    weight
-        What it costs to cross it, if no NVLink of the machine is wider.
-    width
-        How many NVLinks it consists of, or any measure to the same effect; 0: not known, or not to count.
-    """
+    """A link between two vertices, by number, and its kind, one of ``LINKS``."""
 
     a: int
     b: int
-    weight: int
+    weight: int  # what it costs to cross it, if no NVLink of the machine is wider
     kind: str = PCIE
+    # how many NVLinks it consists of, or any measure to the same effect; 0: not known, or not to count
     width: float = 0
 
 
 @dataclass(frozen=True)
 class Machine:
-    """GPUs of one machine and how they are connected. It never changes.
+    """GPUs of one machine and how they are connected. It never changes."""
 
-    Attributes
-    ----------
-    name
-        What it is called, such as ``minsky``.
-    vertices, links
-        The graph. Every GPU must have a path to every other one.
-    model
-        Of its GPUs, such as ``P100``; ``""``: not known.
-    cores
-        Of each socket, in order: the numbers of its CPUs as the system counts them; ``()``: not known.
-    slices
-        Into how many equal slices of memory each of its GPUs is divided (MIG); 0: it is not.
-    """
-
-    name: str
+    name: str  # what it is called, such as ``minsky``
+    # vertices, links: The graph. Every GPU must have a path to every other one.
     vertices: tuple[Vertex, ...]
     links: tuple[Link, ...]
-    model: str = ""
+    model: str = ""  # of its GPUs, such as ``P100``; ``""``: not known
+    # of each socket, in order: the numbers of its CPUs as the system counts them; ``()``: not known
     cores: tuple[tuple[int, ...], ...] = ()
-    slices: int = 0
+    slices: int = 0  # into how many equal slices of memory each of its GPUs is divided (MIG); 0: it is not
 
     def __post_init__(self) -> None:
         """Check the graph.

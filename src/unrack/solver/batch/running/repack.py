@@ -98,20 +98,12 @@ SHARES = (4, 3, 2, 1)
 
 @dataclass(frozen=True, eq=False)
 class Repacking(Solution):
-    """A solution, and how to get there from what runs now.
+    """A solution, and how to get there from what runs now."""
 
-    Attributes
-    ----------
-    plan : list of Step
-        In this order, each fits.
-    moved : int64[any]
-        Servers whose cluster changes, ascending.
-    copied_mb
-        Memory that is written anew: all of a server that moves; of one that stays, what grows in some pool.
-    """
-
-    plan: list[Step] = field(default_factory=list)
+    plan: list[Step] = field(default_factory=list)  # list of Step: in this order, each fits
+    # int64[any]: servers whose cluster changes, ascending
     moved: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    # memory that is written anew: all of a server that moves; of one that stays, what grows in some pool
     copied_mb: int = 0
 
 

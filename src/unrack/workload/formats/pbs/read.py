@@ -198,39 +198,19 @@ def _ids(kept: Sequence[Record]) -> list[pl.Series]:
 
 
 class Record(NamedTuple):
-    """One line.
+    """One line."""
 
-    Attributes
-    ----------
-    line
-        Counted from 1.
-    kind
-        ``E`` for the end of a job, ``Q``, ``S``, ``D`` and so on for all else.
-    job
-        Its name.
-    fields
-        Key → value; of a key that comes twice, the last.
-    """
-
-    line: int
-    kind: str
-    job: str
-    fields: dict[str, str]
+    line: int  # counted from 1
+    kind: str  # ``E`` for the end of a job, ``Q``, ``S``, ``D`` and so on for all else
+    job: str  # its name
+    fields: dict[str, str]  # key → value; of a key that comes twice, the last
 
 
 class JobName(NamedTuple):
-    """A name such as ``123[4].server``.
+    """A name such as ``123[4].server``."""
 
-    Attributes
-    ----------
-    number
-        123.
-    member
-        4; -1: it is the array as a whole; ``None``: it is of no array.
-    """
-
-    number: int
-    member: int | None
+    number: int  # 123
+    member: int | None  # 4; -1: it is the array as a whole; ``None``: it is of no array
 
 
 def records(source: Source) -> list[Record]:

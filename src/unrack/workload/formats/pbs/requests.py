@@ -16,28 +16,15 @@ _KNOWN = {"ncpus", "ppn", "mem", "mpiprocs", "ompthreads", "vmem", *_GPUS}
 
 
 class Request(NamedTuple):
-    """Equal tasks.
+    """Equal tasks."""
 
-    Attributes
-    ----------
-    tasks
-        How many; 0 = not said.
-    cores, gpus
-        Of each.
-    mb
-        MB of each; ``None`` = not said.
-    unequal
-        Whether parts of the job differ, of which each counts as the largest.
-    places
-        Whether it names nodes or their features.
-    """
-
-    tasks: int
+    tasks: int  # how many; 0 = not said
+    # cores, gpus: of each
     cores: int
     gpus: int
-    mb: int | None
-    unequal: bool = False
-    places: bool = False
+    mb: int | None  # MB of each; ``None`` = not said
+    unequal: bool = False  # whether parts of the job differ, of which each counts as the largest
+    places: bool = False  # whether it names nodes or their features
 
 
 def memory_mb(text: str) -> int:

@@ -22,28 +22,16 @@ PER_NODE = ("gres", "allocgres", "reqgres")
 
 @dataclass(frozen=True)
 class Choices:
-    """Which of the things that Slurm says become what.
+    """Which of the things that Slurm says become what."""
 
-    Attributes
-    ----------
-    size
-        ``"allocated"``: what a job was given, and where that is not said what it asked for; ``"requested"``: the other
-        way round.
-    memory
-        ``"requested"``, ``"used"``, ``"max"`` of both, or ``"ignore"``.
-    gpus
-        What GPUs are asked as, such as ``gpus.count``; ``"ignore"``: not at all.
-    gres
-        Name of another generic resource → what it is asked as, such as ``nvme.devices``.
-    licences
-        Whether licences are asked for, as ``counted.NAME``.
-    """
-
+    # ``"allocated"``: what a job was given, and where that is not said what it asked for; ``"requested"``: the other
+    # way round
     size: str = "allocated"
-    memory: str = "requested"
-    gpus: str = "gpus.count"
+    memory: str = "requested"  # ``"requested"``, ``"used"``, ``"max"`` of both, or ``"ignore"``
+    gpus: str = "gpus.count"  # what GPUs are asked as, such as ``gpus.count``; ``"ignore"``: not at all
+    # name of another generic resource → what it is asked as, such as ``nvme.devices``
     gres: Mapping[str, str] = field(default_factory=dict)
-    licences: bool = True
+    licences: bool = True  # whether licences are asked for, as ``counted.NAME``
 
     def __post_init__(self) -> None:
         choice("size", self.size, ("allocated", "requested"))

@@ -55,27 +55,13 @@ COMMAND = f"the output of: sacct --allusers --parsable2 --format={ASK_FOR}"
 
 
 class Listing(NamedTuple):
-    """Rows of text.
+    """Rows of text."""
 
-    Attributes
-    ----------
-    frame
-        A column of text for each field, by our name; null = empty.
-    at
-        Where the rows are.
-    replaced
-        How many lines have bytes that are not UTF-8.
-    repeated
-        How many lines repeat the header.
-    cut
-        Whether columns are aligned, so that what is too long ends in ``+``.
-    """
-
-    frame: pl.DataFrame
-    at: Locator
-    replaced: int = 0
-    repeated: int = 0
-    cut: bool = False
+    frame: pl.DataFrame  # a column of text for each field, by our name; null = empty
+    at: Locator  # where the rows are
+    replaced: int = 0  # how many lines have bytes that are not UTF-8
+    repeated: int = 0  # how many lines repeat the header
+    cut: bool = False  # whether columns are aligned, so that what is too long ends in ``+``
 
 
 def heads_a_list(line: str) -> bool:

@@ -265,22 +265,14 @@ def snapshot(source: Source) -> Listing:
 
 
 class JobName(NamedTuple):
-    """What the name of a job is made of, as text; empty or 0: it is not said.
+    """What the name of a job is made of, as text; empty or 0: it is not said."""
 
-    Attributes
-    ----------
-    job
-        Its number.
-    array, member, members
-        The array that it is of, and which member it is, or which it stands for.
-    het, part
-        The heterogeneous job that it is of, and which component.
-    """
-
-    job: str
+    job: str  # its number
+    # array, member, members: the array that it is of, and which member it is, or which it stands for
     array: str = ""
     member: str = ""
     members: str = ""
+    # het, part: the heterogeneous job that it is of, and which component
     het: str = ""
     part: str = ""
 

@@ -28,17 +28,10 @@ _BANDWIDTH = {
 
 
 class Alias(NamedTuple):
-    """Other names for a column.
+    """Other names for a column."""
 
-    Attributes
-    ----------
-    names
-        In lower case with ``_`` between words; a header may add ``_`` and a key of ``units``.
-    units
-        Ending → the unit's name, and how many of the smallest unit kept (µs, MB, MB/s) it is.
-    """
-
-    names: tuple[str, ...]
+    names: tuple[str, ...]  # in lower case with ``_`` between words; a header may add ``_`` and a key of ``units``
+    # ending → the unit's name, and how many of the smallest unit kept (µs, MB, MB/s) it is
     units: Mapping[str, tuple[str, Fraction]]
 
 
@@ -72,18 +65,11 @@ ALIASES: dict[str, Alias] = {
 
 
 class Found(NamedTuple):
-    """A column that is known by another name.
+    """A column that is known by another name."""
 
-    Attributes
-    ----------
-    column
-        The file's name for it.
-    unit, factor
-        The unit that the name states, and how many of the smallest unit kept it is; ``""`` and ``None`` if it states
-        none.
-    """
-
-    column: str
+    column: str  # the file's name for it
+    # unit, factor: the unit that the name states, and how many of the smallest unit kept it is; ``""`` and ``None``
+    # if it states none
     unit: str
     factor: Fraction | None
 

@@ -43,38 +43,20 @@ def typed(values: pl.Series) -> pl.Series:
 
 @dataclass(frozen=True)
 class TableColumns:
-    """A table and how to read it.
+    """A table and how to read it."""
 
-    Attributes
-    ----------
-    frame, at
-        The table, and where its rows are.
-    columns
-        Our name → the table's column.
-    defaults
-        Our name → the value where the column or its entry is missing.
-    scale
-        Our name → factor on the numbers.
-    time_us, memory_mb
-        One unit of time in µs, one unit of memory in MB.
-    memory_per
-        ``"task"``, ``"core"`` or ``"job"``.
-    units
-        Our name → µs or MB in one unit of that column, where its own name states the unit.
-    relative
-        Deadlines are counted from the submission.
-    """
-
+    # frame, at: the table, and where its rows are
     frame: pl.DataFrame
     at: Locator
-    columns: Mapping[str, str]
-    defaults: Mapping[str, float | str]
-    scale: Mapping[str, Fraction]
+    columns: Mapping[str, str]  # our name → the table's column
+    defaults: Mapping[str, float | str]  # our name → the value where the column or its entry is missing
+    scale: Mapping[str, Fraction]  # our name → factor on the numbers
+    # time_us, memory_mb: one unit of time in µs, one unit of memory in MB
     time_us: Fraction
     memory_mb: Fraction
-    memory_per: str
-    units: Mapping[str, Fraction]
-    relative: bool
+    memory_per: str  # ``"task"``, ``"core"`` or ``"job"``
+    units: Mapping[str, Fraction]  # our name → µs or MB in one unit of that column, where its own name states the unit
+    relative: bool  # deadlines are counted from the submission
 
     def jobs(self) -> list[pl.Series]:
         """The columns that :func:`unrack.workload.formats.intake.workload` takes.
@@ -265,30 +247,14 @@ class TableColumns:
 
 @dataclass(frozen=True)
 class TierColumns:
-    """The columns that a table has of them.
+    """The columns that a table has of them."""
 
-    Attributes
-    ----------
-    at
-        Where the rows are.
-    called
-        Our name → what the column is called, in errors.
-    limits
-        ``local`` and ``ceiling``: the numbers, defaults filled in.
-    factors
-        The same: MB in one unit.
-    words
-        ``group``, ``spread`` and ``forbidden``: the text, null = none.
-    default_spread
-        Of groups without a word about it.
-    """
-
-    at: Locator
-    called: Mapping[str, str]
-    limits: Mapping[str, pl.Series]
-    factors: Mapping[str, Fraction]
-    words: Mapping[str, pl.Series]
-    default_spread: str | None
+    at: Locator  # where the rows are
+    called: Mapping[str, str]  # our name → what the column is called, in errors
+    limits: Mapping[str, pl.Series]  # ``local`` and ``ceiling``: the numbers, defaults filled in
+    factors: Mapping[str, Fraction]  # the same: MB in one unit
+    words: Mapping[str, pl.Series]  # ``group``, ``spread`` and ``forbidden``: the text, null = none
+    default_spread: str | None  # of groups without a word about it
 
     def asks(self, tasks: pl.Series, memory: pl.Series | None) -> dict[str, pl.Series]:
         """The columns checked, ``local`` in MB rounded up and ``ceiling`` down; empty where no job asks anything.

@@ -59,25 +59,14 @@ _STAMP = r"^\d{4}-\d\d-\d\d"
 
 @dataclass(frozen=True)
 class Suggestion:
-    """How a table could be read.
+    """How a table could be read."""
 
-    Attributes
-    ----------
-    header
-        Its columns.
-    columns, scale
-        The options of :func:`unrack.workload.formats.table.read.read_table` that would read it.
-    missing
-        What it lacks, a sentence each.
-    jobs
-        How many jobs these options read; ``None``: they do not read it yet.
-    """
-
-    header: tuple[str, ...]
+    header: tuple[str, ...]  # its columns
+    # columns, scale: the options of :func:`unrack.workload.formats.table.read.read_table` that would read it
     columns: Mapping[str, str]
     scale: Mapping[str, float]
-    missing: tuple[str, ...]
-    jobs: int | None
+    missing: tuple[str, ...]  # what it lacks, a sentence each
+    jobs: int | None  # how many jobs these options read; ``None``: they do not read it yet
 
     def line(self, path: str) -> str:
         """A line for ``workloads = […]`` of a study."""

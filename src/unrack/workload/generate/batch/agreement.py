@@ -22,18 +22,12 @@ _THURSDAY_TO_MONDAY_S = 3 * DAY_S
 
 @dataclass(frozen=True)
 class Marginal:
-    """One property of the jobs, in the log and as drawn.
+    """One property of the jobs, in the log and as drawn."""
 
-    Attributes
-    ----------
-    name, unit
-        What it is.
-    log, drawn : float64[jobs]
-        Its values.
-    """
-
+    # name, unit: what it is
     name: str
     unit: str
+    # log, drawn: float64[jobs]: its values
     log: Floats
     drawn: Floats
 

@@ -27,24 +27,14 @@ _MOST_DRAWN = 30_000
 
 @dataclass(frozen=True)
 class Fit:
-    """A model with what it was fitted to.
+    """A model with what it was fitted to."""
 
-    Attributes
-    ----------
-    model
-        The parameters.
-    jobs
-        How many jobs they were fitted to.
-    marginals
-        Hour of day, weekday (where the log gives dates), size, run time, requested time, accuracy, work
-        (size × run time), gap.
-    together
-        Two properties → the correlation of their normal scores, in the log and as drawn.
-    """
-
-    model: BatchModel
-    jobs: int
+    model: BatchModel  # the parameters
+    jobs: int  # how many jobs they were fitted to
+    # hour of day, weekday (where the log gives dates), size, run time, requested time, accuracy, work (size × run
+    # time), gap
     marginals: tuple[Marginal, ...]
+    # two properties → the correlation of their normal scores, in the log and as drawn
     together: Mapping[str, tuple[float, float]]
 
 

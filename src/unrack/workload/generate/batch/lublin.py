@@ -32,50 +32,38 @@ Share = Annotated[FiniteFloat, Field(ge=0, le=1)]
 
 
 class LublinModel(Strict):
-    """Parameters of the model, with the published ones for batch jobs as defaults.
+    """Parameters of the model, with the published ones for batch jobs as defaults."""
 
-    Attributes
-    ----------
-    serial_share, power_share
-        Jobs of one node; jobs, serial ones aside, whose log2 of the size is rounded to a whole number.
-    low, upper_gap, low_share
-        log2 of the size is uniform from ``low`` to log2(nodes) - ``upper_gap`` with probability ``low_share``, else
-        from there to log2(nodes).
-    short_shape, short_scale, long_shape, long_scale
-        Gamma distributions of ln(run time in s).
-    short_slope, short_base
-        Probability of the short one: slope × nodes of the job + base, within 0 and 1.
-    log_run_max, log_gap_max
-        Larger logarithms are drawn again.
-    gap_shape, gap_scale
-        Gamma distribution of ln(gap in s) in the rush hours.
-    day_shape, day_scale, day_begins
-        Gamma curve of the busyness of the half-hours of a day that begins at the half-hour ``day_begins``.
-    rush_to_all
-        Arrival rate of the rush hours over that of the whole day.
-    request_factor
-        Requested time over run time; below 1 counts as 1.
-    """
-
+    # serial_share, power_share: jobs of one node; jobs, serial ones aside, whose log2 of the size is rounded to a
+    # whole number
     serial_share: Share = 0.2927
     power_share: Share = 0.6686
+    # low, upper_gap, low_share: log2 of the size is uniform from ``low`` to log2(nodes) - ``upper_gap`` with
+    # probability ``low_share``, else from there to log2(nodes)
     low: Annotated[FiniteFloat, Field(ge=0, le=30)] = 1.2
     upper_gap: Annotated[FiniteFloat, Field(ge=0, le=30)] = 2.5
     low_share: Share = 0.7875
+    # short_shape, short_scale, long_shape, long_scale: gamma distributions of ln(run time in s)
     short_shape: Positive = 6.57
     short_scale: Positive = 0.823
     long_shape: Positive = 639.1
     long_scale: Positive = 0.0156
+    # short_slope, short_base: probability of the short one: slope × nodes of the job + base, within 0 and 1
     short_slope: FiniteFloat = -0.003
     short_base: FiniteFloat = 0.6986
+    # log_run_max, log_gap_max: larger logarithms are drawn again
     log_run_max: Annotated[FiniteFloat, Field(ge=9, le=20)] = 12.0
     log_gap_max: Annotated[FiniteFloat, Field(ge=9, le=20)] = 13.0
+    # gap_shape, gap_scale: gamma distribution of ln(gap in s) in the rush hours
     gap_shape: Positive = 6.0415
     gap_scale: Positive = 0.8531
+    # day_shape, day_scale, day_begins: gamma curve of the busyness of the half-hours of a day that begins at the
+    # half-hour ``day_begins``
     day_shape: Positive = 6.1271
     day_scale: Positive = 5.2740
     day_begins: Annotated[int, Field(ge=0, lt=_SLOTS)] = 11
-    rush_to_all: Positive = 1.0519
+    rush_to_all: Positive = 1.0519  # arrival rate of the rush hours over that of the whole day
+    # requested time over run time; below 1 counts as 1
     request_factor: Distribution = Field(default=1, validate_default=True)
 
     def draw(self, rng: np.random.Generator, count: int, nodes: int, never_ran: bool = False) -> Draw:

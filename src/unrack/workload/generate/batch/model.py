@@ -54,21 +54,14 @@ Curve = Annotated[tuple[Positive, ...], Field(min_length=2)]
 
 
 class Links(Strict):
-    """Means and spreads of normal scores.
+    """Means and spreads of normal scores."""
 
-    Attributes
-    ----------
-    jobs
-        Share of the jobs in each class of sizes (rows) and requested times (columns).
-    request_mean, request_spread
-        Of the request's score, by class of sizes.
-    accuracy_mean, accuracy_spread
-        Of the accuracy's score, by class of sizes and of requested times.
-    """
-
+    # share of the jobs in each class of sizes (rows) and requested times (columns)
     jobs: Annotated[tuple[_Parts, ...], Field(min_length=SIZES, max_length=SIZES)]
+    # request_mean, request_spread: of the request's score, by class of sizes
     request_mean: Annotated[tuple[_Score, ...], Field(min_length=SIZES, max_length=SIZES)]
     request_spread: Annotated[tuple[_Spread, ...], Field(min_length=SIZES, max_length=SIZES)]
+    # accuracy_mean, accuracy_spread: of the accuracy's score, by class of sizes and of requested times
     accuracy_mean: Annotated[tuple[_Row, ...], Field(min_length=SIZES, max_length=SIZES)]
     accuracy_spread: Annotated[tuple[_Spreads, ...], Field(min_length=SIZES, max_length=SIZES)]
 
@@ -142,24 +135,14 @@ def _ranks(normal: Floats, which: Ints, weight: Floats, means: Floats, spreads: 
 
 
 class Sizes(Strict):
-    """How many nodes jobs take.
+    """How many nodes jobs take."""
 
-    Attributes
-    ----------
-    nodes
-        Of the system that the curves are for; on another system they are stretched, as a uniform-log size would be.
-    serial_share
-        Jobs of one node.
-    power_share
-        Of the others, those whose size is a power of two.
-    power, other
-        Curves of the sizes that are powers of two and of those that are not. Two values, ``[2, 128]``, are the plain
-        uniform-log distribution.
-    """
-
+    # of the system that the curves are for; on another system they are stretched, as a uniform-log size would be
     nodes: Annotated[int, Field(ge=1, le=MOST)]
-    serial_share: Share
-    power_share: Share
+    serial_share: Share  # jobs of one node
+    power_share: Share  # of the others, those whose size is a power of two
+    # power, other: Curves of the sizes that are powers of two and of those that are not. Two values, ``[2, 128]``,
+    # are the plain uniform-log distribution.
     power: Curve
     other: Curve
 
@@ -191,23 +174,12 @@ class Sizes(Strict):
 
 
 class Ending(Strict):
-    """Jobs that end in one way.
+    """Jobs that end in one way."""
 
-    Attributes
-    ----------
-    share
-        Of all jobs that were submitted and ran.
-    no_run
-        Of these, jobs that ended at once.
-    at_limit
-        Of these, jobs that ran as long as they had asked for.
-    accuracy
-        Curve of run / request of the others.
-    """
-
-    share: Share
-    no_run: Share = 0.0
-    at_limit: Share = 0.0
+    share: Share  # of all jobs that were submitted and ran
+    no_run: Share = 0.0  # of these, jobs that ended at once
+    at_limit: Share = 0.0  # of these, jobs that ran as long as they had asked for
+    # curve of run / request of the others
     accuracy: Annotated[tuple[Annotated[FiniteFloat, Field(gt=0, le=1)], ...], Field(min_length=2)]
 
     _in_order = field_validator("accuracy")(ascending)
@@ -237,35 +209,19 @@ class Draw(NamedTuple):
 
 
 class BatchModel(Strict):
-    """Parameters of the model; a TOML file has these as its keys.
+    """Parameters of the model; a TOML file has these as its keys."""
 
-    Attributes
-    ----------
-    source
-        What they were fitted to.
-    arrivals
-        When jobs arrive.
-    sizes
-        How many nodes they take.
-    request_s
-        Curve of requested times, in s.
-    completed, failed, cancelled
-        How they end.
-    never_ran
-        Share of the jobs that are cancelled before they start; the shares above are of the rest.
-    links
-        How requested times depend on sizes, and accuracies on both; without it they do not.
-    """
-
-    source: str = ""
-    arrivals: WeekCycle
-    sizes: Sizes
-    request_s: Curve
+    source: str = ""  # what they were fitted to
+    arrivals: WeekCycle  # when jobs arrive
+    sizes: Sizes  # how many nodes they take
+    request_s: Curve  # curve of requested times, in s
+    # completed, failed, cancelled: how they end
     completed: Ending
     failed: Ending | None = None
     cancelled: Ending | None = None
+    # share of the jobs that are cancelled before they start; the shares above are of the rest
     never_ran: Annotated[FiniteFloat, Field(ge=0, lt=1)] = 0.0
-    links: Links | None = None
+    links: Links | None = None  # how requested times depend on sizes, and accuracies on both; without it they do not
 
     _in_order = field_validator("request_s")(ascending)
 

@@ -28,22 +28,14 @@ def _megabytes(value: Any) -> Any:
 
 
 class Profile(Strict):
-    """An application that was measured at one size.
+    """An application that was measured at one size."""
 
-    Attributes
-    ----------
-    id
-        Becomes the job's application.
-    nodes, run_s
-        Its size and run time: what jobs are matched by.
-    memory_mb
-        MB per node as measured; 0 = not known.
-    """
-
+    # becomes the job's application
     id: Annotated[str, BeforeValidator(lambda value: str(value) if isinstance(value, int) else value)]
+    # nodes, run_s: its size and run time: what jobs are matched by
     nodes: Count
     run_s: Annotated[float, Field(ge=0, le=1e12)]
-    memory_mb: Annotated[float, Field(ge=0, lt=MOST_MB)] = 0.0
+    memory_mb: Annotated[float, Field(ge=0, lt=MOST_MB)] = 0.0  # MB per node as measured; 0 = not known
 
 
 SYNTHETIC = "synthetic"
@@ -52,49 +44,33 @@ SYNTHETIC_CORES = 32
 
 
 class BatchSpec(Strict):
-    """A workload of jobs that take whole nodes.
+    """A workload of jobs that take whole nodes."""
 
-    Attributes
-    ----------
-    model
-        A key of :data:`MODELS`.
-    nodes, cores_per_node
-        The system: a job of n nodes is n tasks of all cores of a node.
-    jobs, days
-        How many jobs, or for how many days they arrive.
-    load, jobs_per_day
-        How close together: node-seconds asked for over those there are; or a rate. By default what the parameters say.
-    parameters
-        ``cirne``: a name in ``PARAMETERS``, the path of a TOML file that ``unrack trace fit`` wrote, or a table of its
-        keys. ``lublin``: a table of constants in place of the published ones.
-    cancelled
-        What becomes of jobs that are cancelled before they start: left out, or jobs without a run.
-    memory
-        MB per node: ``"table-5.5"`` by size, ``"profiles"`` as the application that matches, scaled to the cores of a
-        node, or a distribution.
-    profiles
-        Applications that jobs are matched with: a table each, or the path of a CSV file.
-    profile_cores
-        Cores of the nodes on which the memory of ``profiles`` was measured; ``None``: 4, of unrack's own profiles 32.
-    large_share
-        Node-hours of large jobs over those of all jobs …
-    normal_node
-        … where a job is large that needs more memory per node than this, in MB or as text.
-    """
-
-    model: Literal["cirne", "lublin"]
+    model: Literal["cirne", "lublin"]  # a key of :data:`MODELS`
+    # nodes, cores_per_node: the system: a job of n nodes is n tasks of all cores of a node
     nodes: Count
     cores_per_node: Count = 1
+    # jobs, days: how many jobs, or for how many days they arrive
     jobs: Annotated[int, Field(ge=1, le=10_000_000)] | None = None
     days: Annotated[float, Field(gt=0, le=36_500)] | None = None
+    # load, jobs_per_day: How close together: node-seconds asked for over those there are; or a rate. By default what
+    # the parameters say.
     load: Positive | None = None
     jobs_per_day: Positive | None = None
+    # ``cirne``: a name in ``PARAMETERS``, the path of a TOML file that ``unrack trace fit`` wrote, or a table of its
+    # keys. ``lublin``: a table of constants in place of the published ones.
     parameters: str | dict[str, Any] | None = None
+    # what becomes of jobs that are cancelled before they start: left out, or jobs without a run
     cancelled: Literal["leave-out", "zero-run"] = "leave-out"
+    # MB per node: ``"table-5.5"`` by size, ``"profiles"`` as the application that matches, scaled to the cores of a
+    # node, or a distribution
     memory: Literal["table-5.5", "profiles"] | Distribution | None = None
+    # applications that jobs are matched with: a table each, or the path of a CSV file
     profiles: str | Annotated[list[Profile], Field(min_length=1)] | None = None
+    # cores of the nodes on which the memory of ``profiles`` was measured; ``None``: 4, of unrack's own profiles 32
     profile_cores: Count | None = None
-    large_share: Annotated[float, Field(ge=0, le=1)] | None = None
+    large_share: Annotated[float, Field(ge=0, le=1)] | None = None  # node-hours of large jobs over those of all jobs …
+    # … where a job is large that needs more memory per node than this, in MB or as text
     normal_node: Annotated[int, Field(ge=1, lt=MOST_MB), BeforeValidator(_megabytes)] | None = None
 
     @model_validator(mode="after")

@@ -181,27 +181,16 @@ def drawn_jobs(shapes: Shapes, jobs: int, seed: int = 0) -> tuple[UsageCurves, p
 
 
 class Steps(NamedTuple):
-    """The steps of curves, one curve after the other.
+    """The steps of curves, one curve after the other."""
 
-    Attributes
-    ----------
-    point : int64[curves + 1]
-        The steps of curve c are ``point[c]`` to ``point[c + 1] - 1``: one or more.
-    length : float64[steps]
-        How long they are, against each other.
-    score : float64[steps]
-        How high they are, in order.
-    ratio, near : float64[curves]
-        Mean over peak, and the share of the progress near the peak, that are wanted.
-    spread : float64[curves]
-        How far the steps that are not near the peak differ: 0 = not at all, 1 = as far as their mean lets them.
-    """
-
-    point: Ints
-    length: Floats
-    score: Floats
+    point: Ints  # int64[curves + 1]: the steps of curve c are ``point[c]`` to ``point[c + 1] - 1``: one or more
+    length: Floats  # float64[steps]: how long they are, against each other
+    score: Floats  # float64[steps]: how high they are, in order
+    # ratio, near: float64[curves]: mean over peak, and the share of the progress near the peak, that are wanted
     ratio: Floats
     near: Floats
+    # float64[curves]: how far the steps that are not near the peak differ: 0 = not at all, 1 = as far as their mean
+    # lets them
     spread: Floats
 
 

@@ -37,25 +37,15 @@ _LONG_ENOUGH = 5
 
 @dataclass(frozen=True)
 class Fit:
-    """Parameters with what they were fitted to.
+    """Parameters with what they were fitted to."""
 
-    Attributes
-    ----------
-    shapes
-        The parameters.
-    jobs, series
-        How many they were fitted to.
-    counts
-        Kind → how many jobs; of a job with several series the one with the highest peak says.
-    marginals
-        Mean over peak, steps, share of the progress near the peak, and where jobs have several series the peak of each
-        over its job's: as given and as drawn.
-    """
-
-    shapes: Shapes
+    shapes: Shapes  # the parameters
+    # jobs, series: how many they were fitted to
     jobs: int
     series: int
-    counts: dict[str, int]
+    counts: dict[str, int]  # kind → how many jobs; of a job with several series the one with the highest peak says
+    # mean over peak, steps, share of the progress near the peak, and where jobs have several series the peak of each
+    # over its job's: as given and as drawn
     marginals: tuple[Marginal, ...]
 
 

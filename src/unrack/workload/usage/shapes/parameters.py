@@ -45,69 +45,39 @@ StepCurve = Annotated[tuple[Positive, ...], Field(min_length=2), AfterValidator(
 
 
 class Kind(Strict):
-    """One kind of shape. Curves are quantile curves: values from the smallest to the largest, at equal steps of chance.
+    """One kind of shape; curves are quantile curves: values, the smallest first, at equal steps of chance."""
 
-    Attributes
-    ----------
-    weight
-        How many curves are of this kind, against the weights of the others.
-    mean_over_peak
-        Quantile curve of the average use over the largest.
-    near_peak
-        Quantile curve of the share of the progress at 90 % of the peak or above.
-    together
-        How these two go together: the correlation of their normal scores.
-    steps
-        Quantile curve of the number of steps.
-    persistence
-        How much a step is like the one before it: the correlation of neighbours, 0 to below 1.
-    spread
-        How far the steps that are not near the peak differ: 0 = not at all, 1 = as far as their mean lets them.
-    """
-
+    # how many curves are of this kind, against the weights of the others
     weight: Annotated[FiniteFloat, Field(ge=0, le=1e9)]
-    mean_over_peak: ShareCurve
-    near_peak: ShareCurve
+    mean_over_peak: ShareCurve  # quantile curve of the average use over the largest
+    near_peak: ShareCurve  # quantile curve of the share of the progress at 90 % of the peak or above
+    # how these two go together: the correlation of their normal scores
     together: Annotated[FiniteFloat, Field(ge=-1, le=1)] = 0.0
-    steps: StepCurve
+    steps: StepCurve  # quantile curve of the number of steps
+    # how much a step is like the one before it: the correlation of neighbours, 0 to below 1
     persistence: Annotated[FiniteFloat, Field(ge=0, lt=1)] = 0.0
+    # how far the steps that are not near the peak differ: 0 = not at all, 1 = as far as their mean lets them
     spread: Annotated[FiniteFloat, Field(ge=0, le=1)] = 1.0
 
 
 class Nodes(Strict):
-    """How the nodes of one job differ.
+    """How the nodes of one job differ."""
 
-    Attributes
-    ----------
-    spread
-        Standard deviation of the logarithm of the nodes' peaks; the highest of them is the job's.
-    alike
-        Correlation of the levels of two nodes at the same progress, 0 to 1.
-    """
-
+    # standard deviation of the logarithm of the nodes' peaks; the highest of them is the job's
     spread: Annotated[FiniteFloat, Field(ge=0, le=10)]
+    # correlation of the levels of two nodes at the same progress, 0 to 1
     alike: Annotated[FiniteFloat, Field(ge=0, le=1)]
 
 
 class Shapes(Strict):
-    """The parameters of drawn curves.
+    """The parameters of drawn curves."""
 
-    Attributes
-    ----------
-    source
-        What they were fitted to, or where they are from.
-    interval_s
-        The length of a sample, s: steps begin at its multiples, and a job that is shorter has one step.
-    kinds
-        Kind → its parameters; a kind that is not there is not drawn.
-    nodes
-        How nodes differ; ``None``: one curve for all tasks of a job.
-    """
-
-    source: str = ""
+    source: str = ""  # what they were fitted to, or where they are from
+    # the length of a sample, s: steps begin at its multiples, and a job that is shorter has one step
     interval_s: Positive = 300.0
+    # kind → its parameters; a kind that is not there is not drawn
     kinds: dict[Literal["flat", "ramp", "phases", "spikes"], Kind] = Field(min_length=1)
-    nodes: Nodes | None = None
+    nodes: Nodes | None = None  # how nodes differ; ``None``: one curve for all tasks of a job
 
     @field_validator("kinds")
     @classmethod

@@ -23,27 +23,17 @@ _SHORT = 0.1
 
 @dataclass(frozen=True)
 class Properties:
-    """Of each series.
+    """Of each series."""
 
-    Attributes
-    ----------
-    kind : int64[series]
-        Place in :data:`unrack.workload.usage.shapes.parameters.KINDS`. Flat: near its peak for 80 % of the progress or
-        more. Ramp: of four steps or more, and correlated with the progress by 0.8 or more. Spikes: above the middle of
-        its median and its peak for a tenth of the progress or less. Phases: all others.
-    ratio, near : float64[series]
-        Mean over peak; share of the progress at 90 % of the peak or above.
-    steps : int64[series]
-        Steps that are left when it is thinned to 5 % of its peak.
-    thin
-        The thinned curves.
-    """
-
+    # int64[series]: Place in :data:`unrack.workload.usage.shapes.parameters.KINDS`. Flat: near its peak for 80 % of
+    # the progress or more. Ramp: of four steps or more, and correlated with the progress by 0.8 or more. Spikes:
+    # above the middle of its median and its peak for a tenth of the progress or less. Phases: all others.
     kind: Ints
+    # ratio, near: float64[series]: mean over peak; share of the progress at 90 % of the peak or above
     ratio: Floats
     near: Floats
-    steps: Ints
-    thin: Thinned
+    steps: Ints  # int64[series]: steps that are left when it is thinned to 5 % of its peak
+    thin: Thinned  # the thinned curves
 
 
 def properties(series: UsageSeries) -> Properties:

@@ -49,87 +49,48 @@ class Said(NamedTuple):
 
 
 class Known(NamedTuple):
-    """What the core knows of a job.
+    """What the core knows of a job."""
 
-    Attributes
-    ----------
-    number
-        Its number in the core; ``None``: it has none there now.
-    job
-        What the core was told that it asks: a record of :func:`unrack.live.records.job_record`; ``None``: nothing yet.
-    queued_us
-        When the core was last told that it waits; ``None``: never.
-    group
-        Its own among those whose tasks are kept apart; ``None``: none.
-    promise
-        What it was promised while it waits: start, turn, grain and lease, as of
-        :class:`unrack.ledger.promises.Promise`, the lease by names.
-    """
-
-    number: int | None = None
+    number: int | None = None  # its number in the core; ``None``: it has none there now
+    # what the core was told that it asks: a record of :func:`unrack.live.records.job_record`; ``None``: nothing yet
     job: dict[str, Any] | None = None
-    queued_us: int | None = None
-    group: int | None = None
+    queued_us: int | None = None  # when the core was last told that it waits; ``None``: never
+    group: int | None = None  # its own among those whose tasks are kept apart; ``None``: none
+    # what it was promised while it waits: start, turn, grain and lease, as of
+    # :class:`unrack.ledger.promises.Promise`, the lease by names
     promise: list[Any] | None = None
 
 
 class Placing(NamedTuple):
-    """Where a job was placed, and how many nodes it had asked for before that.
+    """Where a job was placed, and how many nodes it had asked for before that."""
 
-    Attributes
-    ----------
-    placed
-        The last places that we have asked for by name, perhaps, oldest first: after a lost connection we cannot tell
-        which of them Slurm accepted. Other required nodes come from the user.
-    nodes_min, nodes_max
-        How many nodes it asked for; 0: not said.
-    """
-
+    # The last places that we have asked for by name, perhaps, oldest first: after a lost connection we cannot tell
+    # which of them Slurm accepted. Other required nodes come from the user.
     placed: tuple[tuple[str, ...], ...] = ()
+    # nodes_min, nodes_max: how many nodes it asked for; 0: not said
     nodes_min: int = 0
     nodes_max: int = 0
 
 
 class Trouble(NamedTuple):
-    """What went wrong with the starts of a job.
+    """What went wrong with the starts of a job."""
 
-    Attributes
-    ----------
-    tries
-        How many have failed in a row.
-    refused
-        Slurm's reason why the last was not allowed; ``""``: it was, or it has been tried since.
-    again_us
-        When it is looked at again though Slurm reports nothing; ``None``: when something changes.
-    """
-
-    tries: int = 0
-    refused: str = ""
+    tries: int = 0  # how many have failed in a row
+    refused: str = ""  # Slurm's reason why the last was not allowed; ``""``: it was, or it has been tried since
+    # when it is looked at again though Slurm reports nothing; ``None``: when something changes
     again_us: int | None = None
 
 
 @dataclass(slots=True)
 class Entry:
-    """One job.
+    """One job."""
 
-    Attributes
-    ----------
-    key
-        Which job: see :class:`unrack.live.slurm.orders.JobKey`.
-    seen_us
-        When it came.
-    stage
-        How far it has come, and what it holds.
-    ours
-        Whether it is the driver's to start.
-    said, known, placing, trouble
-        What Slurm said of it last; what the core knows; where it was placed; what went wrong with its starts.
-    """
-
-    key: str
-    seen_us: int
-    stage: Stage = ASIDE
-    ours: bool = False
+    key: str  # which job: see :class:`unrack.live.slurm.orders.JobKey`
+    seen_us: int  # when it came
+    stage: Stage = ASIDE  # how far it has come, and what it holds
+    ours: bool = False  # whether it is the driver's to start
+    # said, known, placing, trouble: what Slurm said of it last; what the core knows; where it was placed; what went
+    # wrong with its starts
     said: Said = field(default_factory=Said)
     known: Known = field(default_factory=Known)
     placing: Placing = field(default_factory=Placing)

@@ -72,21 +72,11 @@ def model_of_record(record: Mapping[str, Any]) -> Model:
 
 
 class Round(NamedTuple):
-    """What a round brought: decisions that were made, when the policy wants to be asked again, what went wrong in it.
+    """What a round brought: decisions made, when the policy wants to be asked again, what went wrong in it."""
 
-    Attributes
-    ----------
-    decisions
-        As they were made; none if that went wrong.
-    wanted_us
-        When the policy wants to be asked again; ``None``: when something happens.
-    fault
-        ``""``: nothing went wrong.
-    """
-
-    decisions: list[Decision]
-    wanted_us: int | None = None
-    fault: str = ""
+    decisions: list[Decision]  # as they were made; none if that went wrong
+    wanted_us: int | None = None  # when the policy wants to be asked again; ``None``: when something happens
+    fault: str = ""  # ``""``: nothing went wrong
 
 
 def policy_of(spec: Spec) -> Policy[Any]:

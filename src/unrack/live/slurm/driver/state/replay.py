@@ -10,38 +10,23 @@ from unrack.live.slurm.driver.state.epoch import Beginning, Epoch, replayed
 
 
 class Difference(NamedTuple):
-    """A turn that was decided otherwise.
+    """A turn that was decided otherwise."""
 
-    Attributes
-    ----------
-    turn
-        Which, from 1.
-    now_us
-        When, by the driver's clock.
-    was, now
-        Records of the decisions then and now; or what went wrong.
-    """
-
-    turn: int
-    now_us: int
+    turn: int  # which, from 1
+    now_us: int  # when, by the driver's clock
+    # was, now: records of the decisions then and now; or what went wrong
     was: Any
     now: Any
 
 
 class Replay(NamedTuple):
-    """What came of playing a journal again.
+    """What came of playing a journal again."""
 
-    Attributes
-    ----------
-    turns, decisions, epochs
-        How many there were.
-    differences
-        Turns that were decided otherwise; the epoch goes on as the driver did only where there are none.
-    """
-
+    # turns, decisions, epochs: how many there were
     turns: int
     decisions: int
     epochs: int
+    # turns that were decided otherwise; the epoch goes on as the driver did only where there are none
     differences: list[Difference]
 
 

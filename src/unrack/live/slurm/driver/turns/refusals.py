@@ -15,30 +15,14 @@ OF_SEVERAL = ("QOS", "Assoc", "Account", "Partition", "Invalid", "Max")
 
 
 class Refusal(NamedTuple):
-    """A start that Slurm did not allow.
+    """A start that Slurm did not allow."""
 
-    Attributes
-    ----------
-    reason
-        Slurm's word.
-    group
-        User, account, QOS and partition of the job.
-    asked
-        What the core was told that it asks.
-    running
-        How many jobs of its user, its account and its QOS ran.
-    around
-        Its partition and the reservations, as Slurm told of them.
-    until_us
-        Until when it is not tried again.
-    """
-
-    reason: str
-    group: tuple[str, ...]
-    asked: Mapping[str, Any]
-    running: tuple[int, ...]
-    around: str
-    until_us: int
+    reason: str  # Slurm's word
+    group: tuple[str, ...]  # user, account, QOS and partition of the job
+    asked: Mapping[str, Any]  # what the core was told that it asks
+    running: tuple[int, ...]  # how many jobs of its user, its account and its QOS ran
+    around: str  # its partition and the reservations, as Slurm told of them
+    until_us: int  # until when it is not tried again
 
 
 class Refusals:

@@ -10,18 +10,10 @@ from unrack.units import SECOND_US
 
 
 class Reserved(NamedTuple):
-    """The reservations as last read.
+    """The reservations as last read."""
 
-    Attributes
-    ----------
-    reservations
-        All that there are.
-    wall_us
-        What the clock of the machine had beyond the driver's, µs.
-    """
-
-    reservations: tuple[Reservation, ...] = ()
-    wall_us: int = 0
+    reservations: tuple[Reservation, ...] = ()  # all that there are
+    wall_us: int = 0  # what the clock of the machine had beyond the driver's, µs
 
     def closes(self, now: int) -> dict[str, int]:
         """Node → in how many µs it will be reserved, for those that are or will be; 0: it is."""

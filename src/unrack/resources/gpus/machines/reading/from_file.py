@@ -310,29 +310,16 @@ class BandwidthTable(_Table):
 
 
 class MachineFile(_Table):
-    """The keys of a file with a machine.
+    """The keys of a file with a machine."""
 
-    Attributes
-    ----------
-    name
-        Default: the name of the file.
-    base
-        A preset that the file builds on, with links, cores and names of its own; it has no sockets and switches then.
-    model
-        Of the GPUs.
-    slices
-        Into how many equal slices of memory each GPU is divided (MIG); default 0: it is not.
-    cores
-        With ``base``: the CPUs of each socket, in order.
-    sockets, switches, nvswitches, links, gb_s
-        The parts and what joins them.
-    """
-
-    name: str | None = Field(default=None, min_length=1)
+    name: str | None = Field(default=None, min_length=1)  # default: the name of the file
+    # a preset that the file builds on, with links, cores and names of its own; it has no sockets and switches then
     base: str | None = None
-    model: str | None = None
+    model: str | None = None  # of the GPUs
+    # into how many equal slices of memory each GPU is divided (MIG); default 0: it is not
     slices: Annotated[int, Field(strict=True, ge=0, le=64)] | None = None
-    cores: list[Cpus] | None = None
+    cores: list[Cpus] | None = None  # with ``base``: the CPUs of each socket, in order
+    # sockets, switches, nvswitches, links, gb_s: the parts and what joins them
     sockets: list[SocketTable] = Field(default_factory=list)
     switches: list[SwitchTable] = Field(default_factory=list)
     nvswitches: list[NvswitchTable] = Field(default_factory=list)
