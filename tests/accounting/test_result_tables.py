@@ -11,6 +11,7 @@ from unrack.cluster.spec import Cluster
 from unrack.errors import InputError
 from unrack.sim.faults.fault import Fault
 from unrack.sim.simulate import simulate
+from unrack.sim.world import World
 
 TWO = Cluster.homogeneous(2, 2)
 
@@ -21,7 +22,7 @@ def test_a_run_has_the_tables_of_what_can_be_held_and_asking_makes_none() -> Non
     assert "loans" not in plain.tables
     assert "jobs" in plain.tables
     assert plain._made == {}
-    faulty = simulate(TWO, work(J(0, 5)), "fcfs", faults=[Fault("node1", S, S)])
+    faulty = simulate(TWO, work(J(0, 5)), "fcfs", world=World(faults=[Fault("node1", S, S)]))
     assert "failures" in faulty.tables
     pools = unrack.simulate(
         Cluster.preset("nvme-pool"), unrack.generate({"scenario": "nvme-s1", "load": 0.5, "jobs": 5}), "first-fit"

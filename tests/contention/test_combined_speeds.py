@@ -206,7 +206,7 @@ def renamed(jobs: JobTable, names: dict[str, str]) -> JobTable:
 
 def same(one: Result, two: Result) -> None:
     for name in ("jobs", "usage", "placements", "shares", "loans"):
-        assert getattr(one, name).equals(getattr(two, name)), name
+        assert one.table(name).equals(two.table(name)), name
 
 
 def test_a_run_with_both_is_slower_than_with_either_by_the_delays_of_both() -> None:

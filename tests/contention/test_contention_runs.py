@@ -74,7 +74,7 @@ def test_where_nothing_is_borrowed_contention_changes_nothing(policy) -> None:
     off = unrack.simulate(cluster, workload, policy)
     on = unrack.simulate(cluster, workload, policy, world=unrack.World(contention="synthetic"))
     for name in SOME:
-        assert getattr(on, name).equals(getattr(off, name))
+        assert on.table(name).equals(off.table(name))
 
 
 def test_the_same_run_twice_is_the_same() -> None:
@@ -83,7 +83,7 @@ def test_the_same_run_twice_is_the_same() -> None:
         unrack.simulate(cluster, workload, "local-spread", world=unrack.World(contention="synthetic")) for _ in range(2)
     )
     for name in SOME:
-        assert getattr(one, name).equals(getattr(two, name))
+        assert one.table(name).equals(two.table(name))
 
 
 # --- studies ----------------------------------------------------------------------------------------------------

@@ -9,11 +9,9 @@ from device_worlds import D, World, cluster, crowd, play, pool, table, worlds
 from hypothesis import given, settings
 
 from unrack.core import Core
-from unrack.errors import PolicyError
 from unrack.events import Round, Submitted
 from unrack.policy.contract import Decision, Start
 from unrack.policy.discipline.list_pass import ListPass, Pass, Step
-from unrack.policy.discipline.list_scheduler import ListScheduler
 from unrack.policy.placement.mixed import PLACES
 from unrack.policy.table import parse_policy
 from unrack.reasons import Code
@@ -132,9 +130,3 @@ def test_reasons_name_what_lacks_or_who_is_first() -> None:
 def test_a_crowd_is_served_on_whole_nodes_too_and_under_reservations(name: str) -> None:
     world = crowd(3)
     assert len(play(world, name).log.attempt_job) == len(world.jobs)
-
-
-def test_a_placement_of_nodes_alone_is_refused() -> None:
-    own = ListScheduler(place=lambda free, total, job: None)
-    with pytest.raises(PolicyError, match="asks for devices"):
-        play(World(cluster([8], DRIVES), (D(0, 1, nvme=(1, 1)),)), own)

@@ -78,9 +78,13 @@ def test_several_levels_are_drawn_side_by_side_and_for_every_seed_anew(tmp_path:
     levels = [{"mtbf": "1 h", "mttr": "1 min"}, {"level": "chassis", "mtbf": "2 h", "mttr": "1 min"}]
     both = load_study(write(tmp_path, random_faults=levels, seeds=2)).runs
     alone = load_study(write(tmp_path, random_faults=levels[:1])).runs[0]
-    assert both[0].faults[: len(alone.faults)] == alone.faults
-    assert {fault.domain for fault in both[0].faults[len(alone.faults) :]} == {"chassis0", "chassis1", "chassis2"}
-    assert both[0].faults != both[1].faults
+    assert both[0].world.faults[: len(alone.world.faults)] == alone.world.faults
+    assert {fault.domain for fault in both[0].world.faults[len(alone.world.faults) :]} == {
+        "chassis0",
+        "chassis1",
+        "chassis2",
+    }
+    assert both[0].world.faults != both[1].world.faults
 
 
 @pytest.mark.parametrize(

@@ -455,7 +455,7 @@ def test_a_core_that_commits_decision_by_decision_is_caught(monkeypatch: pytest.
         for decision in decisions:
             self._do(decision, now)
 
-    monkeypatch.setattr(Core, "_commit", one_by_one)
+    monkeypatch.setattr(Core, "commit", one_by_one)
     with pytest.raises(AssertionError):
         check_transactions(lambda: "easy", mixed(0))
 

@@ -164,6 +164,6 @@ def test_no_end_is_planned_for_a_job_that_stands_still(monkeypatch: pytest.Monke
             f"disaggregated(scheduler=easy, {DYNAMIC}, stop=block, lenders_compute=yes, initial=0.2, pull=yes)",
             f"naive(scheduler=fcfs, {DYNAMIC}, stop=block, pull=yes, initial=0.3)",
         ):
-            result = simulate(cluster, work(jobs), policy, world=World(changes={"pause": "7 s"}))
+            result = simulate(cluster, work(jobs), policy, world=Physics(changes={"pause": "7 s"}))
             still += result.jobs["node_s_blocked"].sum()
     assert still > 0

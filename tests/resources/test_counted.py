@@ -14,11 +14,10 @@ from hypothesis import strategies as st
 
 from unrack.cluster.spec import Cluster
 from unrack.core import Core
-from unrack.errors import ClusterError, PolicyError, RefusedError, RunError
+from unrack.errors import ClusterError, RefusedError, RunError
 from unrack.events import Round, Submitted
 from unrack.ledger.lease import Lease
 from unrack.policy.contract import Start
-from unrack.policy.discipline.list_scheduler import ListScheduler
 from unrack.policy.table import parse_policy
 from unrack.reasons import Code
 from unrack.resources.contract import Place
@@ -190,14 +189,6 @@ def test_no_devices_may_have_the_name_of_a_resource() -> None:
     pool = {"kind": "counted", "count": 1, "quantities": {"x": 1}}
     with pytest.raises(ClusterError, match=r"pools\.0\.kind: got 'counted', wanted another word"):
         Cluster.from_dict({"nodes": [{"count": 2, "cores": 1}], "pools": [pool]})
-
-
-def test_a_policy_that_claims_nothing_is_refused() -> None:
-    def anywhere(free: Any, total: Any, job: Any) -> Lease | None:
-        return Lease.on(0, [0], [1], [1], [0])
-
-    with pytest.raises(PolicyError, match="asks for counted"):
-        Core(racks([{"name": "m", "amount": 1}]), jobs_of({}, m=[1]), ListScheduler(place=anywhere))
 
 
 def test_the_ledger_refuses_other_claims_and_a_refused_plan_changes_nothing() -> None:

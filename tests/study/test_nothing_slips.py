@@ -53,7 +53,6 @@ ENDINGS = {
 }
 RAISING = """
 import os, sys
-from plain_first_fit import first_fit
 from unrack.policy import ListScheduler
 
 class Fatal(BaseException): pass

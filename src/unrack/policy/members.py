@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Protocol, runtime_checkable
 
+from unrack.plugins.code import is_own
 from unrack.policy.contract import Ability, Estimates, Policy, Traits
 from unrack.policy.orders import reads_of
 from unrack.policy.rounds import Rounds
@@ -14,9 +16,12 @@ PLACED = {"lends": Need.LOANS, "tiers": Need.TIERS, "devices": Need.DEVICES, "cl
 
 
 def traits_of(found: object) -> Traits:
-    """The traits of a policy, or what its members say."""
+    """The traits of a policy, with the optional methods that a class of a user's adds; or what its members say."""
     own = getattr(found, "traits", None)
-    return own if isinstance(own, Traits) else said_by_members(found)
+    if not isinstance(own, Traits):
+        return said_by_members(found)
+    added = {ability for kind in type(found).__mro__ if is_own(kind) for ability in Ability if ability in vars(kind)}
+    return replace(own, does=own.does | added) if added else own
 
 
 def said_by_members(found: object) -> Traits:
@@ -37,7 +42,7 @@ def said_by_members(found: object) -> Traits:
 
 def abilities_of(found: object) -> frozenset[Ability]:
     """The optional methods that an object has: looked for once, where a policy declares nothing."""
-    return frozenset(ability for ability in Ability if getattr(found, ability, None) is not None)
+    return frozenset(ability for ability in Ability if callable(getattr(found, ability, None)))
 
 
 def seeded(policy: Policy[Any], seed: int) -> Policy[Any]:

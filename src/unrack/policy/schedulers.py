@@ -73,7 +73,7 @@ def _lent_list(rule: LentMemory, label: str, asked: Mapping[str, Any]) -> Lendin
     return Lending(**terms, scheduler=scheduler, depth=depth, label=label, **own)
 
 
-def pooled(alone: Made, place: str, order: str, label: str, memory: str = OWN, **values: Any) -> Any:
+def pooled(alone: Made, place: str, first: str, /, label: str, memory: str = OWN, **values: Any) -> Any:
     """A pool policy where jobs have the memory of their own nodes, else a list that places devices as it does."""
     terms: dict[str, Any] = {key: values.pop(key) for key in TERMS if key in values}
     where = f"policy {label}"
@@ -83,7 +83,7 @@ def pooled(alone: Made, place: str, order: str, label: str, memory: str = OWN, *
     if other or place not in PLACES:
         got = f"{memory} beside {other[0]}" if other else memory
         raise PolicyError(f"{where}, memory", got, OWN if place not in PLACES else "one of the two")
-    more = {"order": order, "place": place, "backfill": "any", **terms, **values}
+    more = {"order": first, "place": place, "backfill": "any", **terms, **values}
     return general(ListScheduler, label, memory, **more)
 
 

@@ -50,8 +50,8 @@ def test_files_beside_a_site_file_are_found_from_any_folder_and_models_stay_in_t
     again = Beginning.of_record(record)
     assert again == beginning
     epoch = Epoch(again)
-    assert epoch.core.models[0].time_s(10, devices=1, sharers=2) == 16
-    assert epoch.core.models[0].time_s(10, devices=2, sharers=2) is None
+    assert epoch.beginning.models[0].time_s(10, devices=1, sharers=2) == 16
+    assert epoch.beginning.models[0].time_s(10, devices=2, sharers=2) is None
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import Any
 
 from unrack.errors import PolicyError
 from unrack.plugins.code import Line, definition, is_own
-from unrack.policy.contract import Estimates, Traits
+from unrack.policy.contract import Ability, Estimates, Traits
 from unrack.vocabulary import Need
 
 PARAMETERS: Mapping[str, tuple[str, ...]] = {
@@ -77,7 +77,7 @@ def check_members(found: object, where: str) -> None:
             )
     for name, given in PARAMETERS.items():
         member = getattr(found, name, None)
-        if member is not None:
+        if member is not None and (callable(member) or name != Ability.TERMS):  # flow has a field of that name
             takes(member, given, f"{where}, {name}")
     own = getattr(found, "traits", None)
     if own is not None and not isinstance(own, Traits):

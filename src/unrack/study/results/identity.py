@@ -13,7 +13,7 @@ from typing import Any
 
 ENGINE = (
     "plugins", "kernels", "slurm_text", "kubernetes_text", "resources", "cluster", "ledger", "workload", "slowdown",
-    "solver", "policy", "sim", "metric",
+    "solver", "policy", "view", "core", "sim", "metric",
 )  # fmt: skip
 """Rooms whose code can change a result."""
 
