@@ -28,16 +28,19 @@ from unrack.slowdown.pools import sets_speeds
 from unrack.study.input.document import Document
 from unrack.study.input.faults import drawn_faults, fixed_faults, random_levels
 from unrack.study.input.file import StudyTable, WorkloadTable
-from unrack.study.input.inputs import PolicySpec, make_cluster, make_policy_spec, make_workload
+from unrack.study.input.inputs import PolicySpec, make_cluster, make_policy_spec, make_workload, window_of
 from unrack.study.input.sweep import combinations
 from unrack.study.notes import refuse_idle
 from unrack.study.results.identity import engine_digest, id_of_run
 from unrack.study.world import RunTimes
 from unrack.workload.filters import SEEDED
-from unrack.workload.ideal import window_us
 from unrack.workload.job import Workload
 
 Range = tuple[int, int]
+AS_WRITTEN = (
+    "models", "contention", "slowdowns", "memory_changes", "measure", "faults", "random_faults", "sweep", "plan",
+)  # fmt: skip
+"""Keys of a study that it keeps as they were written."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -256,7 +259,7 @@ def _runs_of(
                     workload, digest = by_seed[seed][w]
                     key = (cluster_digest, digest)
                     if key not in windows:
-                        windows[key] = _window(table, cluster, workload, document)
+                        windows[key] = window_of(table, cluster, workload, document)
                     window = windows[key]
                     try:
                         check(policy, cluster, workload.jobs)
@@ -358,21 +361,6 @@ def _workload(
     return loaded[key]
 
 
-def _window(table: StudyTable, cluster: Cluster, workload: Workload, document: Document) -> Range | None:
-    """The window of the metrics, µs."""
-    measure = table.measure
-    if measure is None:
-        return None
-    if measure.ideal_load is None:
-        assert measure.end is not None
-        return measure.start, measure.end
-    window = window_us(cluster, workload.jobs, measure.ideal_load)
-    if window is None or window[0] >= window[1]:
-        got = f"{workload.name} never loads the cores of {cluster.name} that much"
-        raise document.fault(("measure", "ideal_load"), f"{measure.ideal_load:g}, but {got}", "a load that is reached")
-    return window
-
-
 def _different(names: Sequence[str], key: str, document: Document) -> None:
     for i, name in enumerate(names):
         if name in names[:i]:
@@ -393,17 +381,6 @@ def _resolved(
     else:
         policies = list({run.policy.label: run.policy.written() for run in runs}.values())
     plugins = runs[0].plugins
-    given = (
-        "models",
-        "contention",
-        "slowdowns",
-        "memory_changes",
-        "measure",
-        "faults",
-        "random_faults",
-        "sweep",
-        "plan",
-    )
     return {
         "name": name,
         "question": table.question,
@@ -411,7 +388,7 @@ def _resolved(
         "seeds": list(seeds),
         "policies": policies,
         **({"plugins": [Path(one).name if is_file(one) else one for one in plugins]} if plugins else {}),
-        **{key: written[key] for key in given if key in written},
+        **{key: written[key] for key in AS_WRITTEN if key in written},
         "clusters": list(written["clusters"]),
         "workloads": list(written["workloads"]),
     }

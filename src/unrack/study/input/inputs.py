@@ -18,11 +18,12 @@ from unrack.policy.file import load_policy, source_digest, with_name
 from unrack.policy.table import POLICIES, canonical, make_policy, split_policy
 from unrack.resources.table import RESOURCES
 from unrack.study.input.document import Document, Location
-from unrack.study.input.file import WorkloadTable
+from unrack.study.input.file import StudyTable, WorkloadTable
 from unrack.study.world import RunTimes, labelled, make_world, split_world
 from unrack.workload.filters import FILTERS, filtered
 from unrack.workload.formats.readers import read_trace
 from unrack.workload.generate.generator import generate
+from unrack.workload.ideal import window_us
 from unrack.workload.job import Workload
 
 
@@ -230,3 +231,18 @@ def _beside(path: str, document: Document) -> str:
     if document.folder is not None and (document.folder / path).is_file():
         return str(document.folder / path)
     return path
+
+
+def window_of(table: StudyTable, cluster: Cluster, workload: Workload, document: Document) -> tuple[int, int] | None:
+    """The window of the metrics, µs."""
+    measure = table.measure
+    if measure is None:
+        return None
+    if measure.ideal_load is None:
+        assert measure.end is not None
+        return measure.start, measure.end
+    window = window_us(cluster, workload.jobs, measure.ideal_load)
+    if window is None or window[0] >= window[1]:
+        got = f"{workload.name} never loads the cores of {cluster.name} that much"
+        raise document.fault(("measure", "ideal_load"), f"{measure.ideal_load:g}, but {got}", "a load that is reached")
+    return window
