@@ -9,6 +9,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from unrack.units import bandwidth_mb_s
 from unrack.workload.generate import Arrivals, Distribution, Strict
+from unrack_papers.workloads.training_spec import poisson_by_default
 
 NETWORK_SHARES: Mapping[str, float] = {
     "b+tree": 0.002, "backprop": 0.05, "gaussian": 0.01, "hotspot": 0.02, "lavamd": 0.02, "nw": 0.17,
@@ -104,10 +105,7 @@ class RodiniaSpec(Strict):
     @model_validator(mode="before")
     @classmethod
     def _poisson_by_default(cls, value: Any) -> Any:
-        arrivals = value.get("arrivals") if isinstance(value, Mapping) else None
-        if isinstance(arrivals, Mapping) and "kind" not in arrivals:
-            return {**value, "arrivals": {"kind": "fixed" if "gap_s" in arrivals else "poisson", **arrivals}}
-        return value
+        return poisson_by_default(value)
 
     @model_validator(mode="after")
     def _known_apps(self) -> RodiniaSpec:

@@ -19,6 +19,14 @@ PER_HOUR = 600
 """Ten jobs a minute."""
 
 
+def poisson_by_default(value: Any) -> Any:
+    """The keys of a workload, with the kind of arrivals where it is not said: fixed if there is a gap, else Poisson."""
+    arrivals = value.get("arrivals") if isinstance(value, Mapping) else None
+    if isinstance(arrivals, Mapping) and "kind" not in arrivals:
+        return {**value, "arrivals": {"kind": "fixed" if "gap_s" in arrivals else "poisson", **arrivals}}
+    return value
+
+
 class TrainingSpec(Strict):
     """A workload of training jobs, each on GPUs of one machine.
 
@@ -69,10 +77,7 @@ class TrainingSpec(Strict):
     @model_validator(mode="before")
     @classmethod
     def _poisson_by_default(cls, value: Any) -> Any:
-        arrivals = value.get("arrivals") if isinstance(value, Mapping) else None
-        if isinstance(arrivals, Mapping) and "kind" not in arrivals:
-            return {**value, "arrivals": {"kind": "fixed" if "gap_s" in arrivals else "poisson", **arrivals}}
-        return value
+        return poisson_by_default(value)
 
     @model_validator(mode="after")
     def _one_run_time(self) -> TrainingSpec:
