@@ -26,7 +26,7 @@ from small_worlds import (
 from unrack.cluster.spec import Cluster
 from unrack.core import Core
 from unrack.events import Round, Submitted
-from unrack.policy.discipline.plan_kernel import Grain
+from unrack.policy.discipline.skyline.columns import Grain
 from unrack.policy.table import POLICIES, parse_policy
 from unrack.sim.kernel import Kernel
 from unrack.sim.simulate import simulate
@@ -176,7 +176,7 @@ def test_conservative_never_starts_a_job_after_its_first_reservation_when_reques
 
     def after_round(now: int) -> None:
         for job in core.view.queue.tolist():
-            time = int(core.memory.start[job])
+            time = int(core.memory.columns.start[job])
             assert time >= now, "a waiting job has no reservation"
             assert time <= promised.setdefault(job, time), "a reservation moved back"
 
@@ -212,7 +212,7 @@ def test_conservative_reserves_in_the_plan_of_nodes_cores_or_whole_nodes_as_the_
         core = Core(cluster, jobs, parse_policy(f"conservative(nodes={nodes})"))
         core.handle(Submitted(0), 0)
         core.handle(Round(), 0)
-        grains.append(core.memory.groups.grain)
+        grains.append(core.memory.grain)
     assert grains == [Grain.CORES, Grain.NODES, Grain.WHOLE]
 
 

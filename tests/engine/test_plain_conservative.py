@@ -1,4 +1,4 @@
-"""Conservative backfill against a twin in plain Python: by counts, on named nodes, and over drafts of the ledger."""
+"""Conservative backfill against a twin in plain Python: by counts, on named nodes, and where jobs claim and choose."""
 
 from __future__ import annotations
 
@@ -12,33 +12,37 @@ from plain_conservative import Ask, plain_conservative
 from small_worlds import S, workload_of
 
 from unrack.cluster.spec import Cluster
-from unrack.policy.discipline.reservations import Reservations
+from unrack.policy.discipline.skyline import plan
 from unrack.sim.simulate import simulate
 from unrack.sim.world import World
 from unrack.workload.job import JobTable, job_table
 
-LICENCE = [{"name": "unused", "amount": 1_000_000}]
-WAYS = ("counts", "nodes", "whole", "drafts")
-"""What reservations are laid on: cores in number, single nodes, kinds of whole nodes, drafts of the ledger."""
-NAMED = ("nodes", "drafts")
+PLENTY: dict[str, Any] = {
+    "licence": {"counted": [{"name": "unused", "amount": 1_000_000}]},
+    "links": {"links": {"mb_s": 1_000_000}},
+}
+"""What a cluster has beside nodes, and nobody lacks."""
+ASKED = {"licence": ("counted", "unused"), "links": ("links", "mb_s")}
+WAYS = ("counts", "nodes", "whole", *PLENTY)
+"""What reservations are laid on: cores in number, single nodes, kinds of whole nodes; cores and a licence that every
+third job asks for; nodes and their links, chosen for every third job outside of the kernel."""
+NAMED = ("nodes", "links")
 TIES = {"together": False, "submit-first": True}
 
 
 def table(asks: list[Ask], way: str = "counts") -> JobTable:
     submit, run, size, estimate = np.array(asks, np.int64).T
     count = len(asks)
-    more: dict[str, Any] = {"memory_mb": np.ones(count, np.int64)} if way == "nodes" else {}
-    if way == "drafts":  # a licence that nobody lacks, asked by the first job
-        more["devices"] = {("counted", "unused"): np.arange(count) < 1}
-        more["devices"] = {key: asked.astype(np.int64) for key, asked in more["devices"].items()}
+    more: dict[str, Any] = {"memory_mb": np.ones(count, np.int64)} if way in NAMED else {}
+    if way in PLENTY:
+        more["devices"] = {ASKED[way]: (np.arange(count) % 3 == 0).astype(np.int64)}
     return job_table(submit_us=submit, work_us=run, tasks=size, request_us=estimate, **more)
 
 
 def starts(asks: list[Ask], processors: int, way: str, ties: str, policy: str = "conservative") -> list[int]:
     """When each job starts on nodes of one processor."""
     described: dict[str, Any] = {"nodes": [{"count": processors, "cores": 1, "memory": 1}]}
-    if way == "drafts":
-        described["counted"] = LICENCE
+    described |= PLENTY.get(way, {})
     if way == "whole":
         policy = policy.replace(")", ", nodes=whole)") if "(" in policy else f"{policy}(nodes=whole)"
     result = simulate(
@@ -60,22 +64,12 @@ def random_asks(seed: int, count: int = 30, most: int = 6) -> list[Ask]:
     return [Ask(*row) for row in rows.T.tolist()]
 
 
-def worlds(way: str, count: int) -> list[list[Ask]]:
-    """Random worlds. Over drafts three in which early ends and all ends differ, and names of nodes keep nobody waiting.
-
-    In one of four such worlds the general way starts some job later: it looks at what others hold then all at once.
-    """
-    return (
-        [random_asks(seed, 14) for seed in (31, 74, 100)] if way == "drafts" else list(map(random_asks, range(count)))
-    )
-
-
 @pytest.mark.parametrize("ties", TIES)
 @pytest.mark.parametrize("way", WAYS)
 def test_every_start_is_that_of_the_twin_on_random_worlds(way: str, ties: str) -> None:
     told = 0
     twin = {"one_by_one": TIES[ties], "named": way in NAMED}
-    for number, asks in enumerate(worlds(way, 60)):
+    for number, asks in enumerate(map(random_asks, range(60))):
         want = plain_conservative(asks, 6, **twin)
         assert starts(asks, 6, way, ties) == want, f"world {number}"
         told += want != plain_conservative(asks, 6, **twin, compress="ends")
@@ -84,7 +78,7 @@ def test_every_start_is_that_of_the_twin_on_random_worlds(way: str, ties: str) -
 
 @pytest.mark.parametrize("way", WAYS)
 def test_planning_again_at_every_end_is_still_to_be_had(way: str) -> None:
-    for number, asks in enumerate(worlds(way, 30)):
+    for number, asks in enumerate(map(random_asks, range(30))):
         want = plain_conservative(asks, 6, named=way in NAMED, compress="ends")
         assert starts(asks, 6, way, "together", "conservative(compress=ends)") == want, f"world {number}"
 
@@ -118,13 +112,13 @@ def test_every_start_is_that_of_the_twin_on_a_slice_of_a_real_log(
     assert starts(asks, processors, "counts", ties) == plain_conservative(asks, processors, one_by_one=TIES[ties])
 
 
-def test_a_reservation_that_never_moves_forward_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The planted bug of the general way."""
-    keep = Reservations.keep
+@pytest.mark.parametrize("way", WAYS)
+def test_a_reservation_that_never_moves_forward_is_caught(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan_round = plan.plan_round
 
-    def never(self: Any, view: Any, book: Any, jobs: Any, now: int, compress: bool) -> Any:
-        return keep(self, view, book, jobs, now, False)
+    def never(order: Any, now: int, rule: Any, *columns: Any) -> Any:
+        return plan_round(order, now, rule._replace(compress=False), *columns)
 
-    monkeypatch.setattr(Reservations, "keep", never)
-    with pytest.raises(AssertionError):
-        test_every_start_is_that_of_the_twin_on_random_worlds("drafts", "together")
+    monkeypatch.setattr(plan, "plan_round", never)
+    with pytest.raises(AssertionError, match="world"):
+        test_every_start_is_that_of_the_twin_on_random_worlds(way, "together")

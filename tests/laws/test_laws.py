@@ -20,7 +20,7 @@ from unrack.ledger.lease import Lease
 from unrack.ledger.state import RUNNING
 from unrack.policy.complete import complete
 from unrack.policy.contract import Decision, Policy, Resize, Start
-from unrack.policy.discipline.node_plan import Plan
+from unrack.policy.discipline.skyline.plan import Plan
 from unrack.policy.table import parse_policy
 from unrack.sim.kernel import Kernel
 from unrack.sim.log import RunLog

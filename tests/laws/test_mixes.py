@@ -81,14 +81,9 @@ def test_no_reservation_ever_moves_back(mix: str) -> None:
 
         def watched(event: Any, now: int, handle: Any = handle, kernel: Any = kernel, first: Any = first) -> Any:
             decisions = handle(event, now)
-            book = kernel.core.memory.book
-            if type(event) is Round and book is not None:
-                for job, booking in book.booked.items():
-                    assert booking.start_us <= first.setdefault(job, booking.start_us), (
-                        kernel.core.state.jobs,
-                        job,
-                        now,
-                    )
+            if type(event) is Round:
+                for job, promise in kernel.core.state.promises.by_job().items():
+                    assert promise.start_us <= first.setdefault(job, promise.start_us), (job, now)
                 for decision in decisions:
                     assert now <= first.get(decision.lease.job, now), (decision.lease.job, now)
             return decisions

@@ -27,6 +27,10 @@ class Claimed:
         How many jobs hold something of each place, and the sum of their numbers: of one job alone, its number.
     asked : int64[quantities, room]
         What every job asks.
+    rows : int64[room, 2]
+        The claims of all running jobs, and between them those of jobs that have ended.
+    held_at : int64[2, room]
+        By job, where its claims are in ``rows``: the first, and how many.
     home : int64[devices]
         The node that each pooled device sits in; -1: none.
     asking
@@ -38,12 +42,16 @@ class Claimed:
         self.free = places.total.copy()
         self.holders = np.zeros((2, len(places)), np.int64)
         self.asked = asked
+        self.rows = np.empty((64, 2), np.int64)
+        self.held_at = np.zeros((2, max(1, asked.shape[1])), np.int64)
+        self._used = 0
         self.asking = 0
 
     def add_job(self, job: int, asked: Ints) -> None:
         """Take in what one more job asks."""
         if job >= self.asked.shape[1]:
             self.asked = grown(self.asked, room_for(job + 1, job))
+            self.held_at = grown(self.held_at, self.asked.shape[1])
         self.asked[:, job] = asked
 
     def note(self, job: int, sign: int) -> None:
@@ -94,18 +102,38 @@ class Claimed:
         place = claims[:, PLACE]
         self.free[place] -= claims[:, AMOUNT]
         self.holders[:, place] += np.array([[1], [job]])
+        count = len(claims)
+        if self._used + count > len(self.rows):
+            self._compact(count)
+        self.rows[self._used : self._used + count] = claims
+        self.held_at[:, job] = self._used, count
+        self._used += count
 
     def give(self, job: int, claims: Ints) -> None:
         """Claims that a job held are free again."""
         place = claims[:, PLACE]
         self.free[place] += claims[:, AMOUNT]
         self.holders[:, place] -= np.array([[1], [job]])
+        self.held_at[1, job] = 0
+
+    def _compact(self, count: int) -> None:
+        """Make space for ``count`` claims more: drop those of ended jobs, or take more memory."""
+        jobs = np.flatnonzero(self.held_at[1])
+        jobs = jobs[np.argsort(self.held_at[0, jobs])]
+        first, counts = self.held_at[:, jobs]
+        at = np.cumsum(counts) - counts
+        live = int(counts.sum())
+        rows = np.empty((max(len(self.rows), 2 * (live + count)), 2), np.int64)
+        rows[:live] = self.rows[np.arange(live) + np.repeat(first - at, counts)]
+        self.held_at[0, jobs] = at
+        self.rows, self._used = rows, live
 
     def copy(self) -> Claimed:
         """The same for a draft; what jobs ask is shared."""
         twin = object.__new__(Claimed)
         twin.places, twin.free, twin.holders = self.places, self.free.copy(), self.holders.copy()
         twin.asked, twin.asking, twin.home = self.asked, self.asking, self.home
+        twin.rows, twin.held_at, twin._used = self.rows.copy(), self.held_at.copy(), self._used
         return twin
 
 
@@ -119,6 +147,16 @@ class ClaimReader:
         self.places, self.home = claimed.places, claimed.home
         self.free: Ints = sealed(claimed.free)
         self.holders: Ints = sealed(claimed.holders)
+
+    @property
+    def rows(self) -> Ints:
+        """int64[room, 2]: the claims of running jobs, and others; see :attr:`held_at`."""
+        return sealed(self._claimed.rows)
+
+    @property
+    def held_at(self) -> Ints:
+        """int64[2, room]: by job, the first of its claims in :attr:`rows`, and how many; of a running job."""
+        return sealed(self._claimed.held_at)
 
     @property
     def asking(self) -> bool:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrack.ledger.lease import NO_LOANS, Lease
+from unrack.resources.places import NO_CLAIMS
 
 Ints = NDArray[np.int64]
 
@@ -27,20 +28,22 @@ class PromisedRows(NamedTuple):
 
     grain: int  # as of :class:`Promise`, of all of them
     start_us: Ints  # int64[jobs]: when each job is to start, µs; below 0: it was promised nothing
-    # int64[2, jobs]: first row and number of rows of each in ``rows``; or, where there are loans, int64[4, jobs]:
-    # first row and end, first loan and end
+    # int64[4, jobs]: of each the first row and end in ``rows``; and the first and end in ``loans`` or ``claims``,
+    # whichever there are
     where: Ints
-    # rows, loans: as of :class:`unrack.ledger.lease.Lease`
+    # rows, loans, claims: as of :class:`unrack.ledger.lease.Lease`
     rows: Ints
     loans: Ints = NO_LOANS
+    claims: Ints = NO_CLAIMS
 
     def one_by_one(self) -> dict[int, Promise]:
         """The promises by job."""
         found = {}
         for job in np.flatnonzero(self.start_us >= 0).tolist():
-            row, end, *loan = self.where[:, job].tolist()
-            loans = self.loans[slice(*loan)].copy() if loan else NO_LOANS
-            lease = Lease(job, self.rows[row : end if loan else row + end].copy(), loans)
+            row, end, more, last = self.where[:, job].tolist()
+            loans = self.loans[more:last].copy() if len(self.loans) else NO_LOANS
+            claims = self.claims[more:last].copy() if len(self.claims) else NO_CLAIMS
+            lease = Lease(job, self.rows[row:end].copy(), loans, claims=claims)
             found[job] = Promise(int(self.start_us[job]), -1, int(self.grain), lease)
         return found
 

@@ -121,6 +121,10 @@ class Installed(Protocol):
         """
         ...
 
+    def anywhere(self, asked: Ints, tasks: int) -> Ints | None:
+        """int64[claims, 2]: what :meth:`claims` says wherever a job of so many tasks runs; ``None``: that matters."""
+        ...
+
     def device_costs(self, asked: Ints, free: Ints, nodes: Ints, homes: Ints) -> Ints:
         """int64[nodes, homes]: how much one more device that sits there adds to what a task claims here; -1: too much.
 
@@ -170,11 +174,15 @@ class Installed(Protocol):
 
 
 class Usual(ABC):
-    """What most resources say alike: there is no choice of places, and pooled devices claim nothing."""
+    """What most resources say alike: where a job runs says what it claims, and pooled devices claim nothing."""
 
     @abstractmethod
     def claims(self, asked: Ints, nodes: Ints, tasks: Ints, free: Ints, devices: Ints = NONE_ATTACHED) -> Ints:
         """See :meth:`Installed.claims`."""
+
+    def anywhere(self, asked: Ints, tasks: int) -> Ints | None:
+        """Where it runs matters."""
+        return None
 
     def device_costs(self, asked: Ints, free: Ints, nodes: Ints, homes: Ints) -> Ints:
         """Pooled devices claim nothing."""

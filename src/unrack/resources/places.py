@@ -124,6 +124,18 @@ class Places:
                 found.append(rows + np.array([part.first, 0]))
         return np.ascontiguousarray(np.concatenate(found)) if found else NO_CLAIMS
 
+    def anywhere(self, asked: Ints, tasks: int) -> Ints | None:
+        """int64[claims, 2]: what a job of so many tasks claims wherever it runs; ``None``: that matters."""
+        found = []
+        for part in self.parts:
+            own = asked[part.quantities]
+            if own.any():
+                rows = part.installed.anywhere(own, tasks)
+                if rows is None:
+                    return None
+                found.append(rows + np.array([part.first, 0]))
+        return np.ascontiguousarray(np.concatenate(found)) if found else NO_CLAIMS
+
     def device_costs(self, asked: Ints, free: Ints, nodes: Ints, homes: Ints) -> Ints:
         """int64[nodes, homes]: how much one more device there makes a task here claim; -1: more than is free."""
         total = np.zeros((len(nodes), len(homes)), np.int64)

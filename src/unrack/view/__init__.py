@@ -1,5 +1,6 @@
 """What policies and slowdown models see."""
 
+from unrack.view.assumed import Assumed as Assumed
 from unrack.view.draft import Draft as Draft
 from unrack.view.expecting import Expecting as Expecting
 from unrack.view.view import NodeColumns as NodeColumns

@@ -19,7 +19,8 @@ SPARE_ROWS = 256
 """Room for further rows of leases on a copy."""
 
 
-def _twin(thing: Thing) -> Thing:
+def twin_of(thing: Thing) -> Thing:
+    """An object with the same attributes."""
     twin = object.__new__(type(thing))
     twin.__dict__.update(thing.__dict__)
     return twin
@@ -31,7 +32,7 @@ def copied(state: ClusterState) -> ClusterState:
     What is installed and what is asked is shared; no job may be added to either while both are in use. The copy can be
     seen (``seen``) after :func:`show` only.
     """
-    twin = _twin(state)
+    twin = twin_of(state)
     for name in ("free", "online", "queue", "running", "lease_at"):
         setattr(twin, name, getattr(state, name).copy())
     twin.pool = np.empty((state.pool_used + SPARE_ROWS, 5), np.int64)
@@ -83,7 +84,7 @@ class Shown(Seen):
 
 
 def _copied_devices(devices: DeviceState) -> DeviceState:
-    twin = _twin(devices)
+    twin = twin_of(devices)
     twin.columns = copied_columns(devices.columns)
     twin.leaving, twin.detaching = [], dict(devices.detaching)
     return twin

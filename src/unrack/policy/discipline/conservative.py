@@ -14,8 +14,9 @@ from typing import ClassVar
 from unrack.ledger.promises import Promises
 from unrack.policy.contract import Ability, Decision, Estimates
 from unrack.policy.discipline.list_scheduler import short_of
-from unrack.policy.discipline.node_plan import Plan
 from unrack.policy.discipline.reservations import Reservations
+from unrack.policy.discipline.skyline.choosing import Choices
+from unrack.policy.discipline.skyline.plan import Plan
 from unrack.policy.gpus.rule import GpuRule
 from unrack.policy.orders import Order, in_order
 from unrack.policy.placement.any_resource import AnyResource
@@ -64,7 +65,7 @@ class Conservative(AnyResource):
 
     def begin(self, view: View) -> Plan:
         """The reservations that were promised before; none if the run begins."""
-        promises, plan = view.promises, Plan.resumed(view, self.nodes == "whole", self.place)
+        promises, plan = view.promises, Plan.resumed(view, self.nodes == "whole", self.place, self.chooses(view))
         plan.freed = freed(view, self.compress) if promises.freed is None else promises.freed
         if promises.beyond:
             plan.book = self._reservations.resumed(view)
@@ -81,17 +82,21 @@ class Conservative(AnyResource):
         if not view.waiting:
             return [], memory
         jobs = in_order(self.order, view, now).copy()
-        if memory.book is None and self.beyond_nodes(view):
+        if memory.book is None and self.beyond_plans(view):
             memory.make_room(view)
             jobs, memory.book = memory.by_start(jobs), self._reservations.begin(view)
         if memory.book is not None:
             return self._reservations.keep(view, memory.book, jobs.tolist(), now, compress), memory
-        if memory.lost or memory.too_coarse(view):
+        if memory.too_coarse(view) or memory.lost:
             memory.make_room(view)
             jobs = memory.by_start(jobs)
-            memory = Plan.begin(view, self.nodes == "whole", self.place)
+            memory = Plan.begin(view, self.nodes == "whole", self.place, self.chooses(view))
             memory.freed = mark
-        return memory.round(view, jobs, now, self.place, compress, trust=True), memory
+        return memory.round(view, jobs, now, compress, True, lambda: self._choices(view, memory)), memory
+
+    def _choices(self, view: View, memory: Plan) -> Choices:
+        memory.notes = self.mixed.begin(view) if memory.notes is None else memory.notes
+        return Choices(self.mixed, memory.notes, view)
 
     def next_round(self, view: View, memory: Plan, now: int) -> int | None:
         """When the next reservation falls due: what it was planned to wait for may have moved forward since."""
@@ -107,9 +112,14 @@ class Conservative(AnyResource):
         """It holds a reservation for later, or there is no room even then."""
         if memory.book is not None:
             return self._reservations.why(view, memory.book, job, now)
-        missing = short_of(view, job, self.nodes == "whole")
+        missing = self._missing(view, memory, job, now)
         if missing is not None:
             return missing
         if memory.reserved(job) >= 0:
-            return Reason(Code.RESERVED, f"from {memory.start[job] / SECOND_US:.0f} s")
+            return Reason(Code.RESERVED, f"from {memory.reserved(job) / SECOND_US:.0f} s")
         return Reason(Code.NOT_YET)
+
+    def _missing(self, view: View, memory: Plan, job: int, now: int) -> Reason | None:
+        if not self.beyond_nodes(view):
+            return short_of(view, job, self.nodes == "whole")
+        return self.mixed.why(view, self._choices(view, memory).notes, job, now)

@@ -16,9 +16,10 @@ from unrack.policy.columns import columns_of
 from unrack.policy.contract import Decision, Estimates
 from unrack.policy.discipline.list_pass import ListPass
 from unrack.policy.discipline.list_scheduler import UNLIMITED, choose, short_of
-from unrack.policy.discipline.node_plan import Plan
 from unrack.policy.discipline.queue_kernel import Backfill, PassRule
-from unrack.policy.discipline.reservations import Book, Reservations
+from unrack.policy.discipline.reservations import Reservations
+from unrack.policy.discipline.skyline.choosing import Choices
+from unrack.policy.discipline.skyline.plan import Plan
 from unrack.policy.gpus.rule import GpuRule
 from unrack.policy.orders import Order, in_order, is_fixed
 from unrack.policy.placement.any_resource import AnyResource
@@ -65,7 +66,7 @@ class SlurmLike(AnyResource):
 
     def begin(self, view: View) -> Plan:
         """Nothing planned yet."""
-        return Plan.begin(view, self.nodes == "whole", self.place)
+        return Plan.begin(view, self.nodes == "whole", self.place, self.chooses(view))
 
     def _jobs(self, view: View, now: int) -> Ints:
         return in_order(self.order, view, now)[: self.queue].copy()
@@ -76,34 +77,37 @@ class SlurmLike(AnyResource):
             return [], memory
         if self.main == "interval" and now % self.interval_us:
             return [], memory
-        if memory.book is None and self.beyond_nodes(view):
-            memory.book, memory.main = self._reservations.begin(view), self._main_loop.begin(view)
-        if memory.book is not None:
-            return self._decide_beyond(view, memory, memory.book, now), memory
-        jobs = self._jobs(view, now)
+        if memory.book is None and self.beyond_plans(view):
+            memory.book = self._reservations.begin(view)
         if now % self.interval_us or (memory.planned_at == now and memory.planned_version == view.version):
-            if memory.blocked.still(view, jobs):
-                return [], memory
-            rule = PassRule(int(Backfill.NONE), 0, self.nodes == "whole", FITS[self.place])
-            decisions = choose(rule, columns_of(view), jobs, memory.buffers, now)
-            memory.blocked.note(view, jobs, len(decisions))
-            return decisions, memory
-        jobs = jobs[: self.depth]
-        if memory.too_coarse(view):
-            memory = self.begin(view)
-        memory.make_room(view)
-        memory.start[jobs] = -1
-        decisions = memory.round(view, jobs, now, self.place, compress=False, trust=False)
+            return self._in_order(view, memory, now), memory
+        jobs = self._jobs(view, now)[: self.depth]
+        if memory.book is not None:
+            decisions = self._reservations.anew(view, memory.book, jobs.tolist(), now)
+        else:
+            if memory.too_coarse(view):
+                memory = self.begin(view)
+            memory.make_room(view)
+            memory.forget(jobs)
+            decisions = memory.round(view, jobs, now, False, False, lambda: self._choices(view, memory))
         memory.planned_at, memory.planned_version = now, -1 if decisions else view.version
         return decisions, memory
 
-    def _decide_beyond(self, view: View, memory: Plan, book: Book, now: int) -> list[Decision]:
-        if now % self.interval_us or (memory.planned_at == now and memory.planned_version == view.version):
-            assert memory.main is not None
+    def _choices(self, view: View, memory: Plan) -> Choices:
+        memory.notes = self.mixed.begin(view) if memory.notes is None else memory.notes
+        return Choices(self.mixed, memory.notes, view)
+
+    def _in_order(self, view: View, memory: Plan, now: int) -> list[Decision]:
+        """The main loop."""
+        if self.beyond_nodes(view):
+            memory.main = memory.main or self._main_loop.begin(view)
             return self._main_loop.decide(view, memory.main, now, self.queue)
-        jobs = self._jobs(view, now)[: self.depth].tolist()
-        decisions = self._reservations.anew(view, book, jobs, now)
-        memory.planned_at, memory.planned_version = now, -1 if decisions else view.version
+        jobs = self._jobs(view, now)
+        if memory.blocked.still(view, jobs):
+            return []
+        rule = PassRule(int(Backfill.NONE), 0, self.nodes == "whole", FITS[self.place])
+        decisions = choose(rule, columns_of(view), jobs, memory.buffers, now)
+        memory.blocked.note(view, jobs, len(decisions))
         return decisions
 
     @cached_property
@@ -128,11 +132,14 @@ class SlurmLike(AnyResource):
 
     def why(self, view: View, memory: Plan, job: int, now: int) -> Reason:
         """No room, too deep in the queue, a reservation for later, or waiting for the next backfill."""
+        reserved = memory.reserved(job)
         if memory.book is not None:
             missing = self.mixed.why(view, memory.book.notes, job, now)
             reserved = memory.book.booked[job].start_us if job in memory.book.booked else -1
+        elif self.beyond_nodes(view):
+            missing = self.mixed.why(view, self._choices(view, memory).notes, job, now)
         else:
-            missing, reserved = short_of(view, job, self.nodes == "whole"), memory.reserved(job)
+            missing = short_of(view, job, self.nodes == "whole")
         if missing is not None:
             return missing
         place = np.flatnonzero(self._jobs(view, now) == job)

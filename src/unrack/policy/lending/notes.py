@@ -13,7 +13,7 @@ from unrack.ledger.growing import grown
 from unrack.ledger.lease import Lease
 from unrack.policy.contract import Decision, Start
 from unrack.policy.discipline.list_scheduler import Blocked
-from unrack.policy.discipline.node_plan import Plan
+from unrack.policy.discipline.skyline.plan import Plan
 from unrack.policy.lending.backfill_kernel import Classes
 from unrack.policy.lending.lease_kernel import Leases, room_for_leases
 from unrack.policy.lending.lender_cost import Scratch
@@ -75,7 +75,7 @@ class LendingNotes:
             self.kept = room_for_leases(2 * needed, len(self.kept.loans))
         for job, rows in leases.items():
             self.kept.rows[at : at + len(rows)] = rows
-            self.begins[job], self.spans[:, job] = plan.start[job], (at, at + len(rows), 0, 0)
+            self.begins[job], self.spans[:, job] = plan.columns.start[job], (at, at + len(rows), 0, 0)
             at += len(rows)
         self.freed, self.other = plan.freed, None
 
@@ -113,8 +113,8 @@ def named_leases(plan: Plan, view: View, jobs: Ints, now: int) -> dict[int, Ints
         start = plan.reserved(job)
         if start < now:
             continue
-        first, count = plan.where[:, job].tolist()
-        rows = _named(plan, plan.rows[first : first + count], busy_until <= start, view, job)
+        first, end, _, _ = plan.columns.where[:, job].tolist()
+        rows = _named(plan, plan.columns.rows[first:end], busy_until <= start, view, job)
         if rows is not None:
             busy_until[rows[:, 0]] = start + max(1, int(seen.asks[ESTIMATE, job]))
             found[job] = rows
@@ -127,7 +127,7 @@ def _named(plan: Plan, counted: Ints, free: NDArray[np.bool_], view: View, job: 
     rows: list[tuple[int, int, int, int, int]] = []
     for first, kinds, tasks, nodes, _ in counted.tolist():
         for kind in range(first, first + kinds):
-            there = np.flatnonzero(free & (plan.groups.of == kind))[:nodes]
+            there = np.flatnonzero(free & (plan.columns.of == kind))[:nodes]
             if len(there) < nodes:
                 return None
             left = tasks

@@ -18,7 +18,7 @@ from unrack.ledger.lease import FIRST, LENDER, NODES
 from unrack.ledger.memory.use import MemoryUse
 from unrack.ledger.names import ASKED_US, CPU, ENDS_US, MEM, WHO
 from unrack.policy.columns import LedgerColumns
-from unrack.policy.discipline.plan_kernel import copy_step, step_at
+from unrack.policy.discipline.skyline.steps import copy_step, step_at
 from unrack.policy.lending.future import copy_table, give_back
 from unrack.policy.lending.lease_kernel import Leases, Span, Who, change, place_job, who_is
 from unrack.policy.lending.rules import Terms

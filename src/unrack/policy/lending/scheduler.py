@@ -1,7 +1,7 @@
 """List schedulers on whole nodes whose jobs may borrow memory of other nodes.
 
 ``fcfs``, ``easy`` and ``slurm`` decide as :mod:`unrack.policy.discipline.list_scheduler` and
-:mod:`unrack.policy.discipline.node_plan` do, with a placement of :mod:`unrack.policy.lending` and borrowed memory in
+:mod:`unrack.policy.discipline.skyline` do, with a placement of :mod:`unrack.policy.lending` and borrowed memory in
 every reservation: where nothing is borrowed, their schedules are the same. ``conservative`` is the plain one until a
 job comes that may have to borrow; from then on its reservations name their nodes, and none is later than it was.
 """

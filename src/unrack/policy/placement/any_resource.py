@@ -80,6 +80,15 @@ class AnyResource:
             return True
         return more_asked(view) if self._counts_nodes else True
 
+    def beyond_plans(self, view: View) -> bool:
+        """Whether a skyline does not do: a job in the system asks for devices, or memory may be elsewhere."""
+        devices = view.columns.devices
+        return not self._counts_nodes or (devices is not None and bool(devices.columns.asked.any()))
+
+    def chooses(self, view: View) -> bool:
+        """Whether where any job goes is a choice of a rule of its own."""
+        return self.gpus is not None and view.columns.claimed is not None
+
     @cached_property
     def _counts_nodes(self) -> bool:
         return (self.place in FITS or callable(self.place)) and isinstance(self.memory, LocalMemory)

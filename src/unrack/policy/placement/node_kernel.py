@@ -97,9 +97,10 @@ def place_job(
 ) -> int:
     """Rows for all tasks, written from ``out[at]``; the end of what was written, or -1 if they do not all fit now.
 
-    ``free`` is not changed. ``out`` must have room for one row a node.
+    ``free`` is not changed; columns of it behind those of nodes are not looked at. ``out`` must have room for one row a
+    node.
     """
-    nodes = free.shape[1]
+    nodes = total.shape[1]
     start, left = at, tasks
     if fit == 0:
         for node in range(nodes):

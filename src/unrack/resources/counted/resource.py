@@ -233,6 +233,13 @@ class Counters(Usual):
             rows += zip((counter.first + where).tolist(), each.tolist(), strict=True)
         return np.array(rows, np.int64).reshape(-1, 2)
 
+    def anywhere(self, asked: Ints, tasks: int) -> Ints | None:
+        """int64[claims, 2]: of the counters of the cluster; ``None`` if a counter per rack is asked for."""
+        if any(amount and counter.file.per == "rack" for counter, amount in zip(self._counters, asked, strict=True)):
+            return None
+        nobody = np.zeros(1, np.int64)
+        return self.claims(asked, nobody, np.array([tasks]), nobody)
+
     def open_nodes(
         self, asked: Ints, free: Ints, nodes: Ints, tasks: Ints, left: int = 1, devices: Ints = NONE_ATTACHED
     ) -> Bools:

@@ -1,0 +1,162 @@
+"""What a plan is made of: how nodes are grouped, what jobs ask, and the columns that its kernel reads and writes."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Any, NamedTuple
+
+import numba
+import numpy as np
+from numba.core import types
+from numba.experimental import structref
+from numpy.typing import NDArray
+
+from unrack.jit import compiled
+from unrack.view import View
+
+Ints = NDArray[np.int64]
+
+
+class Grain(IntEnum):
+    """What a group of a plan is: the finest thing that has to be told apart.
+
+    * ``NODES``: a node, cores and MB. A reservation then names its nodes.
+    * ``WHOLE``: all nodes of a kind, counted in nodes. Exact for jobs that have nodes to themselves.
+    * ``CORES``: all nodes, counted in cores. Exact where every task asks one core and no memory, since then any free
+      core serves as well as any other.
+    """
+
+    NODES = 0
+    WHOLE = 1
+    CORES = 2
+
+
+class Wants(IntEnum):
+    """What decides whether a job has a place in a plan."""
+
+    NODES = 0  # nodes and their memory
+    CLAIMS = 1  # these, and claims that are the same wherever it runs
+    CHOICE = 2  # a choice that is made outside of the kernel
+
+
+class Rule(NamedTuple):
+    """How a plan is made."""
+
+    grain: int  # a :class:`Grain`
+    whole: bool  # whether a node serves one job at a time
+    fit: int  # which nodes are filled first, as of :mod:`unrack.policy.placement.node_kernel`
+    compress: bool  # whether reservations may move forward
+    # whether a job whose booked end is now counts as ended, so that a reservation for now stays although its end has
+    # not been seen yet; what needs its room starts in a later round of this moment
+    trust: bool
+
+
+class ClaimColumns(NamedTuple):
+    """What is claimed of resources, as of :class:`unrack.ledger.claims.Claimed`."""
+
+    free: Ints
+    rows: Ints
+    held_at: Ints
+
+
+NOTHING_CLAIMED = ClaimColumns(np.zeros(0, np.int64), np.zeros((0, 2), np.int64), np.zeros((2, 0), np.int64))
+for _column in NOTHING_CLAIMED:
+    _column.setflags(write=False)
+
+
+def claims_of(view: View) -> ClaimColumns:
+    """What is claimed on the ledger that a view shows."""
+    seen = view.columns.claimed
+    return NOTHING_CLAIMED if seen is None else ClaimColumns(seen.free, seen.rows, seen.held_at)
+
+
+START, FIRST_ROW, END_ROW, FIRST_CLAIM, END_CLAIM = range(5)
+"""Rows of ``turn``: the reserved start of a job, µs (-1: none), and its rows and claims in ``new_rows``,
+``new_claims``. The last four are those of ``where`` as well."""
+JOB, ROW, ROW_END, CLAIM, CLAIM_END = range(5)
+"""Rows of ``started``: a job that starts; its rows in ``out``, and its claims in ``new_claims``: first and end."""
+STAGE, AT, STEP, STEPS, ROWS, CLAIMS, SLOTS, ROWS_CHOSEN, CLAIMS_CHOSEN, SHORT = range(10)
+"""Entries of ``cursor``: how far a round has come; at which job, and at which step for it; how many steps there are,
+how many of ``new_rows``, ``new_claims`` and ``place_of`` are used; how much was chosen for the job (-1: nothing); and what there was too little room for."""
+BEGIN, PLAN, CHOSEN = range(3)
+"""Stages: nothing is done; jobs are being given reservations; a choice has been made."""
+TURNS, MOMENTS, LEASES, CLAIMED, CLAIMABLE, STARTS = range(6)
+"""What there may be too little room for: ``turn``, steps, rows, claims, slots, ``out``."""
+NO_ROOM, CHOOSE = -1, -2
+"""Answers of a round that is not over: the columns are too small; a choice is to be made."""
+
+
+class Columns(NamedTuple):
+    """The columns of a plan.
+
+    Between ``times[i]`` and ``times[i + 1]`` the amounts ``level[i]`` are free, by the booked ends of running jobs and
+    the reservations made so far. The first columns of a level are groups of nodes, the others places of resources:
+    those of which anything is held or reserved, each in a slot of its own.
+    """
+
+    # groups of nodes
+    of: Ints  # int64[nodes]: the group of each node
+    total: Ints  # int64[2, groups]: cores and MB of a node of each group
+    rank: Ints  # int64[groups]: in which order groups are filled
+    # the skyline
+    times: Ints  # int64[steps]: when each step begins, µs
+    level: Ints  # int64[steps, 2, groups + slots]: cores or nodes and MB of groups; what is free of places
+    low: Ints  # int64[2, groups + slots]: the least of the levels over the time that was looked at last
+    slot: Ints  # int64[places]: the slot of each place; -1: it has none
+    place_of: Ints  # int64[slots]: the place of each slot
+    # reservations by job, as they were after the last round
+    start: Ints  # int64[jobs]: reserved start, µs; -1: none
+    where: Ints  # int64[4, jobs]: first and last of its rows and claims, as of `turn`
+    rows: Ints  # int64[room, 5]: of groups, as of :attr:`unrack.ledger.lease.Lease.rows`
+    claims: Ints  # int64[room, 2]
+    # what is asked by job, beside nodes
+    wants: Ints  # int64[jobs]: a :class:`Wants` each
+    fixed_at: Ints  # int64[2, jobs]: first and last of its claims in `fixed`, of jobs that want CLAIMS
+    fixed: Ints  # int64[room, 2]
+    # the round
+    turn: Ints  # int64[5, room]: by place in the order: what has been reserved so far
+    new_rows: Ints
+    new_claims: Ints
+    started: Ints  # int64[5, room]: the jobs that start now
+    out: Ints  # int64[room, 5]: their rows, of nodes
+    cursor: Ints  # int64[10]
+
+
+@structref.register
+class SkylineType(types.StructRef):  # type: ignore[misc]
+    """Of a skyline as kernels see it."""
+
+    def preprocess_fields(self, fields: Any) -> Any:
+        """Types of values, not of constants."""
+        return tuple((name, types.unliteral(kind)) for name, kind in fields)
+
+
+class Skyline(structref.StructRefProxy):  # type: ignore[misc]
+    """The columns of a plan as one thing, which a kernel takes in a microsecond, however many they are."""
+
+    def __deepcopy__(self, memo: Any) -> None:
+        """Nothing: it shows columns that are not copied with it, and is made anew from those that are."""
+
+
+structref.define_boxing(SkylineType, Skyline)
+_DIMENSIONS = {"total": 2, "level": 3, "low": 2, "where": 2, "rows": 2, "claims": 2, "fixed_at": 2, "fixed": 2,
+               "turn": 2, "new_rows": 2, "new_claims": 2, "started": 2, "out": 2}  # fmt: skip
+_TYPE: Any = SkylineType([(name, types.Array(types.int64, _DIMENSIONS.get(name, 1), "C")) for name in Columns._fields])
+_new: Any = structref.new
+
+
+@compiled
+def _skyline(c: Columns) -> Any:
+    s = _new(_TYPE)
+    s.of, s.total, s.rank = c.of, c.total, c.rank
+    s.times, s.level, s.low, s.slot, s.place_of = c.times, c.level, c.low, c.slot, c.place_of
+    s.start, s.where, s.rows, s.claims = c.start, c.where, c.rows, c.claims
+    s.wants, s.fixed_at, s.fixed = c.wants, c.fixed_at, c.fixed
+    s.turn, s.new_rows, s.new_claims = c.turn, c.new_rows, c.new_claims
+    s.started, s.out, s.cursor = c.started, c.out, c.cursor
+    return s
+
+
+def skyline(columns: Columns) -> Any:
+    """The columns as kernels take them; where nothing is compiled, as they are."""
+    return columns if numba.config.DISABLE_JIT else _skyline(columns)

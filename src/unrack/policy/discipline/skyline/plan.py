@@ -1,0 +1,307 @@
+"""Reservations of waiting jobs: what schedulers that plan ahead remember, around a compiled round.
+
+Reservations count nodes or cores as long as that is exact; with the first job for which it is not they are laid onto
+nodes, none later than it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unrack.ledger.growing import grown
+from unrack.ledger.lease import NODES as LEASE_NODES
+from unrack.ledger.lease import TASKS as LEASE_TASKS
+from unrack.ledger.lease import Lease
+from unrack.ledger.promises import Promise, PromisedRows, Promises
+from unrack.policy.columns import columns_of
+from unrack.policy.contract import Decision, Start
+from unrack.policy.discipline.list_pass import Pass
+from unrack.policy.discipline.list_scheduler import Blocked, Buffers
+from unrack.policy.discipline.reservations import Book
+from unrack.policy.discipline.skyline.choosing import Choices
+from unrack.policy.discipline.skyline.columns import (
+    AT,
+    BEGIN,
+    CHOSEN,
+    CLAIMABLE,
+    CLAIMED,
+    CLAIMS,
+    CLAIMS_CHOSEN,
+    LEASES,
+    MOMENTS,
+    NO_ROOM,
+    ROWS,
+    ROWS_CHOSEN,
+    SHORT,
+    SLOTS,
+    STAGE,
+    STARTS,
+    STEP,
+    TURNS,
+    Columns,
+    Grain,
+    Rule,
+    Wants,
+    claims_of,
+    skyline,
+)
+from unrack.policy.discipline.skyline.plan_round import first_due, plan_round
+from unrack.policy.placement.local_memory import FITS
+from unrack.resources.places import NO_CLAIMS
+from unrack.units import NEVER_US
+from unrack.view import View
+from unrack.workload.job import TASKS
+
+Ints = NDArray[np.int64]
+BY_JOB = {"start": -1, "where": 0, "wants": 0, "fixed_at": 0}
+"""Columns by job, and what they are of a job that is not known yet."""
+
+
+@dataclass(slots=True)
+class Plan:
+    """Reservations, and how the cluster is grouped for planning."""
+
+    grain: Grain
+    whole: bool  # whether a node serves one job at a time
+    place: str  # which nodes are filled first: a name in ``FITS``
+    columns: Columns
+    sky: Any = None  # the columns as the kernel takes them; ``None``: they have changed
+    known: int = 0  # of how many jobs it is known what decides where they go
+    chosen: bool = False  # whether of any of them that is a choice
+    # whether a promise was taken over whose lease means nothing here: all are to be made anew, in order of start
+    lost: bool = False
+    freed: int = 0  # what had been given back by the last round: if more has been since, reservations may move forward
+    blocked: Blocked = field(default_factory=Blocked)  # of the main loop of a Slurm-like scheduler
+    planned_version: int = -1
+    planned_at: int = -1
+    buffers: Buffers = field(default_factory=Buffers)  # of the main loop
+    notes: Any = None  # of the placement, where a choice was made
+    # once a job has asked for devices: the reservations; and the main loop where jobs ask for more than nodes
+    book: Book | None = None
+    main: Pass | None = None
+
+    @classmethod
+    def begin(cls, view: View, whole: bool, place: str, every: bool = False) -> Plan:
+        """Group the nodes as coarsely as is exact for the jobs submitted so far; ``every``: all of them are chosen."""
+        nodes, jobs = view.total.shape[1], view.columns.asks.shape[1]
+        places = len(claims_of(view).free)
+        room = columns_for(nodes, jobs, places, 16 if places else 0)
+        plan = cls(Grain.NODES, whole, place, room, chosen=every)
+        plan.note_jobs(view)
+        if whole and not plan.chosen:
+            kinds, group_of = np.unique(view.total, axis=1, return_inverse=True)
+            first_node = np.array([int(np.flatnonzero(group_of == g)[0]) for g in range(kinds.shape[1])])
+            by_size = np.lexsort((np.arange(kinds.shape[1]), kinds[1], kinds[0]))
+            rank = {"first-fit": np.argsort(first_node), "best-fit": by_size, "worst-fit": by_size[::-1]}[place]
+            plan.grain = Grain.WHOLE
+            plan._group(group_of.ravel(), kinds, rank)
+        elif view.equal_cores() and not plan.chosen:
+            plan.grain = Grain.CORES
+            plan._group(np.zeros(nodes), view.total.sum(axis=1, keepdims=True), np.zeros(1))
+        else:
+            plan._group(np.arange(nodes), view.total, np.arange(nodes))
+        return plan
+
+    def _group(self, of: Any, total: Any, rank: Any) -> None:
+        of, total, rank = (np.array(array, np.int64, order="C") for array in (of, total, rank))
+        slots = len(self.columns.place_of)
+        level, low = np.zeros((0, 2, total.shape[1] + slots), np.int64), np.zeros((2, total.shape[1] + slots), np.int64)
+        self.columns, self.sky = self.columns._replace(of=of, total=total, rank=rank, level=level, low=low), None
+        self.columns = self.columns._replace(times=self.columns.times[:0])
+
+    @classmethod
+    def resumed(cls, view: View, whole: bool, place: str, every: bool = False) -> Plan:
+        """As :meth:`begin`, with the promises made so far."""
+        plan, promised = cls.begin(view, whole, place, every), view.promises.by_job()
+        kept = [(job, promised[job]) for job in view.queue.tolist() if job in promised] if promised else []
+        leases = [plan._lease_of(view, job, promise) for job, promise in kept]
+        plan.lost = any(lease is None for lease in leases)
+        rows, claims = [plan.columns.rows[:0]], [NO_CLAIMS]
+        row = claim = 0
+        for (job, promise), lease in zip(kept, leases, strict=True):
+            plan.columns.start[job] = promise.start_us
+            if lease is not None:
+                plan.columns.where[:, job] = row, row + len(lease.rows), claim, claim + len(lease.claims)
+                rows.append(lease.rows)
+                claims.append(lease.claims)
+                row, claim = row + len(lease.rows), claim + len(lease.claims)
+        if kept and not plan.lost:
+            plan._replace(rows=np.concatenate(rows), claims=np.concatenate(claims))
+        return plan
+
+    def _lease_of(self, view: View, job: int, promise: Promise) -> Lease | None:
+        """What was promised, in groups of this plan; ``None``: it means nothing here."""
+        tasks, lease = int(view.asks[TASKS, job]), promise.lease
+        claims = NO_CLAIMS if lease is None else lease.claims
+        if self.grain == Grain.CORES and (lease is not None or self.columns.wants[job] == Wants.NODES):
+            return Lease(job, np.array([[0, 1, tasks, tasks, 0]], np.int64), claims=claims)
+        if lease is None or promise.grain != self.grain or promise.turn >= 0 or len(lease.borrowed) or lease.shares:
+            return None
+        rows, groups = lease.rows, lease.rows[:, LEASE_NODES]
+        there = len(rows) > 0 and int((rows[:, 0] + groups).max()) <= self.columns.total.shape[1]
+        there = there and (not len(claims) or int(claims[:, 0].max()) < len(self.columns.slot))
+        return lease if there and int(groups @ rows[:, LEASE_TASKS]) == tasks else None
+
+    def promised(self) -> Promises:
+        """What is promised after a round."""
+        c = self.columns
+        return Promises(PromisedRows(int(self.grain), c.start, c.where, c.rows, claims=c.claims), self.freed)
+
+    def note_jobs(self, view: View) -> None:
+        """Note of jobs that were submitted since what decides where they go."""
+        first, self.known = self.known, view.jobs
+        seen = view.columns.claimed
+        if seen is None or first == self.known:
+            return
+        self.make_room(view)
+        jobs = np.arange(first, self.known)
+        asked = seen.asked_by(jobs)
+        for job in jobs[asked.any(axis=0)].tolist():
+            claims = seen.places.anywhere(asked[:, job - first], int(view.asks[TASKS, job]))
+            self.columns.wants[job] = Wants.CHOICE if claims is None else Wants.CLAIMS
+            if claims is None:
+                self.chosen = True
+                continue
+            end = int(self.columns.fixed_at.max(initial=0))
+            if end + len(claims) > len(self.columns.fixed):
+                self._replace(fixed=grown_rows(self.columns.fixed, end + len(claims)))
+            self.columns.fixed[end : end + len(claims)] = claims
+            self.columns.fixed_at[:, job] = end, end + len(claims)
+
+    def too_coarse(self, view: View) -> bool:
+        """Whether a job has come for which counting cores, or nodes, is not exact any more."""
+        self.note_jobs(view)
+        equal = self.grain != Grain.CORES or view.equal_cores()
+        return not equal or (self.chosen and self.grain != Grain.NODES)
+
+    def by_start(self, jobs: Ints) -> Ints:
+        """The jobs in order of reserved start, those without a reservation last.
+
+        Who is given the earliest place in this order, on whatever groups, never starts later than reserved: at the
+        reserved start of a job those before it have begun, so that what is free then stays free.
+        """
+        start = self.columns.start[jobs]
+        return jobs[np.argsort(np.where(start < 0, NEVER_US, start), kind="stable")]
+
+    def reserved(self, job: int) -> int:
+        """When a job is to start, µs; -1: nobody has said."""
+        return int(self.columns.start[job]) if job < len(self.columns.start) else -1
+
+    def forget(self, jobs: Ints) -> None:
+        """Nothing is reserved for these jobs."""
+        self.columns.start[jobs] = -1
+
+    def due_us(self, view: View, now: int) -> int | None:
+        """When the next reservation falls due after ``now``, µs; ``None`` while a job is overdue: then ends show it."""
+        if view.first_end_us <= now:
+            return None
+        due = first_due(self.columns.start, view.queue, now)
+        return None if due == NEVER_US else due
+
+    def make_room(self, view: View) -> None:
+        """Make room for as many jobs as the ledger has."""
+        room = view.columns.asks.shape[1]
+        if len(self.columns.start) < room:
+            self._replace(**{name: grown(getattr(self.columns, name), room, fill) for name, fill in BY_JOB.items()})
+
+    def round(
+        self, view: View, jobs: Ints, now: int, compress: bool, trust: bool, choices: Callable[[], Choices]
+    ) -> list[Decision]:
+        """Plan for ``jobs`` in order; start those whose reservation is now."""
+        self.make_room(view)
+        rule = Rule(int(self.grain), self.whole, FITS.get(self.place, 0), compress, trust)
+        seen, claimed = columns_of(view), claims_of(view)
+        self.columns.cursor[STAGE] = BEGIN
+        made: Choices | None = None
+        while True:
+            if self.sky is None:
+                self.sky = skyline(self.columns)
+            count = plan_round(jobs, now, rule, seen, claimed, self.sky)
+            if count >= 0:
+                return self._starts(count)
+            if count == NO_ROOM:
+                self._grow(len(jobs), seen.running_count)
+                self.columns.cursor[STAGE] = BEGIN
+                continue
+            made = made or choices()
+            self._choose(made, int(jobs[self.columns.cursor[AT]]))
+
+    def _choose(self, choices: Choices, job: int) -> None:
+        c = self.columns
+        at, rows, claims = (int(c.cursor[entry]) for entry in (STEP, ROWS, CLAIMS))
+        slots, groups = int(c.cursor[SLOTS]), c.total.shape[1]
+        lease = choices.find(job, int(c.times[at]), c.low[:, :groups], c.place_of[:slots], c.low[0, groups:][:slots])
+        c.cursor[STAGE] = CHOSEN
+        c.cursor[ROWS_CHOSEN] = -1 if lease is None else len(lease.rows)
+        if lease is None:
+            return
+        self._hold(LEASES, rows + len(lease.rows))
+        self._hold(CLAIMED, claims + len(lease.claims))
+        self.columns.new_rows[rows : rows + len(lease.rows)] = lease.rows
+        self.columns.new_claims[claims : claims + len(lease.claims)] = lease.claims
+        c.cursor[CLAIMS_CHOSEN] = len(lease.claims)
+
+    def _starts(self, count: int) -> list[Decision]:
+        decisions: list[Decision] = []
+        if not count:
+            return decisions
+        c = self.columns
+        for job, row, end, claim, claim_end in c.started[:, :count].T.tolist():
+            claims = c.new_claims[claim:claim_end].copy() if claim_end > claim else NO_CLAIMS
+            decisions.append(Start(Lease(job, c.out[row:end].copy(), claims=claims)))
+        return decisions
+
+    def _replace(self, **columns: Ints) -> None:
+        self.columns, self.sky = self.columns._replace(**columns), None
+
+    def _grow(self, jobs: int, running: int) -> None:
+        """More room for what there was too little room for, with what so many jobs need at least."""
+        c = self.columns
+        short, width, slots = int(c.cursor[SHORT]), c.total.shape[1], len(c.place_of)
+        if short in (MOMENTS, CLAIMABLE):
+            steps = len(c.times) if short == CLAIMABLE else max(2 * len(c.times), running + 4 * jobs + 8)
+            slots *= 1 + (short == CLAIMABLE)
+            level, low = np.zeros((steps, 2, width + slots), np.int64), np.zeros((2, width + slots), np.int64)
+            self._replace(times=np.zeros(steps, np.int64), level=level, low=low, place_of=grown(c.place_of, slots))
+        elif short == TURNS:
+            self._replace(turn=np.zeros((5, 2 * jobs), np.int64))
+        elif short == STARTS:
+            out = np.zeros((2 * len(c.out) + jobs, 5), np.int64)
+            self._replace(out=out, started=np.zeros((5, max(2 * jobs, c.started.shape[1])), np.int64))
+        else:
+            self._hold(short, 2 * len(c.rows if short == LEASES else c.claims) + jobs)
+
+    def _hold(self, what: int, count: int) -> None:
+        """Room for so many rows or claims of reservations."""
+        names = ("new_rows", "rows") if what == LEASES else ("new_claims", "claims")
+        if count > len(getattr(self.columns, names[0])):
+            self._replace(**{name: grown_rows(getattr(self.columns, name), count) for name in names})
+
+
+def columns_for(nodes: int, jobs: int, places: int, slots: int) -> Columns:
+    """Columns of a plan in which nothing is reserved, with the least room."""
+    none, two = np.zeros(0, np.int64), np.zeros((0, 2), np.int64)
+    return Columns(
+        of=none, total=np.zeros((2, 0), np.int64), rank=none,
+        times=none, level=np.zeros((0, 2, 0), np.int64), low=np.zeros((2, 0), np.int64),
+        slot=np.full(places, -1, np.int64), place_of=np.zeros(slots, np.int64),
+        start=np.full(jobs, -1, np.int64), where=np.zeros((4, jobs), np.int64),
+        rows=np.zeros((0, 5), np.int64), claims=two,
+        wants=np.zeros(jobs, np.int64), fixed_at=np.zeros((2, jobs), np.int64), fixed=two,
+        turn=np.zeros((5, 0), np.int64), new_rows=np.zeros((0, 5), np.int64), new_claims=two,
+        started=np.zeros((5, 64), np.int64), out=np.zeros((256, 5), np.int64), cursor=np.zeros(10, np.int64),
+    )  # fmt: skip
+
+
+def grown_rows(rows: Ints, count: int) -> Ints:
+    """The same rows, with room for so many."""
+    if count <= len(rows):
+        return rows
+    larger = np.zeros((max(count, 2 * len(rows)), rows.shape[1]), np.int64)
+    larger[: len(rows)] = rows
+    return larger

@@ -1,0 +1,395 @@
+"""Compiled: one round of a plan, in which waiting jobs get, keep and move reservations, and those due start.
+
+A job that has run past its booked end is expected to end 1 µs from now, and a job that asks for no time to take 1 µs.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unrack.jit import compiled, inlined
+from unrack.ledger.holding import add_rows
+from unrack.ledger.lease import CORES, FIRST, LOCAL_MB, NODES, TASKS
+from unrack.ledger.names import ASKED_US, CPU, ENDS_US, MEM, ROW_COUNT, WHO
+from unrack.ledger.names import FIRST_ROW as LEASE_ROW
+from unrack.policy.columns import Gang, LedgerColumns, gang_of
+from unrack.policy.discipline.skyline.columns import (
+    AT,
+    BEGIN,
+    CHOOSE,
+    CHOSEN,
+    CLAIM,
+    CLAIM_END,
+    CLAIMABLE,
+    CLAIMED,
+    CLAIMS,
+    CLAIMS_CHOSEN,
+    END_CLAIM,
+    END_ROW,
+    FIRST_CLAIM,
+    FIRST_ROW,
+    JOB,
+    LEASES,
+    MOMENTS,
+    NO_ROOM,
+    PLAN,
+    ROW,
+    ROW_END,
+    ROWS,
+    ROWS_CHOSEN,
+    SHORT,
+    SLOTS,
+    STAGE,
+    START,
+    STARTS,
+    STEP,
+    STEPS,
+    TURNS,
+    ClaimColumns,
+    Rule,
+)
+from unrack.policy.discipline.skyline.steps import (
+    Groups,
+    Slots,
+    Span,
+    book,
+    copy_step,
+    earliest,
+    fits_at,
+    slot_for,
+)
+from unrack.policy.placement.node_kernel import add_node, place_job, tasks_on
+from unrack.units import NEVER_US
+
+Ints = NDArray[np.int64]
+
+
+@inlined
+def reserve(low: Ints, groups: Groups, fit: int, asked: Gang, out: Ints, at: int) -> int:
+    """Rows (of groups) for a job that fits in ``low``; returns their end."""
+    total, rank, tasks, cores, mb = groups.total, groups.rank, asked.tasks, asked.cores, asked.mb
+    if groups.grain == 0:
+        return place_job(low, total, tasks, cores, mb, groups.whole, fit, out, at)
+    start, left = at, tasks
+    if groups.grain == 2:
+        return add_node(out, start, at, 0, tasks, tasks, 0)
+    for i in range(rank.shape[0]):
+        g = rank[i]
+        each = tasks_on(total[CPU, g], total[MEM, g], total[CPU, g], cores, mb, False)
+        if each == 0 or low[CPU, g] == 0:
+            continue
+        here = min(left, each * low[CPU, g])
+        at = add_node(out, start, at, g, here, (here + each - 1) // each, 0)
+        left -= here
+        if left == 0:
+            break
+    return at
+
+
+@inlined
+def give_back(seen: LedgerColumns, job: int, groups: Groups, level: Ints) -> None:
+    """Add the nodes of a running job to the groups of one step."""
+    rows, first = seen.pool, seen.lease_at[LEASE_ROW, job]
+    last = first + seen.lease_at[ROW_COUNT, job]
+    if groups.grain == 0:
+        add_rows(level, rows, first, last, 1)
+        return
+    for r in range(first, last):
+        if groups.grain == 2:
+            level[CPU, 0] += rows[r, NODES] * rows[r, CORES]
+            continue
+        for node in range(rows[r, FIRST], rows[r, FIRST] + rows[r, NODES]):
+            level[CPU, groups.of[node]] += 1
+
+
+@inlined
+def settle(free: Ints, node_total: Ints, groups: Groups, fit: int, asked: Gang, span: Span, out: Ints, at: int) -> int:
+    """Turn a reservation that starts now into rows of nodes; returns their end, or -1 if they are not free yet."""
+    rows, tasks, cores, mb = span.rows, asked.tasks, asked.cores, asked.mb
+    if groups.grain == 2:
+        return place_job(free, node_total, tasks, cores, mb, False, fit, out, at)
+    start = at
+    for r in range(span.first, span.last):
+        if groups.grain == 0:
+            for node in range(rows[r, FIRST], rows[r, FIRST] + rows[r, NODES]):
+                if free[CPU, node] < rows[r, CORES] or free[MEM, node] < rows[r, LOCAL_MB]:
+                    return -1
+                at = add_node(out, start, at, node, rows[r, TASKS], rows[r, CORES], rows[r, LOCAL_MB])
+            continue
+        for g in range(rows[r, FIRST], rows[r, FIRST] + rows[r, NODES]):
+            left = rows[r, TASKS]
+            for node in range(free.shape[1]):
+                if groups.of[node] != g:
+                    continue
+                here = min(left, tasks_on(free[CPU, node], free[MEM, node], node_total[CPU, node], cores, mb, True))
+                if here > 0:
+                    at = add_node(out, start, at, node, here, node_total[CPU, node], here * mb)
+                    left -= here
+                    if left == 0:
+                        break
+            if left > 0:
+                return -1
+    return at
+
+
+@inlined
+def levels_of(
+    now: int, seen: LedgerColumns, claimed: ClaimColumns, groups: Groups, slots: Slots, trust: bool, times: Ints,
+    level: NDArray[np.int64], cursor: Ints,
+) -> int:  # fmt: skip
+    """Fill a plan from what is free and the booked ends of running jobs; how many steps; -1: slots are too few."""
+    free, total, running = seen.free, seen.total, seen.running
+    for s in range(cursor[SLOTS]):
+        slots.slot[slots.place_of[s]] = -1
+    cursor[SLOTS] = 0
+    times[0] = now
+    steps = 1
+    for g in range(level.shape[2]):
+        level[0, CPU, g] = level[0, MEM, g] = 0
+    for node in range(free.shape[1]):
+        if groups.grain == 0:
+            level[0, CPU, node] = free[CPU, node]
+            level[0, MEM, node] = free[MEM, node]
+        elif groups.grain == 2:
+            level[0, CPU, 0] += free[CPU, node]
+        elif free[CPU, node] > 0 and free[CPU, node] == total[CPU, node]:
+            level[0, CPU, groups.of[node]] += 1
+    places = slots.free.shape[0] > 0
+    for later in range(2):
+        for i in range(seen.running_count):
+            if (trust and running[ENDS_US, i] == now) == (later == 1):
+                continue
+            job = running[WHO, i]
+            if later == 1:
+                end = max(running[ENDS_US, i], now + 1)
+                if end != times[steps - 1]:
+                    times[steps] = end
+                    copy_step(level, steps - 1, steps)
+                    steps += 1
+            give_back(seen, job, groups, level[steps - 1])
+            if not places:
+                continue
+            first, count = claimed.held_at[LEASE_ROW, job], claimed.held_at[ROW_COUNT, job]
+            if cursor[SLOTS] + count > slots.place_of.shape[0]:
+                return short_of(cursor, CLAIMABLE)
+            for c in range(first, first + count):
+                at = slot_for(level, steps, slots, cursor, SLOTS, claimed.rows[c, 0])
+                level[steps - 1, CPU, at] += claimed.rows[c, 1]
+    return steps
+
+
+@inlined
+def short_of(cursor: Ints, what: int) -> int:
+    """Say that there is too little room for something."""
+    cursor[SHORT] = what
+    return NO_ROOM
+
+
+@inlined
+def note(turn: Ints, q: int, start: int, span: Span) -> None:
+    """Write down a reservation of the job at place ``q``."""
+    turn[START, q], turn[FIRST_ROW, q], turn[END_ROW, q] = start, span.first, span.last
+    turn[FIRST_CLAIM, q], turn[END_CLAIM, q] = span.claim, span.claim_end
+
+
+@inlined
+def slots_for(
+    level: NDArray[np.int64], steps: int, slots: Slots, cursor: Ints, claims: Ints, first: int, last: int
+) -> bool:
+    """Whether every place of these claims has a slot, or could be given one."""
+    if cursor[SLOTS] + last - first > slots.place_of.shape[0]:
+        cursor[SHORT] = CLAIMABLE
+        return False
+    for c in range(first, last):
+        slot_for(level, steps, slots, cursor, SLOTS, claims[c, 0])
+    return True
+
+
+@inlined
+def copied_span(source: Span, rows: Ints, at: int, claims: Ints, claim: int) -> Span:
+    """The same rows and claims in other columns, from ``at`` and ``claim`` on, which have room."""
+    for r in range(source.last - source.first):
+        rows[at + r] = source.rows[source.first + r]
+    for c in range(source.claim_end - source.claim):
+        claims[claim + c] = source.claims[source.claim + c]
+    last, claim_end = at + source.last - source.first, claim + source.claim_end - source.claim
+    return Span(rows, at, last, claims, claim, claim_end)
+
+
+@inlined
+def keep(
+    order: Ints, now: int, asks: Ints, sky: Any, slots: Slots, steps: int, used: int, claims_used: int
+) -> tuple[int, int, int]:
+    """Let reservations stay that can; how many steps, rows and claims there are; -1: there is too little room."""
+    times, level, turn, cursor = sky.times, sky.level, sky.turn, sky.cursor
+    for q in range(order.shape[0]):
+        job = order[q]
+        begins = sky.start[job]
+        turn[START, q] = -1
+        if begins < now:
+            continue
+        at = sky.where
+        old = Span(sky.rows, at[0, job], at[1, job], sky.claims, at[2, job], at[3, job])
+        length = max(1, asks[ASKED_US, job])
+        rows, claims = used + old.last - old.first, claims_used + old.claim_end - old.claim
+        if rows > sky.new_rows.shape[0]:
+            return short_of(cursor, LEASES), 0, 0
+        if claims > sky.new_claims.shape[0]:
+            return short_of(cursor, CLAIMED), 0, 0
+        if not fits_at(times, level, steps, begins, length, slots, old):
+            continue
+        if not slots_for(level, steps, slots, cursor, old.claims, old.claim, old.claim_end):
+            return NO_ROOM, 0, 0
+        new = copied_span(old, sky.new_rows, used, sky.new_claims, claims_used)
+        steps = book(times, level, steps, begins, length, slots, new, -1)
+        note(turn, q, begins, new)
+        used, claims_used = rows, claims
+    return steps, used, claims_used
+
+
+@inlined
+def start_those_due(
+    order: Ints, now: int, rule: Rule, seen: LedgerColumns, groups: Groups, slots: Slots, sky: Any
+) -> int:
+    """Choose those that start now and whose places are free; how many; -1: there is too little room."""
+    turn, started, out = sky.turn, sky.started, sky.out
+    nodes, n, at = seen.free.shape[1], 0, 0
+    free = seen.free.copy()
+    real = np.empty(slots.place_of.shape[0], np.int64)
+    for s in range(sky.cursor[SLOTS]):
+        real[s] = slots.free[slots.place_of[s]]
+    for q in range(order.shape[0]):
+        if turn[START, q] != now:
+            continue
+        asked = gang_of(seen.asks, order[q])
+        if at + min(nodes, max(1, asked.tasks)) > out.shape[0] or n == started.shape[1]:
+            return short_of(sky.cursor, STARTS)
+        first, last, claim, claim_end = turn[FIRST_ROW, q], turn[END_ROW, q], turn[FIRST_CLAIM, q], turn[END_CLAIM, q]
+        span = Span(sky.new_rows, first, last, sky.new_claims, claim, claim_end)
+        enough = True
+        for c in range(claim, claim_end):
+            enough = enough and real[slots.slot[span.claims[c, 0]]] >= span.claims[c, 1]
+        end = settle(free, seen.total, groups, rule.fit, asked, span, out, at) if enough else -1
+        if end < 0:
+            continue
+        add_rows(free, out, at, end, -1)
+        for c in range(claim, claim_end):
+            real[slots.slot[span.claims[c, 0]]] -= span.claims[c, 1]
+        started[JOB, n], started[ROW, n], started[ROW_END, n] = order[q], at, end
+        started[CLAIM, n], started[CLAIM_END, n] = claim, claim_end
+        n, at = n + 1, end
+        turn[START, q] = -1
+    return n
+
+
+@compiled
+def plan_round(order: Ints, now: int, rule: Rule, seen: LedgerColumns, claimed: ClaimColumns, sky: Any) -> int:
+    """Plan for the jobs of ``order`` and choose those that start now.
+
+    Reservations kept from an earlier round stay where they are if that is still possible; other jobs get the earliest
+    one that disturbs nobody, in order. With ``compress`` every job in order is then moved to the earliest time that
+    disturbs nobody, which is never later than the one it had.
+
+    Parameters
+    ----------
+    sky
+        A :func:`unrack.policy.discipline.skyline.columns.skyline`. Read and written: the reservations by job; written:
+        ``started`` and ``out``. ``cursor[STAGE]`` is BEGIN, or CHOSEN where the round was interrupted by CHOOSE and
+        a choice has been written into ``new_rows`` and ``new_claims``.
+
+    Returns
+    -------
+    int
+        How many jobs start; NO_ROOM: the columns are to be made larger, and the round begun again; CHOOSE: a choice is
+        to be made, for the job and the step that the cursor says, of what ``low`` says is free.
+    """
+    times, level, low, turn, cursor = sky.times, sky.level, sky.low, sky.turn, sky.cursor
+    groups = Groups(rule.grain, rule.whole, sky.of, sky.total, sky.rank)
+    width = sky.total.shape[1]
+    slots = Slots(sky.slot, sky.place_of, claimed.free, width)
+    jobs = order.shape[0]
+    if cursor[STAGE] == BEGIN:
+        if jobs > turn.shape[1]:
+            return short_of(cursor, TURNS)
+        if seen.running_count + 2 * jobs + 4 > times.shape[0]:
+            return short_of(cursor, MOMENTS)
+        steps = levels_of(now, seen, claimed, groups, slots, rule.trust, times, level, cursor)
+        if steps < 0:
+            return NO_ROOM
+        steps, used, claims_used = keep(order, now, seen.asks, sky, slots, steps, 0, 0)
+        if steps < 0:
+            return NO_ROOM
+        cursor[AT] = 0
+    else:
+        steps, used, claims_used = cursor[STEPS], cursor[ROWS], cursor[CLAIMS]
+    chosen = cursor[STAGE] == CHOSEN
+    cursor[STAGE] = PLAN
+    for q in range(cursor[AT], jobs):
+        job, begins = order[q], turn[START, q]
+        if begins >= 0 and (not rule.compress or begins == now):
+            continue
+        asked = gang_of(seen.asks, job)
+        length = max(1, asked.us)
+        if steps + 4 > times.shape[0]:
+            return short_of(cursor, MOMENTS)
+        old = Span(sky.new_rows, turn[1, q], turn[2, q], sky.new_claims, turn[3, q], turn[4, q])
+        fixed = Span(sky.new_rows, 0, 0, sky.fixed, sky.fixed_at[0, job], sky.fixed_at[1, job])
+        if chosen and cursor[ROWS_CHOSEN] >= 0:
+            i = cursor[STEP]
+            end, claims_end = used + cursor[ROWS_CHOSEN], claims_used + cursor[CLAIMS_CHOSEN]
+        else:
+            i = 0
+            if chosen:
+                i = cursor[STEP] + 1
+            elif begins >= 0:
+                steps = book(times, level, steps, begins, length, slots, old, 1)
+            i = earliest(times, level, steps, groups, slots, asked, length, fixed, low, i)
+            if i >= 0 and sky.wants[job] == 2 and (begins < 0 or times[i] < begins):
+                cursor[AT], cursor[STEP], cursor[STEPS], cursor[ROWS], cursor[CLAIMS] = q, i, steps, used, claims_used
+                return CHOOSE
+            end, claims_end = used, claims_used
+            if i >= 0 and (begins < 0 or times[i] < begins):
+                claims_end += fixed.claim_end - fixed.claim
+                if used + min(width, max(1, asked.tasks)) > sky.new_rows.shape[0]:
+                    return short_of(cursor, LEASES)
+                if claims_end > sky.new_claims.shape[0]:
+                    return short_of(cursor, CLAIMED)
+                end = reserve(low, groups, rule.fit, asked, sky.new_rows, used)
+                for c in range(fixed.claim_end - fixed.claim):
+                    sky.new_claims[claims_used + c] = fixed.claims[fixed.claim + c]
+        chosen = False
+        if i < 0 and begins < 0:
+            continue
+        if begins >= 0 and (i < 0 or times[i] >= begins):
+            steps = book(times, level, steps, begins, length, slots, old, -1)
+            continue
+        new = Span(sky.new_rows, used, end, sky.new_claims, claims_used, claims_end)
+        if not slots_for(level, steps, slots, cursor, new.claims, claims_used, claims_end):
+            return NO_ROOM
+        note(turn, q, times[i], new)
+        steps = book(times, level, steps, times[i], length, slots, new, -1)
+        used, claims_used = end, claims_end
+    n = start_those_due(order, now, rule, seen, groups, slots, sky)
+    if n < 0:
+        return NO_ROOM
+    for q in range(jobs):
+        job = order[q]
+        sky.start[job] = turn[START, q]
+        for row in range(4):
+            sky.where[row, job] = turn[FIRST_ROW + row, q]
+    sky.rows[:used] = sky.new_rows[:used]
+    sky.claims[:claims_used] = sky.new_claims[:claims_used]
+    return n
+
+
+@compiled
+def first_due(start: Ints, jobs: Ints, now: int) -> int:
+    """The first reserved start of these jobs after ``now``; a time after everything: there is none."""
+    due = NEVER_US
+    for job in jobs:
+        if now < start[job] < due:
+            due = start[job]
+    return due

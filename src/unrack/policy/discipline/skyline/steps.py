@@ -1,0 +1,209 @@
+"""Compiled: the steps of a skyline, and the first of them at which a job has a place."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unrack.jit import inlined
+from unrack.ledger.holding import first_at_least
+from unrack.ledger.lease import CORES, FIRST, LOCAL_MB, NODES
+from unrack.ledger.names import CPU, MEM
+from unrack.policy.columns import Gang
+from unrack.policy.placement.node_kernel import tasks_on
+
+Ints = NDArray[np.int64]
+
+
+class Groups(NamedTuple):
+    """How nodes are grouped; as of :class:`unrack.policy.discipline.skyline.columns.Columns`."""
+
+    grain: int
+    whole: bool
+    of: Ints
+    total: Ints
+    rank: Ints
+
+
+class Slots(NamedTuple):
+    """Which places have a slot; and what is free now of those that have none, and so always."""
+
+    slot: Ints
+    place_of: Ints
+    free: Ints
+    first: int  # the column of the first slot in a level
+
+
+class Span(NamedTuple):
+    """Rows and claims ``first`` to ``last``."""
+
+    rows: Ints
+    first: int
+    last: int
+    claims: Ints
+    claim: int
+    claim_end: int
+
+
+@inlined
+def room_in(level: Ints, groups: Groups, asked: Gang) -> int:
+    """How many tasks (counted up to those of the job) fit in the groups of one step."""
+    total, tasks, cores, mb = groups.total, asked.tasks, asked.cores, asked.mb
+    if groups.grain == 2:
+        return int(level[CPU, 0])
+    room = 0
+    for g in range(total.shape[1]):
+        if groups.grain == 1:
+            room += level[CPU, g] * tasks_on(total[CPU, g], total[MEM, g], total[CPU, g], cores, mb, False)
+        else:
+            room += tasks_on(level[CPU, g], level[MEM, g], total[CPU, g], cores, mb, groups.whole)
+        if room >= tasks:
+            return room
+    return room
+
+
+@inlined
+def claims_fit(level: Ints, slots: Slots, span: Span) -> bool:
+    """Whether the claims are free in one step."""
+    for c in range(span.claim, span.claim_end):
+        place = span.claims[c, 0]
+        s = slots.slot[place]
+        if (slots.free[place] if s < 0 else level[CPU, slots.first + s]) < span.claims[c, 1]:
+            return False
+    return True
+
+
+@inlined
+def rows_fit(level: Ints, span: Span) -> bool:
+    """Whether the rows are free in one step."""
+    rows = span.rows
+    for r in range(span.first, span.last):
+        for g in range(rows[r, FIRST], rows[r, FIRST] + rows[r, NODES]):
+            if level[CPU, g] < rows[r, CORES] or level[MEM, g] < rows[r, LOCAL_MB]:
+                return False
+    return True
+
+
+@inlined
+def earliest(
+    times: Ints, level: NDArray[np.int64], steps: int, groups: Groups, slots: Slots, asked: Gang, length: int,
+    claims: Span, low: Ints, i: int,
+) -> int:  # fmt: skip
+    """The first step from ``i`` on at whose start the job fits for ``length`` µs; -1: none.
+
+    ``low`` gets what is free throughout; of cores in number nothing.
+    """
+    grain, tasks = groups.grain, asked.tasks
+    while grain == 2 and i < steps:  # as below, in numbers
+        k = i
+        while k < steps and (k == i or times[k] < times[i] + length):
+            if level[k, CPU, 0] < tasks or not claims_fit(level[k], slots, claims):
+                break
+            k += 1
+        if k > i and (k == steps or times[k] >= times[i] + length):
+            return i
+        i = k + 1
+    while i < steps:
+        for g in range(low.shape[1]):
+            low[CPU, g] = level[i, CPU, g]
+            low[MEM, g] = level[i, MEM, g]
+        if room_in(low, groups, asked) < tasks or not claims_fit(low, slots, claims):
+            i += 1
+            continue
+        end = times[i] + length
+        k = i + 1
+        following = -1
+        while k < steps and times[k] < end:
+            for g in range(low.shape[1]):
+                low[CPU, g] = min(low[CPU, g], level[k, CPU, g])
+                low[MEM, g] = min(low[MEM, g], level[k, MEM, g])
+            if not claims_fit(low, slots, claims):
+                following = k + 1
+                break
+            if room_in(low, groups, asked) < tasks:
+                alone = room_in(level[k], groups, asked)
+                following = k + 1 if alone < tasks else i + 1
+                break
+            k += 1
+        if following < 0:
+            return i
+        i = following
+    return -1
+
+
+@inlined
+def copy_step(level: NDArray[np.int64], source: int, target: int) -> None:
+    """Make one step equal to another."""
+    for g in range(level.shape[2]):
+        level[target, CPU, g] = level[source, CPU, g]
+        level[target, MEM, g] = level[source, MEM, g]
+
+
+@inlined
+def step_at(times: Ints, level: NDArray[np.int64], steps: int, time: int) -> tuple[int, int]:
+    """The step that starts at ``time``, split off if there is none; and the new number of steps."""
+    low = first_at_least(times, 0, steps, time)
+    if low < steps and times[low] == time:
+        return low, steps
+    for k in range(steps, low, -1):
+        times[k] = times[k - 1]
+        copy_step(level, k - 1, k)
+    times[low] = time
+    copy_step(level, low - 1, low)
+    return low, steps + 1
+
+
+@inlined
+def slot_for(level: NDArray[np.int64], steps: int, slots: Slots, cursor: Ints, at: int, place: int) -> int:
+    """The column of a place in levels; it gets a slot if it has none. ``cursor[at]``: how many have one."""
+    s = slots.slot[place]
+    if s < 0:
+        s = cursor[at]
+        cursor[at] += 1
+        slots.slot[place] = s
+        slots.place_of[s] = place
+        for k in range(steps):
+            level[k, CPU, slots.first + s] = slots.free[place]
+    return int(slots.first + s)
+
+
+@inlined
+def add_span(level: NDArray[np.int64], a: int, b: int, slots: Slots, span: Span, sign: int) -> None:
+    """Add to steps ``a`` to ``b`` (sign 1), or take from them (-1); every place has a slot."""
+    rows = span.rows
+    for r in range(span.first, span.last):
+        cores, mb = sign * rows[r, CORES], sign * rows[r, LOCAL_MB]
+        for k in range(a, b):
+            for g in range(rows[r, FIRST], rows[r, FIRST] + rows[r, NODES]):
+                level[k, CPU, g] += cores
+                level[k, MEM, g] += mb
+    for c in range(span.claim, span.claim_end):
+        g = slots.first + slots.slot[span.claims[c, 0]]
+        for k in range(a, b):
+            level[k, CPU, g] += sign * span.claims[c, 1]
+
+
+@inlined
+def book(
+    times: Ints, level: NDArray[np.int64], steps: int, start: int, length: int, slots: Slots, span: Span, sign: int
+) -> int:
+    """Take (sign -1) or give back (1) from ``start`` for ``length`` µs; returns the new number of steps."""
+    a, steps = step_at(times, level, steps, start)
+    b, steps = step_at(times, level, steps, start + length)
+    add_span(level, a, b, slots, span, sign)
+    return steps
+
+
+@inlined
+def fits_at(
+    times: Ints, level: NDArray[np.int64], steps: int, start: int, length: int, slots: Slots, span: Span
+) -> bool:
+    """Whether exactly this is free from ``start`` for ``length`` µs."""
+    for k in range(first_at_least(times, 0, steps, start + 1) - 1, steps):
+        if times[k] >= start + length and times[k] > start:
+            break
+        if not rows_fit(level[k], span) or not claims_fit(level[k], slots, span):
+            return False
+    return True
